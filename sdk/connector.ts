@@ -1,0 +1,89 @@
+/** The contract of a source connector: a read-only view of somebody else's system. */
+import type { ColumnBatch, CsvChunk } from './batch.ts'
+import type { LogicalType, TableSchema } from './schema.ts'
+
+export const CHECK_STEPS = ['dns', 'tcp', 'tls', 'auth', 'privileges'] as const
+
+/** Steps run in order; after the first that fails the others are left out. */
+export interface CheckStep {
+  readonly name: (typeof CHECK_STEPS)[number]
+  readonly ok: boolean
+  readonly message: string
+  readonly remedy?: string
+}
+
+export interface CheckReport {
+  readonly ok: boolean
+  readonly steps: readonly CheckStep[]
+  readonly latencyMs: number
+  readonly serverVersion?: string
+}
+
+export interface DiscoveredColumn {
+  readonly name: string
+  /** The logical type it is read as. */
+  readonly type: LogicalType
+  readonly sourceType: string
+  readonly nullable: boolean
+}
+
+export interface DiscoveredTable {
+  readonly schema: string
+  readonly name: string
+  readonly kind: 'table' | 'view' | 'materialized_view' | 'foreign_table' | 'partitioned_table'
+  /** The source's own estimate; null where it has none. */
+  readonly estimatedRows: number | null
+  readonly primaryKey: readonly string[]
+  readonly columns: readonly DiscoveredColumn[]
+  /** A column that grows with every change, where one can be had safely; never the primary key. */
+  readonly suggestedCursor: string | null
+}
+
+export interface DiscoverPage {
+  readonly tables: readonly DiscoveredTable[]
+  readonly next: string | null
+}
+
+/** Opaque to the runtime but for `version`; JSON, at most 64 KiB. */
+export interface ConnectorState {
+  readonly version: number
+  readonly value: Readonly<Record<string, unknown>>
+}
+
+export interface ReadRequest {
+  readonly schema: string
+  readonly table: string
+  readonly mode: 'full' | 'incremental'
+  /** Columns to read, in order; empty: all. */
+  readonly columns: readonly string[]
+  readonly primaryKey: readonly string[]
+  readonly cursorColumn: string | null
+  /** Of the last committed read; null for the first, or after a full one. */
+  readonly state: ConnectorState | null
+  readonly signal: AbortSignal
+}
+
+/**
+ * What a read yields: one `schema` first, then rows (as batches or as CSV), `reject` for a row that cannot be
+ * carried, and one `state` last, with counts that match what was sent since the former. A read that finds nothing new
+ * still ends with a state, equal to the one it was given.
+ */
+export type ReadEvent =
+  | { readonly kind: 'schema'; readonly schema: TableSchema }
+  | { readonly kind: 'estimate'; readonly rows: number | null }
+  | { readonly kind: 'batch'; readonly batch: ColumnBatch }
+  | { readonly kind: 'csv'; readonly chunk: CsvChunk }
+  | { readonly kind: 'reject'; readonly reason: string; readonly column: string | null }
+  | { readonly kind: 'state'; readonly state: ConnectorState; readonly rows: number }
+
+export interface Connector {
+  /** Never writes; each failing step names its remedy. Does not throw for what a step can say. */
+  check(signal: AbortSignal): Promise<CheckReport>
+  /** Only what the login may read; the same order every time; at most `limit` tables a page. */
+  discover(page: { readonly after: string | null; readonly limit: number }, signal: AbortSignal): Promise<DiscoverPage>
+  /** Streams one table in one consistent snapshot, with bounded memory, read-only. */
+  read(request: ReadRequest): AsyncIterable<ReadEvent>
+  /** Told only after the lake has committed what led to this state. */
+  ack(request: { readonly schema: string; readonly table: string }, state: ConnectorState): Promise<void>
+  close(): Promise<void>
+}

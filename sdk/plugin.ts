@@ -1,0 +1,124 @@
+/**
+ * A plugin is a plain object: metadata, two schemas, a capability table and `open`. It is the default export of the
+ * module that its package.json names under `sluice.plugins`, so that the runtime can read the manifest and check the
+ * SDK's range before any of its code is loaded.
+ */
+import type { Capabilities } from './capabilities.ts'
+import type { Connector } from './connector.ts'
+import type { Host } from './host.ts'
+import type { TableSchema } from './schema.ts'
+import type { ServingStore } from './store.ts'
+
+/** The version of this contract. Minor versions only add; a plugin names a range of it in its manifest. */
+export const SDK_VERSION = '1.0.0'
+
+/**
+ * JSON Schema (draft 2020-12), the part that settings need. `x-secret: true` marks a value that is stored encrypted
+ * and never shown.
+ */
+export interface JsonSchema {
+  readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean'
+  readonly description?: string
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly required?: readonly string[]
+  readonly additionalProperties?: boolean | JsonSchema
+  readonly items?: JsonSchema
+  readonly enum?: readonly (string | number | boolean)[]
+  readonly const?: string | number | boolean
+  readonly default?: unknown
+  readonly examples?: readonly unknown[]
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly uniqueItems?: boolean
+  readonly pattern?: string
+  readonly 'x-secret'?: boolean
+}
+
+/** `pointer` is a JSON pointer into the endpoint's config: `/index_columns/0`. */
+export interface ConfigProblem {
+  readonly pointer: string
+  readonly message: string
+  readonly hint?: string
+}
+
+export interface ServingPlugin<Settings = unknown, Config = unknown> {
+  readonly kind: 'serving'
+  /** The endpoint type it serves: `lookup`, `timeseries`, `analytics`, `realtime`, or one of its own. */
+  readonly type: string
+  /** The driver's name in the configuration: `postgresql`. */
+  readonly name: string
+  readonly version: string
+  readonly description: string
+  /** Of the store: where it is and how to log in. */
+  readonly settingsSchema: JsonSchema
+  /** Of an endpoint's `config` in serving.yaml. */
+  readonly configSchema: JsonSchema
+  readonly capabilities: Capabilities
+  /** What the schema cannot say: do the columns exist, do they fit. Pure; reports everything at once. */
+  checkConfig?(config: Config, schema: TableSchema): readonly ConfigProblem[]
+  /**
+   * Connects. Throws CONFIG for settings that cannot be right, TRANSIENT where the store does not answer within
+   * its time-out. Does not provision anything.
+   */
+  open(settings: Settings, host: Host): Promise<ServingStore<Config>>
+}
+
+export interface ConnectorPlugin<Settings = unknown> {
+  readonly kind: 'connector'
+  /** The `connector_type` of a connection: `postgresql`. */
+  readonly type: string
+  readonly name: string
+  readonly version: string
+  readonly description: string
+  /** Of a connection's config; secrets carry `x-secret`. */
+  readonly settingsSchema: JsonSchema
+  readonly capabilities: {
+    readonly modes: readonly ('full' | 'incremental' | 'cdc')[]
+    /** Rows come as CSV made by the source. */
+    readonly csv?: true
+  }
+  /** Does no I/O; connections are made by the calls. */
+  open(settings: Settings, host: ConnectorHost): Promise<Connector>
+}
+
+/** Where a connection may go: decided by the runtime, not by the tenant. */
+export interface NetworkPolicy {
+  /** The address to connect to, resolved once; throws PERMISSION `address_refused`. */
+  resolve(
+    host: string,
+    port: number,
+    signal: AbortSignal,
+  ): Promise<{ readonly address: string; readonly family: 4 | 6 }>
+  /** Whether a password may travel without verified TLS to that address. */
+  allowsCleartextPassword(address: string): boolean
+}
+
+export interface ConnectorHost extends Pick<Host, 'clock' | 'logger' | 'metrics' | 'randomBytes' | 'faultPoint'> {
+  readonly network: NetworkPolicy
+}
+
+/** What stands under `sluice` in a plugin package's package.json. */
+export interface PluginManifest {
+  /** Semver range of the contract: `^1.0.0`. */
+  readonly sdk: string
+  /** By export subpath (`.` or `./postgresql`). */
+  readonly plugins: Readonly<
+    Record<string, { readonly kind: 'serving' | 'connector'; readonly type: string; readonly name: string }>
+  >
+}
+
+/** Returns the plugin as it is; gives its parts their types. */
+export function defineServingPlugin<Settings, Config>(
+  plugin: Omit<ServingPlugin<Settings, Config>, 'kind'>,
+): ServingPlugin<Settings, Config> {
+  return { ...plugin, kind: 'serving' }
+}
+
+/** Returns the plugin as it is; gives its parts their types. */
+export function defineConnector<Settings>(plugin: Omit<ConnectorPlugin<Settings>, 'kind'>): ConnectorPlugin<Settings> {
+  return { ...plugin, kind: 'connector' }
+}
