@@ -2,7 +2,7 @@
  * Policies reach a store as data: what rows and columns a reader may see, never SQL text and never a user. The
  * tenant is not part of the policy: it comes with the scope, and a store enforces it first and always.
  */
-import type { Row, TableSchema, Value } from './schema.ts'
+import type { LogicalType, Row, TableSchema, Value } from './schema.ts'
 
 export type ComparisonOperator = 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge'
 
@@ -52,14 +52,19 @@ type Truth = boolean | null
 
 /** Whether the row passes: the meaning of a predicate, against which stores are tested. Unknown denies. */
 export function rowPasses(predicate: RowPredicate, schema: TableSchema, row: Row, claims: Claims): boolean {
-  const cell = (name: string): Value => {
+  const cell = (name: string): Cell => {
     const index = schema.columns.findIndex((column) => column.name === name)
-    return index < 0 ? null : (row[index] ?? null)
+    return { value: row[index] ?? null, type: schema.columns[index]?.type ?? 'string' }
   }
   return evaluate(predicate, cell, claims) === true
 }
 
-function evaluate(predicate: RowPredicate, cell: (name: string) => Value, claims: Claims): Truth {
+interface Cell {
+  readonly value: Value
+  readonly type: LogicalType
+}
+
+function evaluate(predicate: RowPredicate, cell: (name: string) => Cell, claims: Claims): Truth {
   switch (predicate.op) {
     case 'all':
       return true
@@ -72,7 +77,7 @@ function evaluate(predicate: RowPredicate, cell: (name: string) => Value, claims
     case 'not':
       return negate(evaluate(predicate.of, cell, claims))
     case 'is_null':
-      return cell(predicate.column) === null
+      return cell(predicate.column).value === null
     case 'in': {
       const tests = predicate.values.map((value) => compare('eq', cell(predicate.column), operand(value, claims)))
       return negate(conjunction(tests.map(negate)))
@@ -96,9 +101,9 @@ function conjunction(truths: readonly Truth[]): Truth {
   return truths.includes(null) ? null : true
 }
 
-function compare(op: ComparisonOperator, left: Value, right: Value): Truth {
-  if (left === null || right === null) return null
-  const order = compareValues(left, right)
+function compare(op: ComparisonOperator, left: Cell, right: Value): Truth {
+  if (left.value === null || right === null) return null
+  const order = compareAs(left.type, left.value, right)
   switch (op) {
     case 'eq':
       return order === 0
@@ -129,6 +134,12 @@ export function compareValues(left: NonNullable<Value>, right: NonNullable<Value
     return Buffer.compare(Buffer.from(left), Buffer.from(right))
   if (left instanceof Uint8Array && right instanceof Uint8Array) return Buffer.compare(left, right)
   return left < right ? -1 : left > right ? 1 : 0
+}
+
+/** Total order of two non-null values of the type given: `compareDecimals` for decimals, else `compareValues`. */
+export function compareAs(type: LogicalType, left: NonNullable<Value>, right: NonNullable<Value>): number {
+  if (type.startsWith('decimal')) return compareDecimals(String(left), String(right))
+  return compareValues(left, right)
 }
 
 /** Order of two decimals in plain notation, exact. */

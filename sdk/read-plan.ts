@@ -21,6 +21,7 @@ export interface Filter {
   readonly values: readonly NonNullable<Value>[]
 }
 
+/** Null stands above every value: last when ascending, first when descending. */
 export interface Ordering {
   readonly column: string
   readonly direction: 'asc' | 'desc'
