@@ -1,0 +1,51 @@
+/**
+ * The issuers whose tokens are taken, and what each of them may claim. Trust is given per issuer: a token that claims
+ * a tenant or a role outside its issuer's binding is refused, not trimmed.
+ */
+import type { JWTHeaderParameters, JWTVerifyGetKey } from 'jose'
+
+/** Where the claims stand; a dot goes one level down: `realm_access.roles`. */
+export interface ClaimNames {
+  readonly tenant: string
+  readonly groups: string
+  readonly roles: string
+  readonly clearance: string
+  readonly email: string
+}
+
+export const DEFAULT_CLAIMS: ClaimNames = {
+  tenant: 'tenant_id',
+  groups: 'groups',
+  roles: 'roles',
+  clearance: 'clearance',
+  email: 'email',
+}
+
+/** Asymmetric only, and never what a token's header alone asks for. */
+export const SIGNATURE_ALGORITHMS = ['RS256', 'ES256', 'EdDSA'] as const
+
+export type SignatureAlgorithm = (typeof SIGNATURE_ALGORITHMS)[number]
+
+/**
+ * Finds the public key of a token. Throws TRANSIENT `issuer_unavailable` when the issuer's keys cannot be read, so
+ * that a broken issuer is a 503 and never a refusal of a good token.
+ */
+export interface KeySource {
+  getKey: JWTVerifyGetKey
+  /** Reads the keys now; for readiness. Repeatable. */
+  check(signal: AbortSignal): Promise<void>
+}
+
+export interface TrustedIssuer {
+  /** Compared with `iss` as it stands, no slash added or taken away. */
+  readonly issuer: string
+  readonly audience: string
+  readonly algorithms: readonly SignatureAlgorithm[]
+  /** Tenants that it may claim. */
+  readonly tenants: 'all' | ReadonlySet<string>
+  readonly mayClaimAdmin: boolean
+  readonly claims: ClaimNames
+  readonly keys: KeySource
+}
+
+export type TokenHeader = JWTHeaderParameters

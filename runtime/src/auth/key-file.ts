@@ -1,0 +1,170 @@
+import { randomBytes } from 'node:crypto'
+import { link, lstat, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { SluiceError } from '@sluice/sdk'
+import { exportJWK, generateKeyPair, type JWK } from 'jose'
+
+/** ES256: every reader of JWKS knows it, engines and BI tools included. */
+export const EMBEDDED_ALGORITHM = 'ES256'
+
+const FILE_NAME = 'issuer-keys.json'
+const MAX_KEYS = 10
+
+export interface IssuerKey {
+  readonly kid: string
+  readonly createdAt: string
+  /** After this instant the key is no longer published; null for the key that signs. */
+  readonly retireAt: string | null
+  readonly privateJwk: JWK
+}
+
+/** What the embedded issuer keeps in the data folder; whoever reads it can sign tokens. */
+export interface IssuerKeyFile {
+  readonly issuer: string
+  readonly audience: string
+  /** The signing key first. */
+  readonly keys: readonly IssuerKey[]
+}
+
+export function keyFilePath(dataDirectory: string): string {
+  return join(dataDirectory, FILE_NAME)
+}
+
+/**
+ * Reads the key file. Throws CONFIG `issuer_keys_missing` where there is none, and `issuer_keys_unsafe` where others
+ * than its owner may read it.
+ */
+export async function readKeyFile(dataDirectory: string): Promise<IssuerKeyFile> {
+  const path = keyFilePath(dataDirectory)
+  const stats = await lstat(path).catch((cause: unknown) => {
+    throw keyFileError(
+      'issuer_keys_missing',
+      'there are no issuer keys in the data folder',
+      'Start the server once; it makes them.',
+      cause,
+    )
+  })
+  if (!stats.isFile() || (stats.mode & 0o077) !== 0) {
+    throw keyFileError(
+      'issuer_keys_unsafe',
+      'the issuer keys can be read by other users',
+      'Make the key file private (mode 0600), then rotate the keys.',
+    )
+  }
+  try {
+    const parsed: unknown = JSON.parse(await readFile(path, 'utf8'))
+    if (isKeyFile(parsed)) return parsed
+  } catch (cause) {
+    throw broken(cause)
+  }
+  throw broken()
+}
+
+/**
+ * The key file, made with a first key where there is none. Of several processes that start at once exactly one makes
+ * it, and all get the same keys. A changed issuer or audience is written back, with the same keys.
+ */
+export async function openKeyFile(dataDirectory: string, issuer: string, audience: string): Promise<IssuerKeyFile> {
+  await mkdir(dataDirectory, { recursive: true })
+  const existing = await readKeyFile(dataDirectory).catch((error: unknown) => {
+    if (error instanceof SluiceError && error.code === 'issuer_keys_missing') return null
+    throw error
+  })
+  if (existing === null) return createKeyFile(dataDirectory, { issuer, audience, keys: [await newKey()] })
+  if (existing.issuer === issuer && existing.audience === audience) return existing
+  const changed = { ...existing, issuer, audience }
+  await replaceKeyFile(dataDirectory, changed)
+  return changed
+}
+
+/**
+ * A new signing key; the former ones stay published until the last token that they signed has ended. Returns the new
+ * key's id.
+ */
+export async function rotateKeys(dataDirectory: string, maxTokenTtlS: number, nowMs = Date.now()): Promise<string> {
+  const file = await readKeyFile(dataDirectory)
+  const retireAt = new Date(nowMs + maxTokenTtlS * 1000).toISOString()
+  const kept = file.keys
+    .filter((key) => isPublished(key, nowMs))
+    .map((key) => ({ ...key, retireAt: key.retireAt ?? retireAt }))
+  const signing = await newKey(nowMs)
+  await replaceKeyFile(dataDirectory, { ...file, keys: [signing, ...kept].slice(0, MAX_KEYS) })
+  return signing.kid
+}
+
+export function isPublished(key: IssuerKey, nowMs: number): boolean {
+  return key.retireAt === null || nowMs < Date.parse(key.retireAt)
+}
+
+async function newKey(nowMs = Date.now()): Promise<IssuerKey> {
+  const { privateKey } = await generateKeyPair(EMBEDDED_ALGORITHM, { extractable: true })
+  const createdAt = new Date(nowMs).toISOString()
+  const kid = randomBytes(12).toString('base64url')
+  return { kid, createdAt, retireAt: null, privateJwk: await exportJWK(privateKey) }
+}
+
+/** `link` makes the whole file appear at once, and fails where another process was quicker. */
+async function createKeyFile(dataDirectory: string, file: IssuerKeyFile): Promise<IssuerKeyFile> {
+  const temporary = await writeTemporary(dataDirectory, file)
+  try {
+    await link(temporary, keyFilePath(dataDirectory))
+    return file
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return await readKeyFile(dataDirectory)
+    throw cause
+  } finally {
+    await rm(temporary, { force: true })
+  }
+}
+
+async function replaceKeyFile(dataDirectory: string, file: IssuerKeyFile): Promise<void> {
+  await rename(await writeTemporary(dataDirectory, file), keyFilePath(dataDirectory))
+  await syncFolder(dirname(keyFilePath(dataDirectory)))
+}
+
+async function writeTemporary(dataDirectory: string, file: IssuerKeyFile): Promise<string> {
+  const path = `${keyFilePath(dataDirectory)}.${randomBytes(6).toString('hex')}`
+  const handle = await open(path, 'wx', 0o600)
+  try {
+    await handle.writeFile(JSON.stringify(file, null, 2))
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+  return path
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+function isKeyFile(value: unknown): value is IssuerKeyFile {
+  const file = value as IssuerKeyFile | null
+  return (
+    typeof file === 'object' &&
+    file !== null &&
+    typeof file.issuer === 'string' &&
+    typeof file.audience === 'string' &&
+    Array.isArray(file.keys) &&
+    file.keys.length > 0 &&
+    file.keys.every((key) => typeof key?.kid === 'string' && typeof key.privateJwk?.d === 'string')
+  )
+}
+
+function broken(cause?: unknown): SluiceError {
+  return keyFileError(
+    'issuer_keys_broken',
+    'the issuer keys in the data folder cannot be understood',
+    'Restore the key file from a backup, or remove it: tokens issued so far then end.',
+    cause,
+  )
+}
+
+function keyFileError(code: string, message: string, remedy: string, cause?: unknown): SluiceError {
+  return new SluiceError('CONFIG', message, { code, remedy, cause })
+}

@@ -1,0 +1,71 @@
+/**
+ * The values that travel with a request, from the edge inwards. Each is finished when it is handed on and never
+ * changes afterwards.
+ *
+ * Request → http → Call → auth → Principal → policy → operation → plan → store → rows → Response
+ */
+
+/** Classification levels, from the least to the most protected; a clearance is one of them too. */
+export type Level = 'public' | 'internal' | 'confidential' | 'restricted'
+
+/** Who calls, as a verified token says. Identity is (issuer, subject): a subject alone names nobody. */
+export interface Principal {
+  readonly issuer: string
+  readonly subject: string
+  /** The tenant that the token is bound to; null for an administrator of the platform. */
+  readonly tenant: string | null
+  /** Without a leading slash; at most 200. */
+  readonly groups: readonly string[]
+  readonly isAdmin: boolean
+  readonly isDeveloper: boolean
+  readonly isViewer: boolean
+  /** What the token claims. It may narrow what its bearer sees; it never stands for a grant. */
+  readonly claimedClearance: Level | null
+  readonly email: string | null
+  /** Milliseconds since 1970. Nothing that began with this token goes on after it. */
+  readonly tokenExpiresAtMs: number
+}
+
+/** One attempt under an Idempotency-Key, held by this call until its answer is recorded or given up. */
+export interface IdempotencyClaim {
+  /** The store's own name of the attempt, for recording the answer in the transaction of the effect. */
+  readonly id: string
+}
+
+/**
+ * A request that passed the edge: authenticated where the route asks for it, within its limits, and with every input
+ * validated against the route's schemas.
+ */
+export interface Call<Params = unknown, Query = unknown, Body = unknown> {
+  readonly requestId: string
+  /** W3C trace context of the caller, or one begun here. */
+  readonly traceparent: string
+  /** Null only on routes that ask for no token. */
+  readonly principal: Principal | null
+  /** The tenant on whose behalf this runs: the token's, or the one that an administrator names by X-Tenant-Id. */
+  readonly tenant: string | null
+  /** Aborted when the client goes away or the route's time is over. */
+  readonly signal: AbortSignal
+  readonly params: Params
+  readonly query: Query
+  readonly body: Body
+  readonly idempotencyKey: string | null
+  /** Null where the route is not idempotent or the client sent no key. */
+  readonly idempotency: IdempotencyClaim | null
+  /** Last-Event-ID of a client that resumes a stream of events. */
+  readonly lastEventId: string | null
+  /** The Accept header as it came, bounded by the server's limit on headers. */
+  readonly accept: string
+}
+
+/** A call whose bearer is known; an administrator may have named no tenant. */
+export interface AuthenticatedCall<Params = unknown, Query = unknown, Body = unknown>
+  extends Call<Params, Query, Body> {
+  readonly principal: Principal
+}
+
+/** A call inside one tenant. */
+export interface TenantCall<Params = unknown, Query = unknown, Body = unknown>
+  extends AuthenticatedCall<Params, Query, Body> {
+  readonly tenant: string
+}

@@ -1,0 +1,254 @@
+/**
+ * The edge: one Koa application with one middleware. Its steps run in a fixed order, each may refuse, and the first
+ * refusal is the answer: target → route → token → limits → tenant → inputs → idempotency → handler → reply.
+ */
+import { isSluiceError } from '@sluice/sdk'
+import Koa, { type Context } from 'koa'
+import type { Call, TenantCall } from '../flow.ts'
+import { hasBody } from './body.ts'
+import { Deadlines } from './deadlines.ts'
+import { Exchange } from './exchange.ts'
+import { Guard, type GuardDeps } from './guard.ts'
+import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, type StoredAnswer, scopeOf } from './idempotency.ts'
+import { problemOf, refuse } from './problem.ts'
+import { sendProblem, sendReply } from './reply.ts'
+import type { Reply, Route } from './route.ts'
+import { type CompiledRoute, type RouteMatch, RouteTable } from './route-table.ts'
+import { parseQuery, parseTarget } from './target.ts'
+
+/** What is said of each finished request: to metrics and to the log. Never a body, a query or a token. */
+export interface RequestReport {
+  readonly requestId: string
+  readonly method: string
+  /** Template of the path; empty where no route was found. */
+  readonly route: string
+  readonly status: number
+  readonly durationMs: number
+  readonly tenant: string | null
+}
+
+export interface HttpDeps extends GuardDeps {
+  readonly routes: readonly Route[]
+  readonly idempotency: IdempotencyStore
+  /** Default 1 MiB; for JSON. Forms have limits of their own. */
+  readonly maxBodyBytes?: number
+  /** Requests under way at once; more are answered 503. */
+  readonly maxInFlight?: number
+  onFinished?(report: RequestReport): void
+  /** An error that no client hears the cause of. */
+  onFault?(error: unknown, requestId: string): void
+}
+
+export interface HttpApp {
+  readonly koa: Koa
+  /** Answers new requests with 503 and ends streams of events. */
+  drain(): void
+  /** Requests under way. */
+  readonly inFlight: number
+}
+
+const DEFAULT_TIMEOUT_MS = 30_000
+const DEFAULT_MAX_IN_FLIGHT = 1_000
+const EMPTY_BODY = Object.freeze({})
+
+export function createHttpApp(deps: HttpDeps): HttpApp {
+  const edge = new Edge(deps)
+  const koa = new Koa({ env: 'production' })
+  koa.use((ctx) => edge.handle(ctx))
+  koa.on('error', () => {})
+  return {
+    koa,
+    drain: () => edge.drain(),
+    get inFlight() {
+      return edge.deadlines.size
+    },
+  }
+}
+
+class Edge {
+  readonly deadlines = new Deadlines()
+  readonly #deps: HttpDeps
+  readonly #table: RouteTable
+  readonly #guard: Guard
+  readonly #maxInFlight: number
+  #isDraining = false
+
+  constructor(deps: HttpDeps) {
+    this.#deps = deps
+    this.#table = new RouteTable(deps.routes, deps.maxBodyBytes)
+    this.#guard = new Guard(deps)
+    this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
+  }
+
+  drain(): void {
+    this.#isDraining = true
+    this.deadlines.forEach((timed) => {
+      if (timed instanceof Exchange && timed.isLive) timed.onDeadline()
+    })
+  }
+
+  async handle(ctx: Context): Promise<void> {
+    ctx.respond = false
+    const exchange = new Exchange(ctx.req, ctx.res)
+    try {
+      await this.#answer(ctx, exchange)
+    } catch (error) {
+      this.#fail(exchange, error)
+    } finally {
+      this.deadlines.unwatch(exchange)
+      this.#report(exchange)
+    }
+  }
+
+  async #answer(ctx: Context, exchange: Exchange): Promise<void> {
+    const method = ctx.req.method ?? ''
+    const target = parseTarget(ctx.req.url ?? '')
+    exchange.path = target.path
+    const match = this.#table.match(target.path, method)
+    if (match === null) return this.#withoutRoute(exchange, method)
+    const { route } = match.compiled
+    exchange.routePath = route.path
+    if (route.unlimited !== true) this.#refuseOverload()
+    exchange.timeoutMs = route.timeoutMs ?? DEFAULT_TIMEOUT_MS
+    exchange.deadlineMs = Date.now() + exchange.timeoutMs
+    exchange.onLate = (late) => this.#fail(late, late.signal.reason)
+    this.deadlines.watch(exchange)
+    await this.#guard.admit(exchange, route)
+    await readInputs(ctx, exchange, match, target.search)
+    const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
+    const sent = sendReply(exchange, reply)
+    if (sent !== undefined) await sent
+  }
+
+  #refuseOverload(): void {
+    if (this.#isDraining) throw refuse('shutting_down', 'the server is shutting down', { retryAfterMs: 5_000 })
+    if (this.deadlines.size >= this.#maxInFlight) {
+      throw refuse('server_busy', 'the server is working on as many requests as it may', { retryAfterMs: 1_000 })
+    }
+  }
+
+  #withoutRoute(exchange: Exchange, method: string): void {
+    this.#guard.admitAddress(exchange)
+    const methods = this.#table.methodsOf(exchange.path)
+    if (methods.length === 0) throw refuse('not_found', 'there is nothing at this address')
+    const allow = [...methods, 'OPTIONS'].join(', ')
+    if (method === 'OPTIONS') {
+      void sendReply(exchange, { empty: true, headers: { Allow: allow } })
+      return
+    }
+    const error = refuse('method_not_allowed', 'this address does not take this method')
+    const problem = problemOf(error, { requestId: exchange.requestId, instance: exchange.path })
+    sendProblem(exchange, { ...problem, headers: { Allow: allow } })
+  }
+
+  /** The stored answer of an earlier request with the same key, or the answer of this one, which is then stored. */
+  async #runOnce(exchange: Exchange, route: Route): Promise<Reply> {
+    const key = idempotencyKeyOf(exchange)
+    if (key === null) return run(exchange, route)
+    exchange.idempotencyKey = key
+    const start = await this.#deps.idempotency.start(
+      scopeOf(exchange, callOf(exchange).principal, key),
+      exchange.signal,
+    )
+    switch (start.state) {
+      case 'finished':
+        await route.authorize?.(callOf(exchange))
+        return replayOf(start.answer)
+      case 'mismatch':
+        throw refuse('idempotency_key_reused', 'this Idempotency-Key was used for another request')
+      case 'in_progress':
+        throw refuse('idempotency_in_progress', 'a request with this Idempotency-Key is under way', {
+          retryAfterMs: start.retryAfterMs,
+        })
+      case 'started':
+        exchange.idempotency = start.claim
+        return this.#runAndStore(exchange, route)
+    }
+  }
+
+  async #runAndStore(exchange: Exchange, route: Route): Promise<Reply> {
+    const { idempotency } = this.#deps
+    const claim = exchange.idempotency as NonNullable<Exchange['idempotency']>
+    let answer: StoredAnswer
+    try {
+      answer = storable(await run(exchange, route))
+    } catch (error) {
+      const problem = problemOf(error, { requestId: exchange.requestId, instance: exchange.path })
+      if (isRepeatable(problem.status)) await idempotency.abandon(claim)
+      else await idempotency.finish(claim, problem)
+      throw error
+    }
+    await idempotency.finish(claim, answer)
+    return { ...replayOf(answer), headers: answer.headers }
+  }
+
+  #fail(exchange: Exchange, error: unknown): void {
+    const { requestId, path } = exchange
+    const cause = exchange.isLate && !exchange.response.headersSent ? exchange.signal.reason : error
+    const problem = problemOf(cause, { requestId, instance: path })
+    if (problem.status >= 500 && !isClientGone(exchange)) this.#deps.onFault?.(error, requestId)
+    if (exchange.response.headersSent) exchange.response.destroy()
+    else sendProblem(exchange, problem)
+  }
+
+  #report(exchange: Exchange): void {
+    this.#deps.onFinished?.({
+      requestId: exchange.requestId,
+      method: exchange.request.method ?? '',
+      route: exchange.routePath,
+      status: exchange.response.statusCode,
+      durationMs: performance.now() - exchange.startedAtMs,
+      tenant: exchange.tenant,
+    })
+  }
+}
+
+/** The guard has made true what the route's kind of call promises: a principal, a tenant. */
+function callOf(exchange: Exchange): TenantCall {
+  return exchange as Call as TenantCall
+}
+
+async function run(exchange: Exchange, route: Route): Promise<Reply> {
+  const call = callOf(exchange)
+  if (route.authorize !== undefined) await route.authorize(call)
+  return route.handler(call)
+}
+
+async function readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> {
+  const { compiled } = match
+  exchange.params = compiled.params.read(match.params)
+  exchange.query = compiled.query.read(parseQuery(search))
+  if (compiled.readBody !== null) exchange.body = await readBody(ctx, compiled, compiled.readBody)
+  else if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
+}
+
+async function readBody(
+  ctx: Context,
+  compiled: CompiledRoute,
+  read: (ctx: Context) => Promise<unknown>,
+): Promise<unknown> {
+  const { route, body } = compiled
+  const mayBeEmpty = route.bodyOptional === true || (route.body === undefined && route.multipart === undefined)
+  const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx)
+  return body === null ? value : body.read(value)
+}
+
+/** Answers of operations that create or start something are small values; a stream has no answer to repeat. */
+function storable(reply: Reply): StoredAnswer {
+  const headers = reply.headers ?? {}
+  if ('body' in reply) return { status: reply.status ?? 200, headers, body: JSON.stringify(reply.body) }
+  if ('json' in reply) return { status: reply.status ?? 200, headers, body: Buffer.from(reply.json).toString() }
+  if ('empty' in reply) return { status: reply.status ?? 204, headers, body: '' }
+  throw new TypeError('an idempotent route answers a value')
+}
+
+function replayOf(answer: StoredAnswer): Reply {
+  const { status, body } = answer
+  const type = status >= 400 ? { 'Content-Type': 'application/problem+json; charset=utf-8' } : {}
+  const headers = { ...answer.headers, ...type, 'Idempotency-Replayed': 'true' }
+  return body === '' ? { status, headers, empty: true } : { status, headers, json: body }
+}
+
+function isClientGone(exchange: Exchange): boolean {
+  return exchange.response.destroyed && !isSluiceError(exchange.signal.reason)
+}

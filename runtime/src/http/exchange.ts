@@ -1,0 +1,106 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
+import type { Timed } from './deadlines.ts'
+import { refuse } from './problem.ts'
+
+const REQUEST_ID = /^[\w.~:/+=@-]{1,128}$/
+const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})$/
+/** A handler that does not heed its signal gets this long before the client is answered without it. */
+const GRACE_MS = 2_000
+
+/**
+ * One request and its answer. It is the Call that handlers see; what few handlers need (the signal, the trace) is made
+ * when it is first asked for.
+ */
+export class Exchange implements Call, Timed {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly requestId: string
+  readonly startedAtMs = performance.now()
+  path = '/'
+  routePath = ''
+  principal: Principal | null = null
+  tenant: string | null = null
+  params: unknown = undefined
+  query: unknown = undefined
+  body: unknown = undefined
+  idempotencyKey: string | null = null
+  idempotency: IdempotencyClaim | null = null
+  rateHeaders: readonly string[] | null = null
+  /** Of the route: until the answer begins, and then for each of its chunks. */
+  timeoutMs = 30_000
+  deadlineMs = Number.POSITIVE_INFINITY
+  /** The deadline passed before the answer began. */
+  isLate = false
+  isLive = false
+  /** What may be answered late, in place of a handler that never settles. */
+  onLate: (exchange: Exchange) => void = () => {}
+  #abort: AbortController | null = null
+  #aborted: unknown = undefined
+  #traceparent: string | null = null
+
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    this.request = request
+    this.response = response
+    const given = request.headers['x-request-id']
+    this.requestId = typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === null) {
+      this.#abort = new AbortController()
+      if (this.#aborted !== undefined) this.#abort.abort(this.#aborted)
+      else if (this.response.destroyed) this.#abort.abort(clientGone())
+      else this.response.once('close', () => this.abort(clientGone()))
+    }
+    return this.#abort.signal
+  }
+
+  get traceparent(): string {
+    this.#traceparent ??= traceOf(this.request.headers.traceparent)
+    return this.#traceparent
+  }
+
+  get lastEventId(): string | null {
+    const value = this.request.headers['last-event-id']
+    return typeof value === 'string' && value.length <= 255 ? value : null
+  }
+
+  get accept(): string {
+    return this.request.headers.accept ?? '*/*'
+  }
+
+  abort(reason: unknown): void {
+    if (this.#aborted !== undefined) return
+    this.#aborted = reason
+    this.#abort?.abort(reason)
+  }
+
+  onDeadline(): void {
+    if (this.response.headersSent) {
+      this.abort(refuse('deadline_exceeded', 'the answer took too long'))
+      if (this.isLive) this.response.end()
+      else this.response.destroy()
+      return
+    }
+    if (this.isLate) {
+      this.onLate(this)
+      return
+    }
+    this.isLate = true
+    this.deadlineMs = Date.now() + GRACE_MS
+    this.abort(refuse('deadline_exceeded', 'the request took too long'))
+  }
+}
+
+function clientGone(): Error {
+  return new DOMException('the client has gone away', 'AbortError')
+}
+
+/** Goes on with the caller's trace, under a span of this server's own. */
+function traceOf(header: unknown): string {
+  const inbound = typeof header === 'string' ? TRACEPARENT.exec(header) : null
+  const trace = inbound?.[1] ?? randomBytes(16).toString('hex')
+  return `00-${trace}-${randomBytes(8).toString('hex')}-${inbound?.[2] ?? '01'}`
+}

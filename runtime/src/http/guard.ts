@@ -1,0 +1,181 @@
+/** Who calls, on whose behalf, and how often: what is decided before anything of the request is read. */
+import type { Principal } from '../flow.ts'
+import type { Exchange } from './exchange.ts'
+import { refuse } from './problem.ts'
+import { LocalRateLimiter, type RateLimiter, type RatePolicy, rateHeaders } from './rate-limit.ts'
+import type { Route } from './route.ts'
+
+/** Verifies bearer tokens; `cached` does no I/O. */
+export interface Authenticator {
+  cached(token: string): Principal | null
+  verify(token: string): Promise<Principal>
+}
+
+export type Tier = 'free' | 'standard' | 'enterprise'
+
+export interface RateLimits {
+  readonly tiers: Readonly<Record<Tier, RatePolicy>>
+  /** For requests without a verified token, by address. */
+  readonly address: RatePolicy
+}
+
+export const DEFAULT_RATE_LIMITS: RateLimits = {
+  tiers: {
+    free: { ratePerS: 10, burst: 20 },
+    standard: { ratePerS: 50, burst: 100 },
+    enterprise: { ratePerS: 500, burst: 1000 },
+  },
+  address: { ratePerS: 10, burst: 40 },
+}
+
+/** An administrator's request in a tenant that it names. */
+export interface AdminUse {
+  readonly principal: Principal
+  readonly tenant: string
+  readonly method: string
+  readonly path: string
+  readonly requestId: string
+}
+
+export interface GuardDeps {
+  readonly authenticator: Authenticator
+  /** The tier of a tenant; `free` for tenants that do not exist. Asked for every request: it must be cached. */
+  tierOf(tenant: string): Tier | Promise<Tier>
+  /** Writes the audit record; the request goes on only after it. */
+  onAdminUse(use: AdminUse): Promise<void> | void
+  readonly rateLimits: RateLimits
+  /** Buckets of tenants, shared by all processes where there are several. */
+  readonly rateLimiter?: RateLimiter
+  /** How many proxies in front of this server append to X-Forwarded-For; 0 ignores the header. */
+  readonly trustedProxies: number
+}
+
+const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
+const TENANT_ID = /^[a-z](?!.*--)[a-z0-9-]{1,37}[a-z0-9]$/
+
+export class Guard {
+  readonly #deps: GuardDeps
+  readonly #tenants: RateLimiter
+  readonly #addresses = new LocalRateLimiter()
+
+  constructor(deps: GuardDeps) {
+    this.#deps = deps
+    this.#tenants = deps.rateLimiter ?? new LocalRateLimiter()
+  }
+
+  /** Sets the principal and the tenant of the exchange, and takes a token of its bucket. */
+  async admit(exchange: Exchange, route: Route): Promise<void> {
+    if (route.auth === 'none') {
+      if (route.unlimited !== true) this.admitAddress(exchange)
+      return
+    }
+    const token = bearerOf(exchange)
+    const known = token === null ? null : this.#deps.authenticator.cached(token)
+    const principal = known ?? (await this.#authenticate(exchange, token))
+    exchange.principal = principal
+    const limited = this.#limit(exchange, principal)
+    if (limited !== undefined) await limited
+    const audited = this.#settleTenant(exchange, route, principal)
+    if (audited !== undefined) await audited
+  }
+
+  /** For requests that have no route, or need no token. */
+  admitAddress(exchange: Exchange): void {
+    const policy = this.#deps.rateLimits.address
+    const decision = this.#addresses.take(addressOf(exchange, this.#deps.trustedProxies), policy)
+    if (!decision.allowed) throw limited('this address', decision.retryAfterMs)
+  }
+
+  /** A flood of bad tokens is refused before their signatures are computed. */
+  async #authenticate(exchange: Exchange, token: string | null): Promise<Principal> {
+    const policy = this.#deps.rateLimits.address
+    const address = addressOf(exchange, this.#deps.trustedProxies)
+    if (!this.#addresses.hasToken(address, policy)) this.admitAddress(exchange)
+    try {
+      if (token === null) throw refuse('token_missing', 'this request needs a bearer token')
+      return await this.#deps.authenticator.verify(token)
+    } catch (error) {
+      this.admitAddress(exchange)
+      throw error
+    }
+  }
+
+  #limit(exchange: Exchange, principal: Principal): Promise<void> | undefined {
+    const tier = principal.tenant === null ? 'enterprise' : this.#deps.tierOf(principal.tenant)
+    if (typeof tier !== 'string') return tier.then((found) => this.#take(exchange, principal, found))
+    return this.#take(exchange, principal, tier)
+  }
+
+  #take(exchange: Exchange, principal: Principal, tier: Tier): Promise<void> | undefined {
+    const policy = this.#deps.rateLimits.tiers[tier]
+    const key = principal.tenant ?? `${principal.issuer} ${principal.subject}`
+    const decision = this.#tenants.take(key, policy)
+    const apply = (made: Awaited<typeof decision>): undefined => {
+      exchange.rateHeaders = rateHeaders(tier, policy, made)
+      if (!made.allowed) throw limited(principal.tenant === null ? 'this subject' : 'this tenant', made.retryAfterMs)
+    }
+    return decision instanceof Promise ? decision.then(apply) : apply(decision)
+  }
+
+  #settleTenant(exchange: Exchange, route: Route, principal: Principal): Promise<void> | undefined {
+    const named = exchange.request.headers['x-tenant-id']
+    if (route.auth === 'admin' && !principal.isAdmin) {
+      throw refuse('admin_required', 'this operation is for administrators of the platform')
+    }
+    if (named !== undefined) return this.#actIn(exchange, principal, String(named))
+    if (principal.tenant !== null) exchange.tenant = principal.tenant
+    else if (route.auth === 'tenant' && principal.isAdmin) {
+      throw refuse('tenant_required', 'an administrator has to say in which tenant to act')
+    } else if (route.auth === 'tenant') throw refuse('tenant_missing', 'the token names no tenant')
+    return undefined
+  }
+
+  #actIn(exchange: Exchange, principal: Principal, tenant: string): Promise<void> | undefined {
+    if (!principal.isAdmin) throw refuse('tenant_header_forbidden', 'only administrators may name a tenant')
+    if (!TENANT_ID.test(tenant)) throw refuse('malformed_header', 'X-Tenant-Id is not the id of a tenant')
+    exchange.tenant = tenant
+    const { path, requestId } = exchange
+    const audited = this.#deps.onAdminUse({
+      principal,
+      tenant,
+      method: exchange.request.method ?? '',
+      path,
+      requestId,
+    })
+    return audited instanceof Promise ? audited : undefined
+  }
+}
+
+function bearerOf(exchange: Exchange): string | null {
+  const header = exchange.request.headers.authorization
+  if (header === undefined) return null
+  const token = BEARER.exec(header)?.[1]
+  if (token === undefined) throw refuse('token_malformed', 'the header Authorization does not hold one bearer token')
+  return token
+}
+
+/** A network of IPv6 belongs to one party: its /64 counts as one address. */
+function addressOf(exchange: Exchange, trustedProxies: number): string {
+  const address = forwardedAddress(exchange, trustedProxies) ?? exchange.request.socket.remoteAddress ?? ''
+  const plain = address.replace(/^::ffff:/, '')
+  return plain.includes(':') ? network(plain) : plain
+}
+
+function forwardedAddress(exchange: Exchange, trustedProxies: number): string | undefined {
+  const header = exchange.request.headers['x-forwarded-for']
+  if (trustedProxies === 0 || typeof header !== 'string') return undefined
+  return header.split(',').at(-trustedProxies)?.trim().slice(0, 64)
+}
+
+function network(address: string): string {
+  const [head = '', tail] = address.split('::')
+  const groups = head.split(':').filter(Boolean)
+  if (tail === undefined) return groups.slice(0, 4).join(':')
+  const rest = tail.split(':').filter(Boolean)
+  const zeros = Array.from({ length: Math.max(0, 8 - groups.length - rest.length) }, () => '0')
+  return [...groups, ...zeros, ...rest].slice(0, 4).join(':')
+}
+
+function limited(who: string, retryAfterMs: number): Error {
+  return refuse('rate_limited', `${who} has sent too many requests`, { retryAfterMs })
+}

@@ -1,0 +1,82 @@
+import { isUtf8 } from 'node:buffer'
+import { refuse } from './problem.ts'
+
+const MAX_DEPTH = 64
+const QUOTE = 34
+const BACKSLASH = 92
+
+/**
+ * Parses a body that two readers cannot understand differently: UTF-8, no key twice in an object, no `__proto__`, no
+ * null characters or lone surrogates, at most 64 levels. Throws `malformed_body` otherwise; never repeats the text.
+ */
+export function parseJsonBody(bytes: Uint8Array): unknown {
+  const text = decodeText(bytes)
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw malformed('it is not JSON')
+  }
+  checkStructure(text)
+  return value
+}
+
+export function decodeText(bytes: Uint8Array): string {
+  if (!isUtf8(bytes)) throw malformed('it is not UTF-8')
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+}
+
+/**
+ * Walks the tokens of a text that is known to be JSON. JSON.parse keeps the last of two equal keys in silence, and
+ * takes escapes that no store can hold.
+ */
+function checkStructure(text: string): void {
+  const scopes: (Set<string> | null)[] = []
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) {
+      const end = endOfString(text, at)
+      const literal = text.slice(at, end + 1)
+      const content = literal.includes('\\') ? unescapeText(literal) : literal.slice(1, -1)
+      const scope = scopes.at(-1)
+      if (scope && isKey(text, end + 1)) addKey(scope, content)
+      at = end
+    } else if (code === 123 || code === 91) {
+      if (scopes.push(code === 123 ? new Set() : null) > MAX_DEPTH) throw malformed('it is nested too deeply')
+    } else if (code === 125 || code === 93) {
+      scopes.pop()
+    }
+  }
+}
+
+function endOfString(text: string, start: number): number {
+  let at = start + 1
+  for (;;) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) return at
+    at += code === BACKSLASH ? 2 : 1
+  }
+}
+
+function unescapeText(literal: string): string {
+  const content = JSON.parse(literal) as string
+  if (content.includes('\0')) throw malformed('it holds a null character')
+  if (!content.isWellFormed()) throw malformed('it holds half of a surrogate pair')
+  return content
+}
+
+function isKey(text: string, after: number): boolean {
+  let at = after
+  while (text.charCodeAt(at) <= 32) at++
+  return text.charCodeAt(at) === 58
+}
+
+function addKey(scope: Set<string>, key: string): void {
+  if (key === '__proto__') throw malformed('it has a key that is not allowed')
+  if (scope.has(key)) throw malformed('an object has the same key twice')
+  scope.add(key)
+}
+
+function malformed(reason: string): Error {
+  return refuse('malformed_body', `the body is refused: ${reason}`)
+}

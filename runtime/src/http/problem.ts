@@ -1,0 +1,106 @@
+import { type ErrorKind, isSluiceError, SluiceError, type SluiceErrorOptions } from '@sluice/sdk'
+import { ERROR_CODES, errorCode, type KnownCode } from './codes.ts'
+
+/** One fault of an input. Says where and what, and never repeats the value. */
+export interface InputFault {
+  readonly in?: 'body' | 'query' | 'path' | 'header'
+  /** RFC 6901, inside the part of the request that `in` names. */
+  readonly pointer: string
+  readonly message: string
+  readonly hint?: string
+}
+
+/** An answer of RFC 9457. */
+export interface Problem {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+interface ProblemContext {
+  readonly requestId: string
+  /** Path of the request, without its query. */
+  readonly instance: string
+}
+
+const RESERVED = ['type', 'title', 'status', 'detail', 'instance', 'code', 'request_id', 'remedy']
+const SERVER_FAULT = 500
+
+/**
+ * An error of the edge. Status and title come from the table of codes; the kind is that which a layer below would
+ * have chosen for the status.
+ */
+export function refuse(
+  code: KnownCode,
+  message: string,
+  options: Omit<SluiceErrorOptions, 'code' | 'remedy'> = {},
+): SluiceError {
+  const { status, remedy } = ERROR_CODES[code]
+  return new SluiceError(kindOfStatus(status), message, { ...options, code, remedy })
+}
+
+export function validationFailed(errors: readonly InputFault[]): SluiceError {
+  const where = errors.length === 1 ? 'one place' : `${errors.length} places`
+  return refuse('validation_failed', `the request is not valid in ${where}`, { details: { errors } })
+}
+
+/** The answer to any thrown value. What is not a SluiceError, and every INTERNAL, becomes 500 without a word of it. */
+export function problemOf(error: unknown, context: ProblemContext): Problem {
+  if (!isSluiceError(error) || error.kind === 'INTERNAL') return internalProblem(context)
+  const { status, title, remedy } = errorCode(error.code, error.kind)
+  if (status === SERVER_FAULT) return internalProblem(context)
+  const body = {
+    type: `/docs#error-${error.code}`,
+    title,
+    status,
+    detail: error.message,
+    instance: context.instance,
+    code: error.code,
+    request_id: context.requestId,
+    remedy: error.remedy ?? remedy,
+    ...extensions(error),
+  }
+  return { status, headers: headersOf(error, status), body: JSON.stringify(body) }
+}
+
+function internalProblem(context: ProblemContext): Problem {
+  const { status, title, remedy } = ERROR_CODES.internal_error
+  const body = {
+    type: '/docs#error-internal_error',
+    title,
+    status,
+    detail: 'something went wrong in the server; its log has the cause under the request_id',
+    instance: context.instance,
+    code: 'internal_error',
+    request_id: context.requestId,
+    remedy,
+  }
+  return { status, headers: {}, body: JSON.stringify(body) }
+}
+
+function extensions(error: SluiceError): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(error.details ?? {}).filter(([key]) => !RESERVED.includes(key)))
+}
+
+function headersOf(error: SluiceError, status: number): Record<string, string> {
+  const headers: Record<string, string> = {}
+  if (status === 401) headers['WWW-Authenticate'] = challenge(error)
+  const retryAfterMs = error.retryAfterMs ?? (status === 503 ? 1_000 : undefined)
+  if (retryAfterMs !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfterMs / 1000)))
+  return headers
+}
+
+/** RFC 6750: no error attribute where no token was sent. Messages of refused tokens are fixed texts. */
+function challenge(error: SluiceError): string {
+  if (error.code === 'token_missing') return 'Bearer realm="sluice"'
+  return `Bearer realm="sluice", error="invalid_token", error_description="${error.message.replace(/[^ !#-[\]-~]/g, '')}"`
+}
+
+function kindOfStatus(status: number): ErrorKind {
+  if (status === 401 || status === 403) return 'PERMISSION'
+  if (status === 409) return 'CONFLICT'
+  if (status === 429) return 'QUOTA'
+  if (status === 501) return 'UNSUPPORTED'
+  if (status > SERVER_FAULT) return 'TRANSIENT'
+  return status === SERVER_FAULT ? 'INTERNAL' : 'INVALID_DATA'
+}

@@ -1,0 +1,138 @@
+/**
+ * A route is data: what it accepts, what it answers and which operation it calls. Validation, the OpenAPI document and
+ * the reference page all come from it.
+ */
+import type { Static, TObject, TSchema } from 'typebox'
+import type { AuthenticatedCall, Call, TenantCall } from '../flow.ts'
+import type { KnownCode } from './codes.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/**
+ * Who may call, as far as the token alone decides:
+ * `none` anybody; `any` every verified token; `tenant` inside one tenant, the token's own or, for administrators, the
+ * one in X-Tenant-Id; `admin` administrators of the platform.
+ */
+export type RouteAuth = 'none' | 'any' | 'tenant' | 'admin'
+
+/** Chunks of an answer that does not fit into memory. Ended early when the client goes away. */
+export interface ReplyStream {
+  readonly contentType: string
+  readonly chunks: AsyncIterable<string | Uint8Array>
+  /** Events are flushed at once and may last until the token ends; anything else is coalesced. */
+  readonly live?: boolean
+}
+
+interface ReplyHead {
+  /** Default 200, or 204 without content. */
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Strong, without quotes. With it the answer may be a 304, for which no body is made. */
+  readonly etag?: string
+}
+
+/**
+ * What a handler answers: a value, JSON text made elsewhere, bytes of another type, a stream, or nothing. A body given
+ * as a function is called only where it is sent: not for 304 and HEAD of streams.
+ */
+export type Reply = ReplyHead &
+  (
+    | { readonly body: unknown }
+    | { readonly json: string | Uint8Array }
+    | { readonly bytes: string | Uint8Array; readonly contentType: string }
+    | { readonly stream: ReplyStream | (() => ReplyStream) }
+    | { readonly empty: true }
+  )
+
+export interface ResponseSpec {
+  readonly description: string
+  readonly schema?: TSchema
+  /** Other media types of the same answer, by name. */
+  readonly also?: Readonly<Record<string, string>>
+}
+
+/** Parts of a multipart form, all of them UTF-8 text, kept in memory. */
+export interface MultipartSpec {
+  readonly parts: readonly string[]
+  readonly required: readonly string[]
+  readonly maxPartBytes: number
+  readonly description?: string
+}
+
+type CallFor<Auth extends RouteAuth, Params, Query, Body> = Auth extends 'none'
+  ? Call<Params, Query, Body>
+  : Auth extends 'tenant'
+    ? TenantCall<Params, Query, Body>
+    : AuthenticatedCall<Params, Query, Body>
+
+type ValueOf<Schema> = Schema extends TSchema ? Static<Schema> : Record<string, never>
+
+type BodyOf<Body, Multipart> = Multipart extends MultipartSpec ? FormBody : ValueOf<Body>
+
+/** Text of each part that was sent. */
+export type FormBody = Readonly<Partial<Record<string, string>>>
+
+interface RouteHead {
+  readonly method: Method
+  /** `/api/v1/products/{id}`; every name in braces is a property of `params`. */
+  readonly path: string
+  /** Name of the operation in generated clients, camelCase. */
+  readonly name: string
+  readonly summary: string
+  readonly description?: string
+  readonly tags: readonly string[]
+  readonly responses: Readonly<Record<number, ResponseSpec>>
+  /** Codes of the table that this operation answers, besides those of every route. For the document only. */
+  readonly errors?: readonly KnownCode[]
+  /** Until the first byte of the answer; default 30 s. */
+  readonly timeoutMs?: number
+  /** Requests take no token from the rate limits: probes and documents. */
+  readonly unlimited?: boolean
+  /** Not in the OpenAPI document. */
+  readonly hidden?: boolean
+}
+
+export interface RouteSpec<
+  Auth extends RouteAuth,
+  Params extends TObject | undefined,
+  Query extends TObject | undefined,
+  Body extends TSchema | undefined,
+  Multipart extends MultipartSpec | undefined,
+> extends RouteHead {
+  readonly auth: Auth
+  readonly params?: Params
+  readonly query?: Query
+  readonly body?: Body
+  /** The body may be left out; it is then an empty object with the schema's defaults. */
+  readonly bodyOptional?: boolean
+  readonly multipart?: Multipart
+  /** Honours Idempotency-Key. Needs `authorize`, which runs before a stored answer is given again. */
+  readonly idempotent?: boolean
+  /** Throws where the caller may not do this. Runs before the handler and before a replay. */
+  authorize?(call: CallFor<Auth, ValueOf<Params>, ValueOf<Query>, BodyOf<Body, Multipart>>): Promise<void> | void
+  handler(call: CallFor<Auth, ValueOf<Params>, ValueOf<Query>, BodyOf<Body, Multipart>>): Promise<Reply> | Reply
+}
+
+/** A route with its types erased: the edge guarantees that the call fits the schemas before it calls. */
+export interface Route extends RouteHead {
+  readonly auth: RouteAuth
+  readonly params?: TObject | undefined
+  readonly query?: TObject | undefined
+  readonly body?: TSchema | undefined
+  readonly bodyOptional?: boolean
+  readonly multipart?: MultipartSpec | undefined
+  readonly idempotent?: boolean
+  authorize?(call: TenantCall): Promise<void> | void
+  handler(call: TenantCall): Promise<Reply> | Reply
+}
+
+/** Gives the handler the types of its schemas. */
+export function defineRoute<
+  const Auth extends RouteAuth,
+  Params extends TObject | undefined = undefined,
+  Query extends TObject | undefined = undefined,
+  Body extends TSchema | undefined = undefined,
+  const Multipart extends MultipartSpec | undefined = undefined,
+>(spec: RouteSpec<Auth, Params, Query, Body, Multipart>): Route {
+  return spec as Route
+}

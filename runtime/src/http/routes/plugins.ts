@@ -1,0 +1,36 @@
+import { Type } from 'typebox'
+import { defineRoute, type Route } from '../route.ts'
+
+export interface PluginSummary {
+  readonly name: string
+  readonly version: string
+  readonly type: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly health: { readonly status: string; readonly message?: string }
+}
+
+const Plugin = Type.Object(
+  {
+    name: Type.String(),
+    version: Type.String(),
+    type: Type.String({ description: 'What it serves: lookup, timeseries, analytics, realtime, or connector.' }),
+    capabilities: Type.Record(Type.String(), Type.Unknown()),
+    health: Type.Object({ status: Type.String(), message: Type.Optional(Type.String()) }),
+  },
+  { $id: 'Plugin' },
+)
+
+export function pluginRoutes(list: () => readonly PluginSummary[]): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/plugins',
+      name: 'listPlugins',
+      summary: 'Plugins that this runtime has loaded',
+      tags: ['Plugins'],
+      auth: 'any',
+      responses: { 200: { description: 'All of them.', schema: Type.Object({ data: Type.Array(Plugin) }) } },
+      handler: () => ({ body: { data: list() } }),
+    }),
+  ]
+}
