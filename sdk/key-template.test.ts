@@ -48,7 +48,7 @@ test('different values make different keys, whatever stands between them', () =>
 })
 
 test('templates that could not keep keys apart are refused', () => {
-  for (const text of ['', 'fixed', '{a}{b}', '{a', 'a}', '{}', '{a}%{b}', '{a}\n', '{{a}}']) {
+  for (const text of ['', 'fixed', '{a}{b}', '{a', 'a}', '{}', '{a}%{b}', '{a}3{b}', '{a}\n', '{{a}}']) {
     assert.ok('problem' in parseKeyTemplate(text), text)
   }
 })

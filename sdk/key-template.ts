@@ -40,6 +40,9 @@ function templateProblem({ parts, after }: KeyTemplate): string | null {
   if (parts.slice(1).some((part) => part.before === '')) {
     return 'two placeholders stand side by side, so different rows could get one key; put a character between them'
   }
+  if (parts.slice(1).some((part) => /^[0-9A-F]/.test(part.before))) {
+    return 'the text between two placeholders begins with a digit or A to F, which escapes are made of'
+  }
   return null
 }
 
@@ -56,14 +59,10 @@ export function canStandInKey(type: LogicalType): boolean {
  * (`escapeKeyPart`), and in a value that is followed by another the first character of the text between them too,
  * unless that is a colon or the type has a fixed width; so different values never make the same key.
  */
-export function renderKey(
-  template: KeyTemplate,
-  schema: TableSchema,
-  valueOf: (column: string) => Value,
-): string | null {
+export function renderKey(template: KeyTemplate, schema: TableSchema, cell: (column: string) => Value): string | null {
   let key = ''
   for (const [index, part] of template.parts.entries()) {
-    const value = valueOf(part.column)
+    const value = cell(part.column)
     if (value === null) return null
     const following = template.parts[index + 1]
     key += part.before + escapePart(String(value), following?.before ?? '', typeOf(schema, part.column))
