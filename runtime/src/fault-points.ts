@@ -1,0 +1,39 @@
+/**
+ * Named places between the steps of a write where a test may end the process. Without `SLUICE_FAULT` a fault point
+ * is an empty call.
+ *
+ * `SLUICE_FAULT=materializer.after-commit@2` ends the process by SIGKILL when that point is reached for the second
+ * time; `SLUICE_FAULT=any@17` at the seventeenth point of any name.
+ */
+export type FaultPoint = (name: string) => Promise<void>
+
+/** Every fault point of the runtime; those of plugins begin with their endpoint type. */
+export const FAULT_POINTS = [
+  'ingestion.claimed',
+  'ingestion.table-written',
+  'ingestion.table-staged',
+  'ingestion.before-commit',
+  'ingestion.after-commit',
+  'ingestion.before-finish',
+  'materializer.started',
+  'materializer.transformed',
+  'materializer.checked',
+  'materializer.twins-written',
+  'materializer.staged',
+  'materializer.before-commit',
+  'materializer.after-commit',
+  'materializer.before-store',
+  'materializer.after-store',
+] as const
+
+export function faultPointsFrom(setting: string | undefined): FaultPoint {
+  const match = /^(.+)@(\d+)$/.exec(setting ?? '')
+  if (!match) return async () => {}
+  const [, wanted, count] = match
+  let remaining = Number(count)
+  return async (name) => {
+    if (wanted !== 'any' && wanted !== name) return
+    remaining -= 1
+    if (remaining === 0) process.kill(process.pid, 'SIGKILL')
+  }
+}

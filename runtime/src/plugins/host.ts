@@ -1,0 +1,63 @@
+import { randomBytes } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock, Host, LakeEngine, Logger, Metrics } from '@sluice/sdk'
+
+export interface HostServices {
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly faultPoint: (name: string) => Promise<void>
+  readonly dataDirectory: string
+  readonly lakeEngine: LakeEngine
+}
+
+/** The host of one plugin: its own folder and its own name in every log line. */
+export async function createHost(pluginName: string, services: HostServices): Promise<Host & AsyncDisposable> {
+  const stateDirectory = join(services.dataDirectory, 'stores', pluginName.replaceAll(/[^a-z0-9_-]/gi, '_'))
+  await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
+  const clock = createClock(services.logger)
+  return {
+    clock,
+    logger: services.logger,
+    metrics: services.metrics,
+    randomBytes: (count) => randomBytes(count),
+    faultPoint: services.faultPoint,
+    stateDirectory,
+    lakeEngine: services.lakeEngine,
+    async [Symbol.asyncDispose]() {
+      clock.stop()
+    },
+  }
+}
+
+/** Wall-clock time; timers do not keep the process alive and stop with the plugin. */
+export function createClock(logger: Logger): Clock & { stop(): void } {
+  const timers = new Set<NodeJS.Timeout>()
+  return {
+    nowMs: () => Date.now(),
+    every(everyMs, run) {
+      let running = false
+      const timer = setInterval(async () => {
+        if (running) return
+        running = true
+        try {
+          await run()
+        } catch (error) {
+          logger.error('a scheduled task of a plugin failed', { error: (error as Error).message })
+        } finally {
+          running = false
+        }
+      }, everyMs)
+      timer.unref()
+      timers.add(timer)
+      return () => {
+        clearInterval(timer)
+        timers.delete(timer)
+      }
+    },
+    stop() {
+      for (const timer of timers) clearInterval(timer)
+      timers.clear()
+    },
+  }
+}

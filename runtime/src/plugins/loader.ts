@@ -1,0 +1,128 @@
+/**
+ * Finds plugins by package name or path, in the order: manifest, SDK range, code. No code of a plugin runs before its
+ * manifest has been read and its range holds this SDK.
+ */
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, isAbsolute, join, parse, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { type ConnectorPlugin, type PluginManifest, SDK_VERSION, type ServingPlugin, SluiceError } from '@sluice/sdk'
+import semver from 'semver'
+
+export interface LoadedPlugin {
+  /** As the configuration names it. */
+  readonly specifier: string
+  readonly packageName: string
+  readonly packageVersion: string
+  readonly sdkRange: string
+  readonly plugin: ServingPlugin | ConnectorPlugin
+}
+
+interface PackageJson {
+  readonly name?: string
+  readonly version?: string
+  readonly sluice?: PluginManifest
+}
+
+/** Throws CONFIG with a code that says which step failed: plugin_not_found, plugin_manifest, plugin_sdk_range, plugin_invalid. */
+export async function loadPlugin(specifier: string, baseDirectory: string): Promise<LoadedPlugin> {
+  const located = await locate(specifier, baseDirectory)
+  const manifest = located.packageJson.sluice
+  if (!manifest?.sdk || typeof manifest.plugins !== 'object') {
+    throw refused(specifier, 'plugin_manifest', 'its package.json has no "sluice" manifest with "sdk" and "plugins"')
+  }
+  if (!semver.validRange(manifest.sdk) || !semver.satisfies(SDK_VERSION, manifest.sdk)) {
+    throw refused(specifier, 'plugin_sdk_range', `it asks for SDK ${manifest.sdk} and this runtime has ${SDK_VERSION}`)
+  }
+  const declared = manifest.plugins[located.subpath]
+  if (!declared) throw refused(specifier, 'plugin_manifest', `its manifest names no plugin at "${located.subpath}"`)
+  const module = (await import(located.moduleUrl)) as { default?: unknown }
+  return {
+    specifier,
+    packageName: located.packageJson.name ?? specifier,
+    packageVersion: located.packageJson.version ?? '0.0.0',
+    sdkRange: manifest.sdk,
+    plugin: checked(specifier, module.default, declared),
+  }
+}
+
+interface Located {
+  readonly packageJson: PackageJson
+  /** `.` or `./postgresql`: the key in the manifest. */
+  readonly subpath: string
+  readonly moduleUrl: string
+}
+
+async function locate(specifier: string, baseDirectory: string): Promise<Located> {
+  if (specifier.startsWith('.') || isAbsolute(specifier)) return locatePath(specifier, baseDirectory)
+  const [, packageName = specifier, rest = ''] = /^((?:@[^/]+\/)?[^/]+)(\/.+)?$/.exec(specifier) ?? []
+  const subpath = rest === '' ? '.' : `.${rest}`
+  for (const base of [baseDirectory, import.meta.dirname]) {
+    const require = createRequire(join(base, 'plugins.js'))
+    try {
+      const modulePath = require.resolve(specifier)
+      const packageJson = await nearestPackageJson(dirname(modulePath), packageName)
+      return { packageJson, subpath, moduleUrl: pathToFileURL(modulePath).href }
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'MODULE_NOT_FOUND') {
+        throw refused(specifier, 'plugin_not_found', 'it could not be resolved', error)
+      }
+    }
+  }
+  throw refused(specifier, 'plugin_not_found', 'no such package is installed')
+}
+
+async function locatePath(specifier: string, baseDirectory: string): Promise<Located> {
+  const path = resolve(baseDirectory, specifier)
+  const packageJson = await nearestPackageJson(path, null)
+  const asDirectory = packageJson.directory === path
+  if (asDirectory) {
+    const exported = (packageJson as PackageJson & { exports?: Record<string, string> }).exports?.['.'] ?? './index.js'
+    return { packageJson, subpath: '.', moduleUrl: pathToFileURL(join(path, exported)).href }
+  }
+  const inside = path.slice(packageJson.directory.length + 1)
+  const declared = Object.keys(packageJson.sluice?.plugins ?? {})
+  const subpath =
+    declared.find((key) => inside === key.slice(2) || dirname(inside) === key.slice(2)) ?? declared[0] ?? '.'
+  const isFile = /\.[cm]?[jt]s$/.test(path)
+  return { packageJson, subpath, moduleUrl: pathToFileURL(isFile ? path : join(path, 'index.ts')).href }
+}
+
+async function nearestPackageJson(
+  start: string,
+  packageName: string | null,
+): Promise<PackageJson & { readonly directory: string }> {
+  for (let directory = start; ; directory = dirname(directory)) {
+    try {
+      const parsed = JSON.parse(await readFile(join(directory, 'package.json'), 'utf8')) as PackageJson
+      if (packageName === null || parsed.name === packageName) return { ...parsed, directory }
+    } catch (error) {
+      if (!['ENOENT', 'ENOTDIR'].includes((error as { code?: string }).code ?? '')) throw error
+    }
+    if (directory === parse(directory).root) {
+      throw refused(packageName ?? start, 'plugin_manifest', 'no package.json stands above it')
+    }
+  }
+}
+
+function checked(
+  specifier: string,
+  candidate: unknown,
+  declared: PluginManifest['plugins'][string],
+): ServingPlugin | ConnectorPlugin {
+  const plugin = candidate as Partial<ServingPlugin | ConnectorPlugin> | null | undefined
+  const complete = plugin && typeof plugin.open === 'function' && plugin.settingsSchema && plugin.capabilities
+  if (!complete) throw refused(specifier, 'plugin_invalid', 'its default export is no plugin object')
+  if (plugin.kind !== declared.kind || plugin.type !== declared.type || plugin.name !== declared.name) {
+    throw refused(specifier, 'plugin_invalid', 'its default export is not what its manifest declares')
+  }
+  return plugin as ServingPlugin | ConnectorPlugin
+}
+
+function refused(specifier: string, code: string, why: string, cause?: unknown): SluiceError {
+  return new SluiceError('CONFIG', `the plugin "${specifier}" cannot be loaded: ${why}`, {
+    code,
+    remedy: 'Check the plugins named in the configuration and that their packages are installed.',
+    cause,
+  })
+}

@@ -1,0 +1,108 @@
+/** The plugins of this runtime: loaded in the order of the configuration, opened where a driver is chosen. */
+import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
+import { Compile } from 'typebox/compile'
+import { type LoadedPlugin, loadPlugin } from './loader.ts'
+
+export interface ServingType {
+  readonly type: string
+  readonly plugin: ServingPlugin
+  readonly store: ServingStore
+}
+
+export interface PluginSet {
+  readonly loaded: readonly LoadedPlugin[]
+  /** The store that serves an endpoint type; undefined where none is configured. */
+  serving(type: string): ServingType | undefined
+  servingTypes(): readonly ServingType[]
+  connector(type: string): ConnectorPlugin | undefined
+  connectorTypes(): readonly string[]
+  close(): Promise<void>
+}
+
+export interface ServingChoice {
+  readonly driver: string
+  readonly settings?: Readonly<Record<string, unknown>>
+}
+
+export interface PluginSetOptions {
+  readonly specifiers: readonly string[]
+  readonly baseDirectory: string
+  readonly serving: Readonly<Record<string, ServingChoice>>
+  /** Settings that the runtime supplies where the configuration gives none (embedded mode). */
+  defaultSettings(plugin: ServingPlugin): Readonly<Record<string, unknown>> | undefined
+  hostFor(plugin: ServingPlugin): Promise<Host & AsyncDisposable>
+}
+
+/** Loads every plugin, then opens the chosen stores; whatever fails names the plugin, and what was opened is closed. */
+export async function openPlugins(options: PluginSetOptions): Promise<PluginSet> {
+  const loaded: LoadedPlugin[] = []
+  for (const specifier of options.specifiers) loaded.push(await loadPlugin(specifier, options.baseDirectory))
+  const opened = new Map<string, ServingType & { readonly host: AsyncDisposable }>()
+  const close = async () => {
+    for (const entry of [...opened.values()].reverse()) {
+      await entry.store.close()
+      await entry.host[Symbol.asyncDispose]()
+    }
+    opened.clear()
+  }
+  try {
+    for (const [type, choice] of Object.entries(options.serving)) {
+      opened.set(type, await openServing(type, choice, loaded, options))
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const connectors = new Map(
+    loaded.flatMap(({ plugin }) => (plugin.kind === 'connector' ? [[plugin.type, plugin] as const] : [])),
+  )
+  return {
+    loaded,
+    serving: (type) => opened.get(type),
+    servingTypes: () => [...opened.values()],
+    connector: (type) => connectors.get(type),
+    connectorTypes: () => [...connectors.keys()],
+    close,
+  }
+}
+
+async function openServing(
+  type: string,
+  choice: ServingChoice,
+  loaded: readonly LoadedPlugin[],
+  options: PluginSetOptions,
+): Promise<ServingType & { readonly host: AsyncDisposable }> {
+  const candidates = loaded.flatMap(({ plugin }) => (plugin.kind === 'serving' && plugin.type === type ? [plugin] : []))
+  const plugin = candidates.find((candidate) => candidate.name === choice.driver)
+  if (!plugin) {
+    const names = candidates.map((candidate) => candidate.name).join(', ') || 'none'
+    throw new SluiceError('CONFIG', `no loaded plugin serves ${type} with the driver "${choice.driver}"`, {
+      code: 'unknown_driver',
+      remedy: `Drivers loaded for ${type}: ${names}. Add the plugin under "plugins" or choose one of these.`,
+    })
+  }
+  const settings = choice.settings ?? options.defaultSettings(plugin) ?? {}
+  checkSettings(plugin, settings)
+  const host = await options.hostFor(plugin)
+  try {
+    return { type, plugin, store: await plugin.open(settings, host), host }
+  } catch (error) {
+    await host[Symbol.asyncDispose]()
+    throw error
+  }
+}
+
+/** Values are never repeated: a setting may be a secret. */
+function checkSettings(plugin: ServingPlugin, settings: unknown): void {
+  const validator = Compile(plugin.settingsSchema as Parameters<typeof Compile>[0])
+  if (validator.Check(settings)) return
+  const where = validator.Errors(settings).map((error) => `${error.instancePath || '/'} ${error.message}`)
+  throw new SluiceError(
+    'CONFIG',
+    `the settings of ${plugin.type} (${plugin.name}) are not valid: ${where.join('; ')}`,
+    {
+      code: 'invalid_settings',
+      remedy: `Correct serving.${plugin.type}.settings.`,
+    },
+  )
+}
