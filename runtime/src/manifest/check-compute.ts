@@ -1,0 +1,99 @@
+import type { InputsDraft } from './check-inputs.ts'
+import type { OutputDraft } from './check-output.ts'
+import type { CheckedFile, Draft } from './checked-file.ts'
+import { parseDuration, parseMemory } from './durations.ts'
+import type { ComputeFile } from './files/compute.ts'
+import type { ComputeManifest } from './manifest-set.ts'
+import type { Finding } from './problem.ts'
+import { didYouMean } from './suggestion.ts'
+
+/** The other files that the transform stands between; null where one could not be read. */
+export interface TransformContext {
+  readonly inputs: InputsDraft | null
+  readonly output: OutputDraft | null
+}
+
+/** compute.yaml with its defaults. */
+export function readCompute(file: CheckedFile, context: TransformContext): Draft<ComputeManifest> {
+  const engine = file.get<NonNullable<ComputeFile['engine']>>('engine') ?? 'auto'
+  const trigger = file.get<NonNullable<ComputeFile['trigger']>>('trigger') ?? 'on_ingestion'
+  const transform = file.get<string>('transform') ?? null
+  const resources = file.get<NonNullable<ComputeFile['resources']>>('resources')
+  const findings = [
+    ...unbuilt(file, engine, trigger),
+    // An unreadable transform is not an absent one.
+    ...(file.raw('transform') === undefined ? withoutTransform(context) : []),
+    ...appendFindings(file.raw('transform') !== undefined, context),
+  ]
+  if (engine === 'distributed' || trigger === 'schedule') return { value: null, findings }
+  const value: ComputeManifest = {
+    engine,
+    transform,
+    trigger,
+    resources: {
+      memoryBytes: resources?.memory === undefined ? null : parseMemory(resources.memory),
+      threads: resources?.threads ?? null,
+      timeoutMs: resources?.timeout === undefined ? null : parseDuration(resources.timeout),
+    },
+  }
+  return { value, findings }
+}
+
+function unbuilt(file: CheckedFile, engine: string, trigger: string): readonly Finding[] {
+  const findings: Finding[] = []
+  if (engine === 'distributed') {
+    const message = 'the distributed engine is not built yet'
+    findings.push({ manifest: 'compute', path: ['engine'], message, hint: 'Use auto or embedded.' })
+  }
+  if (trigger === 'schedule') {
+    const message = 'schedules are not built yet'
+    findings.push({ manifest: 'compute', path: ['trigger'], message, hint: 'Use on_ingestion or manual.' })
+  }
+  if (file.raw('schedule') !== undefined) {
+    const message = 'schedules are not built yet'
+    findings.push({ manifest: 'compute', path: ['schedule'], message, hint: 'Remove it.', atKey: true })
+  }
+  return findings
+}
+
+/** Without a transform the single input is projected, so there must be one, and it must have the columns. */
+function withoutTransform({ inputs, output }: TransformContext): readonly Finding[] {
+  if (inputs === null) return []
+  if (inputs.count > 1) {
+    const message = `there are ${inputs.count} inputs, so a transform must say how they become one`
+    return [{ manifest: 'compute', path: [], message, hint: 'Add transform: one SELECT over the aliases.' }]
+  }
+  const input = inputs.value[0]
+  const source = input === undefined ? undefined : inputs.sources.get(input.name)
+  if (input === undefined || source === undefined || output === null) return []
+  const names = input.columns ?? source.columns.map((column) => column.name)
+  const readable = new Set(names.map((name) => name.toLowerCase()))
+  return output.value.columns
+    .filter((column) => !readable.has(column.name.toLowerCase()))
+    .map((column) => {
+      const near = didYouMean(column.name, names)
+      const message = `without a transform the column "${column.name}" must come from the input, which has none`
+      return { manifest: 'compute', path: [], message, ...(near === undefined ? {} : { hint: near }) }
+    })
+}
+
+/**
+ * Appending rows that have no identity is only right where exactly the new rows of the input pass through one by
+ * one. That is certain without a transform and with incremental reading, and is refused elsewhere.
+ */
+function appendFindings(transforms: boolean, { inputs, output }: TransformContext): readonly Finding[] {
+  if (output === null || inputs === null || output.value.writeMode !== 'append') return []
+  if (output.value.primaryKey.length > 0 || !output.columns.complete) return []
+  const at = { manifest: 'output', path: ['write_mode'] } as const
+  if (transforms) {
+    const message = 'append without identity columns and with a transform could repeat or miss rows'
+    return [{ ...at, message, hint: 'Give the key columns the role identity, or use replace.' }]
+  }
+  return inputs.value
+    .filter((input) => input.mode !== 'incremental')
+    .map((input) => ({
+      ...at,
+      message: `append without identity columns needs the input "${input.name}" in mode incremental`,
+      hint: 'Set mode: incremental and a cursor_column in inputs.yaml, or use replace.',
+    }))
+}

@@ -1,0 +1,192 @@
+import type { LogicalType } from '@sluice/sdk'
+import { typeName } from '@sluice/sdk'
+import { type CheckedFile, type Item, repeated } from './checked-file.ts'
+import type { ManifestContext, SourceTable } from './context.ts'
+import type { InputFields } from './files/inputs.ts'
+import type { Input } from './manifest-set.ts'
+import type { Finding, Path } from './problem.ts'
+import { didYouMean } from './suggestion.ts'
+
+export interface InputsDraft {
+  /** The usable ones. */
+  readonly value: readonly Input[]
+  /** Every alias that is written, also of inputs that are wrong. */
+  readonly aliases: ReadonlySet<string>
+  /** By alias, where the connection's tables are known. */
+  readonly sources: ReadonlyMap<string, SourceTable>
+  /** How many inputs are written, wrong ones included. */
+  readonly count: number
+  readonly findings: readonly Finding[]
+}
+
+/** inputs.yaml with its defaults, held against what the connections are known to have. */
+export function readInputs(file: CheckedFile, context: ManifestContext): InputsDraft {
+  const items = file.items<InputFields>('inputs')
+  const list = file.raw('inputs')
+  const written = Array.isArray(list) ? list.map((_, index) => file.raw('inputs', index, 'name')) : []
+  const inputs: Input[] = []
+  const sources = new Map<string, SourceTable>()
+  const findings: Finding[] = repeated(items, (input) => input.name.toLowerCase()).map((item) => ({
+    manifest: 'inputs',
+    path: [...item.path, 'name'],
+    message: `the alias "${item.value.name}" stands here twice`,
+  }))
+  for (const item of items) {
+    const wrong = fieldFindings(item)
+    const looked = wrong.some((finding) => finding.warning !== true) ? null : lookUp(item, context.connections)
+    findings.push(...wrong, ...(looked?.findings ?? []))
+    if (looked?.source) {
+      sources.set(item.value.name, looked.source)
+      findings.push(...sourceFindings(item, looked.source))
+    }
+    const input = normalised(item.value)
+    if (input) inputs.push(input)
+  }
+  const aliases = new Set(written.filter((name) => typeof name === 'string'))
+  return { value: inputs, aliases, sources, count: written.length, findings }
+}
+
+function normalised(fields: InputFields): Input | null {
+  if (fields.connection === undefined || fields.table === undefined || fields.mode === 'cdc') return null
+  return {
+    name: fields.name,
+    connection: fields.connection,
+    table: fields.table,
+    mode: fields.mode ?? (fields.cursor_column === undefined ? 'auto' : 'incremental'),
+    cursorColumn: fields.cursor_column ?? null,
+    primaryKey: fields.primary_key ?? [],
+    columns: fields.columns ?? null,
+    where: fields.where ?? null,
+    onSchemaChange: fields.on_schema_change ?? 'evolve',
+  }
+}
+
+function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
+  const findings: Finding[] = []
+  const say = (field: string | null, message: string, hint?: string, warning = false): void => {
+    const at = field === null ? path : [...path, field]
+    findings.push({ manifest: 'inputs', path: at, message, ...(hint === undefined ? {} : { hint }), warning })
+  }
+  if (value.name.toLowerCase() === 'this') say('name', '"this" means the product itself', 'Choose another alias.')
+  if (value.product !== undefined) {
+    say('product', 'products as inputs are not built yet', 'Read the source with connection and table.')
+  } else if (value.connection === undefined || value.table === undefined) {
+    const absent = value.connection === undefined ? 'connection' : 'table'
+    say(null, `"${absent}" is missing`, 'An input names a connection and a table of it.')
+  }
+  if (value.mode === 'cdc') say('mode', 'cdc is not built yet', 'Use incremental with a cursor_column, or full.')
+  if (value.mode === 'full' && value.cursor_column !== undefined) {
+    say('cursor_column', 'is not used in mode full', 'Remove it, or use mode incremental.', true)
+  }
+  return findings
+}
+
+interface LookUp {
+  readonly source?: SourceTable
+  readonly findings: readonly Finding[]
+}
+
+function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext['connections']): LookUp {
+  if (connections === undefined || value.connection === undefined || value.table === undefined) return { findings: [] }
+  const tables = connections.get(value.connection)
+  if (tables === undefined) {
+    const hint = didYouMean(value.connection, connections.keys()) ?? 'Register the connection first.'
+    const message = `there is no connection "${value.connection}"`
+    return { findings: [{ manifest: 'inputs', path: [...path, 'connection'], message, hint }] }
+  }
+  if (tables === null) {
+    const message = `the tables of "${value.connection}" are not known, so this input was not checked`
+    const hint = 'Discover the connection first.'
+    return { findings: [{ manifest: 'inputs', path: [...path, 'table'], message, hint, warning: true }] }
+  }
+  return tableNamed(value.table, value.connection, tables, [...path, 'table'])
+}
+
+function tableNamed(written: string, connection: string, tables: readonly SourceTable[], path: Path): LookUp {
+  const found = tables.filter((table) => `${table.schema}.${table.name}` === written || table.name === written)
+  const exact = found.filter((table) => `${table.schema}.${table.name}` === written)
+  const source = exact[0] ?? (found.length === 1 ? found[0] : undefined)
+  if (source !== undefined) return { source, findings: [] }
+  if (found.length > 1) {
+    const names = found.map((table) => `${table.schema}.${table.name}`).slice(0, 5)
+    const message = `"${connection}" has several tables "${written}"`
+    return { findings: [{ manifest: 'inputs', path, message, hint: `Write one of ${names.join(', ')}.` }] }
+  }
+  const names = tables.flatMap((table) => [table.name, `${table.schema}.${table.name}`])
+  const hint = didYouMean(written, names)
+  const message = `"${connection}" has no table "${written}"`
+  return { findings: [{ manifest: 'inputs', path, message, ...(hint === undefined ? {} : { hint }) }] }
+}
+
+function sourceFindings(item: Item<InputFields>, source: SourceTable): readonly Finding[] {
+  const { path, value } = item
+  const absent = (at: Path, name: string): readonly Finding[] => missingAtSource(at, name, source)
+  return [
+    ...(value.columns ?? []).flatMap((name, index) => absent([...path, 'columns', index], name)),
+    ...(value.primary_key ?? []).flatMap((name, index) => absent([...path, 'primary_key', index], name)),
+    ...(value.cursor_column === undefined ? [] : absent([...path, 'cursor_column'], value.cursor_column)),
+    ...unread(item),
+    ...cursorFindings(item, source),
+  ]
+}
+
+function missingAtSource(path: Path, name: string, source: SourceTable): readonly Finding[] {
+  const names = source.columns.map((column) => column.name)
+  if (names.includes(name)) return []
+  const hint = didYouMean(name, names)
+  const message = `the table "${source.name}" has no column "${name}"`
+  return [{ manifest: 'inputs', path, message, ...(hint === undefined ? {} : { hint }) }]
+}
+
+/** The cursor and the key must be among the columns that are read. */
+function unread({ path, value }: Item<InputFields>): readonly Finding[] {
+  if (value.columns === undefined) return []
+  const read = new Set(value.columns)
+  const needed = [
+    ...(value.primary_key ?? []).map((name, index) => ({ name, at: [...path, 'primary_key', index] })),
+    ...(value.cursor_column === undefined ? [] : [{ name: value.cursor_column, at: [...path, 'cursor_column'] }]),
+  ]
+  return needed
+    .filter(({ name }) => !read.has(name))
+    .map(({ name, at }) => ({
+      manifest: 'inputs',
+      path: at,
+      message: `"${name}" is not among the columns that are read`,
+      hint: 'Add it to columns.',
+    }))
+}
+
+const CURSOR_TYPES: ReadonlySet<string> = new Set(['integer', 'long', 'decimal', 'date', 'timestamp', 'timestamptz'])
+
+function cursorFindings({ path, value }: Item<InputFields>, source: SourceTable): readonly Finding[] {
+  if (value.mode === 'full' || (value.mode === undefined && value.cursor_column === undefined)) return []
+  const name = value.cursor_column ?? source.suggestedCursor
+  if (name === null) {
+    const message = `"${source.name}" suggests no column that grows with every change, so incremental needs one named`
+    return [{ manifest: 'inputs', path: [...path, 'mode'], message, hint: 'Add cursor_column, or use mode full.' }]
+  }
+  const type = source.columns.find((column) => column.name === name)?.type
+  const at = [...path, value.cursor_column === undefined ? 'mode' : 'cursor_column']
+  return type === undefined ? [] : cursorTypeFindings(at, name, type, keyOf(value, source))
+}
+
+function keyOf(value: InputFields, source: SourceTable): readonly string[] {
+  return value.primary_key ?? source.primaryKey
+}
+
+function cursorTypeFindings(path: Path, name: string, type: LogicalType, key: readonly string[]): readonly Finding[] {
+  const at = { manifest: 'inputs', path } as const
+  if (!CURSOR_TYPES.has(typeName(type))) {
+    return [{ ...at, message: `a column of type ${type} cannot be a cursor`, hint: 'Use a number or a time.' }]
+  }
+  // Times are read with an overlap, because rows commit late; only a key can take the doubles out again.
+  if (key.length === 0 && !['integer', 'long'].includes(type)) {
+    const message = 'a cursor of times needs a primary key, because rows are read again with an overlap'
+    return [{ ...at, message, hint: 'Add primary_key, or use mode full.' }]
+  }
+  if (key.length === 1 && key[0] === name) {
+    const message = `"${name}" is the primary key: changes of rows that were read before will be missed`
+    return [{ ...at, message, hint: 'Fine where rows never change.', warning: true }]
+  }
+  return []
+}

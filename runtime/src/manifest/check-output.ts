@@ -1,0 +1,167 @@
+import { type LogicalType, parseDecimal, typeName } from '@sluice/sdk'
+import type { CheckedFile, Item } from './checked-file.ts'
+import { Columns } from './columns.ts'
+import type { ColumnFields, OutputFile, PartitionFields } from './files/output.ts'
+import type { OutputColumn, OutputManifest, PartitionField, PartitionTransform, WriteMode } from './manifest-set.ts'
+import { isTimeType } from './manifest-set.ts'
+import { columnRefusal } from './names.ts'
+import type { Finding, Path } from './problem.ts'
+
+export interface OutputDraft {
+  readonly value: OutputManifest
+  readonly columns: Columns
+  readonly findings: readonly Finding[]
+}
+
+/** output.yaml with its defaults. */
+export function readOutput(file: CheckedFile): OutputDraft {
+  const items = file.items<ColumnFields>('schema')
+  const columns = items.map((item) => outputColumn(item.value))
+  const index = new Columns(columns, namesIn(file))
+  const primaryKey = columns.filter((column) => column.role === 'identity').map((column) => column.name)
+  const declared = file.get<WriteMode>('write_mode')
+  const partitions = file.items<PartitionFields>('partitioning')
+  return {
+    columns: index,
+    value: {
+      format: 'iceberg',
+      columns,
+      primaryKey,
+      partitioning: partitions.map((item) => partitionField(item.value)),
+      writeMode: declared ?? (primaryKey.length > 0 ? 'merge' : 'replace'),
+    },
+    findings: [
+      ...items.flatMap(columnFindings),
+      ...duplicateColumns(items),
+      ...partitionFindings(partitions, index),
+      ...(declared === 'merge' && primaryKey.length === 0 && index.complete ? [mergeWithoutIdentity()] : []),
+      ...retentionFindings(file.get<NonNullable<OutputFile['retention']>>('retention')),
+    ],
+  }
+}
+
+/** An unreadable list gives null; an entry without a readable name is passed over. */
+function namesIn(file: CheckedFile): ReadonlySet<string> | null {
+  const schema = file.raw('schema')
+  if (!Array.isArray(schema)) return null
+  const names = schema.map((_, index) => file.raw('schema', index, 'name'))
+  return new Set(names.filter((name) => typeof name === 'string'))
+}
+
+function outputColumn(fields: ColumnFields): OutputColumn {
+  const role = fields.role ?? 'attribute'
+  return {
+    name: fields.name,
+    type: fields.type.replaceAll(/\s/g, '') as LogicalType,
+    nullable: fields.nullable ?? role !== 'identity',
+    role,
+    classification: fields.classification ?? 'public',
+    description: fields.description ?? '',
+  }
+}
+
+const NO_KEY_TYPES: ReadonlySet<string> = new Set(['float', 'double', 'json'])
+
+function columnFindings({ path, value }: Item<ColumnFields>): readonly Finding[] {
+  const findings: Finding[] = []
+  const say = (field: string, message: string, hint?: string): void => {
+    findings.push({ manifest: 'output', path: [...path, field], message, ...(hint === undefined ? {} : { hint }) })
+  }
+  const refusal = columnRefusal(value.name)
+  if (refusal !== null) say('name', `"${value.name}" ${refusal}`, 'Give the column another name.')
+  if (value.type.startsWith('decimal') && parseDecimal(value.type) === null) {
+    say('type', `${value.type} is no decimal type`, 'Precision is 1 to 38, scale 0 to the precision: decimal(18,2).')
+  }
+  if (value.role === 'identity' && value.nullable === true) {
+    say('nullable', 'an identity column cannot be nullable', 'Remove nullable, or give the column another role.')
+  }
+  if (value.role === 'identity' && NO_KEY_TYPES.has(value.type)) {
+    say('type', `values of type ${value.type} cannot identify a row`, 'Use an exact type such as string or long.')
+  }
+  if (value.role === 'time' && !isTimeType(value.type)) {
+    say('type', `a column of role time cannot be of type ${value.type}`, 'Use date, timestamp or timestamptz.')
+  }
+  return findings
+}
+
+/** Engines fold the case of names, so two columns must differ in more. */
+function duplicateColumns(items: readonly Item<ColumnFields>[]): readonly Finding[] {
+  const first = new Map<string, string>()
+  return items.flatMap(({ path, value }): readonly Finding[] => {
+    const folded = value.name.toLowerCase()
+    const earlier = first.get(folded)
+    if (earlier === undefined) {
+      first.set(folded, value.name)
+      return []
+    }
+    const message =
+      earlier === value.name
+        ? `the column "${value.name}" stands here twice`
+        : `"${value.name}" and "${earlier}" differ in case only`
+    return [{ manifest: 'output', path: [...path, 'name'], message }]
+  })
+}
+
+function partitionField(fields: PartitionFields): PartitionField {
+  return { column: fields.column, transform: partitionTransform(fields.transform ?? 'identity') }
+}
+
+/** The text has met its pattern. */
+function partitionTransform(text: string): PartitionTransform {
+  const match = /^(bucket|truncate)[[(](\d+)[\])]$/.exec(text)
+  if (match) return { kind: match[1] as 'bucket' | 'truncate', width: Number(match[2]) }
+  return { kind: text as 'identity' | 'day' | 'month' | 'hour' }
+}
+
+const DATES = ['date', 'timestamp', 'timestamptz']
+
+/** Which types each transform takes (Iceberg specification, "Partition Transforms"). */
+const TRANSFORM_TYPES: Readonly<Record<PartitionTransform['kind'], ReadonlySet<string>>> = {
+  identity: new Set(['string', 'boolean', 'integer', 'long', 'decimal', 'uuid', ...DATES]),
+  day: new Set(DATES),
+  month: new Set(DATES),
+  hour: new Set(['timestamp', 'timestamptz']),
+  bucket: new Set(['string', 'integer', 'long', 'decimal', 'uuid', 'binary', ...DATES]),
+  truncate: new Set(['string', 'integer', 'long', 'decimal', 'binary']),
+}
+
+function partitionFindings(items: readonly Item<PartitionFields>[], columns: Columns): readonly Finding[] {
+  const seen = new Set<string>()
+  return items.flatMap(({ path, value }): readonly Finding[] => {
+    const { column, transform } = partitionField(value)
+    const absent = columns.missing('output', [...path, 'column'], column)
+    if (absent.length > 0) return absent
+    if (seen.has(column)) {
+      return [{ manifest: 'output', path: [...path, 'column'], message: `"${column}" already partitions the table` }]
+    }
+    seen.add(column)
+    const type = columns.get(column)?.type
+    return type === undefined ? [] : transformFinding([...path, 'transform'], transform.kind, type)
+  })
+}
+
+function transformFinding(path: Path, kind: PartitionTransform['kind'], type: LogicalType): readonly Finding[] {
+  if (TRANSFORM_TYPES[kind].has(typeName(type))) return []
+  const fitting = Object.entries(TRANSFORM_TYPES).flatMap(([name, types]) => (types.has(typeName(type)) ? [name] : []))
+  const hint = fitting.length === 0 ? 'Partition by another column.' : `Possible for it: ${fitting.join(', ')}.`
+  return [{ manifest: 'output', path, message: `${kind} cannot partition by a column of type ${type}`, hint }]
+}
+
+function mergeWithoutIdentity(): Finding {
+  return {
+    manifest: 'output',
+    path: ['write_mode'],
+    message: 'merge needs identity columns: without them no row can be told from another',
+    hint: 'Give the key columns the role identity, or use replace.',
+  }
+}
+
+/** Nothing expires snapshots yet, so a promise to do so would not be kept. */
+function retentionFindings(retention: OutputFile['retention'] | undefined): readonly Finding[] {
+  return (['snapshots', 'keep_last'] as const).flatMap((field): readonly Finding[] => {
+    const value = retention?.[field]
+    if (value === undefined || value === 'all') return []
+    const message = 'snapshots are not expired yet; every snapshot is kept'
+    return [{ manifest: 'output', path: ['retention', field], message, hint: 'Write all, or leave retention out.' }]
+  })
+}

@@ -1,0 +1,256 @@
+import { type CheckedFile, type Draft, type Item, repeated } from './checked-file.ts'
+import type { Columns } from './columns.ts'
+import { parseDuration } from './durations.ts'
+import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS } from './files/quality.ts'
+import type { Check, Dimension, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
+import { isTimeType } from './manifest-set.ts'
+import type { Finding, Path } from './problem.ts'
+import { typedValue } from './scalar-values.ts'
+import { didYouMean } from './suggestion.ts'
+
+/** What checks may name; null where that file could not be read. */
+export interface CheckContext {
+  readonly columns: Columns | null
+  readonly aliases: ReadonlySet<string> | null
+}
+
+/** quality.yaml with its defaults. */
+export function readQuality(file: CheckedFile, context: CheckContext): Draft<QualityManifest> {
+  const onError = file.get<OnError>('on_error') ?? 'block'
+  const items = file.items<CheckFields>('checks')
+  const findings: Finding[] = repeated(items, (check) => check.name).map((item) => ({
+    manifest: 'quality',
+    path: [...item.path, 'name'],
+    message: `the check "${item.value.name}" stands here twice`,
+  }))
+  const checks: Check[] = []
+  for (const item of items) {
+    const kinds = CHECK_KINDS.filter((kind) => item.value[kind] !== undefined)
+    const kind = kinds[0]
+    if (kind === undefined || kinds.length > 1) {
+      findings.push(notOneKind(item.path, kinds))
+      continue
+    }
+    const rule = ruleOf(kind, item.value)
+    if (rule === null) continue
+    const check = checkOf(item.value, rule, onError)
+    checks.push(check)
+    findings.push(...ruleFindings([...item.path, kind], rule, item.value, context), ...consequenceFindings(item, check))
+  }
+  return { value: { checks }, findings }
+}
+
+function notOneKind(path: Path, kinds: readonly CheckKind[]): Finding {
+  const message =
+    kinds.length === 0
+      ? 'the check does not say what it checks'
+      : `a check checks one thing, not ${kinds.join(' and ')}`
+  const hint = kinds.length === 0 ? `Add one of ${CHECK_KINDS.join(', ')}.` : 'Make it several checks.'
+  return { manifest: 'quality', path, message, hint }
+}
+
+const DIMENSION_OF: Readonly<Record<CheckKind, Dimension>> = {
+  sql: 'validity',
+  not_null: 'completeness',
+  unique: 'uniqueness',
+  accepted_values: 'validity',
+  range: 'validity',
+  matches: 'validity',
+  references: 'consistency',
+  row_count: 'completeness',
+  freshness: 'timeliness',
+  schema: 'validity',
+}
+
+function checkOf(fields: CheckFields, rule: Rule, onError: OnError): Check {
+  return {
+    name: fields.name,
+    description: fields.description ?? '',
+    severity: fields.severity ?? 'error',
+    dimension: DIMENSIONS.find((dimension) => dimension === fields.dimension) ?? DIMENSION_OF[rule.kind],
+    weight: fields.weight ?? 1,
+    threshold: thresholdOf(fields.threshold),
+    onError: fields.on_error ?? (onError === 'quarantine' && !isRowRule(rule) ? 'block' : onError),
+    rule,
+  }
+}
+
+function thresholdOf(threshold: CheckFields['threshold']): Threshold {
+  if (threshold === undefined) return { rows: 0 }
+  return typeof threshold === 'number' ? { rows: threshold } : { percent: Number.parseFloat(threshold) }
+}
+
+/** Kinds that say of a single row whether it is bad: only those can put rows aside. */
+export function isRowRule(rule: Rule): boolean {
+  return !['sql', 'row_count', 'freshness', 'schema'].includes(rule.kind)
+}
+
+function list(columns: string | readonly string[]): readonly string[] {
+  return typeof columns === 'string' ? [columns] : columns
+}
+
+function ruleOf(kind: CheckKind, fields: CheckFields): Rule | null {
+  switch (kind) {
+    case 'sql':
+      return fields.sql === undefined ? null : { kind, sql: fields.sql }
+    case 'not_null':
+    case 'unique': {
+      const columns = fields[kind]
+      return columns === undefined ? null : { kind, columns: list(columns) }
+    }
+    case 'accepted_values':
+      return fields.accepted_values === undefined ? null : { kind, ...fields.accepted_values }
+    case 'range': {
+      const { range } = fields
+      if (range === undefined) return null
+      const { column, min = null, max = null, exclusive = false } = range
+      return { kind, column, min, max, exclusive }
+    }
+    case 'matches':
+      return fields.matches === undefined ? null : { kind, ...fields.matches }
+    default:
+      return tableRuleOf(kind, fields)
+  }
+}
+
+function tableRuleOf(kind: 'references' | 'row_count' | 'freshness' | 'schema', fields: CheckFields): Rule | null {
+  const { references, row_count: rowCount, freshness, schema } = fields
+  if (kind === 'references' && references !== undefined) {
+    const columns = list(references.columns)
+    return { kind, columns, input: references.input, inputColumns: list(references.input_columns ?? columns) }
+  }
+  if (kind === 'row_count' && rowCount !== undefined) {
+    return { kind, min: rowCount.min ?? null, max: rowCount.max ?? null }
+  }
+  if (kind === 'freshness' && freshness !== undefined) {
+    return { kind, column: freshness.column, maxAgeMs: parseDuration(freshness.max_age) ?? 0 }
+  }
+  if (kind === 'schema' && schema !== undefined) {
+    return { kind, input: schema.input ?? null, columns: schema.columns, exact: schema.exact ?? false }
+  }
+  return null
+}
+
+/** What a rule names must exist and fit. */
+function ruleFindings(path: Path, rule: Rule, written: CheckFields, context: CheckContext): readonly Finding[] {
+  const { columns, aliases } = context
+  switch (rule.kind) {
+    case 'not_null':
+    case 'unique':
+      return columns?.missingOf('quality', path, written[rule.kind] ?? []) ?? []
+    case 'accepted_values':
+      return [
+        ...(columns?.missing('quality', [...path, 'column'], rule.column) ?? []),
+        ...rule.values.flatMap((value, index) => misfit([...path, 'values', index], rule.column, value, columns)),
+      ]
+    case 'range':
+      return rangeFindings(path, rule, columns)
+    case 'matches':
+      return matchesFindings(path, rule, columns)
+    case 'references':
+      return referenceFindings(path, rule, written, context)
+    case 'row_count':
+      return rowCountFindings(path, rule)
+    case 'freshness':
+      return freshnessFindings([...path, 'column'], rule.column, columns)
+    case 'schema':
+      return rule.input === null ? [] : aliasFindings([...path, 'input'], rule.input, aliases)
+    case 'sql':
+      return []
+  }
+}
+
+function misfit(path: Path, column: string, value: Scalar, columns: Columns | null): readonly Finding[] {
+  const type = columns?.get(column)?.type
+  if (type === undefined || typedValue(value, type) !== null) return []
+  const hint = type === 'binary' || type === 'json' ? 'Write a check with sql.' : `"${column}" is of type ${type}.`
+  return [{ manifest: 'quality', path, message: `the value is none of type ${type}`, hint }]
+}
+
+function rangeFindings(path: Path, rule: Rule & { kind: 'range' }, columns: Columns | null): readonly Finding[] {
+  const findings = [...(columns?.missing('quality', [...path, 'column'], rule.column) ?? [])]
+  if (rule.min === null && rule.max === null) {
+    findings.push({ manifest: 'quality', path, message: 'a range needs min, max or both' })
+  }
+  const type = columns?.get(rule.column)?.type
+  if (type === 'boolean') {
+    findings.push({ manifest: 'quality', path: [...path, 'column'], message: 'true and false have no range' })
+    return findings
+  }
+  if (rule.min !== null) findings.push(...misfit([...path, 'min'], rule.column, rule.min, columns))
+  if (rule.max !== null) findings.push(...misfit([...path, 'max'], rule.column, rule.max, columns))
+  const empty = typeof rule.min === 'number' && typeof rule.max === 'number' && rule.min > rule.max
+  if (empty) findings.push({ manifest: 'quality', path: [...path, 'max'], message: 'max is less than min' })
+  return findings
+}
+
+/** RE2 answers in time linear to the text because it has neither; better said here than by the engine. */
+const NOT_IN_RE2 = /\(\?(=|!|<=|<!)|\\[1-9]/
+
+function matchesFindings(path: Path, rule: Rule & { kind: 'matches' }, columns: Columns | null): readonly Finding[] {
+  const findings = [...(columns?.missing('quality', [...path, 'column'], rule.column) ?? [])]
+  const type = columns?.get(rule.column)?.type
+  if (type !== undefined && type !== 'string') {
+    const message = `a pattern fits columns of type string, and "${rule.column}" is of type ${type}`
+    findings.push({ manifest: 'quality', path: [...path, 'column'], message })
+  }
+  if (NOT_IN_RE2.test(rule.pattern)) {
+    const message = 'the pattern looks around or back, which RE2 cannot'
+    findings.push({ manifest: 'quality', path: [...path, 'pattern'], message })
+  }
+  return findings
+}
+
+function referenceFindings(
+  path: Path,
+  rule: Rule & { kind: 'references' },
+  written: CheckFields,
+  { columns, aliases }: CheckContext,
+): readonly Finding[] {
+  const findings = [
+    ...(columns?.missingOf('quality', [...path, 'columns'], written.references?.columns ?? []) ?? []),
+    ...aliasFindings([...path, 'input'], rule.input, aliases),
+  ]
+  if (rule.columns.length !== rule.inputColumns.length) {
+    const message = `${rule.columns.length} columns cannot refer to ${rule.inputColumns.length}`
+    findings.push({ manifest: 'quality', path: [...path, 'input_columns'], message })
+  }
+  return findings
+}
+
+function aliasFindings(path: Path, alias: string, aliases: ReadonlySet<string> | null): readonly Finding[] {
+  if (aliases === null || aliases.has(alias)) return []
+  const hint = didYouMean(alias, aliases)
+  const message = `inputs.yaml has no input "${alias}"`
+  return [{ manifest: 'quality', path, message, ...(hint === undefined ? {} : { hint }) }]
+}
+
+function rowCountFindings(path: Path, rule: Rule & { kind: 'row_count' }): readonly Finding[] {
+  if (rule.min === null && rule.max === null) {
+    return [{ manifest: 'quality', path, message: 'a row count needs min, max or both' }]
+  }
+  const empty = rule.min !== null && rule.max !== null && rule.min > rule.max
+  return empty ? [{ manifest: 'quality', path: [...path, 'max'], message: 'max is less than min' }] : []
+}
+
+function freshnessFindings(path: Path, column: string, columns: Columns | null): readonly Finding[] {
+  const type = columns?.get(column)?.type
+  if (type === undefined) return columns?.missing('quality', path, column) ?? []
+  if (isTimeType(type)) return []
+  const message = `freshness needs a date or timestamp, and "${column}" is of type ${type}`
+  return [{ manifest: 'quality', path, message }]
+}
+
+/** What follows from a failure must be possible for that kind of check. */
+function consequenceFindings({ path, value }: Item<CheckFields>, check: Check): readonly Finding[] {
+  const findings: Finding[] = []
+  if (value.on_error === 'quarantine' && !isRowRule(check.rule)) {
+    const message = `${check.rule.kind} does not say which rows are bad, so none can be put aside`
+    findings.push({ manifest: 'quality', path: [...path, 'on_error'], message, hint: 'Use block or publish.' })
+  }
+  if (value.threshold !== undefined && ['row_count', 'freshness', 'schema'].includes(check.rule.kind)) {
+    const message = `${check.rule.kind} holds or does not, so it has no threshold`
+    findings.push({ manifest: 'quality', path: [...path, 'threshold'], message, hint: 'Remove it.' })
+  }
+  return findings
+}

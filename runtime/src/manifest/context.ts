@@ -1,0 +1,54 @@
+import type { Capabilities, Column, ConfigProblem, HistoryMode, ServingPlugin, TableSchema } from '@sluice/sdk'
+import type { Schema } from './shape-check.ts'
+
+/** What manifests are held against, beside themselves. Plain data: validation does no I/O. */
+export interface ManifestContext {
+  /** The product as it was registered; its manifests must name the same. */
+  readonly product: { readonly name: string; readonly domain: string }
+  readonly servingTypes: ServingTypes
+  /**
+   * The tenant's connections by name, with the tables each last discovered; null where none were discovered yet.
+   * Without it, what inputs.yaml says of sources is not checked: a caller may parse once to learn which connections
+   * are named, discover those, and parse again.
+   */
+  readonly connections?: ReadonlyMap<string, readonly SourceTable[] | null>
+}
+
+export interface SourceTable {
+  readonly schema: string
+  readonly name: string
+  readonly columns: readonly Column[]
+  readonly primaryKey: readonly string[]
+  /** A column that grows with every change of a row; null where the source has none that is safe. */
+  readonly suggestedCursor: string | null
+}
+
+/** The endpoint types of the stores that this deployment has. */
+export interface ServingTypes {
+  readonly names: readonly string[]
+  get(type: string): ServingType | undefined
+}
+
+export interface ServingType {
+  readonly configSchema: Schema
+  readonly types?: Capabilities['types']
+  readonly histories?: readonly HistoryMode[]
+  /** What the schema cannot say. Called with defaults filled in, and only where the schema was met. */
+  check?(config: unknown, schema: TableSchema): readonly ConfigProblem[]
+}
+
+/** The types of a set of plugins; where two serve one type, the first counts. */
+export function servingTypesOf(plugins: Iterable<ServingPlugin>): ServingTypes {
+  const types = new Map<string, ServingType>()
+  for (const plugin of plugins) {
+    if (types.has(plugin.type)) continue
+    const { configSchema, capabilities } = plugin
+    types.set(plugin.type, {
+      configSchema,
+      types: capabilities.types,
+      ...(capabilities.histories === undefined ? {} : { histories: capabilities.histories }),
+      check: (config, schema) => plugin.checkConfig?.(config, schema) ?? [],
+    })
+  }
+  return { names: [...types.keys()], get: (type) => types.get(type) }
+}

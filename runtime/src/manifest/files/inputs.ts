@@ -1,0 +1,57 @@
+import { Type } from 'typebox'
+import { closed, header, MANIFEST_LIMITS, oneOf, pattern, text } from './shape.ts'
+
+export const INPUT_MODES = ['full', 'incremental', 'cdc'] as const
+export const SCHEMA_CHANGE_MODES = ['evolve', 'freeze', 'fail'] as const
+
+const sourceColumn = (description: string) => Type.String({ description, minLength: 1, maxLength: 255 })
+
+export const InputFields = closed({
+  name: pattern(
+    'The alias by which the transform and the checks name it.',
+    '^[A-Za-z_][A-Za-z0-9_]{0,62}$',
+    'letters, digits and underscores, at most 63, not beginning with a digit',
+  ),
+  connection: Type.Optional(text('The name of a connection.', MANIFEST_LIMITS.nameLength)),
+  table: Type.Optional(text('The table at the source: name, or schema.name.', 255)),
+  product: Type.Optional(text('Another product: namespace.name.', 2 * MANIFEST_LIMITS.nameLength)),
+  mode: Type.Optional(
+    oneOf(INPUT_MODES, 'How rows are read. Default: incremental where a safe cursor can be had, else full.'),
+  ),
+  cursor_column: Type.Optional(sourceColumn('The column that grows with every change, for incremental reading.')),
+  primary_key: Type.Optional(
+    Type.Array(sourceColumn('A column of the source.'), {
+      description: 'The key of the source rows. Default: what the source declares.',
+      minItems: 1,
+      maxItems: 32,
+      uniqueItems: true,
+    }),
+  ),
+  columns: Type.Optional(
+    Type.Array(sourceColumn('A column of the source.'), {
+      description: 'The columns to read. Default: all.',
+      minItems: 1,
+      maxItems: MANIFEST_LIMITS.columns,
+      uniqueItems: true,
+    }),
+  ),
+  where: Type.Optional(text('One boolean expression that rows must meet.', MANIFEST_LIMITS.whereLength)),
+  on_schema_change: Type.Optional(
+    oneOf(SCHEMA_CHANGE_MODES, 'What happens when the source table changes. Default: evolve.'),
+  ),
+})
+
+export const InputsFile = closed(
+  {
+    ...header('Inputs'),
+    inputs: Type.Array(InputFields, {
+      description: 'What the product is made of.',
+      minItems: 1,
+      maxItems: MANIFEST_LIMITS.inputs,
+    }),
+  },
+  { title: 'inputs.yaml' },
+)
+
+export type InputFields = Type.Static<typeof InputFields>
+export type InputsFile = Type.Static<typeof InputsFile>

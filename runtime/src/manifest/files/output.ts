@@ -1,0 +1,97 @@
+import { LOGICAL_TYPE_NAMES, type LogicalType } from '@sluice/sdk'
+import { Type } from 'typebox'
+import { closed, columnName, header, MANIFEST_LIMITS, oneOf, pattern } from './shape.ts'
+
+export const COLUMN_ROLES = ['identity', 'measure', 'dimension', 'time', 'attribute'] as const
+export const WRITE_MODES = ['replace', 'merge', 'append'] as const
+
+/** The types to choose from, as an author writes them. */
+export const TYPE_CHOICES = LOGICAL_TYPE_NAMES.map((name) => (name === 'decimal' ? 'decimal(18,2)' : name))
+
+const LogicalTypeText = Type.Unsafe<LogicalType>({
+  type: 'string',
+  description: 'The logical type: string, boolean, integer, long, float, double, decimal(p,s), date, …',
+  anyOf: [
+    { enum: LOGICAL_TYPE_NAMES.filter((name) => name !== 'decimal') },
+    { pattern: '^decimal\\(\\s*[0-9]{1,2}\\s*,\\s*[0-9]{1,2}\\s*\\)$' },
+  ],
+  'x-expected': 'a logical type',
+  'x-choices': TYPE_CHOICES,
+})
+
+export const ColumnFields = closed({
+  name: pattern(
+    'The column in the lake and in every store.',
+    '^[A-Za-z_][A-Za-z0-9_]{0,62}$',
+    'letters, digits and underscores, at most 63, not beginning with a digit',
+  ),
+  type: LogicalTypeText,
+  role: Type.Optional(oneOf(COLUMN_ROLES, 'The identity columns, in their order, are the primary key.')),
+  classification: Type.Optional(
+    pattern(
+      'public, a level, or a class such as pii.identifier. Drives masking. Default: public.',
+      '^(public|internal|confidential|restricted|[a-z][a-z0-9_]{0,62}(\\.[a-z][a-z0-9_]{0,62}){1,3})$',
+      'public, internal, confidential, restricted, or a class such as pii.identifier',
+    ),
+  ),
+  nullable: Type.Optional(
+    Type.Boolean({ description: 'Whether it may be empty. Default: true, and false for identity columns.' }),
+  ),
+  description: Type.Optional(Type.String({ maxLength: MANIFEST_LIMITS.descriptionLength })),
+})
+
+export const PartitionFields = closed({
+  column: columnName('A column of the schema.'),
+  transform: Type.Optional(
+    pattern(
+      'How values become partitions. Default: identity.',
+      '^(identity|day|month|hour|(bucket|truncate)(\\[[1-9][0-9]{0,5}\\]|\\([1-9][0-9]{0,5}\\)))$',
+      'identity, day, month, hour, bucket[N] or truncate[N]',
+    ),
+  ),
+})
+
+const keepAllOr = (description: string, schema: Type.TSchema) =>
+  Type.Union([Type.Literal('all'), schema], { description, 'x-expected': 'all, or a number' })
+
+export const OutputFile = closed(
+  {
+    ...header('Output'),
+    format: Type.Optional(oneOf(['iceberg'], 'The format of the lake. Default: iceberg.')),
+    schema: Type.Array(ColumnFields, {
+      description: 'The columns.',
+      minItems: 1,
+      maxItems: MANIFEST_LIMITS.columns,
+    }),
+    partitioning: Type.Optional(
+      Type.Array(PartitionFields, {
+        description: 'How files are laid out.',
+        maxItems: MANIFEST_LIMITS.partitionFields,
+      }),
+    ),
+    write_mode: Type.Optional(
+      oneOf(
+        WRITE_MODES,
+        'How a materialization meets the former rows. Default: merge with identity columns, else replace.',
+      ),
+    ),
+    retention: Type.Optional(
+      closed(
+        {
+          snapshots: Type.Optional(
+            keepAllOr('How long snapshots are kept.', pattern('', '^[1-9][0-9]{0,5}(h|d)$', 'a number and h or d')),
+          ),
+          keep_last: Type.Optional(
+            keepAllOr('How many snapshots are kept.', Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+          ),
+        },
+        { description: 'Default: every snapshot is kept.' },
+      ),
+    ),
+  },
+  { title: 'output.yaml' },
+)
+
+export type ColumnFields = Type.Static<typeof ColumnFields>
+export type PartitionFields = Type.Static<typeof PartitionFields>
+export type OutputFile = Type.Static<typeof OutputFile>

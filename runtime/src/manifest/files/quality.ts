@@ -1,0 +1,127 @@
+import { Type } from 'typebox'
+import {
+  closed,
+  columnName,
+  columnNames,
+  columnOrColumns,
+  duration,
+  header,
+  MANIFEST_LIMITS,
+  oneOf,
+  pattern,
+  text,
+} from './shape.ts'
+
+export const SEVERITIES = ['error', 'warn'] as const
+export const DIMENSIONS = ['completeness', 'uniqueness', 'validity', 'consistency', 'timeliness', 'accuracy'] as const
+export const ON_ERROR = ['block', 'quarantine', 'publish'] as const
+
+/** A check has exactly one of these. */
+export const CHECK_KINDS = [
+  'sql',
+  'not_null',
+  'unique',
+  'accepted_values',
+  'range',
+  'matches',
+  'references',
+  'row_count',
+  'freshness',
+  'schema',
+] as const
+
+const scalar = (description: string) =>
+  Type.Union([Type.String({ maxLength: 10_000 }), Type.Number(), Type.Boolean()], {
+    description,
+    'x-expected': 'a text, a number, true or false',
+  })
+
+const alias = (description: string) => Type.String({ description, minLength: 1, maxLength: 63 })
+
+const rows = (description: string) => Type.Integer({ description, minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+export const CheckFields = closed({
+  name: text('The name under which its results are kept.', 100),
+  description: Type.Optional(Type.String({ maxLength: MANIFEST_LIMITS.descriptionLength })),
+  severity: Type.Optional(oneOf(SEVERITIES, 'A failing warn is reported and changes nothing else. Default: error.')),
+  dimension: Type.Optional(oneOf(DIMENSIONS, 'Which part of the score it counts for.')),
+  weight: Type.Optional(Type.Number({ description: 'Its share in the score. Default: 1.', minimum: 0, maximum: 1000 })),
+  threshold: Type.Optional(
+    Type.Union([rows('Rows.'), pattern('Percent.', '^(100|[0-9]{1,2})(\\.[0-9]{1,6})?\\s*%$', 'a percentage')], {
+      description: 'How many rows may violate it: a number of rows, or a percentage such as "1%". Default: 0.',
+      'x-expected': 'a number of rows, or a percentage such as "1%"',
+    }),
+  ),
+  on_error: Type.Optional(oneOf(ON_ERROR, 'What happens when it fails. Default: what the file says, else block.')),
+  sql: Type.Optional(
+    text(
+      'A query over {{this}} or an alias: rows are violations, or one number named violations.',
+      MANIFEST_LIMITS.sqlLength,
+    ),
+  ),
+  not_null: Type.Optional(columnOrColumns('Columns that hold a value in every row.')),
+  unique: Type.Optional(columnOrColumns('Columns whose values, together, stand in one row only.')),
+  accepted_values: Type.Optional(
+    closed({
+      column: columnName('The column.'),
+      values: Type.Array(scalar('A value.'), {
+        minItems: 1,
+        maxItems: MANIFEST_LIMITS.acceptedValues,
+        uniqueItems: true,
+      }),
+    }),
+  ),
+  range: Type.Optional(
+    closed({
+      column: columnName('The column.'),
+      min: Type.Optional(scalar('The least value.')),
+      max: Type.Optional(scalar('The greatest value.')),
+      exclusive: Type.Optional(Type.Boolean({ description: 'Whether the bounds themselves violate. Default: false.' })),
+    }),
+  ),
+  matches: Type.Optional(
+    closed({
+      column: columnName('The column.'),
+      pattern: text('A regular expression (RE2) for the whole value.', 1000),
+    }),
+  ),
+  references: Type.Optional(
+    closed({
+      columns: columnOrColumns('The columns that refer.'),
+      input: alias('The alias of the input referred to.'),
+      input_columns: Type.Optional(columnOrColumns('Its columns. Default: the same names.')),
+    }),
+  ),
+  row_count: Type.Optional(
+    closed({
+      min: Type.Optional(rows('The fewest rows.')),
+      max: Type.Optional(rows('The most rows.')),
+    }),
+  ),
+  freshness: Type.Optional(
+    closed({
+      column: columnName('A date or timestamp column.'),
+      max_age: duration('How old the newest value may be.'),
+    }),
+  ),
+  schema: Type.Optional(
+    closed({
+      input: Type.Optional(alias('The alias of an input. Default: the product itself.')),
+      columns: columnNames('The columns that must be there.'),
+      exact: Type.Optional(Type.Boolean({ description: 'Whether there may be no other. Default: false.' })),
+    }),
+  ),
+})
+
+export const QualityFile = closed(
+  {
+    ...header('Quality'),
+    on_error: Type.Optional(oneOf(ON_ERROR, 'What happens when a check of severity error fails. Default: block.')),
+    checks: Type.Optional(Type.Array(CheckFields, { description: 'The checks.', maxItems: MANIFEST_LIMITS.checks })),
+  },
+  { title: 'quality.yaml' },
+)
+
+export type CheckKind = (typeof CHECK_KINDS)[number]
+export type CheckFields = Type.Static<typeof CheckFields>
+export type QualityFile = Type.Static<typeof QualityFile>

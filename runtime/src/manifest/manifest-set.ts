@@ -1,0 +1,194 @@
+import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
+import type { INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
+import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
+import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
+import type { DIMENSIONS, ON_ERROR, SEVERITIES } from './files/quality.ts'
+import type { JsonObject } from './problem.ts'
+
+/**
+ * The six manifests as one value: checked, every default filled in, units in the names. It is plain JSON (no bigint,
+ * no undefined), so that it can be stored and compared as it is.
+ */
+export interface ManifestSet {
+  readonly product: ProductManifest
+  readonly inputs: readonly Input[]
+  readonly output: OutputManifest
+  readonly quality: QualityManifest
+  readonly serving: ServingManifest
+  readonly compute: ComputeManifest
+  /** SHA-256 of everything above, in hex: equal for manifests that say the same in other words. */
+  readonly digest: string
+}
+
+export type Archetype = (typeof ARCHETYPES)[number]
+export type ClassificationLevel = (typeof CLASSIFICATION_LEVELS)[number]
+
+export interface ProductManifest {
+  readonly name: string
+  readonly domain: string
+  readonly archetype: Archetype
+  readonly description: string
+  readonly classification: ClassificationLevel
+  readonly owner: { readonly team: string | null; readonly email: string | null }
+  readonly tags: readonly string[]
+  /** Granted at the first deploy; later grants are made through the API. */
+  readonly access: { readonly teams: readonly string[]; readonly users: readonly string[] }
+  readonly slo: { readonly freshnessMs: number | null; readonly availabilityPercent: number | null }
+}
+
+export type SchemaChangeMode = (typeof SCHEMA_CHANGE_MODES)[number]
+
+export interface Input {
+  /** The alias. */
+  readonly name: string
+  readonly connection: string
+  /** As written: `name` or `schema.name`. */
+  readonly table: string
+  /** `auto`: incremental where the source has a safe cursor, else full; decided when the source is read. */
+  readonly mode: Exclude<(typeof INPUT_MODES)[number], 'cdc'> | 'auto'
+  /** Null: what the source suggests. */
+  readonly cursorColumn: string | null
+  /** Empty: what the source declares. */
+  readonly primaryKey: readonly string[]
+  /** Null: all. */
+  readonly columns: readonly string[] | null
+  /** Tenant SQL, one boolean expression. */
+  readonly where: string | null
+  readonly onSchemaChange: SchemaChangeMode
+}
+
+export type ColumnRole = (typeof COLUMN_ROLES)[number]
+
+export interface OutputColumn extends Column {
+  readonly role: ColumnRole
+  readonly classification: string
+  readonly description: string
+}
+
+export type PartitionTransform =
+  | { readonly kind: 'identity' | 'day' | 'month' | 'hour' }
+  | { readonly kind: 'bucket' | 'truncate'; readonly width: number }
+
+export interface PartitionField {
+  readonly column: string
+  readonly transform: PartitionTransform
+}
+
+export type WriteMode = (typeof WRITE_MODES)[number]
+
+export interface OutputManifest {
+  readonly format: 'iceberg'
+  readonly columns: readonly OutputColumn[]
+  /** The identity columns, in their order. */
+  readonly primaryKey: readonly string[]
+  readonly partitioning: readonly PartitionField[]
+  readonly writeMode: WriteMode
+}
+
+export type Severity = (typeof SEVERITIES)[number]
+export type Dimension = (typeof DIMENSIONS)[number]
+export type OnError = (typeof ON_ERROR)[number]
+
+/** A value as the author wrote it; its column's type says what it means. */
+export type Scalar = string | number | boolean
+
+export type Rule =
+  | { readonly kind: 'sql'; readonly sql: string }
+  | { readonly kind: 'not_null' | 'unique'; readonly columns: readonly string[] }
+  | { readonly kind: 'accepted_values'; readonly column: string; readonly values: readonly Scalar[] }
+  | {
+      readonly kind: 'range'
+      readonly column: string
+      readonly min: Scalar | null
+      readonly max: Scalar | null
+      readonly exclusive: boolean
+    }
+  | { readonly kind: 'matches'; readonly column: string; readonly pattern: string }
+  | {
+      readonly kind: 'references'
+      readonly columns: readonly string[]
+      readonly input: string
+      readonly inputColumns: readonly string[]
+    }
+  | { readonly kind: 'row_count'; readonly min: number | null; readonly max: number | null }
+  | { readonly kind: 'freshness'; readonly column: string; readonly maxAgeMs: number }
+  | {
+      readonly kind: 'schema'
+      /** Null: the product itself. */
+      readonly input: string | null
+      readonly columns: readonly string[]
+      readonly exact: boolean
+    }
+
+/** How many violations a check bears. */
+export type Threshold = { readonly rows: number } | { readonly percent: number }
+
+export interface Check {
+  readonly name: string
+  readonly description: string
+  readonly severity: Severity
+  readonly dimension: Dimension
+  readonly weight: number
+  readonly threshold: Threshold
+  readonly onError: OnError
+  readonly rule: Rule
+}
+
+export interface QualityManifest {
+  readonly checks: readonly Check[]
+}
+
+export interface Endpoint {
+  readonly type: string
+  readonly description: string
+  /** As in serving.yaml, defaults filled in. */
+  readonly config: JsonObject
+}
+
+export interface ServingManifest {
+  readonly endpoints: readonly Endpoint[]
+  readonly visualization: {
+    readonly enabled: boolean
+    readonly dashboardTemplate: string | null
+    readonly refreshIntervalMs: number | null
+  }
+}
+
+export interface ComputeManifest {
+  readonly engine: 'auto' | 'embedded'
+  /** Tenant SQL, one SELECT; null where the single input is projected and cast. */
+  readonly transform: string | null
+  readonly resources: {
+    readonly memoryBytes: number | null
+    readonly threads: number | null
+    readonly timeoutMs: number | null
+  }
+  readonly trigger: 'on_ingestion' | 'manual'
+}
+
+/** The schema of the lake table, and of every store's copy. */
+export function outputSchema(output: OutputManifest): TableSchema {
+  const columns = output.columns.map(({ name, type, nullable }): Column => ({ name, type, nullable }))
+  return { columns, primaryKey: output.primaryKey }
+}
+
+/**
+ * Whether values of that class are hidden from readers who are not cleared for it: everything but `public` and
+ * `internal`, so that a class nobody has configured is masked rather than shown.
+ */
+export function isSensitive(classification: string): boolean {
+  return classification !== 'public' && classification !== 'internal'
+}
+
+export function sensitiveColumns(output: OutputManifest): readonly OutputColumn[] {
+  return output.columns.filter((column) => isSensitive(column.classification))
+}
+
+export function endpointOf(serving: ServingManifest, type: string): Endpoint | undefined {
+  return serving.endpoints.find((endpoint) => endpoint.type === type)
+}
+
+/** Types that hold a point in time. */
+export function isTimeType(type: LogicalType): boolean {
+  return type === 'date' || type === 'timestamp' || type === 'timestamptz'
+}

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { EXAMPLES, type ExampleName, exampleContext, exampleFiles } from './examples.ts'
+import { parseManifests } from './parse-manifests.ts'
+import { MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
+
+const NAMES = Object.keys(EXAMPLES) as ExampleName[]
+
+/** The customers example with pieces of one file replaced. */
+async function edited(
+  manifest: ManifestName,
+  ...edits: readonly (readonly [string, string])[]
+): Promise<{ readonly problems: readonly Problem[]; readonly warnings: readonly Problem[]; readonly ok: boolean }> {
+  return editedExample('customers', manifest, ...edits)
+}
+
+async function editedExample(
+  example: ExampleName,
+  manifest: ManifestName,
+  ...edits: readonly (readonly [string, string])[]
+) {
+  const files = await exampleFiles(example)
+  let text = Buffer.from(files[manifest]).toString()
+  for (const [from, to] of edits) {
+    assert.ok(text.includes(from), `the example holds ${from}`)
+    text = text.replace(from, to)
+  }
+  files[manifest] = Buffer.from(text)
+  return parseManifests(files, exampleContext(example))
+}
+
+function only(problems: readonly Problem[]): Problem {
+  assert.equal(problems.length, 1, JSON.stringify(problems, null, 1))
+  return problems[0] as Problem
+}
+
+describe('parseManifests', () => {
+  for (const name of NAMES) {
+    it(`accepts the example ${name}`, async () => {
+      const parsed = parseManifests(await exampleFiles(name), exampleContext(name))
+      assert.deepEqual(parsed.problems, [])
+      assert.ok(parsed.ok)
+      assert.deepEqual(JSON.parse(JSON.stringify(parsed.manifests)), parsed.manifests)
+    })
+  }
+
+  it('fills in every default', async () => {
+    const parsed = parseManifests(await exampleFiles('minimal'), exampleContext('minimal'))
+    assert.ok(parsed.ok)
+    const { digest, ...rest } = parsed.manifests
+    assert.match(digest, /^[0-9a-f]{64}$/)
+    assert.deepEqual(rest, {
+      product: {
+        name: 'countries',
+        domain: 'reference',
+        archetype: 'source_aligned',
+        description: '',
+        classification: 'internal',
+        owner: { team: null, email: null },
+        tags: [],
+        access: { teams: [], users: [] },
+        slo: { freshnessMs: null, availabilityPercent: null },
+      },
+      inputs: [
+        {
+          name: 'countries',
+          connection: 'erp',
+          table: 'countries',
+          mode: 'auto',
+          cursorColumn: null,
+          primaryKey: [],
+          columns: null,
+          where: null,
+          onSchemaChange: 'evolve',
+        },
+      ],
+      output: {
+        format: 'iceberg',
+        columns: ['code', 'title'].map((name) => ({
+          name,
+          type: 'string',
+          nullable: true,
+          role: 'attribute',
+          classification: 'public',
+          description: '',
+        })),
+        primaryKey: [],
+        partitioning: [],
+        writeMode: 'replace',
+      },
+      quality: { checks: [] },
+      serving: {
+        endpoints: [],
+        visualization: { enabled: false, dashboardTemplate: null, refreshIntervalMs: null },
+      },
+      compute: {
+        engine: 'auto',
+        transform: null,
+        resources: { memoryBytes: null, threads: null, timeoutMs: null },
+        trigger: 'on_ingestion',
+      },
+    })
+  })
+
+  it('gives the same digest to the same content in other words', async () => {
+    const plain = await edited('product')
+    const reordered = await edited(
+      'product',
+      ['kind: Product\n', ''],
+      ['apiVersion: svc/v1', 'kind: "Product"\napiVersion: svc/v1 # x'],
+    )
+    const changed = await edited('product', ['ada', 'bob'])
+    assert.ok('manifests' in plain && 'manifests' in reordered && 'manifests' in changed)
+    const digest = (parsed: unknown): unknown => (parsed as { manifests: { digest: string } }).manifests.digest
+    assert.equal(digest(plain), digest(reordered))
+    assert.notEqual(digest(plain), digest(changed))
+  })
+
+  it('names every missing file', () => {
+    const { problems } = parseManifests({}, exampleContext('minimal'))
+    assert.deepEqual(
+      problems.map((problem) => problem.message),
+      MANIFEST_NAMES.map((name) => `${name}.yaml is missing`),
+    )
+  })
+
+  it('reports the problems of all files at once, in order', async () => {
+    const files = await exampleFiles('customers')
+    const broken = (name: ManifestName, from: string, to: string): void => {
+      files[name] = Buffer.from(Buffer.from(files[name]).toString().replace(from, to))
+    }
+    broken('product', 'archetype: aggregate', 'archetype: agregate')
+    broken('inputs', 'mode: full', 'mode: cdc')
+    broken('output', 'type: integer', 'type: int')
+    broken('quality', 'not_null: customer_id', 'not_null: customer_idd')
+    broken('serving', '[country, revenue]', '[countri, revenue]')
+    broken('compute', 'threads: 2', 'threads: two')
+    const { problems } = parseManifests(files, exampleContext('customers'))
+    assert.deepEqual(
+      problems.map(({ manifest, path, line, hint }) => ({ manifest, path, line, hint })),
+      [
+        { manifest: 'product', path: 'archetype', line: 5, hint: 'Did you mean aggregate?' },
+        {
+          manifest: 'inputs',
+          path: 'inputs[1].mode',
+          line: 15,
+          hint: 'Use incremental with a cursor_column, or full.',
+        },
+        { manifest: 'output', path: 'schema[3].type', line: 18, hint: 'Did you mean integer?' },
+        { manifest: 'quality', path: 'checks[0].not_null', line: 6, hint: 'Did you mean customer_id?' },
+        { manifest: 'serving', path: 'endpoints[0].config.tracked_columns[0]', line: 9, hint: 'Did you mean country?' },
+        { manifest: 'compute', path: 'resources.threads', line: 11, hint: undefined },
+      ],
+    )
+  })
+
+  it('points to the key of an unknown field and suggests the right one', async () => {
+    const problem = only((await edited('serving', ['      ttl: 7d', '      tttl: 7d'])).problems)
+    assert.deepEqual(problem, {
+      manifest: 'serving',
+      line: 21,
+      column: 7,
+      path: 'endpoints[3].config.tttl',
+      message: 'unknown field "tttl"',
+      hint: 'Did you mean ttl?',
+    })
+  })
+})

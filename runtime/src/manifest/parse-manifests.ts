@@ -1,0 +1,123 @@
+import { readCompute } from './check-compute.ts'
+import { readInputs } from './check-inputs.ts'
+import { readOutput } from './check-output.ts'
+import { readProduct } from './check-product.ts'
+import { readQuality } from './check-quality.ts'
+import { readServing } from './check-serving.ts'
+import { CheckedFile } from './checked-file.ts'
+import type { ManifestContext } from './context.ts'
+import { digestOf } from './digest.ts'
+import { ComputeFile } from './files/compute.ts'
+import { InputsFile } from './files/inputs.ts'
+import { OutputFile } from './files/output.ts'
+import { ProductFile } from './files/product.ts'
+import { QualityFile } from './files/quality.ts'
+import { ServingFile } from './files/serving.ts'
+import type { ManifestSet } from './manifest-set.ts'
+import { type Finding, formatPath, MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
+import { readYaml, type YamlReading } from './read-yaml.ts'
+import type { Schema } from './shape-check.ts'
+
+/** The schema of each file. */
+export const FILE_SCHEMAS: Readonly<Record<ManifestName, Schema>> = {
+  product: ProductFile,
+  inputs: InputsFile,
+  output: OutputFile,
+  quality: QualityFile,
+  serving: ServingFile,
+  compute: ComputeFile,
+}
+
+export type ManifestFiles = Readonly<Partial<Record<ManifestName, Uint8Array>>>
+
+export type ParsedManifests =
+  | {
+      readonly ok: true
+      readonly manifests: ManifestSet
+      readonly problems: readonly []
+      readonly warnings: readonly Problem[]
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] }
+
+/** More than anybody corrects in one go. */
+const MOST_PROBLEMS = 500
+
+/**
+ * Reads, checks and normalises the six manifests of a product: all problems at once, each with its place, in the
+ * order of the files and lines. Pure, and never throws for anything that an author can write.
+ */
+export function parseManifests(files: ManifestFiles, context: ManifestContext): ParsedManifests {
+  const readings = new Map(MANIFEST_NAMES.map((name) => [name, readFile(name, files[name])]))
+  const checked = (name: ManifestName): CheckedFile | null => {
+    const reading = readings.get(name)
+    return reading?.ok ? new CheckedFile(name, FILE_SCHEMAS[name], reading.file.value) : null
+  }
+  const drafts = draftAll(checked, context)
+  const unread = [...readings.values()].flatMap((reading) => (reading.ok ? [] : reading.problems))
+  const located = drafts.findings.map((finding) => ({ finding, problem: locate(finding, readings) }))
+  const problems = [...unread, ...located.flatMap((it) => (it.finding.warning === true ? [] : [it.problem]))]
+  const warnings = inOrder(located.flatMap((it) => (it.finding.warning === true ? [it.problem] : [])))
+  if (problems.length > 0 || drafts.manifests === null) return { ok: false, problems: inOrder(problems), warnings }
+  return { ok: true, manifests: drafts.manifests, problems: [], warnings }
+}
+
+function readFile(name: ManifestName, bytes: Uint8Array | undefined): YamlReading {
+  if (bytes !== undefined) return readYaml(name, bytes)
+  const message = `${name}.yaml is missing`
+  const hint = `Send it as the part "${name}".`
+  return { ok: false, problems: [{ manifest: name, line: 1, column: 1, path: '', message, hint }] }
+}
+
+interface Drafts {
+  readonly manifests: ManifestSet | null
+  readonly findings: readonly Finding[]
+}
+
+function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: ManifestContext): Drafts {
+  const files = Object.fromEntries(MANIFEST_NAMES.map((name) => [name, checked(name)])) as Record<
+    ManifestName,
+    CheckedFile | null
+  >
+  const product = files.product && readProduct(files.product, context)
+  const inputs = files.inputs && readInputs(files.inputs, context)
+  const output = files.output && readOutput(files.output)
+  const columns = output?.columns ?? null
+  const quality = files.quality && readQuality(files.quality, { columns, aliases: inputs?.aliases ?? null })
+  const serving = files.serving && readServing(files.serving, output, context)
+  const compute = files.compute && readCompute(files.compute, { inputs, output })
+  const findings = [
+    ...Object.values(files).flatMap((file) => file?.findings ?? []),
+    ...[product, inputs, output, quality, serving, compute].flatMap((draft) => draft?.findings ?? []),
+  ]
+  if (!product?.value || !inputs || !output || !quality?.value || !serving?.value || !compute?.value) {
+    return { manifests: null, findings }
+  }
+  const said = {
+    product: product.value,
+    inputs: inputs.value,
+    output: output.value,
+    quality: quality.value,
+    serving: serving.value,
+    compute: compute.value,
+  }
+  return { manifests: { ...said, digest: digestOf(said) }, findings }
+}
+
+function locate(finding: Finding, readings: ReadonlyMap<ManifestName, YamlReading>): Problem {
+  const reading = readings.get(finding.manifest)
+  const position = reading?.ok ? reading.file.locate(finding.path, finding.atKey) : { line: 1, column: 1 }
+  return {
+    manifest: finding.manifest,
+    ...position,
+    path: formatPath(finding.path),
+    message: finding.message,
+    ...(finding.hint === undefined ? {} : { hint: finding.hint }),
+  }
+}
+
+function inOrder(problems: readonly Problem[]): readonly Problem[] {
+  const file = (problem: Problem): number => MANIFEST_NAMES.indexOf(problem.manifest)
+  return problems
+    .toSorted((a, b) => file(a) - file(b) || a.line - b.line || a.column - b.column)
+    .slice(0, MOST_PROBLEMS)
+}
