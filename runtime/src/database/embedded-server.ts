@@ -1,0 +1,225 @@
+/**
+ * A real PostgreSQL for one runtime: made at the first start, started and stopped with the runtime, and never left
+ * behind by it.
+ */
+
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SluiceError } from '@sluice/sdk'
+import type { DatabaseAddress } from './address.ts'
+import { lockFolder } from './folder-lock.ts'
+import { chooseAccount } from './postgres-account.ts'
+import { findBinaries } from './postgres-binaries.ts'
+import { ensureCluster, SUPERUSER } from './postgres-cluster.ts'
+import { existingCluster, prepareHome, type ServerHome } from './postgres-home.ts'
+import {
+  endLeftover,
+  readPostmasterFile,
+  type ServerExit,
+  type ServerProcess,
+  startServer,
+} from './postgres-process.ts'
+
+export interface EmbeddedServerOptions {
+  /** The runtime's data folder; the server lives in its subfolder `postgres`. */
+  readonly dataFolder: string
+  /** Account to run as when started by root. Default: one of PostgreSQL's own, or a new system account. */
+  readonly account?: string
+  /** Further settings of postgresql.conf, above the defaults of `SETTINGS`. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Default 60 s: recovery after a crash replays the log first. */
+  readonly startTimeoutMs?: number
+  /** Default true. False lets the process end by itself, and the server with it. */
+  readonly keepsProcessAlive?: boolean
+  /** A folder with a ready cluster to copy at the first start. */
+  readonly template?: string
+  /** False where losing the data with the machine does not matter. Default true. */
+  readonly durable?: boolean
+  /** Ends the start, not the running server. */
+  readonly signal?: AbortSignal
+}
+
+export interface EmbeddedServer {
+  /** The superuser's login to the database `postgres`, through the unix socket. */
+  readonly address: DatabaseAddress
+  /** The same through 127.0.0.1, for programs that cannot use the socket. */
+  readonly tcpAddress: DatabaseAddress
+  /** Where cluster, log and password are. */
+  readonly folder: string
+  readonly pid: number
+  /** Resolves when the server has ended, asked to or not. */
+  readonly ended: Promise<ServerExit>
+  /** Fast shutdown: open transactions are rolled back. Resolves when it is done; may be called again. */
+  stop(): Promise<void>
+}
+
+/** Chosen for one runtime with pools of its own; each may be overridden by `settings`. */
+export const SETTINGS: Readonly<Record<string, string>> = {
+  max_connections: '200',
+  // Provisioning and partition swaps touch many tables in one transaction.
+  max_locks_per_transaction: '1024',
+  shared_buffers: '128MB',
+  // No replicas: without their needs, bulk loads into new tables skip the log.
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  password_encryption: 'scram-sha-256',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  datestyle: 'ISO',
+  // Statements here are short; compiling them costs more than it gains.
+  jit: 'off',
+  // Statements hold tenants' values, so the server's log repeats none.
+  log_min_error_statement: 'panic',
+  log_error_verbosity: 'terse',
+  log_statement: 'none',
+  log_parameter_max_length_on_error: '0',
+}
+
+const UNSAFE_BUT_FAST = { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off' } as const
+const PORT_ATTEMPTS = 3
+
+/**
+ * Starts the server of a data folder and resolves when it takes logins. Throws a CONFIG error where another process has
+ * the folder. A server that a killed runtime left behind is ended first.
+ */
+export async function startEmbeddedServer(options: EmbeddedServerOptions): Promise<EmbeddedServer> {
+  const account = chooseAccount(existingCluster(options.dataFolder), options.account)
+  const home = prepareHome(options.dataFolder, account)
+  const lock = lockFolder(home.folder, 'server.lock')
+  try {
+    const binaries = findBinaries(account)
+    await endLeftover(home.cluster, options.signal)
+    const { template, signal, durable = true } = options
+    const password = await ensureCluster({ home, binaries, account, durable, template, signal })
+    const running = await startOnFreePort(home, options, (args) =>
+      startServer({
+        program: binaries.postgres,
+        args,
+        account,
+        logFile: home.logFile,
+        keepsProcessAlive: options.keepsProcessAlive ?? true,
+      }),
+    )
+    void running.process.ended.then(() => lock.release())
+    return describe(home, password, running)
+  } catch (error) {
+    lock.release()
+    throw error
+  }
+}
+
+interface Running {
+  readonly process: ServerProcess
+  readonly port: number
+  readonly pid: number
+}
+
+function describe(home: ServerHome, password: string, running: Running): EmbeddedServer {
+  const login = { port: running.port, database: 'postgres', user: SUPERUSER, password, tls: 'disable' } as const
+  return {
+    address: { host: home.socketFolder, ...login },
+    tcpAddress: { host: '127.0.0.1', ...login },
+    folder: home.folder,
+    pid: running.pid,
+    ended: running.process.ended,
+    async stop() {
+      running.process.stop()
+      await running.process.ended
+    },
+  }
+}
+
+/** A port that is free now may be taken a moment later: then the server fails to bind, and another is tried. */
+async function startOnFreePort(
+  home: ServerHome,
+  options: EmbeddedServerOptions,
+  start: (args: string[]) => ServerProcess,
+): Promise<Running> {
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort()
+    const logStart = sizeOf(home.logFile)
+    const process = start(serverArguments(home, port, options))
+    const ready = await waitUntilReady(home, process, options)
+    if (ready === 'ready') return { process, port, pid: readPostmasterFile(home.cluster)?.pid ?? 0 }
+    process.stop()
+    await process.ended
+    options.signal?.throwIfAborted()
+    const said = readFrom(home.logFile, logStart)
+    if (attempt === PORT_ATTEMPTS || !/could not bind|Address already in use/.test(said)) throw notStarted(ready, said)
+  }
+}
+
+function serverArguments(home: ServerHome, port: number, options: EmbeddedServerOptions): string[] {
+  const settings: Record<string, string> = {
+    ...SETTINGS,
+    ...(options.durable === false ? UNSAFE_BUT_FAST : {}),
+    ...options.settings,
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: home.socketFolder,
+    unix_socket_permissions: '0700',
+  }
+  return ['-D', home.cluster, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
+}
+
+async function waitUntilReady(
+  home: ServerHome,
+  process: ServerProcess,
+  options: EmbeddedServerOptions,
+): Promise<'ready' | 'ended' | 'late'> {
+  let ended = false
+  void process.ended.then(() => {
+    ended = true
+  })
+  const deadline = Date.now() + (options.startTimeoutMs ?? 60_000)
+  while (Date.now() < deadline && options.signal?.aborted !== true) {
+    if (ended) return 'ended'
+    if (readPostmasterFile(home.cluster)?.ready) return 'ready'
+    await sleep(10)
+  }
+  return 'late'
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  probe.on('error', reject).listen(0, '127.0.0.1', resolve)
+  await promise
+  const { port } = probe.address() as { port: number }
+  await new Promise((closed) => probe.close(closed))
+  return port
+}
+
+function sizeOf(path: string): number {
+  try {
+    const fd = openSync(path, 'r')
+    const { size } = fstatSync(fd)
+    closeSync(fd)
+    return size
+  } catch {
+    return 0
+  }
+}
+
+/** At most 8 KiB of what the server wrote since. */
+function readFrom(path: string, start: number): string {
+  try {
+    const fd = openSync(path, 'r')
+    const buffer = Buffer.alloc(8192)
+    const length = readSync(fd, buffer, 0, buffer.length, start)
+    closeSync(fd)
+    return buffer.toString('utf8', 0, length)
+  } catch {
+    return ''
+  }
+}
+
+function notStarted(how: 'ended' | 'late', said: string): SluiceError {
+  const what = how === 'late' ? 'did not become ready in time' : 'ended while it started'
+  return new SluiceError('CONFIG', `the embedded PostgreSQL ${what}`, {
+    code: 'postgres_not_started',
+    remedy: 'Read postgres/server.log in the data folder; free disk space and shared memory are the usual causes.',
+    cause: new Error(said),
+  })
+}

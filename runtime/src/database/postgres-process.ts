@@ -1,0 +1,140 @@
+/**
+ * The server's process and what becomes of it. The server runs under a shell that holds the reading end of a pipe from
+ * this process: when the pipe closes, by `stop` or by our death of whatever kind, the shell stops the server.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Account } from './postgres-account.ts'
+import { commandLine, isAlive } from './process-table.ts'
+
+/**
+ * SIGINT is PostgreSQL's fast shutdown: transactions are rolled back, the checkpoint is written. A server that has not
+ * ended after 30 s gets SIGQUIT, which leaves it to crash recovery. The watcher uses the shell's own `read`, so no other
+ * process stays behind.
+ */
+const SUPERVISOR = `
+exec 3<&0 </dev/null
+"$@" 3<&- &
+server=$!
+stop() {
+  kill -INT $server 2>/dev/null
+  for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+    kill -0 $server 2>/dev/null || return
+    sleep 1
+  done
+  kill -QUIT $server 2>/dev/null
+}
+( trap '' TERM INT HUP; while read -r line <&3; do :; done; stop ) &
+trap 'kill -INT $server 2>/dev/null' TERM INT HUP
+code=129
+while kill -0 $server 2>/dev/null; do wait $server; code=$?; done
+exit $code
+`
+
+export interface ServerExit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+export interface ServerProcess {
+  readonly supervisorPid: number
+  /** Resolves when server and supervisor have ended. */
+  readonly ended: Promise<ServerExit>
+  /** Asks for a fast shutdown; `ended` tells when it is done. May be called again. */
+  stop(): void
+}
+
+export interface ServerCommand {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly account: Account | null
+  readonly logFile: string
+  /** False lets this process end while the server runs; the server then ends too. */
+  readonly keepsProcessAlive: boolean
+}
+
+const MAX_LOG_BYTES = 16 * 1024 * 1024
+
+export function startServer(command: ServerCommand): ServerProcess {
+  const log = openLog(command.logFile)
+  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sluice-postgres', command.program, ...command.args], {
+    ...(command.account === null ? {} : { uid: command.account.uid, gid: command.account.gid }),
+    cwd: '/',
+    env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' },
+    stdio: ['pipe', log, log],
+    // A session of its own: Ctrl-C at the terminal is for the runtime, which drains before it stops the server.
+    detached: true,
+  })
+  closeSync(log)
+  child.stdin?.on('error', () => undefined)
+  if (!command.keepsProcessAlive) letProcessEnd(child)
+  const stop = (): void => {
+    // Whoever waits for the end must not be ended before it.
+    child.ref()
+    child.stdin?.end()
+  }
+  return { supervisorPid: child.pid ?? 0, ended: exitOf(child), stop }
+}
+
+function letProcessEnd(child: ChildProcess): void {
+  child.unref()
+  ;(child.stdin as unknown as { unref?(): void } | null)?.unref?.()
+}
+
+function exitOf(child: ChildProcess): Promise<ServerExit> {
+  const { promise, resolve } = Promise.withResolvers<ServerExit>()
+  child.on('exit', (code, signal) => resolve({ code, signal }))
+  child.on('error', () => resolve({ code: null, signal: null }))
+  return promise
+}
+
+function openLog(path: string): number {
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (size > MAX_LOG_BYTES) renameSync(path, `${path}.1`)
+  return openSync(path, 'a', 0o600)
+}
+
+export interface PostmasterFile {
+  readonly pid: number
+  readonly port: number
+  readonly socketFolder: string
+  readonly ready: boolean
+}
+
+/** PostgreSQL's own note about the running server, or null where there is none or it is half written. */
+export function readPostmasterFile(cluster: string): PostmasterFile | null {
+  try {
+    const lines = readFileSync(join(cluster, 'postmaster.pid'), 'utf8')
+      .split('\n')
+      .map((line) => line.trim())
+    const pid = Number(lines[0])
+    if (!Number.isInteger(pid) || pid <= 1) return null
+    return { pid, port: Number(lines[3]), socketFolder: lines[4] ?? '', ready: lines[7] === 'ready' }
+  } catch {
+    return null
+  }
+}
+
+/**
+ * Ends a server that an earlier runtime left on this cluster, and removes what a dead one left. The caller holds the
+ * folder's lock, so no living runtime owns that server. A process that merely got the old one's id is left alone.
+ */
+export async function endLeftover(cluster: string, signal?: AbortSignal): Promise<void> {
+  const file = readPostmasterFile(cluster)
+  const isServer = (): boolean =>
+    file !== null && isAlive(file.pid) && (commandLine(file.pid)?.includes(cluster) ?? false)
+  for (const [kill, patienceMs] of [
+    // Its supervisor may be stopping it this very moment.
+    [null, 1_000],
+    ['SIGINT', 20_000],
+    ['SIGQUIT', 10_000],
+    ['SIGKILL', 5_000],
+  ] as const) {
+    if (!isServer() || file === null) break
+    if (kill !== null) process.kill(file.pid, kill)
+    for (let waited = 0; waited < patienceMs && isServer(); waited += 50) await sleep(50, undefined, { signal })
+  }
+  if (!isServer()) rmSync(join(cluster, 'postmaster.pid'), { force: true })
+}
