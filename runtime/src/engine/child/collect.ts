@@ -1,0 +1,34 @@
+import type { DuckDBPreparedStatement, DuckDBResult } from '@duckdb/node-api'
+import { SluiceError } from '@sluice/sdk'
+import type { WireResult } from '../protocol.ts'
+import { type ResultShape, RowEncoder, resultColumns } from './encode.ts'
+
+/** What one collecting step may hand back over the message channel. */
+const MAX_COLLECTED_CHARS = 64 * 1024 * 1024
+
+export async function collectRows(statement: DuckDBPreparedStatement, maxRows: number): Promise<WireResult> {
+  const result = await statement.stream()
+  const shape = shapeOf(result)
+  const encoder = new RowEncoder(shape, 'values', 'array')
+  const rows: string[] = []
+  let size = 0
+  for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
+    for (const row of encoder.rows(chunk)) {
+      size += row.length
+      rows.push(row)
+    }
+    if (rows.length > maxRows || size > MAX_COLLECTED_CHARS) throw tooLarge(maxRows)
+  }
+  return { columns: resultColumns(shape), rowsJson: rows.join(',\n') }
+}
+
+export function shapeOf(result: DuckDBResult): ResultShape {
+  return { names: result.columnNames(), types: result.columnTypes() }
+}
+
+function tooLarge(maxRows: number): SluiceError {
+  return new SluiceError('QUOTA', `a statement gave more rows than it may (${maxRows})`, {
+    code: 'query_result_too_large',
+    details: { max_rows: maxRows },
+  })
+}

@@ -1,0 +1,62 @@
+import { type DuckDBConnection, DuckDBInstance, type DuckDBPreparedStatement } from '@duckdb/node-api'
+import type { Value } from '@sluice/sdk'
+
+/**
+ * Settings of the instance itself. One thread, because threads that DuckDB starts now would stay outside the walls
+ * that go up later; the job raises it.
+ */
+const INSTANCE_SETTINGS = {
+  threads: '1',
+  autoinstall_known_extensions: 'false',
+  autoload_known_extensions: 'false',
+  allow_community_extensions: 'false',
+  allow_unsigned_extensions: 'false',
+  temp_directory: '',
+} as const
+
+export async function openDuckDb(): Promise<DuckDBConnection> {
+  const instance = await DuckDBInstance.create(':memory:', { ...INSTANCE_SETTINGS })
+  return await instance.connect()
+}
+
+/** Prepares exactly one statement; text with several is refused by the driver. */
+export async function prepare(
+  connection: DuckDBConnection,
+  sql: string,
+  parameters: readonly Value[],
+): Promise<DuckDBPreparedStatement> {
+  const statement = await connection.prepare(sql)
+  for (const [index, value] of parameters.entries()) bindValue(statement, index + 1, value)
+  return statement
+}
+
+/** Runs one statement of ours and drops what it gives. */
+export async function execute(
+  connection: DuckDBConnection,
+  sql: string,
+  parameters: readonly Value[] = [],
+): Promise<void> {
+  const statement = await prepare(connection, sql, parameters)
+  try {
+    await statement.run()
+  } finally {
+    statement.destroySync()
+  }
+}
+
+const MAX_LONG = 2n ** 63n
+
+function bindValue(statement: DuckDBPreparedStatement, index: number, value: Value): void {
+  if (value === null) statement.bindNull(index)
+  else if (typeof value === 'boolean') statement.bindBoolean(index, value)
+  else if (typeof value === 'string') statement.bindVarchar(index, value)
+  else if (typeof value === 'bigint') bindInteger(statement, index, value)
+  else if (value instanceof Uint8Array) statement.bindBlob(index, value)
+  else if (Number.isSafeInteger(value)) statement.bindBigInt(index, BigInt(value))
+  else statement.bindDouble(index, value)
+}
+
+function bindInteger(statement: DuckDBPreparedStatement, index: number, value: bigint): void {
+  if (value >= -MAX_LONG && value < MAX_LONG) statement.bindBigInt(index, value)
+  else statement.bindHugeInt(index, value)
+}

@@ -1,0 +1,36 @@
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { type ChildJob, INPUT_FD, OUTPUT_FD } from '../protocol.ts'
+import { quoteText } from '../sql-text.ts'
+import { execute } from './duckdb.ts'
+import { descriptorPath } from './relations.ts'
+
+/** Fits the instance to the job and makes its settings final. */
+export async function lockSettings(connection: DuckDBConnection, job: ChildJob): Promise<void> {
+  const settings = [
+    "TimeZone = 'UTC'",
+    `threads = ${job.limits.threads}`,
+    `memory_limit = ${quoteText(`${Math.ceil(job.limits.memoryBytes / 1024)}KiB`)}`,
+    `temp_directory = ${quoteText(job.tempDir ?? '')}`,
+    ...(job.tempDir === null ? [] : [`max_temp_directory_size = ${quoteText(`${job.limits.tempBytes ?? 0}B`)}`]),
+    `allowed_paths = [${allowedFiles(job).map(quoteText).join(', ')}]`,
+    `allowed_directories = [${allowedDirs(job).map(quoteText).join(', ')}]`,
+    'enable_external_access = false',
+    'lock_configuration = true',
+  ]
+  for (const setting of settings) await execute(connection, `SET ${setting}`)
+}
+
+function allowedFiles(job: ChildJob): string[] {
+  const files = job.tables.flatMap((table) => [...table.files, ...(table.deletes ?? [])])
+  // The folder itself too: DuckDB looks at it before it writes into it.
+  return [...files, ...writtenDirs(job), ...job.readPaths, descriptorPath(INPUT_FD), descriptorPath(OUTPUT_FD)]
+}
+
+function allowedDirs(job: ChildJob): string[] {
+  const spill = job.tempDir === null ? [] : [job.tempDir]
+  return [...job.readPaths, ...job.writeDirs, ...writtenDirs(job), ...spill]
+}
+
+function writtenDirs(job: ChildJob): string[] {
+  return job.output?.kind === 'parquet-files' ? [job.output.dir] : []
+}

@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { SluiceError } from '@sluice/sdk'
+import { closeQuietly, type OpenPipe } from './pipe.ts'
+import type { FromChild, ToChild } from './protocol.ts'
+
+/** In the sources the child's entry is TypeScript, in the packed form JavaScript. */
+const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './child/main.ts' : './child/main.js', import.meta.url)
+const MAX_STDERR_CHARS = 4096
+
+/** One child process and its pipes, from its start to its end. */
+export class EngineChild {
+  readonly #process: ChildProcess
+  readonly #input: Socket
+  readonly #output: Socket
+  readonly #ended: Promise<string>
+  readonly #ready: Promise<void>
+  #stderr = ''
+  #alive = true
+  #listener: ((message: FromChild) => void) | null = null
+
+  constructor(openPipe: OpenPipe) {
+    const input = openPipe()
+    const output = openPipe()
+    this.#process = spawn(process.execPath, ['--disable-sigusr1', '--no-warnings', fileURLToPath(ENTRY)], {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', input.readFd, output.writeFd],
+      serialization: 'json',
+    })
+    closeQuietly(input.readFd)
+    closeQuietly(output.writeFd)
+    this.#input = new Socket({ fd: input.writeFd, readable: false, writable: true })
+    this.#output = new Socket({ fd: output.readFd, readable: true, writable: false })
+    // A child that ends early breaks its pipes; its end is what gets reported, not the broken pipe.
+    this.#input.on('error', () => {})
+    this.#output.on('error', () => {})
+    this.#process.stderr?.on('data', (chunk: Buffer) => {
+      if (this.#stderr.length < MAX_STDERR_CHARS) this.#stderr += chunk.toString('latin1')
+    })
+    this.#process.on('message', (message: FromChild) => this.#listener?.(message))
+    this.#ended = this.#watchEnd()
+    this.#ready = this.#watchReady()
+    // Whoever takes the child hears of it; a warm one that dies unseen must not bring the process down.
+    this.#ready.catch(() => {})
+  }
+
+  get pid(): number {
+    return this.#process.pid ?? -1
+  }
+
+  get alive(): boolean {
+    return this.#alive
+  }
+
+  /** Fulfilled, with how it ended, when the process is gone. Never rejected. */
+  get ended(): Promise<string> {
+    return this.#ended
+  }
+
+  /** What the child said on its error stream: for the log of this process only. */
+  get stderr(): string {
+    return this.#stderr
+  }
+
+  get input(): Socket {
+    return this.#input
+  }
+
+  get output(): Socket {
+    return this.#output
+  }
+
+  onMessage(listener: (message: FromChild) => void): void {
+    this.#listener = listener
+  }
+
+  send(message: ToChild): void {
+    this.#process.send(message, () => {
+      // A child that is gone is reported by `ended`.
+    })
+  }
+
+  /** Fulfilled when the child can take a job; rejected when it ends before that. */
+  get ready(): Promise<void> {
+    return this.#ready
+  }
+
+  kill(): void {
+    if (this.#alive) this.#process.kill('SIGKILL')
+  }
+
+  #watchReady(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#listener = (message) => message.kind === 'ready' && resolve()
+      void this.#ended.then((how) => reject(startFailed(how, this.#stderr)))
+    })
+  }
+
+  #watchEnd(): Promise<string> {
+    return new Promise((resolve) => {
+      const end = (how: string) => {
+        this.#alive = false
+        this.#input.destroy()
+        resolve(how)
+      }
+      this.#process.once('error', (error) => end(`it could not be started: ${error.message}`))
+      this.#process.once('exit', (code, signal) => end(signal ? `by ${signal}` : `with code ${code}`))
+    })
+  }
+}
+
+function startFailed(how: string, stderr: string): SluiceError {
+  return new SluiceError('INTERNAL', 'an engine process ended before it was ready', {
+    code: 'engine_start_failed',
+    cause: new Error(`the child ended ${how}: ${stderr}`),
+  })
+}

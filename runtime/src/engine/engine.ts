@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ChildPool, type PoolLimits } from './child-pool.ts'
+import type { EngineChild } from './engine-child.ts'
+import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
+import { cancelledError, JobRun, timeoutError } from './job-run.ts'
+import { pipeOpener } from './pipe.ts'
+import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
+import { Staging } from './staging.ts'
+import type { Wall } from './walls.ts'
+
+export type * from './job.ts'
+export { rowsOf } from './rows.ts'
+export type { Wall } from './walls.ts'
+
+/** Runs jobs in child processes; the engine itself never opens a database. */
+export interface Engine {
+  /**
+   * Runs one job in a child of its own. Fulfilled when its steps are done and the output's columns are known; without
+   * a streamed output when all is done. Rejected with a SluiceError: `sql_*`, `table_not_found`, `query_timeout`,
+   * `query_memory_exceeded`, `query_cancelled`, `query_result_too_large`, `engine_busy`, `engine_crashed`. May be
+   * repeated: a job that failed has left nothing behind but what an own job's statements wrote themselves.
+   */
+  run(job: EngineJob, signal: AbortSignal): Promise<EngineRun>
+  /** What stood between the last tenant's statement and the machine; before the first one, what a probe met. */
+  walls(): readonly Wall[]
+  /** Ends every child, those with a job too. */
+  close(): Promise<void>
+}
+
+export interface EngineOptions extends PoolLimits {
+  /** A folder for spill files of own jobs; made when missing. */
+  readonly scratchDir: string
+}
+
+const DEFAULT_STEP_ROWS = 10_000
+
+export function createEngine(options: EngineOptions): Engine {
+  return new ChildEngine(options)
+}
+
+class ChildEngine implements Engine {
+  readonly #pool: ChildPool
+  readonly #scratchDir: string
+  #walls: readonly Wall[] = []
+
+  constructor(options: EngineOptions) {
+    this.#pool = new ChildPool(pipeOpener(), options)
+    this.#scratchDir = options.scratchDir
+  }
+
+  async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+    const deadline = AbortSignal.timeout(job.limits.timeoutMs)
+    const child = await this.#take(job, deadline, signal)
+    const output = job.output
+    const staging = output?.kind === 'parquet-files' ? await Staging.open(output.dir) : null
+    const tempDir = await this.#tempDir(job)
+    if (tempDir !== null) void child.ended.then(() => rm(tempDir, { recursive: true, force: true }))
+    try {
+      const run = new JobRun(child, job, {
+        walls: (walls) => this.#seen(walls),
+        keep: async (files) => (await staging?.keep(files)) ?? [],
+      })
+      return await run.start(toChildJob(job, tempDir, staging?.dir ?? null), deadline, signal)
+    } catch (error) {
+      child.kill()
+      await child.ended
+      throw error
+    } finally {
+      await staging?.discard()
+    }
+  }
+
+  walls(): readonly Wall[] {
+    return this.#walls
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.close()
+  }
+
+  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineChild> {
+    try {
+      return await this.#pool.take(AbortSignal.any([signal, deadline]))
+    } catch (error) {
+      if (signal.aborted) throw cancelledError(error)
+      if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
+      throw error
+    }
+  }
+
+  #seen(walls: readonly Wall[]): void {
+    this.#walls = walls
+  }
+
+  async #tempDir(job: EngineJob): Promise<string | null> {
+    if (job.trust !== 'own' || job.limits.tempBytes === undefined) return null
+    const dir = join(this.#scratchDir, randomUUID())
+    await mkdir(dir, { recursive: true, mode: 0o700 })
+    return dir
+  }
+}
+
+function toChildJob(job: EngineJob, tempDir: string | null, stagingDir: string | null): ChildJob {
+  return {
+    trust: job.trust,
+    tables: job.tables ?? [],
+    csvInput: job.csvInput ? { name: job.csvInput.name, columns: job.csvInput.columns } : null,
+    steps: (job.steps ?? []).map((step) => ({
+      sql: step.sql,
+      parameters: (step.parameters ?? []).map(toWire),
+      collect: step.rows === 'collect',
+      maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,
+    })),
+    output: toWireOutput(job.output, stagingDir),
+    readPaths: job.readPaths ?? [],
+    writeDirs: job.writeDirs ?? [],
+    limits: job.limits,
+    tempDir,
+    userId: null,
+  }
+}
+
+function toWireOutput(output: EngineOutput | undefined, stagingDir: string | null): WireOutput | null {
+  if (!output) return null
+  const parameters = (output.parameters ?? []).map(toWire)
+  if (output.kind !== 'parquet-files') return { ...output, parameters }
+  return { ...output, parameters, dir: stagingDir ?? output.dir }
+}

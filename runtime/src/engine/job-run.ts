@@ -1,0 +1,185 @@
+import { once } from 'node:events'
+import { SluiceError } from '@sluice/sdk'
+import { fromWireError, memoryExceeded } from './driver-error.ts'
+import type { EngineChild } from './engine-child.ts'
+import type { EngineJob, EngineRun, OutputSummary, StepResult, WrittenFile } from './job.ts'
+import { watchMemory } from './memory-watch.ts'
+import type { ChildJob, FromChild, WireFile } from './protocol.ts'
+import { decodeRows } from './rows.ts'
+import type { Wall } from './walls.ts'
+
+export interface JobHooks {
+  /** Called once the child has put up its walls. */
+  readonly walls: (walls: readonly Wall[]) => void
+  /** Turns what the child wrote into what stays; called after the child has ended well. */
+  readonly keep: (files: readonly WireFile[]) => Promise<readonly WrittenFile[]>
+}
+
+type Opened = Extract<FromChild, { kind: 'opened' }>
+type Done = Extract<FromChild, { kind: 'done' }>
+
+/** One job in one child: everything that can end it, and the one reason that wins. */
+export class JobRun {
+  readonly #child: EngineChild
+  readonly #job: EngineJob
+  readonly #hooks: JobHooks
+  readonly #opened = Promise.withResolvers<Opened>()
+  readonly #done = Promise.withResolvers<Done>()
+  readonly #stop = new AbortController()
+  #failure: unknown = null
+  #outputBytes = 0
+
+  constructor(child: EngineChild, job: EngineJob, hooks: JobHooks) {
+    this.#child = child
+    this.#job = job
+    this.#hooks = hooks
+    this.#opened.promise.catch(() => {})
+    this.#done.promise.catch(() => {})
+  }
+
+  /** Sends the job and waits until its steps are done (without a streamed output: until all is done). */
+  async start(childJob: ChildJob, deadline: AbortSignal, caller: AbortSignal): Promise<EngineRun> {
+    this.#endOn(deadline, () => timeoutError(this.#job.limits.timeoutMs))
+    this.#endOn(caller, () => cancelledError(caller.reason))
+    this.#child.onMessage((message) => this.#receive(message))
+    void this.#child.ended.then((how) => this.#childEnded(how))
+    watchMemory(this.#child.pid, this.#job.limits.memoryBytes, this.#stop.signal, () => this.#fail(memoryExceeded()))
+    this.#child.send({ kind: 'job', job: childJob })
+    if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source)
+    const opened = await this.#opened.promise
+    const results = opened.results.map((result) => decodeResult(result))
+    const streams = this.#job.output !== undefined && this.#job.output.kind !== 'parquet-files'
+    if (streams) return this.#streamingRun(results, opened, deadline)
+    return await this.#settledRun(results)
+  }
+
+  async #settledRun(results: readonly StepResult[]): Promise<EngineRun> {
+    const done = await this.#done.promise
+    await this.#child.ended
+    this.#child.output.destroy()
+    const files = await this.#hooks.keep(done.files)
+    const summary: OutputSummary = { rows: done.rows, bytes: 0, truncated: false }
+    return { results, columns: [], files, output: noBytes(), finished: Promise.resolve(summary) }
+  }
+
+  #streamingRun(results: readonly StepResult[], opened: Opened, deadline: AbortSignal): EngineRun {
+    // Bytes that nobody takes do not hold their pipe open for ever.
+    const late = () => this.#child.output.destroy(timeoutError(this.#job.limits.timeoutMs))
+    deadline.addEventListener('abort', late, { once: true })
+    const finished = Promise.withResolvers<OutputSummary>()
+    finished.promise.catch(() => {})
+    const output = this.#bytes(finished)
+    return { results, columns: opened.columns, files: [], output, finished: finished.promise }
+  }
+
+  async *#bytes(finished: PromiseWithResolvers<OutputSummary>): AsyncGenerator<Uint8Array> {
+    let complete = false
+    try {
+      yield* this.#bounded()
+      // The pipe also ends when the child crashes; only its word says that the rows are complete.
+      const done = await this.#done.promise
+      complete = true
+      finished.resolve({ rows: done.rows, bytes: this.#outputBytes, truncated: done.truncated })
+    } catch (error) {
+      finished.reject(this.#failure ?? error)
+      throw this.#failure ?? error
+    } finally {
+      if (!complete) this.#fail(cancelledError(null))
+      finished.reject(this.#failure)
+    }
+  }
+
+  /** The pipe's bytes up to the child's end, or up to the limit. */
+  async *#bounded(): AsyncGenerator<Uint8Array> {
+    const limit = this.#job.limits.maxOutputBytes ?? Number.POSITIVE_INFINITY
+    for await (const chunk of this.#child.output as AsyncIterable<Uint8Array>) {
+      this.#outputBytes += chunk.length
+      if (this.#outputBytes > limit) this.#fail(tooLargeError(limit))
+      if (this.#failure) throw this.#failure
+      yield chunk
+    }
+    if (this.#failure) throw this.#failure
+  }
+
+  async #feed(source: AsyncIterable<Uint8Array>): Promise<void> {
+    const input = this.#child.input
+    try {
+      for await (const chunk of source) {
+        if (this.#stop.signal.aborted) return
+        if (!input.write(chunk)) await once(input, 'drain', { signal: this.#stop.signal })
+      }
+      input.end()
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.#fail(error)
+    }
+  }
+
+  #receive(message: FromChild): void {
+    if (message.kind === 'walls') this.#hooks.walls(message.walls)
+    if (message.kind === 'opened') this.#opened.resolve(message)
+    if (message.kind === 'done') this.#complete(message)
+    if (message.kind === 'failed') this.#fail(fromWireError(message.error))
+  }
+
+  #childEnded(how: string): void {
+    this.#fail(crashedError(how, this.#child.stderr))
+  }
+
+  #endOn(signal: AbortSignal, reason: () => unknown): void {
+    const end = () => this.#fail(reason())
+    if (signal.aborted) end()
+    else signal.addEventListener('abort', end, { once: true, signal: this.#stop.signal })
+  }
+
+  /** The first reason is the one that is told; a job that is done cannot fail any more. */
+  #fail(reason: unknown): void {
+    if (this.#stop.signal.aborted) return
+    this.#failure = reason
+    this.#stop.abort()
+    this.#child.kill()
+    this.#child.output.destroy()
+    this.#opened.reject(reason)
+    this.#done.reject(reason)
+  }
+
+  /** The child has nothing more to do. What it wrote stays in the pipe, which ends with the child. */
+  #complete(message: Done): void {
+    this.#stop.abort()
+    this.#child.kill()
+    this.#done.resolve(message)
+  }
+}
+
+function decodeResult(result: Opened['results'][number]): StepResult {
+  return { columns: result.columns, rows: decodeRows(result.rowsJson, result.columns) }
+}
+
+async function* noBytes(): AsyncGenerator<Uint8Array> {}
+
+export function timeoutError(timeoutMs: number): SluiceError {
+  return new SluiceError('QUOTA', `the statement took longer than ${timeoutMs} ms`, {
+    code: 'query_timeout',
+    remedy: 'Read fewer rows, or ask for a longer time where that is allowed.',
+    details: { timeout_ms: timeoutMs },
+  })
+}
+
+export function cancelledError(cause: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', 'the statement was cancelled', { code: 'query_cancelled', cause })
+}
+
+function tooLargeError(limitBytes: number): SluiceError {
+  return new SluiceError('QUOTA', `the result is larger than ${limitBytes} bytes`, {
+    code: 'query_result_too_large',
+    details: { limit_bytes: limitBytes },
+  })
+}
+
+function crashedError(how: string, stderr: string): SluiceError {
+  // Out of memory shows in three ways: V8's own message, the allocator's, and the kernel's kill.
+  if (/out of memory|bad_alloc|allocation fail/i.test(stderr)) return memoryExceeded(new Error(stderr))
+  return new SluiceError('TRANSIENT', 'the engine process ended in the middle of the statement', {
+    code: 'engine_crashed',
+    cause: new Error(`the child ended ${how}: ${stderr}`),
+  })
+}

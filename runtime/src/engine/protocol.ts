@@ -1,0 +1,89 @@
+import type { ErrorKind, Value } from '@sluice/sdk'
+import type { CsvInput, EngineLimits, EngineTable, ParquetFilesOutput, ResultColumn, StreamOutput } from './job.ts'
+import type { Wall } from './walls.ts'
+
+/** What parent and child say to each other over Node's IPC channel, as JSON. */
+
+/** A Value as JSON: a bigint is `{n}`, bytes are `{b}` in base64, a number that JSON lacks is `{f}`. */
+export type WireValue = null | boolean | number | string | { n: string } | { b: string } | { f: string }
+
+export function toWire(value: Value): WireValue {
+  if (typeof value === 'bigint') return { n: value.toString() }
+  if (typeof value === 'number' && !Number.isFinite(value)) return { f: String(value) }
+  if (value instanceof Uint8Array) return { b: Buffer.from(value).toString('base64') }
+  return value
+}
+
+export function fromWire(value: WireValue): Value {
+  if (value === null || typeof value !== 'object') return value
+  if ('n' in value) return BigInt(value.n)
+  if ('f' in value) return Number(value.f)
+  return new Uint8Array(Buffer.from(value.b, 'base64'))
+}
+
+export interface WireStep {
+  readonly sql: string
+  readonly parameters: readonly WireValue[]
+  readonly collect: boolean
+  readonly maxRows: number
+}
+
+interface WireParameters {
+  readonly parameters: readonly WireValue[]
+}
+export type WireStreamOutput = Omit<StreamOutput, 'parameters'> & WireParameters
+export type WireFilesOutput = Omit<ParquetFilesOutput, 'parameters'> & WireParameters
+export type WireOutput = WireStreamOutput | WireFilesOutput
+
+export interface ChildJob {
+  readonly trust: 'tenant' | 'own'
+  readonly tables: readonly EngineTable[]
+  readonly csvInput: Omit<CsvInput, 'source'> | null
+  readonly steps: readonly WireStep[]
+  readonly output: WireOutput | null
+  readonly readPaths: readonly string[]
+  readonly writeDirs: readonly string[]
+  readonly limits: EngineLimits
+  /** Where an own job spills; null where nothing may be spilled. */
+  readonly tempDir: string | null
+  /** The user and group to become, where the parent may give them away. */
+  readonly userId: number | null
+}
+
+export interface WireResult {
+  readonly columns: readonly ResultColumn[]
+  /** Rows in the `rows` encoding, joined as by `json-rows`. */
+  readonly rowsJson: string
+}
+
+export interface WireError {
+  readonly kind: ErrorKind
+  readonly code: string
+  readonly message: string
+  readonly remedy: string | null
+  readonly details: Readonly<Record<string, unknown>> | null
+  /** What the driver said: for the process's own log, never for a client. */
+  readonly driver: string | null
+}
+
+export type ToChild = { readonly kind: 'job'; readonly job: ChildJob }
+
+export type FromChild =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'walls'; readonly walls: readonly Wall[] }
+  /** Steps are done and the output's statement is prepared; its bytes follow on the pipe. */
+  | { readonly kind: 'opened'; readonly results: readonly WireResult[]; readonly columns: readonly ResultColumn[] }
+  | { readonly kind: 'done'; readonly rows: number; readonly truncated: boolean; readonly files: readonly WireFile[] }
+  | { readonly kind: 'failed'; readonly error: WireError }
+
+export interface WireFile {
+  readonly name: string
+  readonly rows: number
+  readonly sizeBytes: number
+  readonly footerSizeBytes: number
+  readonly columnStatistics: Readonly<Record<string, Readonly<Record<string, string>>>>
+}
+
+/** The child's descriptors: where the streamed input comes from and where the output goes to. */
+export const INPUT_FD = 4
+export const OUTPUT_FD = 5
