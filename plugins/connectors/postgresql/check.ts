@@ -1,0 +1,145 @@
+import type { CHECK_STEPS, CheckReport, CheckStep, SluiceError } from '@sluice/sdk'
+import { within } from './deadline.ts'
+import { aborted, sourceFailure } from './failure.ts'
+import { type Line, openTcp, type Protection, protect } from './line.ts'
+import { countReadable } from './relation.ts'
+import { login, type Session, type Way } from './session.ts'
+
+type StepName = (typeof CHECK_STEPS)[number]
+
+/** A step that found something wrong without anything having failed. */
+class Wanting extends Error {
+  readonly remedy: string
+
+  constructor(message: string, remedy: string) {
+    super(message)
+    this.remedy = remedy
+  }
+}
+
+/** See `Connector.check`. */
+export async function checkSource(way: Way, signal: AbortSignal): Promise<CheckReport> {
+  const run = new CheckRun(way, signal)
+  try {
+    return await run.report()
+  } finally {
+    await run.close()
+  }
+}
+
+class CheckRun {
+  readonly #way: Way
+  readonly #signal: AbortSignal
+  readonly #steps: CheckStep[] = []
+  #latencyMs = 0
+  #serverVersion: string | null = null
+  #session: Session | null = null
+  #line: Line | null = null
+
+  constructor(way: Way, signal: AbortSignal) {
+    this.#way = way
+    this.#signal = signal
+  }
+
+  async report(): Promise<CheckReport> {
+    const ok = await this.#walk()
+    return {
+      ok,
+      steps: this.#steps,
+      latencyMs: this.#latencyMs,
+      ...(this.#serverVersion === null ? {} : { serverVersion: this.#serverVersion }),
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#session) await this.#session.close()
+    else this.#line?.socket.destroy()
+  }
+
+  /** Each step hands its find to the next; false after the first that fails. */
+  async #walk(): Promise<boolean> {
+    const { source, host } = this.#way
+    const to = await this.#step(
+      'dns',
+      (hurry) => host.network.resolve(source.host, source.port, hurry),
+      () => `${source.host} resolves, and connections to it are allowed`,
+    )
+    if (!to) return false
+    const socket = await this.#step(
+      'tcp',
+      (hurry) => openTcp(to, source.port, hurry),
+      () => `port ${source.port} accepts connections`,
+    )
+    if (!socket) return false
+    const line = await this.#step('tls', (hurry) => protect(socket, to.address, source, hurry), tlsMessage)
+    if (!line) return false
+    this.#line = line
+    const session = await this.#step(
+      'auth',
+      (hurry) => login(this.#way, line, this.#signal, hurry),
+      () => `the server lets the user into the database`,
+    )
+    if (!session) return false
+    this.#session = session
+    const count = await this.#step(
+      'privileges',
+      () => this.#privileges(session),
+      (tables) =>
+        tables === 1 ? 'the login may read 1 table or view' : `the login may read ${tables} tables and views`,
+    )
+    return count !== null
+  }
+
+  async #privileges(session: Session): Promise<number> {
+    await session.begin()
+    const before = this.#way.host.clock.nowMs()
+    const [row] = await session.query<{ readonly version: string }>(
+      `SELECT current_setting('server_version') AS version`,
+    )
+    this.#latencyMs = Math.max(0, this.#way.host.clock.nowMs() - before)
+    this.#serverVersion = row?.version ?? null
+    const count = await countReadable(session, this.#way.source.schemas)
+    if (count > 0) return count
+    throw new Wanting(
+      'the login works, but there is no table or view that it may read',
+      'Let an owner run GRANT USAGE ON SCHEMA and GRANT SELECT ON TABLE to the login; check the setting "schemas".',
+    )
+  }
+
+  async #step<T>(
+    name: StepName,
+    work: (hurry: AbortSignal) => Promise<T>,
+    done: (result: T) => string,
+  ): Promise<T | null> {
+    const { clock } = this.#way.host
+    try {
+      const result = await within(clock, this.#signal, this.#way.source.connectTimeoutMs, work)
+      this.#steps.push({ name, ok: true, message: done(result) })
+      return result
+    } catch (error) {
+      if (this.#signal.aborted) throw aborted(this.#signal.reason)
+      const failure = error instanceof Wanting ? error : sourceFailure(error, subject(name, this.#way))
+      this.#steps.push({ name, ok: false, message: failure.message, remedy: remedyOf(failure) })
+      return null
+    }
+  }
+}
+
+function subject(name: StepName, { source }: Way): string {
+  const server = `${source.host} port ${source.port}`
+  return name === 'auth' || name === 'privileges' ? `database ${JSON.stringify(source.database)} at ${server}` : server
+}
+
+function remedyOf(failure: Wanting | SluiceError): string {
+  return failure.remedy ?? 'Check the settings of this connection.'
+}
+
+function tlsMessage({ protection }: Line): string {
+  return TLS_MESSAGES[protection]
+}
+
+const TLS_MESSAGES: Readonly<Record<Protection, string>> = {
+  none: 'the connection is not encrypted',
+  encrypted: "the connection is encrypted; the server's identity is not verified",
+  verified: "the connection is encrypted and the server's certificate is verified",
+}

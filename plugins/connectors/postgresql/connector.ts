@@ -1,0 +1,30 @@
+import { type Connector, type ConnectorHost, type ReadRequest, SluiceError } from '@sluice/sdk'
+import { checkSource } from './check.ts'
+import { discoverTables } from './discover.ts'
+import { readTable } from './read.ts'
+import type { Way } from './session.ts'
+import type { Source } from './settings.ts'
+
+export function createConnector(source: Source, host: ConnectorHost): Connector {
+  const way: Way = { source, host, sessions: new Set() }
+  const closed = new AbortController()
+  const untilClosed = (signal: AbortSignal) => AbortSignal.any([signal, closed.signal])
+  return {
+    check: async (signal) => checkSource(way, untilClosed(signal)),
+    discover: async (page, signal) => discoverTables(way, page, untilClosed(signal)),
+    read: (request: ReadRequest) => readTable(way, { ...request, signal: untilClosed(request.signal) }),
+    // Nothing is kept at the source for us: no slot, no session, so there is nothing to let go of.
+    ack: async () => undefined,
+    close: async () => {
+      closed.abort(connectorClosed())
+      await Promise.all([...way.sessions].map((session) => session.close()))
+    },
+  }
+}
+
+function connectorClosed(): SluiceError {
+  return new SluiceError('TRANSIENT', 'the connector was closed', {
+    code: 'connector_closed',
+    remedy: 'Open the connection again.',
+  })
+}

@@ -1,0 +1,203 @@
+/**
+ * The receiving end of `COPY … TO STDOUT`: the server's bytes, less the protocol's headers. It takes the place of the
+ * driver's parser while the rows flow, since that makes an object of every row; here rows only move together inside
+ * the buffer that the socket filled.
+ */
+import type { Connection, Submittable } from 'pg'
+
+/** Bytes of whole and partial rows, in order; or the ordinal of the column that keeps one row from being carried. */
+export type CopyItem = Uint8Array | number
+
+type Finish = { readonly ok: true } | { readonly ok: false; readonly error: unknown }
+
+const COPY_DATA = 'd'.charCodeAt(0)
+/** What may stand between rows, and is of no interest: CopyOutResponse, notices, parameters, notifications. */
+const SKIPPED = new Set(['H', 'N', 'S', 'A'].map((type) => type.charCodeAt(0)))
+const HEADER_BYTES = 5
+const COMMA = ','.charCodeAt(0)
+/** Above it the socket is paused, and TCP tells the server to wait. */
+const HIGH_WATER_BYTES = 1 << 20
+const MAX_QUEUED = 4096
+/** `"1600",` at most; what follows is the row that is not carried. */
+const VERDICT_CHARACTERS = 8
+
+export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
+  rows = 0
+  rejects = 0
+  readonly #sql: string
+  /** Whether each row starts with the column that says why it cannot be carried; it is cut off. */
+  readonly #judged: boolean
+  readonly #queue: CopyItem[] = []
+  #queuedBytes = 0
+  #wake: (() => void) | null = null
+  #finish: Finish | null = null
+  #connection: Connection | null = null
+  #driver: ((chunk: Buffer) => void) | null = null
+  #rest: Buffer | null = null
+  /** Bytes of the current message that are still to come, and what becomes of them. */
+  #pending = 0
+  #pendingKind: 'row' | 'reject' | 'skip' = 'skip'
+  #verdict = ''
+  #commandRows: number | null = null
+
+  constructor(sql: string, options: { readonly judged: boolean }) {
+    this.#sql = sql
+    this.#judged = options.judged
+  }
+
+  /** True until the server has ended the statement, one way or the other. */
+  get running(): boolean {
+    return this.#finish === null
+  }
+
+  submit(connection: Connection): void {
+    this.#connection = connection
+    this.#driver = connection.stream.listeners('data')[0] as (chunk: Buffer) => void
+    connection.stream.on('data', this.#onData)
+    connection.stream.off('data', this.#driver)
+    connection.query(this.#sql)
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<CopyItem> {
+    for (;;) {
+      const item = this.#queue.shift()
+      if (item !== undefined) {
+        this.#release(item)
+        yield item
+      } else if (this.#finish) {
+        if (!this.#finish.ok) throw this.#finish.error
+        this.#checkCount()
+        return
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+      }
+    }
+  }
+
+  handleError(error: unknown): void {
+    this.#giveBack()
+    this.#end({ ok: false, error })
+  }
+
+  handleCommandComplete(message: { readonly text?: string }): void {
+    this.#commandRows = Number(/^COPY (\d+)$/.exec(message.text ?? '')?.[1] ?? Number.NaN)
+  }
+
+  handleReadyForQuery(): void {
+    this.#end({ ok: true })
+  }
+
+  /** The server counted too: a difference would mean rows lost on the way. */
+  #checkCount(): void {
+    if (this.#commandRows !== this.rows + this.rejects) throw new Error('the server sent another number of rows')
+  }
+
+  readonly #onData = (data: Buffer): void => {
+    const chunk = this.#rest ? Buffer.concat([this.#rest, data]) : data
+    this.#rest = null
+    const written = this.#unpack(chunk)
+    if (written > 0) this.#push(chunk.subarray(0, written))
+    if (this.#queuedBytes > HIGH_WATER_BYTES || this.#queue.length > MAX_QUEUED) this.#connection?.stream.pause()
+  }
+
+  /** Moves the rows of `chunk` together at its start; returns how many bytes they are. */
+  #unpack(chunk: Buffer): number {
+    let read = 0
+    let write = 0
+    while (read < chunk.length) {
+      if (this.#pending === 0) {
+        const body = this.#open(chunk, read)
+        if (body < 0) break
+        read = body
+      }
+      const end = Math.min(read + this.#pending, chunk.length)
+      if (this.#pendingKind === 'row') {
+        if (write !== read) chunk.copyWithin(write, read, end)
+        write += end - read
+      } else if (this.#pendingKind === 'reject' && this.#verdict.length < VERDICT_CHARACTERS) {
+        this.#verdict += chunk.toString('latin1', read, Math.min(end, read + VERDICT_CHARACTERS))
+      }
+      this.#pending -= end - read
+      read = end
+      if (this.#pending === 0 && this.#pendingKind === 'reject') this.#reject()
+    }
+    return write
+  }
+
+  /**
+   * Reads the header at `at` and, of a judged row, the byte that tells good from bad. Returns where the rest of the
+   * message starts; -1 when the chunk ends before that is known, or when the rows have ended.
+   */
+  #open(chunk: Buffer, at: number): number {
+    const needed = HEADER_BYTES + (this.#judged ? 1 : 0)
+    const type = chunk[at] ?? 0
+    if (type !== COPY_DATA && !SKIPPED.has(type)) {
+      this.#giveBack(chunk.subarray(at))
+      return -1
+    }
+    if (chunk.length - at < needed) {
+      this.#rest = Buffer.from(chunk.subarray(at))
+      return -1
+    }
+    this.#pending = chunk.readUInt32BE(at + 1) - 4
+    if (type !== COPY_DATA) {
+      this.#pendingKind = 'skip'
+      return at + HEADER_BYTES
+    }
+    return this.#openRow(chunk, at + HEADER_BYTES)
+  }
+
+  #openRow(chunk: Buffer, body: number): number {
+    if (this.#judged && chunk[body] !== COMMA) {
+      this.#pendingKind = 'reject'
+      this.#verdict = ''
+      return body
+    }
+    this.#pendingKind = 'row'
+    this.rows += 1
+    if (!this.#judged) return body
+    this.#pending -= 1
+    return body + 1
+  }
+
+  #reject(): void {
+    this.rejects += 1
+    this.#push(Number.parseInt(this.#verdict.slice(1), 10))
+  }
+
+  /** What follows the rows is the driver's business again. */
+  #giveBack(rest?: Buffer): void {
+    const stream = this.#connection?.stream
+    const driver = this.#driver
+    if (!stream || !driver) return
+    this.#driver = null
+    stream.on('data', driver)
+    stream.off('data', this.#onData)
+    stream.resume()
+    if (rest && rest.length > 0) driver(rest)
+  }
+
+  #push(item: CopyItem): void {
+    this.#queue.push(item)
+    this.#queuedBytes += typeof item === 'number' ? 0 : item.length
+    this.#notify()
+  }
+
+  #release(item: CopyItem): void {
+    this.#queuedBytes -= typeof item === 'number' ? 0 : item.length
+    const low = this.#queuedBytes < HIGH_WATER_BYTES / 2 && this.#queue.length < MAX_QUEUED / 2
+    if (low && this.#connection?.stream.isPaused()) this.#connection.stream.resume()
+  }
+
+  #end(finish: Finish): void {
+    this.#finish ??= finish
+    this.#notify()
+  }
+
+  #notify(): void {
+    this.#wake?.()
+    this.#wake = null
+  }
+}

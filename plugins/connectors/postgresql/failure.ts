@@ -1,0 +1,230 @@
+/**
+ * What went wrong at the source, in our own words. Drivers and servers put passwords, values and SQL into their
+ * messages, so nothing of theirs passes on but the SQLSTATE.
+ */
+import { type ErrorKind, isSluiceError, SluiceError } from '@sluice/sdk'
+import { OutOfTime } from './deadline.ts'
+import { TlsFailure } from './line.ts'
+
+interface Meaning {
+  readonly kind: ErrorKind
+  readonly code: string
+  /** Follows "<where>: ". */
+  readonly what: string
+  readonly remedy: string
+}
+
+/** The server asked for the password in a form that this line must not carry. */
+export class PasswordWithheld extends Error {
+  override readonly name = 'PasswordWithheld'
+  readonly reason: 'unprotected' | 'none_given'
+
+  constructor(reason: PasswordWithheld['reason']) {
+    super(`password withheld: ${reason}`)
+    this.reason = reason
+  }
+}
+
+const UNREACHABLE = {
+  kind: 'TRANSIENT',
+  code: 'source_unreachable',
+  what: 'the server cannot be reached',
+  remedy: 'Check host and port, that the server listens there, and the firewalls between.',
+} as const satisfies Meaning
+
+const LOST = {
+  kind: 'TRANSIENT',
+  code: 'source_lost',
+  what: 'the server closed the connection in the middle of the work',
+  remedy: 'Try again; if it keeps happening, look into the log of the source server and of proxies before it.',
+} as const satisfies Meaning
+
+const TIMED_OUT = {
+  kind: 'TRANSIENT',
+  code: 'source_timeout',
+  what: 'the server did not answer in time',
+  remedy: 'Try again when the source is less busy, or raise connect_timeout_s or statement_timeout_s.',
+} as const satisfies Meaning
+
+const LOGIN_REFUSED = {
+  kind: 'PERMISSION',
+  code: 'source_login_refused',
+  what: 'the server refuses this login',
+  remedy: 'Check user and password, and that pg_hba.conf lets this user in from here with this ssl_mode.',
+} as const satisfies Meaning
+
+const DENIED = {
+  kind: 'PERMISSION',
+  code: 'source_permission_denied',
+  what: 'the login lacks a privilege',
+  remedy: 'Let an owner run GRANT USAGE on the schema and GRANT SELECT on the table to the login.',
+} as const satisfies Meaning
+
+const TABLE_MISSING = {
+  kind: 'INVALID_DATA',
+  code: 'source_table_missing',
+  what: 'there is no such table at the source',
+  remedy: 'Check schema and table, upper and lower case included; discover lists what there is.',
+} as const satisfies Meaning
+
+const CHANGED = {
+  kind: 'TRANSIENT',
+  code: 'source_changed',
+  what: 'the table was altered while it was about to be read',
+  remedy: 'Try again: the next read sees the new columns.',
+} as const satisfies Meaning
+
+const BUSY = {
+  kind: 'TRANSIENT',
+  code: 'source_busy',
+  what: 'the server takes no more connections, or is starting or stopping',
+  remedy: 'Try again later; raise max_connections at the source, or keep connections for this login.',
+} as const satisfies Meaning
+
+const BY_STATE: Readonly<Record<string, Meaning>> = {
+  '28000': LOGIN_REFUSED,
+  '28P01': LOGIN_REFUSED,
+  '3D000': {
+    kind: 'CONFIG',
+    code: 'source_database_missing',
+    what: 'the server has no such database',
+    remedy: 'Check the setting "database", upper and lower case included.',
+  },
+  '42501': DENIED,
+  '42P01': TABLE_MISSING,
+  '3F000': TABLE_MISSING,
+  '42703': CHANGED,
+  '0A000': {
+    kind: 'INVALID_DATA',
+    code: 'source_unsupported',
+    what: 'the server cannot read this relation in this way',
+    remedy: 'Read it through a view, or in full mode.',
+  },
+  '55000': {
+    kind: 'INVALID_DATA',
+    code: 'source_not_populated',
+    what: 'the relation is not ready to be read',
+    remedy: 'If it is a materialized view, let its owner run REFRESH MATERIALIZED VIEW.',
+  },
+  '55P03': {
+    kind: 'TRANSIENT',
+    code: 'source_locked',
+    what: 'the table is locked by somebody else',
+    remedy: 'Try again when the ALTER, VACUUM FULL or other exclusive lock at the source is over.',
+  },
+  '57014': TIMED_OUT,
+  '25P03': TIMED_OUT,
+  '53300': BUSY,
+  '57P03': BUSY,
+  '57P01': LOST,
+  '57P02': LOST,
+  '57P05': LOST,
+  '40001': {
+    kind: 'TRANSIENT',
+    code: 'source_conflict',
+    what: 'the server gave up the read in favour of its replication',
+    remedy: 'Try again; on a replica, raise max_standby_streaming_delay or set hot_standby_feedback.',
+  },
+}
+
+const BY_CLASS: Readonly<Record<string, Meaning>> = {
+  '08': LOST,
+  '22': {
+    kind: 'INVALID_DATA',
+    code: 'source_value_invalid',
+    what: 'the server could not produce a value of this table',
+    remedy: 'Read the table with psql as this login to see the row; leave the column out, or mend the view.',
+  },
+  '28': LOGIN_REFUSED,
+  '42': CHANGED,
+  '53': {
+    kind: 'TRANSIENT',
+    code: 'source_exhausted',
+    what: 'the server has run out of memory, disk or connections',
+    remedy: 'Try again later, and free resources at the source.',
+  },
+  '57': LOST,
+  '58': LOST,
+  XX: {
+    kind: 'TRANSIENT',
+    code: 'source_broken',
+    what: 'the server reports an internal error or damaged data',
+    remedy: 'Look into the log of the source server; if it persists, check the table with pg_amcheck.',
+  },
+}
+
+const TLS: Readonly<Record<TlsFailure['reason'], Pick<Meaning, 'what' | 'remedy'>>> = {
+  refused: {
+    what: 'the server does not take encrypted connections',
+    remedy: 'Turn ssl on at the server, or, if the network in between is trusted, set ssl_mode to disable or prefer.',
+  },
+  untrusted: {
+    what: "the server's certificate is not signed by a trusted authority",
+    remedy: "Give the authority's certificate as ssl_root_cert.",
+  },
+  wrong_name: {
+    what: "the server's certificate is made out to another name",
+    remedy: 'Use the host name that stands in the certificate, or ssl_mode verify-ca with ssl_root_cert.',
+  },
+  expired: {
+    what: "the server's certificate is not valid at this time",
+    remedy: 'Renew the certificate at the server, and check the clocks.',
+  },
+  handshake: {
+    what: 'the TLS handshake failed',
+    remedy: 'Check that a PostgreSQL server answers at this port and that it takes TLS 1.2 or newer.',
+  },
+}
+
+/** `where` names what the tenant named: `table "sales"."orders"`. An abort by the caller wins over what it caused. */
+export function sourceFailure(error: unknown, where: string, signal?: AbortSignal): SluiceError {
+  if (signal?.aborted && !(signal.reason instanceof OutOfTime)) return aborted(signal.reason)
+  if (isSluiceError(error)) return error
+  const { kind, code, what, remedy } = meaningOf(error)
+  return new SluiceError(kind, `${where}: ${what}`, { code, remedy, cause: bare(error) })
+}
+
+export function aborted(reason: unknown): SluiceError {
+  if (isSluiceError(reason)) return reason
+  return new SluiceError('TRANSIENT', 'the read of the source was stopped', {
+    code: 'aborted',
+    remedy: 'Nothing is wrong with the source: start it again.',
+    cause: bare(reason),
+  })
+}
+
+/** The server's verdict, where it was the server that spoke. */
+export function sqlState(error: unknown): string | null {
+  const code = error instanceof Error ? (error as { code?: unknown }).code : null
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !/^E[A-Z]{4}$/.test(code) ? code : null
+}
+
+function meaningOf(error: unknown): Meaning {
+  if (error instanceof OutOfTime) return TIMED_OUT
+  if (error instanceof TlsFailure) return { kind: 'CONFIG', code: `source_tls_${error.reason}`, ...TLS[error.reason] }
+  if (error instanceof PasswordWithheld) return withheld(error)
+  const state = sqlState(error)
+  if (state) return BY_STATE[state] ?? BY_CLASS[state.slice(0, 2)] ?? LOST
+  const code = (error as { code?: unknown } | null)?.code
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return { ...UNREACHABLE, what: 'the host name cannot be resolved' }
+  if (code === 'ECONNREFUSED') return { ...UNREACHABLE, what: 'nothing listens at this host and port' }
+  return code === 'EHOSTUNREACH' || code === 'ENETUNREACH' || code === 'ETIMEDOUT' ? UNREACHABLE : LOST
+}
+
+function withheld(error: PasswordWithheld): Meaning {
+  if (error.reason === 'none_given') {
+    return { ...LOGIN_REFUSED, what: 'the server asks for a password and none is set', remedy: 'Set "password".' }
+  }
+  return {
+    kind: 'PERMISSION',
+    code: 'cleartext_password_refused',
+    what: 'the server asks for the password in a form that others on the way could use, so it was not sent',
+    remedy: 'Use ssl_mode verify-full, or let the server ask by scram-sha-256 instead of password or md5.',
+  }
+}
+
+/** Keeps the class and the code of an error, not its text: a logged cause must hold no values. */
+function bare(error: unknown): Error {
+  const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown }
+  return new Error(`${typeof name === 'string' ? name : 'error'}${typeof code === 'string' ? ` ${code}` : ''}`)
+}

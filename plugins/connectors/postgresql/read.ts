@@ -1,0 +1,134 @@
+import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema } from '@sluice/sdk'
+import type { CopyOut } from './copy-out.ts'
+import { sourceFailure, sqlState } from './failure.ts'
+import { planIncrement } from './increment.ts'
+import { findRelation, type Relation, type RelationColumn, toColumn } from './relation.ts'
+import { copyStatement, qualified } from './select.ts'
+import { openSession, type Session, type Way } from './session.ts'
+import { FULL_STATE } from './state.ts'
+
+/** See `Connector.read`. The table is locked against ALTER and read in one snapshot from catalog to last row. */
+export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator<ReadEvent> {
+  const where = `table ${qualified({ schema: request.schema, name: request.table })}`
+  let session: Session | null = null
+  try {
+    refuseUnlisted(way, request, where)
+    session = await openSession(way, request.signal)
+    yield* stream(way, session, request, where)
+  } catch (error) {
+    throw sourceFailure(error, where, request.signal)
+  } finally {
+    await session?.close()
+  }
+}
+
+async function* stream(way: Way, session: Session, request: ReadRequest, where: string): AsyncGenerator<ReadEvent> {
+  const relation = await lockedRelation(session, request, where)
+  const columns = chosenColumns(relation, request, where)
+  yield { kind: 'schema', schema: schemaOf(relation, columns, request, where) }
+  const increment =
+    request.mode === 'incremental' ? await planIncrement(way, session, relation, columns, request) : null
+  yield { kind: 'estimate', rows: increment?.where ? null : relation.estimatedRows }
+  await way.host.faultPoint('postgresql.after-snapshot')
+  const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null)
+  const copy = await session.copyOut(sql, { judged })
+  yield* carry(copy, columns, request.signal)
+  await way.host.faultPoint('postgresql.before-state')
+  await session.close()
+  way.host.metrics.count('source_rows_read', copy.rows)
+  const state = increment?.nextState(copy.rows + copy.rejects) ?? FULL_STATE
+  yield { kind: 'state', state, rows: copy.rows }
+}
+
+async function* carry(
+  copy: CopyOut,
+  columns: readonly RelationColumn[],
+  signal: AbortSignal,
+): AsyncGenerator<ReadEvent> {
+  for await (const item of copy) {
+    signal.throwIfAborted()
+    if (typeof item !== 'number') {
+      yield { kind: 'csv', chunk: item }
+    } else {
+      const column = columns[item - 1]
+      const reason = column?.carriage.unfit?.reason ?? 'a value cannot be carried'
+      yield { kind: 'reject', reason, column: column?.name ?? null }
+    }
+  }
+}
+
+function refuseUnlisted(way: Way, request: ReadRequest, where: string): void {
+  const { schemas } = way.source
+  if (schemas === null || schemas.includes(request.schema)) return
+  throw new SluiceError('CONFIG', `${where}: its schema is not among those that this connection offers`, {
+    code: 'source_schema_not_offered',
+    remedy: 'Add the schema to the setting "schemas", or read another table.',
+  })
+}
+
+/**
+ * LOCK TABLE comes first, since it takes no snapshot: after an ALTER that it waited for, both catalog and rows are seen
+ * as altered. It does not take materialized views, foreign tables and grants on single columns, which an empty SELECT
+ * locks just as well, a race with ALTER excepted, that then fails and is tried again.
+ */
+async function lockedRelation(session: Session, request: ReadRequest, where: string): Promise<Relation> {
+  const name = qualified({ schema: request.schema, name: request.table })
+  await session.begin()
+  try {
+    await session.run(`LOCK TABLE ${name} IN ACCESS SHARE MODE`)
+  } catch (error) {
+    if (sqlState(error) !== '42809' && sqlState(error) !== '42501') throw error
+    await session.rollback()
+    await session.begin()
+    await session.run(`SELECT FROM ${name} LIMIT 0`)
+  }
+  const relation = await findRelation(session, request.schema, request.table)
+  if (relation) return relation
+  throw new SluiceError('INVALID_DATA', `${where}: this is no table or view`, {
+    code: 'source_table_missing',
+    remedy: 'Name a table, view, materialized view or foreign table; discover lists them.',
+  })
+}
+
+function chosenColumns(relation: Relation, request: ReadRequest, where: string): readonly RelationColumn[] {
+  const byName = new Map(relation.columns.map((column) => [column.name, column]))
+  const names = request.columns.length > 0 ? request.columns : [...byName.keys()]
+  const missing = names.filter((name) => !byName.has(name))
+  if (missing.length > 0) {
+    throw new SluiceError('INVALID_DATA', `${where}: the login finds no column ${list(missing)}`, {
+      code: 'source_column_missing',
+      remedy: 'Discover the table again; the column was dropped, renamed, or is not granted to this login.',
+      details: { columns: missing },
+    })
+  }
+  if (names.length === 0) {
+    throw new SluiceError('INVALID_DATA', `${where}: it has no columns`, {
+      code: 'source_table_empty',
+      remedy: 'Read a table that has columns.',
+    })
+  }
+  return names.flatMap((name) => byName.get(name) ?? [])
+}
+
+function schemaOf(
+  relation: Relation,
+  columns: readonly RelationColumn[],
+  request: ReadRequest,
+  where: string,
+): TableSchema {
+  const chosen = new Set(columns.map((column) => column.name))
+  const missing = request.primaryKey.filter((name) => !chosen.has(name))
+  if (missing.length > 0) {
+    throw new SluiceError('INVALID_DATA', `${where}: the key names ${list(missing)}, which is not read`, {
+      code: 'source_key_not_read',
+      remedy: 'Add the key to the columns that are read, or name another key.',
+      details: { columns: missing },
+    })
+  }
+  const known = relation.primaryKey.every((name) => chosen.has(name)) ? relation.primaryKey : []
+  return { columns: columns.map(toColumn), primaryKey: request.primaryKey.length > 0 ? request.primaryKey : known }
+}
+
+function list(names: readonly string[]): string {
+  return names.map((name) => JSON.stringify(name)).join(', ')
+}

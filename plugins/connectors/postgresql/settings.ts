@@ -1,0 +1,207 @@
+import { isIP } from 'node:net'
+import { type ConfigProblem, type JsonSchema, SluiceError } from '@sluice/sdk'
+
+export const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
+export type SslMode = (typeof SSL_MODES)[number]
+
+/** A connection's config as it is written; snake_case because people write it. */
+export interface Settings {
+  readonly host: string
+  readonly port?: number
+  readonly database: string
+  readonly user: string
+  readonly password?: string
+  readonly ssl_mode?: SslMode
+  /** PEM text of the authority, never a path: the tenant may not name files of the platform. */
+  readonly ssl_root_cert?: string
+  readonly connect_timeout_s?: number
+  readonly statement_timeout_s?: number
+  readonly cursor_overlap_s?: number
+  readonly schemas?: readonly string[]
+}
+
+/** The same, checked and with its defaults. */
+export interface Source {
+  readonly host: string
+  readonly port: number
+  readonly database: string
+  readonly user: string
+  readonly password: string | null
+  readonly sslMode: SslMode
+  readonly sslRootCert: string | null
+  readonly connectTimeoutMs: number
+  readonly statementTimeoutMs: number
+  readonly cursorOverlapS: number
+  /** Null: every schema that the login may use. */
+  readonly schemas: readonly string[] | null
+}
+
+export const settingsSchema = {
+  type: 'object',
+  description: 'A PostgreSQL database to read from.',
+  additionalProperties: false,
+  required: ['host', 'database', 'user'],
+  properties: {
+    host: {
+      type: 'string',
+      description: 'Host name or IP address; no socket path, no list.',
+      pattern: '^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\\.?$|^[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*$',
+      minLength: 1,
+      maxLength: 253,
+      examples: ['db.example.com'],
+    },
+    port: { type: 'integer', minimum: 1, maximum: 65535, default: 5432 },
+    database: { type: 'string', minLength: 1, maxLength: 63, examples: ['shop'] },
+    user: { type: 'string', minLength: 1, maxLength: 63, examples: ['reader'] },
+    password: { type: 'string', maxLength: 1024, 'x-secret': true },
+    ssl_mode: {
+      type: 'string',
+      enum: SSL_MODES,
+      default: 'require',
+      description: 'require encrypts without knowing whom it talks to; verify-full also checks the name.',
+    },
+    ssl_root_cert: {
+      type: 'string',
+      maxLength: 65536,
+      description: 'PEM text of the certificate authority; without it, verify-full trusts the public ones.',
+    },
+    connect_timeout_s: { type: 'integer', minimum: 1, maximum: 120, default: 10 },
+    statement_timeout_s: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 86400,
+      default: 7200,
+      description: 'How long reading one table may take at the source.',
+    },
+    cursor_overlap_s: {
+      type: 'integer',
+      minimum: 0,
+      maximum: 604800,
+      default: 600,
+      description:
+        'Where changes can only be told by the cursor column (views, foreign tables): how far back each read starts.',
+    },
+    schemas: {
+      type: 'array',
+      items: { type: 'string', minLength: 1, maxLength: 63 },
+      minItems: 1,
+      maxItems: 100,
+      uniqueItems: true,
+      description: 'Only tables of these schemas are offered and read.',
+    },
+  },
+} as const satisfies JsonSchema
+
+/** Throws CONFIG `settings_invalid` with every problem at once, by JSON pointer; never with a value. */
+export function parseSettings(settings: unknown): Source {
+  const problems = [...problemsOf(settings)]
+  if (problems.length > 0) {
+    throw new SluiceError('CONFIG', 'the connection settings of this PostgreSQL source are not valid', {
+      code: 'settings_invalid',
+      remedy: problems.map((problem) => `${problem.pointer || '/'}: ${problem.message}`).join('; '),
+      details: { problems },
+    })
+  }
+  return withDefaults(settings as Settings)
+}
+
+function withDefaults(settings: Settings): Source {
+  const defaults = settingsSchema.properties
+  return {
+    host: settings.host,
+    port: settings.port ?? defaults.port.default,
+    database: settings.database,
+    user: settings.user,
+    password: settings.password ?? null,
+    sslMode: settings.ssl_mode ?? defaults.ssl_mode.default,
+    sslRootCert: settings.ssl_root_cert ?? null,
+    connectTimeoutMs: 1000 * (settings.connect_timeout_s ?? defaults.connect_timeout_s.default),
+    statementTimeoutMs: 1000 * (settings.statement_timeout_s ?? defaults.statement_timeout_s.default),
+    cursorOverlapS: settings.cursor_overlap_s ?? defaults.cursor_overlap_s.default,
+    schemas: settings.schemas ?? null,
+  }
+}
+
+function* problemsOf(settings: unknown): Generator<ConfigProblem> {
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
+    yield { pointer: '', message: 'must be an object' }
+    return
+  }
+  const given = settings as Readonly<Record<string, unknown>>
+  const known: Readonly<Record<string, JsonSchema>> = settingsSchema.properties
+  for (const key of Object.keys(given)) {
+    if (!Object.hasOwn(known, key)) {
+      yield { pointer: pointerTo(key), message: 'is not a setting', hint: Object.keys(known).join(', ') }
+    }
+  }
+  for (const key of settingsSchema.required) {
+    if (given[key] === undefined) yield { pointer: pointerTo(key), message: 'is required' }
+  }
+  for (const [key, schema] of Object.entries(known)) {
+    if (given[key] === undefined) continue
+    const message = mismatch(given[key], schema)
+    if (message) yield { pointer: pointerTo(key), message }
+  }
+  yield* tlsProblems(given)
+  if (typeof given.host === 'string' && given.host.includes(':') && isIP(given.host) !== 6) {
+    yield { pointer: '/host', message: 'holds a colon but is no IPv6 address', hint: 'give the port as "port"' }
+  }
+}
+
+function* tlsProblems(given: Readonly<Record<string, unknown>>): Generator<ConfigProblem> {
+  const certificate = given.ssl_root_cert
+  if (given.ssl_mode === 'verify-ca' && certificate === undefined) {
+    yield {
+      pointer: '/ssl_root_cert',
+      message: 'is required with ssl_mode verify-ca',
+      hint: 'any public authority signs for anybody: use verify-full, or name your own authority',
+    }
+  }
+  if (
+    typeof certificate === 'string' &&
+    !/-----BEGIN CERTIFICATE-----[\s\S]+-----END CERTIFICATE-----/.test(certificate)
+  ) {
+    yield { pointer: '/ssl_root_cert', message: 'must be the PEM text of a certificate' }
+  }
+}
+
+function mismatch(value: unknown, schema: JsonSchema): string | null {
+  switch (schema.type) {
+    case 'integer':
+      return Number.isInteger(value) && between(value as number, schema.minimum, schema.maximum)
+        ? null
+        : `must be a whole number from ${schema.minimum} to ${schema.maximum}`
+    case 'array':
+      return arrayMismatch(value, schema)
+    default:
+      return stringMismatch(value, schema)
+  }
+}
+
+function arrayMismatch(value: unknown, schema: JsonSchema): string | null {
+  if (!Array.isArray(value) || !between(value.length, schema.minItems, schema.maxItems)) {
+    return `must be a list of ${schema.minItems} to ${schema.maxItems} names`
+  }
+  if (new Set(value).size !== value.length) return 'must not name anything twice'
+  return value.every((item) => stringMismatch(item, schema.items ?? {}) === null) ? null : 'must hold names only'
+}
+
+function stringMismatch(value: unknown, schema: JsonSchema): string | null {
+  if (typeof value !== 'string') return 'must be a text'
+  if (value.includes('\0')) return 'must not hold a NUL character'
+  if (schema.enum && !schema.enum.includes(value)) return `must be one of ${schema.enum.join(', ')}`
+  if (!between(value.length, schema.minLength, schema.maxLength)) {
+    return `must have ${schema.minLength ?? 0} to ${schema.maxLength} characters`
+  }
+  return schema.pattern && !new RegExp(schema.pattern, 'u').test(value)
+    ? 'must be one host name or IP address, and no path'
+    : null
+}
+
+function between(value: number, minimum = 0, maximum = Number.MAX_SAFE_INTEGER): boolean {
+  return value >= minimum && value <= maximum
+}
+
+function pointerTo(key: string): string {
+  return `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
+}
