@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+// Plain JavaScript, so that an old Node can read it and say what is wrong.
+import { existsSync } from 'node:fs'
+
+const [major, minor] = process.versions.node.split('.').map(Number)
+if (major < 22 || (major === 22 && minor < 18)) {
+  console.error(
+    `sluice needs Node 22.18 or newer and this is ${process.versions.node}.\n` +
+      'Run it through npm (npm start, npx sluice …) in a checkout after "npm ci", which brings its own Node, or install a newer one.',
+  )
+  process.exit(2)
+}
+const built = new URL('../dist/src/command/main.js', import.meta.url)
+const { main } = await import(existsSync(built) ? built.href : new URL('../src/command/main.ts', import.meta.url).href)
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,174 @@
+/**
+ * The difference between two lake states as a store receives it. It is computed once, by the engine, into two parquet
+ * files; every view reads them again, so a store may start over as often as it likes.
+ */
+import { join } from 'node:path'
+import {
+  batchFromRows,
+  type ChangeSet,
+  type ColumnBatch,
+  type CsvChunk,
+  type Row,
+  SluiceError,
+  type TableSchema,
+} from '@sluice/sdk'
+import { type Engine, type EngineLimits, type EngineTable, rowsOf } from '../engine/engine.ts'
+import { quoteName, quoteText } from '../engine/sql-text.ts'
+import { difference } from './difference.ts'
+import { type LakeState, stateSchema, stateTable } from './lake-state.ts'
+
+export interface ChangeSetOptions {
+  readonly engine: Engine
+  readonly limits: EngineLimits
+  /** An empty folder for the difference; the caller removes it when the stores are done. */
+  readonly directory: string
+  readonly signal: AbortSignal
+}
+
+/** The whole content: what an empty store, or one without a key, is sent. */
+export function fullChangeSet(state: LakeState, options: ChangeSetOptions): ChangeSet {
+  const part = { table: stateTable('rows', state), count: state.rowCount }
+  return viewOf('full', state, part, null, options)
+}
+
+/** What turns `before` into `after`, by key. Both must have the same key. */
+export async function deltaChangeSet(
+  before: LakeState,
+  after: LakeState,
+  options: ChangeSetOptions,
+): Promise<ChangeSet> {
+  const schema = stateSchema(after)
+  const sql = difference('before', 'after', schema)
+  const files = {
+    upserts: join(options.directory, 'upserts.parquet'),
+    deletes: join(options.directory, 'deletes.parquet'),
+  }
+  const run = await options.engine.run(
+    {
+      trust: 'own',
+      tables: [stateTable('before', before, after.columns), stateTable('after', after)],
+      steps: [copyStep(sql.upserts, files.upserts, after), copyStep(sql.deletes, files.deletes, after)],
+      writeDirs: [options.directory],
+      limits: options.limits,
+    },
+    options.signal,
+  )
+  const [upserts = 0, deletes = 0] = run.results.map((result) => Number(result.rows[0]?.[0] ?? 0))
+  const keyColumns = after.columns.filter((column) => after.primaryKey.includes(column.name))
+  return viewOf(
+    'delta',
+    after,
+    { table: storedTable(files.upserts, after.columns), count: upserts },
+    { table: storedTable(files.deletes, orderedKeys(keyColumns, after.primaryKey)), count: deletes },
+    options,
+  )
+}
+
+interface Part {
+  readonly table: EngineTable
+  readonly count: number
+}
+
+function orderedKeys(columns: LakeState['columns'], primaryKey: readonly string[]): LakeState['columns'] {
+  return primaryKey.flatMap((name) => columns.filter((column) => column.name === name))
+}
+
+function storedTable(file: string, columns: LakeState['columns']): EngineTable {
+  return {
+    name: ['rows'],
+    files: [file],
+    columns: columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
+  }
+}
+
+function copyStep(select: string, file: string, state: LakeState) {
+  const ids = state.columns.map((column) => `${quoteName(column.name)}: ${column.id}`)
+  const used = select.startsWith('SELECT b.')
+    ? state.columns.filter((c) => state.primaryKey.includes(c.name))
+    : state.columns
+  const fieldIds = used.length === state.columns.length ? ids : used.map((c) => `${quoteName(c.name)}: ${c.id}`)
+  return {
+    sql: `COPY (${select}) TO ${quoteText(file)} (FORMAT parquet, FIELD_IDS {${fieldIds.join(', ')}})`,
+    rows: 'collect' as const,
+  }
+}
+
+function viewOf(
+  mode: ChangeSet['mode'],
+  state: LakeState,
+  upserts: Part,
+  deletes: Part | null,
+  options: ChangeSetOptions,
+): ChangeSet {
+  const schema = stateSchema(state)
+  return {
+    mode,
+    schema,
+    upsertCount: upserts.count,
+    deleteCount: deletes?.count ?? 0,
+    upserts: () =>
+      batches(
+        upserts,
+        schema.columns.map((column) => column.name),
+        options,
+      ),
+    deletes: () => batches(deletes, schema.primaryKey, options),
+    upsertsCsv: (columns) => csv(upserts, columns, schema, options),
+    deletesCsv: () => csv(deletes, schema.primaryKey, schema, options),
+    lake: {
+      snapshotId: state.snapshotId,
+      files: state.files,
+      fieldIds: Object.fromEntries(state.columns.map((column) => [column.name, column.id])),
+    },
+  }
+}
+
+async function* batches(
+  part: Part | null,
+  columns: readonly string[],
+  options: ChangeSetOptions,
+): AsyncGenerator<ColumnBatch> {
+  if (!part || part.count === 0) return
+  const run = await options.engine.run(
+    {
+      trust: 'own',
+      tables: [part.table],
+      output: { kind: 'rows', sql: `SELECT ${columns.map(quoteName).join(', ')} FROM rows` },
+      limits: options.limits,
+    },
+    options.signal,
+  )
+  for await (const rows of rowsOf(run)) {
+    for (let start = 0; start < rows.length; start += MAX_BATCH_ROWS) {
+      yield batchFromRows(rows.slice(start, start + MAX_BATCH_ROWS) as readonly Row[], columns.length)
+    }
+  }
+  await run.finished
+}
+
+const MAX_BATCH_ROWS = 10_000
+
+async function* csv(
+  part: Part | null,
+  columns: readonly string[],
+  schema: TableSchema,
+  options: ChangeSetOptions,
+): AsyncGenerator<CsvChunk> {
+  for (const name of columns) {
+    if (!schema.columns.some((column) => column.name === name)) {
+      throw new SluiceError('INTERNAL', `the change set has no column "${name}"`, { code: 'internal_error' })
+    }
+  }
+  if (!part || part.count === 0) return
+  const run = await options.engine.run(
+    {
+      trust: 'own',
+      tables: [part.table],
+      output: { kind: 'copy-csv', sql: `SELECT ${columns.map(quoteName).join(', ')} FROM rows` },
+      limits: options.limits,
+    },
+    options.signal,
+  )
+  yield* run.output
+  await run.finished
+}

@@ -1,0 +1,33 @@
+import type { Column, TableSchema } from '@sluice/sdk'
+import type { EngineTable } from '../engine/job.ts'
+
+/** A column of a lake table as it is found in data files. */
+export interface LakeColumn extends Column {
+  readonly id: number
+}
+
+/** One committed (or staged) state of one variant's table, as much as reading it takes. */
+export interface LakeState {
+  readonly snapshotId: string
+  /** Absolute paths of the data files on this machine. */
+  readonly files: readonly string[]
+  readonly columns: readonly LakeColumn[]
+  readonly primaryKey: readonly string[]
+  readonly rowCount: number
+}
+
+export function stateSchema(state: LakeState): TableSchema {
+  return {
+    columns: state.columns.map(({ name, type, nullable }) => ({ name, type, nullable })),
+    primaryKey: state.primaryKey,
+  }
+}
+
+/** The state as a relation of an engine job, in the columns of `as` (its own, unless another state's are wanted). */
+export function stateTable(name: string, state: LakeState, as: readonly LakeColumn[] = state.columns): EngineTable {
+  return {
+    name: [name],
+    files: state.files,
+    columns: as.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
+  }
+}

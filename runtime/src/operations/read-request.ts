@@ -1,0 +1,92 @@
+/** From what a reader asks for to a plan that a store can run; every refusal of a read for its form is here. */
+import {
+  columnNamed,
+  type Filter,
+  type FilterOperator,
+  type Ordering,
+  type ReadPolicy,
+  SluiceError,
+  type TableSchema,
+} from '@sluice/sdk'
+import { parseValue } from './parse-value.ts'
+
+const OPERATORS: readonly FilterOperator[] = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in']
+const MAX_FILTERS = 20
+const MAX_IN_VALUES = 100
+
+/** `<column>:<value>`, or `<column>:<operator>:<value>` where the operator is spelled `gt.`, e.g. `price:gt.10`. */
+export function parseFilters(texts: readonly string[], schema: TableSchema, policy: ReadPolicy): readonly Filter[] {
+  if (texts.length > MAX_FILTERS) {
+    throw invalid('too_many_filters', `a read takes at most ${MAX_FILTERS} filters`, 'Send fewer filters.')
+  }
+  return texts.map((text) => parseFilter(text, schema, policy))
+}
+
+function parseFilter(text: string, schema: TableSchema, policy: ReadPolicy): Filter {
+  const colon = text.indexOf(':')
+  if (colon <= 0) {
+    throw invalid('filter_malformed', 'a filter has the form <column>:<value>', 'For example filter=id:42.')
+  }
+  const name = text.slice(0, colon)
+  const column = visibleColumn(name, schema, policy)
+  if (policy.maskedColumns.includes(name)) throw columnMasked(name)
+  const { operator, value } = splitOperator(text.slice(colon + 1))
+  const parts = operator === 'in' ? value.split(',') : [value]
+  if (parts.length > MAX_IN_VALUES) {
+    throw invalid('too_many_values', `a filter takes at most ${MAX_IN_VALUES} values`, 'Send fewer values.')
+  }
+  return {
+    column: name,
+    operator,
+    values: parts.map((part) => parseValue(part, column.type, `the filter on "${name}"`)),
+  }
+}
+
+/** Values that begin like an operator are written with `eq.` in front. */
+function splitOperator(text: string): { readonly operator: FilterOperator; readonly value: string } {
+  const match = /^([a-z]{2})\.(.*)$/s.exec(text)
+  const operator = OPERATORS.find((candidate) => candidate === match?.[1])
+  return operator ? { operator, value: match?.[2] ?? '' } : { operator: 'eq', value: text }
+}
+
+/** All visible columns where none are named. */
+export function parseColumns(text: string | undefined, policy: ReadPolicy, schema: TableSchema): readonly string[] {
+  if (text === undefined) return policy.visibleColumns
+  const names = text.split(',').map((name) => name.trim())
+  for (const name of names) visibleColumn(name, schema, policy)
+  return [...new Set(names)]
+}
+
+export function parseOrder(text: string | undefined, schema: TableSchema, policy: ReadPolicy): readonly Ordering[] {
+  if (text === undefined) return []
+  return text.split(',').map((part) => {
+    const [name = '', direction = 'asc'] = part.trim().split(/[:.]/)
+    visibleColumn(name, schema, policy)
+    if (policy.maskedColumns.includes(name)) throw columnMasked(name)
+    if (direction !== 'asc' && direction !== 'desc') {
+      throw invalid('order_malformed', 'an order has the form <column> or <column>:desc', 'For example order=id:desc.')
+    }
+    return { column: name, direction }
+  })
+}
+
+/** A column that the reader may not see is answered like one that does not exist. */
+function visibleColumn(name: string, schema: TableSchema, policy: ReadPolicy) {
+  if (policy.visibleColumns.includes(name)) return columnNamed(schema, name)
+  throw new SluiceError('INVALID_DATA', `the product has no column "${name.slice(0, 64)}"`, {
+    code: 'unknown_column',
+    remedy: `Columns: ${policy.visibleColumns.slice(0, 100).join(', ')}.`,
+  })
+}
+
+export function columnMasked(name: string): SluiceError {
+  return new SluiceError('PERMISSION', `the column "${name}" is masked for you and cannot select or sort rows`, {
+    code: 'column_masked',
+    remedy: 'Ask the owner of the product for a grant that unmasks its class.',
+    details: { column: name },
+  })
+}
+
+function invalid(code: string, message: string, remedy: string): SluiceError {
+  return new SluiceError('INVALID_DATA', message, { code, remedy })
+}
