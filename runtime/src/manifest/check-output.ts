@@ -2,8 +2,8 @@ import { type LogicalType, parseDecimal, typeName } from '@sluice/sdk'
 import type { CheckedFile, Item } from './checked-file.ts'
 import { Columns } from './columns.ts'
 import type { ColumnFields, OutputFile, PartitionFields } from './files/output.ts'
-import type { OutputColumn, OutputManifest, PartitionField, PartitionTransform, WriteMode } from './manifest-set.ts'
-import { isTimeType } from './manifest-set.ts'
+import type { ClassificationLevel, OutputColumn, OutputManifest, PartitionField, WriteMode } from './manifest-set.ts'
+import { isSensitive, isTimeType } from './manifest-set.ts'
 import { columnRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
 
@@ -11,10 +11,18 @@ export interface OutputDraft {
   readonly value: OutputManifest
   readonly columns: Columns
   readonly findings: readonly Finding[]
+  /** Whether the column is masked for readers who are not cleared. */
+  isSensitive(column: OutputColumn): boolean
+}
+
+/** What the product's own file and the configuration say of classes; null where product.yaml could not be read. */
+export interface Classes {
+  readonly product: ClassificationLevel | null
+  readonly sensitive: readonly string[]
 }
 
 /** output.yaml with its defaults. */
-export function readOutput(file: CheckedFile): OutputDraft {
+export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
   const items = file.items<ColumnFields>('schema')
   const columns = items.map((item) => outputColumn(item.value))
   const index = new Columns(columns, namesIn(file))
@@ -23,6 +31,7 @@ export function readOutput(file: CheckedFile): OutputDraft {
   const partitions = file.items<PartitionFields>('partitioning')
   return {
     columns: index,
+    isSensitive: (column) => isSensitive(column.classification, classes.sensitive),
     value: {
       format: 'iceberg',
       columns,
@@ -32,6 +41,7 @@ export function readOutput(file: CheckedFile): OutputDraft {
     },
     findings: [
       ...items.flatMap(columnFindings),
+      ...items.flatMap((item) => classFindings(item, classes)),
       ...duplicateColumns(items),
       ...partitionFindings(partitions, index),
       ...(declared === 'merge' && primaryKey.length === 0 && index.complete ? [mergeWithoutIdentity()] : []),
@@ -84,6 +94,26 @@ function columnFindings({ path, value }: Item<ColumnFields>): readonly Finding[]
   return findings
 }
 
+const LEVELS = ['public', 'internal', 'confidential', 'restricted']
+
+/** A class that nothing enforces would be a promise to nobody. A level is enforced where the product has it too. */
+function classFindings({ path, value }: Item<ColumnFields>, classes: Classes): readonly Finding[] {
+  const { classification = 'public' } = value
+  if (classification === 'public' || isSensitive(classification, classes.sensitive)) return []
+  const at = { manifest: 'output', path: [...path, 'classification'] } as const
+  const level = LEVELS.indexOf(classification)
+  if (level < 0) {
+    const message = `no masking is configured for the class ${classification}`
+    const hint = `Use a class such as pii.identifier${classes.sensitive.length === 0 ? '' : ` or ${classes.sensitive.join(', ')}`}.`
+    return [{ ...at, message, hint }]
+  }
+  if (classes.product === null || level <= LEVELS.indexOf(classes.product)) return []
+  const message = `the column is ${classification}, but product.yaml lets readers of ${classes.product} products see it`
+  return [
+    { ...at, message, hint: `Classify the product ${classification}, or the column with a class that is masked.` },
+  ]
+}
+
 /** Engines fold the case of names, so two columns must differ in more. */
 function duplicateColumns(items: readonly Item<ColumnFields>[]): readonly Finding[] {
   const first = new Map<string, string>()
@@ -102,27 +132,22 @@ function duplicateColumns(items: readonly Item<ColumnFields>[]): readonly Findin
   })
 }
 
+/** The text has met its pattern; `bucket(16)` is the same as `bucket[16]`. */
 function partitionField(fields: PartitionFields): PartitionField {
-  return { column: fields.column, transform: partitionTransform(fields.transform ?? 'identity') }
-}
-
-/** The text has met its pattern. */
-function partitionTransform(text: string): PartitionTransform {
-  const match = /^(bucket|truncate)[[(](\d+)[\])]$/.exec(text)
-  if (match) return { kind: match[1] as 'bucket' | 'truncate', width: Number(match[2]) }
-  return { kind: text as 'identity' | 'day' | 'month' | 'hour' }
+  return { column: fields.column, transform: (fields.transform ?? 'identity').replace('(', '[').replace(')', ']') }
 }
 
 const DATES = ['date', 'timestamp', 'timestamptz']
 
 /** Which types each transform takes (Iceberg specification, "Partition Transforms"). */
-const TRANSFORM_TYPES: Readonly<Record<PartitionTransform['kind'], ReadonlySet<string>>> = {
+const TRANSFORM_TYPES: Readonly<Record<string, ReadonlySet<string>>> = {
   identity: new Set(['string', 'boolean', 'integer', 'long', 'decimal', 'uuid', ...DATES]),
-  day: new Set(DATES),
+  year: new Set(DATES),
   month: new Set(DATES),
+  day: new Set(DATES),
   hour: new Set(['timestamp', 'timestamptz']),
   bucket: new Set(['string', 'integer', 'long', 'decimal', 'uuid', 'binary', ...DATES]),
-  truncate: new Set(['string', 'integer', 'long', 'decimal', 'binary']),
+  truncate: new Set(['string', 'integer', 'long', 'decimal']),
 }
 
 function partitionFindings(items: readonly Item<PartitionFields>[], columns: Columns): readonly Finding[] {
@@ -136,12 +161,13 @@ function partitionFindings(items: readonly Item<PartitionFields>[], columns: Col
     }
     seen.add(column)
     const type = columns.get(column)?.type
-    return type === undefined ? [] : transformFinding([...path, 'transform'], transform.kind, type)
+    return type === undefined ? [] : transformFinding([...path, 'transform'], transform, type)
   })
 }
 
-function transformFinding(path: Path, kind: PartitionTransform['kind'], type: LogicalType): readonly Finding[] {
-  if (TRANSFORM_TYPES[kind].has(typeName(type))) return []
+function transformFinding(path: Path, transform: string, type: LogicalType): readonly Finding[] {
+  const kind = transform.replace(/\[.*/, '')
+  if (TRANSFORM_TYPES[kind]?.has(typeName(type))) return []
   const fitting = Object.entries(TRANSFORM_TYPES).flatMap(([name, types]) => (types.has(typeName(type)) ? [name] : []))
   const hint = fitting.length === 0 ? 'Partition by another column.' : `Possible for it: ${fitting.join(', ')}.`
   return [{ manifest: 'output', path, message: `${kind} cannot partition by a column of type ${type}`, hint }]

@@ -15,7 +15,10 @@ export function readProduct(file: CheckedFile, context: ManifestContext): Draft<
     ...nameFindings('name', name, context.product.name),
     ...nameFindings('namespace', domain, context.product.domain),
   ]
-  if (name === undefined || domain === undefined || archetype === undefined) return { value: null, findings }
+  const classification = file.get<ProductManifest['classification']>('classification')
+  // A class that cannot be read is not the default: nothing may be concluded from it.
+  const misread = classification === undefined && file.raw('classification') !== undefined
+  if (name === undefined || domain === undefined || archetype === undefined || misread) return { value: null, findings }
   const owner = file.get<NonNullable<ProductFile['owner']>>('owner')
   const access = file.get<NonNullable<ProductFile['access']>>('access')
   const slo = file.get<NonNullable<ProductFile['slo']>>('slo')
@@ -24,7 +27,7 @@ export function readProduct(file: CheckedFile, context: ManifestContext): Draft<
     domain,
     archetype,
     description: file.get<string>('description') ?? '',
-    classification: file.get<ProductManifest['classification']>('classification') ?? 'internal',
+    classification: classification ?? 'internal',
     owner: { team: owner?.team ?? null, email: owner?.email ?? null },
     tags: file.get<readonly string[]>('tags') ?? [],
     access: { teams: access?.teams ?? [], users: access?.users ?? [] },

@@ -6,6 +6,8 @@ export interface ManifestContext {
   /** The product as it was registered; its manifests must name the same. */
   readonly product: { readonly name: string; readonly domain: string }
   readonly servingTypes: ServingTypes
+  /** Classes that are masked besides `pii.*`, as configured. */
+  readonly sensitiveClasses?: readonly string[]
   /**
    * The tenant's connections by name, with the tables each last discovered; null where none were discovered yet.
    * Without it, what inputs.yaml says of sources is not checked: a caller may parse once to learn which connections

@@ -1,6 +1,5 @@
 import type { OutputDraft } from './check-output.ts'
 import type { LookupFields } from './files/serving.ts'
-import { isSensitive } from './manifest-set.ts'
 import type { Finding, JsonObject, Path } from './problem.ts'
 
 /** lookup: point reads by primary key. The config has met its schema. */
@@ -32,7 +31,7 @@ function indexFindings(names: readonly string[], output: OutputDraft, path: Path
     if (column.type === 'json') {
       return [{ manifest: 'serving', path: at, message: `"${name}" is of type json, which cannot be indexed` }]
     }
-    if (!isSensitive(column.classification)) return []
+    if (!output.isSensitive(column)) return []
     const message = `"${name}" is classified ${column.classification}: readers who see it masked cannot filter by it`
     return [{ manifest: 'serving', path: at, message, warning: true }]
   })

@@ -1,7 +1,7 @@
 import { parseInterval } from '@sluice/sdk'
 import type { OutputDraft } from './check-output.ts'
 import type { TimeseriesFields } from './files/serving.ts'
-import { isSensitive, isTimeType, type OutputColumn } from './manifest-set.ts'
+import { isTimeType, type OutputColumn } from './manifest-set.ts'
 import type { Finding, JsonObject, Path } from './problem.ts'
 
 /** timeseries: reads by time range. The config has met its schema. */
@@ -24,22 +24,22 @@ function timeFindings(name: string | undefined, output: OutputDraft, path: Path)
   const at = [...path, 'time_column']
   if (name !== undefined) {
     const column = output.columns.get(name)
-    return column === undefined ? output.columns.missing('serving', at, name) : timeColumnFindings(column, at)
+    return column === undefined ? output.columns.missing('serving', at, name) : timeColumnFindings(column, output, at)
   }
   const first = output.value.columns.find((column) => isTimeType(column.type))
-  if (first !== undefined) return timeColumnFindings(first, path)
+  if (first !== undefined) return timeColumnFindings(first, output, path)
   if (!output.columns.complete) return []
   const message = 'timeseries needs a column of type date, timestamp or timestamptz, and output.yaml has none'
   return [{ manifest: 'serving', path, message }]
 }
 
-function timeColumnFindings(column: OutputColumn, path: Path): readonly Finding[] {
+function timeColumnFindings(column: OutputColumn, output: OutputDraft, path: Path): readonly Finding[] {
   const at = { manifest: 'serving', path } as const
   if (!isTimeType(column.type)) {
     const message = `"${column.name}" is of type ${column.type}; time needs date, timestamp or timestamptz`
     return [{ ...at, message }]
   }
-  if (isSensitive(column.classification)) {
+  if (output.isSensitive(column)) {
     const message = `"${column.name}" is classified ${column.classification}; a masked time cannot order rows`
     return [{ ...at, message, hint: 'Choose a time column that is public or internal.' }]
   }

@@ -65,13 +65,10 @@ export interface OutputColumn extends Column {
   readonly description: string
 }
 
-export type PartitionTransform =
-  | { readonly kind: 'identity' | 'day' | 'month' | 'hour' }
-  | { readonly kind: 'bucket' | 'truncate'; readonly width: number }
-
 export interface PartitionField {
   readonly column: string
-  readonly transform: PartitionTransform
+  /** `identity`, `year`, `month`, `day`, `hour`, `bucket[N]` or `truncate[N]`. */
+  readonly transform: string
 }
 
 export type WriteMode = (typeof WRITE_MODES)[number]
@@ -172,16 +169,14 @@ export function outputSchema(output: OutputManifest): TableSchema {
   return { columns, primaryKey: output.primaryKey }
 }
 
-/**
- * Whether values of that class are hidden from readers who are not cleared for it: everything but `public` and
- * `internal`, so that a class nobody has configured is masked rather than shown.
- */
-export function isSensitive(classification: string): boolean {
-  return classification !== 'public' && classification !== 'internal'
+/** Whether values of that class are masked for readers who are not cleared: `pii.*`, and the configured classes. */
+export function isSensitive(classification: string, configured: readonly string[] = []): boolean {
+  return classification.startsWith('pii.') || configured.includes(classification)
 }
 
-export function sensitiveColumns(output: OutputManifest): readonly OutputColumn[] {
-  return output.columns.filter((column) => isSensitive(column.classification))
+/** The columns of which a masked twin is made. `configured`: the classes masked besides `pii.*`. */
+export function sensitiveColumns(output: OutputManifest, configured: readonly string[] = []): readonly OutputColumn[] {
+  return output.columns.filter((column) => isSensitive(column.classification, configured))
 }
 
 export function endpointOf(serving: ServingManifest, type: string): Endpoint | undefined {

@@ -80,7 +80,8 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
   >
   const product = files.product && readProduct(files.product, context)
   const inputs = files.inputs && readInputs(files.inputs, context)
-  const output = files.output && readOutput(files.output)
+  const classes = { product: product?.value?.classification ?? null, sensitive: context.sensitiveClasses ?? [] }
+  const output = files.output && readOutput(files.output, classes)
   const columns = output?.columns ?? null
   const quality = files.quality && readQuality(files.quality, { columns, aliases: inputs?.aliases ?? null })
   const serving = files.serving && readServing(files.serving, output, context)

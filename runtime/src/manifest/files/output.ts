@@ -45,8 +45,8 @@ export const PartitionFields = closed({
   transform: Type.Optional(
     pattern(
       'How values become partitions. Default: identity.',
-      '^(identity|day|month|hour|(bucket|truncate)(\\[[1-9][0-9]{0,5}\\]|\\([1-9][0-9]{0,5}\\)))$',
-      'identity, day, month, hour, bucket[N] or truncate[N]',
+      '^(identity|year|month|day|hour|(bucket|truncate)(\\[[1-9][0-9]{0,5}\\]|\\([1-9][0-9]{0,5}\\)))$',
+      'identity, year, month, day, hour, bucket[N] or truncate[N]',
     ),
   ),
 })

@@ -1,0 +1,81 @@
+import { type LogicalType, parseDecimal } from '@sluice/sdk'
+import type { Change } from './compatibility.ts'
+import { canonical } from './digest.ts'
+import type { ManifestSet, OutputColumn, OutputManifest } from './manifest-set.ts'
+
+/** What a new output.yaml means to readers, and to the rows that are there already. */
+export function compareColumns(live: OutputManifest, next: OutputManifest): readonly Change[] {
+  const after = new Map(next.columns.map((column) => [column.name, column]))
+  const before = new Map(live.columns.map((column) => [column.name, column]))
+  return [
+    ...live.columns.flatMap((column) => {
+      const now = after.get(column.name)
+      return now === undefined ? [removed(column)] : compareColumn(column, now)
+    }),
+    ...next.columns.filter((column) => !before.has(column.name)).map((column) => added(column)),
+    ...compareKeys(live.primaryKey, next.primaryKey),
+  ]
+}
+
+function removed({ name }: OutputColumn): Change {
+  return { verdict: 'breaking', subject: `output.schema.${name}`, column: name, reason: `the column ${name} goes away` }
+}
+
+function added({ name, nullable }: OutputColumn): Change {
+  const at = { subject: `output.schema.${name}`, column: name }
+  if (nullable) return { verdict: 'additive', ...at, reason: `the column ${name} is added` }
+  const reason = `the column ${name} is added and must not be empty, which it is in the rows that are there`
+  return { verdict: 'breaking', ...at, reason }
+}
+
+function compareColumn(old: OutputColumn, now: OutputColumn): readonly Change[] {
+  const at = { subject: `output.schema.${old.name}`, column: old.name }
+  const changes: Change[] = []
+  if (old.type !== now.type) {
+    const wider = isWider(old.type, now.type)
+    const reason = `${old.name} changes from ${old.type} to ${now.type}`
+    changes.push({ verdict: wider ? 'additive' : 'breaking', ...at, reason })
+  }
+  if (!old.nullable && now.nullable) {
+    changes.push({ verdict: 'additive', ...at, reason: `${old.name} may now be empty` })
+  }
+  if (old.nullable && !now.nullable) {
+    const reason = `${old.name} must not be empty any more, which it may be in the rows that are there`
+    changes.push({ verdict: 'breaking', ...at, reason })
+  }
+  if (old.classification !== now.classification) {
+    const reason = `the class of ${old.name} changes from ${old.classification} to ${now.classification}`
+    changes.push({ verdict: 'compatible', ...at, reason })
+  }
+  return changes
+}
+
+/** The promotions that Iceberg allows: every value that was there is a value of the new type. */
+function isWider(from: LogicalType, to: LogicalType): boolean {
+  if (from === 'integer' && to === 'long') return true
+  if (from === 'float' && to === 'double') return true
+  const [old, now] = [parseDecimal(from), parseDecimal(to)]
+  return old !== null && now !== null && old.scale === now.scale && now.precision >= old.precision
+}
+
+function compareKeys(before: readonly string[], after: readonly string[]): readonly Change[] {
+  if (canonical(before) === canonical(after)) return []
+  const named = (key: readonly string[]): string => (key.length === 0 ? 'none' : key.join(', '))
+  const reason = `the primary key changes from ${named(before)} to ${named(after)}`
+  return [{ verdict: 'breaking', subject: 'output.primary_key', reason }]
+}
+
+/** How the product is made and kept: its readers see other rows at most, never another shape. */
+export function compareWriting(live: ManifestSet, next: ManifestSet): readonly Change[] {
+  const parts: readonly (readonly [string, unknown, unknown, string])[] = [
+    ['product.classification', live.product.classification, next.product.classification, 'others may read the product'],
+    ['inputs', live.inputs, next.inputs, 'it is made from other inputs'],
+    ['output.partitioning', live.output.partitioning, next.output.partitioning, 'files are laid out in another way'],
+    ['output.write_mode', live.output.writeMode, next.output.writeMode, 'rows are written in another way'],
+    ['quality', live.quality, next.quality, 'other checks are made'],
+    ['compute', live.compute, next.compute, 'it is computed in another way'],
+  ]
+  return parts
+    .filter(([, before, after]) => canonical(before) !== canonical(after))
+    .map(([subject, , , reason]): Change => ({ verdict: 'compatible', subject, reason }))
+}

@@ -1,0 +1,148 @@
+import type { TableSchema } from '@sluice/sdk'
+import { quoteTable } from '../engine/sql-text.ts'
+import type { Check, Rule } from '../manifest/manifest-set.ts'
+import { badRow } from './bad-row.ts'
+import { freshnessSql, rowCountSql, schemaCount, uniqueSql } from './table-rules.ts'
+
+/** A table that checks read: its name in the engine (quoted here), and the columns it really has. */
+export interface CheckTable {
+  readonly name: readonly string[]
+  readonly schema: TableSchema
+}
+
+/** What a materialization lays before its checks. */
+export interface CheckTables {
+  /** The staged output. */
+  readonly output: CheckTable
+  /** The inputs, by alias. */
+  readonly inputs: ReadonlyMap<string, CheckTable>
+  /** The instant that freshness counts from, in milliseconds since 1970: the clock of the run, not of the engine. */
+  readonly nowMs: number
+}
+
+/**
+ * SQL of ours that gives one row of whole numbers: the rows that were looked at, then the violations of each of
+ * `checks` in turn. Never a row of the data.
+ */
+export interface CheckStatement {
+  readonly sql: string
+  readonly checks: readonly string[]
+}
+
+/**
+ * A tenant's own query, which must pass the guard before anything else happens to it. `{{this}}` stands as the
+ * quoted table already. What passed is counted with `countingSql`.
+ */
+export interface TenantCheck {
+  readonly name: string
+  readonly sql: string
+}
+
+/** What a check counted; both are whole numbers. */
+export interface CheckCount {
+  readonly name: string
+  readonly violations: number
+  readonly total: number
+}
+
+export interface CheckPlan {
+  readonly statements: readonly CheckStatement[]
+  readonly tenantChecks: readonly TenantCheck[]
+  /** Known without looking at a row: whether columns are there. */
+  readonly counts: readonly CheckCount[]
+  /**
+   * For each check that can tell, a condition that is true for bad rows and false for the others, never null. It
+   * reads the output under the alias `this`: `SELECT … FROM output AS "this" WHERE <condition>`.
+   */
+  readonly badRows: ReadonlyMap<string, string>
+}
+
+/** Conditions in one statement: all are counted in one pass over the rows. */
+const CHECKS_PER_PASS = 50
+
+/** The work that the checks of a materialization come to. Pure; the same checks and tables give the same text. */
+export function planChecks(checks: readonly Check[], tables: CheckTables): CheckPlan {
+  const badRows = new Map<string, string>()
+  for (const { name, rule } of checks) {
+    const condition = badRow(rule, tables)
+    if (condition !== null) badRows.set(name, condition)
+  }
+  const inOnePass = checks.filter(({ rule }) => sharesPass(rule))
+  const passes = chunks(inOnePass, CHECKS_PER_PASS).map((some) => passOver(some, badRows, tables))
+  return {
+    statements: [...passes, ...checks.flatMap((check) => ownStatement(check, badRows, tables))],
+    tenantChecks: checks.flatMap(({ name, rule }) =>
+      rule.kind === 'sql' ? [{ name, sql: withOutput(rule.sql, tables.output) }] : [],
+    ),
+    counts: checks.flatMap(({ name, rule }) =>
+      rule.kind === 'schema' ? [{ name, ...schemaCount(rule, tables) }] : [],
+    ),
+    badRows,
+  }
+}
+
+/** A pattern that the engine refuses fails its statement, so patterns do not share one; nor do joins. */
+function sharesPass(rule: Rule): boolean {
+  return rule.kind === 'not_null' || rule.kind === 'accepted_values' || rule.kind === 'range'
+}
+
+function chunks<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, at) => items.slice(at * size, (at + 1) * size))
+}
+
+function passOver(checks: readonly Check[], badRows: ReadonlyMap<string, string>, tables: CheckTables): CheckStatement {
+  const counts = checks.map(({ name }) => `count(CASE WHEN ${badRows.get(name)} THEN 1 END)`)
+  const sql = `SELECT count(*), ${counts.join(', ')} FROM ${quoteTable(tables.output.name)} AS "this"`
+  return { sql, checks: checks.map((check) => check.name) }
+}
+
+function ownStatement(
+  { name, rule }: Check,
+  badRows: ReadonlyMap<string, string>,
+  tables: CheckTables,
+): readonly CheckStatement[] {
+  switch (rule.kind) {
+    case 'matches':
+    case 'references': {
+      const bad = `CASE WHEN ${badRows.get(name)} THEN 1 END`
+      const sql = `SELECT count(*), count(bad) FROM (SELECT ${bad} AS bad FROM ${quoteTable(tables.output.name)} AS "this")`
+      return [{ sql, checks: [name] }]
+    }
+    case 'unique':
+      return [{ sql: uniqueSql(rule.columns, tables), checks: [name] }]
+    case 'row_count':
+      return [{ sql: rowCountSql(rule, tables), checks: [name] }]
+    case 'freshness':
+      return [{ sql: freshnessSql(rule, tables), checks: [name] }]
+    default:
+      return []
+  }
+}
+
+function withOutput(sql: string, output: CheckTable): string {
+  return sql.replaceAll(/\{\{\s*this\s*\}\}/g, () => quoteTable(output.name))
+}
+
+/** The counts of one statement's row; throws a plain Error where the row is none that `planChecks` asked for. */
+export function countsOf(statement: CheckStatement, row: readonly unknown[]): readonly CheckCount[] {
+  const [total, ...violations] = row.map(wholeNumber)
+  if (total === undefined || violations.length !== statement.checks.length) throw new Error('the row has other columns')
+  return statement.checks.map((name, index) => ({ name, violations: violations[index] ?? 0, total }))
+}
+
+function wholeNumber(value: unknown): number {
+  if (typeof value !== 'bigint' && typeof value !== 'number') throw new Error('a count is no number')
+  return Math.max(0, Number(value))
+}
+
+/**
+ * Counts the violations of a tenant's query, as `countsOf` reads them. `guardedSql` is what the guard gave back, one
+ * SELECT; `columns` are the names of its result. A single column `violations` is taken for the number, else every
+ * row is a violation.
+ */
+export function countingSql(guardedSql: string, columns: readonly string[], output: CheckTable): string {
+  const isNumber = columns.length === 1 && columns[0]?.toLowerCase() === 'violations'
+  const count = isNumber ? 'coalesce(CAST(sum(found.violations) AS BIGINT), 0)' : 'count(*)'
+  // The closing parenthesis has a line of its own: a comment at the end of the query must not swallow it.
+  return `SELECT (SELECT count(*) FROM ${quoteTable(output.name)}), ${count} FROM (\n${guardedSql}\n) AS found`
+}

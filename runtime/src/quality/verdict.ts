@@ -1,0 +1,86 @@
+import { DIMENSIONS } from '../manifest/files/quality.ts'
+import type { Check, Dimension, OnError, Severity, Threshold } from '../manifest/manifest-set.ts'
+import type { CheckCount } from './check-plan.ts'
+
+/** How a check came out, as it is kept for every materialization: counts, never rows. */
+export interface CheckResult {
+  readonly name: string
+  readonly severity: Severity
+  readonly dimension: Dimension
+  readonly weight: number
+  readonly onError: OnError
+  readonly passed: boolean
+  /** Null where the check could not be run; it has then not passed. */
+  readonly violations: number | null
+  readonly total: number | null
+}
+
+/** Holds what was counted against the check's threshold; `null` says that the check could not be run. */
+export function judge(check: Check, count: Pick<CheckCount, 'violations' | 'total'> | null): CheckResult {
+  const { name, severity, dimension, weight, onError } = check
+  const passed = count !== null && bears(check.threshold, count)
+  const counted = { violations: count?.violations ?? null, total: count?.total ?? null }
+  return { name, severity, dimension, weight, onError, passed, ...counted }
+}
+
+function bears(threshold: Threshold, { violations, total }: Pick<CheckCount, 'violations' | 'total'>): boolean {
+  if ('rows' in threshold) return violations <= threshold.rows
+  return violations * 100 <= threshold.percent * total
+}
+
+export interface Score {
+  /** 0–100, two decimals; null where there is nothing to score. */
+  readonly overall: number | null
+  readonly byDimension: Readonly<Partial<Record<Dimension, number>>>
+}
+
+/** The weighted share of checks that passed, as a whole and by dimension. */
+export function scoreOf(results: readonly CheckResult[]): Score {
+  const byDimension: Partial<Record<Dimension, number>> = {}
+  for (const dimension of DIMENSIONS) {
+    const share = shareOf(results.filter((result) => result.dimension === dimension))
+    if (share !== null) byDimension[dimension] = share
+  }
+  return { overall: shareOf(results), byDimension }
+}
+
+function shareOf(results: readonly CheckResult[]): number | null {
+  const weight = (some: readonly CheckResult[]): number => some.reduce((sum, result) => sum + result.weight, 0)
+  const all = weight(results)
+  if (all === 0) return null
+  const share = weight(results.filter((result) => result.passed)) / all
+  // Rounded down: only when every check has passed is the score 100.
+  return Math.floor(share * 10_000 + 1e-6) / 100
+}
+
+/** What becomes of the staged snapshot, and because of which checks. */
+export type Decision =
+  | { readonly action: 'publish' }
+  | { readonly action: 'quarantine'; readonly checks: readonly string[] }
+  | { readonly action: 'block'; readonly checks: readonly string[] }
+
+/**
+ * The gravest consequence of the checks of severity error that have not passed. One that could not be run cannot
+ * tell bad rows from good, so its `quarantine` means `block`.
+ */
+export function decide(results: readonly CheckResult[]): Decision {
+  const failed = results.filter((result) => !result.passed && result.severity === 'error')
+  const consequence = (result: CheckResult): OnError =>
+    result.onError === 'quarantine' && result.violations === null ? 'block' : result.onError
+  const named = (action: OnError): readonly string[] =>
+    failed.filter((result) => consequence(result) === action).map((result) => result.name)
+  const blocking = named('block')
+  if (blocking.length > 0) return { action: 'block', checks: blocking }
+  const quarantining = named('quarantine')
+  return quarantining.length > 0 ? { action: 'quarantine', checks: quarantining } : { action: 'publish' }
+}
+
+/** One condition for the rows that any of the named checks finds bad, over the output under the alias `this`. */
+export function quarantineCondition(checks: readonly string[], badRows: ReadonlyMap<string, string>): string {
+  const conditions = checks.map((name) => {
+    const condition = badRows.get(name)
+    if (condition === undefined) throw new Error(`the check "${name}" does not say which rows are bad`)
+    return `(${condition})`
+  })
+  return conditions.join(' OR ')
+}
