@@ -1,5 +1,6 @@
 import type { JWTPayload } from 'jose'
 import type { Level, Principal } from '../flow.ts'
+import { CLASSIFICATIONS } from '../policy/classification.ts'
 import { tokenRefused } from './errors.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
@@ -8,10 +9,11 @@ export const DEVELOPERS = 'svc-developers'
 export const VIEWERS = 'svc-viewers'
 
 const ADMIN_ROLE = 'admin'
-const LEVELS: readonly string[] = ['public', 'internal', 'confidential', 'restricted'] satisfies Level[]
+const LEVELS: readonly string[] = CLASSIFICATIONS
 const MAX_GROUPS = 200
 const MAX_NAME_LENGTH = 255
-const TENANT_ID = /^[a-z](?!.*--)[a-z0-9-]{1,37}[a-z0-9]$/
+/** Ids of tenants are their slugs, which are bucket names too. */
+export const TENANT_ID = /^[a-z](?!.*--)[a-z0-9-]{1,37}[a-z0-9]$/
 
 /**
  * The principal of a payload whose signature, issuer, audience and times are verified. Throws `token_claim_refused`

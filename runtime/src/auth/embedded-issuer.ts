@@ -5,6 +5,9 @@ import type { Level } from '../flow.ts'
 import { DEFAULT_CLAIMS, type KeySource, type TrustedIssuer } from './issuers.ts'
 import { EMBEDDED_ALGORITHM, type IssuerKeyFile, isPublished, openKeyFile, readKeyFile } from './key-file.ts'
 
+/** Below the server's own address: where the documents of the embedded issuer are. */
+export const EMBEDDED_ISSUER_PATH = '/oidc'
+
 export const MAX_TOKEN_TTL_S = 24 * 60 * 60
 const MIN_TOKEN_TTL_S = 1
 /** The command may rotate keys beside a running server: a token of an unknown key makes it look again, this often. */

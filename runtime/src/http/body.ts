@@ -2,10 +2,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { Context, Middleware } from 'koa'
 import { koaBody } from 'koa-body'
+import { hintOf } from './input.ts'
 import { decodeText, parseJsonBody } from './json-body.ts'
 import { refuse, validationFailed } from './problem.ts'
 import type { FormBody, MultipartSpec } from './route.ts'
-import { suggestion } from './suggest.ts'
 
 /** Headers and boundaries of the parts of a form. */
 const FORM_OVERHEAD_BYTES = 16 * 1024
@@ -16,6 +16,11 @@ const awaitingContinue = new WeakSet<IncomingMessage>()
 
 export function markAwaitingContinue(request: IncomingMessage): void {
   awaitingContinue.add(request)
+}
+
+/** The client has not begun to send its body, and will not before it is asked. */
+export function isAwaitingContinue(request: IncomingMessage): boolean {
+  return awaitingContinue.has(request)
 }
 
 export function hasBody(request: IncomingMessage): boolean {
@@ -90,7 +95,7 @@ async function checkParts(form: FormData, spec: MultipartSpec): Promise<FormBody
   for (const [name, value] of form) {
     if (!spec.parts.includes(name)) {
       const pointer = `/${name.slice(0, 64)}`
-      throw validationFailed([{ in: 'body', pointer, message: 'is not known', hint: suggestion(name, spec.parts) }])
+      throw validationFailed([{ in: 'body', pointer, message: 'is not known', ...hintOf(name, spec.parts) }])
     }
     if (Object.hasOwn(texts, name)) throw malformedForm('a part stands in it twice')
     const text = typeof value === 'string' ? value : await value.text()

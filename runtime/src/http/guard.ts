@@ -1,4 +1,6 @@
 /** Who calls, on whose behalf, and how often: what is decided before anything of the request is read. */
+import { hash, timingSafeEqual } from 'node:crypto'
+import { TENANT_ID } from '../auth/claims.ts'
 import type { Principal } from '../flow.ts'
 import type { Exchange } from './exchange.ts'
 import { refuse } from './problem.ts'
@@ -46,12 +48,13 @@ export interface GuardDeps {
   readonly rateLimits: RateLimits
   /** Buckets of tenants, shared by all processes where there are several. */
   readonly rateLimiter?: RateLimiter
+  /** Opens the routes for operators, and nothing else. */
+  readonly metricsToken?: string
   /** How many proxies in front of this server append to X-Forwarded-For; 0 ignores the header. */
   readonly trustedProxies: number
 }
 
 const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
-const TENANT_ID = /^[a-z](?!.*--)[a-z0-9-]{1,37}[a-z0-9]$/
 
 export class Guard {
   readonly #deps: GuardDeps
@@ -70,6 +73,7 @@ export class Guard {
       return
     }
     const token = bearerOf(exchange)
+    if (route.auth === 'operator' && this.#isMetricsToken(token)) return
     const known = token === null ? null : this.#deps.authenticator.cached(token)
     const principal = known ?? (await this.#authenticate(exchange, token))
     exchange.principal = principal
@@ -77,6 +81,12 @@ export class Guard {
     if (limited !== undefined) await limited
     const audited = this.#settleTenant(exchange, route, principal)
     if (audited !== undefined) await audited
+  }
+
+  #isMetricsToken(token: string | null): boolean {
+    const { metricsToken } = this.#deps
+    if (metricsToken === undefined || token === null) return false
+    return timingSafeEqual(digest(metricsToken), digest(token))
   }
 
   /** For requests that have no route, or need no token. */
@@ -119,7 +129,7 @@ export class Guard {
 
   #settleTenant(exchange: Exchange, route: Route, principal: Principal): Promise<void> | undefined {
     const named = exchange.request.headers['x-tenant-id']
-    if (route.auth === 'admin' && !principal.isAdmin) {
+    if ((route.auth === 'admin' || route.auth === 'operator') && !principal.isAdmin) {
       throw refuse('admin_required', 'this operation is for administrators of the platform')
     }
     if (named !== undefined) return this.#actIn(exchange, principal, String(named))
@@ -144,6 +154,10 @@ export class Guard {
     })
     return audited instanceof Promise ? audited : undefined
   }
+}
+
+function digest(text: string): Buffer {
+  return hash('sha256', text, 'buffer')
 }
 
 function bearerOf(exchange: Exchange): string | null {

@@ -3,8 +3,8 @@ import type { TObject, TSchema } from 'typebox'
 import { Type } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
+import { didYouMean } from '../manifest/suggestion.ts'
 import { type InputFault, refuse, validationFailed } from './problem.ts'
-import { suggestion } from './suggest.ts'
 
 type Place = 'body' | 'query' | 'path'
 type Shape = 'text' | 'number' | 'integer' | 'boolean' | 'list' | 'number-list'
@@ -85,9 +85,7 @@ function describe(
     case 'additionalProperties':
       return []
     case 'boolean':
-      return [
-        { pointer, message: 'is not known', hint: suggestion(lastKey(pointer), siblings(schema, error.schemaPath)) },
-      ]
+      return [{ pointer, message: 'is not known', ...hintOf(lastKey(pointer), siblings(schema, error.schemaPath)) }]
     case 'required': {
       const { requiredProperties } = error.params as { readonly requiredProperties: readonly string[] }
       return requiredProperties.map((name) => ({ pointer: `${pointer}/${name}`, message: 'is required' }))
@@ -113,6 +111,12 @@ function alternatives(error: TLocalizedValidationError, all: readonly TLocalized
     .filter((other) => other.keyword === 'const' && other.schemaPath.startsWith(`${error.schemaPath}/anyOf/`))
     .map((other) => String((other.params as { readonly allowedValue: unknown }).allowedValue))
   return allowed.length > 0 ? `must be one of ${allowed.join(', ')}` : 'has none of the allowed forms'
+}
+
+/** Also for the parts of forms. */
+export function hintOf(name: string, known: readonly string[]): { readonly hint?: string } {
+  const hint = didYouMean(name, known)
+  return hint === undefined ? {} : { hint }
 }
 
 function lastKey(pointer: string): string {

@@ -1,6 +1,6 @@
 /** Writes answers. Heads are written in one go, as one flat list, which is what Node sends fastest. */
 import type { ServerResponse } from 'node:http'
-import { hasBody } from './body.ts'
+import { hasBody, isAwaitingContinue } from './body.ts'
 import { matchesEtag } from './etag.ts'
 import type { Exchange } from './exchange.ts'
 import type { Problem } from './problem.ts'
@@ -108,7 +108,7 @@ function sendAndLinger(exchange: Exchange, status: number, head: string[], body:
     bytes += chunk.byteLength
     if (bytes > LINGER_BYTES) finish()
   }
-  const timer = setTimeout(finish, LINGER_MS)
+  const timer = setTimeout(finish, isAwaitingContinue(request) ? 0 : LINGER_MS)
   request.on('data', count).once('end', finish).once('close', finish).resume()
 }
 

@@ -11,9 +11,10 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 /**
  * Who may call, as far as the token alone decides:
  * `none` anybody; `any` every verified token; `tenant` inside one tenant, the token's own or, for administrators, the
- * one in X-Tenant-Id; `admin` administrators of the platform.
+ * one in X-Tenant-Id; `admin` administrators of the platform; `operator` administrators and the bearer of the token
+ * for metrics, who is nobody else anywhere.
  */
-export type RouteAuth = 'none' | 'any' | 'tenant' | 'admin'
+export type RouteAuth = 'none' | 'any' | 'tenant' | 'admin' | 'operator'
 
 /** Chunks of an answer that does not fit into memory. Ended early when the client goes away. */
 export interface ReplyStream {
@@ -59,7 +60,7 @@ export interface MultipartSpec {
   readonly description?: string
 }
 
-type CallFor<Auth extends RouteAuth, Params, Query, Body> = Auth extends 'none'
+type CallFor<Auth extends RouteAuth, Params, Query, Body> = Auth extends 'none' | 'operator'
   ? Call<Params, Query, Body>
   : Auth extends 'tenant'
     ? TenantCall<Params, Query, Body>

@@ -1,0 +1,93 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import type { TenantCall } from '../flow.ts'
+import { canonicalJson } from './idempotency.ts'
+import { refuse } from './problem.ts'
+
+/** What a cursor is good for; with any other it is as invalid as a forged one. */
+export interface CursorBinding {
+  readonly tenant: string
+  readonly issuer: string
+  readonly subject: string
+  /** Of the policy under which the page was read. */
+  readonly policyVersion: string
+  /** The operation and everything that chose the rows, the limit aside. */
+  readonly query: unknown
+  /** The snapshot that the pages are of, where they are of one. */
+  readonly snapshot?: string
+}
+
+const FORMAT = 1
+const KEY_ID_BYTES = 4
+const IV_BYTES = 12
+const TAG_BYTES = 16
+const HEAD_BYTES = 1 + KEY_ID_BYTES + IV_BYTES
+const MAX_CURSOR_LENGTH = 4096
+const LIFETIME_MS = 24 * 60 * 60_000
+
+interface CursorKey {
+  readonly id: Buffer
+  readonly secret: Uint8Array
+}
+
+/**
+ * Positions inside lists, as clients carry them: encrypted, so that they show no hidden value, and bound to their
+ * reader and query by AES-256-GCM. They end after a day.
+ */
+export class Cursors {
+  readonly #keys: readonly CursorKey[]
+  readonly #nowMs: () => number
+
+  /** Keys of 32 bytes, the one to seal with first; the others only open. */
+  constructor(keys: readonly Uint8Array[], nowMs: () => number = Date.now) {
+    this.#keys = keys.map((secret) => ({ id: keyId(secret), secret }))
+    this.#nowMs = nowMs
+  }
+
+  /** `position` is any JSON value; it comes back as JSON.parse gives it. */
+  seal(position: unknown, binding: CursorBinding): string {
+    const key = this.#keys[0] as CursorKey
+    const iv = randomBytes(IV_BYTES)
+    const cipher = createCipheriv('aes-256-gcm', key.secret, iv).setAAD(boundTo(binding))
+    const plain = JSON.stringify([this.#nowMs() + LIFETIME_MS, position])
+    const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
+    return Buffer.concat([Buffer.of(FORMAT), key.id, iv, sealed, cipher.getAuthTag()]).toString('base64url')
+  }
+
+  /** Throws `cursor_invalid` for anything but a cursor that was sealed with this binding in the last day. */
+  open(cursor: string, binding: CursorBinding): unknown {
+    const [expiresAtMs, position] = this.#decrypt(cursor, binding)
+    if (expiresAtMs <= this.#nowMs()) throw refuse('cursor_invalid', 'this cursor has expired')
+    return position
+  }
+
+  #decrypt(cursor: string, binding: CursorBinding): readonly [number, unknown] {
+    try {
+      if (cursor.length > MAX_CURSOR_LENGTH) throw new RangeError('too long')
+      const bytes = Buffer.from(cursor, 'base64url')
+      const key = this.#keys.find(({ id }) => id.equals(bytes.subarray(1, 1 + KEY_ID_BYTES)))
+      if (key === undefined || bytes[0] !== FORMAT || bytes.length < HEAD_BYTES + TAG_BYTES)
+        throw new RangeError('form')
+      const decipher = createDecipheriv('aes-256-gcm', key.secret, bytes.subarray(1 + KEY_ID_BYTES, HEAD_BYTES), {
+        authTagLength: TAG_BYTES,
+      })
+      decipher.setAAD(boundTo(binding)).setAuthTag(bytes.subarray(-TAG_BYTES))
+      const plain = Buffer.concat([decipher.update(bytes.subarray(HEAD_BYTES, -TAG_BYTES)), decipher.final()])
+      return JSON.parse(plain.toString('utf8')) as [number, unknown]
+    } catch (cause) {
+      throw refuse('cursor_invalid', 'this cursor does not belong to this request', { cause })
+    }
+  }
+}
+
+/** The part of a binding that every call gives. */
+export function readerOf(call: TenantCall): Pick<CursorBinding, 'tenant' | 'issuer' | 'subject'> {
+  return { tenant: call.tenant, issuer: call.principal.issuer, subject: call.principal.subject }
+}
+
+function boundTo(binding: CursorBinding): Buffer {
+  return createHash('sha256').update(canonicalJson(binding)).digest()
+}
+
+function keyId(secret: Uint8Array): Buffer {
+  return createHash('sha256').update('cursor key').update(secret).digest().subarray(0, KEY_ID_BYTES)
+}

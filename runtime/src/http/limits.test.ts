@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DEFAULT_RATE_LIMITS } from './guard.ts'
+import { LocalRateLimiter, rateHeaders } from './rate-limit.ts'
+import { pluginRoutes } from './routes/plugins.ts'
+import { codeOf, ROOT, startTestServer } from './test-server.ts'
+
+const SLOW = { ratePerS: 0.001, burst: 3 }
+const AMPLE = { ratePerS: 1e6, burst: 1e6 }
+const PATH = '/api/v1/plugins'
+const routes = pluginRoutes(() => [])
+
+describe('token buckets', () => {
+  it('give a burst, then the rate, and say how long to wait', () => {
+    let nowMs = 0
+    const limiter = new LocalRateLimiter(() => nowMs)
+    const policy = DEFAULT_RATE_LIMITS.tiers.free
+    const take = () => limiter.take('acme', policy)
+    for (let taken = 1; taken <= 20; taken++) assert.deepEqual([take().allowed, taken], [true, taken])
+    assert.deepEqual(take(), { allowed: false, remaining: 0, resetMs: 2000, retryAfterMs: 100 })
+    nowMs += 99
+    assert.equal(take().allowed, false)
+    nowMs += 1
+    assert.equal(take().allowed, true)
+    assert.equal(take().allowed, false)
+    nowMs += 1_000_000
+    assert.equal(take().remaining, 19)
+  })
+
+  it('are separate for each key, and a clock that goes back gives nothing away', () => {
+    let nowMs = 1000
+    const limiter = new LocalRateLimiter(() => nowMs)
+    const policy = { ratePerS: 1, burst: 1 }
+    assert.equal(limiter.take('a', policy).allowed, true)
+    assert.equal(limiter.take('b', policy).allowed, true)
+    nowMs = 0
+    assert.equal(limiter.take('a', policy).allowed, false)
+  })
+
+  it('are described by quota, window, rest and reset', () => {
+    const policy = { ratePerS: 10, burst: 20 }
+    const decision = { allowed: true, remaining: 7, resetMs: 1201, retryAfterMs: 0 }
+    assert.deepEqual(rateHeaders('free', policy, decision), [
+      'RateLimit-Policy',
+      '"free";q=20;w=2',
+      'RateLimit',
+      '"free";r=7;t=2',
+    ])
+  })
+})
+
+describe('rate limits', () => {
+  it('count by tenant, whoever of it asks, and by its tier', async () => {
+    const tiers = { free: SLOW, standard: AMPLE, enterprise: AMPLE }
+    await using server = await startTestServer(routes, {
+      rateLimits: { tiers, address: AMPLE },
+      tierOf: async (tenant) => (tenant === 'acme' ? 'free' : 'standard'),
+    })
+    const as = async (tenant: string, user: string): Promise<Response> => {
+      const token = await server.token({ tenant, groups: [], user })
+      return server.ask(PATH, { headers: { authorization: `Bearer ${token}` } })
+    }
+    const first = await as('acme', 'ann')
+    assert.equal(first.headers.get('ratelimit-policy'), '"free";q=3;w=3000')
+    assert.match(first.headers.get('ratelimit') ?? '', /^"free";r=2;t=\d+$/)
+    assert.equal((await as('acme', 'bob')).status, 200)
+    assert.equal((await as('acme', 'eve')).status, 200)
+    const refused = await as('acme', 'ann')
+    assert.equal(refused.status, 429)
+    assert.ok(Number(refused.headers.get('retry-after')) >= 1)
+    assert.match(refused.headers.get('ratelimit') ?? '', /r=0/)
+    assert.equal(await codeOf(refused), 'rate_limited')
+    assert.equal((await as('globex', 'ann')).status, 200)
+  })
+
+  it('do not let an administrator use up the share of a tenant', async () => {
+    const tiers = { free: SLOW, standard: SLOW, enterprise: AMPLE }
+    await using server = await startTestServer(routes, { rateLimits: { tiers, address: AMPLE } })
+    const headers = { authorization: `Bearer ${await server.token(ROOT)}`, 'x-tenant-id': 'acme' }
+    for (let i = 0; i < 6; i++) assert.equal((await server.ask(PATH, { headers })).status, 200)
+    assert.equal((await server.ask(PATH)).status, 200)
+  })
+
+  it('count by address what has no verified token, and leave those who have one alone', async () => {
+    const tiers = { free: AMPLE, standard: AMPLE, enterprise: AMPLE }
+    await using server = await startTestServer(routes, { rateLimits: { tiers, address: SLOW } })
+    const known = await server.token()
+    const headers = { authorization: `Bearer ${known}` }
+    for (let i = 0; i < 8; i++) assert.equal((await server.ask(PATH, { headers })).status, 200)
+    const forged = `${known.slice(0, known.lastIndexOf('.'))}.${'A'.repeat(86)}`
+    const statuses: number[] = []
+    for (let i = 0; i < 5; i++) {
+      statuses.push((await server.ask(PATH, { headers: { authorization: `Bearer ${forged}` } })).status)
+    }
+    assert.deepEqual(statuses, [401, 401, 401, 429, 429])
+    assert.equal((await fetch(`${server.url}/nothing`)).status, 429)
+    assert.equal((await server.ask(PATH, { headers })).status, 200)
+  })
+
+  it('take the address from a proxy only where proxies are configured', async () => {
+    const tiers = { free: AMPLE, standard: AMPLE, enterprise: AMPLE }
+    const ask = (url: string, forwarded: string): Promise<Response> =>
+      fetch(`${url}/nothing`, { headers: { 'x-forwarded-for': forwarded } })
+    await using direct = await startTestServer(routes, { rateLimits: { tiers, address: SLOW } })
+    for (let i = 0; i < 3; i++) await ask(direct.url, `10.0.0.${i}`)
+    assert.equal((await ask(direct.url, '10.0.0.9')).status, 429)
+
+    await using proxied = await startTestServer(routes, { rateLimits: { tiers, address: SLOW }, trustedProxies: 1 })
+    for (let i = 0; i < 3; i++) await ask(proxied.url, '1.1.1.1, 2001:db8:0:1::1')
+    assert.equal((await ask(proxied.url, '9.9.9.9, 2001:db8::1:ffff:0:0:2')).status, 429, 'one network of IPv6')
+    assert.equal((await ask(proxied.url, '2001:db8:0:2::1')).status, 404)
+  })
+
+  it('refuse what is more than the server may work on at once', async () => {
+    await using server = await startTestServer(routes, { maxInFlight: 0 })
+    const response = await server.ask(PATH)
+    assert.equal(response.status, 503)
+    assert.equal(await codeOf(response), 'server_busy')
+  })
+})

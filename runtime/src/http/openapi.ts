@@ -1,0 +1,224 @@
+/** OpenAPI 3.1 from the route table: TypeBox schemas are JSON Schema already, so they stand in it as they are. */
+import type { TObject, TSchema } from 'typebox'
+import { ERROR_CODES, type KnownCode } from './codes.ts'
+import type { ResponseSpec, Route } from './route.ts'
+
+export interface OpenApiInfo {
+  readonly title: string
+  readonly version: string
+  readonly description?: string
+  /** Address that clients use; absent: the one that the document came from. */
+  readonly url?: string
+}
+
+export type Json = Readonly<Record<string, unknown>>
+
+export interface OpenApiDocument {
+  readonly openapi: '3.1.0'
+  readonly info: Json
+  readonly servers: readonly Json[]
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, Json>>; readonly securitySchemes: Json }
+  /** The table of error codes, in full. */
+  readonly 'x-error-codes': typeof ERROR_CODES
+}
+
+export interface Operation {
+  readonly operationId: string
+  readonly summary: string
+  readonly description?: string
+  readonly tags: readonly string[]
+  readonly security: readonly Json[]
+  readonly parameters: readonly Parameter[]
+  readonly requestBody?: Json
+  readonly responses: Readonly<Record<string, Json>>
+}
+
+export interface Parameter {
+  readonly name: string
+  readonly in: 'path' | 'query' | 'header'
+  readonly required: boolean
+  readonly description?: string
+  readonly schema: unknown
+}
+
+const PROBLEM: Json = {
+  type: 'object',
+  description: 'RFC 9457. Further members belong to the code.',
+  required: ['type', 'title', 'status', 'detail', 'instance', 'code', 'request_id'],
+  properties: {
+    type: { type: 'string', format: 'uri-reference' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    instance: { type: 'string', format: 'uri-reference' },
+    code: { type: 'string', description: 'Stable name of the error.', enum: Object.keys(ERROR_CODES) },
+    request_id: { type: 'string' },
+    remedy: { type: 'string', description: 'What to do about it.' },
+    errors: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: {
+          in: { type: 'string', enum: ['body', 'query', 'path', 'header'] },
+          pointer: { type: 'string', description: 'RFC 6901.' },
+          manifest: { type: 'string' },
+          line: { type: 'integer' },
+          column: { type: 'integer' },
+          path: { type: 'string' },
+          message: { type: 'string' },
+          hint: { type: 'string' },
+        },
+      },
+    },
+  },
+}
+
+export function buildOpenApi(routes: readonly Route[], info: OpenApiInfo): OpenApiDocument {
+  const schemas: Record<string, Json> = { Problem: PROBLEM }
+  const paths: Record<string, Record<string, Operation>> = {}
+  const shown = routes.filter((route) => route.hidden !== true)
+  for (const route of shown) {
+    const path = paths[route.path] ?? {}
+    path[route.method.toLowerCase()] = operationOf(route, schemas)
+    paths[route.path] = path
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: info.title, version: info.version, ...(info.description && { description: info.description }) },
+    servers: [{ url: info.url ?? '/' }],
+    tags: [...new Set(shown.flatMap((route) => route.tags))].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas,
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+    },
+    'x-error-codes': ERROR_CODES,
+  }
+}
+
+function operationOf(route: Route, schemas: Record<string, Json>): Operation {
+  const body = requestBodyOf(route, schemas)
+  return {
+    operationId: route.name,
+    summary: route.summary,
+    ...(route.description && { description: route.description }),
+    tags: route.tags,
+    security: route.auth === 'none' ? [] : [{ bearer: [] }],
+    parameters: [
+      ...parametersOf('path', route.params, schemas),
+      ...parametersOf('query', route.query, schemas),
+      ...headersOf(route),
+    ],
+    ...(body && { requestBody: body }),
+    responses: responsesOf(route, schemas),
+  }
+}
+
+function parametersOf(
+  place: 'path' | 'query',
+  object: TObject | undefined,
+  schemas: Record<string, Json>,
+): Parameter[] {
+  const required = requiredOf(object)
+  return Object.entries(object?.properties ?? {}).map(([name, property]) => {
+    const { description, ...schema } = hoist(property, schemas) as { readonly description?: string }
+    return {
+      name,
+      in: place,
+      required: place === 'path' || required.includes(name),
+      ...(description && { description }),
+      schema,
+    }
+  })
+}
+
+/** What has a default may be left out: it is filled in before the schema is applied. */
+function requiredOf(schema: TSchema | undefined): readonly string[] {
+  const { required = [], properties = {} } = (schema ?? {}) as {
+    readonly required?: readonly string[]
+    readonly properties?: Readonly<Record<string, { readonly default?: unknown }>>
+  }
+  return required.filter((name) => properties[name]?.default === undefined)
+}
+
+function headersOf(route: Route): Parameter[] {
+  const headers: Parameter[] = []
+  if (route.auth === 'tenant' || route.auth === 'any') {
+    const description = 'Tenant to act in; for administrators only.'
+    headers.push({ name: 'X-Tenant-Id', in: 'header', required: false, description, schema: { type: 'string' } })
+  }
+  if (route.idempotent === true) {
+    const description = 'A request sent again with the same key is answered like the first one, and done once.'
+    const schema = { type: 'string', minLength: 1, maxLength: 255 }
+    headers.push({ name: 'Idempotency-Key', in: 'header', required: false, description, schema })
+  }
+  return headers
+}
+
+function requestBodyOf(route: Route, schemas: Record<string, Json>): Json | undefined {
+  if (route.multipart !== undefined) {
+    const { parts, required, maxPartBytes, description } = route.multipart
+    const properties = Object.fromEntries(parts.map((name) => [name, { type: 'string', maxLength: maxPartBytes }]))
+    const schema = { type: 'object', required, properties, additionalProperties: false }
+    return { required: true, ...(description && { description }), content: { 'multipart/form-data': { schema } } }
+  }
+  if (route.body === undefined) return undefined
+  const schema = hoist({ ...route.body, required: requiredOf(route.body) } as TSchema, schemas)
+  const content = { 'application/json': { schema } }
+  return { required: route.bodyOptional !== true, content }
+}
+
+function responsesOf(route: Route, schemas: Record<string, Json>): Record<string, Json> {
+  const responses: Record<string, Json> = {}
+  for (const [status, spec] of Object.entries(route.responses)) responses[status] = responseOf(spec, schemas)
+  const byStatus = Object.groupBy(codesOf(route), (code) => String(ERROR_CODES[code].status))
+  for (const [status, codes] of Object.entries(byStatus)) {
+    if (status in responses) continue
+    responses[status] = problemResponse(codes?.map((code) => `\`${code}\``).join(', ') ?? '')
+  }
+  responses.default = problemResponse('Any other error.')
+  return responses
+}
+
+function codesOf(route: Route): readonly KnownCode[] {
+  const codes = new Set<KnownCode>(route.errors)
+  if (route.query !== undefined || route.body !== undefined || route.params !== undefined)
+    codes.add('validation_failed')
+  if (route.auth !== 'none')
+    for (const code of ['token_missing', 'token_invalid', 'token_expired'] as const) codes.add(code)
+  if (route.auth === 'admin' || route.auth === 'operator') codes.add('admin_required')
+  if (route.idempotent === true) codes.add('idempotency_in_progress').add('idempotency_key_reused')
+  if (route.unlimited !== true) codes.add('rate_limited')
+  return [...codes]
+}
+
+function responseOf(spec: ResponseSpec, schemas: Record<string, Json>): Json {
+  const content: Record<string, Json> = {}
+  if (spec.schema !== undefined) content['application/json'] = { schema: hoist(spec.schema, schemas) }
+  for (const [type, description] of Object.entries(spec.also ?? {})) {
+    content[type] = { schema: { type: 'string', description } }
+  }
+  return { description: spec.description, ...(Object.keys(content).length > 0 && { content }) }
+}
+
+function problemResponse(description: string): Json {
+  return { description, content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } } }
+}
+
+/** Schemas with an `$id` are written once, under components, and referred to. */
+function hoist(schema: TSchema, schemas: Record<string, Json>): unknown {
+  return hoistNode(JSON.parse(JSON.stringify(schema)), schemas)
+}
+
+function hoistNode(node: unknown, schemas: Record<string, Json>): unknown {
+  if (typeof node !== 'object' || node === null) return node
+  if (Array.isArray(node)) return node.map((item) => hoistNode(item, schemas))
+  const made = Object.fromEntries(Object.entries(node).map(([key, value]) => [key, hoistNode(value, schemas)]))
+  const { $id, ...rest } = made
+  // A property may be called $id too; its value is a schema then.
+  if (typeof $id !== 'string') return made
+  schemas[$id] ??= rest
+  return { $ref: `#/components/schemas/${$id}` }
+}

@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { SluiceError } from '@sluice/sdk'
+import { Type } from 'typebox'
+import type { TenantCall } from '../flow.ts'
+import { eventStream, formatEvent, type ServerEvent } from './event-stream.ts'
+import { defineRoute, type ReplyStream } from './route.ts'
+import { csvStream, jsonStream, ndjsonStream, negotiate } from './row-stream.ts'
+import { ANN, codeOf, startTestServer, type TestServer } from './test-server.ts'
+
+/** What ended the source of the latest stream, so that a test sees that it was closed. */
+const source = { closed: 0, pulled: 0 }
+
+async function* batches<Row>(count: number, row: (index: number) => Row, failAt = -1): AsyncGenerator<readonly Row[]> {
+  try {
+    for (let index = 0; index < count; index++) {
+      if (index === failAt) throw new SluiceError('TRANSIENT', 'the store went away', { code: 'store_lost' })
+      source.pulled += 1
+      yield [row(index), row(index)]
+    }
+  } finally {
+    source.closed += 1
+  }
+}
+
+async function* silence(signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  yield { id: '8', event: 'run.started', data: '{"a":1}' }
+  if (signal.aborted) return
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+}
+
+const BIG = 'x'.repeat(32 * 1024)
+
+const kinds: Readonly<Record<string, (call: TenantCall) => ReplyStream>> = {
+  json: () =>
+    jsonStream(
+      'data',
+      batches(2, (i) => `{"i":${i}}`),
+      { version: '1' },
+      () => ({ next_cursor: null }),
+    ),
+  empty: () =>
+    jsonStream(
+      'data',
+      batches(0, () => ''),
+      {},
+      () => ({}),
+    ),
+  ndjson: () => ndjsonStream(batches(2, (i) => `{"i":${i}}`)),
+  csv: () =>
+    csvStream(
+      ['a', 'b,c'],
+      batches(1, () => [null, '', 'x"y', 1.5, true, { k: 'v' }]),
+    ),
+  failing: () => ndjsonStream(batches(9, () => '{}', 0)),
+  breaking: () => ndjsonStream(batches(9, () => BIG, 5)),
+  endless: () => ndjsonStream(batches(Number.POSITIVE_INFINITY, () => BIG)),
+  events: ({ signal, lastEventId }) =>
+    eventStream(lastEventId === '8' ? silence(AbortSignal.abort()) : silence(signal), { signal, heartbeatMs: 20 }),
+}
+
+const streams = defineRoute({
+  method: 'GET',
+  path: '/api/v1/streams/{kind}',
+  name: 'stream',
+  summary: 'Stream',
+  tags: ['Test'],
+  auth: 'tenant',
+  params: Type.Object({ kind: Type.String() }),
+  responses: { 200: { description: 'Rows.' } },
+  handler: (call) => ({ stream: () => (kinds[call.params.kind] as (call: TenantCall) => ReplyStream)(call) }),
+})
+
+async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+describe('streams', () => {
+  let server: TestServer
+  before(async () => {
+    server = await startTestServer([streams])
+  })
+  after(() => server[Symbol.asyncDispose]())
+
+  const read = (kind: string, init?: RequestInit): Promise<Response> => server.ask(`/api/v1/streams/${kind}`, init)
+
+  it('write JSON objects around their rows', async () => {
+    const rows = [{ i: 0 }, { i: 0 }, { i: 1 }, { i: 1 }]
+    assert.deepEqual(await (await read('json')).json(), { version: '1', data: rows, next_cursor: null })
+    assert.deepEqual(await (await read('empty')).json(), { data: [] })
+  })
+
+  it('write a row a line, and CSV that tells null from empty text', async () => {
+    const ndjson = await read('ndjson')
+    assert.match(ndjson.headers.get('content-type') ?? '', /application\/x-ndjson/)
+    assert.equal(await ndjson.text(), '{"i":0}\n{"i":0}\n{"i":1}\n{"i":1}\n')
+    const line = ',"","x""y",1.5,true,"{""k"":""v""}"\r\n'
+    assert.equal(await (await read('csv')).text(), `a,"b,c"\r\n${line}${line}`)
+  })
+
+  it('answer a problem where the first row fails, and cut what breaks later', async () => {
+    const failed = await read('failing')
+    assert.equal(failed.status, 503)
+    assert.equal(await codeOf(failed), 'store_lost')
+    const broken = await read('breaking')
+    assert.equal(broken.status, 200)
+    await assert.rejects(broken.text(), 'a half answer does not look whole')
+  })
+
+  it('make no row for HEAD', async () => {
+    source.pulled = 0
+    const response = await read('endless', { method: 'HEAD' })
+    assert.equal(response.status, 200)
+    assert.equal(source.pulled, 0)
+  })
+
+  it('end their source when the client goes', async () => {
+    source.closed = 0
+    const abort = new AbortController()
+    const response = await read('endless', { signal: abort.signal })
+    await response.body?.getReader().read()
+    abort.abort()
+    await until(() => source.closed === 1)
+    await until(() => server.app.inFlight === 0)
+  })
+
+  it('wait for a client that does not read, instead of filling the memory', async () => {
+    source.pulled = 0
+    const socket = connect(server.port, '127.0.0.1').pause()
+    const token = await server.token()
+    socket.write(`GET /api/v1/streams/endless HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`)
+    await until(() => source.pulled > 2)
+    let before = -1
+    while (before !== source.pulled) {
+      before = source.pulled
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    }
+    assert.ok(source.pulled < 2000, `made ${source.pulled} batches of 64 KiB for nobody`)
+    socket.destroy()
+    await until(() => server.app.inFlight === 0)
+  })
+
+  it('send events, heartbeats in between, and say where to go on', async () => {
+    const abort = new AbortController()
+    const response = await read('events', { signal: abort.signal })
+    assert.equal(response.headers.get('content-type'), 'text/event-stream; charset=utf-8')
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    let text = ''
+    while (!/still here[\s\S]*still here/.test(text)) text += Buffer.from((await reader.read()).value ?? []).toString()
+    assert.match(text, /^retry: 3000\n\nid: 8\nevent: run\.started\ndata: {"a":1}\n\n: still here\n\n/)
+    abort.abort()
+    await until(() => server.app.inFlight === 0)
+    const resumed = await read('events', { headers: { 'last-event-id': '8' } })
+    assert.match(await resumed.text(), /id: 8/)
+  })
+
+  it('end with the token that opened them', async () => {
+    const token = await server.token(ANN, 1)
+    const response = await read('events', { headers: { authorization: `Bearer ${token}` } })
+    assert.match(await response.text(), /id: 8/)
+  })
+
+  it('end when the server drains', async () => {
+    await using other = await startTestServer([streams])
+    const response = await other.ask('/api/v1/streams/events')
+    const text = response.text()
+    await other.server.stop(5_000)
+    assert.match(await text, /id: 8/)
+  })
+
+  it('keep line breaks of events inside their field', () => {
+    assert.equal(
+      formatEvent({ id: '1\ndata: x', event: 'a\rb', data: 'one\ntwo' }),
+      'id: 1data: x\nevent: ab\ndata: one\ndata: two\n\n',
+    )
+  })
+
+  it('keep the connection for the next request', async () => {
+    const socket = connect(server.port, '127.0.0.1')
+    const token = await server.token()
+    const request = `GET /api/v1/streams/ndjson HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`
+    let text = ''
+    socket.on('data', (chunk) => {
+      text += chunk
+    })
+    socket.write(request)
+    await until(() => text.endsWith('0\r\n\r\n'))
+    socket.write(request)
+    await until(() => text.match(/HTTP\/1\.1 200/g)?.length === 2)
+    socket.destroy()
+    await once(socket, 'close')
+  })
+})
+
+describe('negotiate', () => {
+  const offers = ['application/json', 'application/x-ndjson', 'text/csv'] as const
+
+  it('takes what the client prefers, and the first offer in doubt', () => {
+    assert.equal(negotiate('*/*', offers), 'application/json')
+    assert.equal(negotiate('text/csv', offers), 'text/csv')
+    assert.equal(negotiate('text/csv;q=0.5, application/x-ndjson', offers), 'application/x-ndjson')
+    assert.equal(negotiate('text/*, application/json;q=0.1', offers), 'text/csv')
+    assert.equal(negotiate('application/json;q=0, */*', offers), 'application/x-ndjson')
+  })
+
+  it('refuses what cannot be had', () => {
+    assert.throws(() => negotiate('image/png', offers), { code: 'not_acceptable' })
+    assert.throws(() => negotiate('*/*;q=0', offers), { code: 'not_acceptable' })
+  })
+})
