@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { openTenantScope, type ServingStore, type TableSchema, type Target } from '@sluice/sdk'
+import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
+import { changeSet, commitOf, planOf, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import type { LookupConfig } from './config.ts'
+import lookup from './index.ts'
+
+const schema: TableSchema = {
+  columns: [
+    { name: 'id', type: 'long', nullable: false },
+    { name: 'name', type: 'string', nullable: true },
+    { name: 'region', type: 'string', nullable: true },
+  ],
+  primaryKey: ['id'],
+}
+
+let fixture: PostgresFixture
+let store: ServingStore<LookupConfig>
+
+before(async () => {
+  fixture = await startPostgres()
+  store = await lookup.open(fixture.settings, testHost())
+})
+
+after(async () => {
+  await store?.close()
+  await fixture?.stop()
+})
+
+function target(tenant: string, more: Partial<Target<LookupConfig>> = {}): Target<LookupConfig> {
+  const scope = openTenantScope(tenant)
+  return { scope, domain: 'sales', product: 'orders', variant: 'clear', schema, config: {}, ...more }
+}
+
+const byId = (id: bigint) => ({ filters: [{ column: 'id', operator: 'eq' as const, values: [id] }] })
+
+test('a full set, then a delta, then reads by key', async () => {
+  const acme = target('acme')
+  assert.ok((await store.provision(acme, 'plan')).steps.length > 0)
+  await store.provision(acme, 'apply')
+  assert.deepEqual((await store.provision(acme, 'plan')).steps, [])
+  await assert.rejects(rowsRead(store, acme, planOf(acme, byId(1n))), { code: 'not_materialized' })
+  const first = changeSet(schema, 'full', [
+    [1n, 'one', 'eu'],
+    [2n, 'two', null],
+    [9007199254740993n, '', 'us'],
+  ])
+  const receipt = await store.write(acme, first, commitOf(1, null))
+  assert.deepEqual(receipt, { epoch: 1, outcome: 'applied', upserted: 3, deleted: 0 })
+  assert.deepEqual(await rowsRead(store, acme, planOf(acme, byId(2n))), [{ id: 2, name: 'two', region: null }])
+  assert.deepEqual(await rowsRead(store, acme, planOf(acme, byId(9007199254740993n))), [
+    { id: '9007199254740993', name: '', region: 'us' },
+  ])
+  const delta = changeSet(
+    schema,
+    'delta',
+    [
+      [2n, 'zwei', 'de'],
+      [4n, 'four', null],
+    ],
+    [[1n]],
+  )
+  assert.equal((await store.write(acme, delta, commitOf(2, 1))).deleted, 1)
+  assert.equal((await store.write(acme, delta, commitOf(2, 1))).outcome, 'already_applied')
+  assert.deepEqual(await rowsRead(store, acme, planOf(acme, byId(1n))), [])
+  assert.deepEqual(await rowsRead(store, acme, planOf(acme, { operation: 'scan', columns: ['name'] })), [
+    { name: 'zwei' },
+    { name: 'four' },
+    { name: '' },
+  ])
+})

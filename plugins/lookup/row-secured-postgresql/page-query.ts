@@ -1,0 +1,114 @@
+/** One page of rows as one statement: its epoch, its rows as JSON, and where the next page begins. */
+import { type ReadBatch, type ReadPlan, SluiceError, type Value } from '@sluice/sdk'
+import { jsonExpression, parseText, textExpression } from './column-types.ts'
+import { type DatasetKey, keyValues, STORE_SCHEMA } from './datasets.ts'
+import { qualified, quoteLiteral } from './identifiers.ts'
+import type { TextRow } from './one-sync.ts'
+import { afterCondition, type OrderTerm, orderClause, type Parameters, type ServedColumn } from './predicates.ts'
+
+/** A page ends early rather than grow beyond this; the next one goes on from there. */
+const MAX_PAGE_BYTES = 32 * 1024 * 1024
+
+export interface Page {
+  readonly key: DatasetKey
+  /** The parent as it was last resolved: another one in the register means to resolve anew. */
+  readonly schema: string
+  readonly relation: string
+  /** What is read instead of the parent, as SQL with the alias `t`, where rows are kept apart. */
+  readonly source?: string
+  readonly conditions: readonly string[]
+  readonly columns: readonly ServedColumn[]
+  /** Total. Empty where the conditions leave one row at most. */
+  readonly order: readonly OrderTerm[]
+  readonly limit: number
+  readonly after: readonly Value[] | undefined
+  readonly encoding: ReadPlan['encoding']
+}
+
+export interface Statement {
+  readonly text: string
+  readonly values: readonly (string | null)[]
+}
+
+/** `parameters` already holds what `conditions` refer to. */
+export function pageStatement(page: Page, parameters: Parameters): Statement {
+  const tenant = parameters.add(page.key.tenant, 'text')
+  const conditions = [`t.tenant_id = ${tenant}`, ...page.conditions]
+  if (page.after !== undefined) conditions.push(afterCondition(page.order, page.after, parameters))
+  const from = `from ${page.source ?? `${qualified(page.schema, page.relation)} t`} where ${conditions.join(' and ')}`
+  const body = rowExpression(page)
+  const rows = page.order.length === 0 ? `select '1', ${body}, null ${from} limit 1` : pagedRows(page, body, from)
+  const [, domain, product, variant, endpoint] = keyValues(page.key).map((value, index) =>
+    index === 0 ? tenant : parameters.add(value, 'text'),
+  )
+  const relation = parameters.add(page.relation, 'text')
+  const text = `select d.epoch::text, a.count::text, a.body, a.next
+    from ${STORE_SCHEMA}.datasets d left join lateral (${rows}) a (count, body, next) on true
+    where d.tenant_id = ${tenant} and d.domain = ${domain} and d.product = ${product}
+      and d.variant = ${variant} and d.endpoint = ${endpoint} and d.relation = ${relation}`
+  return { text, values: parameters.values }
+}
+
+function pagedRows(page: Page, body: string, from: string): string {
+  const position = jsonArray(page.order.map((term) => term.column))
+  const inner = `select ${body} as body, ${position} as next ${from}
+    order by ${orderClause(page.order)} limit ${page.limit + 1}`
+  const numbered = `select r.*, row_number() over () as at,
+    sum(octet_length(r.body)) over (rows unbounded preceding) as bytes from (${inner}) r`
+  const kept = `select n.*, n.at <= ${page.limit} and (n.at = 1 or n.bytes <= ${MAX_PAGE_BYTES}) as kept from (${numbered}) n`
+  return `select count(*) filter (where k.kept), string_agg(k.body, ',' order by k.at) filter (where k.kept),
+    case when not bool_and(k.kept) then (array_agg(k.next order by k.at desc) filter (where k.kept))[1] end
+    from (${kept}) k`
+}
+
+function rowExpression(page: Page): string {
+  if (page.encoding === 'columns') return jsonArray(page.columns)
+  if (page.columns.length === 0) return `'{}'`
+  const fields = page.columns.map((column, index) => {
+    const name = quoteLiteral(`${index === 0 ? '{' : ','}${JSON.stringify(column.name)}:`)
+    return `${name} || coalesce(${jsonExpression(column.type, column.sql)}, 'null')`
+  })
+  return `${fields.join(' || ')} || '}'`
+}
+
+/** The values' texts as a JSON array, to be read back by type. */
+function jsonArray(columns: readonly ServedColumn[]): string {
+  if (columns.length === 0) return `'[]'`
+  const items = columns.map((column) => {
+    const text = textExpression(column.type, column.sql)
+    return `coalesce(to_json(${text})::text, 'null')`
+  })
+  return `'[' || ${items.join(` || ',' || `)} || ']'`
+}
+
+/** The answer; null where the register names another table. Throws TRANSIENT `not_materialized`. */
+export function decodePage(page: Page, rows: readonly TextRow[]): ReadBatch | null {
+  const row = rows[0]
+  if (!row) return null
+  const [epochText, countText, body, nextText] = row
+  if (epochText === null || epochText === undefined) throw notMaterialized(page.key)
+  const epoch = Number(epochText)
+  const rowCount = Number(countText ?? 0)
+  const next = nextText ? parsePosition(page.order, nextText) : undefined
+  const common = { rowCount, epoch, ...(next ? { next } : {}) }
+  if (page.encoding === 'json') return { ...common, json: `[${body ?? ''}]` }
+  return { ...common, columns: parseColumns(page.columns, body ?? '') }
+}
+
+function parseColumns(columns: readonly ServedColumn[], body: string): readonly (readonly Value[])[] {
+  const rows = JSON.parse(`[${body}]`) as (string | null)[][]
+  return columns.map((column, index) => rows.map((row) => parseText(column.type, row[index] ?? null)))
+}
+
+function parsePosition(order: readonly OrderTerm[], text: string): readonly Value[] {
+  const values = JSON.parse(text) as (string | null)[]
+  return order.map((term, index) => parseText(term.column.type, values[index] ?? null))
+}
+
+export function notMaterialized(key: DatasetKey): SluiceError {
+  return new SluiceError('TRANSIENT', `${key.domain}.${key.product} has not been materialized yet`, {
+    code: 'not_materialized',
+    remedy: 'Wait for the first materialization to end.',
+    retryAfterMs: 1000,
+  })
+}
