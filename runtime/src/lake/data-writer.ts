@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto'
+import { SluiceError } from '@sluice/sdk'
+import type { EngineStep, StepResult } from '../engine/job.ts'
+import { fileType, quoteName, quoteText } from '../engine/sql-text.ts'
+import type { DataFile } from './data-file.ts'
+import { type PartitionSpec, parsePartitionKey, partitionKeySql } from './partitioning.ts'
+import { RESERVED_PREFIX } from './schema-change.ts'
+import { type ColumnStatistics, fileMetrics } from './statistics.ts'
+import type { LakeField, LakeSchema } from './table-schema.ts'
+
+/** Rows to write as data files of a table. */
+export interface DataRequest {
+  /** A statement whose rows are written. Its columns are taken by name; all of the schema's must be there. */
+  readonly select: string
+  readonly schema: LakeSchema
+  readonly spec: PartitionSpec
+  /** An existing folder, in which the engine makes one of its own. */
+  readonly dir: string
+  /** A new file is begun when one has grown past this. Without effect on a partitioned table. */
+  readonly targetFileBytes?: number
+  /** Rows lie in this order in the files, so that bounds tell the files apart. */
+  readonly sortBy?: readonly string[]
+}
+
+/** A file that the engine has written and the table does not have yet. */
+export interface WrittenFile {
+  readonly localFile: string
+  readonly metrics: Omit<DataFile, 'uri'>
+}
+
+const DEFAULT_TARGET_BYTES = 128 * 1024 * 1024
+const ROW_GROUP_ROWS = 122_880
+/** Files of one job. A partitioning that makes more is a mistake, and its manifests would not be readable any more. */
+export const MAX_FILES = 10_000
+
+/** The steps of an own job that write the files; the last one collects what `parseWritten` reads. */
+export function writeSteps(request: DataRequest): readonly EngineStep[] {
+  const { schema, spec } = request
+  const columns = schema.fields.map(
+    (field) => `CAST(${quoteName(field.name)} AS ${fileType(field.type)}) AS ${quoteName(field.name)}`,
+  )
+  const rows = `SELECT ${columns.join(', ')} FROM (${request.select}\n)`
+  const keys = spec.fields.map((field, at) => {
+    const source = sourceOf(schema, field['source-id'])
+    return `${partitionKeySql(field, source, quoteName(source.name))} AS ${keyName(at)}`
+  })
+  const keyed = keys.length === 0 ? rows : `SELECT *, ${keys.join(', ')} FROM (${rows})`
+  const sql = `COPY (${keyed}${orderBy(request)}) TO ${quoteText(`${request.dir}/${randomUUID()}`)} (${options(request).join(', ')})`
+  return [{ sql, rows: 'collect', maxRows: MAX_FILES }]
+}
+
+function orderBy({ sortBy }: DataRequest): string {
+  return sortBy === undefined || sortBy.length === 0 ? '' : ` ORDER BY ${sortBy.map(quoteName).join(', ')}`
+}
+
+function options({ schema, spec, targetFileBytes }: DataRequest): readonly string[] {
+  const ids = schema.fields.map((field) => `${quoteName(field.name)}: ${field.id}`)
+  const size = `FILE_SIZE_BYTES ${targetFileBytes ?? DEFAULT_TARGET_BYTES}`
+  const partitions = `PARTITION_BY (${spec.fields.map((_, at) => keyName(at)).join(', ')}), WRITE_PARTITION_COLUMNS false`
+  return [
+    'FORMAT parquet',
+    'COMPRESSION zstd',
+    `ROW_GROUP_SIZE ${ROW_GROUP_ROWS}`,
+    `FIELD_IDS {${ids.join(', ')}}`,
+    "FILENAME_PATTERN '{uuid}'",
+    'RETURN_STATS',
+    spec.fields.length === 0 ? size : partitions,
+  ]
+}
+
+const keyName = (at: number): string => `${RESERVED_PREFIX}${at}`
+
+function sourceOf(schema: LakeSchema, id: number): LakeField {
+  const source = schema.fields.find((field) => field.id === id)
+  if (source !== undefined) return source
+  throw new SluiceError('CONFIG', 'the table is partitioned by a column that its new schema has not', {
+    code: 'lake_partitioning_invalid',
+    remedy: 'Keep the column, or change the partitioning.',
+  })
+}
+
+/**
+ * Reads the result of `writeSteps`. Throws INVALID_DATA where rows cannot be stored: `required_value_missing`,
+ * `lake_partition_value_invalid`.
+ */
+export function parseWritten(
+  request: Pick<DataRequest, 'schema' | 'spec' | 'dir'>,
+  result: StepResult,
+): readonly WrittenFile[] {
+  const at = (name: string) => result.columns.findIndex((column) => column.name === name)
+  const [filename, count, size, statistics, keys] = [
+    at('filename'),
+    at('count'),
+    at('file_size_bytes'),
+    at('column_statistics'),
+    at('partition_keys'),
+  ]
+  return result.rows
+    .filter((row) => Number(row[count as number]) > 0)
+    .map((row) => ({
+      localFile: insideOf(request.dir, String(row[filename as number])),
+      metrics: {
+        content: 'data',
+        rows: Number(row[count as number]),
+        sizeBytes: Number(row[size as number]),
+        specId: request.spec['spec-id'],
+        partition: partitionOf(request, row[keys as number]),
+        ...fileMetrics(request.schema, row[statistics as number] as Readonly<Record<string, ColumnStatistics>>),
+        sortOrderId: null,
+      },
+    }))
+}
+
+function partitionOf({ schema, spec }: Pick<DataRequest, 'schema' | 'spec'>, keys: unknown): DataFile['partition'] {
+  const byName = (keys ?? {}) as Readonly<Record<string, string | null>>
+  return spec.fields.map((field, at) =>
+    parsePartitionKey(field, sourceOf(schema, field['source-id']), byName[keyName(at)] ?? null),
+  )
+}
+
+/** The engine's word is not taken for where its files are. */
+function insideOf(dir: string, file: string): string {
+  if (file.startsWith(`${dir}/`) && !file.split('/').includes('..')) return file
+  throw new SluiceError('INTERNAL', 'the engine reports a file outside its folder', { code: 'engine_output_suspect' })
+}

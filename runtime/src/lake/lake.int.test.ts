@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { TableSchema } from '@sluice/sdk'
+import { commitStep, publish, readScan, stageStep, startTestLake, type TestLake } from './testing.ts'
+
+let lake: TestLake
+
+before(async () => {
+  lake = await startTestLake()
+})
+after(() => lake[Symbol.asyncDispose]())
+
+const SCHEMA: TableSchema = {
+  columns: [
+    { name: 'id', type: 'integer', nullable: false },
+    { name: 'name', type: 'string', nullable: true },
+  ],
+  primaryKey: ['id'],
+}
+
+let tables = 0
+const newRef = () => ({ tenant: 'acme', domain: 'sales', table: `orders_${(tables += 1)}` })
+
+test('append, then replace: each snapshot keeps its own rows', async () => {
+  const ref = newRef()
+  const first = await commitStep(lake, ref, {
+    operation: 'append',
+    schema: SCHEMA,
+    select: `SELECT 1 AS id, 'a' AS name`,
+  })
+  const second = await commitStep(lake, ref, {
+    operation: 'append',
+    schema: SCHEMA,
+    select: `SELECT 2 AS id, NULL AS name`,
+  })
+  const third = await commitStep(lake, ref, {
+    operation: 'replace',
+    schema: SCHEMA,
+    select: `SELECT 3 AS id, '' AS name`,
+  })
+  const rowsOf = async (snapshotId: string) => readScan(lake, await lake.lake.scan(ref, { snapshotId }))
+  assert.deepEqual(await rowsOf(first.snapshotId as string), [[1, 'a']])
+  assert.deepEqual(await rowsOf(second.snapshotId as string), [
+    [1, 'a'],
+    [2, null],
+  ])
+  assert.deepEqual(await rowsOf(third.snapshotId as string), [[3, '']])
+  assert.deepEqual([second.totalRows, third.addedRows, third.removedRows, third.totalRows], [2, 1, 2, 1])
+})
+
+test('what is staged is invisible until it is published, and publishing again changes nothing', async () => {
+  const ref = newRef()
+  const staged = await stageStep(lake, ref, {
+    operation: 'append',
+    schema: SCHEMA,
+    select: `SELECT 1 AS id, 'a' AS name`,
+  })
+  assert.equal(await lake.lake.load(ref), null)
+  await publish(lake, staged)
+  await publish(lake, staged)
+  await commitStep(lake, ref, { operation: 'append', schema: SCHEMA, select: `SELECT 2 AS id, 'b' AS name` })
+  await publish(lake, staged)
+  assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [
+    [1, 'a'],
+    [2, 'b'],
+  ])
+})
+
+test('of two commits from the same state one wins, and the loser moves no table of its transaction', async () => {
+  const [ref, other] = [newRef(), newRef()]
+  const step = { operation: 'append', schema: SCHEMA, select: `SELECT 1 AS id, 'a' AS name` } as const
+  await commitStep(lake, ref, step)
+  const [winner, loser, bystander] = [
+    await stageStep(lake, ref, step),
+    await stageStep(lake, ref, step),
+    await stageStep(lake, other, step),
+  ]
+  await publish(lake, winner)
+  await assert.rejects(publish(lake, bystander, loser), { kind: 'CONFLICT', code: 'lake_commit_conflict' })
+  assert.equal(await lake.lake.load(other), null)
+  assert.equal((await lake.lake.scan(ref)).rows, 2)
+})
+
+test('a missing value of a required column is refused', async () => {
+  const step = { operation: 'append', schema: SCHEMA, select: `SELECT NULL AS id, 'a' AS name` } as const
+  await assert.rejects(stageStep(lake, newRef(), step), { kind: 'INVALID_DATA', code: 'required_value_missing' })
+})

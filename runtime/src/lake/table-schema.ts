@@ -1,0 +1,96 @@
+import { type Column, isLogicalType, type LogicalType, SluiceError, type TableSchema } from '@sluice/sdk'
+
+/** A column of a lake table. Its id stays when its name changes, and is never given to another column. */
+export interface LakeField extends Column {
+  readonly id: number
+}
+
+export interface LakeSchema {
+  readonly schemaId: number
+  readonly fields: readonly LakeField[]
+  /** Ids of the identity columns, in the order of the fields. */
+  readonly identifierFieldIds: readonly number[]
+}
+
+/** A schema as table metadata holds it. What we do not know of it is kept as it is. */
+export interface IcebergSchema {
+  readonly type: 'struct'
+  readonly 'schema-id': number
+  readonly fields: readonly IcebergField[]
+  readonly 'identifier-field-ids'?: readonly number[]
+}
+
+export interface IcebergField {
+  readonly id: number
+  readonly name: string
+  readonly required: boolean
+  readonly type: unknown
+  readonly doc?: string
+}
+
+/** Iceberg has no json type: such a column is a string with this doc, which other writers keep. */
+const JSON_DOC = 'json'
+
+const ICEBERG_NAMES = {
+  integer: 'int',
+  json: 'string',
+} as const satisfies Partial<Record<LogicalType, string>>
+
+export function icebergType(type: LogicalType): string {
+  if (type.startsWith('decimal')) return type.replace(/\s/g, '').replace(',', ', ')
+  return type in ICEBERG_NAMES ? ICEBERG_NAMES[type as keyof typeof ICEBERG_NAMES] : type
+}
+
+/** Throws UNSUPPORTED for a type that Sluice does not have: nested ones, `time`, `fixed`, nanoseconds. */
+export function logicalType(type: unknown, doc?: string): LogicalType {
+  if (type === 'int') return 'integer'
+  if (type === 'string' && doc === JSON_DOC) return 'json'
+  const text = typeof type === 'string' ? type.replace(/\s/g, '') : ''
+  if (isLogicalType(text) && text !== 'integer' && text !== 'json') return text
+  throw new SluiceError('UNSUPPORTED', 'the lake table has a column of a type that Sluice cannot read', {
+    code: 'lake_type_unsupported',
+    remedy: 'Remove the column, or change it to one of the logical types.',
+  })
+}
+
+export function fromIceberg(schema: IcebergSchema): LakeSchema {
+  return {
+    schemaId: schema['schema-id'],
+    fields: schema.fields.map((field) => ({
+      id: field.id,
+      name: field.name,
+      type: logicalType(field.type, field.doc),
+      nullable: !field.required,
+    })),
+    identifierFieldIds: schema['identifier-field-ids'] ?? [],
+  }
+}
+
+export function toIceberg(schema: LakeSchema): IcebergSchema {
+  return {
+    type: 'struct',
+    'schema-id': schema.schemaId,
+    fields: schema.fields.map((field) => ({
+      id: field.id,
+      name: field.name,
+      required: !field.nullable,
+      type: icebergType(field.type),
+      ...(field.type === 'json' ? { doc: JSON_DOC } : {}),
+    })),
+    ...(schema.identifierFieldIds.length > 0 ? { 'identifier-field-ids': schema.identifierFieldIds } : {}),
+  }
+}
+
+/** The schema without its ids. The key is in the order of the fields, because Iceberg keeps it as a set. */
+export function toTableSchema(schema: LakeSchema): TableSchema {
+  return {
+    columns: schema.fields.map(({ name, type, nullable }) => ({ name, type, nullable })),
+    primaryKey: schema.fields.filter((field) => schema.identifierFieldIds.includes(field.id)).map(({ name }) => name),
+  }
+}
+
+export function fieldNamed(schema: LakeSchema, name: string): LakeField {
+  const field = schema.fields.find((candidate) => candidate.name === name)
+  if (field === undefined) throw new Error(`the lake schema has no column "${name}"`)
+  return field
+}

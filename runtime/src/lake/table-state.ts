@@ -1,0 +1,144 @@
+import { SluiceError } from '@sluice/sdk'
+import { LRUCache } from 'lru-cache'
+import { metadataLocation, type Queryable } from './catalog.ts'
+import { type Int64, parseInt64, parseJsonExactly } from './int64.ts'
+import {
+  asTableMetadata,
+  currentSnapshot,
+  type Snapshot,
+  schemaById,
+  snapshotById,
+  specById,
+  type TableMetadata,
+} from './metadata.ts'
+import type { ObjectStore } from './object-store.ts'
+import type { PartitionSpec } from './partitioning.ts'
+import { TableFiles } from './table-files.ts'
+import type { TableRef } from './table-ref.ts'
+import { fromIceberg, type LakeSchema } from './table-schema.ts'
+
+/** A snapshot's id in decimal digits: up to 63 bits, so that a JavaScript number cannot hold each of them. */
+export type SnapshotId = string
+
+/** A table as its pointer showed it at one moment. Commits are made against such a state. */
+export interface TableState {
+  readonly ref: TableRef
+  readonly files: TableFiles
+  /** The address of the metadata file that was current. */
+  readonly location: string
+  readonly metadata: TableMetadata
+  /** The current schema, with field ids. */
+  readonly schema: LakeSchema
+  readonly spec: PartitionSpec
+  /** Null where the table has no snapshot yet. */
+  readonly snapshotId: SnapshotId | null
+}
+
+const MAX_CACHED_BYTES = 32 * 1024 * 1024
+
+/** Reads table metadata. The files never change, so what was read is kept, within a bound. */
+export class TableReader {
+  readonly #store: ObjectStore
+  readonly #db: Queryable
+  readonly #cache = new LRUCache<string, { metadata: TableMetadata; sizeBytes: number }>({
+    maxSize: MAX_CACHED_BYTES,
+    sizeCalculation: (entry) => entry.sizeBytes,
+  })
+
+  constructor(store: ObjectStore, db: Queryable) {
+    this.#store = store
+    this.#db = db
+  }
+
+  files(ref: TableRef): TableFiles {
+    return new TableFiles(this.#store, ref)
+  }
+
+  /** Null where the catalog has no such table. Throws INTERNAL `lake_file_corrupted`, TRANSIENT `lake_catalog_unavailable`. */
+  async load(ref: TableRef, signal?: AbortSignal, db: Queryable = this.#db): Promise<TableState | null> {
+    const files = this.files(ref)
+    const location = await metadataLocation(db, ref)
+    return location === null ? null : this.stateAt(files, location, signal)
+  }
+
+  async stateAt(files: TableFiles, location: string, signal?: AbortSignal): Promise<TableState> {
+    const metadata = await this.metadataAt(files, location, signal)
+    return files.parse(location, () => toState(files, location, metadata))
+  }
+
+  async metadataAt(files: TableFiles, location: string, signal?: AbortSignal): Promise<TableMetadata> {
+    files.pathOf(location)
+    const cached = this.#cache.get(location)
+    if (cached !== undefined) return cached.metadata
+    const bytes = await files.read(location, signal)
+    const metadata = files.parse(location, () => parseMetadata(files, bytes))
+    this.#cache.set(location, { metadata, sizeBytes: bytes.length })
+    return metadata
+  }
+}
+
+function parseMetadata(files: TableFiles, bytes: Uint8Array): TableMetadata {
+  const metadata = asTableMetadata(parseJsonExactly(Buffer.from(bytes).toString('utf8')))
+  if (metadata === null) throw new Error('not table metadata of format version 2')
+  // A location elsewhere would let its next writer put files there.
+  if (metadata.location.replace(/\/$/, '') !== files.location) throw new Error('the metadata belongs to another place')
+  return metadata
+}
+
+function toState(files: TableFiles, location: string, metadata: TableMetadata): TableState {
+  const schema = schemaById(metadata, metadata['current-schema-id'])
+  const spec = specById(metadata, metadata['default-spec-id'])
+  if (schema === null || spec === null) throw new Error('the current schema or partition spec is missing')
+  const snapshot = currentSnapshot(metadata)
+  return {
+    ref: files.ref,
+    files,
+    location,
+    metadata,
+    schema: fromIceberg(schema),
+    spec,
+    snapshotId: snapshot === null ? null : String(snapshot['snapshot-id']),
+  }
+}
+
+/** Which snapshot to read; none of the three means the current one. */
+export interface SnapshotChoice {
+  readonly snapshotId?: SnapshotId
+  /** The snapshot that was current then. */
+  readonly asOf?: Date
+  /** A branch or tag. */
+  readonly tag?: string
+}
+
+/** Throws INVALID_DATA `snapshot_not_found`; null where the current one is asked for and there is none yet. */
+export function chooseSnapshot(metadata: TableMetadata, choice: SnapshotChoice): Snapshot | null {
+  if (choice.snapshotId !== undefined) return found(snapshotById(metadata, idOf(choice.snapshotId)))
+  if (choice.tag !== undefined) {
+    const ref = metadata.refs[choice.tag]
+    return found(ref === undefined ? null : snapshotById(metadata, ref['snapshot-id']))
+  }
+  if (choice.asOf === undefined) return currentSnapshot(metadata)
+  const atMs = choice.asOf.getTime()
+  const entry = metadata['snapshot-log'].findLast((logged) => logged['timestamp-ms'] <= atMs)
+  return found(entry === undefined ? null : snapshotById(metadata, entry['snapshot-id']))
+}
+
+function idOf(text: string): Int64 {
+  try {
+    return parseInt64(text)
+  } catch {
+    throw notFound()
+  }
+}
+
+function found(snapshot: Snapshot | null): Snapshot {
+  if (snapshot === null) throw notFound()
+  return snapshot
+}
+
+function notFound(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'the lake table has no such snapshot, or it has expired', {
+    code: 'snapshot_not_found',
+    remedy: 'List the snapshots of the product and choose one of them, or a later moment.',
+  })
+}

@@ -1,0 +1,120 @@
+/** What the lake's integration tests share: a folder, a catalog, an engine and short ways to commit and to read. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Row, TableSchema } from '@sluice/sdk'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import { startTestPostgres } from '../database/testing.ts'
+import { createEngine, type Engine, type EngineLimits, rowsOf } from '../engine/engine.ts'
+import { FolderStore } from './folder-store.ts'
+import {
+  type CommitRequest,
+  engineTable,
+  LAKE_MIGRATIONS,
+  Lake,
+  type Scan,
+  type StagedCommit,
+  type TableRef,
+} from './lake.ts'
+
+export const LIMITS: EngineLimits = { memoryBytes: 1024 ** 3, timeoutMs: 60_000, threads: 2 }
+
+export interface TestLake extends AsyncDisposable {
+  readonly lake: Lake
+  readonly store: FolderStore
+  readonly engine: Engine
+  readonly pool: pg.Pool
+  readonly dir: string
+  /** Moves the lake's clock. */
+  setTime(ms: number): void
+}
+
+export async function startTestLake(): Promise<TestLake> {
+  const postgres = await startTestPostgres()
+  const database = await postgres.createDatabase({ migrations: [LAKE_MIGRATIONS] })
+  const dir = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
+  const store = new FolderStore(join(dir, 'store'))
+  const engine = createEngine({ maxChildren: 2, warmChildren: 1, maxQueued: 10, scratchDir: join(dir, 'scratch') })
+  const pool = database.pool()
+  let now: number | null = null
+  const lake = new Lake({ store, db: pool, engine, clock: () => now ?? Date.now() })
+  return {
+    lake,
+    store,
+    engine,
+    pool,
+    dir,
+    setTime(ms) {
+      now = ms
+    },
+    async [Symbol.asyncDispose]() {
+      await engine.close()
+      await database.drop()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface Step {
+  readonly select: string
+  readonly schema: TableSchema
+  readonly operation: 'append' | 'replace' | 'overwrite'
+  readonly removed?: readonly string[]
+  readonly renames?: Readonly<Record<string, string>>
+  readonly partitioning?: readonly { readonly column: string; readonly transform: string }[]
+  readonly summary?: Readonly<Record<string, string>>
+}
+
+/** Writes and stages one change against the table as it is. */
+export async function stageStep({ lake }: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
+  const base = await lake.load(ref)
+  const { select, schema, operation, removed, renames, partitioning } = step
+  const target = {
+    ref,
+    base,
+    select,
+    schema,
+    rows: operation === 'replace' ? 'rewrite' : 'keep',
+    ...(renames === undefined ? {} : { renames }),
+    ...(partitioning === undefined ? {} : { partitioning }),
+  } as const
+  const { written } = await lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(60_000))
+  const [data] = written
+  if (data === undefined) throw new Error('nothing was written')
+  const request: CommitRequest = {
+    base,
+    plan: data.plan,
+    operation,
+    files: data.files,
+    writeId: data.writeId,
+    summary: step.summary ?? {},
+    ...(removed === undefined ? {} : { removed }),
+  }
+  return lake.stage(ref, request)
+}
+
+export async function publish({ lake, pool }: TestLake, ...staged: readonly StagedCommit[]): Promise<void> {
+  await inTransaction(pool, (client) => lake.publish(client, staged))
+}
+
+export async function commitStep(test: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
+  const staged = await stageStep(test, ref, step)
+  await publish(test, staged)
+  return staged
+}
+
+/** All rows of a scan, in the order that `orderBy` (SQL) says. */
+export async function readScan({ engine }: TestLake, scan: Scan, orderBy = 'ALL'): Promise<readonly Row[]> {
+  return query(engine, [engineTable(scan, ['t'])], `SELECT * FROM t ORDER BY ${orderBy}`)
+}
+
+export async function query(
+  engine: Engine,
+  tables: Parameters<Engine['run']>[0]['tables'],
+  sql: string,
+): Promise<readonly Row[]> {
+  const job = { trust: 'own', tables: tables ?? [], output: { kind: 'rows', sql }, limits: LIMITS } as const
+  const run = await engine.run(job, AbortSignal.timeout(60_000))
+  return (await Array.fromAsync(rowsOf(run))).flat()
+}

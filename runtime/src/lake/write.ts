@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import { basename } from 'node:path'
+import type { TableSchema } from '@sluice/sdk'
+import type { EngineJob, EngineRun, StepResult } from '../engine/job.ts'
+import { endWrite, leaseWrite, type Queryable } from './catalog.ts'
+import type { TablePlan } from './commit.ts'
+import type { DataFile } from './data-file.ts'
+import { type DataRequest, parseWritten, writeSteps } from './data-writer.ts'
+import type { ObjectStore } from './object-store.ts'
+import { type PartitionColumn, planSpec } from './partitioning.ts'
+import { planSchema } from './schema-change.ts'
+import { TableFiles } from './table-files.ts'
+import type { TableRef } from './table-ref.ts'
+import { fromIceberg } from './table-schema.ts'
+import type { TableState } from './table-state.ts'
+
+/** Whatever runs engine jobs. */
+export interface JobRunner {
+  run(job: EngineJob, signal: AbortSignal): Promise<Pick<EngineRun, 'results'>>
+}
+
+/** Rows for one table, as one statement of a job. */
+export interface WriteTarget {
+  readonly ref: TableRef
+  /** The state that the commit will be made against; null for a new table. */
+  readonly base: TableState | null
+  /** See `DataRequest.select`. */
+  readonly select: string
+  readonly schema: TableSchema
+  readonly renames?: Readonly<Record<string, string>>
+  /** Default: the table's own, and none for a new table. */
+  readonly partitioning?: readonly PartitionColumn[]
+  /** `keep` where files of the current snapshot stay in the table (append, overwrite), `rewrite` for replace. */
+  readonly rows: 'keep' | 'rewrite'
+  readonly targetFileBytes?: number
+  readonly sortBy?: readonly string[]
+}
+
+/** What the job reads and does first: the engine's own words. Its trust is the runtime's. */
+export type WriteJob = Pick<EngineJob, 'tables' | 'csvInput' | 'steps' | 'readPaths' | 'limits'>
+
+/** Files that are in the object store and in no snapshot yet. */
+export interface WrittenData {
+  readonly ref: TableRef
+  readonly plan: TablePlan
+  readonly files: readonly DataFile[]
+  readonly rows: number
+  readonly sizeBytes: number
+  /** The lease that keeps the cleaner away. */
+  readonly writeId: string
+}
+
+export interface WriteRun {
+  /** One for each target, in order. */
+  readonly written: readonly WrittenData[]
+  /** Of the job's own collecting steps. */
+  readonly results: readonly StepResult[]
+}
+
+/** How long written files are safe from the cleaner after their job's deadline; staging and publishing lie in it. */
+const LEASE_AFTER_JOB_MS = 60 * 60 * 1000
+
+/** The ids that the target's columns and partition fields have or get. Throws CONFIG where the table cannot become that. */
+export function planTable(
+  target: Pick<WriteTarget, 'base' | 'schema' | 'renames' | 'partitioning' | 'rows'>,
+): TablePlan {
+  const metadata = target.base?.metadata
+  const schema = planSchema(
+    target.base?.schema ?? null,
+    (metadata?.schemas ?? []).map(fromIceberg),
+    metadata?.['last-column-id'] ?? 0,
+    { target: target.schema, rows: target.rows, ...(target.renames === undefined ? {} : { renames: target.renames }) },
+  )
+  if (target.partitioning === undefined && target.base !== null) {
+    const lastPartitionId = target.base.metadata['last-partition-id']
+    return { schema, spec: { spec: target.base.spec, lastPartitionId, isNew: false } }
+  }
+  const specs = metadata?.['partition-specs'] ?? []
+  const lastId = metadata?.['last-partition-id'] ?? 0
+  return { schema, spec: planSpec(specs, lastId, schema.schema, target.partitioning ?? []) }
+}
+
+/** Runs one job that writes the data files of all targets, and takes the files into the object store. */
+export async function writeData(
+  context: { readonly store: ObjectStore; readonly db: Queryable; readonly engine: JobRunner },
+  job: WriteJob,
+  targets: readonly WriteTarget[],
+  signal: AbortSignal,
+): Promise<WriteRun> {
+  const plans = targets.map(planTable)
+  const leases = targets.map(() => randomUUID())
+  for (const [at, target] of targets.entries()) {
+    await leaseWrite(context.db, target.ref, leases[at] as string, job.limits.timeoutMs + LEASE_AFTER_JOB_MS)
+  }
+  const workspace = await context.store.workspace()
+  try {
+    const requests = targets.map((target, at) => dataRequest(target, plans[at] as TablePlan, workspace.dir))
+    const own = (job.steps ?? []).filter((step) => step.rows === 'collect').length
+    const steps = [...(job.steps ?? []), ...requests.flatMap(writeSteps)]
+    const run = await context.engine.run({ ...job, trust: 'own', steps, writeDirs: [workspace.dir] }, signal)
+    const written: WrittenData[] = []
+    for (const [at, target] of targets.entries()) {
+      const files = await adoptFiles(context.store, target.ref, requests[at] as DataRequest, run.results[own + at])
+      written.push(describe(target.ref, plans[at] as TablePlan, files, leases[at] as string))
+    }
+    return { written, results: run.results.slice(0, own) }
+  } catch (error) {
+    // What was adopted already has no lease any more and goes with the next cleaning.
+    for (const lease of leases) await endWrite(context.db, lease).catch(() => undefined)
+    throw error
+  } finally {
+    await workspace.dispose()
+  }
+}
+
+function dataRequest(target: WriteTarget, plan: TablePlan, dir: string): DataRequest {
+  return {
+    select: target.select,
+    schema: plan.schema.schema,
+    spec: plan.spec.spec,
+    dir,
+    ...(target.targetFileBytes === undefined ? {} : { targetFileBytes: target.targetFileBytes }),
+    ...(target.sortBy === undefined ? {} : { sortBy: target.sortBy }),
+  }
+}
+
+async function adoptFiles(
+  store: ObjectStore,
+  ref: TableRef,
+  request: DataRequest,
+  result: StepResult | undefined,
+): Promise<readonly DataFile[]> {
+  if (result === undefined) throw new Error('the engine gave no result for a written table')
+  const files = new TableFiles(store, ref)
+  const adopted: DataFile[] = []
+  for (const { localFile, metrics } of parseWritten(request, result)) {
+    // The engine's names are random already; a partition's value must not show in a name.
+    const uri = files.dataUri(`${randomUUID()}-${basename(localFile)}`)
+    await store.adopt(localFile, files.pathOf(uri), { sizeBytes: metrics.sizeBytes })
+    adopted.push({ ...metrics, uri })
+  }
+  return adopted
+}
+
+function describe(ref: TableRef, plan: TablePlan, files: readonly DataFile[], writeId: string): WrittenData {
+  return {
+    ref,
+    plan,
+    files,
+    rows: files.reduce((sum, file) => sum + file.rows, 0),
+    sizeBytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
+    writeId,
+  }
+}
