@@ -9,10 +9,10 @@ import { FULL_STATE } from './state.ts'
 
 /** See `Connector.read`. The table is locked against ALTER and read in one snapshot from catalog to last row. */
 export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator<ReadEvent> {
-  const where = `table ${qualified({ schema: request.schema, name: request.table })}`
+  const where = `table ${JSON.stringify(request.schema)}.${JSON.stringify(request.table)}`
   let session: Session | null = null
   try {
-    refuseUnlisted(way, request, where)
+    refuseOutright(way, request, where)
     session = await openSession(way, request.signal)
     yield* stream(way, session, request, where)
   } catch (error) {
@@ -57,12 +57,21 @@ async function* carry(
   }
 }
 
-function refuseUnlisted(way: Way, request: ReadRequest, where: string): void {
+function refuseOutright(way: Way, request: ReadRequest, where: string): void {
+  // A NUL would end the statement early on its way to the server.
+  if (`${request.schema}${request.table}`.includes('\0')) throw tableMissing(where)
   const { schemas } = way.source
   if (schemas === null || schemas.includes(request.schema)) return
   throw new SluiceError('CONFIG', `${where}: its schema is not among those that this connection offers`, {
     code: 'source_schema_not_offered',
     remedy: 'Add the schema to the setting "schemas", or read another table.',
+  })
+}
+
+function tableMissing(where: string): SluiceError {
+  return new SluiceError('INVALID_DATA', `${where}: this is no table or view`, {
+    code: 'source_table_missing',
+    remedy: 'Name a table, view, materialized view or foreign table; discover lists them.',
   })
 }
 
@@ -84,10 +93,7 @@ async function lockedRelation(session: Session, request: ReadRequest, where: str
   }
   const relation = await findRelation(session, request.schema, request.table)
   if (relation) return relation
-  throw new SluiceError('INVALID_DATA', `${where}: this is no table or view`, {
-    code: 'source_table_missing',
-    remedy: 'Name a table, view, materialized view or foreign table; discover lists them.',
-  })
+  throw tableMissing(where)
 }
 
 function chosenColumns(relation: Relation, request: ReadRequest, where: string): readonly RelationColumn[] {

@@ -38,7 +38,7 @@ interface Admin {
 }
 
 export async function startSource(): Promise<SourceServer> {
-  const url = process.env['SLUICE_TEST_POSTGRES_URL']
+  const url = process.env.SLUICE_TEST_POSTGRES_URL
   if (!url) return startCluster()
   const { hostname, port, username, password, pathname } = new URL(url)
   const admin = {

@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { type Connector, type ConnectorState, isSluiceError, type ReadRequest } from '@sluice/sdk'
+import { createConnector } from './connector.ts'
+import { parseSettings } from './settings.ts'
+import { type Gathered, gather, sourceHost } from './source-host.ts'
+import { type SourceServer, startCluster } from './source-server.ts'
+
+let source: SourceServer
+let connector: Connector
+
+before(async () => {
+  source = await startCluster()
+  connector = createConnector(parseSettings({ ...source.settings, cursor_overlap_s: 60 }), sourceHost())
+})
+after(async () => {
+  await connector?.close()
+  await source?.stop()
+})
+
+async function give(sql: string): Promise<void> {
+  await source.sql(sql)
+  await source.sql(`GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${source.settings.user}`)
+}
+
+/** One table followed through its reads, the state going through JSON as it does in a registry. */
+function follow(table: string, other: Partial<ReadRequest> = {}) {
+  let state: ConnectorState | null = null
+  const next = async (): Promise<Gathered> => {
+    const result = await gather(
+      connector.read({
+        schema: 'public',
+        table,
+        mode: 'incremental',
+        columns: ['id', 'v'],
+        primaryKey: ['id'],
+        cursorColumn: 'updated_at',
+        state: JSON.parse(JSON.stringify(state)),
+        signal: new AbortController().signal,
+        ...other,
+      }),
+    )
+    state = result.last.state
+    return result
+  }
+  const ids = async () => (await next()).rows.map(([id]) => id).sort()
+  const rewind = (to: ConnectorState | null) => {
+    state = to
+  }
+  return { next, ids, state: () => state, rewind }
+}
+
+const TABLE = '(id int PRIMARY KEY, v text, updated_at timestamptz DEFAULT now())'
+
+test('after the first read only what has changed comes', async () => {
+  await give(`CREATE TABLE plain ${TABLE}; INSERT INTO plain SELECT i, 'a' FROM generate_series(1, 5) i`)
+  const reads = follow('plain')
+  assert.deepEqual(await reads.ids(), ['1', '2', '3', '4', '5'])
+  await source.sql(
+    `UPDATE plain SET v = 'b' WHERE id = 2; INSERT INTO plain VALUES (6, 'c'); DELETE FROM plain WHERE id = 3`,
+  )
+  assert.deepEqual((await reads.next()).rows, [
+    ['2', 'b'],
+    ['6', 'c'],
+  ])
+  assert.deepEqual(await reads.ids(), [])
+})
+
+test('a read that finds nothing gives back the same state, whatever else happens at the source', async () => {
+  await give(`CREATE TABLE calm ${TABLE}; CREATE TABLE noise (i int); INSERT INTO calm VALUES (1, 'a')`)
+  const reads = follow('calm')
+  await reads.next()
+  const before = reads.state()
+  await source.sql('INSERT INTO noise VALUES (1)')
+  await source.sql('VACUUM FREEZE calm')
+  const empty = await reads.next()
+  assert.deepEqual([empty.last.rows, empty.kinds], [0, ['schema', 'estimate', 'state']])
+  assert.deepEqual(reads.state(), before)
+})
+
+test('what was open while a read took place is not lost, however old its cursor is', async () => {
+  await give(`CREATE TABLE late ${TABLE}; INSERT INTO late VALUES (1, 'a')`)
+  const writer = await source.session()
+  const idle = await source.session()
+  await idle.query('BEGIN; SELECT 1')
+  await writer.query(`BEGIN; INSERT INTO late VALUES (2, 'late', now() - interval '1 day')`)
+  await writer.query(`SAVEPOINT s; INSERT INTO late VALUES (3, 'in a subtransaction'); RELEASE s`)
+  const reads = follow('late')
+  assert.deepEqual(await reads.ids(), ['1'])
+  await source.sql(`INSERT INTO late VALUES (4, 'meanwhile')`)
+  assert.ok((await reads.ids()).includes('4'))
+  await idle.query(`INSERT INTO late VALUES (5, 'begun before the first read'); COMMIT`)
+  await writer.query('COMMIT')
+  const seen = await reads.ids()
+  for (const id of ['2', '3', '5']) assert.ok(seen.includes(id), id)
+  assert.deepEqual(await reads.ids(), [])
+})
+
+test('a prepared transaction that is committed days later is not lost', async () => {
+  await give(`CREATE TABLE prepared ${TABLE}`)
+  await source.sql(`BEGIN; INSERT INTO prepared VALUES (1, 'a'); PREPARE TRANSACTION 'p1'`)
+  const reads = follow('prepared')
+  assert.deepEqual(await reads.ids(), [])
+  await source.sql(`INSERT INTO prepared VALUES (2, 'b')`)
+  assert.deepEqual(await reads.ids(), ['2'])
+  await source.sql(`COMMIT PREPARED 'p1'`)
+  assert.ok((await reads.ids()).includes('1'))
+})
+
+test('cursors may be null, equal, or move backwards', async () => {
+  await give(`CREATE TABLE cursors ${TABLE}; INSERT INTO cursors VALUES (1, 'a', '2024-01-01'), (2, 'b', NULL)`)
+  const reads = follow('cursors')
+  assert.deepEqual(await reads.ids(), ['1', '2'])
+  await source.sql(`INSERT INTO cursors VALUES (3, 'tie', '2024-01-01'); UPDATE cursors SET v = 'c' WHERE id = 2;
+    UPDATE cursors SET updated_at = '1999-01-01' WHERE id = 1`)
+  assert.deepEqual(await reads.ids(), ['1', '2', '3'])
+})
+
+test('a changed shape is told, and brings every row again with it', async () => {
+  await give(`CREATE TABLE shape ${TABLE}; INSERT INTO shape VALUES (1, 'a'), (2, 'b')`)
+  const reads = follow('shape', { columns: [] })
+  await reads.next()
+  await source.sql(`ALTER TABLE shape ADD extra int DEFAULT 7`)
+  const added = await reads.next()
+  assert.deepEqual(
+    added.schema.columns.map(({ name }) => name),
+    ['id', 'v', 'updated_at', 'extra'],
+  )
+  assert.deepEqual(
+    added.rows.map((row) => row[3]),
+    ['7', '7'],
+  )
+  await source.sql(`ALTER TABLE shape ALTER extra TYPE bigint, DROP v`)
+  const retyped = await reads.next()
+  assert.deepEqual(
+    retyped.schema.columns.map(({ type }) => type),
+    ['integer', 'timestamptz', 'long'],
+  )
+  assert.equal(retyped.last.rows, 2)
+  await source.sql('ALTER TABLE shape ADD unread int')
+  assert.equal((await reads.next()).last.rows, 2)
+  assert.equal((await reads.next()).last.rows, 0)
+})
+
+test('a table made anew under the same name is read from its beginning', async () => {
+  await give(`CREATE TABLE remade ${TABLE}; INSERT INTO remade VALUES (1, 'a')`)
+  const reads = follow('remade')
+  await give(`CREATE TABLE waiting ${TABLE}; INSERT INTO waiting VALUES (2, 'b')`)
+  await reads.next()
+  await source.sql('DROP TABLE remade; ALTER TABLE waiting RENAME TO remade')
+  assert.deepEqual(await reads.ids(), ['2'])
+})
+
+test('a partition that was filled before and attached since is read whole', async () => {
+  await give(`CREATE TABLE daily (id int, v text, updated_at timestamptz) PARTITION BY LIST (id);
+    CREATE TABLE daily_1 PARTITION OF daily FOR VALUES IN (1); INSERT INTO daily VALUES (1, 'a');
+    CREATE TABLE daily_2 (LIKE daily); INSERT INTO daily_2 VALUES (2, 'b')`)
+  const reads = follow('daily')
+  assert.deepEqual(await reads.ids(), ['1'])
+  await source.sql('ALTER TABLE daily ATTACH PARTITION daily_2 FOR VALUES IN (2)')
+  assert.deepEqual(await reads.ids(), ['2'])
+  assert.deepEqual(await reads.ids(), [])
+})
+
+test('a state of another cluster, another timeline or the future of this one starts anew', async () => {
+  await give(`CREATE TABLE lineage ${TABLE}; INSERT INTO lineage VALUES (1, 'a')`)
+  const reads = follow('lineage')
+  await reads.next()
+  const state = reads.state()
+  assert.ok(state)
+  for (const change of [{ lineage: '1/1' }, { horizon: '99999999999' }, { horizon: '3', lineage: 'x' }]) {
+    reads.rewind({ ...state, value: { ...state.value, ...change } })
+    assert.deepEqual(await reads.ids(), ['1'], JSON.stringify(change))
+    assert.notDeepEqual(reads.state()?.value, { ...state.value, ...change })
+  }
+  const old = { ...state, value: { ...state.value, horizon: '3' } }
+  reads.rewind(old)
+  assert.deepEqual(await reads.ids(), ['1'], 'an old state reads too much, never too little')
+})
+
+test('a state that this version does not know is refused, not skipped', async () => {
+  await give(`CREATE TABLE newer ${TABLE}`)
+  const reads = follow('newer')
+  reads.rewind({ version: 2, value: {} })
+  await assert.rejects(
+    reads.next(),
+    (error: unknown) => isSluiceError(error, 'CONFIG') && error.code === 'source_state_unknown',
+  )
+})
+
+test('a full read leaves a state from which an incremental one starts anew', async () => {
+  await give(`CREATE TABLE twice ${TABLE}; INSERT INTO twice VALUES (1, 'a')`)
+  const full = follow('twice', { mode: 'full' })
+  await full.next()
+  const reads = follow('twice')
+  reads.rewind(full.state())
+  assert.deepEqual(await reads.ids(), ['1'])
+  assert.deepEqual(await reads.ids(), [])
+})
+
+test('resuming from any former state loses nothing', async () => {
+  await give(`CREATE TABLE resumed ${TABLE}`)
+  const reads = follow('resumed')
+  const states: (ConnectorState | null)[] = [null]
+  for (let round = 1; round <= 4; round += 1) {
+    await source.sql(`INSERT INTO resumed VALUES (${round}, 'a')`)
+    await reads.next()
+    states.push(reads.state())
+  }
+  for (const [round, state] of states.entries()) {
+    reads.rewind(state)
+    const seen = new Set(await reads.ids())
+    for (let id = round + 1; id <= 4; id += 1) assert.ok(seen.has(String(id)), `row ${id} from state ${round}`)
+  }
+})
+
+test('views go by their cursor: overlap, ties, nulls, open transactions, times ahead of the clock', async () => {
+  await give(`CREATE TABLE base ${TABLE}; CREATE VIEW shown AS SELECT * FROM base;
+    INSERT INTO base VALUES (1, 'old', now() - interval '1 hour'), (2, 'b', now()), (3, 'null', NULL), (4, 'ahead', now() + interval '1 year')`)
+  await source.sql(`GRANT pg_read_all_stats TO ${source.settings.user}`)
+  const writer = await source.session()
+  await writer.query(`BEGIN; INSERT INTO base VALUES (5, 'late')`)
+  const reads = follow('shown')
+  assert.deepEqual(await reads.ids(), ['1', '2', '3', '4'])
+  await writer.query('COMMIT')
+  await source.sql(
+    `INSERT INTO base VALUES (6, 'tie', (SELECT updated_at FROM base WHERE id = 2)), (7, 'within the overlap', now() - interval '50 seconds')`,
+  )
+  const seen = await reads.ids()
+  assert.deepEqual(seen, ['2', '3', '4', '5', '6', '7'])
+  const state = reads.state()
+  assert.deepEqual(await reads.ids(), seen)
+  assert.deepEqual(reads.state(), state)
+})
+
+test('a state whose cursor lies in the future brings nothing and stays', async () => {
+  await give(
+    `CREATE TABLE early ${TABLE}; CREATE VIEW early_view AS SELECT * FROM early; INSERT INTO early VALUES (1, 'a')`,
+  )
+  const reads = follow('early_view')
+  await reads.next()
+  const state = reads.state()
+  assert.ok(state)
+  const future = {
+    ...state,
+    value: { ...state.value, position: '9000-01-01 00:00:00+00', from: '9000-01-01 00:00:00+00' },
+  }
+  reads.rewind(future)
+  assert.deepEqual(await reads.ids(), [])
+  assert.deepEqual(reads.state(), future)
+})
+
+test('an empty view has no position yet', async () => {
+  await give(`CREATE TABLE none ${TABLE}; CREATE VIEW none_view AS SELECT * FROM none`)
+  const reads = follow('none_view')
+  assert.deepEqual(await reads.ids(), [])
+  await source.sql(`INSERT INTO none VALUES (1, 'a')`)
+  assert.deepEqual(await reads.ids(), ['1'])
+})
+
+test('a view without a usable cursor is refused rather than read with gaps', async () => {
+  await give(`CREATE TABLE uncursed ${TABLE}; CREATE VIEW uncursed_view AS SELECT * FROM uncursed`)
+  for (const cursorColumn of ['id', 'absent', null]) {
+    await assert.rejects(
+      follow('uncursed_view', { cursorColumn }).next(),
+      (error: unknown) => isSluiceError(error, 'CONFIG') && error.code === 'source_cursor_unsafe',
+    )
+  }
+})
+
+test('what was rejected is not asked for again until it changes', async () => {
+  await give(
+    `CREATE TABLE judged (id int PRIMARY KEY, v date, updated_at timestamptz); INSERT INTO judged VALUES (1, 'infinity')`,
+  )
+  const reads = follow('judged')
+  assert.equal((await reads.next()).rejects.length, 1)
+  assert.equal((await reads.next()).rejects.length, 0)
+  await source.sql(`UPDATE judged SET v = '2024-01-01'`)
+  assert.deepEqual(await reads.ids(), ['1'])
+})
