@@ -1,26 +1,24 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { unsupported } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
+import type { ResultColumn } from '../job.ts'
 import type { ChildJob, FromChild, WireResult, WireStep } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { collectRows } from './collect.ts'
 import { execute, prepare } from './duckdb.ts'
+import { guardStatement } from './guarded-sql.ts'
 import { writeOutput } from './output.ts'
 import { openRelations } from './relations.ts'
 import { lockSettings } from './settings.ts'
 
+type Send = (message: FromChild) => void
+
 /** Runs the job's statements in order and says what came of them. The parent ends this process afterwards. */
-export async function runJob(
-  connection: DuckDBConnection,
-  job: ChildJob,
-  send: (message: FromChild) => void,
-): Promise<void> {
-  if (job.trust === 'tenant') throw unsupported('statements of tenants before the guard is in place')
+export async function runJob(connection: DuckDBConnection, job: ChildJob, send: Send): Promise<void> {
   await openRelations(connection, job)
   await lockSettings(connection, job)
   const results: WireResult[] = []
   for (const step of job.steps) {
-    const result = await runStep(connection, step)
+    const result = await runStep(connection, job, step)
     if (result) results.push(result)
   }
   if (!job.output) {
@@ -28,19 +26,26 @@ export async function runJob(
     send({ kind: 'done', rows: 0, truncated: false, files: [] })
     return
   }
-  const done = await writeOutput(connection, job.output, job.limits, (columns) => {
-    send({ kind: 'opened', results, columns })
-  })
-  send({ kind: 'done', ...done })
+  const output = { ...job.output, sql: await judged(connection, job, job.output.sql) }
+  const opened = (columns: readonly ResultColumn[]) => send({ kind: 'opened', results, columns })
+  send({ kind: 'done', ...(await writeOutput(connection, output, job.limits, opened)) })
 }
 
-async function runStep(connection: DuckDBConnection, step: WireStep): Promise<WireResult | null> {
+async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireStep): Promise<WireResult | null> {
+  const sql = await judged(connection, job, step.sql)
   const parameters = step.parameters.map(fromWire)
   try {
-    if (step.collect) return await collectRows(await prepare(connection, step.sql, parameters), step.maxRows)
-    await execute(connection, step.sql, parameters)
+    if (step.collect) return await collectRows(await prepare(connection, sql, parameters), step.maxRows)
+    await execute(connection, sql, parameters)
     return null
   } catch (error) {
     throw fromDriver(error, step.sql)
   }
+}
+
+/** The text that may run: our own as it stands, a tenant's as the guard has written it down. */
+async function judged(connection: DuckDBConnection, job: ChildJob, sql: string): Promise<string> {
+  if (job.trust === 'own') return sql
+  const tables = job.tables.map((table) => table.name)
+  return (await guardStatement(connection, sql, tables)).sql
 }
