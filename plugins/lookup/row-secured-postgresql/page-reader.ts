@@ -1,6 +1,6 @@
 /** Runs pages: point reads on the pipelined connections, everything else on connections of its own. */
 import { type Clock, type ReadBatch, type ReadPlan, SluiceError } from '@sluice/sdk'
-import { type DatasetKey, keyValues, notProvisioned, STORE_SCHEMA } from './datasets.ts'
+import { type DatasetKey, keyValues, STORE_SCHEMA } from './datasets.ts'
 import { isConnectionLoss, sqlState, storeError } from './driver-errors.ts'
 import type { TextRow } from './one-sync.ts'
 import { decodePage, notMaterialized, type Page, pageStatement, type Statement } from './page-query.ts'
@@ -62,7 +62,7 @@ export class PageReader {
       const batch = await this.#page(page, pageStatement(page, parameters), lane, signal, timeoutMs)
       if (batch !== null) return batch
     }
-    throw notProvisioned(key)
+    throw notMaterialized(key)
   }
 
   async #page(
