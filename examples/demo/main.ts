@@ -159,7 +159,8 @@ async function sync(developer: Api, connectionId: string): Promise<Json> {
   for (;;) {
     const run = await developer.get(`/api/v1/ingestion/${started['id']}`)
     if (run['state'] === 'succeeded') return run
-    if (run['state'] !== 'queued' && run['state'] !== 'running') throw new Error(`the sync failed: ${JSON.stringify(run)}`)
+    if (run['state'] !== 'queued' && run['state'] !== 'running')
+      throw new Error(`the sync failed: ${JSON.stringify(run)}`)
     await new Promise((resolve) => setTimeout(resolve, 200))
   }
 }
@@ -204,7 +205,9 @@ async function readStocks(who: string, reader: Api, source: DemoSource): Promise
 }
 
 async function readRoutes(who: string, reader: Api, source: DemoSource): Promise<void> {
-  const truth = await source.client.query('SELECT origin, count(*)::int AS n FROM flights GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3')
+  const truth = await source.client.query(
+    'SELECT origin, count(*)::int AS n FROM flights GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3',
+  )
   const sql = 'SELECT origin, sum(flights) AS n FROM aviation.routes GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3'
   await step(
     `${who}: analytics, busiest airports by SQL`,
@@ -222,7 +225,8 @@ async function main(): Promise<void> {
   const dataDirectory = join(folder, 'data')
   const [source, server] = await step(
     'start a source database and the server',
-    () => Promise.all([startSource(join(folder, 'source'), randomBytes(12).toString('hex')), startServer(dataDirectory)]),
+    () =>
+      Promise.all([startSource(join(folder, 'source'), randomBytes(12).toString('hex')), startServer(dataDirectory)]),
     ([, started]) => started.url,
   )
   const token = (group: string, user: string) =>
@@ -246,9 +250,13 @@ async function main(): Promise<void> {
       assert.match(refused.message, /403/)
       await viewer.refused('/api/v1/products/people/latest?filter=email:a@example.com', 403)
     })
-    console.log(`\nAll of it in ${((performance.now() - startedAt) / 1000).toFixed(1)} s; every value agrees with the source.`)
+    console.log(
+      `\nAll of it in ${((performance.now() - startedAt) / 1000).toFixed(1)} s; every value agrees with the source.`,
+    )
     if (keep) {
-      console.log(`\nServer     ${server.url}\nReference  ${server.url}/docs\nDeveloper  ${tokens.developer}\nViewer     ${tokens.viewer}`)
+      console.log(
+        `\nServer     ${server.url}\nReference  ${server.url}/docs\nDeveloper  ${tokens.developer}\nViewer     ${tokens.viewer}`,
+      )
       console.log('Ctrl-C ends it.')
       await new Promise((resolve) => process.once('SIGINT', resolve))
     }

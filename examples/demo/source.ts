@@ -54,7 +54,9 @@ async function insert(client: pg.Client, table: string, width: number, rows: rea
   const batch = Math.floor(60_000 / width)
   for (let start = 0; start < rows.length; start += batch) {
     const part = rows.slice(start, start + batch)
-    const holders = part.map((_, row) => `(${Array.from({ length: width }, (_, i) => `$${row * width + i + 1}`).join()})`)
+    const holders = part.map(
+      (_, row) => `(${Array.from({ length: width }, (_, i) => `$${row * width + i + 1}`).join()})`,
+    )
     await client.query(`INSERT INTO ${table} VALUES ${holders.join()} ON CONFLICT DO NOTHING`, part.flat())
   }
 }

@@ -1,5 +1,6 @@
 import type { Column, TableSchema } from '@sluice/sdk'
 import type { EngineTable } from '../engine/job.ts'
+import { engineTable, type Scan, toTableSchema } from '../lake/lake.ts'
 
 /** A column of a lake table as it is found in data files. */
 export interface LakeColumn extends Column {
@@ -29,5 +30,17 @@ export function stateTable(name: string, state: LakeState, as: readonly LakeColu
     name: [name],
     files: state.files,
     columns: as.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
+  }
+}
+
+/** A lake scan as a state. Null where the table has no snapshot. */
+export function stateOfScan(scan: Scan): LakeState | null {
+  if (scan.snapshotId === null) return null
+  return {
+    snapshotId: scan.snapshotId,
+    files: engineTable(scan, ['scan']).files,
+    columns: scan.schema.fields.map(({ id, name, type, nullable }) => ({ id, name, type, nullable })),
+    primaryKey: toTableSchema(scan.schema).primaryKey,
+    rowCount: scan.rows,
   }
 }

@@ -37,8 +37,8 @@ export interface StoreSync {
   readonly applied: number | null
   readonly policyVersion: string
   readonly signal: AbortSignal
-  /** The epochs to walk, oldest first: the applied one (where there is one), and all up to the newest. */
-  epochs(): Promise<readonly EpochState[]>
+  /** The epochs to walk, oldest first: `from` (where the lake has it), and what the store needs up to the newest. */
+  epochs(from: number | null): Promise<readonly EpochState[]>
 }
 
 /**
@@ -49,7 +49,7 @@ export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<R
   await sync.store.provision(sync.target, 'apply')
   await sync.store.rls.install(sync.target, { version: sync.policyVersion, tenantIsolation: 'forced' })
   const recovered = sync.store.recover ? ((await sync.store.recover(sync.target))?.epoch ?? null) : sync.applied
-  const epochs = await sync.epochs()
+  const epochs = await sync.epochs(recovered)
   const start = epochs.findIndex((entry) => entry.epoch === recovered)
   const newest = epochs.at(-1) as EpochState
   if (start >= 0 && recovered === newest.epoch) {
@@ -59,7 +59,7 @@ export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<R
     return await walk(start < 0 ? null : start, epochs, sync, deps)
   } catch (error) {
     if (start < 0 || !isSluiceError(error, 'CONFLICT')) throw error
-    return walk(null, epochs, sync, deps)
+    return walk(null, await sync.epochs(null), sync, deps)
   }
 }
 

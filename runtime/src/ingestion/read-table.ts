@@ -1,0 +1,112 @@
+/** A connector's events as the engine takes them: one stream of CSV, with what else was said kept beside it. */
+import {
+  type ColumnBatch,
+  type Connector,
+  type ConnectorState,
+  type ReadRequest,
+  rowsOf,
+  SluiceError,
+  type TableSchema,
+  type Value,
+} from '@sluice/sdk'
+
+export interface TableRead {
+  readonly schema: TableSchema
+  /** To be consumed once, to its end. */
+  readonly rows: AsyncIterable<Uint8Array>
+  /** After the end of `rows`. */
+  outcome(): ReadOutcome
+}
+
+export interface ReadOutcome {
+  readonly state: ConnectorState
+  readonly rowCount: number
+  readonly bytes: number
+  readonly rejected: number
+  /** Reasons, without values, the first ten kinds. */
+  readonly rejectReasons: readonly string[]
+}
+
+export type ReadProgress = (progress: { readonly rows: number; readonly bytes: number }) => void
+
+const MAX_REASONS = 10
+
+/** Reads up to the schema; the rows flow when `rows` is iterated, and the connector waits for whoever reads them. */
+export async function readTable(
+  connector: Connector,
+  request: ReadRequest,
+  onProgress: ReadProgress,
+): Promise<TableRead> {
+  const events = connector.read(request)[Symbol.asyncIterator]()
+  const first = await nextOf(events, (event) => event.kind === 'schema')
+  if (first?.kind !== 'schema') throw brokenConnector('it gave no schema')
+  const tally = { bytes: 0, rows: 0, rejected: 0, reasons: new Set<string>(), state: null as ConnectorState | null }
+  async function* rows(): AsyncGenerator<Uint8Array> {
+    let isDone = false
+    try {
+      for (;;) {
+        const { value: event, done } = await events.next()
+        isDone = done === true
+        if (isDone) break
+        if (event.kind === 'csv' || event.kind === 'batch') {
+          const chunk = event.kind === 'csv' ? event.chunk : encodeBatch(event.batch)
+          if (event.kind === 'batch') tally.rows += event.batch.rowCount
+          tally.bytes += chunk.byteLength
+          yield chunk
+          onProgress(tally)
+        } else if (event.kind === 'reject') {
+          tally.rejected += 1
+          if (tally.reasons.size < MAX_REASONS)
+            tally.reasons.add(event.column ? `${event.column}: ${event.reason}` : event.reason)
+        } else if (event.kind === 'state') {
+          tally.state = event.state
+          tally.rows = event.rows
+        }
+      }
+    } finally {
+      if (!isDone) await events.return?.()
+    }
+  }
+  return {
+    schema: first.schema,
+    rows: rows(),
+    outcome() {
+      if (tally.state === null) throw brokenConnector('it ended without a state')
+      return {
+        state: tally.state,
+        rowCount: tally.rows,
+        bytes: tally.bytes,
+        rejected: tally.rejected,
+        rejectReasons: [...tally.reasons],
+      }
+    },
+  }
+}
+
+type Events = ReturnType<ReturnType<Connector['read']>[typeof Symbol.asyncIterator]>
+
+async function nextOf(events: Events, wanted: (event: { readonly kind: string }) => boolean) {
+  for (;;) {
+    const { value, done } = await events.next()
+    if (done || value === undefined) return null
+    if (wanted(value)) return value
+    if (value.kind !== 'estimate') throw brokenConnector('it gave rows before the schema')
+  }
+}
+
+function brokenConnector(why: string): SluiceError {
+  return new SluiceError('INTERNAL', `the connector broke its contract: ${why}`, { code: 'connector_contract' })
+}
+
+function encodeBatch(batch: ColumnBatch): Uint8Array {
+  const lines: string[] = []
+  for (const row of rowsOf(batch)) lines.push(row.map(encodeCell).join(','))
+  return Buffer.from(lines.length > 0 ? `${lines.join('\n')}\n` : '')
+}
+
+function encodeCell(value: Value): string {
+  if (value === null) return ''
+  if (typeof value === 'boolean') return value ? '"t"' : '"f"'
+  if (value instanceof Uint8Array) return `"\\x${Buffer.from(value).toString('hex')}"`
+  return `"${String(value).replaceAll('"', '""')}"`
+}

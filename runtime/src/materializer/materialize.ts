@@ -1,0 +1,393 @@
+/** One materialization of one product: prepare, commit in one transaction, then bring every store up to date. */
+import { isSluiceError, type Logger, openTenantScope, SluiceError, type Target } from '@sluice/sdk'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import type { EngineLimits } from '../engine/engine.ts'
+import type { Lake } from '../lake/lake.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { ProductGrant } from '../policy/classification.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import { scoreOf } from '../quality/verdict.ts'
+import type { RecordedError } from '../registry/deployments.ts'
+import {
+  endpointApplied,
+  endpointFailed,
+  endpointPending,
+  endpointStates,
+  forgetEndpoint,
+} from '../registry/endpoint-states.ts'
+import { raiseFence } from '../registry/fences.ts'
+import {
+  epochsFrom,
+  latestEpoch,
+  type Materialization,
+  materializationOfRun,
+  type NewMaterialization,
+  recordBlocked,
+  recordEpoch,
+  reserveEpoch,
+} from '../registry/materializations.ts'
+import { type Product, updateProduct } from '../registry/products.ts'
+import { findVersion } from '../registry/versions.ts'
+import { type LakeState, stateOfScan } from './lake-state.ts'
+import { type MaskKey, maskKey } from './mask-sql.ts'
+import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
+import { withProductLock } from './product-lock.ts'
+import { type EpochState, type StoreSyncDeps, syncStore } from './store-sync.ts'
+import type { InputState } from './transform.ts'
+import { configFor, lakeTable, planVariants, servesVariant, type VariantPlan } from './variants.ts'
+
+export interface MaterializeDeps extends PrepareDeps, StoreSyncDeps {
+  readonly pool: pg.Pool
+  readonly plugins: PluginSet
+  readonly rules: MaskingRules
+  readonly logger: Logger
+  /** Of authors' SQL, unless compute.yaml says less. */
+  readonly transformLimits: EngineLimits
+  grants(productId: string): Promise<readonly ProductGrant[]>
+  maskSecret(tenant: string, classification: string): Promise<Uint8Array>
+  /** Appends to the tenant's events, in the transaction of the commit. */
+  announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
+  /** Throws QUOTA `storage_limit_exceeded`. */
+  checkStorage(tenant: string): Promise<void>
+}
+
+export interface MaterializeRequest {
+  readonly product: Product
+  readonly runId: string
+  readonly signal: AbortSignal
+}
+
+export interface MaterializeResult {
+  readonly materialization: Materialization
+  /** Endpoints that could not be brought up to date; they are tried again. */
+  readonly failedEndpoints: readonly string[]
+}
+
+/** Repeatable: a run that has committed its epoch goes on with the stores. */
+export async function materialize(request: MaterializeRequest, deps: MaterializeDeps): Promise<MaterializeResult> {
+  const { product, signal } = request
+  return withProductLock(deps.pool, product.id, signal, async () => {
+    await deps.faultPoint('materializer.started')
+    const committed = await materializationOfRun(deps.pool, product.id, request.runId)
+    const materialization = committed ?? (await commitNewEpoch(request, deps))
+    const failedEndpoints = await syncEndpoints(product, signal, deps)
+    return { materialization, failedEndpoints }
+  })
+}
+
+/** Tries stores again that are behind; for the retry timer and after a start. */
+export async function catchUp(
+  product: Product,
+  signal: AbortSignal,
+  deps: MaterializeDeps,
+): Promise<readonly string[]> {
+  return withProductLock(deps.pool, product.id, signal, () => syncEndpoints(product, signal, deps))
+}
+
+interface Deployed {
+  readonly version: string
+  readonly digest: string
+  readonly manifests: ManifestSet
+  readonly variants: readonly VariantPlan[]
+}
+
+async function deployedVersion(product: Product, version: string | null, deps: MaterializeDeps): Promise<Deployed> {
+  const kept = version === null ? null : await findVersion<ManifestSet>(deps.pool, product.id, version)
+  if (kept === null) {
+    throw new SluiceError('CONFLICT', `${product.domain}.${product.name} has no version in service`, {
+      code: 'not_deployed',
+      remedy: 'Deploy a version of the product first.',
+    })
+  }
+  const variants = planVariants(kept.normalised.output, await deps.grants(product.id), deps.rules)
+  return { version: kept.version, digest: kept.digest, manifests: kept.normalised, variants }
+}
+
+async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps): Promise<Materialization> {
+  const { product, signal } = request
+  const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
+  const deployed = await deployedVersion(product, current, deps)
+  await deps.checkStorage(product.tenant)
+  const inputs = await readInputs(product, deployed.manifests, signal, deps)
+  const record = recordFor(request, deployed, inputs)
+  let prepared: Prepared
+  try {
+    prepared = await prepare(
+      {
+        tenant: product.tenant,
+        domain: product.domain,
+        product: product.name,
+        version: deployed.version,
+        manifests: deployed.manifests,
+        variants: deployed.variants,
+        keys: await keysFor(product.tenant, deployed.variants, deps),
+        inputs,
+        runId: request.runId,
+        epoch: fence.epoch + 1,
+        limits: limitsFor(deployed.manifests, deps.transformLimits),
+        ownLimits: deps.limits,
+        signal,
+      },
+      deps,
+    )
+  } catch (error) {
+    if (error instanceof QualityBlocked) await recordBlocked(deps.pool, { ...record, ...qualityOf(error.checks) })
+    throw error
+  }
+  await deps.faultPoint('materializer.before-commit')
+  const materialization = await inTransaction(
+    deps.pool,
+    async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, deps),
+    { signal },
+  )
+  await deps.faultPoint('materializer.after-commit')
+  return materialization
+}
+
+/** Everything that the epoch changes, or nothing of it. */
+async function commitEpoch(
+  tx: pg.PoolClient,
+  product: Product,
+  deployed: Deployed,
+  token: bigint,
+  record: NewMaterialization,
+  prepared: Prepared,
+  deps: MaterializeDeps,
+): Promise<Materialization> {
+  const epoch = await reserveEpoch(tx, product.id, token)
+  await deps.lake.publish(tx, prepared.commits)
+  const materialization = await recordEpoch(tx, epoch, {
+    ...record,
+    ...qualityOf(prepared.checks),
+    snapshots: prepared.snapshots,
+    counts: { rows: prepared.rowCount, quarantined: prepared.quarantined },
+  })
+  for (const { type, config } of deployed.manifests.serving.endpoints) {
+    for (const plan of deployed.variants) {
+      if (!servesVariant(type, config, plan, deployed.manifests.output)) continue
+      await endpointPending(tx, { productId: product.id, endpoint: type, variant: plan.variant })
+    }
+  }
+  await deps.announce(tx, product, materialization)
+  return materialization
+}
+
+async function currentVersion(tx: pg.PoolClient, productId: string): Promise<string | null> {
+  const { rows } = await tx.query('select current_version from products where id = $1', [productId])
+  return (rows[0] as { current_version: string | null } | undefined)?.current_version ?? null
+}
+
+function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: readonly InputState[]): NewMaterialization {
+  return {
+    tenant: request.product.tenant,
+    productId: request.product.id,
+    kind: 'materialize',
+    runId: request.runId,
+    version: deployed.version,
+    digest: deployed.digest,
+    maskedColumns: Object.fromEntries(
+      deployed.variants.map((plan) => [plan.variant, plan.masks.map((mask) => mask.column)]),
+    ),
+    inputs: Object.fromEntries(inputs.map(({ input, state }) => [input.name, { snapshot_id: state.snapshotId }])),
+    counts: {},
+    quality: null,
+    qualityScore: null,
+  }
+}
+
+function qualityOf(checks: Prepared['checks']): Pick<NewMaterialization, 'quality' | 'qualityScore'> {
+  const score = scoreOf(checks)
+  return { quality: { checks, by_dimension: score.byDimension }, qualityScore: score.overall }
+}
+
+async function keysFor(
+  tenant: string,
+  variants: readonly VariantPlan[],
+  deps: MaterializeDeps,
+): Promise<readonly MaskKey[]> {
+  const hashed = variants.flatMap((plan) => plan.masks.filter((mask) => mask.strategy === 'hash'))
+  const classes = [...new Set(hashed.map((mask) => mask.classification))].sort()
+  return Promise.all(classes.map(async (name) => maskKey(name, await deps.maskSecret(tenant, name))))
+}
+
+function limitsFor(manifests: ManifestSet, most: EngineLimits): EngineLimits {
+  const { memoryBytes, threads, timeoutMs } = manifests.compute.resources
+  return {
+    ...most,
+    memoryBytes: Math.min(memoryBytes ?? most.memoryBytes, most.memoryBytes),
+    threads: Math.min(threads ?? most.threads, most.threads),
+    timeoutMs: Math.min(timeoutMs ?? most.timeoutMs, most.timeoutMs),
+  }
+}
+
+/** The raw table of a source table, in the tenant's own zone of the lake. */
+export function rawTable(tenant: string, connection: string, table: string) {
+  return {
+    tenant,
+    domain: `raw_${connection}`,
+    table: table.startsWith('public.') ? table.slice('public.'.length) : table,
+  }
+}
+
+async function readInputs(
+  product: Product,
+  manifests: ManifestSet,
+  signal: AbortSignal,
+  deps: MaterializeDeps,
+): Promise<readonly InputState[]> {
+  return Promise.all(
+    manifests.inputs.map(async (input) => {
+      const table = await deps.lake.load(rawTable(product.tenant, input.connection, input.table), { signal })
+      const state = table && stateOfScan(await deps.lake.scan(table, {}, signal))
+      if (state) return { input, state }
+      throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {
+        code: 'input_not_ingested',
+        remedy: `Sync the connection "${input.connection}".`,
+      })
+    }),
+  )
+}
+
+const FIRST_RETRY_MS = 2_000
+const LAST_RETRY_MS = 300_000
+
+/** Brings every endpoint of the version in service to the newest epoch, in parallel; says which could not be. */
+async function syncEndpoints(product: Product, signal: AbortSignal, deps: MaterializeDeps): Promise<readonly string[]> {
+  const newest = await latestEpoch(deps.pool, product.id)
+  if (newest === null) return []
+  const deployed = await deployedVersion(product, newest.version, deps)
+  const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  const states = await endpointStates(deps.pool, product.id)
+  const wanted = deployed.manifests.serving.endpoints.flatMap((endpoint) =>
+    deployed.variants
+      .filter((plan) => newest.snapshots[plan.variant] !== undefined)
+      .filter((plan) => servesVariant(endpoint.type, endpoint.config, plan, deployed.manifests.output))
+      .map((plan) => ({ endpoint, plan })),
+  )
+  for (const state of states) {
+    const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
+    if (!kept) await forgetEndpoint(deps.pool, state)
+  }
+  const outcomes = await Promise.all(
+    wanted.map(async ({ endpoint, plan }) => {
+      const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
+      const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
+      try {
+        await syncEndpoint(product, endpoint, plan, known?.appliedEpoch ?? null, newest, fence.token, signal, deps)
+        await endpointApplied(deps.pool, key, newest.epoch as number)
+        return null
+      } catch (error) {
+        signal.throwIfAborted()
+        const attempts = known?.attempts ?? 0
+        const retryAfterMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts, 10), LAST_RETRY_MS)
+        await endpointFailed(deps.pool, key, recordedError(error), retryAfterMs)
+        deps.logger.warn('a store could not be brought up to date', {
+          tenant: product.tenant,
+          product: product.id,
+          endpoint: endpoint.type,
+          code: recordedError(error).code,
+          cause:
+            error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : undefined,
+        })
+        return endpoint.type
+      }
+    }),
+  )
+  const failed = [...new Set(outcomes.filter((outcome) => outcome !== null))]
+  await updateProduct(deps.pool, product.tenant, product.id, { status: failed.length > 0 ? 'degraded' : 'deployed' })
+  return failed
+}
+
+export function recordedError(error: unknown): RecordedError {
+  if (!isSluiceError(error)) return { code: 'internal_error', message: 'something went wrong that should not have' }
+  return { code: error.code, message: error.message, ...(error.remedy ? { remedy: error.remedy } : {}) }
+}
+
+async function syncEndpoint(
+  product: Product,
+  endpoint: ManifestSet['serving']['endpoints'][number],
+  plan: VariantPlan,
+  applied: number | null,
+  newest: Materialization,
+  fence: bigint,
+  signal: AbortSignal,
+  deps: MaterializeDeps,
+): Promise<void> {
+  const serving = deps.plugins.serving(endpoint.type)
+  if (!serving) {
+    throw new SluiceError('CONFIG', `no store is configured for ${endpoint.type} endpoints`, {
+      code: 'unknown_driver',
+      remedy: 'Choose a driver for it under "serving" in sluice.yaml.',
+    })
+  }
+  const target = targetFor(product, plan, endpoint.config)
+  const keepsHistory = (endpoint.config['history_mode'] ?? 'current') !== 'current'
+  await syncStore(
+    {
+      plugin: serving.plugin,
+      store: serving.store,
+      target,
+      fence,
+      applied,
+      policyVersion: newest.digest,
+      signal,
+      epochs: (from) => epochStates(product, plan, keepsHistory, from, newest, signal, deps),
+    },
+    deps,
+  )
+}
+
+/** What every hook of a store is about, for one variant at one endpoint. */
+export function targetFor(
+  product: Pick<Product, 'tenant' | 'domain' | 'name'>,
+  plan: VariantPlan,
+  config: Readonly<Record<string, unknown>>,
+): Target {
+  return {
+    scope: openTenantScope(product.tenant),
+    domain: product.domain,
+    product: product.name,
+    variant: plan.variant,
+    schema: plan.schema,
+    config: configFor(config, plan),
+  }
+}
+
+const EPOCHS_AT_ONCE = 10_000
+
+async function epochStates(
+  product: Product,
+  plan: VariantPlan,
+  keepsHistory: boolean,
+  from: number | null,
+  newest: Materialization,
+  signal: AbortSignal,
+  deps: MaterializeDeps,
+): Promise<readonly EpochState[]> {
+  const all = await epochsFrom(deps.pool, product.id, from ?? 1, EPOCHS_AT_ONCE)
+  const needed = all.filter(({ epoch }) => keepsHistory || epoch === from || epoch === newest.epoch)
+  const states: EpochState[] = []
+  for (const { epoch, committedAt, snapshots } of needed) {
+    const snapshotId = snapshots[plan.variant]
+    if (snapshotId === undefined) continue
+    const state = await variantState(product, plan, snapshotId, signal, deps.lake)
+    states.push({ epoch: epoch as number, committedAt: committedAt.toISOString().replace('Z', '000Z'), state })
+  }
+  return states
+}
+
+async function variantState(
+  product: Product,
+  plan: VariantPlan,
+  snapshotId: string,
+  signal: AbortSignal,
+  lake: Lake,
+): Promise<LakeState> {
+  const ref = lakeTable(product.tenant, product.domain, product.name, plan.variant)
+  const state = stateOfScan(await lake.scan(ref, { snapshotId }, signal))
+  if (state) return { ...state, primaryKey: plan.schema.primaryKey }
+  throw new SluiceError('INTERNAL', 'a snapshot of the product is missing in the lake', { code: 'snapshot_not_found' })
+}

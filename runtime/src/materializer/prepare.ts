@@ -1,0 +1,285 @@
+/**
+ * Everything of a materialization up to its commit: transform, checks, twins, staged snapshots. Nothing of it is
+ * visible, and nothing has to be undone when it ends half-way.
+ */
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SluiceError } from '@sluice/sdk'
+import type { Engine, EngineLimits } from '../engine/engine.ts'
+import { quoteName } from '../engine/sql-text.ts'
+import type { FaultPoint } from '../fault-points.ts'
+import type { Lake, PartitionColumn, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
+import type { ManifestSet, PartitionField } from '../manifest/manifest-set.ts'
+import { outputSchema } from '../manifest/manifest-set.ts'
+import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
+import { mergeSelect, unseenSelect } from './difference.ts'
+import { stateOfScan, stateTable } from './lake-state.ts'
+import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
+import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
+import { type InputState, type StagedRows, stagedTable, transformRows } from './transform.ts'
+import { lakeTable, type VariantPlan } from './variants.ts'
+
+export interface PrepareDeps {
+  readonly engine: Engine
+  readonly lake: Lake
+  readonly faultPoint: FaultPoint
+  readonly scratchDirectory: string
+  readonly nowMs: () => number
+}
+
+export interface PrepareRequest {
+  readonly tenant: string
+  readonly domain: string
+  readonly product: string
+  readonly version: string
+  readonly manifests: ManifestSet
+  readonly variants: readonly VariantPlan[]
+  readonly keys: readonly MaskKey[]
+  readonly inputs: readonly InputState[]
+  readonly runId: string
+  readonly epoch: number
+  /** Of the author's SQL. */
+  readonly limits: EngineLimits
+  /** Of our own jobs. */
+  readonly ownLimits: EngineLimits
+  readonly signal: AbortSignal
+}
+
+export interface Prepared {
+  readonly commits: readonly StagedCommit[]
+  /** Snapshot ids by variant. */
+  readonly snapshots: Readonly<Record<string, string>>
+  readonly rowCount: number
+  readonly quarantined: number
+  readonly checks: readonly CheckResult[]
+}
+
+/** Throws INVALID_DATA `quality_blocked` with the failed checks' names; `checks` of the error has the results. */
+export class QualityBlocked extends SluiceError {
+  readonly checks: readonly CheckResult[]
+
+  constructor(names: readonly string[], checks: readonly CheckResult[]) {
+    super('INVALID_DATA', `nothing was published, because these checks failed: ${names.join(', ')}`, {
+      code: 'quality_blocked',
+      remedy: 'Review the checks in quality.yaml, and whether the source data is fresh.',
+      details: { checks: names },
+    })
+    this.checks = checks
+  }
+}
+
+export async function prepare(request: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
+  const directory = join(deps.scratchDirectory, `run-${request.runId}-${request.product}-${request.epoch}`)
+  await rm(directory, { recursive: true, force: true })
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  try {
+    return await prepareIn(directory, request, deps)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function prepareIn(directory: string, request: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
+  const { manifests, inputs, signal } = request
+  const schema = outputSchema(manifests.output)
+  const staged = await transformRows(inputs, manifests, schema, {
+    engine: deps.engine,
+    limits: request.limits,
+    directory,
+    signal,
+  })
+  await deps.faultPoint('materializer.transformed')
+  const { results, plan } = await runChecks(manifests.quality.checks, staged, inputs, {
+    engine: deps.engine,
+    limits: request.limits,
+    nowMs: deps.nowMs(),
+    signal,
+  })
+  const decision = decide(results)
+  if (decision.action === 'block') throw new QualityBlocked(decision.checks, results)
+  const bad = decision.action === 'quarantine' ? quarantineCondition(decision.checks, plan.badRows) : null
+  await deps.faultPoint('materializer.checked')
+  const written = await writeTables(staged, bad, request, deps)
+  await deps.faultPoint('materializer.twins-written')
+  return stageAll(written, results, request, deps)
+}
+
+interface Destination {
+  readonly variant: VariantPlan
+  readonly quarantine: boolean
+  readonly target: WriteTarget
+  readonly appends: boolean
+}
+
+/** One engine job writes every table of the product from the same rows. */
+async function writeTables(
+  staged: StagedRows,
+  bad: string | null,
+  request: PrepareRequest,
+  deps: PrepareDeps,
+): Promise<readonly (Destination & { readonly written: WrittenData })[]> {
+  const bases = new Map<string, TableState | null>()
+  for (const { variant } of request.variants) bases.set(variant, await deps.lake.load(refOf(request, variant)))
+  const before = await currentState(bases.get('clear') ?? null, request, deps)
+  const destinations = request.variants.map((variant) =>
+    destinationOf(variant, bases.get(variant.variant) ?? null, before !== null, request),
+  )
+  if (bad !== null) destinations.push(...(await quarantineDestinations(request, deps)))
+  const good = bad === null ? '' : ` WHERE NOT (${bad})`
+  const steps = [
+    ...maskKeySteps(request.keys),
+    { sql: `CREATE TEMP VIEW output AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this"${good}` },
+    { sql: `CREATE TEMP VIEW content AS ${contentSelect(before !== null, request)}` },
+    ...(bad === null
+      ? []
+      : [{ sql: `CREATE TEMP VIEW rejected AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this" WHERE ${bad}` }]),
+  ]
+  const inputs = request.inputs.map(({ input, state }) => stateTable(input.name, state))
+  const tables = [stagedTable(OUTPUT_ALIAS, staged), ...(bad === null ? [] : inputs), ...(before ? [before] : [])]
+  const run = await deps.lake.write(
+    { tables, steps, limits: request.ownLimits },
+    destinations.map((destination) => destination.target),
+    request.signal,
+  )
+  return destinations.map((destination, index) => ({ ...destination, written: run.written[index] as WrittenData }))
+}
+
+const BEFORE = '__before'
+
+/** What the product holds now, in the columns it is to have; null where a merge or append begins with nothing. */
+async function currentState(clear: TableState | null, request: PrepareRequest, deps: PrepareDeps) {
+  if (clear === null || request.manifests.output.writeMode === 'replace') return null
+  const state = stateOfScan(await deps.lake.scan(clear, {}, request.signal))
+  if (state === null) return null
+  const wanted = outputSchema(request.manifests.output).columns
+  const known = wanted.map((column) => state.columns.find((own) => own.name === column.name))
+  const columns = wanted.map((column, index) => ({ ...column, id: known[index]?.id ?? UNKNOWN_FIELD - index }))
+  return stateTable(BEFORE, state, columns)
+}
+
+/** No file has a column of such an id: it reads as null. */
+const UNKNOWN_FIELD = 2_000_000_000
+
+function contentSelect(hasBefore: boolean, request: PrepareRequest): string {
+  const schema = outputSchema(request.manifests.output)
+  const all = `SELECT ${schema.columns.map((column) => quoteName(column.name)).join(', ')} FROM output`
+  if (!hasBefore) return all
+  if (request.manifests.output.writeMode === 'merge') return mergeSelect(BEFORE, 'output', schema)
+  const own = schema.columns.map((column) => quoteName(column.name)).join(', ')
+  return `SELECT ${own} FROM ${quoteName(BEFORE)} UNION ALL ${unseenSelect(BEFORE, 'output', schema)}`
+}
+
+function destinationOf(
+  variant: VariantPlan,
+  base: TableState | null,
+  hasBefore: boolean,
+  request: PrepareRequest,
+): Destination {
+  const { output } = request.manifests
+  const isClear = variant.masks.length === 0
+  const appends = isClear && hasBefore && output.writeMode === 'append'
+  const target: WriteTarget = {
+    ref: refOf(request, variant.variant),
+    base,
+    select: appends
+      ? unseenSelect(BEFORE, 'output', outputSchema(output))
+      : isClear
+        ? 'SELECT * FROM content'
+        : twinSelect('content', output.columns, variant.masks, request.keys),
+    schema: variant.schema,
+    partitioning: partitioningOf(output.partitioning, variant),
+    rows: appends ? 'keep' : 'rewrite',
+    ...sortOf(variant, isClear),
+  }
+  return { variant, quarantine: false, target, appends }
+}
+
+/**
+ * A twin's rows lie in an order of what it shows: by its key, or by all of it, so that their order tells nothing of
+ * what is hidden.
+ */
+function sortOf(variant: VariantPlan, isClear: boolean): { readonly sortBy?: readonly string[] } {
+  if (isClear) return variant.schema.primaryKey.length > 0 ? { sortBy: variant.schema.primaryKey } : {}
+  const { columns, primaryKey } = variant.schema
+  return { sortBy: primaryKey.length > 0 ? primaryKey : columns.map((column) => column.name) }
+}
+
+function partitioningOf(fields: readonly PartitionField[], variant: VariantPlan): readonly PartitionColumn[] {
+  const masked = new Set(variant.masks.map((mask) => mask.column))
+  return fields.filter((field) => !masked.has(field.column)).map(({ column, transform }) => ({ column, transform }))
+}
+
+/** Rows that a check put aside, beside the product: in clear and, as the product is, in twins. */
+async function quarantineDestinations(request: PrepareRequest, deps: PrepareDeps): Promise<Destination[]> {
+  const destinations: Destination[] = []
+  for (const variant of request.variants) {
+    const ref = lakeTable(request.tenant, request.domain, `${request.product}__quarantine`, variant.variant)
+    const columns = variant.schema.columns.map((column) => ({ ...column, nullable: true }))
+    const isClear = variant.masks.length === 0
+    destinations.push({
+      variant,
+      quarantine: true,
+      appends: false,
+      target: {
+        ref,
+        base: await deps.lake.load(ref),
+        select: isClear
+          ? 'SELECT * FROM rejected'
+          : twinSelect('rejected', request.manifests.output.columns, variant.masks, request.keys),
+        schema: { columns, primaryKey: [] },
+        partitioning: [],
+        rows: 'rewrite',
+        ...(isClear ? {} : { sortBy: columns.map((column) => column.name) }),
+      },
+    })
+  }
+  return destinations
+}
+
+function refOf(request: PrepareRequest, variant: string) {
+  return lakeTable(request.tenant, request.domain, request.product, variant)
+}
+
+async function stageAll(
+  written: readonly (Destination & { readonly written: WrittenData })[],
+  checks: readonly CheckResult[],
+  request: PrepareRequest,
+  deps: PrepareDeps,
+): Promise<Prepared> {
+  const commits: StagedCommit[] = []
+  const snapshots: Record<string, string> = {}
+  let rowCount = 0
+  let quarantined = 0
+  for (const { variant, quarantine, target, appends, written: data } of written) {
+    const commit = await deps.lake.stage(
+      target.ref,
+      {
+        base: target.base,
+        plan: data.plan,
+        operation: appends ? 'append' : 'replace',
+        files: data.files,
+        writeId: data.writeId,
+        summary: summaryOf(request, variant),
+        tags: [`v${request.version}`],
+      },
+      request.signal,
+    )
+    commits.push(commit)
+    if (quarantine) quarantined = variant.masks.length === 0 ? data.rows : quarantined
+    else snapshots[variant.variant] = commit.snapshotId as string
+    if (!quarantine && variant.masks.length === 0) rowCount = commit.totalRows
+  }
+  await deps.faultPoint('materializer.staged')
+  return { commits, snapshots, rowCount, quarantined, checks }
+}
+
+/** What each snapshot says of itself to any reader of the lake. */
+function summaryOf(request: PrepareRequest, variant: VariantPlan): Readonly<Record<string, string>> {
+  return {
+    'sluice.epoch': String(request.epoch),
+    'sluice.run': request.runId,
+    'sluice.version': request.version,
+    'sluice.variant': variant.variant,
+    'sluice.masked-columns': variant.masks.map((mask) => mask.column).join(','),
+  }
+}

@@ -1,0 +1,34 @@
+import type pg from 'pg'
+
+const POLL_MS = 200
+
+/**
+ * Runs `work` while no other process materializes the product: a lock of the registry's database that ends with its
+ * connection, so a process that dies leaves none behind. It keeps work from being done twice; that nothing wrong is
+ * committed is the fence's part.
+ */
+export async function withProductLock<T>(
+  pool: pg.Pool,
+  productId: string,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const client = await pool.connect()
+  try {
+    while (!(await tryLock(client, productId))) {
+      signal.throwIfAborted()
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+    return await work()
+  } finally {
+    await client.query('select pg_advisory_unlock_all()').then(
+      () => client.release(),
+      () => client.release(true),
+    )
+  }
+}
+
+async function tryLock(client: pg.PoolClient, productId: string): Promise<boolean> {
+  const { rows } = await client.query('select pg_try_advisory_lock(hashtextextended($1, 7)) as locked', [productId])
+  return (rows[0] as { locked: boolean }).locked
+}

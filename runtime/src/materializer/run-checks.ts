@@ -1,0 +1,111 @@
+/** Runs a product's quality checks on its staged rows, in the engine, and keeps nothing but counts. */
+import { SluiceError } from '@sluice/sdk'
+import type { Engine, EngineLimits, EngineTable } from '../engine/engine.ts'
+import type { Check } from '../manifest/manifest-set.ts'
+import {
+  type CheckCount,
+  type CheckPlan,
+  type CheckStatement,
+  type CheckTable,
+  countingSql,
+  countsOf,
+  planChecks,
+  type TenantCheck,
+} from '../quality/check-plan.ts'
+import { type CheckResult, judge } from '../quality/verdict.ts'
+import { stateTable } from './lake-state.ts'
+import { type InputState, type StagedRows, stagedTable } from './transform.ts'
+
+export interface CheckRun {
+  readonly engine: Engine
+  readonly limits: EngineLimits
+  readonly nowMs: number
+  readonly signal: AbortSignal
+}
+
+export interface Checked {
+  readonly results: readonly CheckResult[]
+  readonly plan: CheckPlan
+}
+
+/** The alias of the staged rows; no input may have it, for `__` is refused in names. */
+export const OUTPUT_ALIAS = '__output'
+
+/** A check that cannot be run has not passed; only the engine being away or the run ending throws. */
+export async function runChecks(
+  checks: readonly Check[],
+  staged: StagedRows,
+  inputs: readonly InputState[],
+  run: CheckRun,
+): Promise<Checked> {
+  const output: CheckTable = {
+    name: [OUTPUT_ALIAS],
+    schema: { columns: staged.columns, primaryKey: staged.primaryKey },
+  }
+  const plan = planChecks(checks, {
+    output,
+    inputs: new Map(inputs.map(({ input, state }) => [input.name, inputTable(input.name, state)])),
+    nowMs: run.nowMs,
+  })
+  const tables = [stagedTable(OUTPUT_ALIAS, staged), ...inputs.map(({ input, state }) => stateTable(input.name, state))]
+  const counts = new Map(plan.counts.map((count) => [count.name, count]))
+  for (const statement of plan.statements) {
+    for (const count of await countStatement(statement, tables, run)) counts.set(count.name, count)
+  }
+  for (const check of plan.tenantChecks) {
+    const count = await countTenantCheck(check, output, tables, run)
+    if (count) counts.set(check.name, count)
+  }
+  return { plan, results: checks.map((check) => judge(check, counts.get(check.name) ?? null)) }
+}
+
+function inputTable(name: string, state: InputState['state']): CheckTable {
+  return { name: [name], schema: { columns: state.columns, primaryKey: state.primaryKey } }
+}
+
+async function countStatement(
+  statement: CheckStatement,
+  tables: readonly EngineTable[],
+  run: CheckRun,
+): Promise<readonly CheckCount[]> {
+  const row = await orUnable(run, async () => {
+    const done = await run.engine.run(
+      { trust: 'own', tables, steps: [{ sql: statement.sql, rows: 'collect' }], limits: run.limits },
+      run.signal,
+    )
+    return done.results[0]?.rows[0] ?? []
+  })
+  return row === null ? [] : countsOf(statement, row)
+}
+
+async function countTenantCheck(
+  check: TenantCheck,
+  output: CheckTable,
+  tables: readonly EngineTable[],
+  run: CheckRun,
+): Promise<CheckCount | null> {
+  const collect = async (sql: string) => {
+    const job = { trust: 'tenant' as const, tables, steps: [{ sql, rows: 'collect' as const }], limits: run.limits }
+    return (await run.engine.run(job, run.signal)).results[0]
+  }
+  const counted = await orUnable(run, async () => {
+    const shape = await collect(`SELECT * FROM (\n${check.sql}\n) AS found LIMIT 0`)
+    const columns = (shape?.columns ?? []).map((column) => column.name)
+    return (await collect(countingSql(check.sql, columns, output)))?.rows[0] ?? []
+  })
+  if (counted === null) return null
+  const [total = 0, violations = 0] = counted
+  return { name: check.name, total: Number(total), violations: Math.max(0, Number(violations)) }
+}
+
+/** Null where the statement itself is at fault. */
+async function orUnable<T>(run: CheckRun, work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work()
+  } catch (error) {
+    run.signal.throwIfAborted()
+    const lasting = error instanceof SluiceError && error.kind !== 'TRANSIENT'
+    if (!lasting) throw error
+    return null
+  }
+}

@@ -1,0 +1,143 @@
+/** Turns the inputs' rows into staged rows: parquet files in a scratch folder that nobody else reads. */
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
+import type { Engine, EngineLimits, EngineTable } from '../engine/engine.ts'
+import { quoteName } from '../engine/sql-text.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { keyViolations } from './difference.ts'
+import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
+
+export interface StagedRows {
+  readonly files: readonly string[]
+  readonly columns: readonly LakeColumn[]
+  readonly primaryKey: readonly string[]
+  readonly rowCount: number
+}
+
+export interface TransformDeps {
+  readonly engine: Engine
+  readonly limits: EngineLimits
+  /** A folder of this materialization alone. */
+  readonly directory: string
+  readonly signal: AbortSignal
+}
+
+/** An input with the lake state that this materialization reads of it. */
+export interface InputState {
+  readonly input: Input
+  readonly state: LakeState
+}
+
+export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'columns'>): EngineTable {
+  return {
+    name: [name],
+    files: rows.files,
+    columns: rows.columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
+  }
+}
+
+/** The output's columns, numbered for the scratch files only; the lake gives them ids of its own. */
+export function stagedColumns(columns: readonly Column[]): readonly LakeColumn[] {
+  return columns.map(({ name, type }, index) => ({ name, type, nullable: true, id: index + 1 }))
+}
+
+/**
+ * Runs the author's SELECT over the inputs, as hostile text, and checks what came out against the schema: every
+ * required value is there and every key occurs once. Throws INVALID_DATA that says which rule was broken, never a
+ * value.
+ */
+export async function transformRows(
+  inputs: readonly InputState[],
+  manifests: ManifestSet,
+  schema: TableSchema,
+  deps: TransformDeps,
+): Promise<StagedRows> {
+  const tables: EngineTable[] = []
+  for (const input of inputs) tables.push(await inputTable(input, deps))
+  const first = inputs[0] as InputState
+  const sql = manifests.compute.transform ?? `SELECT * FROM ${quoteName(first.input.name)}`
+  const columns = stagedColumns(schema.columns)
+  const staged = { ...(await writeRows('output', sql, columns, tables, deps)), primaryKey: schema.primaryKey }
+  await checkRequired(staged, schema, deps)
+  return staged
+}
+
+/** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through. */
+async function inputTable({ input, state }: InputState, deps: TransformDeps): Promise<EngineTable> {
+  const columns = input.columns ? state.columns.filter((column) => input.columns?.includes(column.name)) : state.columns
+  const whole = stateTable(input.name, { ...state, columns })
+  if (input.where === null) return whole
+  const all = stateTable(input.name, state)
+  const names = columns.map((column) => quoteName(column.name)).join(', ')
+  // The condition stands on lines of its own, so that a comment in it ends nothing else.
+  const sql = `SELECT ${names} FROM ${quoteName(input.name)} WHERE (\n${input.where}\n)`
+  const kept = await writeRows(`input-${input.name}`, sql, columns, [all], deps)
+  return stagedTable(input.name, kept)
+}
+
+async function writeRows(
+  folder: string,
+  sql: string,
+  columns: readonly LakeColumn[],
+  tables: readonly EngineTable[],
+  deps: TransformDeps,
+): Promise<Omit<StagedRows, 'primaryKey'>> {
+  const dir = join(deps.directory, folder)
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const run = await deps.engine.run(
+    {
+      trust: 'tenant',
+      tables,
+      output: {
+        kind: 'parquet-files',
+        sql,
+        dir,
+        columns: columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
+      },
+      limits: deps.limits,
+    },
+    deps.signal,
+  )
+  return {
+    files: run.files.filter((file) => file.rows > 0).map((file) => file.path),
+    columns,
+    rowCount: run.files.reduce((sum, file) => sum + file.rows, 0),
+  }
+}
+
+async function checkRequired(staged: StagedRows, schema: TableSchema, deps: TransformDeps): Promise<void> {
+  const required = schema.columns.filter((column) => !column.nullable || schema.primaryKey.includes(column.name))
+  if (staged.rowCount === 0 || required.length === 0) return
+  const counts = required.map((column) => `count(*) FILTER (WHERE ${quoteName(column.name)} IS NULL)`)
+  const hasKey = schema.primaryKey.length > 0
+  const run = await deps.engine.run(
+    {
+      trust: 'own',
+      tables: [stagedTable('output', staged)],
+      steps: [
+        { sql: `SELECT ${counts.join(', ')} FROM output`, rows: 'collect' },
+        ...(hasKey ? [{ sql: keyViolations('output', schema), rows: 'collect' as const }] : []),
+      ],
+      limits: deps.limits,
+    },
+    deps.signal,
+  )
+  const nulls = run.results[0]?.rows[0] ?? []
+  const missing = required.filter((_, index) => Number(nulls[index]) > 0).map((column) => column.name)
+  if (missing.length > 0) {
+    throw invalidOutput('required_value_missing', `the transform gives no value for ${missing.join(', ')} in some rows`)
+  }
+  const [, repeated = 0] = run.results[1]?.rows[0] ?? []
+  if (Number(repeated) > 0) {
+    const key = schema.primaryKey.join(', ')
+    throw invalidOutput('duplicate_key', `${repeated} keys (${key}) occur more than once in what the transform gives`)
+  }
+}
+
+function invalidOutput(code: string, message: string): SluiceError {
+  return new SluiceError('INVALID_DATA', message, {
+    code,
+    remedy: 'Correct the transform in compute.yaml, or the columns and identity in output.yaml.',
+  })
+}

@@ -1,0 +1,107 @@
+/** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
+import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
+import type { OutputManifest } from '../manifest/manifest-set.ts'
+import type { ProductGrant } from '../policy/classification.ts'
+import { type ColumnMask, keepsIdentity, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
+import { twinColumns } from './mask-sql.ts'
+
+export interface VariantPlan {
+  readonly variant: Variant
+  readonly masks: readonly ColumnMask[]
+  readonly schema: TableSchema
+}
+
+/** A product's variants, clear first. Without sensitive columns there is only that one. */
+export function planVariants(
+  output: OutputManifest,
+  grants: readonly ProductGrant[],
+  rules: MaskingRules,
+): readonly VariantPlan[] {
+  const clearances: ReadonlySet<string>[] = [new Set()]
+  for (const classes of clearancesOf(grants)) clearances.push(classes)
+  const plans = new Map<Variant, VariantPlan>()
+  plans.set('clear', { variant: 'clear', masks: [], schema: schemaFor(output, []) })
+  for (const classes of clearances) {
+    const masks = masksFor(output.columns, classes, rules)
+    const variant = variantName(masks, output.columns, rules)
+    plans.set(variant, { variant, masks, schema: schemaFor(output, masks) })
+  }
+  return [...plans.values()]
+}
+
+/** The sets of classes that some subject is cleared for by its own grants, or by those of its kind together. */
+function clearancesOf(grants: readonly ProductGrant[]): readonly ReadonlySet<string>[] {
+  const bySubject = new Map<string, Set<string>>()
+  for (const grant of grants) {
+    if (grant.may !== 'unmask' || grant.classes.includes('*')) continue
+    const subject = `${grant.subjectType}:${grant.subject}`
+    const classes = bySubject.get(subject) ?? new Set<string>()
+    for (const name of grant.classes) classes.add(name)
+    bySubject.set(subject, classes)
+  }
+  return [...bySubject.values()].slice(0, MAX_PARTIAL_TWINS)
+}
+
+/** Beyond these, readers with a partial clearance get the full mask. */
+const MAX_PARTIAL_TWINS = 8
+
+/** A twin whose identity is hidden beyond recognition has no key: its stores are given whole contents only. */
+function schemaFor(output: OutputManifest, masks: readonly ColumnMask[]): TableSchema {
+  const columns = twinColumns(output.columns, masks).map(({ name, type, nullable }) => ({ name, type, nullable }))
+  const lost = masks.filter((mask) => !keepsIdentity(mask)).map((mask) => mask.column)
+  const primaryKey = output.primaryKey.some((name) => lost.includes(name)) ? [] : output.primaryKey
+  return { columns, primaryKey }
+}
+
+/** The lake table of a variant, in the product's domain. */
+export function lakeTable(tenant: string, domain: string, product: string, variant: Variant) {
+  return { tenant, domain, table: variantTable(product, variant) }
+}
+
+/** Whether an endpoint can be given the variant at all; where not, its readers are refused with `column_masked`. */
+export function servesVariant(
+  type: string,
+  config: Readonly<Record<string, unknown>>,
+  plan: VariantPlan,
+  output: OutputManifest,
+): boolean {
+  if (plan.masks.length === 0) return true
+  const masked = (name: string) => plan.masks.some((mask) => mask.column === name)
+  if (type === 'realtime') {
+    const placeholders = String(config['key_template'] ?? '').matchAll(/\{([^{}]+)\}/g)
+    return ![...placeholders].some(([, name]) => masked(name as string))
+  }
+  if (type === 'timeseries') return !masked(timeColumnName(config, output))
+  const keepsHistory = (config['history_mode'] ?? 'current') !== 'current'
+  return !keepsHistory || plan.schema.primaryKey.length > 0
+}
+
+function timeColumnName(config: Readonly<Record<string, unknown>>, output: OutputManifest): string {
+  if (typeof config['time_column'] === 'string') return config['time_column']
+  return output.columns.find((column) => ['date', 'timestamp', 'timestamptz'].includes(column.type))?.name ?? ''
+}
+
+/**
+ * The endpoint's config for a variant: columns that the twin omits, or whose masked values mean nothing to it, are
+ * left out of it.
+ */
+export function configFor(
+  config: Readonly<Record<string, unknown>>,
+  plan: VariantPlan,
+): Readonly<Record<string, unknown>> {
+  if (plan.masks.length === 0) return config
+  const present = new Set(plan.schema.columns.map((column) => column.name))
+  const hidden = new Set(plan.masks.filter((mask) => mask.strategy !== 'hash').map((mask) => mask.column))
+  return Object.fromEntries(
+    Object.entries(config).map(([key, value]) => {
+      if (!Array.isArray(value)) return [key, value]
+      if (key === 'continuous_aggregates') return [key, value.map((entry) => visibleAggregate(entry, hidden))]
+      return [key, value.filter((name) => typeof name !== 'string' || present.has(name))]
+    }),
+  )
+}
+
+function visibleAggregate(entry: unknown, hidden: ReadonlySet<string>): unknown {
+  const aggregate = entry as { readonly columns?: readonly string[] }
+  return { ...aggregate, columns: (aggregate.columns ?? []).filter((name) => !hidden.has(name)) }
+}

@@ -1,0 +1,119 @@
+/** A product as readers meet it: where each variant can be read, at which epoch, and who may. */
+import { type ServingPlugin, type ServingStore, SluiceError, type Target, type Variant } from '@sluice/sdk'
+import type { Principal } from '../flow.ts'
+import type { Classification, ProductGrant, ReadDecision } from '../policy/classification.ts'
+import { decideRead, stricter } from '../policy/classification.ts'
+import { type ClassifiedColumn, type ColumnMask, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
+
+/** One store's copy of one variant, as the last successful write left it. */
+export interface ServedTarget {
+  readonly plugin: ServingPlugin
+  readonly store: ServingStore
+  readonly target: Target
+  readonly version: string
+  readonly epoch: number
+  readonly snapshotId: string
+  readonly committedAt: string
+  readonly maskedColumns: readonly string[]
+}
+
+export interface ServedEndpoint {
+  readonly type: string
+  readonly targets: ReadonlyMap<Variant, ServedTarget>
+}
+
+/** A variant's committed state in the lake. */
+export interface ServedVariant {
+  readonly variant: Variant
+  readonly epoch: number
+  readonly snapshotId: string
+  readonly committedAt: string
+  readonly maskedColumns: readonly string[]
+}
+
+export interface ServedProduct {
+  readonly id: string
+  readonly tenant: string
+  readonly domain: string
+  readonly name: string
+  /** Of the version deployed now; a read obeys the stricter of this and what its snapshot was made under. */
+  readonly classification: Classification
+  readonly snapshotClassification: Classification
+  readonly columns: readonly ClassifiedColumn[]
+  readonly grants: readonly ProductGrant[]
+  readonly policyVersion: string
+  readonly endpoints: ReadonlyMap<string, ServedEndpoint>
+  readonly variants: ReadonlyMap<Variant, ServedVariant>
+}
+
+export interface ReadAccess {
+  readonly variant: Variant
+  readonly masks: readonly ColumnMask[]
+  readonly audit: boolean
+}
+
+/**
+ * The variant that this reader is given: one of exactly its clearance where that is kept, else the full mask. Throws
+ * PERMISSION `product_forbidden`.
+ */
+export function accessTo(
+  product: ServedProduct,
+  principal: Principal,
+  rules: MaskingRules,
+  available: (variant: Variant) => boolean,
+): ReadAccess {
+  const level = stricter(product.classification, product.snapshotClassification)
+  const decision = decideRead(principal, level, product.grants)
+  if (!decision.allowed) throw forbidden(product, decision)
+  const exact = masksFor(product.columns, decision.clearClasses, rules)
+  const variant = variantName(exact, product.columns, rules)
+  if (exact.length === 0 || available(variant)) return { variant, masks: exact, audit: decision.audit }
+  const full = masksFor(product.columns, new Set(), rules)
+  return { variant: variantName(full, product.columns, rules), masks: full, audit: decision.audit }
+}
+
+function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { allowed: false }>): SluiceError {
+  return new SluiceError('PERMISSION', `you may not read ${product.domain}.${product.name}: ${decision.reason}`, {
+    code: 'product_forbidden',
+    remedy: decision.remedy,
+  })
+}
+
+/**
+ * Refuses a copy in which a column that must be masked today is still in clear: its class was raised, and the copy
+ * has not been written anew yet.
+ */
+export function refuseStaleMask(masks: readonly ColumnMask[], maskedColumns: readonly string[]): void {
+  const open = masks.filter((mask) => !maskedColumns.includes(mask.column))
+  if (open.length === 0) return
+  throw new SluiceError('CONFLICT', 'the class of a column was raised and its copies are still being rebuilt', {
+    code: 'mask_pending',
+    remedy: 'Materialize the product, then read again.',
+    details: { columns: open.map((mask) => mask.column) },
+    retryAfterMs: 5_000,
+  })
+}
+
+/** Throws CONFLICT `not_materialized`, or INVALID_DATA `endpoint_not_declared`. */
+export function servedTarget(product: ServedProduct, type: string, access: ReadAccess): ServedTarget {
+  const endpoint = product.endpoints.get(type)
+  if (!endpoint) {
+    const declared = [...product.endpoints.keys()].join(', ') || 'none'
+    throw new SluiceError('INVALID_DATA', `${product.domain}.${product.name} has no ${type} endpoint`, {
+      code: 'endpoint_not_declared',
+      remedy: `Endpoints of this product: ${declared}. Others are declared in serving.yaml.`,
+    })
+  }
+  const target = endpoint.targets.get(access.variant)
+  if (target) return target
+  if (access.masks.length > 0 && endpoint.targets.size > 0) {
+    throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
+      code: 'column_masked',
+      remedy: 'Ask the owner of the product for a grant that unmasks its class.',
+    })
+  }
+  throw new SluiceError('CONFLICT', `${product.domain}.${product.name} has not been materialized yet`, {
+    code: 'not_materialized',
+    remedy: 'Deploy a version, sync its connections, and wait until the run has succeeded.',
+  })
+}

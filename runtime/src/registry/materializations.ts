@@ -1,0 +1,218 @@
+/** One row for every epoch of a product, and for every attempt that its quality checks kept from becoming one. */
+import { checkFence } from './fences.ts'
+import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+
+export interface Materialization {
+  readonly id: string
+  readonly tenant: string
+  readonly productId: string
+  /** Null where nothing was published. */
+  readonly epoch: number | null
+  readonly kind: 'materialize' | 'rollback'
+  readonly state: 'committed' | 'blocked'
+  readonly runId: string | null
+  readonly version: string
+  readonly digest: string
+  /** The lake's snapshot id by variant, as text: it has 63 bits. */
+  readonly snapshots: Readonly<Record<string, string>>
+  readonly maskedColumns: Readonly<Record<string, readonly string[]>>
+  /** By input alias: what was read, for the next incremental run and for a rollback. */
+  readonly inputs: Readonly<Record<string, unknown>>
+  readonly counts: Readonly<Record<string, number>>
+  readonly quality: unknown
+  /** 0 to 100; null without checks. */
+  readonly qualityScore: number | null
+  /** Of the database's clock; later than that of the epoch before. */
+  readonly committedAt: Date
+}
+
+const COLUMNS = `id, tenant, product_id as "productId", epoch, kind, state, run_id as "runId", version, digest,
+  snapshots, masked_columns as "maskedColumns", inputs, counts, quality, quality_score as "qualityScore",
+  committed_at as "committedAt"`
+
+export interface NewMaterialization {
+  readonly tenant: string
+  readonly productId: string
+  readonly kind: 'materialize' | 'rollback'
+  readonly runId: string | null
+  readonly version: string
+  readonly digest: string
+  readonly maskedColumns: Readonly<Record<string, readonly string[]>>
+  readonly inputs: Readonly<Record<string, unknown>>
+  readonly counts: Readonly<Record<string, number>>
+  readonly quality: unknown
+  readonly qualityScore: number | null
+}
+
+export interface ReservedEpoch {
+  readonly epoch: number
+  readonly committedAt: Date
+}
+
+/**
+ * Locks the product under the caller's token and takes its next epoch. The lake's commit and `recordEpoch` follow in
+ * the same transaction, so that all of it happens or nothing. FENCED where a newer writer came.
+ */
+export async function reserveEpoch(tx: Transaction, productId: string, token: bigint): Promise<ReservedEpoch> {
+  await checkFence(tx, productId, token)
+  // Strictly later than the epoch before, whatever the clock was set to meanwhile: histories are timed by it.
+  return one<ReservedEpoch>(
+    tx,
+    'taking the next epoch',
+    `update product_fences set epoch = epoch + 1,
+       epoch_committed_at = greatest(clock_timestamp(), epoch_committed_at + interval '1 millisecond')
+     where product_id = $1 returning epoch, epoch_committed_at as "committedAt"`,
+    [productId],
+  )
+}
+
+/** Records the epoch that `reserveEpoch` took in this transaction. */
+export function recordEpoch(
+  tx: Transaction,
+  epoch: ReservedEpoch,
+  materialization: NewMaterialization & { readonly snapshots: Readonly<Record<string, string>> },
+): Promise<Materialization> {
+  return insert(tx, materialization, epoch.epoch, materialization.snapshots, epoch.committedAt)
+}
+
+/** Records an attempt that was not published. */
+export function recordBlocked(db: Queryable, materialization: NewMaterialization): Promise<Materialization> {
+  return insert(db, materialization, null, {}, null)
+}
+
+function insert(
+  db: Queryable,
+  row: NewMaterialization,
+  epoch: number | null,
+  snapshots: Readonly<Record<string, string>>,
+  committedAt: Date | null,
+): Promise<Materialization> {
+  return one<Materialization>(
+    db,
+    'recording the materialization',
+    `insert into materializations (id, tenant, product_id, epoch, kind, state, run_id, version, digest, snapshots,
+       masked_columns, inputs, counts, quality, quality_score, committed_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16, clock_timestamp()))
+     returning ${COLUMNS}`,
+    [
+      newId('mat'),
+      row.tenant,
+      row.productId,
+      epoch,
+      row.kind,
+      epoch === null ? 'blocked' : 'committed',
+      row.runId,
+      row.version,
+      row.digest,
+      json(snapshots),
+      json(row.maskedColumns),
+      json(row.inputs),
+      json(row.counts),
+      json(row.quality),
+      row.qualityScore,
+      committedAt,
+    ],
+  )
+}
+
+export function findMaterialization(db: Queryable, tenant: string, id: string): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the materialization',
+    `select ${COLUMNS} from materializations where tenant = $1 and id = $2`,
+    [tenant, id],
+  )
+}
+
+/** What a run has committed for the product already; null where nothing. */
+export function materializationOfRun(db: Queryable, productId: string, runId: string): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the materialization',
+    `select ${COLUMNS} from materializations
+     where product_id = $1 and run_id = $2 and epoch is not null order by epoch desc limit 1`,
+    [productId, runId],
+  )
+}
+
+/** The epoch that readers see: the newest one. */
+export function latestEpoch(db: Queryable, productId: string): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the newest epoch',
+    `select ${COLUMNS} from materializations where product_id = $1 and epoch is not null order by epoch desc limit 1`,
+    [productId],
+  )
+}
+
+export function findEpoch(db: Queryable, productId: string, epoch: number): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the epoch',
+    `select ${COLUMNS} from materializations where product_id = $1 and epoch = $2`,
+    [productId, epoch],
+  )
+}
+
+/** The newest epoch that was committed at or before that time. */
+export function epochAsOf(db: Queryable, productId: string, at: Date): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the epoch',
+    `select ${COLUMNS} from materializations
+     where product_id = $1 and epoch is not null and committed_at <= $2 order by epoch desc limit 1`,
+    [productId, at],
+  )
+}
+
+/** The epoch in which any variant had that snapshot of the lake. */
+export function epochOfSnapshot(db: Queryable, productId: string, snapshotId: string): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the epoch',
+    `select ${COLUMNS} from materializations
+     where product_id = $1 and epoch is not null and jsonb_path_exists(snapshots, '$.* ? (@ == $id)', jsonb_build_object('id', $2::text))
+     order by epoch desc limit 1`,
+    [productId, snapshotId],
+  )
+}
+
+/** The last epoch that a version made: what a rollback to it restores. */
+export function lastEpochOfVersion(db: Queryable, productId: string, version: string): Promise<Materialization | null> {
+  return maybeOne<Materialization>(
+    db,
+    'reading the epoch',
+    `select ${COLUMNS} from materializations
+     where product_id = $1 and epoch is not null and version = $2 order by epoch desc limit 1`,
+    [productId, version],
+  )
+}
+
+/** Epochs in rising order from `from` on: what a store with history folds. At most `limit`. */
+export function epochsFrom(db: Queryable, productId: string, from: number, limit: number): Promise<Materialization[]> {
+  return many<Materialization>(
+    db,
+    'reading epochs',
+    `select ${COLUMNS} from materializations where product_id = $1 and epoch >= $2 order by epoch limit $3`,
+    [productId, from, limit],
+  )
+}
+
+export async function listMaterializations(
+  db: Queryable,
+  productId: string,
+  page: PageRequest,
+): Promise<Page<Materialization>> {
+  const parameters = pageParameters(page)
+  const rows = await many<Materialization>(
+    db,
+    'listing materializations',
+    `select ${COLUMNS} from materializations
+     where product_id = $4 and ($2::timestamptz is null or (committed_at, id) < ($2, $3))
+     order by committed_at desc, id desc limit $1`,
+    [...parameters, productId],
+  )
+  return toPage(rows, parameters, ({ committedAt, id }) => ({ createdAt: committedAt, id }))
+}
