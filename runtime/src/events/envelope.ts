@@ -1,0 +1,64 @@
+/** Events as the outside sees them: CloudEvents 1.0, JSON format. */
+
+export const EVENT_KINDS = ['tenant', 'deployment', 'ingestion', 'materialization', 'quality', 'audit'] as const
+
+export type EventKind = (typeof EVENT_KINDS)[number]
+
+export interface CloudEvent {
+  readonly specversion: '1.0'
+  /** Unique among all events. */
+  readonly id: string
+  readonly source: string
+  /** `sluice.materialization.committed`. */
+  readonly type: string
+  /** The id of the object it is about. */
+  readonly subject?: string
+  /** UTC, RFC 3339. */
+  readonly time: string
+  readonly datacontenttype: 'application/json'
+  /** The tenant. */
+  readonly tenantid: string
+  /** 1, 2, 3 … within the tenant, without gaps; as a decimal text, which is how the extension is defined. */
+  readonly sequence: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export interface NewEvent {
+  readonly tenant: string
+  readonly kind: EventKind
+  /** What happened, in the past tense: `committed`. */
+  readonly name: string
+  readonly subject?: string
+  /** JSON; names, ids and numbers, never a row's values or a secret. */
+  readonly data?: Readonly<Record<string, unknown>>
+}
+
+export interface EventRow {
+  readonly id: string
+  readonly tenant: string
+  readonly type: string
+  readonly subject: string | null
+  readonly at: Date
+  readonly data: Readonly<Record<string, unknown>>
+  readonly sequence: number
+}
+
+export function toCloudEvent(row: EventRow): CloudEvent {
+  return {
+    specversion: '1.0',
+    id: row.id,
+    source: `/tenants/${row.tenant}`,
+    type: row.type,
+    ...(row.subject === null ? {} : { subject: row.subject }),
+    time: row.at.toISOString(),
+    datacontenttype: 'application/json',
+    tenantid: row.tenant,
+    sequence: String(row.sequence),
+    data: row.data,
+  }
+}
+
+/** The event bus's topic for a kind of event of a tenant. */
+export function topicName(tenant: string, kind: EventKind): string {
+  return `sluice.${tenant}.${kind}`
+}

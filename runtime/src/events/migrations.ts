@@ -1,0 +1,46 @@
+import type { MigrationList } from '../database/migrate.ts'
+
+/**
+ * `sequence` is empty until the event is numbered, after its transaction has committed: see `outbox.ts`. A topic belongs
+ * to a tenant and goes with it; no foreign key leads to the registry, so that the two can be moved apart.
+ */
+export const eventMigrations: MigrationList = {
+  name: 'events',
+  migrations: [
+    {
+      id: '001_outbox',
+      sql: `
+create table event_topics (
+  tenant text not null,
+  kind text not null,
+  name text not null unique,
+  created_at timestamptz(3) not null default now(),
+  primary key (tenant, kind)
+);
+
+create table event_counters (
+  tenant text primary key,
+  -- The number of the newest event, and of the newest that retention has removed.
+  last bigint not null default 0,
+  removed bigint not null default 0
+);
+
+create table events (
+  position bigint generated always as identity primary key,
+  id text not null unique,
+  tenant text not null,
+  kind text not null,
+  type text not null,
+  subject text,
+  at timestamptz(3) not null default clock_timestamp(),
+  data jsonb not null,
+  sequence bigint,
+  foreign key (tenant, kind) references event_topics on delete cascade,
+  unique (tenant, sequence)
+);
+create index events_unnumbered on events (tenant, position) where sequence is null;
+create index events_by_age on events (tenant, at) where sequence is not null;
+`,
+    },
+  ],
+}

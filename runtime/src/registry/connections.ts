@@ -1,0 +1,151 @@
+/** Connections to external sources. Their secret fields are kept apart: see `connection-secrets.ts`. */
+import { SluiceError } from '@sluice/sdk'
+import { isUniqueViolation } from '../database/errors.ts'
+import type { Actor } from './actor.ts'
+import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+import { reserveRoom } from './tenants.ts'
+
+export type ConnectionStatus = 'untested' | 'ok' | 'failed'
+
+export interface Connection {
+  readonly id: string
+  readonly tenant: string
+  readonly name: string
+  readonly connectorType: string
+  /** The fields that are no secrets. */
+  readonly config: Readonly<Record<string, unknown>>
+  /** The names of the secret fields that are stored. */
+  readonly secretFields: readonly string[]
+  readonly status: ConnectionStatus
+  readonly lastTestedAt: Date | null
+  readonly createdBy: Actor
+  readonly createdAt: Date
+  readonly updatedAt: Date
+}
+
+const COLUMNS = `id, tenant, name, connector_type as "connectorType", config, status,
+  array(select field from connection_secrets where connection_id = id order by field) as "secretFields",
+  last_tested_at as "lastTestedAt", created_by as "createdBy", created_at as "createdAt", updated_at as "updatedAt"`
+
+export interface NewConnection {
+  readonly tenant: string
+  readonly name: string
+  readonly connectorType: string
+  readonly config: Readonly<Record<string, unknown>>
+  readonly createdBy: Actor
+}
+
+/** Throws QUOTA `tier_limit_exceeded`, or CONFLICT `connection_exists` for a name that is taken in the tenant. */
+export async function createConnection(tx: Transaction, connection: NewConnection): Promise<Connection> {
+  await reserveRoom(tx, connection.tenant, 'connections')
+  return namesOnce(() =>
+    one<Connection>(
+      tx,
+      'creating the connection',
+      `insert into connections (id, tenant, name, connector_type, config, created_by)
+       values ($1, $2, $3, $4, $5, $6) returning ${COLUMNS}`,
+      [
+        newId('con'),
+        connection.tenant,
+        connection.name,
+        connection.connectorType,
+        json(connection.config),
+        json(connection.createdBy),
+      ],
+    ),
+  )
+}
+
+/** By id or by name; an id wins. Another tenant's connection is not found. */
+export function findConnection(db: Queryable, tenant: string, idOrName: string): Promise<Connection | null> {
+  return maybeOne<Connection>(
+    db,
+    'reading the connection',
+    `select ${COLUMNS} from connections where tenant = $1 and (id = $2 or name = $2) order by id = $2 desc limit 1`,
+    [tenant, idOrName],
+  )
+}
+
+/** By name only, as manifests refer to connections. */
+export function findConnectionByName(db: Queryable, tenant: string, name: string): Promise<Connection | null> {
+  return maybeOne<Connection>(
+    db,
+    'reading the connection',
+    `select ${COLUMNS} from connections where tenant = $1 and name = $2`,
+    [tenant, name],
+  )
+}
+
+export async function listConnections(db: Queryable, tenant: string, page: PageRequest): Promise<Page<Connection>> {
+  const parameters = pageParameters(page)
+  const rows = await many<Connection>(
+    db,
+    'listing connections',
+    `select ${COLUMNS} from connections where tenant = $4 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, tenant],
+  )
+  return toPage(rows, parameters, (row) => row)
+}
+
+export interface ConnectionChange {
+  readonly name?: string
+  /** Another place to connect to: the former test result is no longer worth anything. */
+  readonly config?: Readonly<Record<string, unknown>>
+}
+
+/** Null where the tenant has no such connection; CONFLICT `connection_exists` where the new name is taken. */
+export function updateConnection(
+  db: Queryable,
+  tenant: string,
+  id: string,
+  update: ConnectionChange,
+): Promise<Connection | null> {
+  return namesOnce(() =>
+    maybeOne<Connection>(
+      db,
+      'changing the connection',
+      `update connections set name = coalesce($3, name), config = coalesce($4, config),
+         status = case when $4::jsonb is null then status else 'untested' end, updated_at = now()
+       where tenant = $1 and id = $2 returning ${COLUMNS}`,
+      [tenant, id, update.name ?? null, json(update.config)],
+    ),
+  )
+}
+
+/** Keeps the outcome of a test; false where the connection was changed or removed since `testedState`. */
+export async function recordConnectionTest(
+  db: Queryable,
+  tested: Pick<Connection, 'tenant' | 'id' | 'updatedAt'>,
+  status: 'ok' | 'failed',
+): Promise<boolean> {
+  const row = await maybeOne(
+    db,
+    'recording the test',
+    `update connections set status = $4, last_tested_at = clock_timestamp()
+     where tenant = $1 and id = $2 and updated_at = $3 returning id`,
+    [tested.tenant, tested.id, tested.updatedAt, status],
+  )
+  return row !== null
+}
+
+/** Removes it with its secrets, grants, states and runs; false where there was none. */
+export async function deleteConnection(tx: Transaction, tenant: string, id: string): Promise<boolean> {
+  const statement = 'delete from connections where tenant = $1 and id = $2 returning id'
+  return (await maybeOne(tx, 'removing the connection', statement, [tenant, id])) !== null
+}
+
+async function namesOnce<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!isUniqueViolation(error, 'connections_tenant_name_key')) throw error
+    throw new SluiceError('CONFLICT', 'the tenant has a connection of that name', {
+      code: 'connection_exists',
+      remedy: 'Choose another name, or change the connection that has it.',
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,98 @@
+/** The record of what was deployed or rolled back, by whom, and how it ended. */
+import type { Actor } from './actor.ts'
+import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { json, many, maybeOne, one, type Queryable } from './sql.ts'
+
+export interface Deployment {
+  readonly id: string
+  readonly tenant: string
+  readonly productId: string
+  readonly kind: 'deploy' | 'rollback'
+  readonly version: string
+  readonly digest: string
+  readonly state: 'running' | 'succeeded' | 'failed'
+  /** The product's fence token under which it works. */
+  readonly fence: bigint
+  readonly plan: unknown
+  readonly error: RecordedError | null
+  readonly createdBy: Actor
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
+}
+
+/** An error as it may be shown: from a SluiceError, never a driver's words. */
+export interface RecordedError {
+  readonly code: string
+  readonly message: string
+  readonly remedy?: string | undefined
+}
+
+const COLUMNS = `id, tenant, product_id as "productId", kind, version, digest, state, fence, plan, error,
+  created_by as "createdBy", created_at as "createdAt", finished_at as "finishedAt"`
+
+type Row = Omit<Deployment, 'fence'> & { readonly fence: number }
+
+const toDeployment = (row: Row): Deployment => ({ ...row, fence: BigInt(row.fence) })
+
+export interface NewDeployment {
+  readonly tenant: string
+  readonly productId: string
+  readonly kind: 'deploy' | 'rollback'
+  readonly version: string
+  readonly digest: string
+  readonly fence: bigint
+  readonly plan: unknown
+  readonly createdBy: Actor
+}
+
+export async function createDeployment(db: Queryable, deployment: NewDeployment): Promise<Deployment> {
+  const row = await one<Row>(
+    db,
+    'recording the deployment',
+    `insert into deployments (id, tenant, product_id, kind, version, digest, fence, plan, created_by)
+     values ($1, $2, $3, $4, $5, $6, $7, coalesce($8::jsonb, '{}'), $9) returning ${COLUMNS}`,
+    [
+      newId('dep'),
+      deployment.tenant,
+      deployment.productId,
+      deployment.kind,
+      deployment.version,
+      deployment.digest,
+      deployment.fence,
+      json(deployment.plan),
+      json(deployment.createdBy),
+    ],
+  )
+  return toDeployment(row)
+}
+
+/** Null where it had ended already: the first end counts. */
+export async function finishDeployment(
+  db: Queryable,
+  id: string,
+  state: 'succeeded' | 'failed',
+  error: RecordedError | null = null,
+): Promise<Deployment | null> {
+  const row = await maybeOne<Row>(
+    db,
+    'recording the deployment',
+    `update deployments set state = $2, error = $3, finished_at = clock_timestamp()
+     where id = $1 and state = 'running' returning ${COLUMNS}`,
+    [id, state, json(error)],
+  )
+  return row && toDeployment(row)
+}
+
+export async function listDeployments(db: Queryable, productId: string, page: PageRequest): Promise<Page<Deployment>> {
+  const parameters = pageParameters(page)
+  const rows = await many<Row>(
+    db,
+    'listing deployments',
+    `select ${COLUMNS} from deployments
+     where product_id = $4 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, productId],
+  )
+  return toPage(rows.map(toDeployment), parameters, (row) => row)
+}

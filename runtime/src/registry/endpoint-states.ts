@@ -1,0 +1,109 @@
+/** Which epoch each serving store has of each variant, and what keeps it from the newest. */
+import type { RecordedError } from './deployments.ts'
+import { change, json, many, type Queryable } from './sql.ts'
+
+export interface EndpointKey {
+  readonly productId: string
+  /** The endpoint's type: `lookup`. */
+  readonly endpoint: string
+  readonly variant: string
+}
+
+export interface EndpointState extends EndpointKey {
+  readonly appliedEpoch: number | null
+  readonly state: 'ok' | 'failed' | 'pending'
+  readonly error: RecordedError | null
+  /** Failures since the last success. */
+  readonly attempts: number
+  readonly nextRetryAt: Date | null
+  readonly updatedAt: Date
+}
+
+const COLUMNS = `product_id as "productId", endpoint, variant, applied_epoch as "appliedEpoch", state, error, attempts,
+  next_retry_at as "nextRetryAt", updated_at as "updatedAt"`
+
+/**
+ * The store has taken the epoch: `ok` where that is the product's newest, else still `pending`. An older report that
+ * comes late changes nothing.
+ */
+export async function endpointApplied(db: Queryable, key: EndpointKey, epoch: number): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `with newest as (select coalesce(max(epoch), 0) <= $4 as reached from product_fences where product_id = $1)
+     insert into endpoint_states as s (product_id, endpoint, variant, applied_epoch, state, next_retry_at)
+     select $1, $2, $3, $4, case when reached then 'ok' else 'pending' end,
+       case when reached then null else clock_timestamp() end from newest
+     on conflict (product_id, endpoint, variant) do update
+       set applied_epoch = excluded.applied_epoch, state = excluded.state, error = null, attempts = 0,
+         next_retry_at = excluded.next_retry_at, updated_at = now()
+       where s.applied_epoch is null or s.applied_epoch <= excluded.applied_epoch`,
+    [key.productId, key.endpoint, key.variant, epoch],
+  )
+}
+
+/** The store could not be brought up to date; it keeps serving what it has. */
+export async function endpointFailed(
+  db: Queryable,
+  key: EndpointKey,
+  error: RecordedError,
+  retryAfterMs: number,
+): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `insert into endpoint_states as s (product_id, endpoint, variant, state, error, attempts, next_retry_at)
+     values ($1, $2, $3, 'failed', $4, 1, clock_timestamp() + make_interval(secs => $5::float8 / 1000))
+     on conflict (product_id, endpoint, variant) do update
+       set state = 'failed', error = $4, attempts = s.attempts + 1, updated_at = now(),
+         next_retry_at = clock_timestamp() + make_interval(secs => $5::float8 / 1000)`,
+    [key.productId, key.endpoint, key.variant, json(error), retryAfterMs],
+  )
+}
+
+/**
+ * The store is to be brought to a newer epoch, or built anew (`rebuild`): written in the transaction of the epoch, so
+ * that a crash right after it leaves a note of what remains.
+ */
+export async function endpointPending(
+  db: Queryable,
+  key: EndpointKey,
+  options: { readonly rebuild?: boolean } = {},
+): Promise<void> {
+  await change(
+    db,
+    'recording what a store has',
+    `insert into endpoint_states as s (product_id, endpoint, variant, state, next_retry_at)
+     values ($1, $2, $3, 'pending', clock_timestamp())
+     on conflict (product_id, endpoint, variant) do update
+       set state = 'pending', error = null, attempts = 0, next_retry_at = clock_timestamp(), updated_at = now(),
+         applied_epoch = case when $4 then null else s.applied_epoch end`,
+    [key.productId, key.endpoint, key.variant, options.rebuild ?? false],
+  )
+}
+
+export function endpointStates(db: Queryable, productId: string): Promise<EndpointState[]> {
+  return many<EndpointState>(
+    db,
+    'reading what the stores have',
+    `select ${COLUMNS} from endpoint_states where product_id = $1 order by endpoint, variant`,
+    [productId],
+  )
+}
+
+/** Those whose time for another attempt has come, the longest waiting first. */
+export function endpointsDue(db: Queryable, limit: number): Promise<EndpointState[]> {
+  return many<EndpointState>(
+    db,
+    'reading what the stores have',
+    `select ${COLUMNS} from endpoint_states where state <> 'ok' and next_retry_at <= clock_timestamp()
+     order by next_retry_at limit $1`,
+    [limit],
+  )
+}
+
+/** Forgets an endpoint or variant that the product no longer has. */
+export async function forgetEndpoint(db: Queryable, key: EndpointKey): Promise<void> {
+  const statement = 'delete from endpoint_states where product_id = $1 and endpoint = $2 and variant = $3'
+  await change(db, 'forgetting an endpoint', statement, [key.productId, key.endpoint, key.variant])
+}

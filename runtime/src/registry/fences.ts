@@ -1,0 +1,61 @@
+/**
+ * The lock of a product and the numbers that it guards: the *token*, raised by each new writer so that older ones are
+ * refused, and the *epoch*, raised by each commit of the lake.
+ */
+import { SluiceError } from '@sluice/sdk'
+import { maybeOne, type Transaction } from './sql.ts'
+
+export interface ProductFence {
+  readonly token: bigint
+  /** Of the last commit; 0 before the first. */
+  readonly epoch: number
+}
+
+interface Row {
+  readonly token: number
+  readonly epoch: number
+}
+
+/** Locks the product's fence until the transaction ends. Throws FENCED where the product is gone. */
+export async function lockFence(tx: Transaction, productId: string): Promise<ProductFence> {
+  const row = await maybeOne<Row>(
+    tx,
+    'locking the product',
+    'select token, epoch from product_fences where product_id = $1 for no key update',
+    [productId],
+  )
+  return toFence(row)
+}
+
+/**
+ * The first step of every transaction that commits for a product: locks the fence and throws FENCED where a newer
+ * writer has raised the token since.
+ */
+export async function checkFence(tx: Transaction, productId: string, token: bigint): Promise<ProductFence> {
+  const fence = await lockFence(tx, productId)
+  if (fence.token !== token) throw fenced()
+  return fence
+}
+
+/** Makes the caller the product's only writer: whoever holds a former token is FENCED from now on. */
+export async function raiseFence(tx: Transaction, productId: string): Promise<ProductFence> {
+  const row = await maybeOne<Row>(
+    tx,
+    'fencing the product',
+    'update product_fences set token = token + 1 where product_id = $1 returning token, epoch',
+    [productId],
+  )
+  return toFence(row)
+}
+
+function toFence(row: Row | null): ProductFence {
+  if (row === null) throw fenced()
+  return { token: BigInt(row.token), epoch: row.epoch }
+}
+
+export function fenced(): SluiceError {
+  return new SluiceError('FENCED', 'a newer writer has taken over', {
+    code: 'fenced',
+    remedy: 'Nothing to do: the newer run goes on with the work.',
+  })
+}

@@ -1,0 +1,173 @@
+/** Who was given what: on products, and on the raw tables of connections. Every change raises the policy version. */
+import type { Actor } from './actor.ts'
+import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { json, many, maybeOne, one, type Queryable } from './sql.ts'
+
+export interface GrantSubject {
+  readonly subjectType: 'user' | 'team'
+  readonly subject: string
+  /** Of a user; null: any issuer of the tenant. */
+  readonly issuer: string | null
+}
+
+export interface ProductGrant extends GrantSubject {
+  readonly id: string
+  readonly tenant: string
+  readonly productId: string
+  readonly may: 'read' | 'unmask'
+  /** For `unmask`: the classes; `*` is all. Empty for `read`. */
+  readonly classes: readonly string[]
+  readonly grantedBy: Actor
+  readonly createdAt: Date
+}
+
+export interface RawTableGrant extends GrantSubject {
+  readonly id: string
+  readonly tenant: string
+  readonly connectionId: string
+  /** Null: every table of the connection. */
+  readonly tableName: string | null
+  readonly grantedBy: Actor
+  readonly createdAt: Date
+}
+
+const SUBJECT = 'subject_type as "subjectType", subject, issuer, granted_by as "grantedBy", created_at as "createdAt"'
+const PRODUCT_COLUMNS = `id, tenant, product_id as "productId", may, classes, ${SUBJECT}`
+const RAW_COLUMNS = `id, tenant, connection_id as "connectionId", table_name as "tableName", ${SUBJECT}`
+
+export type NewProductGrant = Omit<ProductGrant, 'id' | 'createdAt'>
+
+/** Adds the grant; where the subject has one of that kind already, its classes are added to it. */
+export function grantProduct(db: Queryable, grant: NewProductGrant): Promise<ProductGrant> {
+  return one<ProductGrant>(
+    db,
+    'granting',
+    `insert into product_grants as g (id, tenant, product_id, subject_type, subject, issuer, may, classes, granted_by)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+     on conflict (product_id, subject_type, subject, issuer, may) do update
+       set classes = array(select distinct class from unnest(g.classes || excluded.classes) class order by class)
+     returning ${PRODUCT_COLUMNS}`,
+    [
+      newId('grt'),
+      grant.tenant,
+      grant.productId,
+      grant.subjectType,
+      grant.subject,
+      grant.issuer,
+      grant.may,
+      grant.classes,
+      json(grant.grantedBy),
+    ],
+  )
+}
+
+/** Every grant on the product. At most 10,000: policy must see all, so a product with more is refused to everybody. */
+export function productGrants(db: Queryable, tenant: string, productId: string): Promise<ProductGrant[]> {
+  return many<ProductGrant>(
+    db,
+    'reading grants',
+    `select ${PRODUCT_COLUMNS} from product_grants where tenant = $1 and product_id = $2 order by created_at, id
+     limit 10000`,
+    [tenant, productId],
+  )
+}
+
+/** The grants on any product of the tenant that one of these subjects holds: for deciding on many products at once. */
+export function productGrantsOfSubjects(
+  db: Queryable,
+  tenant: string,
+  user: string,
+  teams: readonly string[],
+): Promise<ProductGrant[]> {
+  return many<ProductGrant>(
+    db,
+    'reading grants',
+    `select ${PRODUCT_COLUMNS} from product_grants
+     where tenant = $1 and ((subject_type = 'user' and subject = $2) or (subject_type = 'team' and subject = any($3)))
+     order by created_at, id limit 10000`,
+    [tenant, user, teams],
+  )
+}
+
+export async function listProductGrants(
+  db: Queryable,
+  tenant: string,
+  productId: string,
+  page: PageRequest,
+): Promise<Page<ProductGrant>> {
+  const parameters = pageParameters(page)
+  const rows = await many<ProductGrant>(
+    db,
+    'listing grants',
+    `select ${PRODUCT_COLUMNS} from product_grants
+     where tenant = $4 and product_id = $5 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, tenant, productId],
+  )
+  return toPage(rows, parameters, (row) => row)
+}
+
+/** The grant that was removed, or null. */
+export function revokeProductGrant(
+  db: Queryable,
+  tenant: string,
+  productId: string,
+  id: string,
+): Promise<ProductGrant | null> {
+  return maybeOne<ProductGrant>(
+    db,
+    'revoking',
+    `delete from product_grants where tenant = $1 and product_id = $2 and id = $3 returning ${PRODUCT_COLUMNS}`,
+    [tenant, productId, id],
+  )
+}
+
+export type NewRawTableGrant = Omit<RawTableGrant, 'id' | 'createdAt'>
+
+/** Repeatable: the same grant twice is one. */
+export function grantRawTable(db: Queryable, grant: NewRawTableGrant): Promise<RawTableGrant> {
+  return one<RawTableGrant>(
+    db,
+    'granting',
+    `insert into raw_table_grants (id, tenant, connection_id, table_name, subject_type, subject, issuer, granted_by)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)
+     on conflict (connection_id, table_name, subject_type, subject, issuer) do update set subject = excluded.subject
+     returning ${RAW_COLUMNS}`,
+    [
+      newId('rgt'),
+      grant.tenant,
+      grant.connectionId,
+      grant.tableName,
+      grant.subjectType,
+      grant.subject,
+      grant.issuer,
+      json(grant.grantedBy),
+    ],
+  )
+}
+
+/** At most 10,000. The connection's creator may read its tables without a grant. */
+export function rawTableGrants(db: Queryable, tenant: string, connectionId: string): Promise<RawTableGrant[]> {
+  return many<RawTableGrant>(
+    db,
+    'reading grants',
+    `select ${RAW_COLUMNS} from raw_table_grants where tenant = $1 and connection_id = $2 order by created_at, id
+     limit 10000`,
+    [tenant, connectionId],
+  )
+}
+
+export function revokeRawTableGrant(
+  db: Queryable,
+  tenant: string,
+  connectionId: string,
+  id: string,
+): Promise<RawTableGrant | null> {
+  return maybeOne<RawTableGrant>(
+    db,
+    'revoking',
+    `delete from raw_table_grants where tenant = $1 and connection_id = $2 and id = $3 returning ${RAW_COLUMNS}`,
+    [tenant, connectionId, id],
+  )
+}

@@ -1,0 +1,191 @@
+/** Products: what they are called, who may see them, in which state they are. Their manifests are in `versions.ts`. */
+import { SluiceError } from '@sluice/sdk'
+import { isUniqueViolation } from '../database/errors.ts'
+import type { Level } from '../flow.ts'
+import type { Actor } from './actor.ts'
+import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+import { reserveRoom } from './tenants.ts'
+
+export type ProductStatus = 'draft' | 'ready' | 'deployed' | 'degraded' | 'retired'
+export type ProductArchetype = 'source_aligned' | 'aggregate' | 'consumer_aligned'
+
+export interface Product {
+  readonly id: string
+  readonly tenant: string
+  readonly domain: string
+  readonly name: string
+  readonly archetype: ProductArchetype
+  readonly description: string
+  readonly classification: Level
+  readonly status: ProductStatus
+  readonly currentVersion: string | null
+  readonly createdBy: Actor
+  readonly createdAt: Date
+  readonly updatedAt: Date
+}
+
+const COLUMNS = `id, tenant, domain, name, archetype, description, classification, status,
+  current_version as "currentVersion", created_by as "createdBy",
+  created_at as "createdAt", updated_at as "updatedAt"`
+
+export interface NewProduct {
+  readonly tenant: string
+  readonly domain: string
+  readonly name: string
+  readonly archetype: ProductArchetype
+  readonly description?: string
+  readonly classification?: Level
+  readonly createdBy: Actor
+}
+
+/** Throws QUOTA `tier_limit_exceeded`, or CONFLICT `product_exists` for a name that is taken in its domain. */
+export async function createProduct(tx: Transaction, product: NewProduct): Promise<Product> {
+  await reserveRoom(tx, product.tenant, 'products')
+  try {
+    const created = await one<Product>(
+      tx,
+      'creating the product',
+      `insert into products (id, tenant, domain, name, archetype, description, classification, created_by)
+       values ($1, $2, $3, $4, $5, coalesce($6, ''), coalesce($7, 'internal'), $8) returning ${COLUMNS}`,
+      [
+        newId('prd'),
+        product.tenant,
+        product.domain,
+        product.name,
+        product.archetype,
+        product.description ?? null,
+        product.classification ?? null,
+        json(product.createdBy),
+      ],
+    )
+    await change(tx, 'creating the product', 'insert into product_fences (product_id) values ($1)', [created.id])
+    return created
+  } catch (error) {
+    if (!isUniqueViolation(error, 'products_tenant_domain_name_key')) throw error
+    throw new SluiceError('CONFLICT', 'the tenant has a product of that name in that namespace', {
+      code: 'product_exists',
+      remedy: 'Choose another name, or upload new manifests to the product that has it.',
+      cause: error,
+    })
+  }
+}
+
+/** Another tenant's product is not found. */
+export function findProduct(db: Queryable, tenant: string, id: string): Promise<Product | null> {
+  return maybeOne<Product>(db, 'reading the product', `select ${COLUMNS} from products where tenant = $1 and id = $2`, [
+    tenant,
+    id,
+  ])
+}
+
+/** Every product of that name, in one domain or in all; more than one only where no domain is given. At most 100. */
+export function findProductsByName(
+  db: Queryable,
+  tenant: string,
+  name: string,
+  domain: string | null = null,
+): Promise<Product[]> {
+  return many<Product>(
+    db,
+    'reading the product',
+    `select ${COLUMNS} from products where tenant = $1 and name = $2 and ($3::text is null or domain = $3)
+     order by domain limit 100`,
+    [tenant, name, domain],
+  )
+}
+
+export interface ProductFilter {
+  readonly domain?: string
+  readonly status?: readonly ProductStatus[]
+}
+
+export async function listProducts(
+  db: Queryable,
+  tenant: string,
+  page: PageRequest,
+  filter: ProductFilter = {},
+): Promise<Page<Product>> {
+  const parameters = pageParameters(page)
+  const rows = await many<Product>(
+    db,
+    'listing products',
+    `select ${COLUMNS} from products
+     where tenant = $4 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+       and ($5::text is null or domain = $5) and ($6::text[] is null or status = any($6))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, tenant, filter.domain ?? null, filter.status ?? null],
+  )
+  return toPage(rows, parameters, (row) => row)
+}
+
+/** The products that engines may be given: those with a version in service. At most 10,000. */
+export function deployedProducts(db: Queryable, tenant: string): Promise<Product[]> {
+  return many<Product>(
+    db,
+    'listing products',
+    `select ${COLUMNS} from products where tenant = $1 and current_version is not null and status <> 'retired'
+     order by domain, name limit 10000`,
+    [tenant],
+  )
+}
+
+export interface ProductChange {
+  readonly archetype?: ProductArchetype
+  readonly description?: string
+  readonly classification?: Level
+  readonly status?: ProductStatus
+  readonly currentVersion?: string
+}
+
+/** Null where the tenant has no such product. A change of what readers may see raises the tenant's policy version. */
+export function updateProduct(
+  db: Queryable,
+  tenant: string,
+  id: string,
+  update: ProductChange,
+): Promise<Product | null> {
+  return maybeOne<Product>(
+    db,
+    'changing the product',
+    `update products set archetype = coalesce($3, archetype), description = coalesce($4, description),
+       classification = coalesce($5, classification), status = coalesce($6, status),
+       current_version = coalesce($7, current_version), updated_at = now()
+     where tenant = $1 and id = $2 returning ${COLUMNS}`,
+    [
+      tenant,
+      id,
+      update.archetype ?? null,
+      update.description ?? null,
+      update.classification ?? null,
+      update.status ?? null,
+      update.currentVersion ?? null,
+    ],
+  )
+}
+
+/** Removes it with all that hangs on it in the registry; false where there was none. */
+export async function deleteProduct(tx: Transaction, tenant: string, id: string): Promise<boolean> {
+  const statement = 'delete from products where tenant = $1 and id = $2 returning id'
+  return (await maybeOne(tx, 'removing the product', statement, [tenant, id])) !== null
+}
+
+/**
+ * The products whose manifests, in service or drafted, read from that connection: their normalised form lists `inputs`
+ * with the connection's name. At most 100.
+ */
+export function productsReadingFrom(db: Queryable, tenant: string, connectionName: string): Promise<Product[]> {
+  return many<Product>(
+    db,
+    'looking for products of the connection',
+    `select ${COLUMNS} from products p where tenant = $1 and status <> 'retired' and exists (
+       select from (
+         select normalised from product_versions v where v.product_id = p.id and v.version = p.current_version
+         union all select normalised from product_drafts d where d.product_id = p.id
+       ) manifests
+       where jsonb_path_exists(normalised, '$.inputs[*] ? (@.connection == $name)', jsonb_build_object('name', $2::text))
+     ) order by domain, name limit 100`,
+    [tenant, connectionName],
+  )
+}

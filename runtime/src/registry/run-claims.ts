@@ -1,0 +1,276 @@
+/**
+ * How workers take runs: by a lease that the database's clock ends. Each claim raises the run's token, and the fence of
+ * the product it works on, so that whatever a worker does after it lost its lease is refused (FENCED).
+ *
+ * Locks are always taken in the order tenant, fence, run: a worker commits by locking the fence first, too.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { isSerializationFailure } from '../database/errors.ts'
+import { inTransaction } from '../database/pools.ts'
+import type { RecordedError } from './deployments.ts'
+import { fenced } from './fences.ts'
+import { announceRuns, RUN_COLUMNS, type Run, type RunKind } from './runs.ts'
+import { change, json, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
+import { TIER_LIMITS } from './tiers.ts'
+
+/** The right to work on a run, until somebody else takes it. */
+export interface RunLease {
+  readonly runId: string
+  readonly tenant: string
+  readonly token: bigint
+  /** The token of the product's fence; null for an ingestion. */
+  readonly productToken: bigint | null
+}
+
+export interface ClaimedRun {
+  readonly run: Run
+  readonly lease: RunLease
+}
+
+export interface ClaimRequest {
+  /** Names the worker in the registry, for people. */
+  readonly workerId: string
+  /** How long the lease lasts unless it is renewed. */
+  readonly leaseMs: number
+  /** Default: every kind. */
+  readonly kinds?: readonly RunKind[]
+}
+
+/** Names this use of advisory locks; the second key is the tenant's hash. */
+const CLAIM_LOCK = 730_510
+const MAX_TENANTS = 50
+const MAX_CANDIDATES = 20
+const CLAIM_RETRIES = 3
+
+const CONCURRENCY = JSON.stringify(
+  Object.fromEntries(Object.entries(TIER_LIMITS).map(([tier, limits]) => [tier, limits.concurrentExecutions])),
+)
+
+/**
+ * A run to work on, or null where there is none now. Runs whose lease has ended come first, then the longest waiting; a
+ * tenant has at most as many running as its tier allows, a connection or product at most one.
+ */
+export async function claimRun(pool: pg.Pool, request: ClaimRequest, signal?: AbortSignal): Promise<ClaimedRun | null> {
+  const options = signal ? { signal } : {}
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await inTransaction(pool, (tx) => claimIn(tx, request), options)
+    } catch (error) {
+      if (!isSerializationFailure(error) || attempt === CLAIM_RETRIES) throw error
+      await sleep(10 * 2 ** attempt)
+    }
+  }
+}
+
+async function claimIn(tx: Transaction, request: ClaimRequest): Promise<ClaimedRun | null> {
+  for (const tenant of await tenantsWithWork(tx, request)) {
+    // One claim at a time counts a tenant's running runs; another tenant's work does not wait for it.
+    if (!(await tryLockTenant(tx, tenant))) continue
+    for (const candidate of await candidates(tx, tenant, request)) {
+      const claimed = await take(tx, candidate, request)
+      if (claimed !== null) return claimed
+    }
+  }
+  return null
+}
+
+const CLAIMABLE = `(
+  (state = 'queued' and available_at <= clock_timestamp()) or (state = 'running' and lease_until < clock_timestamp())
+)`
+
+async function tenantsWithWork(tx: Transaction, request: ClaimRequest): Promise<readonly string[]> {
+  const rows = await many<{ tenant: string }>(
+    tx,
+    'looking for work',
+    `select r.tenant from runs r join tenants t on t.slug = r.tenant
+     where ${CLAIMABLE} and t.status = 'active' and ($1::text[] is null or r.kind = any($1))
+     group by r.tenant, t.tier
+     having bool_or(r.state = 'running')
+       or (select count(*) from runs b where b.tenant = r.tenant and b.state = 'running') < ($2::jsonb ->> t.tier)::int
+     order by min(r.available_at) limit ${MAX_TENANTS}`,
+    [request.kinds ?? null, CONCURRENCY],
+  )
+  return rows.map(({ tenant }) => tenant)
+}
+
+async function tryLockTenant(tx: Transaction, tenant: string): Promise<boolean> {
+  const statement = 'select pg_try_advisory_xact_lock($1, hashtext($2)) as locked'
+  return (await maybeOne<{ locked: boolean }>(tx, 'looking for work', statement, [CLAIM_LOCK, tenant]))?.locked ?? false
+}
+
+interface Candidate {
+  readonly id: string
+  readonly tenant: string
+  readonly token: number
+  readonly productId: string | null
+  readonly isExpired: boolean
+  readonly cancelRequested: boolean
+  readonly isExhausted: boolean
+}
+
+/** Under the tenant's lock, so that the counts stay true until the claim is committed. */
+function candidates(tx: Transaction, tenant: string, request: ClaimRequest): Promise<Candidate[]> {
+  return many<Candidate>(
+    tx,
+    'looking for work',
+    `select r.id, r.tenant, r.token, r.product_id as "productId", r.state = 'running' as "isExpired",
+       r.cancel_requested as "cancelRequested", r.attempt >= r.max_attempts as "isExhausted"
+     from runs r join tenants t on t.slug = r.tenant
+     where r.tenant = $1 and ${CLAIMABLE} and t.status = 'active' and ($2::text[] is null or r.kind = any($2))
+       and (r.state = 'running' or (
+         (select count(*) from runs b where b.tenant = $1 and b.state = 'running') < ($3::jsonb ->> t.tier)::int
+         and not exists (select from runs b where b.connection_id = r.connection_id and b.state = 'running')
+         and not exists (select from runs b where b.product_id = r.product_id and b.state = 'running')))
+     order by r.state = 'running' desc, r.available_at, r.created_at, r.id limit ${MAX_CANDIDATES}`,
+    [tenant, request.kinds ?? null, CONCURRENCY],
+  )
+}
+
+async function take(tx: Transaction, candidate: Candidate, request: ClaimRequest): Promise<ClaimedRun | null> {
+  if (candidate.isExpired && candidate.cancelRequested) return endExpired(tx, candidate, 'cancelled', null)
+  if (candidate.isExpired && candidate.isExhausted) return endExpired(tx, candidate, 'failed', WORKERS_DIED)
+  const productToken = candidate.productId === null ? null : await raiseFenceNow(tx, candidate.productId)
+  if (productToken === 'busy') return null
+  const row = await maybeOne<Run & { token: number }>(
+    tx,
+    'claiming the run',
+    `update runs set state = 'running', worker_id = $3, token = token + 1, product_token = $5, attempt = attempt + 1,
+       lease_until = clock_timestamp() + make_interval(secs => $4::float8 / 1000),
+       started_at = coalesce(started_at, clock_timestamp())
+     where id = $1 and token = $2 and ${CLAIMABLE} returning ${RUN_COLUMNS}, token`,
+    [candidate.id, candidate.token, request.workerId, request.leaseMs, productToken],
+  )
+  if (row === null) return null
+  const { token, ...run } = row
+  return { run, lease: { runId: run.id, tenant: run.tenant, token: BigInt(token), productToken } }
+}
+
+/** The fence is locked while somebody commits: that run is looked at again later, the claim does not wait. */
+async function raiseFenceNow(tx: Transaction, productId: string): Promise<bigint | 'busy'> {
+  const row = await maybeOne<{ token: number }>(
+    tx,
+    'fencing the product',
+    `update product_fences set token = token + 1 where product_id = (
+       select product_id from product_fences where product_id = $1 for no key update skip locked) returning token`,
+    [productId],
+  )
+  return row === null ? 'busy' : BigInt(row.token)
+}
+
+const WORKERS_DIED: RecordedError = {
+  code: 'run_attempts_exhausted',
+  message: 'the run was given up: every worker that took it stopped before its end',
+  remedy: 'Look for crashes in the runtime’s log, often for want of memory, then retry the run.',
+}
+
+async function endExpired(
+  tx: Transaction,
+  candidate: Candidate,
+  state: 'failed' | 'cancelled',
+  error: RecordedError | null,
+): Promise<null> {
+  await change(
+    tx,
+    'ending the run',
+    `update runs set state = $3, error = $4, token = token + 1, worker_id = null, lease_until = null,
+       finished_at = clock_timestamp()
+     where id = $1 and token = $2 and state = 'running' and lease_until < clock_timestamp()`,
+    [candidate.id, candidate.token, state, json(error)],
+  )
+  return null
+}
+
+const HELD = `id = $1 and token = $2 and state = 'running'`
+
+/**
+ * For the transaction in which a worker commits: locks the run until its end and throws FENCED where the run is no
+ * longer this worker's.
+ */
+export async function checkRun(tx: Transaction, lease: RunLease): Promise<void> {
+  const statement = `select id from runs where ${HELD} for no key update`
+  if ((await maybeOne(tx, 'checking the run', statement, [lease.runId, lease.token])) === null) throw fenced()
+}
+
+export interface RenewedLease {
+  readonly leaseUntil: Date
+  /** Somebody wants the run to end: stop, then finish it as cancelled. */
+  readonly cancelRequested: boolean
+}
+
+/** Counts the lease anew from now. A lease that ended is renewed too while nobody has taken the run. */
+export async function renewLease(db: Queryable, lease: RunLease, leaseMs: number): Promise<RenewedLease> {
+  const row = await maybeOne<RenewedLease>(
+    db,
+    'renewing the lease',
+    `update runs set lease_until = clock_timestamp() + make_interval(secs => $3::float8 / 1000)
+     where ${HELD} returning lease_until as "leaseUntil", cancel_requested as "cancelRequested"`,
+    [lease.runId, lease.token, leaseMs],
+  )
+  if (row === null) throw fenced()
+  return row
+}
+
+export type RunOutcome =
+  | { readonly state: 'succeeded'; readonly result?: Readonly<Record<string, unknown>> }
+  | { readonly state: 'failed'; readonly error: RecordedError }
+  | { readonly state: 'cancelled' }
+
+/** Ends the run; in the transaction of its last effect where there is one. FENCED where it is no longer this worker's. */
+export async function finishRun(db: Queryable, lease: RunLease, outcome: RunOutcome): Promise<Run> {
+  const run = await maybeOne<Run>(
+    db,
+    'ending the run',
+    `update runs set state = $3, result = $4, error = $5, worker_id = null, lease_until = null,
+       finished_at = clock_timestamp()
+     where ${HELD} returning ${RUN_COLUMNS}`,
+    [
+      lease.runId,
+      lease.token,
+      outcome.state,
+      json(outcome.state === 'succeeded' ? outcome.result : null),
+      json(outcome.state === 'failed' ? outcome.error : null),
+    ],
+  )
+  if (run === null) throw fenced()
+  await announceRuns(db, run.tenant)
+  return run
+}
+
+/**
+ * Queues the run again for later, or fails it with that error where it was tried often enough, or ends it where somebody
+ * wants that. FENCED where it is no longer this worker's.
+ */
+export async function retryRunLater(
+  db: Queryable,
+  lease: RunLease,
+  error: RecordedError,
+  retryAfterMs: number,
+): Promise<Run> {
+  const run = await maybeOne<Run>(
+    db,
+    'queueing the run again',
+    `update runs set worker_id = null, lease_until = null, error = $3,
+       state = case when cancel_requested then 'cancelled' when attempt >= max_attempts then 'failed' else 'queued' end,
+       finished_at = case when cancel_requested or attempt >= max_attempts then clock_timestamp() end,
+       available_at = clock_timestamp() + make_interval(secs => $4::float8 / 1000)
+     where ${HELD} returning ${RUN_COLUMNS}`,
+    [lease.runId, lease.token, json(error), retryAfterMs],
+  )
+  if (run === null) throw fenced()
+  await announceRuns(db, run.tenant)
+  return run
+}
+
+/** Gives the run back untried, for a worker that is told to stop: another may take it at once. */
+export async function releaseRun(db: Queryable, lease: RunLease): Promise<void> {
+  const row = await maybeOne(
+    db,
+    'giving the run back',
+    `update runs set state = 'queued', worker_id = null, lease_until = null, attempt = greatest(attempt - 1, 0)
+     where ${HELD} returning id`,
+    [lease.runId, lease.token],
+  )
+  if (row === null) throw fenced()
+  await announceRuns(db, lease.tenant)
+}

@@ -1,0 +1,152 @@
+/**
+ * Each tenant's own keys, wrapped under a master key: `secret` seals its connections' secrets, `mask` is what its masks
+ * are derived from. Destroying them makes what they protect unreadable, wherever a copy of it may lie.
+ */
+import { hkdfSync, randomBytes } from 'node:crypto'
+import { SluiceError } from '@sluice/sdk'
+import type { MasterKeys } from './master-keys.ts'
+import { KEY_BYTES, seal, unseal } from './sealing.ts'
+import { change, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
+
+export type KeyPurpose = 'secret' | 'mask'
+
+export interface TenantKey {
+  readonly version: number
+  readonly key: Buffer
+}
+
+interface KeyRow {
+  readonly version: number
+  readonly masterKeyId: string
+  readonly wrapped: Buffer
+}
+
+const COLUMNS = 'version, master_key_id as "masterKeyId", wrapped'
+
+/** Makes the tenant's first keys. Repeatable: keys that are there stay. */
+export async function createTenantKeys(tx: Transaction, masters: MasterKeys, tenant: string): Promise<void> {
+  for (const purpose of ['secret', 'mask'] as const) await insertKey(tx, masters, tenant, purpose, 1)
+}
+
+/** The newest key of that purpose; throws CONFIG `tenant_key_missing` where there is none (any more). */
+export async function currentTenantKey(
+  db: Queryable,
+  masters: MasterKeys,
+  tenant: string,
+  purpose: KeyPurpose,
+): Promise<TenantKey> {
+  const row = await maybeOne<KeyRow>(
+    db,
+    'reading the tenant’s key',
+    `select ${COLUMNS} from tenant_keys where tenant = $1 and purpose = $2 order by version desc limit 1`,
+    [tenant, purpose],
+  )
+  return unwrap(masters, tenant, purpose, row)
+}
+
+/** A key of an earlier version, for what was sealed with it. */
+export async function tenantKey(
+  db: Queryable,
+  masters: MasterKeys,
+  tenant: string,
+  purpose: KeyPurpose,
+  version: number,
+): Promise<TenantKey> {
+  const row = await maybeOne<KeyRow>(
+    db,
+    'reading the tenant’s key',
+    `select ${COLUMNS} from tenant_keys where tenant = $1 and purpose = $2 and version = $3`,
+    [tenant, purpose, version],
+  )
+  return unwrap(masters, tenant, purpose, row)
+}
+
+/**
+ * The key for masking values of one class in one tenant: 32 bytes, always the same. Pass it as a bound parameter, never
+ * inside a statement's text.
+ */
+export async function maskKey(
+  db: Queryable,
+  masters: MasterKeys,
+  tenant: string,
+  classification: string,
+): Promise<Buffer> {
+  // Version 1 for good: another key would change every masked value, and joins over time with it.
+  const { key } = await tenantKey(db, masters, tenant, 'mask', 1)
+  return Buffer.from(hkdfSync('sha256', key, tenant, `mask:${classification}`, KEY_BYTES))
+}
+
+/** Adds the next version of the tenant's secret key. What was sealed before stays readable by its own version. */
+export async function addSecretKey(tx: Transaction, masters: MasterKeys, tenant: string): Promise<TenantKey> {
+  const { version } = await currentTenantKey(tx, masters, tenant, 'secret')
+  await insertKey(tx, masters, tenant, 'secret', version + 1)
+  return tenantKey(tx, masters, tenant, 'secret', version + 1)
+}
+
+/** Removes the versions of the secret key before that one. */
+export async function dropSecretKeysBefore(tx: Transaction, tenant: string, version: number): Promise<void> {
+  const statement = `delete from tenant_keys where tenant = $1 and purpose = 'secret' and version < $2`
+  await change(tx, 'removing old keys', statement, [tenant, version])
+}
+
+/** Wraps every key that lies under another master key anew under the current one; returns how many. Repeatable. */
+export async function rewrapTenantKeys(tx: Transaction, masters: MasterKeys): Promise<number> {
+  const rows = await many<KeyRow & { tenant: string; purpose: KeyPurpose }>(
+    tx,
+    'reading the tenants’ keys',
+    `select tenant, purpose, ${COLUMNS} from tenant_keys where master_key_id <> $1 for update`,
+    [masters.currentId],
+  )
+  for (const row of rows) {
+    const { key } = unwrap(masters, row.tenant, row.purpose, row)
+    await change(
+      tx,
+      'rewrapping a tenant’s key',
+      `update tenant_keys set master_key_id = $4, wrapped = $5 where tenant = $1 and purpose = $2 and version = $3`,
+      [
+        row.tenant,
+        row.purpose,
+        row.version,
+        masters.currentId,
+        wrap(masters, row.tenant, row.purpose, row.version, key),
+      ],
+    )
+  }
+  return rows.length
+}
+
+/** The last step of removing a tenant. Repeatable. */
+export async function destroyTenantKeys(db: Queryable, tenant: string): Promise<void> {
+  await change(db, 'destroying the tenant’s keys', 'delete from tenant_keys where tenant = $1', [tenant])
+}
+
+async function insertKey(
+  tx: Transaction,
+  masters: MasterKeys,
+  tenant: string,
+  purpose: KeyPurpose,
+  version: number,
+): Promise<void> {
+  await change(
+    tx,
+    'making a tenant’s key',
+    `insert into tenant_keys (tenant, purpose, version, master_key_id, wrapped)
+     values ($1, $2, $3, $4, $5) on conflict do nothing`,
+    [tenant, purpose, version, masters.currentId, wrap(masters, tenant, purpose, version, randomBytes(KEY_BYTES))],
+  )
+}
+
+function wrap(masters: MasterKeys, tenant: string, purpose: KeyPurpose, version: number, key: Buffer): Buffer {
+  return seal(masters.key(masters.currentId), key, ['tenant-key', tenant, purpose, version])
+}
+
+function unwrap(masters: MasterKeys, tenant: string, purpose: KeyPurpose, row: KeyRow | null): TenantKey {
+  if (row === null) {
+    throw new SluiceError('CONFIG', 'the tenant has no key of that version', {
+      code: 'tenant_key_missing',
+      remedy: 'The tenant was removed, or its provisioning has not finished.',
+    })
+  }
+  const key = unseal(masters.key(row.masterKeyId), row.wrapped, ['tenant-key', tenant, purpose, row.version])
+  return { version: row.version, key }
+}
