@@ -1,4 +1,4 @@
-import { type LogicalType, parseDecimal, typeName } from '@sluice/sdk'
+import { isLogicalType, type LogicalType, parseDecimal, typeName } from '@sluice/sdk'
 import type { CheckedFile, Item } from './checked-file.ts'
 import { Columns } from './columns.ts'
 import type { ColumnFields, OutputFile, PartitionFields } from './files/output.ts'
@@ -24,7 +24,7 @@ export interface Classes {
 /** output.yaml with its defaults. */
 export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
   const items = file.items<ColumnFields>('schema')
-  const columns = items.map((item) => outputColumn(item.value))
+  const columns = items.filter((item) => isLogicalType(item.value.type)).map((item) => outputColumn(item.value))
   const index = new Columns(columns, namesIn(file))
   const primaryKey = columns.filter((column) => column.role === 'identity').map((column) => column.name)
   const declared = file.get<WriteMode>('write_mode')

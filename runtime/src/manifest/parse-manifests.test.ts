@@ -1,38 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { parseEdited } from './editing.ts'
 import { EXAMPLES, type ExampleName, exampleContext, exampleFiles } from './examples.ts'
 import { parseManifests } from './parse-manifests.ts'
-import { MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
+import { MANIFEST_NAMES, type ManifestName } from './problem.ts'
 
 const NAMES = Object.keys(EXAMPLES) as ExampleName[]
-
-/** The customers example with pieces of one file replaced. */
-async function edited(
-  manifest: ManifestName,
-  ...edits: readonly (readonly [string, string])[]
-): Promise<{ readonly problems: readonly Problem[]; readonly warnings: readonly Problem[]; readonly ok: boolean }> {
-  return editedExample('customers', manifest, ...edits)
-}
-
-async function editedExample(
-  example: ExampleName,
-  manifest: ManifestName,
-  ...edits: readonly (readonly [string, string])[]
-) {
-  const files = await exampleFiles(example)
-  let text = Buffer.from(files[manifest]).toString()
-  for (const [from, to] of edits) {
-    assert.ok(text.includes(from), `the example holds ${from}`)
-    text = text.replace(from, to)
-  }
-  files[manifest] = Buffer.from(text)
-  return parseManifests(files, exampleContext(example))
-}
-
-function only(problems: readonly Problem[]): Problem {
-  assert.equal(problems.length, 1, JSON.stringify(problems, null, 1))
-  return problems[0] as Problem
-}
 
 describe('parseManifests', () => {
   for (const name of NAMES) {
@@ -103,17 +76,17 @@ describe('parseManifests', () => {
   })
 
   it('gives the same digest to the same content in other words', async () => {
-    const plain = await edited('product')
-    const reordered = await edited(
-      'product',
-      ['kind: Product\n', ''],
-      ['apiVersion: svc/v1', 'kind: "Product"\napiVersion: svc/v1 # x'],
-    )
-    const changed = await edited('product', ['ada', 'bob'])
-    assert.ok('manifests' in plain && 'manifests' in reordered && 'manifests' in changed)
-    const digest = (parsed: unknown): unknown => (parsed as { manifests: { digest: string } }).manifests.digest
-    assert.equal(digest(plain), digest(reordered))
-    assert.notEqual(digest(plain), digest(changed))
+    const plain = await parseEdited('customers', [])
+    const reordered = await parseEdited('customers', [
+      ['product', 'kind: Product\n', ''],
+      ['product', 'apiVersion: svc/v1', 'kind: "Product"\napiVersion: svc/v1 # x'],
+      ['quality', 'not_null: customer_id', 'not_null: [customer_id]'],
+      ['output', 'bucket[16]', 'bucket(16)'],
+    ])
+    const changed = await parseEdited('customers', [['product', 'ada', 'bob']])
+    assert.ok(plain.ok && reordered.ok && changed.ok)
+    assert.equal(plain.manifests.digest, reordered.manifests.digest)
+    assert.notEqual(plain.manifests.digest, changed.manifests.digest)
   })
 
   it('names every missing file', () => {
@@ -155,14 +128,16 @@ describe('parseManifests', () => {
   })
 
   it('points to the key of an unknown field and suggests the right one', async () => {
-    const problem = only((await edited('serving', ['      ttl: 7d', '      tttl: 7d'])).problems)
-    assert.deepEqual(problem, {
-      manifest: 'serving',
-      line: 21,
-      column: 7,
-      path: 'endpoints[3].config.tttl',
-      message: 'unknown field "tttl"',
-      hint: 'Did you mean ttl?',
-    })
+    const { problems } = await parseEdited('customers', [['serving', 'ttl: 7d', 'tttl: 7d']])
+    assert.deepEqual(problems, [
+      {
+        manifest: 'serving',
+        line: 21,
+        column: 7,
+        path: 'endpoints[3].config.tttl',
+        message: 'unknown field "tttl"',
+        hint: 'Did you mean ttl?',
+      },
+    ])
   })
 })

@@ -1,4 +1,4 @@
-import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, LineCounter, type Node, Parser } from 'yaml'
+import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
 import type { Json, JsonObject, ManifestName, Path, Problem } from './problem.ts'
 import { formatPath } from './problem.ts'
 
@@ -45,7 +45,7 @@ export function readYaml(manifest: ManifestName, bytes: Uint8Array): YamlReading
   const text = decode(bytes)
   if (text === null) return refuse('the file is not UTF-8 text', undefined, 'Save the file in the encoding UTF-8.')
   const nul = text.indexOf('\0')
-  if (nul >= 0) return refuse('the file holds a null byte', positionIn(text, nul))
+  if (nul >= 0) return refuse('the file holds a null byte', positionsIn(text)(nul))
   if (text.trim() === '') return refuse('the file is empty', undefined, `Begin it with: ${firstLines(manifest)}`)
   return compose(manifest, text, refuse)
 }
@@ -53,10 +53,9 @@ export function readYaml(manifest: ManifestName, bytes: Uint8Array): YamlReading
 type Refuse = (message: string, position?: Position, hint?: string) => YamlReading
 
 function compose(manifest: ManifestName, text: string, refuse: Refuse): YamlReading {
-  const lines = new LineCounter()
-  const documents = documentsOf(text, lines)
+  const documents = documentsOf(text)
   if (documents === 'too many tokens') return refuse('the file has too many parts', undefined, 'Make it shorter.')
-  const at = (offset: number): Position => positionOf(lines, offset)
+  const at = positionsIn(text)
   const document = documents[0]
   if (document === undefined) return refuse('the file is empty', undefined, `Begin it with: ${firstLines(manifest)}`)
   if (document.errors.length > 0) return { ok: false, problems: syntaxProblems(manifest, document, at) }
@@ -84,19 +83,29 @@ function decode(bytes: Uint8Array): string | null {
 }
 
 /** Tokens are counted before trees are built from them: building costs far more than counting. */
-function documentsOf(text: string, lines: LineCounter): readonly Document.Parsed[] | 'too many tokens' {
-  const parser = new Parser(lines.addNewLine)
+function documentsOf(text: string): readonly Document.Parsed[] | 'too many tokens' {
+  const parser = new Parser()
   const composer = new Composer({ version: '1.2', schema: 'core', merge: false, uniqueKeys: false, intAsBigInt: true })
   const tokens = []
   let count = 0
-  lines.addNewLine(0)
   for (const lexeme of new Lexer().lex(text)) {
     count += 1
     if (count > YAML_LIMITS.tokens) return 'too many tokens'
     tokens.push(...parser.next(lexeme))
   }
   tokens.push(...parser.end())
-  return [...composer.compose(tokens, true, text.length)] as Document.Parsed[]
+  return withoutStackTraces(() => [...composer.compose(tokens, true, text.length)] as Document.Parsed[])
+}
+
+/** A broken file makes an error object for each of its characters; their stack traces would take seconds. */
+function withoutStackTraces<T>(work: () => T): T {
+  const limit = Error.stackTraceLimit
+  Error.stackTraceLimit = 0
+  try {
+    return work()
+  } finally {
+    Error.stackTraceLimit = limit
+  }
 }
 
 function syntaxProblems(
@@ -126,15 +135,20 @@ function syntaxHint(code: string): { readonly hint?: string } {
   return {}
 }
 
-function positionOf(lines: LineCounter, offset: number): Position {
-  const { line, col } = lines.linePos(Math.max(0, offset))
-  return { line: Math.max(1, line), column: Math.max(1, col) }
-}
-
-function positionIn(text: string, offset: number): Position {
-  const before = text.slice(0, offset)
-  const lineStart = before.lastIndexOf('\n') + 1
-  return { line: before.split('\n').length, column: offset - lineStart + 1 }
+/** Positions by offset. Counted here, since the parser's own counter errs in files that are not well formed. */
+function positionsIn(text: string): (offset: number) => Position {
+  const starts = [0]
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) starts.push(at + 1)
+  return (offset) => {
+    const inside = Math.min(Math.max(0, offset), text.length)
+    let [low, high] = [0, starts.length - 1]
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2)
+      if ((starts[middle] ?? 0) <= inside) low = middle
+      else high = middle - 1
+    }
+    return { line: low + 1, column: inside - (starts[low] ?? 0) + 1 }
+  }
 }
 
 interface Place {

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Column, LogicalType } from '@sluice/sdk'
+import type { ManifestContext, SourceTable } from './context.ts'
+import { type Edit, inBrief, parseEdited } from './editing.ts'
+import { type ExampleName, exampleContext } from './examples.ts'
+
+function table(name: string, columns: Record<string, LogicalType>, rest: Partial<SourceTable> = {}): SourceTable {
+  const list = Object.entries(columns).map(([column, type]): Column => ({ name: column, type, nullable: true }))
+  return { schema: 'public', name, columns: list, primaryKey: [], suggestedCursor: null, ...rest }
+}
+
+const CUSTOMERS = table('customers', {
+  id: 'long',
+  full_name: 'string',
+  email: 'string',
+  country: 'string',
+  updated_at: 'timestamptz',
+})
+const ORDERS = table('orders', { id: 'long', customer_id: 'long', status: 'string', total: 'decimal(18,2)' })
+const READINGS = table('readings', {
+  sequence: 'long',
+  sensor: 'string',
+  measured_at: 'timestamp',
+  value: 'double',
+  details: 'json',
+})
+
+async function against(
+  example: ExampleName,
+  tables: Record<string, readonly SourceTable[] | null>,
+  edits: readonly Edit[] = [],
+) {
+  const context: ManifestContext = { ...exampleContext(example), connections: new Map(Object.entries(tables)) }
+  const parsed = await parseEdited(example, edits, context)
+  const warnings = parsed.warnings.filter((warning) => warning.manifest === 'inputs')
+  return { problems: inBrief(parsed.problems), warnings: inBrief(warnings), first: parsed.problems[0] }
+}
+
+describe('inputs are held against their sources', () => {
+  it('accepts what is there', async () => {
+    assert.deepEqual((await against('customers', { shop: [CUSTOMERS, ORDERS] })).problems, [])
+    assert.deepEqual((await against('readings', { historian: [READINGS] })).problems, [])
+  })
+
+  it('names connections, tables and columns that are not', async () => {
+    const { problems, first } = await against('customers', { shop: [CUSTOMERS, { ...ORDERS, name: 'order' }] })
+    assert.deepEqual(problems, ['inputs[1].table: "shop" has no table "orders"'])
+    assert.equal(first?.hint, 'Did you mean order?')
+    assert.deepEqual((await against('minimal', { erp2: [] })).problems, [
+      'inputs[0].connection: there is no connection "erp"',
+    ])
+    const bare = table('customers', { id: 'long' })
+    assert.deepEqual((await against('customers', { shop: [bare, ORDERS] })).problems, [
+      'inputs[0].cursor_column: the table "customers" has no column "updated_at"',
+      'inputs[0].columns[1]: the table "customers" has no column "full_name"',
+      'inputs[0].columns[2]: the table "customers" has no column "email"',
+      'inputs[0].columns[3]: the table "customers" has no column "country"',
+      'inputs[0].columns[4]: the table "customers" has no column "updated_at"',
+    ])
+  })
+
+  it('asks for the schema where a name is ambiguous', async () => {
+    const twins = [CUSTOMERS, ORDERS, { ...ORDERS, schema: 'archive' }]
+    const { problems, first } = await against('customers', { shop: twins })
+    assert.deepEqual(problems, ['inputs[1].table: "shop" has several tables "orders"'])
+    assert.equal(first?.hint, 'Write one of public.orders, archive.orders.')
+  })
+
+  it('warns where nothing was discovered yet', async () => {
+    const { problems, warnings } = await against('minimal', { erp: null })
+    assert.deepEqual(problems, [])
+    assert.deepEqual(warnings, ['inputs[0].table: the tables of "erp" are not known, so this input was not checked'])
+  })
+
+  it('asks for a safe cursor', async () => {
+    const noCursor: Edit = ['inputs', '    cursor_column: sequence\n', '']
+    assert.deepEqual((await against('readings', { historian: [READINGS] }, [noCursor])).problems, [
+      'inputs[0].mode: "readings" suggests no column that grows with every change, so incremental needs one named',
+    ])
+    const byTime: Edit = ['inputs', 'cursor_column: sequence', 'cursor_column: measured_at']
+    assert.deepEqual((await against('readings', { historian: [READINGS] }, [byTime])).problems, [
+      'inputs[0].cursor_column: a cursor of times needs a primary key, because rows are read again with an overlap',
+    ])
+    const keyed = { ...READINGS, primaryKey: ['sequence'] }
+    assert.deepEqual((await against('readings', { historian: [keyed] }, [byTime])).problems, [])
+    assert.deepEqual((await against('readings', { historian: [keyed] })).warnings, [
+      'inputs[0].cursor_column: "sequence" is the primary key: changes of rows that were read before will be missed',
+    ])
+    const byName: Edit = ['inputs', 'cursor_column: sequence', 'cursor_column: sensor']
+    assert.deepEqual((await against('readings', { historian: [keyed] }, [byName])).problems, [
+      'inputs[0].cursor_column: a column of type string cannot be a cursor',
+    ])
+  })
+
+  it('asks that the cursor and the key are read', async () => {
+    const some: Edit = ['inputs', 'columns: [id, full_name, email, country, updated_at]', 'columns: [full_name]']
+    assert.deepEqual((await against('customers', { shop: [CUSTOMERS, ORDERS] }, [some])).problems, [
+      'inputs[0].cursor_column: "updated_at" is not among the columns that are read',
+      'inputs[0].primary_key[0]: "id" is not among the columns that are read',
+    ])
+  })
+
+  it('asks that a projected input has every column of the output', async () => {
+    const countries = table('countries', { CODE: 'string', name: 'string' })
+    assert.deepEqual((await against('minimal', { erp: [countries] })).problems, [
+      ': without a transform the column "title" must come from the input, which has none',
+    ])
+  })
+})
