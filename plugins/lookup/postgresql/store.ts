@@ -53,7 +53,9 @@ export class LookupStore implements ServingStore<LookupConfig> {
   async provision(target: LookupTarget, mode: 'plan' | 'apply', expectedHash?: string): Promise<Plan> {
     const wanted = wantedTable(target)
     if (mode === 'plan') return await planTable(this.#sessions, wanted)
-    return await applyTable(this.#sessions, this.#host, wanted, expectedHash)
+    return await this.#sessions.whileOpen('provisioning', () =>
+      applyTable(this.#sessions, this.#host, wanted, expectedHash),
+    )
   }
 
   readonly rls = {
@@ -68,7 +70,9 @@ export class LookupStore implements ServingStore<LookupConfig> {
   async write(target: LookupTarget, changes: ChangeSet, commit: Commit): Promise<Receipt> {
     const wanted = wantedTable(target)
     const steps = lookupSteps(layoutOf(target.schema, target.config), wanted.key, wanted.schema, changes)
-    return await writeEpoch(this.#sessions, this.#host, wanted, changes, commit, steps)
+    return await this.#sessions.whileOpen('a write', () =>
+      writeEpoch(this.#sessions, this.#host, wanted, changes, commit, steps),
+    )
   }
 
   async *read(target: LookupTarget, plan: ReadPlan): AsyncIterable<ReadBatch> {

@@ -41,6 +41,7 @@ export class Sessions {
   readonly #owner: pg.Pool
   readonly #writer: pg.Pool
   readonly #slow: pg.Pool
+  readonly #running = new Set<Promise<unknown>>()
   #closing: Promise<void> | null = null
   #trouble: string | null = null
 
@@ -85,7 +86,6 @@ export class Sessions {
     signal?: AbortSignal,
   ): Promise<T> {
     throwIfAborted(signal, doing)
-    if (this.#closing) throw closed(doing)
     const client = await this.#connect(role, doing)
     const abandon = () => wireOf(client as unknown as pg.Client).stream.destroy()
     signal?.addEventListener('abort', abandon, { once: true })
@@ -133,8 +133,21 @@ export class Sessions {
     return this.#trouble === null ? { status: 'ok' } : { status: 'degraded', message: this.#trouble }
   }
 
+  /** Refuses what comes after `close`; what runs already, `close` waits for. */
+  async whileOpen<T>(doing: string, run: () => Promise<T>): Promise<T> {
+    if (this.#closing) throw closed(doing)
+    const running = run()
+    this.#running.add(running)
+    try {
+      return await running
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
   close(): Promise<void> {
     this.#closing ??= (async () => {
+      await Promise.allSettled(this.#running)
       await Promise.all([this.#owner.end(), this.#writer.end(), this.#slow.end(), this.fast.close()])
     })()
     return this.#closing
