@@ -1,0 +1,237 @@
+/** Connections: registered with sealed secrets, tested, discovered, synced. */
+import type { CheckReport, Connector, ConnectorPlugin, DiscoveredTable } from '@sluice/sdk'
+import { SluiceError } from '@sluice/sdk'
+import { Compile } from 'typebox/compile'
+import { inTransaction } from '../database/pools.ts'
+import type { TenantCall } from '../flow.ts'
+import { actorOf } from '../registry/actor.ts'
+import { readSecrets, storeSecrets } from '../registry/connection-secrets.ts'
+import {
+  type Connection,
+  createConnection,
+  deleteConnection,
+  findConnection,
+  recordConnectionTest,
+  updateConnection,
+} from '../registry/connections.ts'
+import { productsReadingFrom } from '../registry/products.ts'
+import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
+import { audited, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
+
+const NAME = /^[a-z][a-z0-9_-]{0,62}$/
+const MAX_CONFIG_BYTES = 64 * 1024
+
+export interface NewConnectionRequest {
+  readonly name: string
+  readonly connectorType: string
+  readonly configText: string
+}
+
+export async function registerConnection(
+  platform: Platform,
+  call: TenantCall,
+  request: NewConnectionRequest,
+): Promise<Connection> {
+  requireDeveloper(call.principal)
+  requireText(
+    request.name,
+    'name',
+    NAME,
+    'Use up to 63 lower-case letters, digits, "_" and "-", beginning with a letter.',
+  )
+  const plugin = connectorPlugin(platform, request.connectorType)
+  const { open, secrets } = splitSecrets(plugin, parseConfig(request.configText, plugin))
+  return inTransaction(platform.pool, async (tx) => {
+    const created = await createConnection(tx, {
+      tenant: call.tenant,
+      name: request.name,
+      connectorType: request.connectorType,
+      config: open,
+      createdBy: actorOf(call.principal),
+    })
+    await storeSecrets(tx, platform.masters, created, secrets)
+    await audited(tx, call, call.tenant, 'connection.create', { type: 'connection', id: created.id })
+    return { ...created, secretFields: Object.keys(secrets) }
+  })
+}
+
+/** Another place to log in to needs the password again: a stored one goes nowhere that its owner did not name. */
+export async function changeConnection(
+  platform: Platform,
+  call: TenantCall,
+  idOrName: string,
+  change: { readonly name?: string; readonly configText?: string },
+): Promise<Connection> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  if (change.name !== undefined) requireText(change.name, 'name', NAME, 'Use lower-case letters, digits, "_" and "-".')
+  const plugin = connectorPlugin(platform, connection.connectorType)
+  const parsed = change.configText === undefined ? null : splitSecrets(plugin, parseConfig(change.configText, plugin))
+  return inTransaction(platform.pool, async (tx) => {
+    const updated = await updateConnection(tx, call.tenant, connection.id, {
+      ...(change.name === undefined ? {} : { name: change.name }),
+      ...(parsed === null ? {} : { config: parsed.open }),
+    })
+    if (!updated) throw notFound('connection')
+    if (parsed) await storeSecrets(tx, platform.masters, updated, parsed.secrets)
+    await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id })
+    return updated
+  })
+}
+
+export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  const users = await productsReadingFrom(platform.pool, call.tenant, connection.name)
+  if (users.length > 0) {
+    throw new SluiceError('CONFLICT', 'products read from this connection', {
+      code: 'connection_in_use',
+      remedy: 'Change or delete these products first.',
+      details: { products: users.map((product) => `${product.domain}.${product.name}`) },
+    })
+  }
+  await inTransaction(platform.pool, async (tx) => {
+    await deleteConnection(tx, call.tenant, connection.id)
+    await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
+  })
+}
+
+export async function connectionOf(platform: Platform, tenant: string, idOrName: string): Promise<Connection> {
+  const connection = await findConnection(platform.pool, tenant, idOrName)
+  if (!connection) throw notFound('connection')
+  return connection
+}
+
+/** A failing test is an answer, not an error. */
+export async function testConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<CheckReport> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  const connector = await openConnector(platform, connection)
+  try {
+    const report = await connector.check(call.signal)
+    await recordConnectionTest(platform.pool, connection, report.ok ? 'ok' : 'failed')
+    return report
+  } finally {
+    await connector.close()
+  }
+}
+
+const DISCOVER_PAGE = 500
+const MAX_TABLES = 10_000
+
+export async function discoverConnection(
+  platform: Platform,
+  call: TenantCall,
+  idOrName: string,
+): Promise<readonly DiscoveredTable[]> {
+  requireDeveloper(call.principal)
+  return discoverAll(platform, await connectionOf(platform, call.tenant, idOrName), call.signal)
+}
+
+export async function discoverAll(
+  platform: Platform,
+  connection: Connection,
+  signal: AbortSignal,
+): Promise<readonly DiscoveredTable[]> {
+  const connector = await openConnector(platform, connection)
+  try {
+    const tables: DiscoveredTable[] = []
+    let after: string | null = null
+    do {
+      const page = await connector.discover({ after, limit: DISCOVER_PAGE }, signal)
+      tables.push(...page.tables)
+      after = page.next
+    } while (after !== null && tables.length < MAX_TABLES)
+    return tables
+  } finally {
+    await connector.close()
+  }
+}
+
+/** Queues an ingestion; one that waits already is answered again, for it will read what is there when it begins. */
+export async function syncConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<Run> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  return inTransaction(platform.pool, async (tx) => {
+    const waiting = await queuedRunOf(tx, { connectionId: connection.id })
+    if (waiting) return waiting
+    const run = await enqueueRun(tx, {
+      tenant: call.tenant,
+      kind: 'ingestion',
+      connectionId: connection.id,
+      trigger: 'manual',
+      createdBy: actorOf(call.principal),
+    })
+    await audited(tx, call, call.tenant, 'connection.sync', { type: 'connection', id: connection.id }, { run: run.id })
+    return run
+  })
+}
+
+/** The secrets are in clear inside the connector only. */
+export async function openConnector(platform: Platform, connection: Connection): Promise<Connector> {
+  const plugin = connectorPlugin(platform, connection.connectorType)
+  const secrets = await readSecrets(platform.pool, platform.masters, connection)
+  return plugin.open({ ...connection.config, ...secrets }, platform.connectorHost)
+}
+
+function connectorPlugin(platform: Platform, type: string): ConnectorPlugin {
+  const plugin = platform.plugins.connector(type)
+  if (plugin) return plugin
+  throw new SluiceError('INVALID_DATA', 'no connector of that type is loaded', {
+    code: 'unknown_connector_type',
+    remedy: `Types: ${platform.plugins.connectorTypes().join(', ')}.`,
+  })
+}
+
+function parseConfig(text: string, plugin: ConnectorPlugin): Readonly<Record<string, unknown>> {
+  const parsed = text.length <= MAX_CONFIG_BYTES ? parseJsonObject(text) : null
+  if (parsed === null) {
+    throw new SluiceError('INVALID_DATA', 'config_encrypted is not a JSON object in a string', {
+      code: 'invalid_connection_config',
+      remedy: 'Send the settings as a JSON document, encoded as a string.',
+    })
+  }
+  const validator = Compile(plugin.settingsSchema as Parameters<typeof Compile>[0])
+  if (validator.Check(parsed)) return parsed
+  // Messages name fields and rules; values may be secrets and are never repeated.
+  const errors = validator
+    .Errors(parsed)
+    .filter((error) => error.keyword !== 'boolean')
+    .map((error) => ({
+      in: 'body',
+      pointer: `/config_encrypted${error.instancePath}`,
+      message: error.keyword === 'additionalProperties' ? unknownFields(error.params) : error.message,
+    }))
+  throw new SluiceError('INVALID_DATA', 'the connection’s settings are not valid', {
+    code: 'invalid_connection_config',
+    remedy: 'Correct what errors[] names.',
+    details: { errors },
+  })
+}
+
+function unknownFields(params: unknown): string {
+  const names = (params as { additionalProperties?: readonly string[] }).additionalProperties ?? []
+  return `has fields that are not known: ${names.map((name) => name.slice(0, 64)).join(', ')}`
+}
+
+function parseJsonObject(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null
+  } catch {
+    return null
+  }
+}
+
+function splitSecrets(plugin: ConnectorPlugin, settings: Readonly<Record<string, unknown>>) {
+  const isSecret = (name: string) => plugin.settingsSchema.properties?.[name]?.['x-secret'] === true
+  const entries = Object.entries(settings)
+  return {
+    open: Object.fromEntries(entries.filter(([name]) => !isSecret(name))),
+    secrets: Object.fromEntries(
+      entries.filter(([name]) => isSecret(name)).map(([name, value]) => [name, String(value)]),
+    ),
+  }
+}

@@ -1,0 +1,81 @@
+/** What operations work with: the parts of the runtime, put together once by the container. */
+import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
+import type { Config } from '../config.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { EventFeed } from '../events/feed.ts'
+import type { Principal, TenantCall } from '../flow.ts'
+import type { Lake } from '../lake/lake.ts'
+import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import { actorOf } from '../registry/actor.ts'
+import { appendAudit } from '../registry/audit.ts'
+import type { MasterKeys } from '../registry/master-keys.ts'
+import type { Queryable } from '../registry/sql.ts'
+import type { ServedProducts } from './served-products.ts'
+
+export interface Platform {
+  readonly config: Config
+  readonly pool: pg.Pool
+  readonly masters: MasterKeys
+  readonly lake: Lake
+  readonly engine: Engine
+  readonly plugins: PluginSet
+  readonly rules: MaskingRules
+  readonly events: EventFeed
+  readonly served: ServedProducts
+  readonly connectorHost: ConnectorHost
+  readonly logger: Logger
+  /** The bucket's address, as resources of a tenant name it. */
+  bucketUri(tenant: string): string
+}
+
+export function requireDeveloper(principal: Principal): void {
+  if (principal.isAdmin || principal.isDeveloper) return
+  throw new SluiceError('PERMISSION', 'only members of svc-developers may change things', {
+    code: 'developer_required',
+    remedy: 'Ask for a token of the group svc-developers.',
+  })
+}
+
+/** Reading what is registered takes membership in one of the tenant's groups. */
+export function requireMember(principal: Principal): void {
+  if (principal.isAdmin || principal.isDeveloper || principal.isViewer) return
+  throw new SluiceError('PERMISSION', 'the token names no group of this tenant', {
+    code: 'member_required',
+    remedy: 'Ask for a token of the group svc-viewers or svc-developers.',
+  })
+}
+
+export function requireText(value: string | undefined, what: string, pattern: RegExp, remedy: string): string {
+  if (value !== undefined && pattern.test(value)) return value
+  throw new SluiceError('INVALID_DATA', `the ${what} is not valid`, { code: 'invalid_value', remedy })
+}
+
+/** A record of who did what; with a transaction's client it shares its fate. */
+export async function audited(
+  db: Queryable,
+  call: Pick<TenantCall, 'principal' | 'requestId'>,
+  tenant: string | null,
+  action: string,
+  object: { readonly type: string; readonly id: string },
+  details: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  await appendAudit(db, {
+    tenant,
+    actor: actorOf(call.principal),
+    action,
+    objectType: object.type,
+    objectId: object.id,
+    outcome: 'allowed',
+    requestId: call.requestId,
+    details,
+  })
+}
+
+export function notFound(what: string): SluiceError {
+  return new SluiceError('INVALID_DATA', `there is no such ${what}`, {
+    code: `${what}_not_found`,
+    remedy: 'Check the id or the name.',
+  })
+}

@@ -1,0 +1,220 @@
+/** Loads products as readers meet them, and keeps them for moments: reads must not ask the registry every time. */
+import { SluiceError, type Variant } from '@sluice/sdk'
+import { LRUCache } from 'lru-cache'
+import type pg from 'pg'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { targetFor } from '../materializer/materialize.ts'
+import { planVariants, type VariantPlan } from '../materializer/variants.ts'
+import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import { endpointStates } from '../registry/endpoint-states.ts'
+import { productGrants } from '../registry/grants.ts'
+import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
+import { policyVersion } from '../registry/policy-versions.ts'
+import { deployedProducts, findProduct, findProductsByName, type Product } from '../registry/products.ts'
+import { findVersion, type ProductVersion } from '../registry/versions.ts'
+import type { ServedEndpoint, ServedProduct, ServedTarget, ServedVariant } from './served-product.ts'
+
+/** Policies are at most this stale, were every notification lost. */
+const MAX_AGE_MS = 5_000
+const MAX_CACHED = 5_000
+
+export interface ServedProductsDeps {
+  readonly pool: pg.Pool
+  readonly plugins: PluginSet
+  readonly rules: MaskingRules
+}
+
+export class ServedProducts {
+  readonly #deps: ServedProductsDeps
+  /** Keys begin with the tenant. */
+  readonly #cache = new LRUCache<string, Promise<ServedProduct>>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+
+  constructor(deps: ServedProductsDeps) {
+    this.#deps = deps
+  }
+
+  /** By id, name or `namespace.name`. Throws `product_not_found`, or CONFLICT `ambiguous_product`. */
+  find(tenant: string, reference: string, domain?: string): Promise<ServedProduct> {
+    const key = JSON.stringify([tenant, reference, domain ?? null])
+    const cached = this.#cache.get(key)
+    if (cached) return cached
+    const loading = this.#load(tenant, reference, domain)
+    this.#cache.set(key, loading)
+    const forget = () => {
+      if (this.#cache.peek(key) === loading) this.#cache.delete(key)
+    }
+    loading.then((product) => (isSettled(product) ? undefined : forget()), forget)
+    return loading
+  }
+
+  /** Those with a version in service whose name occurs in the text: a superset of what a statement can refer to. */
+  async mentionedIn(tenant: string, text: string): Promise<readonly ServedProduct[]> {
+    const lower = text.toLowerCase()
+    const products = await deployedProducts(this.#deps.pool, tenant)
+    const mentioned = products.filter((product) => lower.includes(product.name.toLowerCase()))
+    return Promise.all(mentioned.map((product) => this.find(tenant, product.id)))
+  }
+
+  drop(tenant: string): void {
+    const prefix = `${JSON.stringify([tenant]).slice(0, -1)},`
+    for (const key of this.#cache.keys()) if (key.startsWith(prefix)) this.#cache.delete(key)
+  }
+
+  dropAll(): void {
+    this.#cache.clear()
+  }
+
+  async #load(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct> {
+    const { pool, rules } = this.#deps
+    const version = String(await policyVersion(pool, tenant))
+    const product = await findByReference(pool, tenant, reference, domain)
+    const newest = await latestEpoch(pool, product.id)
+    const grants = await productGrants(pool, tenant, product.id)
+    const versions = new VersionCache(pool, product.id)
+    const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
+    const snapshotVersion = newest === null ? null : await versions.get(newest.version)
+    return {
+      id: product.id,
+      tenant,
+      domain: product.domain,
+      name: product.name,
+      classification: product.classification,
+      snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
+      columns: strictestColumns(current, snapshotVersion),
+      grants,
+      policyVersion: version,
+      endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
+      variants: variantsOf(newest),
+    }
+  }
+
+  async #endpoints(
+    product: Product,
+    newest: Materialization | null,
+    current: Version | null,
+    versions: VersionCache,
+    grants: ServedProduct['grants'],
+    rules: MaskingRules,
+  ): Promise<ReadonlyMap<string, ServedEndpoint>> {
+    const endpoints = new Map<string, { readonly type: string; readonly targets: Map<Variant, ServedTarget> }>()
+    for (const { type } of current?.normalised.serving.endpoints ?? [])
+      endpoints.set(type, { type, targets: new Map() })
+    for (const state of await endpointStates(this.#deps.pool, product.id)) {
+      const serving = this.#deps.plugins.serving(state.endpoint)
+      const endpoint = endpoints.get(state.endpoint)
+      if (!serving || !endpoint || state.appliedEpoch === null) continue
+      const applied =
+        newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
+      const version = applied === null ? null : await versions.get(applied.version)
+      if (!applied || !version) continue
+      const plan = planOf(version.normalised, state.variant, grants, rules)
+      const declared = version.normalised.serving.endpoints.find(({ type }) => type === state.endpoint)
+      if (!plan || !declared) continue
+      endpoint.targets.set(state.variant, {
+        plugin: serving.plugin,
+        store: serving.store,
+        target: targetFor(product, plan, declared.config),
+        version: applied.version,
+        epoch: state.appliedEpoch,
+        snapshotId: applied.snapshots[state.variant] ?? '',
+        committedAt: applied.committedAt.toISOString(),
+        maskedColumns: applied.maskedColumns[state.variant] ?? [],
+      })
+    }
+    return endpoints
+  }
+}
+
+type Version = ProductVersion<ManifestSet>
+
+class VersionCache {
+  readonly #pool: pg.Pool
+  readonly #productId: string
+  readonly #known = new Map<string, Promise<Version | null>>()
+
+  constructor(pool: pg.Pool, productId: string) {
+    this.#pool = pool
+    this.#productId = productId
+  }
+
+  get(version: string): Promise<Version | null> {
+    const known = this.#known.get(version)
+    if (known) return known
+    const loading = findVersion<ManifestSet>(this.#pool, this.#productId, version)
+    this.#known.set(version, loading)
+    return loading
+  }
+}
+
+/** Every store is at the newest epoch: nothing will change before the next commit or policy. */
+function isSettled(product: ServedProduct): boolean {
+  if (product.variants.size === 0) return false
+  const newest = product.variants.get('clear')?.epoch
+  return [...product.endpoints.values()].every(
+    ({ targets }) => targets.size > 0 && [...targets.values()].every((target) => target.epoch === newest),
+  )
+}
+
+/** Today's columns; a class that the snapshot was made under stays where today's is none. */
+function strictestColumns(current: Version | null, snapshot: Version | null): ServedProduct['columns'] {
+  const today = current?.normalised.output.columns ?? []
+  const then = snapshot?.normalised.output.columns ?? []
+  const merged = today.map((column) => {
+    const before = then.find((candidate) => candidate.name === column.name)
+    const isOpen = column.classification === 'public' && before !== undefined
+    return isOpen ? { ...column, classification: before.classification } : column
+  })
+  return [...merged, ...then.filter((column) => !today.some((now) => now.name === column.name))]
+}
+
+function planOf(
+  manifests: ManifestSet,
+  variant: Variant,
+  grants: ServedProduct['grants'],
+  rules: MaskingRules,
+): VariantPlan | undefined {
+  return planVariants(manifests.output, grants, rules).find((plan) => plan.variant === variant)
+}
+
+function variantsOf(newest: Materialization | null): ReadonlyMap<Variant, ServedVariant> {
+  if (newest === null) return new Map()
+  return new Map(
+    Object.entries(newest.snapshots).map(([variant, snapshotId]) => [
+      variant,
+      {
+        variant,
+        epoch: newest.epoch as number,
+        snapshotId,
+        committedAt: newest.committedAt.toISOString(),
+        maskedColumns: newest.maskedColumns[variant] ?? [],
+      },
+    ]),
+  )
+}
+
+/** Throws `product_not_found`, or CONFLICT `ambiguous_product` with the candidates. */
+export async function findByReference(
+  pool: pg.Pool,
+  tenant: string,
+  reference: string,
+  domain?: string,
+): Promise<Product> {
+  const byId = await findProduct(pool, tenant, reference)
+  if (byId) return byId
+  const dot = reference.indexOf('.')
+  const [inDomain, name] = dot < 0 ? [domain, reference] : [reference.slice(0, dot), reference.slice(dot + 1)]
+  const found = await findProductsByName(pool, tenant, name, inDomain ?? null)
+  if (found.length === 1) return found[0] as Product
+  if (found.length === 0) {
+    throw new SluiceError('INVALID_DATA', 'there is no such product', {
+      code: 'product_not_found',
+      remedy: 'Check the id, the name, or namespace.name.',
+    })
+  }
+  throw new SluiceError('CONFLICT', 'products of that name exist in several namespaces', {
+    code: 'ambiguous_product',
+    remedy: 'Write namespace.name, or add ?namespace=.',
+    details: { candidates: found.map((product) => `${product.domain}.${product.name}`) },
+  })
+}

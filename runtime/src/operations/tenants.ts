@@ -1,0 +1,178 @@
+/** Tenants: provisioned all or nothing, and removed fence first, keys last. */
+import { isSluiceError, openTenantScope, SluiceError } from '@sluice/sdk'
+import { inTransaction } from '../database/pools.ts'
+import { appendEvent, dropTopics, provisionTopics } from '../events/outbox.ts'
+import type { AuthenticatedCall } from '../flow.ts'
+import { bucketName, catalogName } from '../lake/table-ref.ts'
+import { createTenantKeys, destroyTenantKeys } from '../registry/tenant-keys.ts'
+import {
+  createTenant,
+  deleteTenant,
+  findTenant,
+  setTenantStatus,
+  type Tenant,
+  type TenantUsage,
+  tenantUsage,
+  updateTenant,
+} from '../registry/tenants.ts'
+import { TIER_LIMITS, type Tier } from '../registry/tiers.ts'
+import { audited, notFound, type Platform } from './platform.ts'
+
+const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/
+
+/** Throws CONFLICT `tenant_exists`; a tenant whose provisioning failed may be created again. */
+export async function provisionTenant(
+  platform: Platform,
+  call: AuthenticatedCall,
+  wanted: { readonly slug: string; readonly displayName: string; readonly tier: Tier },
+): Promise<Tenant> {
+  if (!SLUG.test(wanted.slug) || wanted.slug.length < 3) {
+    throw new SluiceError('INVALID_DATA', 'the slug is not valid', {
+      code: 'invalid_slug',
+      remedy: 'Use 3 to 39 lower-case letters, digits and single hyphens, beginning with a letter, not ending in "-".',
+    })
+  }
+  const startedAt = performance.now()
+  await beginTenant(platform, wanted)
+  try {
+    const resources = await provisionResources(platform, wanted.slug)
+    return await inTransaction(platform.pool, async (tx) => {
+      const provisionedInMs = Math.round(performance.now() - startedAt)
+      await updateTenant(tx, wanted.slug, { resources, provisionedInMs })
+      const tenant = await setTenantStatus(tx, wanted.slug, 'active')
+      await appendEvent(tx, { tenant: wanted.slug, kind: 'tenant', name: 'provisioned', subject: wanted.slug })
+      await audited(tx, call, wanted.slug, 'tenant.create', { type: 'tenant', id: wanted.slug })
+      return tenant
+    })
+  } catch (error) {
+    await undoProvisioning(platform, wanted.slug)
+    await setTenantStatus(platform.pool, wanted.slug, 'failed').catch(() => undefined)
+    throw error
+  }
+}
+
+async function beginTenant(platform: Platform, wanted: Parameters<typeof createTenant>[1]): Promise<void> {
+  const known = await findTenant(platform.pool, wanted.slug)
+  if (known?.status === 'failed') {
+    await setTenantStatus(platform.pool, wanted.slug, 'provisioning')
+    await updateTenant(platform.pool, wanted.slug, { displayName: wanted.displayName, tier: wanted.tier })
+    return
+  }
+  await inTransaction(platform.pool, (tx) => createTenant(tx, wanted))
+}
+
+/** Every step is idempotent. */
+async function provisionResources(platform: Platform, slug: string): Promise<Readonly<Record<string, unknown>>> {
+  await checkStores(platform)
+  const topics = await inTransaction(platform.pool, async (tx) => {
+    await createTenantKeys(tx, platform.masters, slug)
+    return provisionTopics(tx, slug)
+  })
+  await platform.lake.provision(slug)
+  return {
+    schema: { name: '{namespace}', tables: '{product}', row_security: 'forced on tenant_id' },
+    bucket: bucketName(slug),
+    topics,
+    catalog: catalogName(slug),
+    destination: `${platform.bucketUri(slug)}/${slug}/raw_{connection}/{table}/`,
+  }
+}
+
+/** A store whose login could bypass row security takes no tenant. */
+async function checkStores(platform: Platform): Promise<void> {
+  const signal = AbortSignal.timeout(20_000)
+  for (const { type, store } of platform.plugins.servingTypes()) {
+    const report = await store.probe(signal)
+    const failed = report.checks.find((check) => !check.ok)
+    if (report.ok || !failed) continue
+    throw new SluiceError('TRANSIENT', `the ${type} store is not ready for tenants: ${failed.message}`, {
+      code: 'store_unavailable',
+      remedy: 'Correct the store’s logins and settings, then create the tenant again.',
+    })
+  }
+}
+
+async function undoProvisioning(platform: Platform, slug: string): Promise<void> {
+  const steps = [
+    () => platform.lake.drop(slug),
+    () => inTransaction(platform.pool, (tx) => dropTopics(tx, slug)),
+    () => destroyTenantKeys(platform.pool, slug),
+  ]
+  for (const step of steps) {
+    await step().catch((error: Error) =>
+      platform.logger.error('undoing a provisioning step failed', { error: error.message }),
+    )
+  }
+}
+
+/** After a crash in the middle: what was begun is undone, and may be created again. */
+export async function endHalfProvisioned(platform: Platform): Promise<void> {
+  const { rows } = await platform.pool.query("select slug from tenants where status = 'provisioning'")
+  for (const { slug } of rows as { slug: string }[]) {
+    await undoProvisioning(platform, slug)
+    await setTenantStatus(platform.pool, slug, 'failed')
+  }
+}
+
+export async function tenantDetail(platform: Platform, slug: string): Promise<TenantDetail> {
+  const tenant = await findTenant(platform.pool, slug)
+  if (!tenant) throw notFound('tenant')
+  const storageBytes = tenant.status === 'active' ? await platform.lake.storageBytes(slug) : 0
+  return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
+}
+
+export interface TenantDetail {
+  readonly tenant: Tenant
+  readonly usage: TenantUsage & { readonly storageBytes: number }
+}
+
+/** Stops writers, removes every copy, then the keys. Repeatable after a failure. */
+export async function removeTenant(
+  platform: Platform,
+  call: AuthenticatedCall,
+  slug: string,
+  confirm: string | undefined,
+): Promise<void> {
+  if (!(await findTenant(platform.pool, slug))) throw notFound('tenant')
+  if (confirm !== slug) {
+    throw new SluiceError('INVALID_DATA', 'deleting a tenant has to be confirmed', {
+      code: 'confirmation_missing',
+      remedy: `Send ?confirm=${slug}.`,
+    })
+  }
+  await setTenantStatus(platform.pool, slug, 'deprovisioning')
+  await platform.pool.query(
+    'update product_fences set token = token + 1 where product_id in (select id from products where tenant = $1)',
+    [slug],
+  )
+  await platform.pool.query(
+    "update runs set cancel_requested = true where tenant = $1 and state in ('queued', 'running')",
+    [slug],
+  )
+  const scope = openTenantScope(slug)
+  for (const { store } of platform.plugins.servingTypes()) await store.dropTenant(scope)
+  await platform.lake.drop(slug)
+  await inTransaction(platform.pool, async (tx) => {
+    await dropTopics(tx, slug)
+    await deleteTenant(tx, slug)
+    await audited(tx, call, slug, 'tenant.delete', { type: 'tenant', id: slug })
+  })
+  await destroyTenantKeys(platform.pool, slug)
+  platform.served.drop(slug)
+}
+
+/** Throws QUOTA where the tenant's lake is full: the run fails, and nothing that is there is lost. */
+export async function checkStorage(platform: Platform, slug: string): Promise<void> {
+  const tenant = await findTenant(platform.pool, slug)
+  if (!tenant) throw notFound('tenant')
+  const limit = TIER_LIMITS[tenant.tier].storageBytes
+  const used = await platform.lake.storageBytes(slug)
+  if (used < limit) return
+  throw new SluiceError('QUOTA', `the tier "${tenant.tier}" allows ${limit} bytes of storage, and ${used} are in use`, {
+    code: 'tier_limit_exceeded',
+    remedy: 'Remove products or snapshots, or ask an administrator for a higher tier.',
+    details: { limit, used },
+  })
+}
+
+export const isConflict = (error: unknown): boolean => isSluiceError(error, 'CONFLICT')
