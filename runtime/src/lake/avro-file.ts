@@ -36,9 +36,16 @@ const longType = avro.types.LongType.__with({
 
 function compile(schema: unknown): avro.Type {
   return avro.Type.forSchema(schema as Parameters<typeof avro.Type.forSchema>[0], {
-    registry: { long: longType },
+    // Not the registry: avsc does not look there for a long with attributes.
+    typeHook: (type) => (isLong(type) ? longType : undefined),
     wrapUnions: false,
   })
+}
+
+function isLong(schema: unknown): boolean {
+  return (
+    schema === 'long' || (typeof schema === 'object' && schema !== null && 'type' in schema && schema.type === 'long')
+  )
 }
 
 const headerType = compile({ type: 'map', values: 'bytes' })

@@ -1,10 +1,18 @@
 import { type LogicalType, typeName } from '@sluice/sdk'
+import { RESERVED_PREFIX } from './schema-change.ts'
 
 /**
  * Iceberg's bucket hash (32-bit Murmur3, x86 variant, seed 0) as a DuckDB expression, because the engine has no such
  * function. `https://iceberg.apache.org/spec/#appendix-b-32-bit-hash-requirements` says which bytes each type hashes.
  */
 const MASK = '4294967295::UBIGINT'
+
+// Names of lambda parameters: a column of the same name would be taken instead, so they are reserved ones.
+const BYTES = `${RESERVED_PREFIX}bytes`
+const BLOCK = `${RESERVED_PREFIX}block`
+const SUM = `${RESERVED_PREFIX}sum`
+const PART = `${RESERVED_PREFIX}part`
+const NUMBER = `${RESERVED_PREFIX}number`
 
 /** The non-negative bucket of a value, null for null. */
 export function bucketSql(type: LogicalType, column: string, buckets: number): string {
@@ -46,37 +54,40 @@ function hashOfLong(long: string): string {
 }
 
 function hashOfHex(hex: string): string {
-  // `x.h` are the bytes in hex. Whole blocks of four bytes, then the rest, which is mixed without rotating the sum.
-  const size = 'strlen(x.h) // 2'
-  const blocks = `list_transform(range(0, (${size}) // 4), lambda i: ${blockAt('i * 8', 4)})`
+  // `BYTES.h` are the bytes in hex. Whole blocks of four bytes, then the rest, which is mixed without rotating the sum.
+  const size = `strlen(${BYTES}.h) // 2`
+  const blocks = `list_transform(range(0, (${size}) // 4), lambda ${BLOCK}: ${blockAt(`${BLOCK} * 8`, 4)})`
   const rest = `CASE (${size}) % 4 WHEN 0 THEN 0::UBIGINT ${[1, 2, 3]
     .map((bytes) => `WHEN ${bytes} THEN ${scramble(blockAt(`((${size}) // 4) * 8`, bytes))}`)
     .join(' ')} END`
-  return bind(`{h: ${hex}}`, 'x', finish(`xor(${mixBlocks(blocks)}, ${rest})`, `CAST(${size} AS UBIGINT)`))
+  return bind(`{h: ${hex}}`, BYTES, finish(`xor(${mixBlocks(blocks)}, ${rest})`, `CAST(${size} AS UBIGINT)`))
 }
 
 /** Little-endian bytes from a position in hex digits, as a number. */
 function blockAt(position: string, bytes: number): string {
-  const reversed = Array.from({ length: bytes }, (_, i) => `substr(x.h, ${position} + ${(bytes - i) * 2 - 1}, 2)`)
+  const reversed = Array.from(
+    { length: bytes },
+    (_, i) => `substr(${BYTES}.h, ${position} + ${(bytes - i) * 2 - 1}, 2)`,
+  )
   return `CAST('0x' || ${reversed.join(' || ')} AS UBIGINT)`
 }
 
 /** The fewest big-endian two's complement bytes of a HUGEINT. */
 function decimalHex(unscaled: string): string {
-  const magnitude = '(CASE WHEN d.u < 0 THEN -(d.u + 1) ELSE d.u END)'
+  const magnitude = `(CASE WHEN ${NUMBER}.u < 0 THEN -(${NUMBER}.u + 1) ELSE ${NUMBER}.u END)`
   const bytes = Array.from(
     { length: 15 },
     (_, i) => `WHEN ${magnitude} < ${2n ** BigInt(8 * i + 7)}::HUGEINT THEN ${i + 1}`,
   )
   const width = `(CASE ${bytes.join(' ')} ELSE 16 END)`
   const highest = (2n ** 128n - 1n).toString()
-  const pattern = `(CASE WHEN d.u < 0 THEN ${highest}::UHUGEINT - CAST(-(d.u + 1) AS UHUGEINT) ELSE CAST(d.u AS UHUGEINT) END)`
-  return bind(`{u: ${unscaled}}`, 'd', `right(lpad(hex(${pattern}), 32, '0'), 2 * ${width})`)
+  const pattern = `(CASE WHEN ${NUMBER}.u < 0 THEN ${highest}::UHUGEINT - CAST(-(${NUMBER}.u + 1) AS UHUGEINT) ELSE CAST(${NUMBER}.u AS UHUGEINT) END)`
+  return bind(`{u: ${unscaled}}`, NUMBER, `right(lpad(hex(${pattern}), 32, '0'), 2 * ${width})`)
 }
 
 function mixBlocks(blocks: string): string {
-  const mixed = `((${rotate(`xor(h, ${scramble('k')})`, 13)}) * 5 + 3864292196::UBIGINT) & ${MASK}`
-  return `list_reduce(${blocks}, lambda h, k: ${mixed}, 0::UBIGINT)`
+  const mixed = `((${rotate(`xor(${SUM}, ${scramble(BLOCK)})`, 13)}) * 5 + 3864292196::UBIGINT) & ${MASK}`
+  return `list_reduce(${blocks}, lambda ${SUM}, ${BLOCK}: ${mixed}, 0::UBIGINT)`
 }
 
 function scramble(block: string): string {
@@ -84,12 +95,12 @@ function scramble(block: string): string {
 }
 
 function rotate(value: string, bits: number): string {
-  return bind(value, 'r', `((r << ${bits}) & ${MASK}) | (r >> ${32 - bits})`)
+  return bind(value, PART, `((${PART} << ${bits}) & ${MASK}) | (${PART} >> ${32 - bits})`)
 }
 
 function finish(sum: string, size: string): string {
   const avalanche = (value: string, shift: number, factor: string | null): string => {
-    const folded = bind(value, 'f', `xor(f, f >> ${shift})`)
+    const folded = bind(value, PART, `xor(${PART}, ${PART} >> ${shift})`)
     return factor === null ? folded : `((${folded}) * ${factor}::UBIGINT) & ${MASK}`
   }
   const first = avalanche(`xor(${sum}, ${size})`, 16, '2246822507')

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import { commitStep, publish, readScan, stageStep, startTestLake, type TestLake } from './testing.ts'
@@ -18,8 +19,7 @@ const SCHEMA: TableSchema = {
   primaryKey: ['id'],
 }
 
-let tables = 0
-const newRef = () => ({ tenant: 'acme', domain: 'sales', table: `orders_${(tables += 1)}` })
+const newRef = () => ({ tenant: 'acme', domain: 'sales', table: `orders_${randomUUID()}` })
 
 test('append, then replace: each snapshot keeps its own rows', async () => {
   const ref = newRef()

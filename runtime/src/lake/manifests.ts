@@ -183,8 +183,8 @@ function summarise(
   const type = field === undefined ? null : partitionType(field, content.schema)
   const values = entries.map((entry) => entry.file.partition[at] ?? null)
   const present = values.filter((value) => value !== null)
-  // Readers compare text by its bytes and numbers by their size; of anything else no bounds are given.
-  const ordered = present.every((value) => typeof value !== 'object') && type !== null && type !== 'uuid'
+  // Readers take a field without bounds for one that is null everywhere, so every other one gets them.
+  const ordered = type !== null
   const bound = (pick: (a: StoredValue, b: StoredValue) => StoredValue): Uint8Array | null => {
     const [first, ...others] = present
     return ordered && first !== undefined ? encodeStored(type, others.reduce<StoredValue>(pick, first)) : null
