@@ -7,6 +7,11 @@ import type { FromChild, ToChild } from './protocol.ts'
 
 /** In the sources the child's entry is TypeScript, in the packed form JavaScript. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './child/main.ts' : './child/main.js', import.meta.url)
+/**
+ * DuckDB's calls run on the threads of Node's pool. With a single one there is a single thread to put behind the walls.
+ * It is the whole environment of a child.
+ */
+const ENVIRONMENT = { UV_THREADPOOL_SIZE: '1' } as const
 const MAX_STDERR_CHARS = 4096
 
 /** One child process and its pipes, from its start to its end. */
@@ -24,7 +29,7 @@ export class EngineChild {
     const input = openPipe()
     const output = openPipe()
     this.#process = spawn(process.execPath, ['--disable-sigusr1', '--no-warnings', fileURLToPath(ENTRY)], {
-      env: {},
+      env: ENVIRONMENT,
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', input.readFd, output.writeFd],
       serialization: 'json',

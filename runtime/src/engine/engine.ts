@@ -5,9 +5,11 @@ import { ChildPool, type PoolLimits } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, JobRun, timeoutError } from './job-run.ts'
+import { memoryWatchWall } from './memory-watch.ts'
 import { pipeOpener } from './pipe.ts'
 import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
 import { Staging } from './staging.ts'
+import { UserIds } from './user-ids.ts'
 import type { Wall } from './walls.ts'
 
 export type * from './job.ts'
@@ -23,8 +25,10 @@ export interface Engine {
    * repeated: a job that failed has left nothing behind but what an own job's statements wrote themselves.
    */
   run(job: EngineJob, signal: AbortSignal): Promise<EngineRun>
-  /** What stood between the last tenant's statement and the machine; before the first one, what a probe met. */
+  /** The walls that the last tenant's child had put up. Empty before the first one, and before `probe`. */
   walls(): readonly Wall[]
+  /** Starts a tenant's child for nothing but to see its walls. */
+  probe(signal: AbortSignal): Promise<readonly Wall[]>
   /** Ends every child, those with a job too. */
   close(): Promise<void>
 }
@@ -32,8 +36,15 @@ export interface Engine {
 export interface EngineOptions extends PoolLimits {
   /** A folder for spill files of own jobs; made when missing. */
   readonly scratchDir: string
+  /**
+   * Only as root: the first of `maxChildren` user ids that tenants' children run under, one each. They own nothing and
+   * need no entry in /etc/passwd. Default 60800, from a range that Linux distributions leave unused.
+   */
+  readonly firstUserId?: number
 }
 
+const DEFAULT_FIRST_USER_ID = 60_800
+const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 30_000, threads: 1 } as const
 const DEFAULT_STEP_ROWS = 10_000
 
 export function createEngine(options: EngineOptions): Engine {
@@ -43,11 +54,14 @@ export function createEngine(options: EngineOptions): Engine {
 class ChildEngine implements Engine {
   readonly #pool: ChildPool
   readonly #scratchDir: string
+  readonly #users: UserIds | null
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
     this.#pool = new ChildPool(pipeOpener(), options)
     this.#scratchDir = options.scratchDir
+    const isRoot = process.getuid?.() === 0
+    this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
   }
 
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
@@ -57,12 +71,13 @@ class ChildEngine implements Engine {
     const staging = output?.kind === 'parquet-files' ? await Staging.open(output.dir) : null
     const tempDir = await this.#tempDir(job)
     if (tempDir !== null) void child.ended.then(() => rm(tempDir, { recursive: true, force: true }))
+    const userId = this.#userFor(job, child)
     try {
       const run = new JobRun(child, job, {
         walls: (walls) => this.#seen(walls),
         keep: async (files) => (await staging?.keep(files)) ?? [],
       })
-      return await run.start(toChildJob(job, tempDir, staging?.dir ?? null), deadline, signal)
+      return await run.start(toChildJob(job, { tempDir, stagingDir: staging?.dir ?? null, userId }), deadline, signal)
     } catch (error) {
       child.kill()
       await child.ended
@@ -73,6 +88,11 @@ class ChildEngine implements Engine {
   }
 
   walls(): readonly Wall[] {
+    return this.#walls
+  }
+
+  async probe(signal: AbortSignal): Promise<readonly Wall[]> {
+    await this.run({ trust: 'tenant', steps: [{ sql: 'SELECT 1' }], limits: PROBE_LIMITS }, signal)
     return this.#walls
   }
 
@@ -91,7 +111,14 @@ class ChildEngine implements Engine {
   }
 
   #seen(walls: readonly Wall[]): void {
-    this.#walls = walls
+    this.#walls = [...walls, memoryWatchWall()]
+  }
+
+  #userFor(job: EngineJob, child: EngineChild): number | null {
+    if (!this.#users || job.trust === 'own') return null
+    const userId = this.#users.take()
+    void child.ended.then(() => this.#users?.giveBack(userId))
+    return userId
   }
 
   async #tempDir(job: EngineJob): Promise<string | null> {
@@ -102,7 +129,13 @@ class ChildEngine implements Engine {
   }
 }
 
-function toChildJob(job: EngineJob, tempDir: string | null, stagingDir: string | null): ChildJob {
+interface JobPlace {
+  readonly tempDir: string | null
+  readonly stagingDir: string | null
+  readonly userId: number | null
+}
+
+function toChildJob(job: EngineJob, { tempDir, stagingDir, userId }: JobPlace): ChildJob {
   return {
     trust: job.trust,
     tables: job.tables ?? [],
@@ -118,7 +151,7 @@ function toChildJob(job: EngineJob, tempDir: string | null, stagingDir: string |
     writeDirs: job.writeDirs ?? [],
     limits: job.limits,
     tempDir,
-    userId: null,
+    userId,
   }
 }
 

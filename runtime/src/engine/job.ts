@@ -15,6 +15,8 @@ export interface EngineTable {
   readonly columns: readonly EngineColumn[]
   /** Iceberg position delete files. A row is left out when one of them names its file and position. */
   readonly deletes?: readonly string[]
+  /** What the delete files call each of `files`, in the same order. Default: the paths themselves. */
+  readonly deletedFrom?: readonly string[]
 }
 
 export interface EngineColumn {

@@ -1,27 +1,36 @@
 import { createRequire } from 'node:module'
 
-/** The few calls of the C library that Node has no name for. */
+/** The few calls of the C library that Node has no name for, through koffi. */
 
-interface KoffiFunction {
+export interface NativeFunction {
   (...args: readonly unknown[]): number | bigint
+  /** Runs on a thread of the pool; the last argument is told the result. */
   async(...args: readonly unknown[]): void
 }
 
 interface Koffi {
-  load(path: string | null): { func(prototype: string): KoffiFunction }
+  load(path: string | null): { func(prototype: string): NativeFunction }
+  struct(name: string, members: Readonly<Record<string, string>>): unknown
+  errno(): number
+}
+
+export interface Libc {
+  func(prototype: string): NativeFunction
+  struct(name: string, members: Readonly<Record<string, string>>): void
   errno(): number
 }
 
 const require = createRequire(import.meta.url)
 
-export interface Libc {
-  func(prototype: string): KoffiFunction
-  errno(): number
-}
-
-/** Throws where the native part of koffi is missing for this platform. */
+/** Throws where koffi's native part is missing for this platform. */
 export function loadLibc(): Libc {
   const koffi = require('koffi') as Koffi
   const library = koffi.load(null)
-  return { func: (prototype) => library.func(prototype), errno: () => koffi.errno() }
+  return {
+    func: (prototype) => library.func(prototype),
+    struct: (name, members) => {
+      koffi.struct(name, members)
+    },
+    errno: () => koffi.errno(),
+  }
 }

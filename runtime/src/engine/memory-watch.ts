@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import type { Wall } from './walls.ts'
 
 const POLL_MS = 50
 /** statm counts pages; 4 KiB on x64 and on nearly all arm64 systems. */
@@ -27,4 +29,9 @@ async function residentBytes(pid: number): Promise<number | null> {
   } catch {
     return null
   }
+}
+
+export function memoryWatchWall(): Wall {
+  const up = existsSync('/proc/self/statm')
+  return up ? { name: 'memory-watch', up } : { name: 'memory-watch', up, why: 'there is no /proc' }
 }

@@ -1,5 +1,5 @@
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
-import type { EngineColumn } from './job.ts'
+import type { EngineColumn, EngineTable } from './job.ts'
 
 /** DuckDB text made from parts that may be hostile. Nothing else in this folder quotes. */
 
@@ -44,23 +44,28 @@ export function fileType(type: LogicalType): string {
 }
 
 /** A relation over parquet files, columns by field id and in the order given. */
-export function parquetRelation(
-  files: readonly string[],
-  columns: readonly EngineColumn[],
-  deletes: readonly string[],
-): string {
+export function parquetRelation(table: EngineTable): string {
+  const { files, columns, deletes = [] } = table
   if (files.length === 0) return emptyRelation(columns)
   const schema = columns.map(
     (column) =>
       `${column.fieldId}: {name: ${quoteText(column.name)}, type: ${quoteText(fileType(column.type))}, default_value: NULL}`,
   )
-  const names = columns.map((column) => castFromFile(column))
-  const list = files.map(quoteText).join(', ')
-  const read = `read_parquet([${list}], schema = MAP {${schema.join(', ')}}`
-  if (deletes.length === 0) return `SELECT ${names.join(', ')} FROM ${read})`
-  return `SELECT ${names.join(', ')} FROM ${read}, filename = '  file', file_row_number = true) AS data
-    ANTI JOIN read_parquet([${deletes.map(quoteText).join(', ')}]) AS gone
-    ON data."  file" = gone.file_path AND data.file_row_number = gone.pos`
+  const names = columns.map((column) => castFromFile(column)).join(', ')
+  const read = `read_parquet([${files.map(quoteText).join(', ')}], schema = MAP {${schema.join(', ')}}`
+  if (deletes.length === 0) return `SELECT ${names} FROM ${read})`
+  return `SELECT ${names} FROM ${read}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true) AS kept
+    ANTI JOIN (SELECT file_path, pos FROM read_parquet([${deletes.map(quoteText).join(', ')}])) AS gone
+    ON ${fileNames(table)}[kept.${quoteName(FILE_COLUMN)}] = gone.file_path AND kept.file_row_number = gone.pos`
+}
+
+/** A name that no column of a table has. */
+const FILE_COLUMN = '  file  '
+
+/** From the path that the engine opens to the name that delete files use. */
+function fileNames({ files, deletedFrom = files }: EngineTable): string {
+  const entries = files.map((file, index) => `${quoteText(file)}: ${quoteText(deletedFrom[index] ?? file)}`)
+  return `MAP {${entries.join(', ')}}`
 }
 
 function castFromFile(column: EngineColumn): string {

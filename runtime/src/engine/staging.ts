@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { lstat, mkdir, rename, rm, rmdir } from 'node:fs/promises'
+import { chown, lstat, mkdir, rename, rm, rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import type { WrittenFile } from './job.ts'
@@ -48,6 +48,8 @@ export class Staging {
         code: 'engine_output_suspect',
       })
     }
+    // The child's user must not be able to change what has become part of the lake.
+    if (found.uid !== process.getuid?.()) await chown(from, process.getuid?.() ?? -1, process.getgid?.() ?? -1)
     const to = join(this.#target, name)
     await rename(from, to)
     return to

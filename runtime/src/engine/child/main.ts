@@ -1,16 +1,18 @@
 import { fromDriver, toWireError } from '../driver-error.ts'
+import { loadLibc } from '../libc.ts'
 import type { ChildJob, FromChild, ToChild } from '../protocol.ts'
 import { openDuckDb } from './duckdb.ts'
+import { ProcessLimits } from './limits.ts'
+import { type Native, putUpWalls } from './put-up-walls.ts'
 import { runJob } from './run-job.ts'
 
 /** The child's life: warm up, take one job, answer, end. */
 
-// Before anything uses the pool: its one thread is where DuckDB's calls run, and where the walls must stand.
-process.env.UV_THREADPOOL_SIZE = '1'
-
 // The parent is gone; nobody wants the result, and DuckDB's threads must not keep the process.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 
+process.umask(0o022)
+const native = openNative()
 const connection = await openDuckDb()
 process.once('message', (message: ToChild) => {
   // Settles every job: `serve` answers failures instead of throwing them.
@@ -20,9 +22,25 @@ send({ kind: 'ready' })
 
 async function serve(job: ChildJob): Promise<void> {
   try {
-    await runJob(connection, job, send)
+    const { job: walled, walls } = await putUpWalls(job, native)
+    if (job.trust === 'tenant') send({ kind: 'walls', walls })
+    await runJob(connection, walled, send)
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
+  }
+}
+
+/** Null where there is nothing to build walls with: not on Linux, or without koffi's native part. */
+function openNative(): Native | null {
+  if (process.platform !== 'linux') return null
+  try {
+    const libc = loadLibc()
+    const limits = new ProcessLimits(libc)
+    const parentPid = process.ppid
+    limits.dieWithParent(parentPid)
+    return { libc, limits, parentPid }
+  } catch {
+    return null
   }
 }
 

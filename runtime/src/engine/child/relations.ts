@@ -32,6 +32,6 @@ async function openTable(connection: DuckDBConnection, table: EngineTable): Prom
   if (schema !== null && schema !== undefined) {
     await execute(connection, `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`)
   }
-  const relation = parquetRelation(table.files, table.columns, table.deletes ?? [])
+  const relation = parquetRelation(table)
   await execute(connection, `CREATE VIEW ${quoteTable(table.name)} AS ${relation}`)
 }

@@ -4,12 +4,15 @@ import { quoteText } from '../sql-text.ts'
 import { execute } from './duckdb.ts'
 import { descriptorPath } from './relations.ts'
 
+/** DuckDB's own count leaves out strings, lists and its work areas; the rest of the limit is for those. */
+const BUFFER_SHARE = 0.8
+
 /** Fits the instance to the job and makes its settings final. */
 export async function lockSettings(connection: DuckDBConnection, job: ChildJob): Promise<void> {
   const settings = [
     "TimeZone = 'UTC'",
     `threads = ${job.limits.threads}`,
-    `memory_limit = ${quoteText(`${Math.ceil(job.limits.memoryBytes / 1024)}KiB`)}`,
+    `memory_limit = ${quoteText(`${Math.ceil((job.limits.memoryBytes * BUFFER_SHARE) / 1024)}KiB`)}`,
     `temp_directory = ${quoteText(job.tempDir ?? '')}`,
     ...(job.tempDir === null ? [] : [`max_temp_directory_size = ${quoteText(`${job.limits.tempBytes ?? 0}B`)}`]),
     `allowed_paths = [${allowedFiles(job).map(quoteText).join(', ')}]`,

@@ -1,0 +1,34 @@
+import { constants, fchmodSync, fchownSync, fstatSync, openSync } from 'node:fs'
+import type { ChildJob } from '../protocol.ts'
+
+/**
+ * A tenant's job names its files by descriptors that are opened before the walls go up: `/proc/self/fd/20`. So the
+ * folders on the way need not be open to the child's user, no path can show in a message, and a name with wild cards
+ * in it stays one file.
+ */
+export function lendFiles(job: ChildJob): ChildJob {
+  const tables = job.tables.map((table) => ({
+    ...table,
+    files: table.files.map((file) => lendFile(file, job.userId)),
+    ...(table.deletes ? { deletes: table.deletes.map((file) => lendFile(file, job.userId)) } : {}),
+    deletedFrom: table.deletedFrom ?? table.files,
+  }))
+  if (job.output?.kind !== 'parquet-files') return { ...job, tables }
+  return { ...job, tables, output: { ...job.output, dir: lendFolder(job.output.dir, job.userId) } }
+}
+
+const READ_BY_OTHERS = 0o004
+
+function lendFile(path: string, userId: number | null): string {
+  const descriptor = openSync(path, constants.O_RDONLY)
+  const { mode } = fstatSync(descriptor)
+  // The name in /proc is opened anew, under the file's own mode; the folders around it keep others out.
+  if (userId !== null && (mode & READ_BY_OTHERS) === 0) fchmodSync(descriptor, (mode & 0o777) | READ_BY_OTHERS)
+  return `/proc/self/fd/${descriptor}`
+}
+
+function lendFolder(path: string, userId: number | null): string {
+  const descriptor = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY)
+  if (userId !== null) fchownSync(descriptor, userId, userId)
+  return `/proc/self/fd/${descriptor}`
+}

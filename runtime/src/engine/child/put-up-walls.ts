@@ -1,0 +1,120 @@
+import { fchownSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import type { Libc } from '../libc.ts'
+import { type ChildJob, INPUT_FD, OUTPUT_FD } from '../protocol.ts'
+import type { Wall, WallName } from '../walls.ts'
+import { isRefused, Landlock, type OpenPaths } from './landlock.ts'
+import { lendFiles } from './lend.ts'
+import type { ProcessLimits } from './limits.ts'
+import { processesAreRefused, refuseSystemCalls, socketsAreRefused } from './seccomp.ts'
+
+export interface Walled {
+  /** The job, its files named as they can be opened behind the walls. */
+  readonly job: ChildJob
+  readonly walls: readonly Wall[]
+}
+
+export interface Native {
+  readonly libc: Libc
+  readonly limits: ProcessLimits
+  readonly parentPid: number
+}
+
+/** What the allocators may take on top of the job's memory before the kernel says no; the watch kills long before. */
+const MEMORY_HEADROOM = 1.5
+const MEMORY_HEADROOM_BYTES = 512 * 1024 * 1024
+
+/**
+ * Shuts the process in. Called once, after every module is loaded and before anything of a tenant is looked at. A wall
+ * that the machine does not have is reported, and the others stand without it.
+ */
+export async function putUpWalls(job: ChildJob, native: Native | null): Promise<Walled> {
+  if (!native) return { job, walls: allDown(job, `there are no walls on ${process.platform}`) }
+  const { libc, limits, parentPid } = native
+  const walls: Wall[] = []
+  const shared = paths(job)
+  const lent = job.trust === 'tenant' ? lendFiles(job) : job
+  const landlock = attempt(() => Landlock.prepare(libc, shared))
+  limits.noCoreDumps()
+  walls.push(ownUser(job, limits))
+  walls.push(wall('parent-death', limits.dieWithParent(parentPid), 'the kernel refused it'))
+  const moreBytes = job.limits.memoryBytes * MEMORY_HEADROOM + MEMORY_HEADROOM_BYTES
+  walls.push(wall('memory-limit', limits.boundMemory(moreBytes), 'the kernel refused it'))
+  walls.push(await fileWall(landlock))
+  const filter = attempt(() => refuseSystemCalls(libc))
+  walls.push(wall('network', socketsAreRefused(libc), reason(filter)))
+  walls.push(wall('processes', processesAreRefused(libc), reason(filter)))
+  return { job: lent, walls }
+}
+
+/** A file that every user may read, so that only this wall can be what refuses it. */
+const OPEN_TO_ALL = '/proc/version'
+
+type Attempt<T> = { readonly value: T } | { readonly error: unknown }
+
+function attempt<T>(action: () => T): Attempt<T> {
+  try {
+    return { value: action() }
+  } catch (error) {
+    return { error }
+  }
+}
+
+function reason(result: Attempt<unknown>): string {
+  if ('value' in result) return 'a try was not refused'
+  return result.error instanceof Error ? result.error.message : String(result.error)
+}
+
+function wall(name: WallName, up: boolean, why: string): Wall {
+  return up ? { name, up } : { name, up, why }
+}
+
+function allDown(job: ChildJob, why: string): Wall[] {
+  const names: WallName[] = ['own-user', 'files', 'network', 'processes', 'memory-limit', 'parent-death']
+  return job.trust === 'tenant' ? names.map((name) => wall(name, false, why)) : []
+}
+
+/** The files and folders that stay open; temporary and output folders can be written. */
+function paths(job: ChildJob): OpenPaths {
+  const output = job.output?.kind === 'parquet-files' ? [job.output.dir] : []
+  return {
+    files: job.tables.flatMap((table) => [...table.files, ...(table.deletes ?? [])]),
+    readTrees: job.readPaths,
+    writeTrees: [...job.writeDirs, ...output, ...(job.tempDir === null ? [] : [job.tempDir])],
+  }
+}
+
+function ownUser(job: ChildJob, limits: ProcessLimits): Wall {
+  const { userId } = job
+  if (userId === null) return wall('own-user', false, 'the runtime was not started as root')
+  const changed = attempt(() => {
+    // The pipes are opened anew by name, as their own user.
+    for (const pipe of [INPUT_FD, OUTPUT_FD]) fchownSync(pipe, userId, userId)
+    process.setgroups?.([])
+    process.setgid?.(userId)
+    process.setuid?.(userId)
+  })
+  limits.keepOwnProc()
+  const back = attempt(() => process.setuid?.(0))
+  return wall('own-user', process.getuid?.() === userId && 'error' in back, reason(changed))
+}
+
+/** On the main thread and on the pool's; the threads that DuckDB makes later come from these. */
+async function fileWall(landlock: Attempt<Landlock>): Promise<Wall> {
+  if ('error' in landlock) return wall('files', false, reason(landlock))
+  const here = landlock.value.restrictThisThread()
+  const there = await landlock.value.restrictPoolThread()
+  if (!here || !there) return wall('files', false, 'the kernel refused it')
+  const tries = await Promise.all(Array.from({ length: 4 }, () => isRefusedOnPool(OPEN_TO_ALL)))
+  const up = isRefused(OPEN_TO_ALL) && tries.every(Boolean)
+  return wall('files', up, 'a try was not refused')
+}
+
+async function isRefusedOnPool(path: string): Promise<boolean> {
+  try {
+    await (await open(path)).close()
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EACCES'
+  }
+}
