@@ -3,7 +3,17 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { EXAMPLES, type ExampleName, exampleContext, exampleFiles } from './examples.ts'
 import { type ManifestFiles, parseManifests } from './parse-manifests.ts'
-import { MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
+import {
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  MANIFEST_NAMES,
+  type ManifestName,
+  type Path,
+  type Problem,
+  valueAt,
+} from './problem.ts'
+import { readYaml } from './read-yaml.ts'
 
 /** Either it is fine, or there is something to say about it, and each thing has a place in a file. */
 function assertAnswered(files: ManifestFiles, example: ExampleName): void {
@@ -107,6 +117,47 @@ function mutated(text: string, { kind, at, to, length, piece: put }: Mutation): 
   return lines.join('\n')
 }
 
+/** Values of every shape, right here and wrong there. */
+const odd: fc.Arbitrary<Json> = fc.oneof(
+  fc.constantFrom<Json>(
+    null,
+    true,
+    0,
+    -1,
+    1.5,
+    1e300,
+    '',
+    'id',
+    'constructor',
+    '{a}:{b}',
+    'type_2',
+    [],
+    {},
+    [[]],
+    [null],
+  ),
+  fc.constantFrom<Json>(
+    [1, 1],
+    { name: 1 },
+    { column: [] },
+    [{ name: 'x' }],
+    [{ type: 'lookup', config: [] }],
+    'x'.repeat(5000),
+  ),
+  fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<Json>,
+)
+
+function pathsOf(value: Json, path: Path): readonly Path[] {
+  const steps = Array.isArray(value) ? [...value.keys()] : isJsonObject(value) ? Object.keys(value) : []
+  return [path, ...steps.flatMap((step) => pathsOf(valueAt(value, [step]) ?? null, [...path, step]))]
+}
+
+function withValue(root: Json, [step, ...rest]: Path, value: Json): Json {
+  if (step === undefined) return value
+  const inner = withValue(valueAt(root, [step]) ?? null, rest, value)
+  return Array.isArray(root) ? root.with(Number(step), inner) : { ...(root as JsonObject), [step]: inner }
+}
+
 const loaded = new Map<ExampleName, Record<ManifestName, Uint8Array>>()
 for (const name of Object.keys(EXAMPLES) as ExampleName[]) loaded.set(name, await exampleFiles(name))
 
@@ -141,6 +192,19 @@ describe('parseManifests answers', () => {
         assertAnswered({ ...filesOf(example), [name]: Buffer.from(JSON.stringify(value)) }, example)
       }),
       { numRuns: 200 },
+    )
+  })
+
+  it('whatever stands in the place of one value of a file', () => {
+    fc.assert(
+      fc.property(examples, names, fc.nat(), odd, (example, name, at, value) => {
+        const reading = readYaml(name, filesOf(example)[name])
+        assert.ok(reading.ok)
+        const paths = pathsOf(reading.file.value, [])
+        const content = withValue(reading.file.value, paths[at % paths.length] ?? [], value)
+        assertAnswered({ ...filesOf(example), [name]: Buffer.from(JSON.stringify(content)) }, example)
+      }),
+      { numRuns: 600 },
     )
   })
 

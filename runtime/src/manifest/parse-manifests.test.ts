@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parseEdited } from './editing.ts'
+import { type Edit, parseEdited } from './editing.ts'
 import { EXAMPLES, type ExampleName, exampleContext, exampleFiles } from './examples.ts'
+import { endpointOf } from './manifest-set.ts'
 import { parseManifests } from './parse-manifests.ts'
 import { MANIFEST_NAMES, type ManifestName } from './problem.ts'
 
@@ -73,6 +74,47 @@ describe('parseManifests', () => {
         trigger: 'on_ingestion',
       },
     })
+  })
+
+  it('fills in the defaults of the four endpoint types', async () => {
+    const type2: Edit = ['serving', '      index_columns: [customer_id, country]\n', '']
+    const parsed = await parseEdited('customers', [
+      type2,
+      ['serving', '      history_mode: type_2\n      tracked_columns: [country, revenue]\n', '      {}\n'],
+      ['serving', '      time_column: last_order_at\n      chunk_interval: 2 weeks\n', ''],
+      ['serving', '      ttl: 7d\n      include_columns: [customer_id, order_count, revenue]\n', ''],
+    ])
+    assert.ok(parsed.ok)
+    const config = (type: string) => endpointOf(parsed.manifests.serving, type)?.config
+    assert.deepEqual(config('lookup'), { index_columns: ['customer_id'], history_mode: 'current', tracked_columns: [] })
+    assert.equal(config('timeseries')?.time_column, 'last_order_at')
+    assert.equal(config('timeseries')?.chunk_interval, '1 day')
+    assert.deepEqual(config('analytics'), {})
+    assert.deepEqual(config('realtime'), {
+      key_template: 'customer:{customer_id}',
+      ttl: '24h',
+      include_columns: ['customer_id', 'full_name', 'country', 'order_count', 'revenue', 'last_order_at'],
+    })
+  })
+
+  it('lets what a file says hold for its checks, as far as they can tell rows', async () => {
+    const parsed = await parseEdited('customers', [])
+    assert.ok(parsed.ok)
+    const { checks } = parsed.manifests.quality
+    const on = Object.fromEntries(checks.map((check) => [check.name, check.onError]))
+    assert.deepEqual(on, {
+      id_present: 'quarantine',
+      id_unique: 'quarantine',
+      known_country: 'quarantine',
+      revenue_not_negative: 'quarantine',
+      name_written: 'quarantine',
+      customer_exists: 'quarantine',
+      enough_rows: 'block',
+      recent: 'block',
+      source_columns: 'block',
+      counts_agree: 'publish',
+    })
+    assert.deepEqual(checks[2]?.threshold, { percent: 1 })
   })
 
   it('gives the same digest to the same content in other words', async () => {

@@ -1,4 +1,4 @@
-import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
+import { Composer, type CST, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
 import type { Json, JsonObject, ManifestName, Path, Problem } from './problem.ts'
 import { formatPath } from './problem.ts'
 
@@ -86,7 +86,7 @@ function decode(bytes: Uint8Array): string | null {
 function documentsOf(text: string): readonly Document.Parsed[] | 'too many tokens' {
   const parser = new Parser()
   const composer = new Composer({ version: '1.2', schema: 'core', merge: false, uniqueKeys: false, intAsBigInt: true })
-  const tokens = []
+  const tokens: CST.Token[] = []
   let count = 0
   for (const lexeme of new Lexer().lex(text)) {
     count += 1

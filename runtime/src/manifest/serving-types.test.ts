@@ -53,6 +53,9 @@ describe('endpoint types of plugins', () => {
     const parsed = await parseEdited('minimal', [endpoint('{from: code}')], context('minimal'))
     assert.ok(parsed.ok)
     assert.deepEqual(endpointOf(parsed.manifests.serving, 'graph')?.config, { from: 'code', depth: 3 })
+    const deeper = await parseEdited('minimal', [endpoint('{from: code, depth: 5}')], context('minimal'))
+    assert.ok(deeper.ok)
+    assert.deepEqual(endpointOf(deeper.manifests.serving, 'graph')?.config, { from: 'code', depth: 5 })
   })
 
   it('point to the line of what does not fit', async () => {
