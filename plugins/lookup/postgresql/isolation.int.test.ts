@@ -4,7 +4,7 @@ import { openTenantScope, type ServingStore, type TableSchema, type Target } fro
 import pg from 'pg'
 import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
 import { parseLogin } from '../row-secured-postgresql/index.ts'
-import { changeSet, commitOf, planOf, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
 import lookup from './index.ts'
 
@@ -36,7 +36,7 @@ function target(tenant: string, product: string, shape = schema, config: LookupC
 }
 
 async function fill(of: Target<LookupConfig>, owner: string, rows = 3): Promise<void> {
-  await store.provision(of, 'apply')
+  await provide(store, of)
   const width = of.schema.columns.length
   const content = Array.from({ length: rows }, (_, index) => [BigInt(index), owner, null].slice(0, width))
   await store.write(of, changeSet(of.schema, 'full', content), commitOf(1, null))
@@ -139,7 +139,7 @@ test('a tenant is dropped while another reads the same parent without pause', as
 })
 
 test('provisioned and not yet written outlives the removal of the last rows of another tenant', async () => {
-  await store.provision(target('waiting', 'reborn'), 'apply')
+  await provide(store, target('waiting', 'reborn'))
   await fill(target('leaving', 'reborn'), 'leaving')
   await store.drop(target('leaving', 'reborn'), 'apply')
   await assert.rejects(owners(target('waiting', 'reborn')), { code: 'not_materialized' })
@@ -212,7 +212,7 @@ test('names and tenants full of metacharacters stay apart', async () => {
     }
     for (const tenant of tenants.slice(0, product === 'select' ? undefined : 2)) {
       const of = target(tenant, product, odd, { index_columns: ['tenant_id', 'User'] })
-      await store.provision(of, 'apply')
+      await provide(store, of)
       const row = [1n, tenant, 'c', 'u', 'U', 'la', 'lb', product]
       await store.write(of, changeSet(odd, 'full', [row]), commitOf(1, null))
       await store.write(of, changeSet(odd, 'delta', [row]), commitOf(2, 1))

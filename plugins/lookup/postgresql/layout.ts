@@ -3,7 +3,6 @@ import {
   type Column,
   columnNamed,
   type HistoryMode,
-  type LogicalType,
   structuredName,
   type TableSchema,
   type Target,
@@ -11,8 +10,10 @@ import {
 } from '@sluice/sdk'
 import {
   type DatasetKey,
+  type PlacedColumn,
   physicalColumns,
   quoteIdentifier,
+  ROW_NUMBER,
   type ServedColumn,
   type TableIndex,
   type TableShape,
@@ -21,17 +22,6 @@ import {
 import { filterableColumns, historyColumns, historyMode, indexColumns, type LookupConfig } from './config.ts'
 
 export const ENDPOINT = 'lookup'
-
-/** Rows without a key are told apart by a number of their own. */
-const ROW_NUMBER = { name: 'row_number', type: 'long' } as const
-
-/** A column in the table. */
-export interface PlacedColumn {
-  readonly name: string
-  readonly type: LogicalType
-  /** Its name in the table, quoted. */
-  readonly sql: string
-}
 
 export interface Layout {
   readonly mode: HistoryMode

@@ -20,7 +20,15 @@ import {
 } from '@sluice/sdk'
 import fc from 'fast-check'
 import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
-import { changeSet, commitOf, planOf, readAll, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import {
+  changeSet,
+  commitOf,
+  planOf,
+  provide,
+  readAll,
+  rowsRead,
+  testHost,
+} from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
 import lookup from './index.ts'
 
@@ -42,7 +50,7 @@ function target(product: string, schema: TableSchema, config: LookupConfig = {})
 }
 
 async function fill(of: Target<LookupConfig>, rows: readonly Row[]): Promise<void> {
-  await store.provision(of, 'apply')
+  await provide(store, of)
   await store.write(of, changeSet(of.schema, 'full', rows), commitOf(1, null))
 }
 
@@ -299,8 +307,8 @@ test('what a reader may not do is refused before the server is asked', async () 
   await refused(by('c_date', '2026-01-01'), 'filter_not_indexed')
   await refused(by('id', 'secret-value'), 'invalid_value')
   await refused(by('id', 99999999999), 'invalid_value')
-  await refused({ after: ['secret-value'] }, 'bad_cursor')
-  await refused({ after: [1, 2] }, 'bad_cursor')
+  await refused({ after: ['secret-value'] }, 'invalid_cursor')
+  await refused({ after: [1, 2] }, 'invalid_cursor')
   await refused({ operation: 'range' }, 'unsupported')
   await refused({ history: { kind: 'all' } }, 'unsupported')
   await refused({ limit: 0 }, 'limit_out_of_range')
@@ -352,4 +360,17 @@ test('reads go on after every connection was lost', async () => {
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   await store.write(of, changeSet(everyType, 'delta', []), commitOf(2, 1))
+})
+
+test('before a policy is installed there are no rows', async () => {
+  const of = target('unpoliced', everyType)
+  await store.provision(of, 'apply')
+  await store.write(of, changeSet(everyType, 'full', everyRow), commitOf(1, null))
+  const scan = planOf(of, { operation: 'scan' })
+  const point = planOf(of, { filters: [{ column: 'id', operator: 'eq', values: [1] }] })
+  assert.deepEqual(await rowsRead(store, of, scan), [])
+  assert.deepEqual(await rowsRead(store, of, point), [])
+  await store.rls.install(of, { version: '1', tenantIsolation: 'forced' })
+  assert.equal((await rowsRead(store, of, scan)).length, everyRow.length)
+  assert.equal((await rowsRead(store, of, point)).length, 1)
 })

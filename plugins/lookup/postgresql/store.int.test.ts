@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { openTenantScope, type ServingStore, type TableSchema, type Target } from '@sluice/sdk'
 import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
-import { changeSet, commitOf, planOf, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
 import lookup from './index.ts'
 
@@ -38,7 +38,7 @@ const byId = (id: bigint) => ({ filters: [{ column: 'id', operator: 'eq' as cons
 test('a full set, then a delta, then reads by key', async () => {
   const acme = target('acme')
   assert.ok((await store.provision(acme, 'plan')).steps.length > 0)
-  await store.provision(acme, 'apply')
+  await provide(store, acme)
   assert.deepEqual((await store.provision(acme, 'plan')).steps, [])
   await assert.rejects(rowsRead(store, acme, planOf(acme, byId(1n))), { code: 'not_materialized' })
   const first = changeSet(schema, 'full', [

@@ -69,7 +69,7 @@ export class LookupStore implements ServingStore<LookupConfig> {
 
   async write(target: LookupTarget, changes: ChangeSet, commit: Commit): Promise<Receipt> {
     const wanted = wantedTable(target)
-    const steps = lookupSteps(layoutOf(target.schema, target.config), wanted.key, wanted.schema, changes)
+    const steps = lookupSteps(layoutOf(target.schema, target.config), wanted.key, wanted.schema, changes, commit.epoch)
     return await this.#sessions.whileOpen('a write', () =>
       writeEpoch(this.#sessions, this.#host, wanted, changes, commit, steps),
     )

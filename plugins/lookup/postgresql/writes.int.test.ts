@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { openTenantScope, type Row, type ServingStore, SluiceError, type TableSchema, type Target } from '@sluice/sdk'
 import fc from 'fast-check'
 import { type PostgresFixture, startPostgres } from '../row-secured-postgresql/fixture.ts'
-import { changeSet, commitOf, planOf, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
+import { changeSet, commitOf, planOf, provide, rowsRead, testHost } from '../row-secured-postgresql/test-data.ts'
 import type { LookupConfig } from './config.ts'
 import lookup from './index.ts'
 
@@ -47,7 +47,7 @@ const ids = async (of: Target<LookupConfig>) => (await scan(of)).map((row) => ro
 test('epochs are applied once, in order, by the newest writer', async () => {
   const of = target('ordered')
   await assert.rejects(store.write(of, changeSet(schema, 'full', rows(1)), commitOf(1, null)), { kind: 'CONFLICT' })
-  await store.provision(of, 'apply')
+  await provide(store, of)
   assert.equal(await store.recover?.(of), null)
   await assert.rejects(store.write(of, changeSet(schema, 'delta', rows(1)), commitOf(2, 1)), { code: 'epoch_gap' })
   await store.write(of, changeSet(schema, 'full', rows(1, 2)), commitOf(3, null, { fence: 5n }))
@@ -72,7 +72,7 @@ test('epochs are applied once, in order, by the newest writer', async () => {
 
 test('bad rows leave everything as it was', async () => {
   const of = target('refused')
-  await store.provision(of, 'apply')
+  await provide(store, of)
   await store.write(of, changeSet(schema, 'full', rows(1)), commitOf(1, null))
   const bad = (upserts: Row[], code: string) =>
     assert.rejects(store.write(of, changeSet(schema, 'delta', upserts), commitOf(2, 1)), (error: SluiceError) => {
@@ -120,7 +120,7 @@ async function interrupted(
 test('after a failure at any point, a repeat reaches the same end, and nothing half is seen', async () => {
   for (const point of ['lookup.after-stage', 'lookup.before-commit', 'lookup.after-commit']) {
     const of = target(`crash_${point}`, { history_mode: 'type_2', tracked_columns: ['city'] })
-    await store.provision(of, 'apply')
+    await provide(store, of)
     const first = await interrupted(of, point, (via) =>
       via.write(of, changeSet(schema, 'full', rows(1, 2)), commitOf(1, null)),
     )
@@ -150,7 +150,7 @@ test('after a failure at any point, a repeat reaches the same end, and nothing h
 
 test('two writers of one epoch: one applies it, and both succeed', async () => {
   const of = target('raced')
-  await store.provision(of, 'apply')
+  await provide(store, of)
   const other = await lookup.open(fixture.settings, testHost())
   const both = async (write: (via: ServingStore<LookupConfig>) => ReturnType<typeof store.write>) => {
     const settled = await Promise.allSettled([write(store), write(other)])
@@ -168,7 +168,7 @@ test('two writers of one epoch: one applies it, and both succeed', async () => {
 
 test('a writer that was overtaken while it staged is fenced and changes nothing', async () => {
   const of = target('zombie')
-  await store.provision(of, 'apply')
+  await provide(store, of)
   await store.write(of, changeSet(schema, 'full', rows(1)), commitOf(1, null, { fence: 1n }))
   const zombie = await lookup.open(
     fixture.settings,
@@ -202,7 +202,7 @@ test('a writer killed in the middle leaves nothing behind that stops the next', 
   for (const point of ['lookup.after-stage', 'lookup.before-commit', 'lookup.after-commit']) {
     const product = `killed_${point.slice(7)}`
     const of = target(product)
-    await store.provision(of, 'apply')
+    await provide(store, of)
     for (const epoch of [1, 2]) {
       const child = await startWriter(product, point, epoch)
       const gone = once(child, 'exit')
@@ -282,7 +282,7 @@ test('type_2 equals the replay of its epochs, now, at any instant, and in full',
       // Where the clocks of two workers disagree, an epoch still comes after the one before it.
       const committed = (epoch: number) => commitOf(clocksDisagree ? 1 : epoch, null).committedAt
       const instant = (epoch: number) => (clocksDisagree ? `2026-03-01T00:00:01.00000${epoch - 1}Z` : committed(epoch))
-      await store.provision(of, 'apply')
+      await provide(store, of)
       for (const [index, step] of history.entries()) {
         const upserts = step.upserts.map(([id, city, note]): Row => [BigInt(id), city, note])
         const set = changeSet(
@@ -317,7 +317,7 @@ test('type_2 equals the replay of its epochs, now, at any instant, and in full',
 test('type_3 keeps what a tracked column held before its last change', async () => {
   const config: LookupConfig = { history_mode: 'type_3', tracked_columns: ['city'] }
   const of = target('type3', config)
-  await store.provision(of, 'apply')
+  await provide(store, of)
   const columns = ['id', 'city', 'previous_city']
   const base = planOf(of, { operation: 'scan', columns })
   const plan = { ...base, policy: { ...base.policy, visibleColumns: columns } }
@@ -369,7 +369,7 @@ test('type_3 keeps what a tracked column held before its last change', async () 
 
 test('a schema that grows keeps its rows; one that shrinks or turns is a conflict', async () => {
   const of = target('grown')
-  await store.provision(of, 'apply')
+  await provide(store, of)
   await store.write(of, changeSet(schema, 'full', rows(1, 2)), commitOf(1, null))
   const wide: TableSchema = {
     ...schema,
@@ -441,7 +441,7 @@ test('the policy is described as it was installed, and missing before', async ()
 
 test('closing waits for the write that runs, refuses the next, and may be repeated', async () => {
   const of = target('closed')
-  await store.provision(of, 'apply')
+  await provide(store, of)
   let closing: Promise<void> | undefined
   const other = await lookup.open(
     fixture.settings,

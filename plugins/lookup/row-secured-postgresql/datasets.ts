@@ -263,18 +263,19 @@ export async function forgetRetired(client: Client, tenant: string, partition: s
   ])
 }
 
-/** Every dataset of the tenant at endpoints of one type. */
+/** Every dataset of the tenant at endpoints of one type, and what is kept beside them (`timeseries/1 week`). */
 export async function datasetsOf(
   client: Client,
   tenant: string,
   endpoint: string,
 ): Promise<readonly { key: DatasetKey; dataset: Dataset }[]> {
-  const result = await client.query<DatasetLine & Omit<DatasetKey, 'tenant'>>(
-    `select domain, product, variant, ${COLUMNS} from ${STORE_SCHEMA}.datasets where tenant_id = $1 and endpoint = $2`,
+  const result = await client.query<DatasetLine & { domain: string; product: string; variant: string; at: string }>(
+    `select domain, product, variant, endpoint as at, ${COLUMNS} from ${STORE_SCHEMA}.datasets
+      where tenant_id = $1 and (endpoint = $2 or starts_with(endpoint, $2 || '/'))`,
     [tenant, endpoint],
   )
   return result.rows.map((line) => {
-    const { domain, product, variant } = line
+    const { domain, product, variant, at: endpoint } = line
     return { key: { tenant, domain, product, variant, endpoint }, dataset: fromLine(line) }
   })
 }

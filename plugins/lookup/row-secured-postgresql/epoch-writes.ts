@@ -19,6 +19,7 @@ import {
   beginDefinitions,
   createPartition,
   ensureParent,
+  finishPartition,
   partitionName,
   sweepRetired,
 } from './partitions.ts'
@@ -31,8 +32,16 @@ export interface Counts {
   readonly deleted: number
 }
 
+/** A table kept beside the rows and moved with them, such as an aggregate. */
+export interface Companion {
+  readonly wanted: WantedTable
+  /** Fills its new partition from the new partition of the rows; both are the tenant's alone. */
+  fill(client: Client, partition: string, rows: string): Promise<void>
+}
+
 /** How a kind of table takes rows. */
 export interface EpochSteps {
+  readonly companions?: readonly Companion[]
   /** Ends the partition's `create table`, where it is partitioned further. */
   readonly partitionBy?: string
   /** Fills a new partition, by COPY, and finishes it: indexes and policies. Nobody else sees it yet. */
@@ -121,7 +130,8 @@ async function lockForWrite(client: Client, write: Write): Promise<Dataset | nul
 
 async function build(write: Write): Promise<Receipt> {
   const { sessions, host, wanted, commit, steps } = write
-  const { key, schema, table, shape } = wanted
+  const { key, shape } = wanted
+  const companions = steps.companions ?? []
   await sweepLeftovers(sessions, key)
   const receipt = await sessions.use(
     'owner',
@@ -132,13 +142,16 @@ async function build(write: Write): Promise<Receipt> {
       await createPartition(client, partition, key.tenant, shape, steps.partitionBy)
       const instant = await historyInstant(client, key, commit, write.changes.mode === 'full')
       const counts = await steps.build(client, partition, instant)
+      const beside: string[] = []
+      for (const companion of companions) beside.push(await buildCompanion(client, host, companion, partition))
       await host.faultPoint(`${key.endpoint}.after-stage`)
       const dataset = await lockForWrite(client, write)
       if (dataset === null) return await giveUp(client, alreadyApplied(commit))
       if (dataset.partition !== null) throw overtaken(write)
-      const relation = await ensureParent(client, sessions.roles, schema, table, shape)
-      await attachPartition(client, schema, relation, partition, key.tenant)
-      await moveDataset(client, key, { relation, partition, shape, hash: shapeHash(shape) })
+      await placePartition(client, sessions, wanted, partition)
+      for (const [index, companion] of companions.entries()) {
+        await placePartition(client, sessions, companion.wanted, beside[index] ?? '')
+      }
       await commitEpoch(client, write, instant)
       return { epoch: commit.epoch, outcome: 'applied', ...counts }
     },
@@ -146,6 +159,29 @@ async function build(write: Write): Promise<Receipt> {
   )
   await host.faultPoint(`${key.endpoint}.after-commit`)
   return receipt
+}
+
+/** A filled partition for what is kept beside the rows, not attached yet; its name. */
+export async function buildCompanion(client: Client, host: Host, companion: Companion, rows: string): Promise<string> {
+  const { key, shape } = companion.wanted
+  const partition = partitionName(host.randomBytes(12))
+  await createPartition(client, partition, key.tenant, shape)
+  await companion.fill(client, partition, rows)
+  await finishPartition(client, partition, shape)
+  return partition
+}
+
+/** Attaches the partition to the parent of its shape and says so in the register. */
+export async function placePartition(
+  client: Client,
+  sessions: Sessions,
+  wanted: WantedTable,
+  partition: string,
+): Promise<void> {
+  const { key, schema, table, shape } = wanted
+  const relation = await ensureParent(client, sessions.roles, schema, table, shape)
+  await attachPartition(client, schema, relation, partition, key.tenant)
+  await moveDataset(client, key, { relation, partition, shape, hash: shapeHash(shape) })
 }
 
 /** A partition of the tenant that waits for its removal may still stand in the place of the new one. */
@@ -188,8 +224,9 @@ async function prepare(write: Write, client: Client): Promise<void> {
 }
 
 async function commitEpoch(client: Client, write: Write, instant: string): Promise<void> {
-  const { host, wanted, commit } = write
+  const { host, wanted, commit, steps } = write
   await setEpoch(client, wanted.key, commit, instant)
+  for (const { wanted: beside } of steps.companions ?? []) await setEpoch(client, beside.key, commit, instant)
   await host.faultPoint(`${wanted.key.endpoint}.before-commit`)
   await client.query('commit')
 }

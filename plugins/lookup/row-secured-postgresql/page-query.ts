@@ -43,7 +43,7 @@ export function pageStatement(page: Page, parameters: Parameters): Statement {
   )
   const relation = parameters.add(page.relation, 'text')
   const text = `select d.epoch::text, a.count::text, a.body, a.next
-    from ${STORE_SCHEMA}.datasets d left join lateral (${rows}) a (count, body, next) on true
+    from ${STORE_SCHEMA}.datasets d left join lateral (${rows}) a (count, body, next) on d.policy_version is not null
     where d.tenant_id = ${tenant} and d.domain = ${domain} and d.product = ${product}
       and d.variant = ${variant} and d.endpoint = ${endpoint} and d.relation = ${relation}`
   return { text, values: parameters.values }

@@ -195,7 +195,7 @@ function beyond(term: OrderTerm, left: string, value: string | null): string {
 
 function badPosition(): SluiceError {
   return new SluiceError('INVALID_DATA', 'the position to read on from does not fit the order of the read', {
-    code: 'bad_cursor',
+    code: 'invalid_cursor',
     remedy: 'Begin again from the first page.',
   })
 }

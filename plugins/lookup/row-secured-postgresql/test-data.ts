@@ -85,6 +85,12 @@ export function commitOf(epoch: number, previousEpoch: number | null, more: Part
   return { epoch, previousEpoch, fence: 1n, committedAt, signal: new AbortController().signal, ...more }
 }
 
+/** Provisions the target and installs its policy: without one it shows no rows. */
+export async function provide<Config>(store: ServingStore<Config>, target: Target<Config>): Promise<void> {
+  await store.provision(target, 'apply')
+  await store.rls.install(target, { version: '1', tenantIsolation: 'forced' })
+}
+
 /** A plan of every column for a reader who sees everything. */
 export function planOf<Config>(target: Target<Config>, more: Partial<ReadPlan> = {}): ReadPlan {
   const columns = target.schema.columns.map((column) => column.name)

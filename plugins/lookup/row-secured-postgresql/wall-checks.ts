@@ -92,7 +92,9 @@ async function describeIn(client: Client, { key, schema }: WantedTable): Promise
   const dataset = (await registerExists(client)) ? await loadDataset(client, key) : null
   if (dataset === null || dataset.policyVersion === null) throw policyMissing(key)
   const { partition, relation } = dataset
-  const stands = isWall(await securityOf(client, schema, relation))
+  // Without rows of the tenant the parent may be gone, or come back: nobody's rows stand unwalled.
+  const parent = await securityOf(client, schema, relation)
+  const stands = parent === null ? partition === null : isWall(parent)
   const partitionStands = partition === null || isWall(await securityOf(client, PARTITION_SCHEMA, partition))
   if (!stands || !partitionStands) throw policyMissing(key)
   return {
