@@ -1,9 +1,7 @@
 import { fromDriver, toWireError } from '../driver-error.ts'
-import { loadLibc } from '../libc.ts'
 import type { ChildJob, FromChild, ToChild } from '../protocol.ts'
 import { openDuckDb } from './duckdb.ts'
-import { ProcessLimits } from './limits.ts'
-import { type Native, putUpWalls } from './put-up-walls.ts'
+import { openNative, putUpWalls } from './put-up-walls.ts'
 import { runJob } from './run-job.ts'
 
 /** The child's life: warm up, take one job, answer, end. */
@@ -27,20 +25,6 @@ async function serve(job: ChildJob): Promise<void> {
     await runJob(connection, walled, send)
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
-  }
-}
-
-/** Null where there is nothing to build walls with: not on Linux, or without koffi's native part. */
-function openNative(): Native | null {
-  if (process.platform !== 'linux') return null
-  try {
-    const libc = loadLibc()
-    const limits = new ProcessLimits(libc)
-    const parentPid = process.ppid
-    limits.dieWithParent(parentPid)
-    return { libc, limits, parentPid }
-  } catch {
-    return null
   }
 }
 

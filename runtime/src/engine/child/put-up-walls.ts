@@ -1,11 +1,11 @@
 import { fchownSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import type { Libc } from '../libc.ts'
+import { type Libc, loadLibc } from '../libc.ts'
 import { type ChildJob, INPUT_FD, OUTPUT_FD } from '../protocol.ts'
 import type { Wall, WallName } from '../walls.ts'
 import { isRefused, Landlock, type OpenPaths } from './landlock.ts'
 import { lendFiles } from './lend.ts'
-import type { ProcessLimits } from './limits.ts'
+import { ProcessLimits } from './limits.ts'
 import { processesAreRefused, refuseSystemCalls, socketsAreRefused } from './seccomp.ts'
 
 export interface Walled {
@@ -18,6 +18,20 @@ export interface Native {
   readonly libc: Libc
   readonly limits: ProcessLimits
   readonly parentPid: number
+}
+
+/** Null where there is nothing to build walls with: not on Linux, or without koffi's native part. */
+export function openNative(): Native | null {
+  if (process.platform !== 'linux') return null
+  try {
+    const libc = loadLibc()
+    const limits = new ProcessLimits(libc)
+    const parentPid = process.ppid
+    limits.dieWithParent(parentPid)
+    return { libc, limits, parentPid }
+  } catch {
+    return null
+  }
 }
 
 /** What the allocators may take on top of the job's memory before the kernel says no; the watch kills long before. */
