@@ -1,0 +1,88 @@
+import type { Capabilities } from '@sluice/sdk'
+import { type ErrorKind, isSluiceError, type SluiceError } from '@sluice/sdk'
+import type { CheckContext } from './context.ts'
+import type { Requirement } from './requirements.ts'
+
+/** How much to run: `core` in seconds, `full` in a minute or two, `hard` as long as it takes. */
+export const LEVELS = ['core', 'full', 'hard'] as const
+
+export type Level = (typeof LEVELS)[number]
+
+/**
+ * One promise of the contract, and how to find out whether a store keeps it. A check asserts its own precondition, so
+ * that it cannot pass on a store that does nothing.
+ */
+export interface Check {
+  /** Stable; never given to another check. */
+  readonly id: number
+  readonly name: string
+  readonly level: Level
+  /**
+   * What the store must have declared. Where one is absent the check runs inverted: using it must throw UNSUPPORTED
+   * and leave no effect.
+   */
+  readonly requires?: readonly Requirement[]
+  /** Whether the check has anything to say about a store of this shape; in words where it has not. */
+  notFor?(capabilities: Capabilities): string | null
+  run(context: CheckContext): Promise<void>
+}
+
+export interface FailureParts {
+  readonly what: string
+  readonly where: string
+  readonly why: string
+  readonly remedy: string
+}
+
+/** A broken promise, in words for the store's author. */
+export class CheckFailure extends Error {
+  override readonly name = 'CheckFailure'
+  readonly parts: FailureParts
+
+  constructor(parts: FailureParts, cause?: unknown) {
+    super(
+      `${parts.what}\n  where:  ${parts.where}\n  why:    ${parts.why}\n  remedy: ${parts.remedy}`,
+      cause === undefined ? undefined : { cause },
+    )
+    this.parts = parts
+  }
+}
+
+/** Throws the failure unless the condition holds. */
+export function expect(condition: boolean, parts: () => FailureParts): asserts condition {
+  if (!condition) throw new CheckFailure(parts())
+}
+
+export interface Refusal {
+  readonly kind: ErrorKind
+  /** One of these, where the contract names the code. */
+  readonly codes?: readonly string[]
+  /** What was tried, as a subject: `a filter on a masked column`. */
+  readonly tried: string
+  readonly where: string
+  readonly why: string
+}
+
+/** Runs what must be refused, and returns the error. */
+export async function expectRefusal(refusal: Refusal, run: () => Promise<unknown>): Promise<SluiceError> {
+  const outcome = await run().then(
+    () => null,
+    (error: unknown) => error ?? new Error('nothing was thrown'),
+  )
+  const code = refusal.codes?.join(' or ')
+  const wanted = code ? `${refusal.kind} ${code}` : refusal.kind
+  if (isSluiceError(outcome, refusal.kind) && (refusal.codes?.includes(outcome.code) ?? true)) return outcome
+  throw new CheckFailure(
+    {
+      what: `${refusal.tried} ${outcome === null ? 'was accepted' : `threw ${nameOf(outcome)} instead of ${wanted}`}`,
+      where: refusal.where,
+      why: refusal.why,
+      remedy: `Throw a SluiceError of kind ${wanted}.`,
+    },
+    outcome ?? undefined,
+  )
+}
+
+function nameOf(error: unknown): string {
+  return isSluiceError(error) ? `${error.kind} ${error.code}` : `an error that is no SluiceError (${String(error)})`
+}

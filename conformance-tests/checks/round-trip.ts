@@ -1,0 +1,211 @@
+/** What is written comes back, by every way of reading. */
+import { type Check, CheckFailure, expect } from '../check.ts'
+import { sameJson, shown } from '../compare.ts'
+import type { CheckContext } from '../context.ts'
+import type { Dataset } from '../dataset.ts'
+import { answerOf, planOf, pointPlan } from '../reading.ts'
+import { COMPOSITE, changed, everyType, extremeRows, rowsOf, SIMPLE } from '../shapes.ts'
+
+export const roundTripChecks: readonly Check[] = [
+  {
+    id: 35,
+    name: 'round-trip-every-logical-type',
+    level: 'core',
+    async run(context) {
+      const schema = everyType(context.capabilities)
+      const rows = extremeRows(schema, context.random)
+      const dataset = await context.dataset(schema)
+      await dataset.full(rows)
+      expect(rows.length > 20 && schema.columns.length > 3, () => nothingExact())
+      for (const way of dataset.ways()) {
+        await dataset.expectRows('a value comes back as it was written, extremes of every type included', rows, { way })
+      }
+      await expectJson(context, dataset)
+      await dataset.delta(extremeRows(schema, context.random.fork('again')))
+      await dataset.expectRows('a value that comes in a delta comes back as one that comes in a full set')
+    },
+  },
+  {
+    id: 37,
+    name: 'upsert-last-wins',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      const rows = rowsOf(SIMPLE, 1, 20, context.random)
+      await dataset.full(rows)
+      for (const name of ['second', 'third']) {
+        await dataset.delta(rows.slice(0, 10).map((row) => changed(SIMPLE, row, { name, amount: null })))
+        await dataset.expectRows('an upsert replaces the whole row of its key, values that became null included')
+      }
+    },
+  },
+  {
+    id: 38,
+    name: 'upsert-changes-only-key',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      await dataset.full(rowsOf(SIMPLE, 1, 30, context.random))
+      const [row] = [...dataset.content.values()]
+      await dataset.delta(row ? [changed(SIMPLE, row, { name: 'only this one' })] : [])
+      await dataset.expectRows('an upsert of one key leaves every other row as it was')
+    },
+  },
+  {
+    id: 39,
+    name: 'composite-key-order-and-separator-injection',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(COMPOSITE)
+      await dataset.full(COLLIDING)
+      for (const way of dataset.ways()) {
+        await dataset.expectRows('keys that look alike once joined are still different keys', COLLIDING, { way })
+      }
+      const [first, ...others] = COLLIDING
+      if (first) await dataset.delta([], [first])
+      await dataset.expectRows('deleting one of them leaves the others', others)
+    },
+  },
+  {
+    id: 42,
+    name: 'empty-change-sets',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      await dataset.full(rowsOf(SIMPLE, 1, 5, context.random))
+      await dataset.expectRows('the rows must be there before an empty change set can be told from a lost one')
+      await dataset.delta([])
+      await dataset.expectRows('an empty delta moves the epoch and no row')
+      await expectEpoch(context, dataset)
+      await dataset.full([])
+      await dataset.expectRows('an empty full set empties the dataset')
+      await expectEpoch(context, dataset)
+    },
+  },
+  {
+    id: 44,
+    name: 'delete-then-read-absent',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      const rows = rowsOf(SIMPLE, 1, 12, context.random)
+      await dataset.full(rows)
+      await dataset.expectRows('the rows must be there before they can be deleted')
+      await dataset.delta([], rows.slice(0, 4))
+      for (const way of dataset.ways()) await dataset.expectRows('deleted rows are gone', undefined, { way })
+      await dataset.delta([], [...rows.slice(0, 2), ...rowsOf(SIMPLE, 100, 2, context.random)])
+      await dataset.expectRows('deleting what is not there is no error and deletes nothing else')
+      await dataset.delta(rows.slice(0, 2))
+      await dataset.expectRows('a deleted key can be written again')
+    },
+  },
+  {
+    id: 45,
+    name: 'full-mode-removes-absent-rows',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      await dataset.full(rowsOf(SIMPLE, 1, 20, context.random))
+      await dataset.expectRows('the rows must be there before a full set can remove them')
+      await dataset.full(rowsOf(SIMPLE, 15, 20, context.random))
+      for (const way of dataset.ways()) {
+        await dataset.expectRows('a full set is the whole content: what it does not hold goes', undefined, { way })
+      }
+    },
+  },
+  {
+    id: 46,
+    name: 'delta-mode-keeps-absent-rows',
+    level: 'core',
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      await dataset.full(rowsOf(SIMPLE, 1, 20, context.random))
+      await dataset.delta(rowsOf(SIMPLE, 18, 10, context.random))
+      expect(dataset.content.size === 27, () => ({ ...nothingExact(), what: 'the generator made other rows' }))
+      await dataset.expectRows('a delta adds and replaces; rows that it does not name stay')
+    },
+  },
+]
+
+/** Joined with a separator, or with none, several of these would be one key. */
+const COLLIDING = [
+  ['a:b', 'c', 1],
+  ['a', 'b:c', 1],
+  ['a', 'b', 1],
+  ['ab', '', 1],
+  ['', 'ab', 1],
+  ['a%3Ab', 'c', 1],
+  ['a/b', 'c', 1],
+  ['a', 'b/c', 1],
+  ['a,b', 'c', 1],
+  ['a', 'b,c', 1],
+  ['a"', '"b', 1],
+  ["a'", "'b", 1],
+  ['a|b', 'c', 1],
+  ['a', 'b|c', 1],
+  ['A', 'b', 1],
+  ['a', 'b', 11],
+  ['a', 'b1', 1],
+  ['a', 'b', -1],
+  ['😀', 'b', 1],
+].map(([left = '', right = '', number = 0], index) => [
+  left,
+  right,
+  number,
+  `2026-02-26T00:${String(index).padStart(2, '0')}:00.000000Z`,
+  `row ${index}`,
+])
+
+/** The JSON of an answer says the same as its columns. */
+async function expectJson({ store, capabilities }: CheckContext, dataset: Dataset): Promise<void> {
+  if (!capabilities.jsonBatches) return
+  const { target, content, template } = dataset
+  const [way = 'scan'] = dataset.ways()
+  const sight = { target, candidates: [], template }
+  for (const row of content.values()) {
+    const point = way === 'range' ? 'range' : way === 'scan' ? 'scan' : way
+    const plan = point === 'range' ? rangeOf(dataset, row) : pointPlan(point, row, sight, { encoding: 'json' })
+    const { objects } = await answerOf(store, target, plan)
+    const given = objects[0] ?? {}
+    for (const [index, { name, type }] of target.schema.columns.entries()) {
+      const written = row[index] ?? null
+      if (sameJson(type, written, given[name])) continue
+      throw new CheckFailure({
+        what: `${name} (${type}) was written as ${shown(written)} and stands in the JSON as ${JSON.stringify(given[name])}`,
+        where: `read ${way}, encoding json`,
+        why: 'a JSON batch writes values as toJsonValue does: it goes to clients as it is',
+        remedy: 'Compare with toJsonValue for this type.',
+      })
+    }
+  }
+}
+
+/** The minute of the row, which no other row of the shape has. */
+function rangeOf({ target }: Dataset, row: readonly unknown[]) {
+  const from = String(row[target.schema.columns.findIndex((column) => column.name === 'at')])
+  const to = from.replace(/:00\.000000Z$/, ':00.000001Z')
+  return planOf(target.schema, 'range', { range: { from, to }, encoding: 'json' })
+}
+
+async function expectEpoch({ store }: CheckContext, dataset: Dataset): Promise<void> {
+  const [way = 'scan'] = dataset.ways()
+  const [row = []] = dataset.candidates
+  const sight = { target: dataset.target, candidates: [], template: dataset.template }
+  const plan = way === 'key' || way === 'get' ? pointPlan(way, row, sight) : planOf(SIMPLE, way)
+  const { epoch } = await answerOf(store, dataset.target, plan)
+  expect(epoch === dataset.epoch, () => ({
+    what: `the answer names epoch ${epoch} after epoch ${dataset.epoch} was applied`,
+    where: `read ${way}, batch.epoch`,
+    why: 'every answer says which epoch it was read from, also an empty one',
+    remedy: 'Advance the epoch with every commit, whether it held rows or not.',
+  }))
+}
+
+function nothingExact() {
+  return {
+    what: 'the store declares no type as exact',
+    where: 'capabilities.types',
+    why: 'without one there is nothing whose round trip could be proven',
+    remedy: 'Declare the types that survive as exact.',
+  }
+}

@@ -1,0 +1,132 @@
+/**
+ * The lake of a check, in one folder: DuckDB writes a dataset's content as a Parquet file with field ids, and runs the
+ * queries that a store hands to its host. In process and unguarded: the suite's statements are its own.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBBlobValue, type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import {
+  type LakeEngine,
+  type LakeQuery,
+  type LakeQueryResult,
+  type LakeSnapshot,
+  type LakeTable,
+  type LogicalType,
+  type Row,
+  SluiceError,
+  type Target,
+  type Value,
+} from '@sluice/sdk'
+import { csvText } from './csv.ts'
+import type { LakeWorkshop } from './lake.ts'
+import { jsonRow, resultType } from './lake-values.ts'
+
+export class DuckDbWorkshop implements LakeWorkshop {
+  readonly #folder: string
+  #snapshots = 0
+  readonly engine: LakeEngine = { query }
+
+  private constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  static async open(): Promise<DuckDbWorkshop> {
+    return new DuckDbWorkshop(await mkdtemp(join(tmpdir(), 'sluice-lake-')))
+  }
+
+  async write({ schema }: Target, rows: readonly Row[]): Promise<LakeSnapshot> {
+    this.#snapshots += 1
+    const file = join(this.#folder, `${this.#snapshots}.parquet`)
+    const names = schema.columns.map(({ name }) => quotedName(name))
+    const nulls = schema.columns.map(({ type }) => `NULL::${fileType(type)}`).join(', ')
+    const values = rows.map(
+      (row) => `(${schema.columns.map(({ type }, index) => literal(row[index] ?? null, type)).join(', ')})`,
+    )
+    const source = [`SELECT ${nulls} WHERE false`, ...(values.length > 0 ? [`VALUES ${values.join(', ')}`] : [])]
+    const ids = names.map((name, index) => `${name}: ${index + 1}`).join(', ')
+    const select = `SELECT * FROM (${source.join(' UNION ALL ')}) AS t(${names.join(', ')})`
+    await inEngine((connection) =>
+      connection.run(`COPY (${select}) TO ${quotedText(file)} (FORMAT parquet, FIELD_IDS {${ids}})`),
+    )
+    const fieldIds = Object.fromEntries(schema.columns.map(({ name }, index) => [name, index + 1]))
+    return { snapshotId: String(this.#snapshots), files: [file], fieldIds }
+  }
+
+  async close(): Promise<void> {
+    await rm(this.#folder, { recursive: true, force: true })
+  }
+}
+
+/** An engine of its own for each statement, so that none sees another's tables. */
+async function inEngine<T>(run: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+  const connection = await instance.connect()
+  try {
+    await connection.run("SET TimeZone = 'UTC'")
+    return await run(connection)
+  } finally {
+    connection.closeSync()
+    instance.closeSync()
+  }
+}
+
+async function query({ sql, parameters, tables, limits, signal }: LakeQuery): Promise<LakeQueryResult> {
+  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the query was ended by its caller', { code: 'aborted' })
+  return inEngine(async (connection) => {
+    for (const table of tables) await addView(connection, table)
+    const result = await connection.run(sql, parameters.map(parameter))
+    const types = result.columnTypes()
+    const columns = result.columnNames().map((name, index) => ({ name, type: resultType(types[index]) }))
+    const rows = (await result.getRows()).slice(0, limits.maxRows)
+    const json = `[${rows.map((row) => jsonRow(row, types)).join(',')}]`
+    return { columns, batches: oneBatch(rows.length, json) }
+  })
+}
+
+async function* oneBatch(rowCount: number, json: string): AsyncGenerator<{ rowCount: number; json: string }> {
+  yield { rowCount, json }
+}
+
+function parameter(value: Value) {
+  return value instanceof Uint8Array ? new DuckDBBlobValue(value) : value
+}
+
+async function addView(connection: DuckDBConnection, { name, files, columns }: LakeTable): Promise<void> {
+  if (name.length > 1) await connection.run(`CREATE SCHEMA IF NOT EXISTS ${quotedName(name[0] ?? '')}`)
+  const schema = columns.map(
+    (column) =>
+      `${column.fieldId}: {name: ${quotedText(column.name)}, type: '${fileType(column.type as LogicalType)}', default_value: NULL}`,
+  )
+  const select = columns.map((column) => {
+    const quoted = quotedName(column.name)
+    return column.type === 'json' ? `${quoted}::JSON AS ${quoted}` : quoted
+  })
+  const source = `read_parquet([${files.map(quotedText).join(', ')}], schema = MAP {${schema.join(', ')}})`
+  await connection.run(`CREATE VIEW ${name.map(quotedName).join('.')} AS SELECT ${select.join(', ')} FROM ${source}`)
+}
+
+/** The type in the file: json travels as text. */
+function fileType(type: LogicalType): string {
+  const names: Readonly<Record<string, string>> = {
+    string: 'VARCHAR',
+    json: 'VARCHAR',
+    long: 'BIGINT',
+    binary: 'BLOB',
+  }
+  return names[type] ?? type.toUpperCase()
+}
+
+function literal(value: Value, type: LogicalType): string {
+  if (value === null) return `NULL::${fileType(type)}`
+  if (value instanceof Uint8Array) return `from_hex('${Buffer.from(value).toString('hex')}')`
+  return `${quotedText(csvText(value))}::${fileType(type)}`
+}
+
+function quotedName(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+function quotedText(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`
+}

@@ -1,0 +1,16 @@
+/** Real Parquet files for stores that read the lake, and the engine that the runtime would give them. */
+import type { LakeEngine, LakeSnapshot, Row, Target } from '@sluice/sdk'
+
+/** Made only where a plugin's commit class is `lake`: it needs the optional package @duckdb/node-api. */
+export interface LakeWorkshop {
+  readonly engine: LakeEngine
+  /** Writes the whole content of a dataset as one snapshot. */
+  write(target: Target, rows: readonly Row[]): Promise<LakeSnapshot>
+  close(): Promise<void>
+}
+
+/** Throws a plain Error where the package is not installed. */
+export async function openLakeWorkshop(): Promise<LakeWorkshop> {
+  const { DuckDbWorkshop } = await import('./lake-duckdb.ts')
+  return DuckDbWorkshop.open()
+}

@@ -1,0 +1,232 @@
+/**
+ * A serving store in a few hundred lines: everything the contract asks, on a Map. It is the suite's oracle and a
+ * tutorial for authors of stores; nothing of it survives the process, so no runtime offers it.
+ */
+import {
+  batchFromRows,
+  type ChangeSet,
+  type Commit,
+  type Digest,
+  type Health,
+  type Host,
+  type InstalledPolicy,
+  type LogicalType,
+  type PlanStep,
+  type ProbeReport,
+  type ReadBatch,
+  type ReadPlan,
+  type Receipt,
+  type Row,
+  type ServingStore,
+  SluiceError,
+  type Target,
+  tenantOf,
+  toJsonValue,
+  ttlMs,
+} from '@sluice/sdk'
+import { answer } from './answer.ts'
+import { capabilities, type ReferenceConfig } from './config.ts'
+import { applyChanges, stage } from './content.ts'
+import { digestOf } from './digest.ts'
+import type { Content, ReferenceMemory, StoredDataset } from './memory.ts'
+import { judge, planOf, provisionSteps, stalePlan } from './provision.ts'
+
+type ReferenceTarget = Target<ReferenceConfig>
+
+/** So many epochs stay, for `activate`. */
+const KEPT_EPOCHS = 3
+
+export function openReferenceStore(memory: ReferenceMemory, host: Host): ServingStore<ReferenceConfig> {
+  return {
+    async provision(target, mode, expectedHash) {
+      tenantOf(target.scope)
+      const plan = planOf(provisionSteps(memory, target))
+      if (mode === 'plan') return plan
+      if (expectedHash !== undefined && expectedHash !== plan.hash) throw stalePlan()
+      const stored = memory.get(target)
+      if (stored) Object.assign(stored, { schema: target.schema, config: target.config })
+      else memory.set(target, emptyDataset(target))
+      await host.faultPoint('reference.after-provision')
+      return plan
+    },
+
+    rls: {
+      async install(target, policy) {
+        datasetOf(memory, target).policy = { ...policy }
+      },
+      async describe(target) {
+        return describePolicy(datasetOf(memory, target))
+      },
+    },
+
+    write: (target, changes, commit) => write(memory, host, target, changes, commit),
+
+    read: (target, plan) => read(memory, host, target, plan),
+
+    async recover(target) {
+      return newest(datasetOf(memory, target))?.applied ?? null
+    },
+
+    async validate(target, previous) {
+      return judge(memory.get(target)?.schema ?? previous, target.schema)
+    },
+
+    async activate(target, epoch) {
+      const stored = datasetOf(memory, target)
+      if (!stored.contents.some((content) => content.applied.epoch === epoch)) throw epochNotKept(epoch)
+      stored.servedEpoch = epoch
+    },
+
+    async digest(target, signal): Promise<Digest> {
+      signal.throwIfAborted()
+      return digestOf(served(datasetOf(memory, target)))
+    },
+
+    async drop(target, mode) {
+      tenantOf(target.scope)
+      const steps: PlanStep[] = memory.get(target) ? [{ action: 'drop', description: 'forget the dataset' }] : []
+      if (mode === 'apply') memory.delete(target)
+      return planOf(steps)
+    },
+
+    async dropTenant(scope) {
+      memory.deleteTenant(tenantOf(scope))
+    },
+
+    async probe(): Promise<ProbeReport> {
+      const check = { name: 'tenant walls', ok: true, message: 'every dataset is addressed by its tenant' }
+      return { ok: true, checks: [check] }
+    },
+
+    health: (): Health => ({ status: 'ok' }),
+
+    async close() {},
+  }
+}
+
+async function write(
+  memory: ReferenceMemory,
+  host: Host,
+  target: ReferenceTarget,
+  changes: ChangeSet,
+  commit: Commit,
+): Promise<Receipt> {
+  const stored = datasetOf(memory, target)
+  const refused = admit(stored, commit)
+  if (refused) return refused
+  await host.faultPoint('reference.after-fence')
+  const staged = await stage(changes, commit.signal)
+  await host.faultPoint('reference.after-stage')
+  // Another writer may have come by while the rows were read: what follows is one step, with nothing awaited in it.
+  const overtaken = admit(stored, commit)
+  if (overtaken) return overtaken
+  const content = applyChanges(newest(stored)?.versions ?? [], staged, stored, commit)
+  stored.contents = [...stored.contents, content].slice(-KEPT_EPOCHS)
+  stored.servedEpoch = commit.epoch
+  await host.faultPoint('reference.after-commit')
+  return {
+    epoch: commit.epoch,
+    outcome: 'applied',
+    upserted: staged.upserts.length,
+    deleted: staged.deletedKeys.length,
+  }
+}
+
+/** Checks the writer's token and the epoch, in this order; a receipt where the epoch is already there. */
+function admit(stored: StoredDataset, commit: Commit): Receipt | null {
+  if (commit.fence < stored.fence) {
+    throw new SluiceError('FENCED', 'a newer writer has taken over this dataset', { code: 'stale_fence' })
+  }
+  stored.fence = commit.fence
+  const applied = newest(stored)?.applied.epoch ?? null
+  if (applied === commit.epoch) {
+    return { epoch: commit.epoch, outcome: 'already_applied', upserted: 0, deleted: 0 }
+  }
+  if (applied !== null && commit.epoch < applied) {
+    throw new SluiceError('CONFLICT', 'the store has a newer epoch', { code: 'older_epoch' })
+  }
+  if (commit.previousEpoch !== null && commit.previousEpoch !== applied) {
+    throw new SluiceError('CONFLICT', 'the change set does not start from the epoch that the store has', {
+      code: 'epoch_gap',
+      remedy: 'Send a full set.',
+    })
+  }
+  return null
+}
+
+async function* read(
+  memory: ReferenceMemory,
+  host: Host,
+  target: ReferenceTarget,
+  plan: ReadPlan,
+): AsyncGenerator<ReadBatch> {
+  const stored = datasetOf(memory, target)
+  if (plan.signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+  const content = served(stored)
+  const { epoch } = content.applied
+  const remainingMs = remainingTtlMs(stored, content, host.clock.nowMs())
+  const alive = remainingMs === null || remainingMs > 0 ? content : { ...content, versions: [] }
+  const { rows, types, next } = answer(stored, alive, plan, capabilities)
+  const batch =
+    plan.encoding === 'json'
+      ? { rowCount: rows.length, json: JSON.stringify(rows.map((row) => jsonRow(plan.columns, types, row))) }
+      : batchFromRows(rows, plan.columns.length)
+  yield {
+    ...batch,
+    epoch,
+    ...(remainingMs === null ? {} : { ttlRemainingS: Math.max(0, Math.floor(remainingMs / 1000)) }),
+    ...(next === undefined ? {} : { next }),
+  }
+}
+
+function jsonRow(names: readonly string[], types: readonly LogicalType[], row: Row): Record<string, unknown> {
+  return Object.fromEntries(
+    names.map((name, index) => [name, toJsonValue(row[index] ?? null, types[index] ?? 'string')]),
+  )
+}
+
+function remainingTtlMs(stored: StoredDataset, content: Content, nowMs: number): number | null {
+  if (stored.config.ttl === undefined) return null
+  return Date.parse(content.applied.committedAt) + ttlMs(stored.config.ttl) - nowMs
+}
+
+function datasetOf(memory: ReferenceMemory, target: ReferenceTarget): StoredDataset {
+  tenantOf(target.scope)
+  const stored = memory.get(target)
+  if (stored) return stored
+  throw new SluiceError('TRANSIENT', 'nothing was materialized here yet', { code: 'not_materialized' })
+}
+
+function newest(stored: StoredDataset): Content | undefined {
+  return stored.contents.at(-1)
+}
+
+function served(stored: StoredDataset): Content {
+  const content = stored.contents.find(({ applied }) => applied.epoch === stored.servedEpoch)
+  if (content) return content
+  throw new SluiceError('TRANSIENT', 'nothing was materialized here yet', { code: 'not_materialized' })
+}
+
+function emptyDataset(target: ReferenceTarget): StoredDataset {
+  return {
+    tenant: tenantOf(target.scope),
+    schema: target.schema,
+    config: target.config,
+    policy: null,
+    fence: 0n,
+    contents: [],
+    servedEpoch: null,
+  }
+}
+
+function epochNotKept(epoch: number): SluiceError {
+  return new SluiceError('CONFLICT', 'the store does not keep this epoch', {
+    code: 'epoch_not_kept',
+    details: { epoch },
+  })
+}
+
+function describePolicy(stored: StoredDataset): InstalledPolicy {
+  if (stored.policy) return { ...stored.policy, enforcedBy: 'every dataset is addressed by its tenant' }
+  throw new SluiceError('CONFLICT', 'no policy is in place', { code: 'policy_missing' })
+}
