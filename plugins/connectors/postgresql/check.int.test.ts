@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect as connectTcp, createServer } from 'node:net'
 import { after, before, test } from 'node:test'
 import type { CheckReport } from '@sluice/sdk'
 import { createConnector } from './connector.ts'
@@ -82,15 +82,20 @@ test('a server that says nothing does not hold the check', async () => {
   }
 })
 
-test('bytes sent ahead of TLS are not believed', async () => {
-  const liar = createServer((socket) => {
-    socket.on('error', () => undefined)
-    socket.write('SE')
+test('bytes slipped in ahead of TLS are not believed', async () => {
+  const between = createServer((client) => {
+    const server = connectTcp(source.settings.port, '127.0.0.1')
+    client.on('error', () => server.destroy()).pipe(server)
+    server.on('error', () => client.destroy())
+    server.once('data', (answer) => {
+      client.write(Buffer.concat([answer, Buffer.from('E')]))
+      server.pipe(client)
+    })
   })
-  await new Promise<void>((resolve) => liar.listen(0, '127.0.0.1', resolve))
-  const { port } = liar.address() as { port: number }
+  await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', resolve))
+  const { port } = between.address() as { port: number }
   assert.equal(walked(await check({ port })), 'dns tcp -tls')
-  liar.close()
+  between.close()
 })
 
 test('TLS is as strict as its mode', async () => {

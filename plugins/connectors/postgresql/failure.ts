@@ -81,6 +81,18 @@ const BUSY = {
   remedy: 'Try again later; raise max_connections at the source, or keep connections for this login.',
 } as const satisfies Meaning
 
+const EXCHANGE_FAILED = {
+  ...LOGIN_REFUSED,
+  what: 'the server and this connector could not prove to each other that they know the password',
+} as const satisfies Meaning
+
+const DEFECT = {
+  kind: 'INTERNAL',
+  code: 'connector_defect',
+  what: 'the connector itself failed',
+  remedy: 'Report it with the log of this process.',
+} as const satisfies Meaning
+
 const BY_STATE: Readonly<Record<string, Meaning>> = {
   '28000': LOGIN_REFUSED,
   '28P01': LOGIN_REFUSED,
@@ -176,6 +188,11 @@ const TLS: Readonly<Record<TlsFailure['reason'], Pick<Meaning, 'what' | 'remedy'
   },
 }
 
+/** What a fault point threw: no failure of the source, so it passes on as it is. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+}
+
 /** `where` names what the tenant named: `table "sales"."orders"`. An abort by the caller wins over what it caused. */
 export function sourceFailure(error: unknown, where: string, signal?: AbortSignal): SluiceError {
   if (signal?.aborted && !(signal.reason instanceof OutOfTime)) return aborted(signal.reason)
@@ -205,10 +222,17 @@ function meaningOf(error: unknown): Meaning {
   if (error instanceof PasswordWithheld) return withheld(error)
   const state = sqlState(error)
   if (state) return BY_STATE[state] ?? BY_CLASS[state.slice(0, 2)] ?? LOST
-  const code = (error as { code?: unknown } | null)?.code
+  const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return { ...UNREACHABLE, what: 'the host name cannot be resolved' }
   if (code === 'ECONNREFUSED') return { ...UNREACHABLE, what: 'nothing listens at this host and port' }
-  return code === 'EHOSTUNREACH' || code === 'ENETUNREACH' || code === 'ETIMEDOUT' ? UNREACHABLE : LOST
+  if (code === 'EHOSTUNREACH' || code === 'ENETUNREACH' || code === 'ETIMEDOUT') return UNREACHABLE
+  if (typeof message === 'string' && message.startsWith('SASL')) return EXCHANGE_FAILED
+  return typeof code === 'string' || isLoss(message) ? LOST : DEFECT
+}
+
+/** The driver has no codes of its own, only these words. */
+function isLoss(message: unknown): boolean {
+  return typeof message === 'string' && /^(Connection terminated|Client (was|has)|closed$)/.test(message)
 }
 
 function withheld(error: PasswordWithheld): Meaning {

@@ -139,12 +139,15 @@ test('every type travels exactly, extremes included', async () => {
 
 test('what the login or database has set changes nothing', async () => {
   await give(`CREATE TABLE styled AS SELECT '2024-07-01 12:00:00+02'::timestamptz AS at, '\\x01'::bytea AS raw,
-    0.1::float8 AS f, '1 day'::interval AS span`)
+    0.1::float8 + 0.2 AS f, '1 day'::interval AS span, 1::numeric AS n;
+    CREATE FUNCTION abs(numeric) RETURNS numeric LANGUAGE sql IMMUTABLE AS 'SELECT 1e30'`)
   await source.sql(`ALTER ROLE ${source.settings.user} SET DateStyle = 'SQL, DMY';
     ALTER ROLE ${source.settings.user} SET TimeZone = 'Asia/Tokyo'; ALTER ROLE ${source.settings.user} SET bytea_output = 'escape';
     ALTER ROLE ${source.settings.user} SET extra_float_digits = -3; ALTER ROLE ${source.settings.user} SET IntervalStyle = 'postgres_verbose';
-    ALTER ROLE ${source.settings.user} SET search_path = nowhere`)
-  assert.deepEqual((await read('styled')).rows, [['2024-07-01 10:00:00+00', '\\x01', '0.1', 'P1D']])
+    ALTER ROLE ${source.settings.user} SET search_path = public, pg_catalog`)
+  assert.deepEqual((await read('styled')).rows, [
+    ['2024-07-01 10:00:00+00', '\\x01', '0.30000000000000004', 'P1D', '1'],
+  ])
   await source.sql(`ALTER ROLE ${source.settings.user} RESET ALL`)
 })
 

@@ -1,6 +1,6 @@
 import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { CopyOut } from './copy-out.ts'
-import { sourceFailure, sqlState } from './failure.ts'
+import { Interrupted, sourceFailure, sqlState } from './failure.ts'
 import { planIncrement } from './increment.ts'
 import { findRelation, type Relation, type RelationColumn, toColumn } from './relation.ts'
 import { copyStatement, qualified } from './select.ts'
@@ -16,7 +16,7 @@ export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator
     session = await openSession(way, request.signal)
     yield* stream(way, session, request, where)
   } catch (error) {
-    throw sourceFailure(error, where, request.signal)
+    throw error instanceof Interrupted ? error.cause : sourceFailure(error, where, request.signal)
   } finally {
     await session?.close()
   }
@@ -29,15 +29,23 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
   const increment =
     request.mode === 'incremental' ? await planIncrement(way, session, relation, columns, request) : null
   yield { kind: 'estimate', rows: increment?.where ? null : relation.estimatedRows }
-  await way.host.faultPoint('postgresql.after-snapshot')
+  await reached(way, 'postgresql.after-snapshot')
   const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null)
   const copy = await session.copyOut(sql, { judged })
   yield* carry(copy, columns, request.signal)
-  await way.host.faultPoint('postgresql.before-state')
+  await reached(way, 'postgresql.before-state')
   await session.close()
   way.host.metrics.count('source_rows_read', copy.rows)
   const state = increment?.nextState(copy.rows + copy.rejects) ?? FULL_STATE
   yield { kind: 'state', state, rows: copy.rows }
+}
+
+async function reached(way: Way, point: string): Promise<void> {
+  try {
+    await way.host.faultPoint(point)
+  } catch (cause) {
+    throw new Interrupted(point, { cause })
+  }
 }
 
 async function* carry(
