@@ -5,7 +5,6 @@ import { parseDuration, parseMemory } from './durations.ts'
 import type { ComputeFile } from './files/compute.ts'
 import type { ComputeManifest } from './manifest-set.ts'
 import type { Finding } from './problem.ts'
-import { didYouMean } from './suggestion.ts'
 
 /** The other files that the transform stands between; null where one could not be read. */
 export interface TransformContext {
@@ -71,9 +70,8 @@ function withoutTransform({ inputs, output }: TransformContext): readonly Findin
   return output.value.columns
     .filter((column) => !readable.has(column.name.toLowerCase()))
     .map((column) => {
-      const near = didYouMean(column.name, names)
       const message = `without a transform the column "${column.name}" must come from the input, which has none`
-      return { manifest: 'compute', path: [], message, ...(near === undefined ? {} : { hint: near }) }
+      return { manifest: 'compute', path: [], message, unknown: { name: column.name, among: names } }
     })
 }
 

@@ -113,9 +113,8 @@ function tableNamed(written: string, connection: string, tables: readonly Source
     return { findings: [{ manifest: 'inputs', path, message, hint: `Write one of ${names.join(', ')}.` }] }
   }
   const names = tables.flatMap((table) => [table.name, `${table.schema}.${table.name}`])
-  const hint = didYouMean(written, names)
   const message = `"${connection}" has no table "${written}"`
-  return { findings: [{ manifest: 'inputs', path, message, ...(hint === undefined ? {} : { hint }) }] }
+  return { findings: [{ manifest: 'inputs', path, message, unknown: { name: written, among: names } }] }
 }
 
 function sourceFindings(item: Item<InputFields>, source: SourceTable): readonly Finding[] {
@@ -133,9 +132,8 @@ function sourceFindings(item: Item<InputFields>, source: SourceTable): readonly 
 function missingAtSource(path: Path, name: string, source: SourceTable): readonly Finding[] {
   const names = source.columns.map((column) => column.name)
   if (names.includes(name)) return []
-  const hint = didYouMean(name, names)
   const message = `the table "${source.name}" has no column "${name}"`
-  return [{ manifest: 'inputs', path, message, ...(hint === undefined ? {} : { hint }) }]
+  return [{ manifest: 'inputs', path, message, unknown: { name, among: names } }]
 }
 
 /** The cursor and the key must be among the columns that are read. */

@@ -6,7 +6,6 @@ import type { Check, Dimension, OnError, QualityManifest, Rule, Scalar, Threshol
 import { isTimeType } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 import { typedValue } from './scalar-values.ts'
-import { didYouMean } from './suggestion.ts'
 
 /** What checks may name; null where that file could not be read. */
 export interface CheckContext {
@@ -220,9 +219,8 @@ function referenceFindings(
 
 function aliasFindings(path: Path, alias: string, aliases: ReadonlySet<string> | null): readonly Finding[] {
   if (aliases === null || aliases.has(alias)) return []
-  const hint = didYouMean(alias, aliases)
   const message = `inputs.yaml has no input "${alias}"`
-  return [{ manifest: 'quality', path, message, ...(hint === undefined ? {} : { hint }) }]
+  return [{ manifest: 'quality', path, message, unknown: { name: alias, among: aliases } }]
 }
 
 function rowCountFindings(path: Path, rule: Rule & { kind: 'row_count' }): readonly Finding[] {

@@ -1,6 +1,5 @@
 import type { OutputColumn } from './manifest-set.ts'
 import type { Finding, ManifestName, Path } from './problem.ts'
-import { didYouMean } from './suggestion.ts'
 
 /**
  * The columns of output.yaml as other files may name them. Columns whose entry is wrong still exist, and where the
@@ -36,8 +35,8 @@ export class Columns {
   /** What to say of a name that is no column; nothing where it is one. */
   missing(manifest: ManifestName, path: Path, name: string): readonly Finding[] {
     if (this.exists(name)) return []
-    const hint = didYouMean(name, this.#names ?? [])
-    return [{ manifest, path, message: `output.yaml has no column "${name}"`, ...(hint === undefined ? {} : { hint }) }]
+    const unknown = { name, among: this.#names ?? [] }
+    return [{ manifest, path, message: `output.yaml has no column "${name}"`, unknown }]
   }
 
   /** The same for what stands at `path`: one name or a list of them. */

@@ -182,4 +182,25 @@ describe('parseManifests', () => {
       },
     ])
   })
+
+  it('shows as many problems as anybody reads, and says how many more there are', async () => {
+    const files = await exampleFiles('minimal')
+    const names = Array.from({ length: 1000 }, (_, index) => `${'a'.repeat(40)}${index}`)
+    const checks = Array.from(
+      { length: 19 },
+      (_, index) => `  - {name: c${index}, not_null: [${names.slice(0, 190).map((name) => `b${name}`)}]}`,
+    )
+    const columns = names.map((name) => `  - {name: ${name}, type: string}`)
+    const { problems } = parseManifests(
+      {
+        ...files,
+        output: Buffer.from(`apiVersion: svc/v1\nkind: Output\nschema:\n${columns.join('\n')}`),
+        quality: Buffer.from(`apiVersion: svc/v1\nkind: Quality\nchecks:\n${checks.join('\n')}`),
+      },
+      exampleContext('minimal'),
+    )
+    assert.equal(problems.length, 201)
+    assert.equal(problems[0]?.hint, `Did you mean ${names[0]}?`)
+    assert.equal(problems.at(-1)?.message, `and ${19 * 190 - 200} more`)
+  })
 })

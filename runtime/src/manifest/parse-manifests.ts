@@ -17,6 +17,7 @@ import type { ManifestSet } from './manifest-set.ts'
 import { type Finding, formatPath, MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
 import { readYaml, type YamlReading } from './read-yaml.ts'
 import type { Schema } from './shape-check.ts'
+import { didYouMean } from './suggestion.ts'
 
 /** The schema of each file. */
 export const FILE_SCHEMAS: Readonly<Record<ManifestName, Schema>> = {
@@ -40,7 +41,7 @@ export type ParsedManifests =
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] }
 
 /** More than anybody corrects in one go. */
-const MOST_PROBLEMS = 500
+const MOST_PROBLEMS = 200
 
 /**
  * Reads, checks and normalises the six manifests of a product: all problems at once, each with its place, in the
@@ -53,11 +54,11 @@ export function parseManifests(files: ManifestFiles, context: ManifestContext): 
     return reading?.ok ? new CheckedFile(name, FILE_SCHEMAS[name], reading.file.value) : null
   }
   const drafts = draftAll(checked, context)
-  const unread = [...readings.values()].flatMap((reading) => (reading.ok ? [] : reading.problems))
-  const located = drafts.findings.map((finding) => ({ finding, problem: locate(finding, readings) }))
-  const problems = [...unread, ...located.flatMap((it) => (it.finding.warning === true ? [] : [it.problem]))]
-  const warnings = inOrder(located.flatMap((it) => (it.finding.warning === true ? [it.problem] : [])))
-  if (problems.length > 0 || drafts.manifests === null) return { ok: false, problems: inOrder(problems), warnings }
+  const unread = [...readings.values()].flatMap((reading) => (reading.ok ? [] : reading.problems.map(asIs)))
+  const located = drafts.findings.map((finding) => locate(finding, readings))
+  const problems = shown([...unread, ...located.filter((it) => it.finding?.warning !== true)])
+  const warnings = shown(located.filter((it) => it.finding?.warning === true))
+  if (problems.length > 0 || drafts.manifests === null) return { ok: false, problems, warnings }
   return { ok: true, manifests: drafts.manifests, problems: [], warnings }
 }
 
@@ -104,21 +105,39 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
   return { manifests: { ...said, digest: digestOf(said) }, findings }
 }
 
-function locate(finding: Finding, readings: ReadonlyMap<ManifestName, YamlReading>): Problem {
-  const reading = readings.get(finding.manifest)
-  const position = reading?.ok ? reading.file.locate(finding.path, finding.atKey) : { line: 1, column: 1 }
-  return {
-    manifest: finding.manifest,
-    ...position,
-    path: formatPath(finding.path),
-    message: finding.message,
-    ...(finding.hint === undefined ? {} : { hint: finding.hint }),
-  }
+/** A problem, and the finding that it shows where it is one. */
+interface Located {
+  readonly problem: Problem
+  readonly finding: Finding | null
 }
 
-function inOrder(problems: readonly Problem[]): readonly Problem[] {
-  const file = (problem: Problem): number => MANIFEST_NAMES.indexOf(problem.manifest)
-  return problems
-    .toSorted((a, b) => file(a) - file(b) || a.line - b.line || a.column - b.column)
-    .slice(0, MOST_PROBLEMS)
+function asIs(problem: Problem): Located {
+  return { problem, finding: null }
+}
+
+function locate(finding: Finding, readings: ReadonlyMap<ManifestName, YamlReading>): Located {
+  const { manifest, message, hint } = finding
+  const reading = readings.get(manifest)
+  const position = reading?.ok ? reading.file.locate(finding.path, finding.atKey) : { line: 1, column: 1 }
+  const problem = { manifest, ...position, path: formatPath(finding.path), message }
+  return { problem: hint === undefined ? problem : { ...problem, hint }, finding }
+}
+
+/** In the order of files and lines, as many as anybody reads, with what was probably meant. */
+function shown(located: readonly Located[]): readonly Problem[] {
+  const file = ({ problem }: Located): number => MANIFEST_NAMES.indexOf(problem.manifest)
+  const sorted = located.toSorted(
+    (a, b) => file(a) - file(b) || a.problem.line - b.problem.line || a.problem.column - b.problem.column,
+  )
+  const problems = sorted.slice(0, MOST_PROBLEMS).map(withHint)
+  const last = problems.at(-1)
+  if (last === undefined || sorted.length <= MOST_PROBLEMS) return problems
+  const { manifest, line, column } = last
+  return [...problems, { manifest, line, column, path: '', message: `and ${sorted.length - MOST_PROBLEMS} more` }]
+}
+
+function withHint({ problem, finding }: Located): Problem {
+  if (problem.hint !== undefined || finding?.unknown === undefined) return problem
+  const hint = didYouMean(finding.unknown.name, finding.unknown.among)
+  return hint === undefined ? problem : { ...problem, hint }
 }

@@ -20,6 +20,11 @@ export interface Finding {
   readonly message: string
   /** What to write instead, as one sentence. */
   readonly hint?: string
+  /**
+   * A name that is not among those there are, where no hint is given: what was probably meant is looked up when the
+   * finding is shown, because there can be far more findings than are.
+   */
+  readonly unknown?: { readonly name: string; readonly among: Iterable<string> }
   /** Points to the key instead of to its value. */
   readonly atKey?: boolean
   /** A warning does not keep the manifests from being deployed. */

@@ -10,6 +10,16 @@ describe('editDistance', () => {
     assert.equal(editDistance('', 'abc'), 3)
   })
 
+  it('stops where it has gone too far', () => {
+    const word = fc.string({ maxLength: 9, unit: fc.constantFrom('a', 'b', 'c') })
+    fc.assert(
+      fc.property(word, word, fc.integer({ min: 0, max: 4 }), (a, b, most) => {
+        assert.equal(editDistance(a, b, most), Math.min(editDistance(a, b), most + 1))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
   it('is a distance', () => {
     const word = fc.string({ maxLength: 8, unit: fc.constantFrom('a', 'b', 'c') })
     fc.assert(

@@ -39,24 +39,41 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   columns: 'schema',
 }
 
-/** The number of letters to insert, delete, replace or swap with their neighbour (optimal string alignment). */
-export function editDistance(a: string, b: string): number {
-  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)]
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= b.length; j++) row.push(stepCost(rows, row, a, b, i, j))
-    rows.push(row)
-  }
-  return rows[a.length]?.[b.length] ?? 0
+/**
+ * The number of letters to insert, delete, replace or swap with their neighbour (optimal string alignment). A
+ * distance beyond `most` comes as `most + 1`: what cannot stay within is not computed.
+ */
+export function editDistance(a: string, b: string, most = Math.max(a.length, b.length)): number {
+  let start = 0
+  while (start < a.length && a[start] === b[start]) start += 1
+  let end = 0
+  while (end < Math.min(a.length, b.length) - start && a.at(-1 - end) === b.at(-1 - end)) end += 1
+  return middleDistance(a.slice(start, a.length - end), b.slice(start, b.length - end), most)
 }
 
-function stepCost(rows: number[][], row: number[], a: string, b: string, i: number, j: number): number {
-  const at = (r: number, c: number): number => rows[r]?.[c] ?? Number.POSITIVE_INFINITY
-  const same = a[i - 1] === b[j - 1]
-  let cost = Math.min(at(i - 1, j) + 1, (row[j - 1] ?? 0) + 1, at(i - 1, j - 1) + (same ? 0 : 1))
-  const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
-  if (swapped) cost = Math.min(cost, at(i - 2, j - 2) + 1)
-  return cost
+function middleDistance(a: string, b: string, most: number): number {
+  const beyond = most + 1
+  if (Math.abs(a.length - b.length) > most) return beyond
+  let before: number[] = []
+  let above = Array.from({ length: b.length + 1 }, (_, j) => Math.min(j, beyond))
+  for (let i = 1; i <= a.length; i++) {
+    const row = new Array<number>(b.length + 1).fill(beyond)
+    row[0] = Math.min(i, beyond)
+    let least = row[0]
+    for (let j = Math.max(1, i - most); j <= Math.min(b.length, i + most); j++) {
+      const replaced = (above[j - 1] ?? beyond) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const swap = swapped ? (before[j - 2] ?? beyond) + 1 : beyond
+      const cost = Math.min(replaced, swap, (above[j] ?? beyond) + 1, (row[j - 1] ?? beyond) + 1, beyond)
+      row[j] = cost
+      least = Math.min(least, cost)
+    }
+    // A swap reaches back two rows, and never below the least of the row between.
+    if (least > most) return beyond
+    before = above
+    above = row
+  }
+  return above[b.length] ?? beyond
 }
 
 const LONGEST_WORD = 64
@@ -74,13 +91,16 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   ) {
     return synonym
   }
-  let best: { readonly candidate: string; readonly distance: number } | undefined
+  let best: string | undefined
+  let most = tolerance(normal)
   for (const candidate of bounded) {
-    const distance = editDistance(normal, normalised(candidate))
-    if (distance <= tolerance(normal) && (best === undefined || distance < best.distance))
-      best = { candidate, distance }
+    const distance = editDistance(normal, normalised(candidate), most)
+    if (distance > most) continue
+    best = candidate
+    most = distance - 1
+    if (most < 0) break
   }
-  return best?.candidate
+  return best
 }
 
 /** "Did you mean …?", or the choices where there are few, or undefined. */
