@@ -1,0 +1,280 @@
+/** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
+import { SluiceError } from '@sluice/sdk'
+import semver from 'semver'
+import { inTransaction } from '../database/pools.ts'
+import { appendEvent } from '../events/outbox.ts'
+import type { TenantCall } from '../flow.ts'
+import { type ManifestContext, type SourceTable, servingTypesOf } from '../manifest/context.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
+import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
+import { rawTable } from '../materializer/materialize.ts'
+import { lakeTable } from '../materializer/variants.ts'
+import { actorOf } from '../registry/actor.ts'
+import { type Connection, findConnectionByName } from '../registry/connections.ts'
+import { grantProduct, type ProductGrant, rawTableGrants, revokeProductGrant } from '../registry/grants.ts'
+import { createProduct, deleteProduct, type Product, updateProduct } from '../registry/products.ts'
+import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
+import { saveDraft } from '../registry/versions.ts'
+import { audited, notFound, type Platform, requireDeveloper } from './platform.ts'
+import { findByReference } from './served-products.ts'
+
+const IDENTIFIER = /^[a-z][a-z0-9_]{0,199}$/
+const RESERVED = /^(pg_|raw_|sluice|information_schema$|main$|temp$|system$|public$|sandbox$)|__/
+
+export interface NewProductRequest {
+  readonly name: string
+  readonly domain: string
+  readonly archetype: Product['archetype']
+  readonly description: string
+}
+
+export async function registerProduct(
+  platform: Platform,
+  call: TenantCall,
+  request: NewProductRequest,
+): Promise<Product> {
+  requireDeveloper(call.principal)
+  checkIdentifier(request.name, 'name', /^(pg_|raw_)|__/)
+  checkIdentifier(request.domain, 'namespace', RESERVED)
+  return inTransaction(platform.pool, async (tx) => {
+    const product = await createProduct(tx, {
+      tenant: call.tenant,
+      domain: request.domain,
+      name: request.name,
+      archetype: request.archetype,
+      description: request.description,
+      createdBy: actorOf(call.principal),
+    })
+    await audited(tx, call, call.tenant, 'product.create', { type: 'product', id: product.id })
+    return product
+  })
+}
+
+function checkIdentifier(text: string, what: string, reserved: RegExp): void {
+  if (IDENTIFIER.test(text) && !reserved.test(text)) return
+  throw new SluiceError('INVALID_DATA', `the ${what} is not valid`, {
+    code: 'invalid_name',
+    remedy: `Use lower-case letters, digits and "_", beginning with a letter; "pg_", "raw_", "__" and names of the system are refused.`,
+  })
+}
+
+export function productOf(platform: Platform, call: TenantCall, reference: string, domain?: string): Promise<Product> {
+  return findByReference(platform.pool, call.tenant, reference, domain)
+}
+
+/** Keeps the draft, or answers every problem of all six files at once. */
+export async function uploadManifests(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  texts: Readonly<Partial<Record<string, string>>>,
+): Promise<Extract<ParsedManifests, { ok: true }>> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const parsed = parseTexts(platform, product, texts)
+  if (!parsed.ok) throw manifestsInvalid(parsed)
+  await inTransaction(platform.pool, async (tx) => {
+    await saveDraft(tx, {
+      productId: product.id,
+      manifests: texts as Readonly<Record<string, string>>,
+      normalised: parsed.manifests,
+      digest: parsed.manifests.digest,
+      warnings: parsed.warnings,
+      uploadedBy: actorOf(call.principal),
+    })
+    if (product.status === 'draft') await updateProduct(tx, call.tenant, product.id, { status: 'ready' })
+    await audited(tx, call, call.tenant, 'product.manifests', { type: 'product', id: product.id })
+  })
+  return parsed
+}
+
+export function parseTexts(
+  platform: Platform,
+  product: Product,
+  texts: Readonly<Partial<Record<string, string>>>,
+  connections?: ReadonlyMap<string, readonly SourceTable[] | null>,
+): ParsedManifests {
+  const context: ManifestContext = {
+    product: { name: product.name, domain: product.domain },
+    servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
+    ...(connections === undefined ? {} : { connections }),
+  }
+  const files: Partial<Record<ManifestName, Uint8Array>> = {}
+  for (const name of MANIFEST_NAMES) {
+    const text = texts[name]
+    if (text !== undefined) files[name] = Buffer.from(text)
+  }
+  return parseManifests(files, context)
+}
+
+export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>): SluiceError {
+  const count = parsed.problems.length
+  return new SluiceError('INVALID_DATA', `the manifests have ${count} problem${count === 1 ? '' : 's'}`, {
+    code: 'manifests_invalid',
+    remedy: 'Correct what errors[] names; each entry has its file, line and column.',
+    details: { errors: parsed.problems, warnings: parsed.warnings },
+  })
+}
+
+/** Queues a materialization from what the lake has of the inputs. */
+export async function requestMaterialization(platform: Platform, call: TenantCall, reference: string): Promise<Run> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  if (product.currentVersion === null) {
+    throw new SluiceError('CONFLICT', 'no version of the product is in service', {
+      code: 'not_deployed',
+      remedy: 'Deploy a version first.',
+    })
+  }
+  return inTransaction(platform.pool, async (tx) => {
+    const waiting = await queuedRunOf(tx, { productId: product.id })
+    if (waiting) return waiting
+    const run = await enqueueRun(tx, {
+      tenant: call.tenant,
+      kind: 'materialization',
+      productId: product.id,
+      trigger: 'manual',
+      createdBy: actorOf(call.principal),
+    })
+    await audited(tx, call, call.tenant, 'product.materialize', { type: 'product', id: product.id }, { run: run.id })
+    return run
+  })
+}
+
+export interface GrantRequest {
+  readonly subject: { readonly user?: string; readonly team?: string }
+  readonly may: 'read' | 'unmask'
+  readonly classes: readonly string[]
+}
+
+/** Owners and administrators grant; nobody grants to themselves, nor to a team of theirs. */
+export async function addGrant(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  request: GrantRequest,
+): Promise<ProductGrant> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const { user, team } = request.subject
+  if ((user === undefined) === (team === undefined)) {
+    throw new SluiceError('INVALID_DATA', 'a grant is for one user or for one team', {
+      code: 'invalid_grant',
+      remedy: 'Send subject.user or subject.team.',
+    })
+  }
+  if ((request.may === 'unmask') !== request.classes.length > 0) {
+    throw new SluiceError('INVALID_DATA', 'classes go with may: unmask, and only with it', {
+      code: 'invalid_grant',
+      remedy: 'Name the classes to unmask, or ["*"] for all.',
+    })
+  }
+  const isOwn = user === call.principal.subject || (team !== undefined && call.principal.groups.includes(team))
+  if (isOwn && !call.principal.isAdmin) {
+    throw new SluiceError('PERMISSION', 'nobody grants to themselves', {
+      code: 'self_grant_refused',
+      remedy: 'Ask another developer of the tenant, or an administrator.',
+    })
+  }
+  const grant = await inTransaction(platform.pool, async (tx) => {
+    const created = await grantProduct(tx, {
+      tenant: call.tenant,
+      productId: product.id,
+      subjectType: user === undefined ? 'team' : 'user',
+      subject: (user ?? team) as string,
+      issuer: null,
+      may: request.may,
+      classes: request.classes,
+      grantedBy: actorOf(call.principal),
+    })
+    await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, { grant: created.id })
+    return created
+  })
+  platform.served.drop(call.tenant)
+  return grant
+}
+
+export async function removeGrant(platform: Platform, call: TenantCall, reference: string, id: string): Promise<void> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  await inTransaction(platform.pool, async (tx) => {
+    if (!(await revokeProductGrant(tx, call.tenant, product.id, id))) throw notFound('grant')
+    await audited(tx, call, call.tenant, 'grant.delete', { type: 'product', id: product.id }, { grant: id })
+  })
+  platform.served.drop(call.tenant)
+}
+
+/** The product with every copy: stores first, then the lake's pointers with the registry's row, then the files. */
+export async function removeProduct(platform: Platform, call: TenantCall, reference: string): Promise<void> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const served = await platform.served.find(call.tenant, product.id)
+  await inTransaction(platform.pool, async (tx) => {
+    await tx.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
+  })
+  for (const { targets } of served.endpoints.values()) {
+    for (const { store, target } of targets.values()) await store.drop(target, 'apply')
+  }
+  const variants = [...served.variants.keys()]
+  const tables = [product.name, `${product.name}__quarantine`].flatMap((name) =>
+    variants.map((variant) => lakeTable(call.tenant, product.domain, name, variant)),
+  )
+  await inTransaction(platform.pool, async (tx) => {
+    for (const table of tables) await platform.lake.dropTable(tx, table)
+    await deleteProduct(tx, call.tenant, product.id)
+    await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id })
+    await appendEvent(tx, { tenant: call.tenant, kind: 'deployment', name: 'deleted', subject: product.id })
+  })
+  for (const table of tables) await platform.lake.purgeTable(table)
+  platform.served.drop(call.tenant)
+}
+
+/** Raw tables are read by the connection's creator, administrators, and whoever holds a grant on them. */
+export async function mayReadRaw(
+  platform: Platform,
+  call: Pick<TenantCall, 'principal'>,
+  connection: Connection,
+  table: string,
+): Promise<boolean> {
+  const { principal } = call
+  if (principal.isAdmin) return true
+  const { issuer, subject } = connection.createdBy
+  if (principal.isDeveloper && issuer === principal.issuer && subject === principal.subject) return true
+  const grants = await rawTableGrants(platform.pool, connection.tenant, connection.id)
+  return grants.some((grant) => {
+    if (grant.tableName !== null && grant.tableName !== table) return false
+    if (grant.subjectType === 'team') return principal.groups.includes(grant.subject)
+    return grant.subject === principal.subject && (grant.issuer === null || grant.issuer === principal.issuer)
+  })
+}
+
+/** The inputs' connections by name; throws where one is not the tenant's. */
+export async function connectionsOf(
+  platform: Platform,
+  tenant: string,
+  manifests: ManifestSet,
+): Promise<ReadonlyMap<string, Connection>> {
+  const names = [...new Set(manifests.inputs.map((input) => input.connection))]
+  const entries = await Promise.all(
+    names.map(async (name) => [name, await findConnectionByName(platform.pool, tenant, name)] as const),
+  )
+  return new Map(entries.flatMap(([name, connection]) => (connection ? [[name, connection] as const] : [])))
+}
+
+export async function inputsAreInLake(platform: Platform, tenant: string, manifests: ManifestSet): Promise<boolean> {
+  for (const input of manifests.inputs) {
+    const table = await platform.lake.load(rawTable(tenant, input.connection, input.table))
+    if (table?.snapshotId == null) return false
+  }
+  return true
+}
+
+/** Throws INVALID_DATA where it is no semantic version. */
+export function checkVersion(version: string): string {
+  if (version.length <= 64 && semver.valid(version) === version) return version
+  throw new SluiceError('INVALID_DATA', 'the version is no semantic version', {
+    code: 'invalid_version',
+    remedy: 'Write major.minor.patch, for example 1.0.0.',
+  })
+}
