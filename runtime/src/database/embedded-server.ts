@@ -12,7 +12,7 @@ import { lockFolder } from './folder-lock.ts'
 import { chooseAccount } from './postgres-account.ts'
 import { findBinaries } from './postgres-binaries.ts'
 import { ensureCluster, SUPERUSER } from './postgres-cluster.ts'
-import { existingCluster, prepareHome, type ServerHome } from './postgres-home.ts'
+import { existingCluster, prepareHome, removeHome, type ServerHome } from './postgres-home.ts'
 import {
   endLeftover,
   readPostmasterFile,
@@ -52,6 +52,8 @@ export interface EmbeddedServer {
   readonly ended: Promise<ServerExit>
   /** Fast shutdown: open transactions are rolled back. Resolves when it is done; may be called again. */
   stop(): Promise<void>
+  /** Stops the server and removes all its data, wherever it lies: for data folders that are thrown away. */
+  destroy(): Promise<void>
 }
 
 /** Chosen for one runtime with pools of its own; each may be overridden by `settings`. */
@@ -102,7 +104,7 @@ export async function startEmbeddedServer(options: EmbeddedServerOptions): Promi
       }),
     )
     void running.process.ended.then(() => lock.release())
-    return describe(home, password, running)
+    return describe(options.dataFolder, home, password, running)
   } catch (error) {
     lock.release()
     throw error
@@ -115,17 +117,22 @@ interface Running {
   readonly pid: number
 }
 
-function describe(home: ServerHome, password: string, running: Running): EmbeddedServer {
+function describe(dataFolder: string, home: ServerHome, password: string, running: Running): EmbeddedServer {
   const login = { port: running.port, database: 'postgres', user: SUPERUSER, password, tls: 'disable' } as const
+  const stop = async (): Promise<void> => {
+    running.process.stop()
+    await running.process.ended
+  }
   return {
     address: { host: home.socketFolder, ...login },
     tcpAddress: { host: '127.0.0.1', ...login },
     folder: home.folder,
     pid: running.pid,
     ended: running.process.ended,
-    async stop() {
-      running.process.stop()
-      await running.process.ended
+    stop,
+    async destroy() {
+      await stop()
+      removeHome(dataFolder, home)
     },
   }
 }

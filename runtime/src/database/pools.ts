@@ -46,6 +46,8 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): pg.Poo
   })
   // Without a listener the loss of an idle connection would end the process.
   pool.on('error', (error) => options.onIdleError?.(error))
+  // The pool listens only while a connection is idle; whoever holds one hears of its loss by the statement that fails.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }
 

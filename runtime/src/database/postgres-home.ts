@@ -23,6 +23,7 @@ import {
   mkdtempSync,
   readlinkSync,
   realpathSync,
+  rmSync,
   statSync,
   symlinkSync,
 } from 'node:fs'
@@ -55,6 +56,13 @@ export function prepareHome(dataFolder: string, account: Account | null): Server
   return { ...home, socketFolder: prepareSocketFolder(folder, account) }
 }
 
+/** Removes what `prepareHome` made, and what came to lie in it. The server has ended. */
+export function removeHome(dataFolder: string, home: ServerHome): void {
+  for (const path of [home.socketFolder, home.folder, join(dataFolder, 'postgres')]) {
+    rmSync(path, { recursive: true, force: true })
+  }
+}
+
 /** The cluster's folder as far as it exists already: its owner decides which account the server runs as. */
 export function existingCluster(dataFolder: string): string {
   return join(dataFolder, 'postgres', 'cluster')
@@ -62,7 +70,10 @@ export function existingCluster(dataFolder: string): string {
 
 function placeHome(dataFolder: string, account: Account | null): string {
   const own = join(dataFolder, 'postgres')
-  if (existsSync(own)) return checkedHome(realpathSync(own), account)
+  if (existsSync(own)) {
+    if (account !== null) letThrough(dataFolder, account)
+    return checkedHome(realpathSync(own), account)
+  }
   if (account === null || letThrough(dataFolder, account)) {
     mkdirSync(own, { mode: 0o700 })
     return checkedHome(own, account)

@@ -2,13 +2,14 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
+/** False for a process that has ended and only waits for its parent to notice: it holds nothing any more. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
-    return true
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
   }
+  return statFields(pid)?.[0] !== 'Z'
 }
 
 /**
@@ -17,12 +18,16 @@ export function isAlive(pid: number): boolean {
  */
 export function processStartTime(pid: number): string | null {
   if (process.platform !== 'linux') return ps(pid, 'lstart=')
+  const ticks = statFields(pid)?.[19]
+  if (ticks === undefined) return null
+  return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}:${ticks}`
+}
+
+/** From the state on: the name of the command before it may hold spaces and brackets. Null elsewhere than on Linux. */
+function statFields(pid: number): readonly string[] | null {
   try {
-    // The name of the command may hold spaces and brackets; the fields after its last bracket do not.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-    return ticks === undefined ? null : `${boot}:${ticks}`
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   } catch {
     return null
   }

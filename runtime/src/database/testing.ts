@@ -90,7 +90,7 @@ export async function startThrowawayServer(options: { readonly keepsProcessAlive
   return {
     ...server,
     async stop() {
-      await server.stop()
+      await server.destroy()
       rmSync(dataFolder, { recursive: true, force: true })
     },
   }

@@ -40,8 +40,8 @@ export class EventFeed {
   }
 
   /**
-   * The tenant's events after that number (0: all that are kept; null: only those to come), until the signal or the
-   * feed's end. Throws CONFLICT `events_expired` where retention has removed the next one, and INVALID_DATA
+   * The tenant's events after that number (0: all that are kept; null: only those to come), until the signal, the
+   * feed's end or the tenant's. Throws CONFLICT `events_expired` where retention has removed the next one, and INVALID_DATA
    * `event_unknown` for a number that was never given.
    */
   async *follow(tenant: string, after: number | null, signal: AbortSignal): AsyncGenerator<CloudEvent, void, void> {
@@ -50,11 +50,10 @@ export class EventFeed {
     this.#add(tenant, bell.ring)
     try {
       let position = after ?? (await this.#last(tenant))
-      let isResumed = after !== null
       while (!ended.aborted) {
         bell.clear()
-        const events = await this.#next(tenant, position, isResumed)
-        isResumed = true
+        const events = await this.#next(tenant, position)
+        if (events === null) return
         for (const event of events) {
           if (ended.aborted) return
           yield event
@@ -78,13 +77,14 @@ export class EventFeed {
     return (await eventBounds(this.#pool, tenant))?.last ?? 0
   }
 
-  async #next(tenant: string, position: number, isResumed: boolean): Promise<readonly CloudEvent[]> {
+  /** Null where the tenant's topics are gone. */
+  async #next(tenant: string, position: number): Promise<readonly CloudEvent[] | null> {
     await this.#number(tenant)
     const events = await readEvents(this.#pool, tenant, position, BATCH)
     if (events[0] !== undefined && Number(events[0].sequence) === position + 1) return events
     // Read after the events: retention may have come in between.
     const bounds = await eventBounds(this.#pool, tenant)
-    if (bounds === null || !isResumed) return events
+    if (bounds === null) return null
     // From 0 on means from the oldest that is kept.
     if (position > 0 && position < bounds.removed) throw expired(bounds.removed)
     if (position > bounds.last) throw unknownEvent(bounds.last)

@@ -58,8 +58,9 @@ export async function provisionTopics(tx: Transaction, tenant: string): Promise<
 
 /** Removes the topics and the events in them. Repeatable. */
 export async function dropTopics(tx: Transaction, tenant: string): Promise<void> {
-  await change(tx, 'removing the topics', 'delete from event_topics where tenant = $1', [tenant])
+  // The counter first, as whoever numbers events does: so neither waits for the other.
   await change(tx, 'removing the topics', 'delete from event_counters where tenant = $1', [tenant])
+  await change(tx, 'removing the topics', 'delete from event_topics where tenant = $1', [tenant])
 }
 
 export async function listTopics(db: Queryable, tenant: string): Promise<readonly string[]> {
@@ -67,10 +68,6 @@ export async function listTopics(db: Queryable, tenant: string): Promise<readonl
   return (await many<{ name: string }>(db, 'listing topics', statement, [tenant])).map(({ name }) => name)
 }
 
-/**
- * Numbers what has been committed since the last time. One statement: the counter's row is locked first, and only then
- * are the events looked at, by a statement of its own snapshot inside the function of the WITH.
- */
 const LOCK_COUNTER = 'select last from event_counters where tenant = $1 for update'
 const NUMBER = `
 with fresh as (

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isSluiceError } from '@sluice/sdk'
+import { type EmbeddedServer, startEmbeddedServer } from './embedded-server.ts'
+import { openPool } from './pools.ts'
+import { isAlive } from './process-table.ts'
+
+const folders: string[] = []
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+
+function newFolder(base = tmpdir()): string {
+  const folder = mkdtempSync(join(base, 'sluice-server-'))
+  folders.push(folder)
+  return folder
+}
+
+async function query<Row>(server: EmbeddedServer, text: string, address = server.address): Promise<Row[]> {
+  const pool = openPool(address, { applicationName: 'test', maxConnections: 1 })
+  try {
+    return (await pool.query(text)).rows as Row[]
+  } finally {
+    await pool.end()
+  }
+}
+
+const module = new URL('./embedded-server.ts', import.meta.url).href
+const START = `
+import { startEmbeddedServer } from ${JSON.stringify(module)}
+const server = await startEmbeddedServer({ dataFolder: process.argv[1], durable: false })
+process.stdout.write(JSON.stringify({ pid: server.pid }))`
+
+/** A runtime with a server, in a process that can be killed. */
+async function startElsewhere(dataFolder: string): Promise<{ child: ChildProcess; serverPid: number }> {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', START, dataFolder], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [said] = await once(child.stdout as NodeJS.ReadableStream, 'data')
+  return { child, serverPid: JSON.parse(String(said)).pid }
+}
+
+async function ends(pid: number): Promise<boolean> {
+  for (let waited = 0; waited < 20_000 && isAlive(pid); waited += 50) await sleep(50)
+  return !isAlive(pid)
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL')
+  await exited
+}
+
+/** The shell above the server, and the one beside it that waits for the runtime's end. */
+function watchersOf(serverPid: number): readonly number[] {
+  const stat = readFileSync(`/proc/${serverPid}/stat`, 'utf8')
+  const supervisor = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+  const children = readFileSync(`/proc/${supervisor}/task/${supervisor}/children`, 'utf8').trim().split(' ').map(Number)
+  return [supervisor, ...children.filter((pid) => pid !== serverPid)]
+}
+
+describe('the embedded server', () => {
+  it('keeps its data over a restart, and takes logins by socket and by loopback with its password only', async () => {
+    const dataFolder = newFolder()
+    const first = await startEmbeddedServer({ dataFolder })
+    await query(first, 'create table kept as select 7 as number')
+    assert.equal(statSync(join(first.folder, 'password')).mode & 0o777, 0o600)
+    for (const address of [first.address, first.tcpAddress]) {
+      assert.deepEqual(await query(first, 'select number from kept', address), [{ number: 7 }])
+      const wrong = { ...address, password: 'wrong' }
+      await assert.rejects(query(first, 'select 1', wrong), { code: '28P01' })
+    }
+    await assert.rejects(startEmbeddedServer({ dataFolder }), { code: 'data_folder_in_use' })
+    await first.stop()
+    await first.stop()
+    assert.equal(isAlive(first.pid), false)
+    const second = await startEmbeddedServer({ dataFolder })
+    assert.deepEqual(await query(second, 'select number from kept'), [{ number: 7 }])
+    await second.stop()
+  })
+
+  it('ends by itself when its runtime is killed, and starts again with what was committed', async () => {
+    const dataFolder = newFolder()
+    const { child, serverPid } = await startElsewhere(dataFolder)
+    await kill(child)
+    assert.ok(await ends(serverPid), 'the server outlived its runtime')
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    await query(server, 'select 1')
+    await server.stop()
+  })
+
+  it('ends a server that was left behind because its supervisor was killed too', {
+    skip: process.platform !== 'linux',
+  }, async () => {
+    const dataFolder = newFolder()
+    const { child, serverPid } = await startElsewhere(dataFolder)
+    for (const pid of watchersOf(serverPid)) process.kill(pid, 'SIGKILL')
+    await kill(child)
+    await sleep(500)
+    assert.ok(isAlive(serverPid), 'the server should be an orphan by now')
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    assert.notEqual(server.pid, serverPid)
+    assert.equal(isAlive(serverPid), false)
+    await query(server, 'select 1')
+    await server.stop()
+  })
+
+  it('starts over a postmaster.pid whose process id another process has now', async () => {
+    const dataFolder = newFolder()
+    const before = await startEmbeddedServer({ dataFolder, durable: false })
+    const cluster = join(before.folder, 'cluster')
+    const note = readFileSync(join(cluster, 'postmaster.pid'), 'utf8')
+    await before.stop()
+    // As the server's account: another account's process PostgreSQL would not mistake for its own.
+    const { uid, gid } = statSync(cluster)
+    const bystander = spawn('sleep', ['60'], process.getuid?.() === 0 ? { uid, gid } : {})
+    await once(bystander, 'spawn')
+    try {
+      writeFileSync(join(cluster, 'postmaster.pid'), note.replace(/^\d+/, String(bystander.pid)))
+      const server = await startEmbeddedServer({ dataFolder, durable: false })
+      await query(server, 'select 1')
+      assert.equal(bystander.exitCode, null)
+      assert.equal(bystander.signalCode, null)
+      await server.stop()
+    } finally {
+      bystander.kill()
+    }
+  })
+
+  it('makes a new password where the file was lost', async () => {
+    const dataFolder = newFolder()
+    const before = await startEmbeddedServer({ dataFolder, durable: false })
+    await before.stop()
+    rmSync(join(before.folder, 'password'))
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    assert.notEqual(server.address.password, before.address.password)
+    await query(server, 'select 1')
+    await server.stop()
+  })
+
+  it('starts over where making the cluster was interrupted', async () => {
+    const dataFolder = newFolder()
+    mkdirSync(join(dataFolder, 'postgres', 'cluster.new', 'base'), { recursive: true })
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    await query(server, 'select 1')
+    await server.stop()
+  })
+
+  it('refuses a cluster of another major version', async () => {
+    const dataFolder = newFolder()
+    const before = await startEmbeddedServer({ dataFolder, durable: false })
+    await before.stop()
+    writeFileSync(join(before.folder, 'cluster', 'PG_VERSION'), '17\n')
+    await assert.rejects(
+      startEmbeddedServer({ dataFolder, durable: false }),
+      (error) => isSluiceError(error, 'CONFIG') && error.code === 'postgres_version_mismatch',
+    )
+  })
+
+  it('uses a socket folder short enough however long the path of the data folder is', async () => {
+    const parent = newFolder()
+    chmodSync(parent, 0o711)
+    const server = await startEmbeddedServer({ dataFolder: join(parent, 'a'.repeat(120)), durable: false })
+    assert.ok(Buffer.byteLength(`${server.address.host}/.s.PGSQL.65535`) < 104)
+    assert.equal(statSync(server.address.host).mode & 0o777, 0o700)
+    await query(server, 'select 1')
+    await server.destroy()
+    assert.equal(existsSync(server.address.host), false)
+  })
+
+  it('under root, lives elsewhere where the data folder is out of its reach', {
+    skip: process.getuid?.() !== 0,
+  }, async () => {
+    const dataFolder = join(newFolder(), 'data')
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const link = join(dataFolder, 'postgres')
+    assert.equal(readlinkSync(link), server.folder)
+    await query(server, 'select 1')
+    await server.stop()
+    const again = await startEmbeddedServer({ dataFolder, durable: false })
+    assert.equal(again.folder, server.folder)
+    await again.destroy()
+    assert.equal(existsSync(server.folder), false)
+    assert.equal(lstatSync(link, { throwIfNoEntry: false }), undefined)
+  })
+})

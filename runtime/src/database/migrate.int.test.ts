@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import type pg from 'pg'
+import { type MigrationList, migrate } from './migrate.ts'
+import { startTestPostgres, type TestDatabase } from './testing.ts'
+
+const FIRST = { id: '001', sql: 'create table a (n int); insert into a values (1)' }
+const SECOND = { id: '002', sql: 'alter table a add column m int' }
+
+function list(...migrations: MigrationList['migrations']): readonly MigrationList[] {
+  return [{ name: 'one', migrations }]
+}
+
+describe('migrations', () => {
+  let database: TestDatabase
+  let pool: pg.Pool
+  beforeEach(async () => {
+    database = await (await startTestPostgres()).createDatabase()
+    pool = database.pool()
+  })
+  after(() => database.drop())
+  before(() => startTestPostgres())
+
+  it('run once each, in order, list by list', async () => {
+    assert.deepEqual(await migrate(pool, list(FIRST)), [{ list: 'one', id: '001' }])
+    const both = [...list(FIRST, SECOND), { name: 'two', migrations: [{ id: '001', sql: 'create table b ()' }] }]
+    assert.deepEqual(await migrate(pool, both), [
+      { list: 'one', id: '002' },
+      { list: 'two', id: '001' },
+    ])
+    assert.deepEqual(await migrate(pool, both), [])
+    assert.equal((await pool.query('select n, m from a')).rowCount, 1)
+  })
+
+  it('run once where several runtimes start at the same time', async () => {
+    const slow = { id: '001', sql: 'create table a (n int); select pg_sleep(0.2); insert into a values (1)' }
+    const pools = [pool, database.pool(), database.pool()]
+    const applied = await Promise.all(pools.map((each) => migrate(each, list(slow))))
+    assert.equal(applied.flat().length, 1)
+    assert.equal((await pool.query('select from a')).rowCount, 1)
+  })
+
+  it('change nothing where one of them fails, and say which', async () => {
+    const bad = { id: '002', sql: 'select secret_thing from nowhere' }
+    await assert.rejects(
+      migrate(pool, list(FIRST, bad)),
+      (error: Error) => /one\/002/.test(error.message) && !/nowhere/.test(error.message),
+    )
+    assert.deepEqual((await pool.query(`select to_regclass('a') as a`)).rows, [{ a: null }])
+    assert.equal((await migrate(pool, list(FIRST, SECOND))).length, 2)
+  })
+
+  it('refuse a database of a newer release, and a changed text', async () => {
+    await migrate(pool, list(FIRST, SECOND))
+    await assert.rejects(migrate(pool, list(FIRST)), { code: 'database_newer' })
+    await assert.rejects(migrate(pool, list(FIRST, { ...SECOND, sql: 'select 1' })), { code: 'migration_changed' })
+    await assert.rejects(migrate(pool, list(SECOND, FIRST)), { code: 'migration_changed' })
+  })
+})

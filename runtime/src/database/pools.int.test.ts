@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SluiceError } from '@sluice/sdk'
+import { isUniqueViolation } from './errors.ts'
+import { inTransaction, openPool } from './pools.ts'
+import { startTestPostgres } from './testing.ts'
+
+const postgres = await startTestPostgres()
+const database = await postgres.createDatabase()
+const pool = database.pool({ maxConnections: 3 })
+after(() => database.drop())
+await pool.query('create table numbers (n int primary key)')
+
+async function numbers(): Promise<number[]> {
+  return (await pool.query<{ n: number }>('select n from numbers order by n')).rows.map(({ n }) => n)
+}
+
+describe('a pool', () => {
+  it('takes nothing from the PG environment', async () => {
+    const stray = {
+      PGOPTIONS: '-c search_path=nowhere -c statement_timeout=1',
+      PGSSLMODE: 'require',
+      PGHOST: '192.0.2.1',
+      PGPORT: '1',
+      PGUSER: 'nobody',
+      PGPASSWORD: 'wrong',
+      PGDATABASE: 'nothing',
+      PGAPPNAME: 'stray',
+      PGREPLICATION: 'database',
+      PGCLIENTENCODING: 'LATIN1',
+      PGCONNECT_TIMEOUT: '1',
+      PGSSLNEGOTIATION: 'direct',
+      PGTZ: 'Asia/Tokyo',
+      PGDATESTYLE: 'German',
+    }
+    const before = { ...process.env }
+    Object.assign(process.env, stray)
+    const strict = openPool(database.address, { applicationName: 'strict' })
+    try {
+      const { rows } = await strict.query(`select current_user as role, current_database() as name,
+        current_setting('application_name') as app, current_setting('search_path') as path,
+        current_setting('client_encoding') as encoding, current_setting('statement_timeout') as timeout,
+        current_setting('TimeZone') as zone, date '2026-01-31' :: text as day`)
+      assert.deepEqual(rows, [
+        {
+          role: database.address.user,
+          name: database.address.database,
+          app: 'strict',
+          path: '"$user", public',
+          encoding: 'UTF8',
+          timeout: '30s',
+          zone: 'UTC',
+          day: '2026-01-31',
+        },
+      ])
+    } finally {
+      await strict.end()
+      for (const name of Object.keys(stray)) delete process.env[name]
+      Object.assign(process.env, before)
+    }
+  })
+
+  it('gives up waiting for a connection with a TRANSIENT error', async () => {
+    const narrow = database.pool({ maxConnections: 1, connectTimeoutMs: 100 })
+    const held = await narrow.connect()
+    await assert.rejects(
+      inTransaction(narrow, async () => undefined),
+      { kind: 'TRANSIENT', code: 'database_unavailable' },
+    )
+    held.release()
+  })
+
+  it('survives the loss of an idle connection', async () => {
+    const errors: Error[] = []
+    const watched = database.pool({ maxConnections: 1, onIdleError: (error) => errors.push(error) })
+    const { rows } = await watched.query<{ pid: number }>('select pg_backend_pid() as pid')
+    await pool.query('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])
+    while (errors.length === 0) await sleep(10)
+    assert.equal((await watched.query('select 1 as one')).rowCount, 1)
+  })
+})
+
+describe('a transaction', () => {
+  it('keeps what it returns from, and nothing of what it throws from', async () => {
+    await pool.query('truncate numbers')
+    const answer = await inTransaction(pool, async (tx) => {
+      await tx.query('insert into numbers values (1)')
+      return 'done'
+    })
+    assert.equal(answer, 'done')
+    const failure = new SluiceError('CONFLICT', 'no', { code: 'no' })
+    const failing = inTransaction(pool, async (tx) => {
+      await tx.query('insert into numbers values (2)')
+      throw failure
+    })
+    await assert.rejects(failing, (error) => error === failure)
+    assert.deepEqual(await numbers(), [1])
+  })
+
+  it('translates the driver’s errors and keeps them as cause', async () => {
+    await pool.query('truncate numbers')
+    await assert.rejects(
+      inTransaction(pool, (tx) => tx.query('insert into numbers values (7), (7)')),
+      (error: SluiceError) =>
+        error.kind === 'CONFLICT' && isUniqueViolation(error, 'numbers_pkey') && !/numbers|7/.test(error.message),
+    )
+  })
+
+  it('does not take a swallowed error for success', async () => {
+    await pool.query('truncate numbers')
+    const swallowing = inTransaction(pool, async (tx) => {
+      await tx.query('insert into numbers values (1)')
+      await tx.query('select broken').catch(() => undefined)
+    })
+    await assert.rejects(swallowing, SluiceError)
+    assert.deepEqual(await numbers(), [])
+  })
+
+  it('ends with its signal in the middle of a statement, and the server forgets it', async () => {
+    await pool.query('truncate numbers')
+    const abort = new AbortController()
+    const reason = new Error('enough')
+    const running = inTransaction(
+      pool,
+      async (tx) => {
+        await tx.query('insert into numbers values (1)')
+        setTimeout(() => abort.abort(reason), 50)
+        await tx.query(`select pg_sleep(600) as "cut short"`)
+      },
+      { signal: abort.signal },
+    )
+    await assert.rejects(running, (error) => error === reason)
+    for (;;) {
+      const { rowCount } = await pool.query(`select from pg_stat_activity
+        where state = 'active' and query like '%cut short%' and pid <> pg_backend_pid()`)
+      if (rowCount === 0) break
+      await sleep(100)
+    }
+    assert.deepEqual(await numbers(), [])
+    await inTransaction(pool, (tx) => tx.query('insert into numbers values (2)'))
+    assert.deepEqual(await numbers(), [2])
+  })
+
+  it('does not begin under a signal that has come', async () => {
+    let began = false
+    const signal = AbortSignal.abort(new Error('late'))
+    const work = async (): Promise<void> => {
+      began = true
+    }
+    await assert.rejects(inTransaction(pool, work, { signal }), /late/)
+    assert.equal(began, false)
+  })
+
+  it('is run again after a serialization failure, as often as allowed', async () => {
+    await pool.query('truncate numbers')
+    await pool.query('insert into numbers values (0)')
+    const increment = (retries: number) => {
+      let attempts = 0
+      const done = inTransaction(
+        pool,
+        async (tx) => {
+          attempts += 1
+          const { rows } = await tx.query<{ n: number }>('select n from numbers')
+          if (attempts === 1) await pool.query('update numbers set n = n + 10')
+          await tx.query('update numbers set n = $1', [(rows[0]?.n ?? 0) + 1])
+        },
+        { isolation: 'repeatable read', retries },
+      )
+      return done.then(() => attempts)
+    }
+    await assert.rejects(increment(0), { kind: 'CONFLICT', code: 'database_conflict' })
+    assert.equal(await increment(1), 2)
+    assert.deepEqual(await numbers(), [21])
+  })
+})
