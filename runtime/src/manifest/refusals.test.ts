@@ -98,6 +98,12 @@ const INPUTS: readonly Case[] = [
     ],
   },
   {
+    says: 'a cursor that is not used, as a warning',
+    edits: [['inputs', 'mode: full', 'mode: full\n    cursor_column: id']],
+    problems: [],
+    warnings: ['inputs[1].cursor_column: is not used in mode full', ...USUAL],
+  },
+  {
     says: 'the alias "this"',
     example: 'minimal',
     edits: [['inputs', 'name: countries', 'name: this']],
@@ -106,6 +112,15 @@ const INPUTS: readonly Case[] = [
 ]
 
 const OUTPUT: readonly Case[] = [
+  {
+    says: 'nothing of append with identity, whatever the transform',
+    example: 'readings',
+    edits: [
+      ['output', 'type: long, nullable: false', 'type: long, role: identity'],
+      ['compute', 'trigger: manual', 'transform: SELECT * FROM raw_readings'],
+    ],
+    problems: [],
+  },
   {
     says: 'columns that differ in case only',
     edits: [['output', 'name: country', 'name: FULL_NAME']],
@@ -429,6 +444,22 @@ const SERVING: readonly Case[] = [
     ],
     problems: [
       'endpoints[0].config.key_template: this is no key template: it has no {column} placeholder, so all rows would share one key',
+    ],
+  },
+  {
+    says: 'a key made of a document, and an index of one',
+    example: 'readings',
+    edits: [
+      ['output', 'type: long, nullable: false', 'type: long, role: identity'],
+      [
+        'serving',
+        '  - type: analytics',
+        '  - {type: realtime, config: {key_template: "r:{sequence}:{details}"}}\n  - {type: lookup, config: {index_columns: [details]}}',
+      ],
+    ],
+    problems: [
+      'endpoints[1].config.key_template: "details" is of type json, which cannot be part of a key',
+      'endpoints[2].config.index_columns[0]: "details" is of type json, which cannot be indexed',
     ],
   },
   {
