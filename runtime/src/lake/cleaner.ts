@@ -76,9 +76,9 @@ async function reachable(
   return paths
 }
 
-/** Metadata files that were current at the moment or later: those after it, and the last one before it. */
+/** Older metadata files that were current at the moment or later: all but those that had a successor by then. */
 function currentSince(metadata: TableMetadata, sinceMs: number): readonly string[] {
   const log = metadata['metadata-log']
-  const lastBefore = log.findLastIndex((entry) => entry['timestamp-ms'] <= sinceMs)
-  return log.slice(Math.max(lastBefore, 0)).map((entry) => entry['metadata-file'])
+  const endOf = (at: number) => log[at + 1]?.['timestamp-ms'] ?? metadata['last-updated-ms']
+  return log.filter((_, at) => endOf(at) > sinceMs).map((entry) => entry['metadata-file'])
 }

@@ -6,7 +6,7 @@ import type { Row, TableSchema } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
-import { createEngine, type Engine, type EngineLimits, rowsOf } from '../engine/engine.ts'
+import { createEngine, type Engine, type EngineLimits, type EngineTable } from '../engine/engine.ts'
 import { FolderStore } from './folder-store.ts'
 import {
   type CommitRequest,
@@ -104,17 +104,29 @@ export async function commitStep(test: TestLake, ref: TableRef, step: Step): Pro
   return staged
 }
 
-/** All rows of a scan, in the order that `orderBy` (SQL) says. */
-export async function readScan({ engine }: TestLake, scan: Scan, orderBy = 'ALL'): Promise<readonly Row[]> {
-  return query(engine, [engineTable(scan, ['t'])], `SELECT * FROM t ORDER BY ${orderBy}`)
+/** All rows of a scan, sorted. */
+export async function readScan(test: TestLake, scan: Scan): Promise<readonly Row[]> {
+  const [rows] = await readScans(test, [scan])
+  return rows ?? []
 }
 
-export async function query(
+/** All rows of each scan, sorted; one job for all. */
+export async function readScans({ engine }: TestLake, scans: readonly Scan[]): Promise<readonly (readonly Row[])[]> {
+  const tables = scans.map((scan, at) => engineTable(scan, [`t${at}`]))
+  return collect(
+    engine,
+    tables,
+    scans.map((_, at) => `SELECT * FROM t${at} ORDER BY ALL`),
+  )
+}
+
+/** The rows of each statement, all in one job. */
+export async function collect(
   engine: Engine,
-  tables: Parameters<Engine['run']>[0]['tables'],
-  sql: string,
-): Promise<readonly Row[]> {
-  const job = { trust: 'own', tables: tables ?? [], output: { kind: 'rows', sql }, limits: LIMITS } as const
-  const run = await engine.run(job, AbortSignal.timeout(60_000))
-  return (await Array.fromAsync(rowsOf(run))).flat()
+  tables: readonly EngineTable[],
+  statements: readonly string[],
+): Promise<readonly (readonly Row[])[]> {
+  const steps = statements.map((sql) => ({ sql, rows: 'collect' }) as const)
+  const run = await engine.run({ trust: 'own', tables, steps, limits: LIMITS }, AbortSignal.timeout(60_000))
+  return run.results.map((result) => result.rows as readonly Row[])
 }
