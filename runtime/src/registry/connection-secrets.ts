@@ -22,8 +22,9 @@ export async function storeSecrets(
   connection: { readonly tenant: string; readonly id: string },
   secrets: Secrets,
 ): Promise<void> {
-  const key = await currentTenantKey(tx, masters, connection.tenant, 'secret')
+  // Before the key is read: from here on a rotation waits for this transaction, or this one has waited for it.
   await change(tx, 'replacing secrets', 'delete from connection_secrets where connection_id = $1', [connection.id])
+  const key = await currentTenantKey(tx, masters, connection.tenant, 'secret')
   for (const [field, text] of Object.entries(secrets)) await writeSecret(tx, connection, field, text, key)
 }
 
@@ -55,7 +56,7 @@ export async function readSecrets(
  * all is under the new key or nothing has changed. Returns how many secrets were sealed anew.
  */
 export async function rotateSecretKey(tx: Transaction, masters: MasterKeys, tenant: string): Promise<number> {
-  // Every writer of secrets reads the key's row; this lock lets none seal with the old key meanwhile.
+  // Writers change this table before they read their key, so none seals with the old one from here on.
   await change(tx, 'locking the secrets', 'lock table connection_secrets in share row exclusive mode')
   const next = await addSecretKey(tx, masters, tenant)
   const rows = await many<SecretRow>(

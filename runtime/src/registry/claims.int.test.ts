@@ -1,0 +1,358 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { inTransaction } from '../database/pools.ts'
+import { checkFence, lockFence, raiseFence } from './fences.ts'
+import { reserveEpoch } from './materializations.ts'
+import {
+  type ClaimedRun,
+  type ClaimRequest,
+  checkRun,
+  claimRun,
+  finishRun,
+  releaseRun,
+  renewLease,
+  retryRunLater,
+} from './run-claims.ts'
+import { appendRunLog, runLog, saveTableProgress, tableProgress } from './run-progress.ts'
+import { cancelRun, enqueueRun, findRun, type Run } from './runs.ts'
+import { ANN, startTestRegistry, type TestRegistry } from './testing.ts'
+
+const FENCED = { kind: 'FENCED', code: 'fenced' }
+const ERROR = { code: 'test', message: 'it was a test' }
+const worker = (name = 'w', leaseMs = 60_000): ClaimRequest => ({ workerId: name, leaseMs })
+
+/** Each with a database of its own, since a claim looks at every tenant. */
+async function fixture(): Promise<TestRegistry> {
+  const registry = await startTestRegistry()
+  after(() => registry[Symbol.asyncDispose]())
+  return registry
+}
+
+async function ingestion(registry: TestRegistry, tenant: string, maxAttempts?: number): Promise<Run> {
+  const connection = await registry.connection(tenant)
+  return enqueueRun(registry.pool, {
+    tenant,
+    kind: 'ingestion',
+    connectionId: connection.id,
+    trigger: 'manual',
+    createdBy: ANN,
+    ...(maxAttempts === undefined ? {} : { maxAttempts }),
+  })
+}
+
+async function materialization(registry: TestRegistry, tenant: string, productId?: string): Promise<Run> {
+  return enqueueRun(registry.pool, {
+    tenant,
+    kind: 'materialization',
+    productId: productId ?? (await registry.product(tenant)).id,
+    trigger: 'manual',
+    createdBy: ANN,
+  })
+}
+
+/** Takes whatever there is, with several workers at once, until none finds any more. */
+async function drain(registry: TestRegistry, workers: number): Promise<ClaimedRun[]> {
+  const claimed: ClaimedRun[] = []
+  const work = async (name: string): Promise<void> => {
+    let misses = 0
+    // A miss may only mean that another worker was just claiming in that tenant.
+    while (misses < 5) {
+      const claim = await claimRun(registry.pool, worker(name))
+      if (claim) claimed.push(claim)
+      misses = claim ? 0 : misses + 1
+    }
+  }
+  await Promise.all(Array.from({ length: workers }, (_, index) => work(`w${index}`)))
+  return claimed
+}
+
+async function taken(registry: TestRegistry, request = worker()): Promise<ClaimedRun> {
+  const claim = await claimRun(registry.pool, request)
+  assert.ok(claim, 'there should be a run to claim')
+  return claim
+}
+
+async function expire(registry: TestRegistry, runId: string): Promise<void> {
+  await registry.pool.query(`update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1`, [
+    runId,
+  ])
+}
+
+describe('claiming', () => {
+  it('gives every run to exactly one of many workers', async () => {
+    const registry = await fixture()
+    const tenants = await Promise.all(Array.from({ length: 4 }, () => registry.tenant('enterprise')))
+    const queued: string[] = []
+    for (const tenant of tenants) for (let n = 0; n < 8; n++) queued.push((await ingestion(registry, tenant)).id)
+    const claimed = await drain(registry, 6)
+    assert.deepEqual(claimed.map(({ run }) => run.id).sort(), queued.sort())
+    for (const { run } of claimed) assert.deepEqual([run.state, run.attempt], ['running', 1])
+  })
+
+  for (const [tier, limit] of [
+    ['free', 2],
+    ['standard', 5],
+  ] as const) {
+    it(`runs at most ${limit} at once in a tenant of tier ${tier}, whoever claims at the same time`, async () => {
+      const registry = await fixture()
+      const [busy, other] = [await registry.tenant(tier), await registry.tenant(tier)]
+      for (let n = 0; n < limit + 3; n++) {
+        // Products, since the tier has room for more of them.
+        if (n < 3) await ingestion(registry, busy)
+        else await materialization(registry, busy)
+      }
+      await ingestion(registry, other)
+      const claimed = await drain(registry, 8)
+      const ofBusy = claimed.filter(({ run }) => run.tenant === busy)
+      assert.deepEqual([ofBusy.length, claimed.length], [limit, limit + 1])
+      await finishRun(registry.pool, (ofBusy[0] as ClaimedRun).lease, { state: 'succeeded' })
+      assert.equal((await drain(registry, 3)).length, 1)
+    })
+  }
+
+  it('runs one at a time of a connection and of a product, in the order they were queued', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant('enterprise')
+    const product = await registry.product(tenant)
+    const first = await materialization(registry, tenant, product.id)
+    const second = await materialization(registry, tenant, product.id)
+    const claimed = await drain(registry, 4)
+    assert.deepEqual(
+      claimed.map(({ run }) => run.id),
+      [first.id],
+    )
+    await finishRun(registry.pool, (claimed[0] as ClaimedRun).lease, { state: 'succeeded' })
+    assert.equal((await taken(registry)).run.id, second.id)
+  })
+
+  it('leaves a run of one kind to workers of that kind, and nothing of an inactive tenant to any', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    const run = await ingestion(registry, tenant)
+    assert.equal(await claimRun(registry.pool, { ...worker(), kinds: ['materialization'] }), null)
+    await registry.pool.query(`update tenants set status = 'deprovisioning' where slug = $1`, [tenant])
+    assert.equal(await claimRun(registry.pool, worker()), null)
+    await registry.pool.query(`update tenants set status = 'active' where slug = $1`, [tenant])
+    assert.equal((await taken(registry, { ...worker(), kinds: ['ingestion'] })).run.id, run.id)
+  })
+
+  it('does not wait for a product whose commit is under way', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    const [busy, free] = [await registry.product(tenant), await registry.product(tenant)]
+    await materialization(registry, tenant, busy.id)
+    const other = await materialization(registry, tenant, free.id)
+    await inTransaction(registry.pool, async (tx) => {
+      await lockFence(tx, busy.id)
+      assert.equal((await taken(registry)).run.id, other.id)
+    })
+    assert.equal((await taken(registry)).run.productId, busy.id)
+  })
+})
+
+describe('a lease', () => {
+  it('that has ended gives the run to the next worker, and fences the former in everything', async () => {
+    const registry = await fixture()
+    const { pool } = registry
+    const tenant = await registry.tenant()
+    const product = await registry.product(tenant)
+    await materialization(registry, tenant, product.id)
+    const slow = await taken(registry, worker('slow', 30))
+    assert.equal(await claimRun(pool, worker('early', 30)), null)
+    await sleep(60)
+    const next = await taken(registry, worker('next'))
+    assert.equal(next.run.id, slow.run.id)
+    assert.equal(next.run.attempt, 2)
+    assert.ok(next.lease.token > slow.lease.token)
+    assert.ok((next.lease.productToken ?? 0n) > (slow.lease.productToken ?? 0n))
+
+    const progress = {
+      name: 't',
+      mode: 'full',
+      state: 'running',
+      rowsRead: 1,
+      rowsWritten: 1,
+      bytes: 1,
+      cursor: null,
+      error: null,
+    } as const
+    for (const attempt of [
+      () => renewLease(pool, slow.lease, 1000),
+      () => finishRun(pool, slow.lease, { state: 'succeeded' }),
+      () => retryRunLater(pool, slow.lease, ERROR, 0),
+      () => releaseRun(pool, slow.lease),
+      () => saveTableProgress(pool, slow.lease, progress),
+      () => appendRunLog(pool, slow.lease, 'info', 'still here'),
+      () => inTransaction(pool, (tx) => checkRun(tx, slow.lease)),
+      () => inTransaction(pool, (tx) => checkFence(tx, product.id, slow.lease.productToken ?? 0n)),
+      () => inTransaction(pool, (tx) => reserveEpoch(tx, product.id, slow.lease.productToken ?? 0n)),
+    ]) {
+      await assert.rejects(attempt, FENCED)
+    }
+    await saveTableProgress(pool, next.lease, progress)
+    await appendRunLog(pool, next.lease, 'info', 'mine')
+    await inTransaction(pool, (tx) => checkRun(tx, next.lease))
+    assert.equal((await finishRun(pool, next.lease, { state: 'succeeded', result: { a: 1 } })).state, 'succeeded')
+    assert.deepEqual(
+      (await runLog(pool, next.run.id)).map(({ message }) => message),
+      ['mine'],
+    )
+    assert.deepEqual(await tableProgress(pool, next.run.id), [progress])
+    await assert.rejects(finishRun(pool, next.lease, { state: 'failed', error: ERROR }), FENCED)
+  })
+
+  it('lasts while it is renewed', async () => {
+    const registry = await fixture()
+    await ingestion(registry, await registry.tenant())
+    const mine = await taken(registry, worker('mine', 50))
+    await sleep(80)
+    await renewLease(registry.pool, mine.lease, 60_000)
+    assert.equal(await claimRun(registry.pool, worker('other')), null)
+  })
+
+  it('is decided once where its end, its renewal and its commit come together', async () => {
+    const registry = await fixture()
+    const { pool } = registry
+    const tenant = await registry.tenant()
+    const product = await registry.product(tenant)
+    for (let round = 0; round < 15; round++) {
+      await materialization(registry, tenant, product.id)
+      const old = await taken(registry, worker('old'))
+      await expire(registry, old.run.id)
+      const commit = inTransaction(pool, async (tx) => {
+        const { epoch } = await reserveEpoch(tx, product.id, old.lease.productToken ?? 0n)
+        await finishRun(tx, old.lease, { state: 'succeeded' })
+        return epoch
+      })
+      const [committed, ...claims] = await Promise.allSettled([
+        commit,
+        claimRun(pool, worker('a')),
+        claimRun(pool, worker('b')),
+      ])
+      const winners = claims.flatMap((claim) => (claim.status === 'fulfilled' && claim.value ? [claim.value] : []))
+      for (const claim of claims) assert.equal(claim.status, 'fulfilled')
+      if (committed.status === 'fulfilled') assert.equal(winners.length, 0)
+      else {
+        assert.equal(committed.reason.code, 'fenced')
+        assert.equal(winners.length, 1)
+        await finishRun(pool, (winners[0] as ClaimedRun).lease, { state: 'cancelled' })
+      }
+    }
+  })
+
+  it('is given up after the last attempt, and by whoever is told to stop', async () => {
+    const registry = await fixture()
+    const { pool } = registry
+    const tenant = await registry.tenant()
+    const run = await ingestion(registry, tenant, 2)
+    const stopped = await taken(registry)
+    await releaseRun(pool, stopped.lease)
+    for (const attempt of [1, 2]) {
+      assert.equal((await taken(registry)).run.attempt, attempt)
+      await expire(registry, run.id)
+    }
+    assert.equal(await claimRun(pool, worker()), null)
+    const ended = await findRun(pool, tenant, run.id)
+    assert.deepEqual([ended?.state, ended?.error?.code], ['failed', 'run_attempts_exhausted'])
+  })
+})
+
+describe('a run', () => {
+  it('that failed for now is tried again later, as often as allowed', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    await ingestion(registry, tenant, 2)
+    const first = await taken(registry)
+    assert.equal((await retryRunLater(registry.pool, first.lease, ERROR, 60_000)).state, 'queued')
+    assert.equal(await claimRun(registry.pool, worker()), null)
+    await registry.pool.query('update runs set available_at = now()')
+    const second = await taken(registry)
+    const ended = await retryRunLater(registry.pool, second.lease, ERROR, 0)
+    assert.deepEqual([ended.state, ended.error], ['failed', ERROR])
+    assert.notEqual(ended.finishedAt, null)
+  })
+
+  it('is cancelled at once while it waits, and by its worker while it runs', async () => {
+    const registry = await fixture()
+    const { pool } = registry
+    const tenant = await registry.tenant()
+    const waiting = await ingestion(registry, tenant)
+    assert.equal((await cancelRun(pool, tenant, waiting.id))?.state, 'cancelled')
+    await ingestion(registry, tenant)
+    const { run, lease } = await taken(registry)
+    assert.equal((await renewLease(pool, lease, 60_000)).cancelRequested, false)
+    assert.equal((await cancelRun(pool, tenant, run.id))?.state, 'running')
+    assert.equal((await renewLease(pool, lease, 60_000)).cancelRequested, true)
+    assert.equal((await finishRun(pool, lease, { state: 'cancelled' })).state, 'cancelled')
+    assert.equal((await cancelRun(pool, tenant, run.id))?.state, 'cancelled')
+    assert.equal(await cancelRun(pool, 'another', run.id), null)
+  })
+
+  it('whose worker died after a cancellation is not taken up again', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    const run = await ingestion(registry, tenant)
+    await taken(registry)
+    await cancelRun(registry.pool, tenant, run.id)
+    await expire(registry, run.id)
+    assert.equal(await claimRun(registry.pool, worker()), null)
+    assert.equal((await findRun(registry.pool, tenant, run.id))?.state, 'cancelled')
+  })
+
+  it('keeps a bounded log', async () => {
+    const registry = await fixture()
+    const run = await ingestion(registry, await registry.tenant())
+    const { lease } = await taken(registry)
+    await registry.pool.query(
+      `insert into run_log (run_id, level, message) select $1, 'info', n::text from generate_series(1, 1000) n`,
+      [run.id],
+    )
+    await appendRunLog(registry.pool, lease, 'warn', 'x'.repeat(5000))
+    const lines = await runLog(registry.pool, run.id)
+    assert.equal(lines.length, 1000)
+    assert.equal(lines[0]?.message, '2')
+    assert.equal(lines.at(-1)?.message.length, 2000)
+  })
+})
+
+describe('a product’s fence', () => {
+  it('gives each commit the next epoch, later than the one before, and none to a former writer', async () => {
+    const registry = await fixture()
+    const { pool } = registry
+    const product = await registry.product(await registry.tenant())
+    const { token } = await inTransaction(pool, (tx) => raiseFence(tx, product.id))
+    const epochs = await Promise.all(
+      Array.from({ length: 8 }, () => inTransaction(pool, (tx) => reserveEpoch(tx, product.id, token))),
+    )
+    epochs.sort((left, right) => left.epoch - right.epoch)
+    assert.deepEqual(
+      epochs.map(({ epoch }) => epoch),
+      [1, 2, 3, 4, 5, 6, 7, 8],
+    )
+    for (const [index, { committedAt }] of epochs.entries()) {
+      if (index > 0) assert.ok(committedAt > (epochs[index - 1]?.committedAt ?? committedAt))
+    }
+    const failing = inTransaction(pool, async (tx) => {
+      await reserveEpoch(tx, product.id, token)
+      throw new Error('the lake said no')
+    })
+    await assert.rejects(failing, /the lake said no/)
+    await inTransaction(pool, (tx) => raiseFence(tx, product.id))
+    await assert.rejects(
+      inTransaction(pool, (tx) => reserveEpoch(tx, product.id, token)),
+      FENCED,
+    )
+    assert.equal((await inTransaction(pool, (tx) => lockFence(tx, product.id))).epoch, 8)
+  })
+
+  it('is later than the epoch before though the clock went back', async () => {
+    const registry = await fixture()
+    const { pool } = registry
+    const product = await registry.product(await registry.tenant())
+    await pool.query(`update product_fences set epoch = 3, epoch_committed_at = now() + interval '1 hour'`)
+    const { committedAt, epoch } = await inTransaction(pool, (tx) => reserveEpoch(tx, product.id, 0n))
+    assert.equal(epoch, 4)
+    assert.ok(committedAt.getTime() > Date.now() + 3_500_000)
+  })
+})

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import { readSecrets, rotateSecretKey, storeSecrets } from './connection-secrets.ts'
+import type { Connection } from './connections.ts'
+import { addMasterKey, type MasterKeys, openMasterKeyFile } from './master-keys.ts'
+import { createTenantKeys, destroyTenantKeys, maskKey, rewrapTenantKeys } from './tenant-keys.ts'
+import { deleteTenant } from './tenants.ts'
+import { startTestRegistry } from './testing.ts'
+
+const registry = await startTestRegistry()
+const { pool } = registry
+const folder = mkdtempSync(join(tmpdir(), 'sluice-keys-'))
+const keyFile = join(folder, 'keys', 'master.json')
+const masters = openMasterKeyFile(keyFile)
+after(async () => {
+  await registry[Symbol.asyncDispose]()
+  rmSync(folder, { recursive: true })
+})
+
+const SECRETS = { password: 'correct horse – battery', token: '' }
+
+async function tenantWithKeys(): Promise<string> {
+  const tenant = await registry.tenant()
+  await inTransaction(pool, (tx) => createTenantKeys(tx, masters, tenant))
+  return tenant
+}
+
+async function connectionWithSecrets(tenant?: string): Promise<Connection> {
+  const connection = await registry.connection(tenant ?? (await tenantWithKeys()))
+  await inTransaction(pool, (tx) => storeSecrets(tx, masters, connection, SECRETS))
+  return connection
+}
+
+const unreadable = { kind: 'CONFIG', code: 'secret_unreadable' }
+
+describe('the secrets of a connection', () => {
+  it('come back as they went in, and lie in no table in clear', async () => {
+    const connection = await connectionWithSecrets()
+    assert.deepEqual(await readSecrets(pool, masters, connection), SECRETS)
+    const { rows } = await pool.query<{
+      all: string
+    }>(`select string_agg(s::text || encode(sealed, 'escape'), '') as all
+      from connection_secrets s`)
+    assert.doesNotMatch(rows[0]?.all ?? '', /correct horse/)
+  })
+
+  it('are sealed differently each time', async () => {
+    const connection = await connectionWithSecrets()
+    const sealed = async (): Promise<unknown> =>
+      (
+        await pool.query('select sealed from connection_secrets where connection_id = $1 order by field', [
+          connection.id,
+        ])
+      ).rows
+    const before = await sealed()
+    await inTransaction(pool, (tx) => storeSecrets(tx, masters, connection, SECRETS))
+    assert.notDeepEqual(await sealed(), before)
+  })
+
+  it('open in no other place: not in another field, connection or tenant, nor changed', async () => {
+    const connection = await connectionWithSecrets()
+    const sibling = await connectionWithSecrets(connection.tenant)
+    const move = async (text: string, values: unknown[], read: Connection): Promise<void> => {
+      const client = await pool.connect()
+      try {
+        await client.query('begin')
+        await client.query(text, values)
+        await assert.rejects(readSecrets(client, masters, read), unreadable)
+      } finally {
+        await client.query('rollback')
+        client.release()
+      }
+    }
+    await move(
+      `update connection_secrets set field = 'other' where connection_id = $1 and field = 'password'`,
+      [connection.id],
+      connection,
+    )
+    await move(
+      `update connection_secrets t set sealed = s.sealed from connection_secrets s
+       where s.connection_id = $1 and t.connection_id = $2 and s.field = t.field`,
+      [connection.id, sibling.id],
+      sibling,
+    )
+    await move(
+      `update connection_secrets set sealed = set_byte(sealed, octet_length(sealed) - 1,
+         get_byte(sealed, octet_length(sealed) - 1) # 1) where connection_id = $1`,
+      [connection.id],
+      connection,
+    )
+    const stranger = await tenantWithKeys()
+    await move(
+      `update tenant_keys t set wrapped = s.wrapped from tenant_keys s
+       where s.tenant = $1 and t.tenant = $2 and s.purpose = t.purpose`,
+      [stranger, connection.tenant],
+      connection,
+    )
+    await assert.rejects(readSecrets(pool, masters, { ...connection, tenant: stranger }), unreadable)
+  })
+
+  it('go with the tenant’s keys, which outlive the tenant until then', async () => {
+    const connection = await connectionWithSecrets()
+    const kept = await pool.query('select * from connection_secrets where connection_id = $1', [connection.id])
+    await inTransaction(pool, (tx) => deleteTenant(tx, connection.tenant))
+    const keysOf = 'select from tenant_keys where tenant = $1'
+    assert.equal((await pool.query(keysOf, [connection.tenant])).rowCount, 2)
+    await destroyTenantKeys(pool, connection.tenant)
+    assert.equal((await pool.query(keysOf, [connection.tenant])).rowCount, 0)
+    assert.ok((kept.rowCount ?? 0) > 0)
+  })
+
+  it('are all under the new key after a rotation, those written meanwhile too', async () => {
+    for (const order of ['written first', 'rotated first'] as const) {
+      const connection = await connectionWithSecrets()
+      const other = await registry.connection(connection.tenant)
+      const rotate = (tx: pg.PoolClient) => rotateSecretKey(tx, masters, connection.tenant)
+      const write = (tx: pg.PoolClient) => storeSecrets(tx, masters, other, { password: 'meanwhile' })
+      const [first, second]: ((tx: pg.PoolClient) => Promise<unknown>)[] =
+        order === 'written first' ? [write, rotate] : [rotate, write]
+      let waiting: Promise<unknown> = Promise.resolve()
+      await inTransaction(pool, async (tx) => {
+        await first?.(tx)
+        waiting = inTransaction(pool, (late) => (second as typeof rotate)(late))
+        await someoneWaitsForALock()
+      })
+      await waiting
+      assert.deepEqual(await readSecrets(pool, masters, connection), SECRETS)
+      assert.deepEqual(await readSecrets(pool, masters, other), { password: 'meanwhile' })
+      const keys = await pool.query(`select version from tenant_keys where tenant = $1 and purpose = 'secret'`, [
+        connection.tenant,
+      ])
+      assert.deepEqual(keys.rows, [{ version: 2 }])
+    }
+  })
+})
+
+async function someoneWaitsForALock(): Promise<void> {
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  while ((await pool.query(waiting)).rowCount === 0) await sleep(10)
+}
+
+describe('the master key', () => {
+  it('lies in a file for its owner alone, and stays the same', () => {
+    assert.equal(statSync(keyFile).mode & 0o777, 0o600)
+    assert.equal(openMasterKeyFile(keyFile).currentId, masters.currentId)
+  })
+
+  it('is replaced by rewrapping, after which the old one opens nothing', async () => {
+    const connection = await connectionWithSecrets()
+    const both = addMasterKey(keyFile)
+    assert.notEqual(both.currentId, masters.currentId)
+    assert.deepEqual(await readSecrets(pool, both, connection), SECRETS)
+    assert.ok((await inTransaction(pool, (tx) => rewrapTenantKeys(tx, both))) > 0)
+    assert.equal(await inTransaction(pool, (tx) => rewrapTenantKeys(tx, both)), 0)
+    assert.deepEqual(await readSecrets(pool, both, connection), SECRETS)
+    await assert.rejects(readSecrets(pool, masters, connection), { code: 'master_key_missing' })
+  })
+
+  it('is never made anew where its file is damaged', () => {
+    const damaged = join(folder, 'damaged.json')
+    writeFileSync(damaged, '{"current":"mk_secretsecret","keys":')
+    const open = (): MasterKeys => openMasterKeyFile(damaged)
+    assert.throws(open, (error: Error) => /cannot be read/.test(error.message) && !/secretsecret/.test(error.message))
+    assert.match(readFileSync(damaged, 'utf8'), /"keys":$/)
+    chmodSync(damaged, 0o600)
+  })
+})
+
+describe('a mask key', () => {
+  it('is the same for a tenant and class, and another for any other', async () => {
+    const both = openMasterKeyFile(keyFile)
+    const make = async (): Promise<string> => {
+      const tenant = await registry.tenant()
+      await inTransaction(pool, (tx) => createTenantKeys(tx, both, tenant))
+      return tenant
+    }
+    const [one, other] = [await make(), await make()]
+    const key = async (tenant: string, classification: string): Promise<string> =>
+      (await maskKey(pool, both, tenant, classification)).toString('hex')
+    const identifier = await key(one, 'pii.identifier')
+    assert.equal(identifier.length, 64)
+    await inTransaction(pool, (tx) => createTenantKeys(tx, both, one))
+    await inTransaction(pool, (tx) => rotateSecretKey(tx, both, one))
+    assert.equal(await key(one, 'pii.identifier'), identifier)
+    assert.notEqual(await key(one, 'pii.name'), identifier)
+    assert.notEqual(await key(other, 'pii.identifier'), identifier)
+  })
+})
