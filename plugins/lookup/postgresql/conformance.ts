@@ -1,4 +1,2 @@
 /** What the conformance suite needs to run against this store. */
-import { startPostgres } from '../row-secured-postgresql/fixture.ts'
-
-export { startPostgres as start }
+export { startPostgres as start } from '../row-secured-postgresql/fixture.ts'

@@ -4,7 +4,7 @@
  */
 import { type Commit, type DatasetName, SluiceError } from '@sluice/sdk'
 import { quoteIdentifier } from './identifiers.ts'
-import { grantSchema, isGranted, runAll, secureTable } from './row-security.ts'
+import { grantSchema, isGranted, runAll, wallStatements } from './row-security.ts'
 import type { Client, Roles } from './sessions.ts'
 import type { TableShape } from './table-shape.ts'
 
@@ -84,7 +84,7 @@ export async function ensureRegister(client: Client, roles: Roles): Promise<void
   if (!(await registerExists(client))) {
     await runAll(client, TABLES)
     for (const table of ['datasets', 'retired_partitions']) {
-      await runAll(client, secureTable(`${STORE_SCHEMA}.${table}`))
+      await runAll(client, wallStatements(`${STORE_SCHEMA}.${table}`))
     }
   }
   await runAll(client, grants(roles))
@@ -186,7 +186,12 @@ export async function historyInstant(client: Client, key: DatasetKey, commit: Co
   return instant
 }
 
-export async function setEpoch(client: Client, key: DatasetKey, commit: Commit, instant: string): Promise<void> {
+export async function setEpoch(
+  client: Client,
+  key: DatasetKey,
+  commit: Pick<Commit, 'epoch' | 'committedAt'>,
+  instant: string,
+): Promise<void> {
   await client.query(
     `update ${STORE_SCHEMA}.datasets set epoch = $6, committed_at = $7::timestamptz, history_at = $8::timestamptz
       where ${BY_KEY}`,

@@ -99,6 +99,11 @@ export function isConnectionLoss(error: unknown): boolean {
   return error instanceof Error && !isSluiceError(error) && !(error instanceof TypeError || error instanceof RangeError)
 }
 
+/** True where a partition's bounds meet those of one that is there. */
+export function isOverlap(error: unknown): boolean {
+  return sqlState(error instanceof Error && error.cause !== undefined ? error.cause : error) === '42P17'
+}
+
 /** The contract's error for whatever was thrown; `doing` says what was being done and where, in words. */
 export function storeError(error: unknown, doing: string): SluiceError {
   if (isSluiceError(error)) return error

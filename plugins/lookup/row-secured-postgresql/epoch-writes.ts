@@ -10,6 +10,7 @@ import {
   historyInstant,
   loadDataset,
   moveDataset,
+  notProvisioned,
   raiseFence,
   retiredPartitions,
   setEpoch,
@@ -71,12 +72,28 @@ export async function writeEpoch(
     'writer',
     key.tenant,
     doing,
-    async (client) => await raiseFence(client, key, commit.fence),
+    async (client) => {
+      for (const companion of steps.companions ?? []) await checkCompanion(client, companion.wanted)
+      return await raiseFence(client, key, commit.fence)
+    },
     commit.signal,
   )
   if (!isDue(dataset, wanted, changes, commit)) return alreadyApplied(commit)
   const write: Write = { sessions, host, wanted, changes, commit, steps, doing }
   return dataset.partition === null ? await build(write) : await merge(write)
+}
+
+async function checkCompanion(client: Client, wanted: WantedTable): Promise<void> {
+  const dataset = await loadDataset(client, wanted.key)
+  if (dataset === null) throw notProvisioned(wanted.key)
+  if (dataset.shapeHash !== shapeHash(wanted.shape)) throw otherShape(wanted.key)
+}
+
+function otherShape(key: DatasetKey): SluiceError {
+  return new SluiceError('CONFLICT', `${key.domain}.${key.product} is provisioned for another schema or config`, {
+    code: 'schema_conflict',
+    remedy: 'Provision the endpoint, then repeat the write.',
+  })
 }
 
 interface Write {
@@ -112,12 +129,7 @@ export function isDue(dataset: Dataset, wanted: WantedTable, changes: ChangeSet,
       details: { applied: dataset.epoch, previousEpoch: commit.previousEpoch },
     })
   }
-  if (dataset.shapeHash !== shapeHash(wanted.shape)) {
-    throw new SluiceError('CONFLICT', `${where} is provisioned for another schema or config`, {
-      code: 'schema_conflict',
-      remedy: 'Provision the endpoint, then repeat the write.',
-    })
-  }
+  if (dataset.shapeHash !== shapeHash(wanted.shape)) throw otherShape(wanted.key)
   return true
 }
 

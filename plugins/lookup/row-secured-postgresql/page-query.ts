@@ -14,8 +14,8 @@ export interface Page {
   /** The parent as it was last resolved: another one in the register means to resolve anew. */
   readonly schema: string
   readonly relation: string
-  /** What is read instead of the parent, as SQL with the alias `t`, where rows are kept apart. */
-  readonly source?: string
+  /** What is read in the parent's place, as SQL: it has the parent's tenant_id, and is given the parent's name. */
+  readonly source?: (parent: string) => string
   readonly conditions: readonly string[]
   readonly columns: readonly ServedColumn[]
   /** Total. Empty where the conditions leave one row at most. */
@@ -35,7 +35,8 @@ export function pageStatement(page: Page, parameters: Parameters): Statement {
   const tenant = parameters.add(page.key.tenant, 'text')
   const conditions = [`t.tenant_id = ${tenant}`, ...page.conditions]
   if (page.after !== undefined) conditions.push(afterCondition(page.order, page.after, parameters))
-  const from = `from ${page.source ?? `${qualified(page.schema, page.relation)} t`} where ${conditions.join(' and ')}`
+  const parent = qualified(page.schema, page.relation)
+  const from = `from ${page.source?.(parent) ?? parent} t where ${conditions.join(' and ')}`
   const body = rowExpression(page)
   const rows = page.order.length === 0 ? `select '1', ${body}, null ${from} limit 1` : pagedRows(page, body, from)
   const [, domain, product, variant, endpoint] = keyValues(page.key).map((value, index) =>

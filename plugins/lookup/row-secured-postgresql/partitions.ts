@@ -13,7 +13,7 @@ import {
 } from './datasets.ts'
 import { sqlState } from './driver-errors.ts'
 import { qualified, quoteIdentifier, quoteLiteral } from './identifiers.ts'
-import { grantSchema, grantTable, isGranted, runAll, secureTable, tenantCheck } from './row-security.ts'
+import { grantSchema, grantTable, isGranted, runAll, tenantCheck, wallStatements } from './row-security.ts'
 import { type Client, type Roles, type Sessions, setTenant } from './sessions.ts'
 import { columnDefinitions, indexStatements, shapeHash, type TableShape } from './table-shape.ts'
 
@@ -83,7 +83,7 @@ async function createParent(
     `create schema if not exists ${quoteIdentifier(schema)}`,
     `create table ${table} (${columnDefinitions(shape)}, ${TENANT_NAMED}) partition by list (tenant_id)`,
     ...indexStatements(shape, table),
-    ...secureTable(table),
+    ...wallStatements(table),
     `comment on table ${table} is ${quoteLiteral(mark(shapeHash(shape)))}`,
   ])
   await grantParent(client, roles, schema, name)
@@ -109,7 +109,7 @@ export async function createPartition(
 /** Indexes and the wall: what a filled partition needs before it is attached. */
 export async function finishPartition(client: Client, partition: string, shape: TableShape): Promise<void> {
   const table = qualified(PARTITION_SCHEMA, partition)
-  await runAll(client, [...indexStatements(shape, table), ...secureTable(table)])
+  await runAll(client, [...indexStatements(shape, table), ...wallStatements(table)])
 }
 
 export async function attachPartition(
@@ -123,6 +123,12 @@ export async function attachPartition(
   await client.query(
     `alter table ${qualified(schema, relation)} attach partition ${qualified(PARTITION_SCHEMA, partition)} ${values}`,
   )
+}
+
+/** As `attachPartition`, for a piece of a tenant's own partition; `bounds` as in `for values from (…) to (…)`. */
+export async function attachChunk(client: Client, partition: string, chunk: string, bounds: string): Promise<void> {
+  const [parent, table] = [qualified(PARTITION_SCHEMA, partition), qualified(PARTITION_SCHEMA, chunk)]
+  await client.query(`alter table ${parent} attach partition ${table} ${bounds}`)
 }
 
 /** A name that no other partition has: epochs are rebuilt, so neither they nor the dataset make one. */

@@ -30,7 +30,7 @@ import {
   removeEmptyParent,
   sweepRetired,
 } from './partitions.ts'
-import { secureTable } from './row-security.ts'
+import { wallStatements } from './row-security.ts'
 import type { Client, Sessions } from './sessions.ts'
 import { columnDefinitions, indexStatements, shapeHash, type TableColumn, type TableShape } from './table-shape.ts'
 
@@ -163,7 +163,7 @@ function creation({ key, schema, table, shape }: WantedTable): readonly PlanStep
     ...indexStatements(shape, name).map(
       (statement): PlanStep => ({ action: 'create', description: `index of ${where}`, statement }),
     ),
-    ...secureTable(name).map(
+    ...wallStatements(name).map(
       (statement): PlanStep => ({ action: 'policy', description: `row security of ${where}`, statement }),
     ),
   ]

@@ -8,7 +8,7 @@ const POLICY = 'tenant_isolation'
 const OWN_ROWS = `tenant_id = current_setting('app.tenant_id', true) and current_setting('app.tenant_id', true) <> ''`
 
 /** A policy for every login, the table's owner included, on what is read and on what is written. */
-export function secureTable(table: string): readonly string[] {
+export function wallStatements(table: string): readonly string[] {
   return [
     `create policy ${quoteIdentifier(POLICY)} on ${table} using (${OWN_ROWS}) with check (${OWN_ROWS})`,
     `alter table ${table} enable row level security, force row level security`,
@@ -30,7 +30,7 @@ export function grantSchema(schema: string, roles: Roles): string {
 
 /** Rows of one tenant: true for no other partition, so that attaching it needs no scan. */
 export function tenantCheck(tenant: string): string {
-  return `check (tenant_id is not null and tenant_id = ${quoteLiteral(tenant)})`
+  return `constraint tenant_own check (tenant_id is not null and tenant_id = ${quoteLiteral(tenant)})`
 }
 
 export interface SecurityState {

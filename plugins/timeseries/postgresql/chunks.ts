@@ -1,0 +1,143 @@
+/**
+ * A tenant's rows in partitions by time. Only time that has rows gets one; where a load would need very many, each
+ * holds several intervals, so that a read over everything stays within the server's locks.
+ */
+import {
+  attachChunk,
+  type Client,
+  createPartition,
+  finishPartition,
+  PARTITION_SCHEMA,
+  partitionName,
+  qualified,
+  quoteLiteral,
+  runAll,
+  type TableShape,
+  wallStatements,
+} from '@sluice/lookup/row-secured-postgresql'
+import { type Host, type Interval, intervalEndMs, intervalStartMs, SluiceError } from '@sluice/sdk'
+import { parseTime, type TimeType } from './buckets.ts'
+
+/** Half-open, in milliseconds since the epoch. */
+export interface Span {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+export interface Chunk extends Span {
+  /** Its table. */
+  readonly name: string
+}
+
+/** Chunks that one load makes at most; beyond, they become longer. */
+const MAX_NEW_CHUNKS = 400
+
+/** Every read that is not bounded in time locks them all, each with its indexes. */
+const MAX_CHUNKS = 2000
+
+/** The spans that instants need beside the chunks there are, each of whole intervals. */
+export function spansFor(instantsMs: readonly number[], every: Interval, existing: readonly Span[]): readonly Span[] {
+  const there = [...existing].sort((left, right) => left.fromMs - right.fromMs)
+  const starts = [...new Set(instantsMs.map((instant) => intervalStartMs(every, instant)))].sort((a, b) => a - b)
+  const missing = starts.filter((start) => !coveredBy(there, start))
+  const together = Math.ceil(missing.length / MAX_NEW_CHUNKS)
+  const spans: (Span & { readonly intervals: number })[] = []
+  for (const start of missing) {
+    const toMs = intervalEndMs(every, start)
+    const last = spans.at(-1)
+    if (last && last.intervals < together && !there.some((span) => span.fromMs >= last.toMs && span.fromMs < start)) {
+      spans[spans.length - 1] = { fromMs: last.fromMs, toMs, intervals: last.intervals + 1 }
+    } else spans.push({ fromMs: start, toMs, intervals: 1 })
+  }
+  if (there.length + spans.length > MAX_CHUNKS) throw tooManyChunks()
+  return spans.map(({ fromMs, toMs }) => ({ fromMs, toMs }))
+}
+
+function coveredBy(sorted: readonly Span[], instant: number): boolean {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((sorted[middle]?.toMs ?? 0) <= instant) low = middle + 1
+    else high = middle
+  }
+  const span = sorted[low]
+  return span !== undefined && span.fromMs <= instant
+}
+
+function tooManyChunks(): SluiceError {
+  return new SluiceError('INVALID_DATA', `the rows would need more than ${MAX_CHUNKS} partitions by time`, {
+    code: 'too_many_chunks',
+    remedy: 'Choose a longer chunk_interval and rebuild the endpoint.',
+    details: { limit: MAX_CHUNKS },
+  })
+}
+
+function edge(type: TimeType, instantMs: number): string {
+  const date = new Date(instantMs)
+  const pad = (value: number, width = 2) => String(value).padStart(width, '0')
+  const day = `${pad(date.getUTCFullYear(), 4)}-${pad(date.getUTCMonth() + 1)}-${pad(date.getUTCDate())}`
+  if (type === 'date') return quoteLiteral(day)
+  return quoteLiteral(
+    `${day} ${pad(date.getUTCHours())}:${pad(date.getUTCMinutes())}:00${type === 'timestamptz' ? '+00' : ''}`,
+  )
+}
+
+function boundsOf(type: TimeType, span: Span): string {
+  return `for values from (${edge(type, span.fromMs)}) to (${edge(type, span.toMs)})`
+}
+
+/** Chunks of a partition that nobody sees yet; returns their tables. */
+export async function createChunks(
+  client: Client,
+  host: Host,
+  partition: string,
+  type: TimeType,
+  spans: readonly Span[],
+): Promise<readonly string[]> {
+  const parent = qualified(PARTITION_SCHEMA, partition)
+  const names: string[] = []
+  for (const span of spans) {
+    const name = partitionName(host.randomBytes(12))
+    await client.query(
+      `create table ${qualified(PARTITION_SCHEMA, name)} partition of ${parent} ${boundsOf(type, span)}`,
+    )
+    names.push(name)
+  }
+  return names
+}
+
+/** Every chunk gets the wall: one that is named directly bypasses its parent's. */
+export async function secureChunks(client: Client, names: readonly string[]): Promise<void> {
+  for (const name of names) await runAll(client, wallStatements(qualified(PARTITION_SCHEMA, name)))
+}
+
+/** A chunk of a partition that is being read; locks nothing that reads need. */
+export async function addChunk(
+  client: Client,
+  host: Host,
+  partition: string,
+  tenant: string,
+  shape: TableShape,
+  type: TimeType,
+  span: Span,
+): Promise<void> {
+  const name = partitionName(host.randomBytes(12))
+  await createPartition(client, name, tenant, shape)
+  await finishPartition(client, name, shape)
+  await attachChunk(client, partition, name, boundsOf(type, span))
+}
+
+const BOUNDS = /FROM \('([^']+)'\) TO \('([^']+)'\)/
+
+export async function chunksOf(client: Client, partition: string): Promise<readonly Chunk[]> {
+  const result = await client.query<{ name: string; bounds: string }>(
+    `select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds
+       from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = to_regclass($1)`,
+    [qualified(PARTITION_SCHEMA, partition)],
+  )
+  return result.rows.map(({ name, bounds }) => {
+    const [, from = '', to = ''] = BOUNDS.exec(bounds) ?? []
+    return { name, fromMs: parseTime(from)?.ms ?? Number.NaN, toMs: parseTime(to)?.ms ?? Number.NaN }
+  })
+}

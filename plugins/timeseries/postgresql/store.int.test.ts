@@ -1,0 +1,455 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { type PostgresFixture, startPostgres } from '@sluice/lookup/row-secured-postgresql/fixture'
+import {
+  changeSet,
+  commitOf,
+  planOf,
+  provide,
+  readAll,
+  rowsRead,
+  testHost,
+} from '@sluice/lookup/row-secured-postgresql/test-data'
+import {
+  intervalStartMs,
+  openTenantScope,
+  parseInterval,
+  type ReadPlan,
+  type Row,
+  type RowPredicate,
+  type ServingStore,
+  SluiceError,
+  type TableSchema,
+  type Target,
+} from '@sluice/sdk'
+import fc from 'fast-check'
+import type { TimeseriesConfig } from './config.ts'
+import timeseries from './index.ts'
+
+const schema: TableSchema = {
+  columns: [
+    { name: 'id', type: 'long', nullable: false },
+    { name: 'at', type: 'timestamptz', nullable: false },
+    { name: 'region', type: 'string', nullable: true },
+    { name: 'amount', type: 'decimal(10,2)', nullable: true },
+    { name: 'count', type: 'integer', nullable: true },
+  ],
+  primaryKey: ['id'],
+}
+
+const keyless: TableSchema = { ...schema, primaryKey: [] }
+
+const weekly: TimeseriesConfig = {
+  continuous_aggregates: [
+    { interval: '1 week', columns: ['amount', 'count'] },
+    { interval: '1 month', columns: ['amount'] },
+  ],
+}
+
+let fixture: PostgresFixture
+let store: ServingStore<TimeseriesConfig>
+
+before(async () => {
+  fixture = await startPostgres()
+  store = await timeseries.open(fixture.settings, testHost())
+})
+
+after(async () => {
+  await store?.close()
+  await fixture?.stop()
+})
+
+function target(
+  product: string,
+  config: TimeseriesConfig = {},
+  shape = schema,
+  tenant = 'acme',
+): Target<TimeseriesConfig> {
+  return { scope: openTenantScope(tenant), domain: 'series', product, variant: 'clear', schema: shape, config }
+}
+
+const at = (day: number, time = '12:00:00.000000') =>
+  `${new Date(Date.UTC(2026, 0, day)).toISOString().slice(0, 10)}T${time}Z`
+
+function row(id: number, day: number, amount: string | null = '1.00', count: number | null = 1): Row {
+  return [BigInt(id), at(day), id % 2 ? 'odd' : 'even', amount, count]
+}
+
+async function ids(of: Target<TimeseriesConfig>, more: Partial<ReadPlan> = {}): Promise<unknown[]> {
+  return (await rowsRead(store, of, planOf(of, { operation: 'range', limit: 1000, ...more }))).map((found) => found.id)
+}
+
+function aggregatePlan(
+  of: Target<TimeseriesConfig>,
+  interval: string,
+  columns: string[],
+  more: Partial<ReadPlan> = {},
+): ReadPlan {
+  const plan = planOf(of, { operation: 'aggregate', interval, columns, limit: 1000, ...more })
+  return { ...plan, policy: { ...plan.policy, visibleColumns: [...plan.policy.visibleColumns, ...columns] } }
+}
+
+/** Chunks of the tenant's partition. */
+async function chunkCount(product: string): Promise<number> {
+  const [found] = await fixture.admin(
+    `select count(*)::int as n from pg_inherits i join pg_class p on p.oid = i.inhparent
+       join sluice_store.datasets d on d.partition = p.relname where d.product = $1 and d.endpoint = 'timeseries'`,
+    [product],
+  )
+  return Number(found?.n)
+}
+
+test('ranges are half-open, in order of time, and pages end where the next begins', async () => {
+  const of = target('ranged')
+  await provide(store, of)
+  await store.write(of, changeSet(schema, 'full', [row(3, 3), row(1, 1), row(2, 2), row(9, 40)]), commitOf(1, null))
+  assert.deepEqual(await ids(of), [1, 2, 3, 9])
+  assert.equal(await chunkCount('ranged'), 4)
+  const range = (from: string | null, to: string | null) => ids(of, { range: { from, to } })
+  assert.deepEqual(await range(at(1), at(3)), [1, 2])
+  assert.deepEqual(await range(at(1, '12:00:00.000001'), at(3, '12:00:00.000001')), [2, 3])
+  assert.deepEqual(await range('2026-01-02', '2026-01-03'), [2])
+  assert.deepEqual(await range(null, at(2)), [1])
+  assert.deepEqual(await range(at(3), null), [3, 9])
+  assert.deepEqual(await range(at(3), at(3)), [])
+  await assert.rejects(range('secret', null), { code: 'invalid_value' })
+  const first = await readAll(store, of, planOf(of, { operation: 'range', limit: 2 }))
+  assert.deepEqual(first.next, [at(2), 2n])
+  assert.deepEqual(await ids(of, { after: first.next ?? [] }), [3, 9])
+  assert.deepEqual(await ids(of, { filters: [{ column: 'region', operator: 'eq', values: ['odd'] }] }), [1, 3, 9])
+  assert.deepEqual(await ids(of, { orderBy: [{ column: 'at', direction: 'desc' }], limit: 1 }), [9])
+})
+
+test('under a key rows are replaced where they are, also when they move in time', async () => {
+  const of = target('moved', weekly)
+  await provide(store, of)
+  await store.write(of, changeSet(schema, 'full', [row(1, 1), row(2, 1), row(3, 20)]), commitOf(1, null))
+  const delta = changeSet(schema, 'delta', [row(1, 60, '5.00'), row(4, 2)], [[3n]])
+  assert.deepEqual(await store.write(of, delta, commitOf(2, 1)), {
+    epoch: 2,
+    outcome: 'applied',
+    upserted: 2,
+    deleted: 1,
+  })
+  assert.equal((await store.write(of, delta, commitOf(2, 1))).outcome, 'already_applied')
+  assert.deepEqual(await ids(of), [2, 4, 1])
+  const columns = ['bucket', 'amount_sum', 'amount_count']
+  assert.deepEqual(await rowsRead(store, of, aggregatePlan(of, '1 week', columns)), [
+    { bucket: '2025-12-29T00:00:00.000000Z', amount_sum: '2.00', amount_count: 2 },
+    { bucket: '2026-02-23T00:00:00.000000Z', amount_sum: '5.00', amount_count: 1 },
+  ])
+})
+
+test('without a key a delta is added once and a full set takes its place', async () => {
+  const of = target('appended', weekly, keyless)
+  await provide(store, of)
+  await store.write(of, changeSet(keyless, 'full', [row(1, 1), row(1, 1)]), commitOf(1, null))
+  const delta = changeSet(keyless, 'delta', [row(1, 1), row(2, 9)])
+  await store.write(of, delta, commitOf(2, 1))
+  await store.write(of, delta, commitOf(2, 1))
+  assert.deepEqual(await ids(of), [1, 1, 1, 2])
+  const first = await readAll(store, of, planOf(of, { operation: 'range', limit: 2 }))
+  assert.deepEqual(await ids(of, { after: first.next ?? [] }), [1, 2])
+  await store.write(of, changeSet(keyless, 'full', [row(7, 7)]), commitOf(3, null))
+  assert.deepEqual(await ids(of), [7])
+  const lines = await rowsRead(store, of, aggregatePlan(of, '1 month', ['bucket', 'amount_count']))
+  assert.deepEqual(lines, [{ bucket: '2026-01-01T00:00:00.000000Z', amount_count: 1 }])
+})
+
+type Change = { readonly id: number; readonly day: number; readonly amount: number | null; readonly remove: boolean }
+
+const history = fc.array(
+  fc.uniqueArray(
+    fc.record({
+      id: fc.integer({ min: 1, max: 8 }),
+      day: fc.integer({ min: -40, max: 80 }),
+      amount: fc.option(fc.integer({ min: -999, max: 999 })),
+      remove: fc.boolean(),
+    }),
+    { selector: (change) => change.id, maxLength: 6 },
+  ),
+  { minLength: 1, maxLength: 5 },
+)
+
+/** The aggregate's lines from the rows themselves. */
+function recomputed(rows: Iterable<Change>, interval: string): readonly unknown[] {
+  const every = parseInterval(interval)
+  if (!every) throw new Error(interval)
+  const groups = Map.groupBy(rows, (change) => intervalStartMs(every, Date.parse(at(change.day))))
+  return [...groups]
+    .sort(([left], [right]) => left - right)
+    .map(([startMs, group]) => {
+      const amounts = group.flatMap((change) => change.amount ?? []).sort((left, right) => left - right)
+      const sum = amounts.reduce((total, amount) => total + amount, 0)
+      const text = (amount: number | undefined) => (amount === undefined ? null : (amount / 100).toFixed(2))
+      const avg = amounts.length === 0 ? null : sum / 100 / amounts.length
+      return {
+        bucket: new Date(startMs).toISOString().replace('Z', '000Z'),
+        amount_count: amounts.length,
+        amount_sum: amounts.length === 0 ? null : text(sum),
+        amount_avg: avg === null ? null : Number(avg.toFixed(9)),
+        amount_min: text(amounts[0]),
+        amount_max: text(amounts.at(-1)),
+      }
+    })
+}
+
+let products = 0
+
+test('aggregates equal what the rows give after any changes, late ones and removals included', async () => {
+  await fc.assert(
+    fc.asyncProperty(history, async (epochs) => {
+      products += 1
+      const of = target(`aggregated_${products}`, weekly)
+      await provide(store, of)
+      const state = new Map<number, Change>()
+      for (const [index, changes] of epochs.entries()) {
+        const upserts = changes.filter((change) => index === 0 || !change.remove)
+        const deletes = changes.filter((change) => index > 0 && change.remove)
+        for (const change of upserts) state.set(change.id, change)
+        for (const change of deletes) state.delete(change.id)
+        const rows = upserts.map((change) =>
+          row(change.id, change.day, change.amount === null ? null : (change.amount / 100).toFixed(2)),
+        )
+        const set = changeSet(
+          schema,
+          index === 0 ? 'full' : 'delta',
+          rows,
+          deletes.map((change) => [BigInt(change.id)]),
+        )
+        await store.write(of, set, commitOf(index + 1, index || null))
+      }
+      for (const interval of ['1 week', '1 month']) {
+        const columns = ['bucket', 'amount_count', 'amount_sum', 'amount_avg', 'amount_min', 'amount_max']
+        const expected = recomputed(state.values(), interval)
+        const kept = await rowsRead(store, of, aggregatePlan(of, interval, columns))
+        const rounded = (lines: readonly Record<string, unknown>[]) =>
+          lines.map((line) => ({
+            ...line,
+            amount_avg: line.amount_avg === null ? null : Number(Number(line.amount_avg).toFixed(9)),
+          }))
+        assert.deepEqual(rounded(kept), expected)
+        const plan = aggregatePlan(of, interval, columns)
+        const always: RowPredicate = { op: 'not', of: { op: 'none' } }
+        const live = await rowsRead(store, of, { ...plan, policy: { ...plan.policy, rows: always } })
+        assert.deepEqual(rounded(live), expected)
+      }
+      await store.drop(of, 'apply')
+    }),
+    { numRuns: 12 },
+  )
+})
+
+test('a reader of some rows gets the aggregate of those alone; without a policy there is none', async () => {
+  const of = target('personal', weekly)
+  await provide(store, of)
+  await store.write(
+    of,
+    changeSet(schema, 'full', [row(1, 1, '1.00'), row(2, 1, '2.00'), row(3, 15, '4.00')]),
+    commitOf(1, null),
+  )
+  const plan = aggregatePlan(of, '1 week', ['bucket', 'amount_sum'])
+  const rows: RowPredicate = { op: 'eq', column: 'region', value: { claim: 'region' } }
+  const odd = { ...plan, policy: { ...plan.policy, rows, claims: { region: 'odd' } } }
+  assert.deepEqual(
+    (await rowsRead(store, of, odd)).map((line) => line.amount_sum),
+    ['1.00', '4.00'],
+  )
+  const range = { from: at(2), to: at(15) }
+  assert.deepEqual(
+    (await rowsRead(store, of, { ...odd, range })).map((line) => line.amount_sum),
+    ['1.00', '4.00'],
+  )
+  assert.deepEqual(
+    (await rowsRead(store, of, { ...plan, range })).map((line) => line.amount_sum),
+    ['3.00', '4.00'],
+  )
+  const upTo = { from: '2026-01-05', to: '2026-01-12' }
+  assert.deepEqual(await rowsRead(store, of, { ...plan, range: upTo }), [])
+  assert.deepEqual(await rowsRead(store, of, { ...odd, range: upTo }), [])
+  assert.deepEqual(await rowsRead(store, of, { ...plan, policy: { ...plan.policy, rows: { op: 'none' } } }), [])
+  const { policy: _, ...without } = plan
+  assert.deepEqual(await rowsRead(store, of, without as ReadPlan), [])
+  await assert.rejects(rowsRead(store, of, { ...plan, interval: '1 year' }), { code: 'unknown_interval' })
+})
+
+test('dates, timestamps and instants all part at midnight UTC', async () => {
+  const midnight = ['2026-03-28T23:59:59.999999', '2026-03-29T00:00:00.000000', '2026-03-29T01:30:00.000000']
+  for (const type of ['date', 'timestamp', 'timestamptz'] as const) {
+    const shape: TableSchema = { columns: [{ name: 'time', type, nullable: false }], primaryKey: ['time'] }
+    const of = target(`midnight_${type}`, { continuous_aggregates: [{ interval: '1 day', columns: ['time'] }] }, shape)
+    await provide(store, of)
+    const values =
+      type === 'date'
+        ? ['2026-03-28', '2026-03-29']
+        : midnight.map((time) => (type === 'timestamptz' ? `${time}Z` : time))
+    await store.write(
+      of,
+      changeSet(
+        shape,
+        'full',
+        values.slice(0, 1).map((value) => [value]),
+      ),
+      commitOf(1, null),
+    )
+    await store.write(
+      of,
+      changeSet(
+        shape,
+        'delta',
+        values.slice(1).map((value) => [value]),
+      ),
+      commitOf(2, 1),
+    )
+    const found = await rowsRead(
+      store,
+      of,
+      planOf(of, { operation: 'range', range: { from: '2026-03-29', to: '2026-03-30' } }),
+    )
+    assert.deepEqual(
+      found.map((line) => line.time),
+      values.slice(1),
+    )
+    const lines = await rowsRead(store, of, aggregatePlan(of, '1 day', ['bucket', 'time_count']))
+    assert.deepEqual(lines, [
+      { bucket: '2026-03-28T00:00:00.000000Z', time_count: 1 },
+      { bucket: '2026-03-29T00:00:00.000000Z', time_count: values.length - 1 },
+    ])
+  }
+})
+
+test('rows that no chunk can take are refused, and nothing of theirs stays', async () => {
+  const of = target('strict')
+  await provide(store, of)
+  const bad = async (upserts: Row[], code: string) => {
+    await assert.rejects(store.write(of, changeSet(schema, 'full', upserts), commitOf(1, null)), {
+      code,
+      kind: 'INVALID_DATA',
+    })
+  }
+  await bad([[1n, null, null, null, null]], 'missing_time')
+  await bad([[1n, 'infinity', null, null, null]], 'time_out_of_range')
+  await store.write(of, changeSet(schema, 'full', [row(1, 1)]), commitOf(1, null))
+  const delta = changeSet(schema, 'delta', [[1n, null, null, null, null]])
+  await assert.rejects(store.write(of, delta, commitOf(2, 1)), { code: 'missing_time' })
+  assert.deepEqual(await ids(of), [1])
+})
+
+test('very many intervals share chunks, and later rows find room between them', async () => {
+  const of = target('sparse')
+  await provide(store, of)
+  const rows = Array.from({ length: 900 }, (_, index) => row(index, index * 3))
+  await store.write(of, changeSet(schema, 'full', rows), commitOf(1, null))
+  const chunks = await chunkCount('sparse')
+  assert.ok(chunks > 100 && chunks <= 400, String(chunks))
+  const more = Array.from({ length: 20 }, (_, index) => row(2000 + index, index * 150 - 10))
+  await store.write(of, changeSet(schema, 'delta', more), commitOf(2, 1))
+  assert.equal((await ids(of)).length, 920)
+})
+
+test('every chunk is walled, and other tenants see nothing of it', async () => {
+  for (const tenant of ['one', 'two']) {
+    const of = target('walled', weekly, schema, tenant)
+    await provide(store, of)
+    await store.write(of, changeSet(schema, 'full', [row(tenant === 'one' ? 1 : 2, 1)]), commitOf(1, null))
+    await store.write(of, changeSet(schema, 'delta', [row(tenant === 'one' ? 3 : 4, 5)]), commitOf(2, 1))
+  }
+  const open = await fixture.admin(
+    `select relname from pg_class where relkind in ('r', 'p') and not (relrowsecurity and relforcerowsecurity)
+       and relnamespace in ('sluice_partitions'::regnamespace, 'series'::regnamespace, 'sluice_store'::regnamespace)`,
+  )
+  assert.deepEqual(open, [])
+  const granted = await fixture.admin(
+    `select relname from pg_class where relnamespace = 'sluice_partitions'::regnamespace and relkind in ('r', 'p') and relacl is not null`,
+  )
+  assert.deepEqual(granted, [])
+  assert.deepEqual(await ids(target('walled', weekly, schema, 'one')), [1, 3])
+  assert.deepEqual(await ids(target('walled', weekly, schema, 'two')), [2, 4])
+  const [parents] = await fixture.admin(
+    `select count(*)::int as n from pg_class where relkind = 'p' and relname like 'walled%'`,
+  )
+  assert.equal(parents?.n, 3)
+  await store.dropTenant(openTenantScope('one'))
+  assert.deepEqual(await ids(target('walled', weekly, schema, 'two')), [2, 4])
+  const [left] = await fixture.admin(`select count(*)::int as n from sluice_store.datasets where tenant_id = 'one'`)
+  assert.equal(left?.n, 0)
+})
+
+test('after a failure at any point, a repeat reaches the same end', async () => {
+  for (const point of ['timeseries.after-stage', 'timeseries.before-commit', 'timeseries.after-commit']) {
+    const of = target(`crash_${point.slice(11)}`, weekly)
+    await provide(store, of)
+    for (const [epoch, set] of [
+      [1, changeSet(schema, 'full', [row(1, 1), row(2, 20)])],
+      [2, changeSet(schema, 'delta', [row(2, 1), row(3, 50)], [[1n]])],
+    ] as const) {
+      let armed = true
+      const failing = await timeseries.open(
+        fixture.settings,
+        testHost((name) => {
+          if (name !== point || !armed) return
+          armed = false
+          throw new SluiceError('TRANSIENT', 'crash', { code: 'crash' })
+        }),
+      )
+      const commit = commitOf(epoch, epoch === 1 ? null : 1)
+      await assert.rejects(failing.write(of, set, commit), { code: 'crash' })
+      await failing.write(of, set, commit)
+      await failing.close()
+    }
+    assert.deepEqual(await ids(of), [2, 3])
+    const lines = await rowsRead(store, of, aggregatePlan(of, '1 month', ['bucket', 'amount_count']))
+    assert.deepEqual(
+      lines.map((line) => line.amount_count),
+      [1, 1],
+    )
+  }
+})
+
+test('provisioning follows the config: an aggregate more, an aggregate less, a column more', async () => {
+  const of = target('evolving')
+  await provide(store, of)
+  await store.write(of, changeSet(schema, 'full', [row(1, 1), row(2, 40)]), commitOf(1, null))
+  const more = target('evolving', weekly)
+  await assert.rejects(store.write(more, changeSet(schema, 'delta', []), commitOf(2, 1)), { kind: 'CONFLICT' })
+  const plan = await store.provision(more, 'plan')
+  assert.equal(
+    plan.steps.filter((step) => step.action === 'create' && step.statement?.includes('create table')).length,
+    2,
+  )
+  await assert.rejects(store.provision(more, 'apply', 'stale'), { code: 'plan_stale' })
+  await store.provision(more, 'apply', plan.hash)
+  await provide(store, more)
+  assert.deepEqual((await store.provision(more, 'plan')).steps, [])
+  const months = aggregatePlan(more, '1 month', ['bucket', 'amount_count'])
+  assert.equal((await rowsRead(store, more, months)).length, 2)
+  const wide: TableSchema = {
+    ...schema,
+    columns: [...schema.columns, { name: 'extra', type: 'double', nullable: true }],
+  }
+  const less = target('evolving', { continuous_aggregates: [{ interval: '1 month', columns: ['amount'] }] }, wide)
+  assert.deepEqual(
+    (await store.provision(less, 'plan')).steps.map((step) => step.action),
+    ['alter', 'drop'],
+  )
+  await provide(store, less)
+  assert.deepEqual(await ids(less), [1, 2])
+  await store.write(less, changeSet(wide, 'delta', [[...row(3, 41), 0.5]]), commitOf(2, 1))
+  assert.deepEqual(
+    (await rowsRead(store, less, months)).map((line) => line.amount_count),
+    [1, 2],
+  )
+  assert.equal((await rowsRead(store, less, months)).length, 2)
+  await store.drop(less, 'apply')
+  assert.deepEqual((await store.drop(less, 'plan')).steps, [])
+  const [left] = await fixture.admin(
+    `select count(*)::int as n from pg_class where relkind in ('r','p') and relname like 'evolving%'`,
+  )
+  assert.equal(left?.n, 0)
+})
+
+test('the probe says how rows are kept', async () => {
+  const report = await store.probe(new AbortController().signal)
+  assert.ok(report.ok, JSON.stringify(report))
+  assert.ok(report.checks.some((check) => check.name === 'partitioning'))
+})

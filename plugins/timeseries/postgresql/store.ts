@@ -1,0 +1,144 @@
+import {
+  contentDigest,
+  describeWall,
+  dropTenantTables,
+  installWall,
+  PageReader,
+  probeWall,
+  recoverEpoch,
+  type Sessions,
+  writeEpoch,
+} from '@sluice/lookup/row-secured-postgresql'
+import {
+  type AppliedEpoch,
+  type ChangeSet,
+  type Commit,
+  type Digest,
+  type Health,
+  type Host,
+  type InstalledPolicy,
+  type Plan,
+  type ProbeReport,
+  physicalName,
+  type ReadBatch,
+  type ReadPlan,
+  type Receipt,
+  type RowPolicy,
+  type ServingStore,
+  type Target,
+  type TenantScope,
+  tenantOf,
+} from '@sluice/sdk'
+import { keptAggregates } from './aggregates.ts'
+import type { TimeseriesConfig } from './config.ts'
+import { datasetKey, ENDPOINT, layoutOf, wantedTable } from './layout.ts'
+import { applySeries, dropSeries, planSeries } from './provisioning.ts'
+import { aggregateOf, checkPlan, describeAggregate, describeRows, isKeptFor, laneOf } from './reads.ts'
+import { type Series, timeseriesSteps } from './writes.ts'
+
+type TimeseriesTarget = Target<TimeseriesConfig>
+
+export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
+  readonly #sessions: Sessions
+  readonly #host: Host
+  readonly #reader: PageReader
+
+  constructor(sessions: Sessions, host: Host) {
+    this.#sessions = sessions
+    this.#host = host
+    this.#reader = new PageReader(sessions, host.clock)
+  }
+
+  async provision(target: TimeseriesTarget, mode: 'plan' | 'apply', expectedHash?: string): Promise<Plan> {
+    const series = this.#series(target)
+    if (mode === 'plan') return await planSeries(series)
+    return await this.#sessions.whileOpen('provisioning', () => applySeries(series, expectedHash))
+  }
+
+  readonly rls = {
+    install: async (target: TimeseriesTarget, policy: RowPolicy): Promise<void> => {
+      const { wanted, kept } = this.#series(target)
+      for (const { wanted: beside } of kept) await installWall(this.#sessions, beside, policy)
+      await installWall(this.#sessions, wanted, policy)
+    },
+    describe: async (target: TimeseriesTarget): Promise<InstalledPolicy> => {
+      const { wanted, kept } = this.#series(target)
+      for (const { wanted: beside } of kept) await describeWall(this.#sessions, beside)
+      return await describeWall(this.#sessions, wanted)
+    },
+  }
+
+  async write(target: TimeseriesTarget, changes: ChangeSet, commit: Commit): Promise<Receipt> {
+    const series = this.#series(target)
+    const steps = timeseriesSteps(series, changes, commit.epoch)
+    return await this.#sessions.whileOpen('a write', () =>
+      writeEpoch(this.#sessions, this.#host, series.wanted, changes, commit, steps),
+    )
+  }
+
+  async *read(target: TimeseriesTarget, plan: ReadPlan): AsyncIterable<ReadBatch> {
+    const layout = layoutOf(target.schema, target.config)
+    const schema = physicalName(target.domain)
+    const aggregate = aggregateOf(plan, layout)
+    checkPlan(plan, aggregate?.served ?? layout.served)
+    const key = datasetKey(target, aggregate && isKeptFor(plan) ? aggregate : undefined)
+    yield await this.#reader.read(key, plan, laneOf(plan), (parameters) =>
+      aggregate
+        ? describeAggregate(plan, layout, aggregate, key, schema, parameters)
+        : describeRows(plan, layout, key, schema, parameters),
+    )
+  }
+
+  async recover(target: TimeseriesTarget): Promise<AppliedEpoch | null> {
+    return await recoverEpoch(this.#sessions, datasetKey(target))
+  }
+
+  async digest(target: TimeseriesTarget, signal: AbortSignal): Promise<Digest> {
+    const layout = layoutOf(target.schema, target.config)
+    const columns = layout.columns.flatMap((column) => layout.served.get(column.name) ?? [])
+    return await contentDigest(this.#sessions, wantedTable(target), columns, 'true', signal)
+  }
+
+  async drop(target: TimeseriesTarget, mode: 'plan' | 'apply'): Promise<Plan> {
+    return await dropSeries(this.#series(target), mode)
+  }
+
+  async dropTenant(scope: TenantScope): Promise<void> {
+    await dropTenantTables(this.#sessions, tenantOf(scope), ENDPOINT, (key) => physicalName(key.domain))
+  }
+
+  async probe(signal: AbortSignal): Promise<ProbeReport> {
+    const report = await probeWall(this.#sessions, signal)
+    return { ...report, checks: [...report.checks, await timescaleCheck(this.#sessions, signal)] }
+  }
+
+  health(): Health {
+    return this.#sessions.health()
+  }
+
+  async close(): Promise<void> {
+    await this.#sessions.close()
+  }
+
+  #series(target: TimeseriesTarget): Series {
+    const layout = layoutOf(target.schema, target.config)
+    const wanted = wantedTable(target)
+    const kept = keptAggregates(target, layout)
+    return { sessions: this.#sessions, host: this.#host, wanted, layout, kept }
+  }
+}
+
+/** Hypertables cannot be partitions, and a parent shared by tenants needs partitions: rows are kept natively. */
+async function timescaleCheck(sessions: Sessions, signal: AbortSignal): Promise<ProbeReport['checks'][number]> {
+  const found = await sessions.use(
+    'reader',
+    'looking for TimescaleDB',
+    (client) =>
+      client.query<{ version: string }>(`select extversion as version from pg_extension where extname = 'timescaledb'`),
+    signal,
+  )
+  const version = found.rows[0]?.version
+  const there =
+    version === undefined ? 'TimescaleDB is not installed' : `TimescaleDB ${version} is installed and not used`
+  return { name: 'partitioning', ok: true, message: `native partitions by tenant and time; ${there}` }
+}
