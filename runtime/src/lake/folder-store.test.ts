@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -105,6 +105,18 @@ test('adopt takes the file over, and never over another', async () => {
   await assert.rejects(store.adopt(local, 'b/adopted'), { code: 'object_exists' })
   await workspace.dispose()
   assert.equal(await text('b/adopted'), 'rows')
+})
+
+test('adopt refuses links of either kind', async () => {
+  const workspace = await store.workspace()
+  await writeFile(join(dir, 'secret'), 'secret')
+  await symlink(join(dir, 'secret'), join(workspace.dir, 'soft'))
+  await link(join(dir, 'secret'), join(workspace.dir, 'hard'))
+  for (const name of ['soft', 'hard']) {
+    await assert.rejects(store.adopt(join(workspace.dir, name), `b/${name}`), { code: 'object_suspect' })
+    assert.equal(await store.stat(`b/${name}`), null)
+  }
+  await workspace.dispose()
 })
 
 test('list gives every file below a folder and nothing else', async () => {

@@ -5,6 +5,7 @@ import {
   copyFile,
   type FileHandle,
   link,
+  lstat,
   mkdir,
   open,
   opendir,
@@ -62,7 +63,9 @@ export class FolderStore implements ObjectStore {
   async adopt(localFile: string, path: string, options: AdoptOptions = {}): Promise<ObjectStat> {
     const target = this.localPath(path)
     try {
-      const found = await stat(localFile)
+      const found = await lstat(localFile)
+      // A link would bring a file into the store that somebody else can still change, or must not be read at all.
+      if (!found.isFile() || found.nlink !== 1) throw storeError('object_suspect', 'is not a plain file', path)
       if (options.sizeBytes !== undefined && found.size !== options.sizeBytes) throw truncated(path)
       await syncFile(localFile)
       await this.#place(localFile, target, true)
