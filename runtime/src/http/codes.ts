@@ -117,6 +117,101 @@ export const ERROR_CODES = {
     remedy: 'Ask an owner of the product or an administrator for the right.',
   },
 
+  // Resources
+  tenant_not_found: { status: 404, title: 'No such tenant', remedy: 'Check the id.' },
+  connection_not_found: { status: 404, title: 'No such connection', remedy: 'Check the id or the name.' },
+  product_not_found: { status: 404, title: 'No such product', remedy: 'Check the id, the name, or namespace.name.' },
+  ingestion_not_found: { status: 404, title: 'No such ingestion run', remedy: 'Check the id.' },
+  grant_not_found: { status: 404, title: 'No such grant', remedy: 'Check the id.' },
+  manifests_not_found: { status: 404, title: 'No such manifests', remedy: 'Upload manifests, or check the version.' },
+  key_not_found: { status: 404, title: 'No such key', remedy: 'Check the key; it may have expired.' },
+  tenant_exists: { status: 409, title: 'Tenant exists', remedy: 'Choose another slug; slugs are never used again.' },
+  tenant_not_active: { status: 409, title: 'Tenant not active', remedy: 'Wait until the tenant is provisioned.' },
+  connection_exists: { status: 409, title: 'Connection exists', remedy: 'Choose another name.' },
+  connection_in_use: { status: 409, title: 'Connection in use', remedy: 'Change or delete the products that use it.' },
+  product_exists: { status: 409, title: 'Product exists', remedy: 'Choose another name.' },
+  ambiguous_product: { status: 409, title: 'Ambiguous product', remedy: 'Write namespace.name, or add ?namespace=.' },
+  tier_limit_exceeded: {
+    status: 409,
+    title: 'Tier limit reached',
+    remedy: 'Remove something, or ask for a higher tier.',
+  },
+  confirmation_missing: { status: 400, title: 'Confirmation missing', remedy: 'Send ?confirm= with the slug.' },
+  run_not_cancellable: { status: 409, title: 'Run has ended', remedy: 'Nothing to do: the run has ended.' },
+
+  // Roles, grants and masks
+  developer_required: { status: 403, title: 'Developers only', remedy: 'Use a token of the group svc-developers.' },
+  member_required: { status: 403, title: 'Members only', remedy: 'Use a token of a group of the tenant.' },
+  product_forbidden: { status: 403, title: 'Product not readable for you', remedy: 'Ask its owner for a grant.' },
+  raw_table_forbidden: {
+    status: 403,
+    title: 'Raw table not readable for you',
+    remedy: 'Ask for a grant on the table.',
+  },
+  class_lowering_refused: { status: 403, title: 'Class may not be lowered', remedy: 'Ask the creator of the product.' },
+  self_grant_refused: { status: 403, title: 'No grants to oneself', remedy: 'Ask another developer.' },
+  column_masked: { status: 403, title: 'Column masked', remedy: 'Ask for a grant that unmasks its class.' },
+  column_not_visible: { status: 403, title: 'Column not visible', remedy: 'Name columns that you can see.' },
+  mask_pending: { status: 409, title: 'Mask pending', remedy: 'Materialize the product, then read again.' },
+  snapshot_not_masked: { status: 409, title: 'Snapshot not masked', remedy: 'Ask for a later snapshot.' },
+  invalid_grant: { status: 400, title: 'Invalid grant', remedy: 'Correct the grant as the detail says.' },
+  address_refused: { status: 403, title: 'Address refused', remedy: 'Use an address that connections may go to.' },
+
+  // Names and values
+  invalid_slug: {
+    status: 400,
+    title: 'Invalid slug',
+    remedy: 'Use 3 to 39 lower-case letters, digits and single hyphens.',
+  },
+  invalid_name: { status: 400, title: 'Invalid name', remedy: 'Use lower-case letters, digits and "_".' },
+  invalid_version: { status: 400, title: 'Invalid version', remedy: 'Write major.minor.patch.' },
+  invalid_value: { status: 400, title: 'Invalid value', remedy: 'Write a value of the type that the detail names.' },
+  unknown_connector_type: { status: 400, title: 'Unknown connector type', remedy: 'Use a type that is loaded.' },
+  invalid_connection_config: {
+    status: 400,
+    title: 'Invalid connection settings',
+    remedy: 'Correct what errors[] names.',
+  },
+
+  // Manifests and deployments
+  manifests_invalid: { status: 422, title: 'Manifests refused', remedy: 'Correct what errors[] names.' },
+  manifests_missing: { status: 409, title: 'No manifests yet', remedy: 'Upload the six manifests first.' },
+  transform_invalid: {
+    status: 422,
+    title: 'Transform refused',
+    remedy: 'Correct the transform or the output columns.',
+  },
+  version_exists: { status: 409, title: 'Version exists', remedy: 'Deploy the changes under a new version.' },
+  breaking_change: { status: 409, title: 'Breaking change', remedy: 'Deploy it as a new major version.' },
+  not_deployed: { status: 409, title: 'Not deployed', remedy: 'Deploy a version first.' },
+  input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
+  quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },
+
+  // Reads
+  not_materialized: { status: 409, title: 'Not materialized yet', remedy: 'Sync its connections, then read again.' },
+  endpoint_not_declared: { status: 404, title: 'No such endpoint', remedy: 'Declare it in serving.yaml.' },
+  filter_malformed: { status: 400, title: 'Malformed filter', remedy: 'Write <column>:<value>.' },
+  filter_not_indexed: { status: 400, title: 'Filter not indexed', remedy: 'Filter by an indexed column.' },
+  too_many_filters: { status: 400, title: 'Too many filters', remedy: 'Send fewer filters.' },
+  too_many_values: { status: 400, title: 'Too many values', remedy: 'Send fewer values.' },
+  unknown_column: { status: 400, title: 'Unknown column', remedy: 'Name a column of the product.' },
+  order_malformed: { status: 400, title: 'Malformed order', remedy: 'Write <column> or <column>:desc.' },
+  history_not_kept: { status: 400, title: 'History not kept', remedy: 'Declare history_mode: type_2.' },
+  interval_not_kept: { status: 400, title: 'Interval not kept', remedy: 'Use an interval of continuous_aggregates.' },
+  key_missing: { status: 400, title: 'Key missing', remedy: 'Send the parameter key.' },
+
+  // SQL
+  sql_not_allowed: { status: 400, title: 'SQL not allowed', remedy: 'Send one SELECT with plain functions.' },
+  sql_syntax_error: { status: 400, title: 'SQL syntax error', remedy: 'Correct the statement.' },
+  sql_too_long: { status: 400, title: 'SQL too long', remedy: 'Send a shorter statement.' },
+  table_not_found: { status: 400, title: 'No such table', remedy: 'Name a table as <namespace>.<product>.' },
+  query_timeout: { status: 408, title: 'Query time over', remedy: 'Ask for less at once.' },
+  query_memory_exceeded: { status: 422, title: 'Query memory exceeded', remedy: 'Ask for less at once.' },
+  query_result_too_large: { status: 422, title: 'Result too large', remedy: 'Ask for less at once.' },
+  snapshot_not_found: { status: 404, title: 'No such snapshot', remedy: 'Take an id from the list of snapshots.' },
+  engine_busy: { status: 503, title: 'Engine busy', remedy: TRY_AGAIN },
+  store_unavailable: { status: 503, title: 'Store unavailable', remedy: TRY_AGAIN },
+
   // What every layer below may say
   internal_error: { status: 500, title: 'Internal error', remedy: 'Report the request_id to the operator.' },
   unsupported: { status: 501, title: 'Not supported', remedy: 'Use a store that declares this capability.' },

@@ -1,0 +1,189 @@
+import { Type } from 'typebox'
+import {
+  changeConnection,
+  connectionOf,
+  discoverConnection,
+  registerConnection,
+  removeConnection,
+  syncConnection,
+  testConnection,
+} from '../../operations/connections.ts'
+import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { listConnections } from '../../registry/connections.ts'
+import type { Cursors } from '../cursor.ts'
+import { defineRoute, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
+import { ConnectionRequest, connectionJson, Page, Reference, runJson } from './shapes.ts'
+
+const Params = Type.Object({ connection_id: Reference })
+const tags = ['Connections']
+const developer = (call: { readonly principal: Parameters<typeof requireDeveloper>[0] }) =>
+  requireDeveloper(call.principal)
+
+export function connectionRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/connections',
+      name: 'createConnection',
+      summary: 'Register an external data source',
+      tags,
+      auth: 'tenant',
+      body: ConnectionRequest,
+      idempotent: true,
+      authorize: developer,
+      responses: { 201: { description: 'The connection; secrets are hidden.' } },
+      errors: ['invalid_connection_config', 'unknown_connector_type', 'connection_exists', 'tier_limit_exceeded'],
+      async handler(call) {
+        const { name, connector_type: connectorType, config_encrypted: configText } = call.body
+        const created = await registerConnection(platform, call, { name, connectorType, configText })
+        return { status: 201, body: connectionJson(created) }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/connections',
+      name: 'listConnections',
+      summary: 'The tenant’s connections, newest first',
+      tags,
+      auth: 'tenant',
+      query: Page,
+      responses: { 200: { description: 'A page of connections.' } },
+      handler(call) {
+        requireMember(call.principal)
+        const read = (page: Parameters<typeof listConnections>[2]) => listConnections(platform.pool, call.tenant, page)
+        return listReply(call, cursors, 'connections', read, connectionJson)
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/connections/{connection_id}',
+      name: 'getConnection',
+      summary: 'One connection',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 200: { description: 'The connection; secrets are hidden.' } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        requireMember(call.principal)
+        return { body: connectionJson(await connectionOf(platform, call.tenant, call.params.connection_id)) }
+      },
+    }),
+    defineRoute({
+      method: 'PATCH',
+      path: '/api/v1/connections/{connection_id}',
+      name: 'updateConnection',
+      summary: 'Rename a connection, or give it new settings as a whole, secrets included',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: Type.Object(
+        {
+          name: Type.Optional(ConnectionRequest.properties.name),
+          config_encrypted: Type.Optional(ConnectionRequest.properties.config_encrypted),
+        },
+        { additionalProperties: false },
+      ),
+      responses: { 200: { description: 'The connection as it is now.' } },
+      errors: ['connection_not_found', 'invalid_connection_config', 'connection_exists'],
+      async handler(call) {
+        const { name, config_encrypted: configText } = call.body
+        const changed = await changeConnection(platform, call, call.params.connection_id, {
+          ...(name === undefined ? {} : { name }),
+          ...(configText === undefined ? {} : { configText }),
+        })
+        return { body: connectionJson(changed) }
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: '/api/v1/connections/{connection_id}',
+      name: 'deleteConnection',
+      summary: 'Remove a connection that no product uses',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 204: { description: 'It is gone.' } },
+      errors: ['connection_not_found', 'connection_in_use'],
+      async handler(call) {
+        await removeConnection(platform, call, call.params.connection_id)
+        return { empty: true }
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/connections/{connection_id}/test',
+      name: 'testConnection',
+      summary: 'Test a connection step by step',
+      description: 'A failing test is an answer with ok: false and, for the step that failed, a remedy.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 200: { description: 'What each step gave.' } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        const report = await testConnection(platform, call, call.params.connection_id)
+        const failed = report.steps.find((step) => !step.ok)
+        return {
+          body: {
+            ok: report.ok,
+            latency_ms: report.latencyMs,
+            server_version: report.serverVersion ?? null,
+            checks: report.steps,
+            ...(failed?.remedy === undefined ? {} : { remedy: failed.remedy }),
+          },
+        }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/connections/{connection_name}/discover',
+      name: 'discoverConnection',
+      summary: 'The tables that a connection’s login may read',
+      tags,
+      auth: 'tenant',
+      params: Type.Object({ connection_name: Reference }),
+      responses: { 200: { description: 'Tables with keys, columns and estimates.' } },
+      errors: ['connection_not_found', 'address_refused'],
+      async handler(call) {
+        const tables = await discoverConnection(platform, call, call.params.connection_name)
+        return {
+          body: {
+            tables: tables.map((table) => ({
+              schema: table.schema,
+              name: table.name,
+              kind: table.kind,
+              estimated_rows: table.estimatedRows,
+              primary_key: table.primaryKey,
+              columns: table.columns.map(({ name, type, sourceType, nullable }) => ({
+                name,
+                type,
+                source_type: sourceType,
+                nullable,
+              })),
+              suggested_cursor: table.suggestedCursor,
+            })),
+          },
+        }
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/connections/{connection_id}/sync',
+      name: 'syncConnection',
+      summary: 'Trigger ingestion',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      idempotent: true,
+      authorize: developer,
+      responses: { 202: { description: 'The run, queued.' } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        const run = await syncConnection(platform, call, call.params.connection_id)
+        return { status: 202, body: runJson(run, []), headers: { Location: `/api/v1/ingestion/${run.id}` } }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,358 @@
+import { Type } from 'typebox'
+import { MANIFEST_NAMES } from '../../manifest/problem.ts'
+import { deployProduct } from '../../operations/deploy.ts'
+import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { productDetail } from '../../operations/product-detail.ts'
+import {
+  addGrant,
+  productOf,
+  registerProduct,
+  removeGrant,
+  removeProduct,
+  requestMaterialization,
+  uploadManifests,
+} from '../../operations/products.ts'
+import { listDeployments } from '../../registry/deployments.ts'
+import { listProductGrants } from '../../registry/grants.ts'
+import { listMaterializations } from '../../registry/materializations.ts'
+import { listProducts } from '../../registry/products.ts'
+import { findDraft, findVersion } from '../../registry/versions.ts'
+import type { Cursors } from '../cursor.ts'
+import { defineRoute, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
+import {
+  DeployRequest,
+  deploymentJson,
+  GrantRequest,
+  grantJson,
+  materializationJson,
+  Page,
+  ProductRequest,
+  productJson,
+  Reference,
+  runJson,
+} from './shapes.ts'
+
+const Params = Type.Object({ product_id: Reference })
+const tags = ['Products']
+const MAX_MANIFEST_BYTES = 256 * 1024
+const developer = (call: { readonly principal: Parameters<typeof requireDeveloper>[0] }) =>
+  requireDeveloper(call.principal)
+
+export function productRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    ...registration(platform, cursors),
+    ...manifests(platform),
+    ...deployments(platform, cursors),
+    ...grants(platform, cursors),
+  ]
+}
+
+function registration(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products',
+      name: 'createProduct',
+      summary: 'Register a product',
+      tags,
+      auth: 'tenant',
+      body: ProductRequest,
+      idempotent: true,
+      authorize: developer,
+      responses: { 201: { description: 'The product, a draft.' } },
+      errors: ['invalid_name', 'product_exists', 'tier_limit_exceeded'],
+      async handler(call) {
+        const { name, namespace: domain, archetype, description = '' } = call.body
+        const product = await registerProduct(platform, call, { name, domain, archetype, description })
+        return { status: 201, body: productJson(product) }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products',
+      name: 'listProducts',
+      summary: 'The tenant’s products, newest first',
+      tags,
+      auth: 'tenant',
+      query: Type.Object(
+        { ...Page.properties, namespace: Type.Optional(Type.String({ maxLength: 500 })) },
+        { additionalProperties: false },
+      ),
+      responses: { 200: { description: 'A page of products.' } },
+      handler(call) {
+        requireMember(call.principal)
+        const { namespace } = call.query
+        const filter = namespace === undefined ? {} : { domain: namespace }
+        return listReply(
+          call,
+          cursors,
+          'products',
+          (page) => listProducts(platform.pool, call.tenant, page, filter),
+          productJson,
+        )
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products/{product_id}',
+      name: 'getProduct',
+      summary: 'A product with versions, columns, endpoints, quality scores, freshness and lineage',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Type.Object(
+        { namespace: Type.Optional(Type.String({ maxLength: 500 })) },
+        { additionalProperties: false },
+      ),
+      responses: { 200: { description: 'The product.' } },
+      errors: ['product_not_found', 'ambiguous_product'],
+      async handler(call) {
+        const detail = await productDetail(platform, call, call.params.product_id, call.query.namespace)
+        const { product, materialization, versions, ...rest } = detail
+        return {
+          body: {
+            ...productJson(product),
+            ...rest,
+            versions: versions.map((one) => ({
+              version: one.version,
+              digest: one.digest,
+              deployed_by: one.deployedBy.subject,
+              deployed_at: one.deployedAt.toISOString(),
+            })),
+            last_materialization: materialization === null ? null : materializationJson(materialization),
+          },
+        }
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: '/api/v1/products/{product_id}',
+      name: 'deleteProduct',
+      summary: 'Remove a product with every copy of its data',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      timeoutMs: 120_000,
+      responses: { 204: { description: 'It is gone.' } },
+      errors: ['product_not_found'],
+      async handler(call) {
+        await removeProduct(platform, call, call.params.product_id)
+        return { empty: true }
+      },
+    }),
+  ]
+}
+
+function manifests(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/manifests',
+      name: 'uploadManifests',
+      summary: 'Upload the six manifests',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      multipart: {
+        parts: MANIFEST_NAMES,
+        required: [],
+        maxPartBytes: MAX_MANIFEST_BYTES,
+        description: 'Six YAML files.',
+      },
+      responses: { 200: { description: 'What they mean, with warnings.' } },
+      errors: ['manifests_invalid', 'product_not_found'],
+      async handler(call) {
+        const parsed = await uploadManifests(platform, call, call.params.product_id, call.body)
+        const { product, ...others } = parsed.manifests
+        const { domain, ...named } = product
+        return {
+          body: { manifests: { ...others, product: { ...named, namespace: domain } }, warnings: parsed.warnings },
+        }
+      },
+    }),
+    ...(['', '/{version}'] as const).map((suffix) =>
+      defineRoute({
+        method: 'GET',
+        path: `/api/v1/products/{product_id}/manifests${suffix}`,
+        name: suffix === '' ? 'getManifests' : 'getManifestsOfVersion',
+        summary: suffix === '' ? 'The manifests uploaded last' : 'The manifests of a deployed version',
+        tags,
+        auth: 'tenant',
+        params:
+          suffix === '' ? Params : Type.Object({ product_id: Reference, version: Type.String({ maxLength: 100 }) }),
+        responses: { 200: { description: 'The texts as they were uploaded.' } },
+        errors: ['product_not_found', 'manifests_not_found'],
+        async handler(call) {
+          requireMember(call.principal)
+          const params = call.params as { readonly product_id: string; readonly version?: string }
+          const product = await productOf(platform, call, params.product_id)
+          const kept =
+            params.version === undefined
+              ? await findDraft(platform.pool, product.id)
+              : await findVersion(platform.pool, product.id, params.version)
+          if (!kept) throw notFound('manifests')
+          return { body: { version: params.version ?? null, digest: kept.digest, manifests: kept.manifests } }
+        },
+      }),
+    ),
+  ]
+}
+
+function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/deploy',
+      name: 'deployProduct',
+      summary: 'Deploy a version, or validate it when dry_run is true',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: DeployRequest,
+      idempotent: true,
+      authorize: developer,
+      timeoutMs: 120_000,
+      responses: { 200: { description: 'The plan of a dry run.' }, 201: { description: 'The deployment.' } },
+      errors: ['manifests_missing', 'manifests_invalid', 'breaking_change', 'version_exists', 'transform_invalid'],
+      async handler(call) {
+        const { version, dry_run: dryRun = false } = call.body
+        const answer = await deployProduct(platform, call, call.params.product_id, { version, dryRun })
+        const { verdict, changes, lake, stores, estimatedRows, warnings } = answer.plan
+        const plan = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems: [] }
+        if (answer.deployment === null) return { body: { dry_run: true, verdict, plan } }
+        return {
+          status: 201,
+          body: { dry_run: false, deployment: deploymentJson(answer.deployment), run_id: answer.runId, plan },
+        }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products/{product_id}/deployments',
+      name: 'listDeployments',
+      summary: 'Deployments of a product, newest first',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Page,
+      responses: { 200: { description: 'A page of deployments.' } },
+      async handler(call) {
+        requireMember(call.principal)
+        const product = await productOf(platform, call, call.params.product_id)
+        return listReply(
+          call,
+          cursors,
+          'deployments',
+          (page) => listDeployments(platform.pool, product.id, page),
+          deploymentJson,
+        )
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/materialize',
+      name: 'materializeProduct',
+      summary: 'Materialize a product from what the lake has of its inputs',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      idempotent: true,
+      authorize: developer,
+      responses: { 202: { description: 'The run, queued.' } },
+      errors: ['not_deployed', 'product_not_found'],
+      async handler(call) {
+        const run = await requestMaterialization(platform, call, call.params.product_id)
+        return { status: 202, body: runJson(run, []), headers: { Location: `/api/v1/ingestion/${run.id}` } }
+      },
+    }),
+    ...(['snapshots', 'quality'] as const).map((what) =>
+      defineRoute({
+        method: 'GET',
+        path: `/api/v1/products/{product_id}/${what}`,
+        name: what === 'snapshots' ? 'listSnapshots' : 'listQuality',
+        summary:
+          what === 'snapshots'
+            ? 'Snapshots of a product in the lake, newest first'
+            : 'Quality scores of every materialization, newest first',
+        tags,
+        auth: 'tenant',
+        params: Params,
+        query: Page,
+        responses: { 200: { description: 'A page.' } },
+        errors: ['product_not_found'],
+        async handler(call) {
+          requireMember(call.principal)
+          const product = await productOf(platform, call, call.params.product_id)
+          return listReply(
+            call,
+            cursors,
+            what,
+            (page) => listMaterializations(platform.pool, product.id, page),
+            (one) =>
+              what === 'snapshots' ? materializationJson(one) : { ...materializationJson(one), quality: one.quality },
+          )
+        },
+      }),
+    ),
+  ]
+}
+
+function grants(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/grants',
+      name: 'createGrant',
+      summary: 'Grant reading, or the unmasking of classes, to a user or a team',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: GrantRequest,
+      idempotent: true,
+      authorize: developer,
+      responses: { 201: { description: 'The grant.' } },
+      errors: ['invalid_grant', 'self_grant_refused', 'product_not_found'],
+      async handler(call) {
+        const { subject, may, classes = [] } = call.body
+        return {
+          status: 201,
+          body: grantJson(await addGrant(platform, call, call.params.product_id, { subject, may, classes })),
+        }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products/{product_id}/grants',
+      name: 'listGrants',
+      summary: 'Grants on a product, newest first',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Page,
+      responses: { 200: { description: 'A page of grants.' } },
+      async handler(call) {
+        requireDeveloper(call.principal)
+        const product = await productOf(platform, call, call.params.product_id)
+        const read = (page: Parameters<typeof listProductGrants>[3]) =>
+          listProductGrants(platform.pool, call.tenant, product.id, page)
+        return listReply(call, cursors, 'grants', read, grantJson)
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: '/api/v1/products/{product_id}/grants/{grant_id}',
+      name: 'deleteGrant',
+      summary: 'Take a grant back',
+      tags,
+      auth: 'tenant',
+      params: Type.Object({ product_id: Reference, grant_id: Reference }),
+      responses: { 204: { description: 'It is gone.' } },
+      errors: ['grant_not_found', 'product_not_found'],
+      async handler(call) {
+        await removeGrant(platform, call, call.params.product_id, call.params.grant_id)
+        return { empty: true }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,94 @@
+import type { Platform } from '../../operations/platform.ts'
+import { type QueryAnswer, type QueryFormat, runQuery } from '../../operations/query.ts'
+import { refuse } from '../problem.ts'
+import { defineRoute, type Reply, type Route } from '../route.ts'
+import { QueryRequest } from './shapes.ts'
+
+const TYPES: Readonly<Record<string, QueryFormat>> = {
+  'application/json': 'json',
+  'application/x-ndjson': 'ndjson',
+  'text/csv': 'csv',
+  'application/vnd.apache.parquet': 'parquet',
+}
+
+const CONTENT_TYPES: Readonly<Record<QueryFormat, string>> = {
+  json: 'application/json; charset=utf-8',
+  ndjson: 'application/x-ndjson; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+  parquet: 'application/vnd.apache.parquet',
+}
+
+export function queryRoutes(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/query',
+      name: 'query',
+      summary: 'Run one read-only SELECT over <namespace>.<product>',
+      tags: ['Query'],
+      auth: 'tenant',
+      body: QueryRequest,
+      timeoutMs: 620_000,
+      responses: {
+        200: {
+          description: 'Columns and rows.',
+          also: {
+            'application/x-ndjson': 'An object a line.',
+            'text/csv': 'With a header.',
+            'application/vnd.apache.parquet': 'A file.',
+          },
+        },
+      },
+      errors: [
+        'sql_not_allowed',
+        'sql_syntax_error',
+        'table_not_found',
+        'query_timeout',
+        'query_memory_exceeded',
+        'snapshot_not_found',
+      ],
+      async handler(call) {
+        const format = formatOf(call.accept)
+        const { sql, params, limit, timeout_ms: timeoutMs, as_of: asOf } = call.body
+        const answer = await runQuery(platform, call, {
+          sql,
+          format,
+          ...(params === undefined ? {} : { params }),
+          ...(limit === undefined ? {} : { limit }),
+          ...(timeoutMs === undefined ? {} : { timeoutMs }),
+          ...(asOf === undefined ? {} : { asOf }),
+        })
+        return replyOf(answer, format)
+      },
+    }),
+  ]
+}
+
+function formatOf(accept: string): QueryFormat {
+  if (accept.trim() === '') return 'json'
+  for (const part of accept.split(',')) {
+    const type = part.split(';')[0]?.trim().toLowerCase() ?? ''
+    const format = TYPES[type]
+    if (format) return format
+    if (type === '*/*' || type === 'application/*') return 'json'
+  }
+  throw refuse('not_acceptable', `answers come as ${Object.keys(TYPES).join(', ')}`)
+}
+
+function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
+  const chunks = format === 'json' ? jsonChunks(answer) : answer.run.output
+  return { stream: { contentType: CONTENT_TYPES[format], chunks } }
+}
+
+/** The rows pass through as the engine wrote them; what is known only at the end stands behind them. */
+async function* jsonChunks(answer: QueryAnswer): AsyncGenerator<string | Uint8Array> {
+  yield `{"columns":${JSON.stringify(answer.columns)},"rows":[`
+  yield* answer.run.output
+  const summary = await answer.run.finished
+  const meta = {
+    engine: 'duckdb',
+    elapsed_ms: Math.round(performance.now() - answer.startedAtMs),
+    snapshots: answer.snapshots,
+  }
+  yield `],"row_count":${summary.rows},"truncated":${summary.truncated},"meta":${JSON.stringify(meta)}}`
+}

@@ -1,0 +1,109 @@
+import { Type } from 'typebox'
+import type { TenantCall } from '../../flow.ts'
+import { audited, type Platform } from '../../operations/platform.ts'
+import {
+  type EndpointType,
+  type PageBinding,
+  type ReadDeps,
+  type ReadQuery,
+  readEndpoint,
+} from '../../operations/read-endpoint.ts'
+import type { Cursors } from '../cursor.ts'
+import { defineRoute, type Reply, type Route } from '../route.ts'
+import { Reference } from './shapes.ts'
+
+const READ_TIMEOUT_MS = 20_000
+const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }))
+
+const Common = {
+  namespace: text(500, 'Settles a name that exists in several namespaces.'),
+  columns: text(10_000, 'Comma-separated; default: all.'),
+  filter: Type.Optional(
+    Type.Array(Type.String({ maxLength: 4096 }), {
+      maxItems: 50,
+      description: '<column>:<value>; repeats are joined by AND.',
+    }),
+  ),
+  order: text(1000, '<column> or <column>:desc, comma-separated.'),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+  cursor: text(4096, 'next_cursor of the page before.'),
+}
+
+const QUERIES = {
+  lookup: {
+    ...Common,
+    at: text(40, 'The state at that time, where history_mode is type_2.'),
+    history: Type.Optional(Type.Boolean({ description: 'Every state, where history_mode is type_2.' })),
+  },
+  timeseries: {
+    ...Common,
+    from: text(40, 'A date or a time, inclusive.'),
+    to: text(40, 'A date, inclusive, or a time, exclusive.'),
+    interval: text(40, 'Reads the continuous aggregate of that interval.'),
+    order: text(1000, 'asc or desc by time, or columns.'),
+  },
+  realtime: {
+    namespace: Common.namespace,
+    columns: Common.columns,
+    key: Type.String({ minLength: 1, maxLength: 4096, description: 'The key as the key_template renders it.' }),
+  },
+} as const
+
+const PATHS = { lookup: 'latest', timeseries: 'timeseries', realtime: 'realtime' } as const
+const SUMMARIES = {
+  lookup: 'Point reads by key or index',
+  timeseries: 'Rows of a time range',
+  realtime: 'The value under a key',
+} as const
+
+export function readRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+  const deps: ReadDeps = {
+    rules: platform.rules,
+    timeoutMs: READ_TIMEOUT_MS,
+    find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
+    audit: (call, product, action) =>
+      audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id }),
+    openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),
+    sealCursor: (call, position, binding) => cursors.seal(position, cursorBinding(call, binding)),
+  }
+  return (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, deps))
+}
+
+function cursorBinding(call: TenantCall, binding: PageBinding) {
+  return {
+    tenant: call.tenant,
+    issuer: call.principal.issuer,
+    subject: call.principal.subject,
+    policyVersion: binding.policyVersion,
+    query: { product: binding.product, ...binding.query },
+  }
+}
+
+function readRoute(type: EndpointType, deps: ReadDeps): Route {
+  return defineRoute({
+    method: 'GET',
+    path: `/api/v1/products/{name}/${PATHS[type]}`,
+    name: `read${type[0]?.toUpperCase()}${type.slice(1)}`,
+    summary: SUMMARIES[type],
+    tags: ['Serving'],
+    auth: 'tenant',
+    params: Type.Object({ name: Reference }),
+    query: Type.Object(QUERIES[type], { additionalProperties: false }),
+    responses: { 200: { description: 'Rows in data; what was read, in meta.' } },
+    errors: [
+      'product_not_found',
+      'product_forbidden',
+      'endpoint_not_declared',
+      'not_materialized',
+      'column_masked',
+      'filter_malformed',
+      'filter_not_indexed',
+      'key_not_found',
+    ],
+    async handler(call): Promise<Reply> {
+      const { namespace, ...query } = call.query as ReadQuery & { readonly namespace?: string }
+      const { json, etag } = await readEndpoint(type, call, call.params.name, namespace, query, deps)
+      return { json, etag }
+    },
+  })
+}

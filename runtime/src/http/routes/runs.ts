@@ -1,0 +1,180 @@
+import { SluiceError } from '@sluice/sdk'
+import { Type } from 'typebox'
+import type { TenantCall } from '../../flow.ts'
+import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { actorOf } from '../../registry/actor.ts'
+import { listAudit } from '../../registry/audit.ts'
+import { runLog, tableProgress } from '../../registry/run-progress.ts'
+import { cancelRun, enqueueRun, findRun, listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
+import type { Cursors } from '../cursor.ts'
+import { eventStream, type ServerEvent } from '../event-stream.ts'
+import { refuse } from '../problem.ts'
+import { defineRoute, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
+import { auditJson, Page, Reference, runJson } from './shapes.ts'
+
+const Params = Type.Object({ run_id: Reference })
+const tags = ['Ingestion']
+
+export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/ingestion',
+      name: 'listIngestion',
+      summary: 'Ingestion and materialization runs of a tenant, newest first',
+      tags,
+      auth: 'any',
+      query: Type.Object(
+        {
+          ...Page.properties,
+          tenant_id: Type.Optional(Type.String({ maxLength: 64 })),
+          state: Type.Optional(Type.Union(RUN_STATES.map((state) => Type.Literal(state)))),
+        },
+        { additionalProperties: false },
+      ),
+      responses: { 200: { description: 'A page of runs.' } },
+      async handler(call) {
+        requireMember(call.principal)
+        const tenant = tenantOf(call)
+        const filter = call.query.state === undefined ? {} : { state: call.query.state }
+        const read = async (page: Parameters<typeof listRuns>[2]) => {
+          const runs = await listRuns(platform.pool, tenant, page, filter)
+          const items = await Promise.all(runs.items.map(async (run) => withTables(platform, run)))
+          return { items, next: runs.next }
+        }
+        return listReply(call, cursors, 'ingestion', read, (json) => json)
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/ingestion/{run_id}',
+      name: 'getIngestion',
+      summary: 'A run with its tables and log lines',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 200: { description: 'The run.' } },
+      errors: ['ingestion_not_found'],
+      async handler(call) {
+        requireMember(call.principal)
+        const run = await runOf(platform, call, call.params.run_id)
+        const log = await runLog(platform.pool, run.id)
+        const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
+        return { body: { ...(await withTables(platform, run)), log: lines } }
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/ingestion/{run_id}/cancel',
+      name: 'cancelIngestion',
+      summary: 'End a run; what it has committed stays',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 202: { description: 'The run; one that runs ends within moments.' } },
+      errors: ['ingestion_not_found'],
+      async handler(call) {
+        requireDeveloper(call.principal)
+        const run = await cancelRun(platform.pool, call.tenant, call.params.run_id)
+        if (!run) throw notFound('ingestion')
+        return { status: 202, body: await withTables(platform, run) }
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/ingestion/{run_id}/retry',
+      name: 'retryIngestion',
+      summary: 'Queue a run of the same kind again',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      idempotent: true,
+      authorize: (call) => requireDeveloper(call.principal),
+      responses: { 202: { description: 'The new run.' } },
+      errors: ['ingestion_not_found'],
+      async handler(call) {
+        const former = await runOf(platform, call, call.params.run_id)
+        if (former.state === 'queued' || former.state === 'running') {
+          throw new SluiceError('CONFLICT', 'the run has not ended yet', {
+            code: 'run_in_progress',
+            remedy: 'Wait, or cancel it.',
+          })
+        }
+        const base = { tenant: call.tenant, trigger: 'retry' as const, createdBy: actorOf(call.principal) }
+        const run = await enqueueRun(
+          platform.pool,
+          former.kind === 'ingestion'
+            ? { ...base, kind: 'ingestion', connectionId: former.connectionId as string }
+            : { ...base, kind: 'materialization', productId: former.productId as string },
+        )
+        return { status: 202, body: runJson(run, []) }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/audit',
+      name: 'listAudit',
+      summary: 'The audit log, newest first',
+      tags: ['Audit'],
+      auth: 'tenant',
+      query: Page,
+      responses: { 200: { description: 'A page of records.' } },
+      handler(call) {
+        requireDeveloper(call.principal)
+        return listReply(call, cursors, 'audit', (page) => listAudit(platform.pool, call.tenant, page), auditJson)
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/events',
+      name: 'followEvents',
+      summary: 'The tenant’s events as CloudEvents 1.0, resumable by Last-Event-ID',
+      tags: ['Events'],
+      auth: 'tenant',
+      responses: { 200: { description: 'A stream of events.', also: { 'text/event-stream': 'Server-sent events.' } } },
+      handler(call) {
+        requireMember(call.principal)
+        return { stream: eventStream(eventsOf(platform, call), { signal: call.signal }) }
+      },
+    }),
+  ]
+}
+
+/** A token's own tenant; administrators name one by tenant_id or X-Tenant-Id. Another tenant's runs do not exist. */
+function tenantOf(call: IngestionCall): string {
+  const asked = call.query.tenant_id
+  if (call.principal.isAdmin) {
+    const tenant = asked ?? call.tenant
+    if (tenant === null) throw refuse('tenant_required', 'name the tenant by tenant_id')
+    return tenant
+  }
+  const own = call.tenant ?? call.principal.tenant
+  if (own === null) throw refuse('tenant_required', 'the token names no tenant')
+  if (asked !== undefined && asked !== own) throw notFound('tenant')
+  return own
+}
+
+interface IngestionCall {
+  readonly tenant: string | null
+  readonly principal: { readonly isAdmin: boolean; readonly tenant: string | null }
+  readonly query: { readonly tenant_id?: string }
+}
+
+async function runOf(platform: Platform, call: TenantCall, id: string): Promise<Run> {
+  const run = await findRun(platform.pool, call.tenant, id)
+  if (!run) throw notFound('ingestion')
+  return run
+}
+
+async function withTables(platform: Platform, run: Run) {
+  return runJson(run, await tableProgress(platform.pool, run.id))
+}
+
+async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<ServerEvent> {
+  const after = Number(call.lastEventId ?? 0)
+  const from = Number.isSafeInteger(after) && after >= 0 ? after : 0
+  for await (const event of platform.events.follow(call.tenant, from, call.signal)) {
+    yield { id: event.sequence, event: event.type, data: JSON.stringify(event) }
+  }
+}

@@ -1,0 +1,235 @@
+/** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
+import { type Static, Type } from 'typebox'
+import type { TenantDetail } from '../../operations/tenants.ts'
+import type { AuditRecord } from '../../registry/audit.ts'
+import type { Connection } from '../../registry/connections.ts'
+import type { Deployment } from '../../registry/deployments.ts'
+import type { ProductGrant } from '../../registry/grants.ts'
+import type { Materialization } from '../../registry/materializations.ts'
+import type { Product } from '../../registry/products.ts'
+import type { TableProgress } from '../../registry/run-progress.ts'
+import type { Run } from '../../registry/runs.ts'
+import { TIER_LIMITS } from '../../registry/tiers.ts'
+
+export const Page = Type.Object(
+  {
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
+    cursor: Type.Optional(Type.String({ maxLength: 4096 })),
+  },
+  { additionalProperties: false },
+)
+
+export const Reference = Type.String({ minLength: 1, maxLength: 500, description: 'An id or a name.' })
+
+export const Anything = Type.Record(Type.String(), Type.Unknown())
+
+export const TenantRequest = Type.Object(
+  {
+    slug: Type.String({ maxLength: 64 }),
+    display_name: Type.String({ minLength: 1, maxLength: 200 }),
+    tier: Type.Union([Type.Literal('free'), Type.Literal('standard'), Type.Literal('enterprise')]),
+  },
+  { additionalProperties: false },
+)
+
+export const ConnectionRequest = Type.Object(
+  {
+    name: Type.String({ maxLength: 200 }),
+    connector_type: Type.String({ maxLength: 100 }),
+    config_encrypted: Type.String({ maxLength: 65_536, description: 'The settings: a JSON document in a string.' }),
+  },
+  { additionalProperties: false },
+)
+
+export const ProductRequest = Type.Object(
+  {
+    name: Type.String({ maxLength: 500 }),
+    namespace: Type.String({ maxLength: 500 }),
+    archetype: Type.Union([
+      Type.Literal('source_aligned'),
+      Type.Literal('aggregate'),
+      Type.Literal('consumer_aligned'),
+    ]),
+    description: Type.Optional(Type.String({ maxLength: 10_000 })),
+  },
+  { additionalProperties: false },
+)
+
+export const DeployRequest = Type.Object(
+  { version: Type.String({ maxLength: 100 }), dry_run: Type.Optional(Type.Boolean({ default: false })) },
+  { additionalProperties: false },
+)
+
+export const GrantRequest = Type.Object(
+  {
+    subject: Type.Object(
+      {
+        user: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+        team: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+      },
+      { additionalProperties: false },
+    ),
+    may: Type.Union([Type.Literal('read'), Type.Literal('unmask')]),
+    classes: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
+  },
+  { additionalProperties: false },
+)
+
+export const QueryRequest = Type.Object(
+  {
+    sql: Type.String({ minLength: 1, maxLength: 1_000_000 }),
+    params: Type.Optional(
+      Type.Array(Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()]), { maxItems: 1000 }),
+    ),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+    timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000 })),
+    as_of: Type.Optional(Type.String({ maxLength: 64, description: 'A time or a snapshot id.' })),
+  },
+  { additionalProperties: false },
+)
+
+export type QueryBody = Static<typeof QueryRequest>
+
+const iso = (at: Date | null): string | null => at?.toISOString() ?? null
+
+export function tenantJson({ tenant, usage }: TenantDetail) {
+  const limits = TIER_LIMITS[tenant.tier]
+  return {
+    id: tenant.slug,
+    slug: tenant.slug,
+    display_name: tenant.displayName,
+    tier: tenant.tier,
+    status: tenant.status,
+    limits: {
+      products: limits.products,
+      connections: limits.connections,
+      concurrent_executions: limits.concurrentExecutions,
+      storage_bytes: limits.storageBytes,
+    },
+    usage: {
+      products: usage.products,
+      connections: usage.connections,
+      running: usage.runningRuns,
+      storage_bytes: usage.storageBytes,
+    },
+    resources: tenant.resources,
+    created_at: iso(tenant.createdAt),
+    provisioned_in_ms: tenant.provisionedInMs,
+  }
+}
+
+export function connectionJson(connection: Connection) {
+  const secrets = Object.fromEntries(connection.secretFields.map((field) => [field, '********']))
+  return {
+    id: connection.id,
+    tenant_id: connection.tenant,
+    name: connection.name,
+    connector_type: connection.connectorType,
+    config: { ...connection.config, ...secrets },
+    status: connection.status,
+    last_tested_at: iso(connection.lastTestedAt),
+    created_at: iso(connection.createdAt),
+    updated_at: iso(connection.updatedAt),
+  }
+}
+
+export function productJson(product: Product) {
+  return {
+    id: product.id,
+    tenant_id: product.tenant,
+    name: product.name,
+    namespace: product.domain,
+    archetype: product.archetype,
+    description: product.description,
+    classification: product.classification,
+    status: product.status,
+    current_version: product.currentVersion,
+    created_at: iso(product.createdAt),
+    updated_at: iso(product.updatedAt),
+  }
+}
+
+export function deploymentJson(deployment: Deployment) {
+  return {
+    id: deployment.id,
+    product_id: deployment.productId,
+    kind: deployment.kind,
+    version: deployment.version,
+    state: deployment.state,
+    error: deployment.error,
+    created_by: deployment.createdBy.subject,
+    created_at: iso(deployment.createdAt),
+    finished_at: iso(deployment.finishedAt),
+  }
+}
+
+/** `tables` are given for a single run; a list has the run's own numbers only. */
+export function runJson(run: Run, tables: readonly TableProgress[]) {
+  const result = run.result as { readonly products?: readonly unknown[] } | null
+  return {
+    id: run.id,
+    tenant_id: run.tenant,
+    kind: run.kind,
+    connection_id: run.connectionId,
+    product_id: run.productId,
+    state: run.state,
+    trigger: run.trigger,
+    attempt: run.attempt,
+    tables: tables.map((table) => ({
+      name: table.name,
+      mode: table.mode,
+      rows_read: table.rowsRead,
+      rows_written: table.rowsWritten,
+      bytes: table.bytes,
+      state: table.state,
+      cursor: table.cursor,
+      error: table.error,
+    })),
+    products: result?.products ?? [],
+    created_at: iso(run.createdAt),
+    started_at: iso(run.startedAt),
+    finished_at: iso(run.finishedAt),
+    error: run.error,
+  }
+}
+
+export function materializationJson(materialization: Materialization) {
+  return {
+    id: materialization.id,
+    epoch: materialization.epoch,
+    state: materialization.state,
+    kind: materialization.kind,
+    version: materialization.version,
+    snapshot_id: materialization.snapshots['clear'] ?? null,
+    rows: materialization.counts['rows'] ?? null,
+    quarantined_rows: materialization.counts['quarantined'] ?? 0,
+    quality_score: materialization.qualityScore,
+    committed_at: iso(materialization.committedAt),
+    run_id: materialization.runId,
+  }
+}
+
+export function grantJson(grant: ProductGrant) {
+  return {
+    id: grant.id,
+    subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
+    may: grant.may,
+    classes: grant.classes,
+    granted_by: grant.grantedBy.subject,
+    created_at: iso(grant.createdAt),
+  }
+}
+
+export function auditJson(record: AuditRecord) {
+  return {
+    id: record.id,
+    tenant_id: record.tenant,
+    at: iso(record.at),
+    actor: record.actor,
+    action: record.action,
+    object: { type: record.objectType, id: record.objectId },
+    outcome: record.outcome,
+    request_id: record.requestId,
+    details: record.details,
+  }
+}

@@ -1,0 +1,272 @@
+/** An ingestion run: every table that deployed products read from the connection, then those products. */
+import type { Connector, ConnectorState, Logger } from '@sluice/sdk'
+import { SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import type { EngineLimits } from '../engine/engine.ts'
+import type { FaultPoint } from '../fault-points.ts'
+import type { Lake } from '../lake/lake.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
+import type { Connection } from '../registry/connections.ts'
+import { connectorState, saveConnectorState } from '../registry/connector-states.ts'
+import type { Product } from '../registry/products.ts'
+import { checkRun, type RunLease } from '../registry/run-claims.ts'
+import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
+import { loadTable } from './load-table.ts'
+import { readTable } from './read-table.ts'
+import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound, tablesOf } from './source-tables.ts'
+
+export interface DeployedProduct {
+  readonly product: Product
+  readonly manifests: ManifestSet
+}
+
+export interface IngestionDeps {
+  readonly pool: pg.Pool
+  readonly lake: Lake
+  readonly logger: Logger
+  readonly faultPoint: FaultPoint
+  readonly limits: EngineLimits
+  openConnector(connection: Connection): Promise<Connector>
+  /** The products in service that read from the connection. */
+  productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
+  materialize(product: Product, runId: string, signal: AbortSignal): Promise<MaterializeResult>
+  checkStorage(tenant: string): Promise<void>
+}
+
+export interface IngestionRun {
+  readonly connection: Connection
+  readonly lease: RunLease
+  readonly signal: AbortSignal
+}
+
+export interface IngestionResult extends Readonly<Record<string, unknown>> {
+  readonly products: readonly ProductOutcome[]
+}
+
+export interface ProductOutcome {
+  readonly id: string
+  readonly materialization_id: string | null
+  readonly state: 'succeeded' | 'degraded' | 'failed' | 'skipped'
+  readonly error?: unknown
+}
+
+/** Throws the first table's or product's error after everything else was done. Repeatable with the same run. */
+export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Promise<IngestionResult> {
+  await deps.faultPoint('ingestion.claimed')
+  const products = await deps.productsOf(run.connection)
+  const inputs = products.flatMap(({ manifests }) => manifests.inputs)
+  const tables = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
+  if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
+  const failures = await ingestTables(run, tables, deps)
+  const outcomes: ProductOutcome[] = []
+  for (const deployed of products) {
+    if (deployed.manifests.compute.trigger !== 'on_ingestion') continue
+    outcomes.push(await materializeProduct(run, deployed, failures, deps))
+  }
+  await deps.faultPoint('ingestion.before-finish')
+  const first = [...failures.values()][0] ?? outcomes.find((outcome) => outcome.state === 'failed')?.error
+  if (first !== undefined) throw first
+  return { products: outcomes }
+}
+
+/** Tables that failed, with why; the others are committed. */
+async function ingestTables(
+  run: IngestionRun,
+  tables: readonly SourceTable[],
+  deps: IngestionDeps,
+): Promise<ReadonlyMap<string, unknown>> {
+  const failures = new Map<string, unknown>()
+  const finished = await tableProgress(deps.pool, run.lease.runId)
+  const open = tables.filter((table) => !finished.some((one) => one.name === table.name && one.state === 'succeeded'))
+  if (open.length === 0) return failures
+  const connector = await deps.openConnector(run.connection)
+  try {
+    const found = await discoverTables(
+      connector,
+      open.map((table) => table.name),
+      run.signal,
+    )
+    for (const table of open) {
+      try {
+        const description = found.get(table.name)
+        if (!description) throw tableNotFound(table.name)
+        await ingestTable(run, table, readMode(table, description), connector, deps)
+      } catch (error) {
+        run.signal.throwIfAborted()
+        if (isLost(error)) throw error
+        failures.set(table.name, error)
+        await reportFailure(run, table, error, deps)
+      }
+    }
+  } finally {
+    await connector.close()
+  }
+  return failures
+}
+
+/** Nothing more may be written by this worker. */
+function isLost(error: unknown): boolean {
+  return error instanceof SluiceError && error.kind === 'FENCED'
+}
+
+async function ingestTable(
+  run: IngestionRun,
+  table: SourceTable,
+  mode: ReadMode,
+  connector: Connector,
+  deps: IngestionDeps,
+): Promise<void> {
+  const { connection, lease, signal } = run
+  await deps.checkStorage(connection.tenant)
+  const known = mode.mode === 'full' ? null : await connectorState(deps.pool, connection.id, table.name)
+  const previousState = (known?.state ?? null) as ConnectorState | null
+  const report = progressReporter(run, table, mode, deps)
+  await report.now('running', 0, 0, 0)
+  const read = await readTable(
+    connector,
+    {
+      schema: table.schema,
+      table: table.table,
+      mode: mode.mode,
+      columns: [],
+      primaryKey: mode.primaryKey,
+      cursorColumn: mode.cursorColumn,
+      state: previousState,
+      signal,
+    },
+    report.soon,
+  )
+  const { commit, outcome } = await loadTable(
+    {
+      ref: rawTable(connection.tenant, connection.name, table.name),
+      read,
+      mode: mode.mode,
+      primaryKey: mode.primaryKey,
+      cursorColumn: mode.cursorColumn,
+      previousState,
+      onSchemaChange: mode.onSchemaChange,
+      runId: lease.runId,
+      limits: deps.limits,
+      signal,
+    },
+    deps,
+  )
+  await deps.faultPoint('ingestion.before-commit')
+  await report.settle()
+  await inTransaction(
+    deps.pool,
+    async (tx) => {
+      await checkRun(tx, lease)
+      await deps.lake.publish(tx, [commit])
+      await saveConnectorState(
+        tx,
+        { connectionId: connection.id, tableName: table.name, runId: lease.runId },
+        outcome.state,
+      )
+      await saveTableProgress(tx, lease, {
+        name: table.name,
+        mode: mode.mode,
+        state: 'succeeded',
+        rowsRead: outcome.rowCount,
+        rowsWritten: outcome.rowCount - outcome.rejected,
+        bytes: outcome.bytes,
+        cursor: mode.cursorColumn,
+        error: null,
+      })
+    },
+    { signal },
+  )
+  await deps.faultPoint('ingestion.after-commit')
+  await connector.ack({ schema: table.schema, table: table.table }, outcome.state)
+  await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
+  for (const reason of outcome.rejectReasons) await log(run, deps, 'warn', `${table.name}: rejected ${reason}`)
+}
+
+const REPORT_EVERY_MS = 500
+
+/** Progress while rows flow: at most one statement at a time, none of them waited for. */
+function progressReporter(run: IngestionRun, table: SourceTable, mode: ReadMode, deps: IngestionDeps) {
+  let lastAt = 0
+  let pending: Promise<void> = Promise.resolve()
+  const now = (state: TableProgress['state'], rowsRead: number, rowsWritten: number, bytes: number): Promise<void> =>
+    saveTableProgress(deps.pool, run.lease, {
+      name: table.name,
+      mode: mode.mode,
+      state,
+      rowsRead,
+      rowsWritten,
+      bytes,
+      cursor: mode.cursorColumn,
+      error: null,
+    })
+  return {
+    now,
+    soon(progress: { readonly rows: number; readonly bytes: number }): void {
+      if (Date.now() - lastAt < REPORT_EVERY_MS) return
+      lastAt = Date.now()
+      // A lost lease is found by the commit; a report that fails is no reason to stop.
+      pending = pending.then(() => now('running', progress.rows, 0, progress.bytes)).catch(() => undefined)
+    },
+    settle: () => pending,
+  }
+}
+
+async function reportFailure(
+  run: IngestionRun,
+  table: SourceTable,
+  error: unknown,
+  deps: IngestionDeps,
+): Promise<void> {
+  const recorded = recordedError(error)
+  await saveTableProgress(deps.pool, run.lease, {
+    name: table.name,
+    mode: 'full',
+    state: 'failed',
+    rowsRead: 0,
+    rowsWritten: 0,
+    bytes: 0,
+    cursor: null,
+    error: recorded,
+  })
+  await log(run, deps, 'error', `${table.name}: ${recorded.message}`)
+}
+
+async function materializeProduct(
+  run: IngestionRun,
+  { product, manifests }: DeployedProduct,
+  failures: ReadonlyMap<string, unknown>,
+  deps: IngestionDeps,
+): Promise<ProductOutcome> {
+  const name = `${product.domain}.${product.name}`
+  const own = tablesOf(manifests.inputs.filter((input) => input.connection === run.connection.name))
+  if (own.some((table) => failures.has(table.name))) {
+    await log(run, deps, 'warn', `${name}: left as it is, because an input failed`)
+    return { id: product.id, materialization_id: null, state: 'skipped' }
+  }
+  try {
+    const { materialization, failedEndpoints } = await deps.materialize(product, run.lease.runId, run.signal)
+    const served = failedEndpoints.length === 0
+    const behind = served ? '' : `; behind: ${failedEndpoints.join(', ')}`
+    await log(run, deps, served ? 'info' : 'warn', `${name}: epoch ${materialization.epoch}${behind}`)
+    return { id: product.id, materialization_id: materialization.id, state: served ? 'succeeded' : 'degraded' }
+  } catch (error) {
+    run.signal.throwIfAborted()
+    if (error instanceof SluiceError && error.code === 'input_not_ingested') {
+      await log(run, deps, 'warn', `${name}: ${error.message}`)
+      return { id: product.id, materialization_id: null, state: 'skipped' }
+    }
+    await log(run, deps, 'error', `${name}: ${recordedError(error).message}`)
+    return { id: product.id, materialization_id: null, state: 'failed', error }
+  }
+}
+
+async function log(
+  run: IngestionRun,
+  deps: IngestionDeps,
+  level: 'info' | 'warn' | 'error',
+  message: string,
+): Promise<void> {
+  await appendRunLog(deps.pool, run.lease, level, message)
+}

@@ -1,0 +1,97 @@
+/** Which tables of a connection are read, and how: what the deployed products ask for, taken together. */
+import { type Connector, type DiscoveredTable, SluiceError } from '@sluice/sdk'
+import type { Input, SchemaChangeMode } from '../manifest/manifest-set.ts'
+
+export interface SourceTable {
+  readonly schema: string
+  readonly table: string
+  /** `schema.table`: its name in runs, states and the lake. */
+  readonly name: string
+  readonly inputs: readonly Input[]
+}
+
+/** One entry a table, in a fixed order, however many products read it. */
+export function tablesOf(inputs: readonly Input[]): readonly SourceTable[] {
+  const byName = new Map<string, Input[]>()
+  for (const input of inputs) {
+    const name = qualified(input.table)
+    byName.set(name, [...(byName.get(name) ?? []), input])
+  }
+  return [...byName]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, asked]) => {
+      const dot = name.indexOf('.')
+      return { schema: name.slice(0, dot), table: name.slice(dot + 1), name, inputs: asked }
+    })
+}
+
+export function qualified(table: string): string {
+  return table.includes('.') ? table : `public.${table}`
+}
+
+export interface ReadMode {
+  readonly mode: 'full' | 'incremental'
+  readonly cursorColumn: string | null
+  readonly primaryKey: readonly string[]
+  readonly onSchemaChange: SchemaChangeMode
+}
+
+/**
+ * Incremental where everybody who reads the table can live with it and it has a cursor and a key; full otherwise. A
+ * primary key is never taken for a cursor: it would miss updates.
+ */
+export function readMode(table: SourceTable, found: DiscoveredTable): ReadMode {
+  const named = (pick: (input: Input) => string | null) =>
+    table.inputs.map(pick).find((value) => value !== null) ?? null
+  const cursorColumn = named((input) => input.cursorColumn) ?? found.suggestedCursor
+  const asked = table.inputs.find((input) => input.primaryKey.length > 0)?.primaryKey
+  const primaryKey = asked ?? found.primaryKey
+  const wantsFull = table.inputs.some((input) => input.mode === 'full')
+  const incremental = !wantsFull && cursorColumn !== null && primaryKey.length > 0
+  const needsIncremental = table.inputs.some((input) => input.mode === 'incremental')
+  if (needsIncremental && !incremental && !wantsFull) {
+    throw new SluiceError('INVALID_DATA', `${table.name} cannot be read incrementally`, {
+      code: 'incremental_not_possible',
+      remedy: 'Name a cursor_column and a primary_key in inputs.yaml, or use mode: full.',
+    })
+  }
+  const strictest = (['fail', 'freeze', 'evolve'] as const).find((mode) =>
+    table.inputs.some((input) => input.onSchemaChange === mode),
+  )
+  return {
+    mode: incremental ? 'incremental' : 'full',
+    cursorColumn: incremental ? cursorColumn : null,
+    primaryKey: incremental ? primaryKey : [],
+    onSchemaChange: strictest ?? 'evolve',
+  }
+}
+
+const PAGE = 500
+const MAX_PAGES = 100
+
+/** What the source says of these tables; throws INVALID_DATA `source_table_not_found` where one is not there. */
+export async function discoverTables(
+  connector: Connector,
+  names: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, DiscoveredTable>> {
+  const found = new Map<string, DiscoveredTable>()
+  let after: string | null = null
+  for (let page = 0; page < MAX_PAGES && found.size < names.length; page += 1) {
+    const answer = await connector.discover({ after, limit: PAGE }, signal)
+    for (const table of answer.tables) {
+      const name = `${table.schema}.${table.name}`
+      if (names.includes(name)) found.set(name, table)
+    }
+    after = answer.next
+    if (after === null) break
+  }
+  return found
+}
+
+export function tableNotFound(name: string): SluiceError {
+  return new SluiceError('INVALID_DATA', `the source has no table ${name} that its login may read`, {
+    code: 'source_table_not_found',
+    remedy: 'Check the name in inputs.yaml, and grant SELECT on it to the login of the connection.',
+  })
+}

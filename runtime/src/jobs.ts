@@ -1,0 +1,112 @@
+/** What the worker does with a run: ingestions and materializations, and stores that wait for another try. */
+import type { DependencyContainer } from 'tsyringe'
+import { appendEvent } from './events/outbox.ts'
+import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
+import { Worker } from './ingestion/worker.ts'
+import type { ManifestSet } from './manifest/manifest-set.ts'
+import { catchUp, type MaterializeDeps, materialize } from './materializer/materialize.ts'
+import { openConnector } from './operations/connections.ts'
+import type { Platform } from './operations/platform.ts'
+import { checkStorage } from './operations/tenants.ts'
+import { findConnection } from './registry/connections.ts'
+import { endpointsDue } from './registry/endpoint-states.ts'
+import { deployedProducts, findProduct } from './registry/products.ts'
+import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
+import { findVersion } from './registry/versions.ts'
+import { TOKENS } from './tokens.ts'
+
+const DUE_AT_ONCE = 20
+
+export function createWorker(container: DependencyContainer): Worker {
+  const platform = container.resolve(TOKENS.platform)
+  const deps = container.resolve(TOKENS.materialize)
+  const { config, pool, logger } = platform
+  const ingestion = ingestionDeps(platform, deps)
+  return new Worker({
+    pool,
+    logger,
+    slots: config.limits.workers,
+    leaseMs: config.limits.lease_ms,
+    execute: (claimed, signal) => execute(claimed, signal, platform, ingestion, deps),
+    onFinished: (claimed, outcome) => announce(platform, claimed, outcome),
+    onIdle: (signal) => retryStores(platform, deps, signal),
+  })
+}
+
+async function execute(
+  { run, lease }: ClaimedRun,
+  signal: AbortSignal,
+  platform: Platform,
+  ingestion: IngestionDeps,
+  deps: MaterializeDeps,
+): Promise<Readonly<Record<string, unknown>>> {
+  if (run.kind === 'ingestion') {
+    const connection = await findConnection(platform.pool, run.tenant, run.connectionId as string)
+    return connection ? runIngestion({ connection, lease, signal }, ingestion) : {}
+  }
+  const product = await findProduct(platform.pool, run.tenant, run.productId as string)
+  if (!product) return {}
+  const { materialization, failedEndpoints } = await materialize({ product, runId: run.id, signal }, deps)
+  platform.served.drop(run.tenant)
+  const state = failedEndpoints.length === 0 ? 'succeeded' : 'degraded'
+  return { products: [{ id: product.id, materialization_id: materialization.id, state }] }
+}
+
+function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps {
+  const { pool, lake, logger } = platform
+  return {
+    pool,
+    lake,
+    logger,
+    faultPoint: deps.faultPoint,
+    limits: deps.limits,
+    openConnector: (connection) => openConnector(platform, connection),
+    checkStorage: (tenant) => checkStorage(platform, tenant),
+    async productsOf(connection) {
+      const products = await deployedProducts(pool, connection.tenant)
+      const versions = await Promise.all(
+        products.map(async (product) => ({
+          product,
+          version: await findVersion<ManifestSet>(pool, product.id, product.currentVersion as string),
+        })),
+      )
+      return versions.flatMap(({ product, version }) => {
+        const reads = version?.normalised.inputs.some((input) => input.connection === connection.name)
+        return version && reads ? [{ product, manifests: version.normalised }] : []
+      })
+    },
+    async materialize(product, runId, signal) {
+      const result = await materialize({ product, runId, signal }, deps)
+      platform.served.drop(product.tenant)
+      return result
+    },
+  }
+}
+
+async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOutcome): Promise<void> {
+  const client = await platform.pool.connect()
+  try {
+    const data = outcome.state === 'failed' ? { error: outcome.error.code } : {}
+    await client.query('begin')
+    await appendEvent(client, { tenant: run.tenant, kind: 'ingestion', name: outcome.state, subject: run.id, data })
+    await client.query('commit')
+    client.release()
+  } catch (error) {
+    client.release(true)
+    platform.logger.warn('the end of a run could not be announced', { run: run.id, error: (error as Error).message })
+  }
+}
+
+/** One store's failure is retried alone, by its own timetable. */
+async function retryStores(platform: Platform, deps: MaterializeDeps, signal: AbortSignal): Promise<void> {
+  const due = await endpointsDue(platform.pool, DUE_AT_ONCE)
+  for (const productId of new Set(due.map((state) => state.productId))) {
+    signal.throwIfAborted()
+    const { rows } = await platform.pool.query('select tenant from products where id = $1', [productId])
+    const tenant = (rows[0] as { tenant: string } | undefined)?.tenant
+    const product = tenant === undefined ? null : await findProduct(platform.pool, tenant, productId)
+    if (!product) continue
+    await catchUp(product, signal, deps)
+    platform.served.drop(product.tenant)
+  }
+}

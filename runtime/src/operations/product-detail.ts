@@ -1,0 +1,78 @@
+/** A product with all that is known of it: versions, columns, endpoints, quality, freshness, lineage. */
+import type { TenantCall } from '../flow.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { endpointStates } from '../registry/endpoint-states.ts'
+import { latestEpoch } from '../registry/materializations.ts'
+import { findVersion, listVersions } from '../registry/versions.ts'
+import { type Platform, requireMember } from './platform.ts'
+import { productOf } from './products.ts'
+
+export async function productDetail(platform: Platform, call: TenantCall, reference: string, domain?: string) {
+  requireMember(call.principal)
+  const product = await productOf(platform, call, reference, domain)
+  const live =
+    product.currentVersion === null
+      ? null
+      : await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion)
+  const [versions, states, newest] = await Promise.all([
+    listVersions(platform.pool, product.id),
+    endpointStates(platform.pool, product.id),
+    latestEpoch(platform.pool, product.id),
+  ])
+  const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
+  const wantedMs = live?.normalised.product.slo.freshnessMs ?? null
+  return {
+    product,
+    versions,
+    schema: (live?.normalised.output.columns ?? []).map(
+      ({ name, type, role, classification, nullable, description }) => ({
+        name,
+        type,
+        role,
+        classification,
+        nullable,
+        description,
+      }),
+    ),
+    endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
+      endpointOf(endpoint, states, newest?.epoch ?? null),
+    ),
+    quality:
+      newest === null ? null : { score: newest.qualityScore, ...(newest.quality as Readonly<Record<string, unknown>>) },
+    freshness: {
+      age_s: ageMs === null ? null : Math.round(ageMs / 1000),
+      objective_s: wantedMs === null ? null : wantedMs / 1000,
+      met: ageMs === null || wantedMs === null ? null : ageMs <= wantedMs,
+    },
+    materialization: newest,
+    lineage: {
+      inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
+    },
+  }
+}
+
+function endpointOf(
+  endpoint: ManifestSet['serving']['endpoints'][number],
+  states: Awaited<ReturnType<typeof endpointStates>>,
+  newest: number | null,
+) {
+  const own = states.filter((state) => state.endpoint === endpoint.type)
+  const behind = own.filter((state) => state.state !== 'ok')
+  const epochs = own.map((state) => state.appliedEpoch ?? 0)
+  return {
+    type: endpoint.type,
+    description: endpoint.description,
+    config: endpoint.config,
+    state:
+      own.length === 0
+        ? 'pending'
+        : behind.some((state) => state.state === 'failed')
+          ? 'failed'
+          : behind.length > 0
+            ? 'pending'
+            : 'ok',
+    epoch: epochs.length === 0 ? null : Math.min(...epochs),
+    behind: newest !== null && epochs.some((epoch) => epoch < newest),
+    error: behind.find((state) => state.error !== null)?.error ?? null,
+  }
+}

@@ -1,0 +1,35 @@
+/** Names of what the container holds. A token carries its type, so wrong wiring does not compile. */
+import type { Logger } from '@sluice/sdk'
+import type pg from 'pg'
+import type { InjectionToken } from 'tsyringe'
+import type { Config } from './config.ts'
+import type { Engine } from './engine/engine.ts'
+import type { EventFeed } from './events/feed.ts'
+import type { FaultPoint } from './fault-points.ts'
+import type { Lake } from './lake/lake.ts'
+import type { MaterializeDeps } from './materializer/materialize.ts'
+import type { Platform } from './operations/platform.ts'
+import type { ServedProducts } from './operations/served-products.ts'
+import type { PluginSet } from './plugins/plugin-set.ts'
+import type { MaskingRules } from './policy/masking.ts'
+import type { MasterKeys } from './registry/master-keys.ts'
+
+function token<T>(name: string): InjectionToken<T> {
+  return Symbol(name) as InjectionToken<T>
+}
+
+export const TOKENS = {
+  config: token<Config>('config'),
+  logger: token<Logger>('logger'),
+  faultPoint: token<FaultPoint>('faultPoint'),
+  pool: token<pg.Pool>('pool'),
+  masters: token<MasterKeys>('masters'),
+  engine: token<Engine>('engine'),
+  lake: token<Lake>('lake'),
+  rules: token<MaskingRules>('rules'),
+  plugins: token<PluginSet>('plugins'),
+  events: token<EventFeed>('events'),
+  served: token<ServedProducts>('served'),
+  materialize: token<MaterializeDeps>('materialize'),
+  platform: token<Platform>('platform'),
+} as const
