@@ -1,0 +1,100 @@
+/** The LMDB environment, and the proof that no other process has it open. */
+import { mkdir, open as openFile, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SluiceError } from '@sluice/sdk'
+import { type Database, open, type RootDatabase } from 'lmdb'
+import type { EntryKey } from './keys.ts'
+import { Markers } from './markers.ts'
+
+/** Address space, not memory or disk: the file grows with what is in it. */
+const MAP_SIZE_BYTES = 256 * 2 ** 30
+
+const LOCK_FILE = 'owner.lock'
+
+export interface Environment {
+  readonly markers: Markers
+  /** The values. */
+  readonly entries: Database<Buffer, EntryKey>
+  /** For templates that name other columns than the primary key's: under which key a row lies. */
+  readonly places: Database<Buffer, string[]>
+  close(): Promise<void>
+}
+
+/** Throws TRANSIENT `store_in_use` where another process, or another store of this one, has it open. */
+export async function openEnvironment(folder: string): Promise<Environment> {
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const release = await lock(folder)
+  try {
+    const root: RootDatabase = open({
+      path: join(folder, 'data'),
+      maxDbs: 3,
+      mapSize: MAP_SIZE_BYTES,
+      encoding: 'binary',
+    })
+    return {
+      markers: new Markers(root.openDB<unknown, string>({ name: 'markers', encoding: 'json' })),
+      entries: root.openDB<Buffer, EntryKey>({ name: 'entries', encoding: 'binary' }),
+      places: root.openDB<Buffer, string[]>({ name: 'places', encoding: 'binary' }),
+      async close() {
+        await root.flushed
+        await root.close()
+        await release()
+      },
+    }
+  } catch (error) {
+    await release()
+    throw new SluiceError('CONFIG', 'the realtime store cannot be opened', {
+      code: 'store_not_opened',
+      remedy: 'Check that the folder is writable, on a local disk with space left, and written by this version.',
+      cause: error,
+    })
+  }
+}
+
+/** A file that names its owner; one whose owner is gone is taken over. */
+async function lock(folder: string): Promise<() => Promise<void>> {
+  const file = join(folder, LOCK_FILE)
+  const identity = await processIdentity(process.pid)
+  for (let attempt = 0; attempt < 3; attempt += 1) {
+    if (await create(file, `${process.pid}\n${identity}\n`)) return () => rm(file, { force: true })
+    const [pid = '', owner = ''] = (await readFile(file, 'utf8').catch(() => '')).split('\n')
+    if (await isAlive(Number(pid), owner)) throw inUse()
+    await rm(file, { force: true })
+  }
+  throw inUse()
+}
+
+async function create(file: string, text: string): Promise<boolean> {
+  try {
+    const handle = await openFile(file, 'wx', 0o600)
+    await handle.writeFile(text)
+    await handle.close()
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+async function isAlive(pid: number, identity: string): Promise<boolean> {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+  return (await processIdentity(pid)) === identity
+}
+
+/** Process ids are used again, so where the system tells when a process began, that belongs to it. */
+async function processIdentity(pid: number): Promise<string> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
+}
+
+function inUse(): SluiceError {
+  return new SluiceError('TRANSIENT', 'the realtime store is open in another process', {
+    code: 'store_in_use',
+    remedy: 'Stop the other process, or give this one a folder of its own.',
+  })
+}
