@@ -54,7 +54,7 @@ export const crashChecks: readonly Check[] = [
     level: 'core',
     async run(context) {
       for (const mode of ['delta', 'full'] as const) {
-        for (const [index, point] of (await pointsOfWrite(context)).entries()) {
+        for (const [index, point] of (await pointsOfWrite(context, mode)).entries()) {
           const dataset = await filled(context)
           const write = await nextWrite(context, dataset, mode)
           await crash(context, dataset, write, index)
@@ -157,10 +157,10 @@ function nextWrite(context: CheckContext, dataset: Dataset, mode: 'full' | 'delt
 }
 
 /** The fault points that a write passes, by trying one. */
-async function pointsOfWrite(context: CheckContext): Promise<readonly string[]> {
+async function pointsOfWrite(context: CheckContext, mode: 'full' | 'delta' = 'delta'): Promise<readonly string[]> {
   const dataset = await filled(context)
   const before = context.host.met.length
-  await dataset.apply(await nextWrite(context, dataset, 'delta'))
+  await dataset.apply(await nextWrite(context, dataset, mode))
   const points = context.host.met.slice(before)
   await dataset.expectRows('the trial write must have been applied')
   expect(points.length > 0, () => ({
