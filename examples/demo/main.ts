@@ -54,7 +54,8 @@ async function stopServer(server: Server): Promise<void> {
   await ended
 }
 
-type Json = Record<string, any> // biome-ignore lint/suspicious/noExplicitAny: answers are checked where they are used
+// biome-ignore lint/suspicious/noExplicitAny: answers are checked where they are used
+type Json = Record<string, any>
 
 class Api {
   readonly #url: string

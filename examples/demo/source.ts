@@ -3,12 +3,13 @@
  * (BSD-3-Clause), and a table of people that is generated.
  */
 import { readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 
-const data = join(dirname(createRequire(import.meta.url).resolve('vega-datasets/package.json')), 'data')
+/** The package exports its code only; its data lies beside the folder of that. */
+const data = join(dirname(fileURLToPath(import.meta.resolve('vega-datasets'))), '..', 'data')
 
 export interface DemoSource {
   readonly server: EmbeddedServer

@@ -87,7 +87,7 @@ function checkSortable(config: LookupConfig, schema: TableSchema): ConfigProblem
 function checkHistory(config: LookupConfig, schema: TableSchema): ConfigProblem[] {
   const mode = historyMode(config)
   if (mode === 'current') {
-    if (config.tracked_columns === undefined) return []
+    if ((config.tracked_columns ?? []).length === 0) return []
     return [
       {
         pointer: '/tracked_columns',
@@ -97,7 +97,7 @@ function checkHistory(config: LookupConfig, schema: TableSchema): ConfigProblem[
     ]
   }
   const problems: ConfigProblem[] = []
-  if (config.tracked_columns === undefined) {
+  if ((config.tracked_columns ?? []).length === 0) {
     problems.push({ pointer: '/tracked_columns', message: `history_mode ${mode} needs tracked_columns` })
   }
   if (schema.primaryKey.length === 0) {

@@ -61,7 +61,8 @@ function describeFailure(status: number, text: string): string {
   try {
     const problem = JSON.parse(text) as { detail?: string; title?: string; code?: string; errors?: ProblemEntry[] }
     const lines = (problem.errors ?? []).map(
-      (entry) => `  ${entry.manifest ?? entry.pointer ?? ''}${entry.line ? `:${entry.line}:${entry.column}` : ''} ${entry.message}`,
+      (entry) =>
+        `  ${entry.manifest ?? entry.pointer ?? ''}${entry.line ? `:${entry.line}:${entry.column}` : ''} ${entry.message}`,
     )
     return [`${status} ${problem.code}: ${problem.detail ?? problem.title}`, ...lines].join('\n')
   } catch {

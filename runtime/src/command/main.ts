@@ -85,7 +85,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     discover: (client, _, [name]) => client.request('GET', `/api/v1/connections/${segment(name)}/discover`),
   }),
   product: async (args, config) => {
-    if (args.words[0] === 'init') return (await import('./product-files.ts')).initProduct(named(args.words[1], 'FOLDER'))
+    if (args.words[0] === 'init')
+      return (await import('./product-files.ts')).initProduct(named(args.words[1], 'FOLDER'))
     return productCommands(args, config)
   },
   sync: async (args, config) => {
@@ -148,7 +149,8 @@ interface Run {
 async function waitForRun(client: Client, id: string): Promise<unknown> {
   for (;;) {
     const run = (await client.request('GET', `/api/v1/ingestion/${id}`)) as Run
-    if (run.state === 'failed') throw new Error(`the run failed: ${run.error?.message ?? ''} ${run.error?.remedy ?? ''}`)
+    if (run.state === 'failed')
+      throw new Error(`the run failed: ${run.error?.message ?? ''} ${run.error?.remedy ?? ''}`)
     if (run.state !== 'queued' && run.state !== 'running') return run
     await new Promise((resolve) => setTimeout(resolve, 500))
   }

@@ -5,7 +5,9 @@ import { basename, join } from 'node:path'
 /** Writes the files into `folder`; refuses to overwrite any. */
 export async function initProduct(folder: string): Promise<string> {
   await mkdir(folder, { recursive: true })
-  const name = basename(folder).toLowerCase().replaceAll(/[^a-z0-9_]/g, '_')
+  const name = basename(folder)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9_]/g, '_')
   for (const [file, text] of Object.entries(filesFor(name))) {
     await writeFile(join(folder, `${file}.yaml`), text, { flag: 'wx' })
   }

@@ -49,9 +49,7 @@ export async function runChecks(
   })
   const tables = [stagedTable(OUTPUT_ALIAS, staged), ...inputs.map(({ input, state }) => stateTable(input.name, state))]
   const counts = new Map(plan.counts.map((count) => [count.name, count]))
-  for (const statement of plan.statements) {
-    for (const count of await countStatement(statement, tables, run)) counts.set(count.name, count)
-  }
+  for (const count of await countStatements(plan.statements, tables, run)) counts.set(count.name, count)
   for (const check of plan.tenantChecks) {
     const count = await countTenantCheck(check, output, tables, run)
     if (count) counts.set(check.name, count)
@@ -63,19 +61,24 @@ function inputTable(name: string, state: InputState['state']): CheckTable {
   return { name: [name], schema: { columns: state.columns, primaryKey: state.primaryKey } }
 }
 
-async function countStatement(
-  statement: CheckStatement,
+/** All in one job; where one statement is at fault, each on its own, so that only that one counts as not run. */
+async function countStatements(
+  statements: readonly CheckStatement[],
   tables: readonly EngineTable[],
   run: CheckRun,
 ): Promise<readonly CheckCount[]> {
-  const row = await orUnable(run, async () => {
-    const done = await run.engine.run(
-      { trust: 'own', tables, steps: [{ sql: statement.sql, rows: 'collect' }], limits: run.limits },
-      run.signal,
-    )
-    return done.results[0]?.rows[0] ?? []
+  if (statements.length === 0) return []
+  const steps = statements.map((statement) => ({ sql: statement.sql, rows: 'collect' as const }))
+  const results = await orUnable(run, async () => {
+    return (await run.engine.run({ trust: 'own', tables, steps, limits: run.limits }, run.signal)).results
   })
-  return row === null ? [] : countsOf(statement, row)
+  if (results !== null) {
+    return statements.flatMap((statement, index) => countsOf(statement, results[index]?.rows[0] ?? []))
+  }
+  if (statements.length === 1) return []
+  const apart: CheckCount[] = []
+  for (const statement of statements) apart.push(...(await countStatements([statement], tables, run)))
+  return apart
 }
 
 async function countTenantCheck(
