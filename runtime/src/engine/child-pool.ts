@@ -49,6 +49,10 @@ export class ChildPool {
     return child
   }
 
+  get closed(): boolean {
+    return this.#closed
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     for (const waiter of this.#waiters.splice(0)) waiter.refuse(closedError())
@@ -132,6 +136,6 @@ function busyError(maxQueued: number): SluiceError {
   })
 }
 
-function closedError(): SluiceError {
-  return new SluiceError('TRANSIENT', 'the engine is shutting down', { code: 'engine_closed' })
+export function closedError(cause?: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', 'the engine is shutting down', { code: 'engine_closed', cause })
 }

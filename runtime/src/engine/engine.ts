@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ChildPool, type PoolLimits } from './child-pool.ts'
+import { ChildPool, closedError, type PoolLimits } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, JobRun, timeoutError } from './job-run.ts'
@@ -81,7 +81,7 @@ class ChildEngine implements Engine {
     } catch (error) {
       child.kill()
       await child.ended
-      throw error
+      throw this.#pool.closed ? closedError(error) : error
     } finally {
       await staging?.discard()
     }
@@ -104,6 +104,7 @@ class ChildEngine implements Engine {
     try {
       return await this.#pool.take(AbortSignal.any([signal, deadline]))
     } catch (error) {
+      if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
       if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
       throw error

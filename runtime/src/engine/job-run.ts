@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { SluiceError } from '@sluice/sdk'
 import { fromWireError, memoryExceeded } from './driver-error.ts'
 import type { EngineChild } from './engine-child.ts'
-import type { EngineJob, EngineRun, OutputSummary, StepResult, WrittenFile } from './job.ts'
+import type { EngineJob, EngineRun, OutputSummary, StepResult, StreamOutput, WrittenFile } from './job.ts'
 import { watchMemory } from './memory-watch.ts'
+import { OutputLines } from './output-lines.ts'
 import type { ChildJob, FromChild, WireFile } from './protocol.ts'
 import { decodeRows } from './rows.ts'
 import type { Wall } from './walls.ts'
@@ -58,7 +59,7 @@ export class JobRun {
     await this.#child.ended
     this.#child.output.destroy()
     const files = await this.#hooks.keep(done.files)
-    const summary: OutputSummary = { rows: done.rows, bytes: 0, truncated: false }
+    const summary = { rows: done.rows, bytes: 0, truncated: false }
     return { results, columns: [], files, output: noBytes(), finished: Promise.resolve(summary) }
   }
 
@@ -79,7 +80,7 @@ export class JobRun {
       // The pipe also ends when the child crashes; only its word says that the rows are complete.
       const done = await this.#done.promise
       complete = true
-      finished.resolve({ rows: done.rows, bytes: this.#outputBytes, truncated: done.truncated })
+      finished.resolve(this.#summary(done))
     } catch (error) {
       finished.reject(this.#failure ?? error)
       throw this.#failure ?? error
@@ -89,14 +90,21 @@ export class JobRun {
     }
   }
 
+  #summary(done: Done): OutputSummary {
+    const maxRows = this.#job.limits.maxRows ?? Number.POSITIVE_INFINITY
+    return { rows: Math.min(done.rows, maxRows), bytes: this.#outputBytes, truncated: done.rows > maxRows }
+  }
+
   /** The pipe's bytes up to the child's end, or up to the limit. */
   async *#bounded(): AsyncGenerator<Uint8Array> {
     const limit = this.#job.limits.maxOutputBytes ?? Number.POSITIVE_INFINITY
-    for await (const chunk of this.#child.output as AsyncIterable<Uint8Array>) {
+    const lines = new OutputLines((this.#job.output as StreamOutput).kind, this.#job.limits.maxRows)
+    for await (const raw of this.#child.output as AsyncIterable<Uint8Array>) {
+      const chunk = lines.take(raw)
       this.#outputBytes += chunk.length
       if (this.#outputBytes > limit) this.#fail(tooLargeError(limit))
       if (this.#failure) throw this.#failure
-      yield chunk
+      if (chunk.length > 0) yield chunk
     }
     if (this.#failure) throw this.#failure
   }

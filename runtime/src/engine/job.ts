@@ -112,7 +112,7 @@ export interface EngineJob {
 
 /**
  * A column of a result. `type` is a logical type where one fits; others are `hugeint` (an integer), `time`, `timetz`,
- * `interval` (ISO 8601 duration), `bit`, `bignum`, `null`, `list<…>`, `struct<name:…,…>`, `map<…,…>`, `union<…>`.
+ * `interval` (`1 year 2 days 00:00:01.5`), `bit`, `bignum`, `null`, `list<…>`, `struct<name:…,…>`, `map<…,…>`, `union<…>`.
  */
 export interface ResultColumn {
   readonly name: string

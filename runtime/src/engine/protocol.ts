@@ -73,7 +73,7 @@ export type FromChild =
   | { readonly kind: 'walls'; readonly walls: readonly Wall[] }
   /** Steps are done and the output's statement is prepared; its bytes follow on the pipe. */
   | { readonly kind: 'opened'; readonly results: readonly WireResult[]; readonly columns: readonly ResultColumn[] }
-  | { readonly kind: 'done'; readonly rows: number; readonly truncated: boolean; readonly files: readonly WireFile[] }
+  | { readonly kind: 'done'; readonly rows: number; readonly files: readonly WireFile[] }
   | { readonly kind: 'failed'; readonly error: WireError }
 
 export interface WireFile {

@@ -10,13 +10,12 @@ export async function* rowsOf(run: EngineRun): AsyncGenerator<readonly Row[]> {
   let rest = ''
   for await (const chunk of run.output) {
     rest += text.decode(chunk, { stream: true })
-    // A row holds no raw line break, so the last one parts whole rows from a beginning.
-    const end = rest.lastIndexOf(',\n')
+    // Each row ends with a line break and holds none.
+    const end = rest.lastIndexOf('\n')
     if (end < 0) continue
-    yield decode(rest.slice(0, end), decoders) as readonly Row[]
-    rest = rest.slice(end + 2)
+    yield decode(rest.slice(0, end).replaceAll('\n', ','), decoders) as readonly Row[]
+    rest = rest.slice(end + 1)
   }
-  if (rest !== '') yield decode(rest, decoders) as readonly Row[]
 }
 
 /** Rows in the `rows` encoding, joined by commas. */

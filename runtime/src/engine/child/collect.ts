@@ -7,9 +7,10 @@ import { type ResultShape, RowEncoder, resultColumns } from './encode.ts'
 const MAX_COLLECTED_CHARS = 64 * 1024 * 1024
 
 export async function collectRows(statement: DuckDBPreparedStatement, maxRows: number): Promise<WireResult> {
-  const result = await statement.stream()
+  // Not streamed: a streamed result just ends where its statement fails.
+  const result = await statement.run()
   const shape = shapeOf(result)
-  const encoder = new RowEncoder(shape, 'values', 'array')
+  const encoder = new RowEncoder(shape)
   const rows: string[] = []
   let size = 0
   for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {

@@ -15,7 +15,7 @@ export type CellEncoder = (value: DuckDBValue) => string
 
 /**
  * The encoding of `toJsonValue`, and for the other types: hugeint, bignum like long; time `HH:MM:SS.ffffff`; interval
- * an ISO 8601 duration; bit a string of 0 and 1; list an array; struct an object; map an object where its keys are
+ * as PostgreSQL writes it; bit a string of 0 and 1; list an array; struct an object; map an object where its keys are
  * text, else a list of `[key, value]`; union `{tag, value}`.
  */
 export function encoderFor(type: DuckDBType, flavour: JsonFlavour): CellEncoder {
@@ -77,8 +77,6 @@ function timeEncoder(type: DuckDBType): CellEncoder | null {
       return (value) => `"${clock((value as { micros: bigint }).micros)}"`
     case DuckDBTypeId.TIME_NS:
       return (value) => `"${clock((value as { nanos: bigint }).nanos / 1000n)}"`
-    case DuckDBTypeId.INTERVAL:
-      return (value) => `"${duration(value as { months: number; days: number; micros: bigint })}"`
     default:
       return null
   }
@@ -183,23 +181,4 @@ function clock(micros: bigint): string {
   const pad = (part: number) => String(part).padStart(2, '0')
   const fraction = String(total % 1_000_000).padStart(6, '0')
   return `${pad(Math.floor(seconds / 3600))}:${pad(Math.floor(seconds / 60) % 60)}:${pad(seconds % 60)}.${fraction}`
-}
-
-function duration({ months, days, micros }: { months: number; days: number; micros: bigint }): string {
-  const parts = [
-    Math.trunc(months / 12) !== 0 ? `${Math.trunc(months / 12)}Y` : '',
-    months % 12 !== 0 ? `${months % 12}M` : '',
-    days !== 0 ? `${days}D` : '',
-  ]
-  const seconds = micros === 0n ? '' : `T${secondsOf(micros)}S`
-  const all = parts.join('') + seconds
-  return all === '' ? 'PT0S' : `P${all}`
-}
-
-function secondsOf(micros: bigint): string {
-  const size = micros < 0n ? -micros : micros
-  const fraction = String(size % 1_000_000n)
-    .padStart(6, '0')
-    .replace(/0+$/, '')
-  return `${micros < 0n ? '-' : ''}${size / 1_000_000n}${fraction ? `.${fraction}` : ''}`
 }

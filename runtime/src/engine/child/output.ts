@@ -1,21 +1,26 @@
 import { writeSync } from 'node:fs'
-import type { DuckDBConnection } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBType } from '@duckdb/node-api'
+import { SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
 import type { EngineLimits, ResultColumn, StreamOutput } from '../job.ts'
 import { fromWire, OUTPUT_FD, type WireFile, type WireOutput, type WireStreamOutput } from '../protocol.ts'
+import { quoteText } from '../sql-text.ts'
 import { shapeOf } from './collect.ts'
-import { copyToPipe } from './copy-output.ts'
 import { prepare } from './duckdb.ts'
-import { CsvEncoder, csvHeader, type ResultShape, RowEncoder, resultColumns } from './encode.ts'
+import { type ResultShape, resultColumns } from './encode.ts'
+import { cellName, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
 import { writeParquetFiles } from './parquet-files.ts'
+import { descriptorPath } from './relations.ts'
 
 export interface Written {
   readonly rows: number
-  readonly truncated: boolean
   readonly files: readonly WireFile[]
 }
 
-/** Runs the output's statement; `opened` is told its columns before the first byte leaves. */
+/**
+ * Runs the output's statement; `opened` is told its columns before the first byte leaves. DuckDB writes into the pipe
+ * itself, and a full pipe stops it until the reader has taken some.
+ */
 export async function writeOutput(
   connection: DuckDBConnection,
   output: WireOutput,
@@ -23,60 +28,84 @@ export async function writeOutput(
   opened: (columns: readonly ResultColumn[]) => void,
 ): Promise<Written> {
   try {
-    if (output.kind === 'parquet-files') {
-      const files = await writeParquetFiles(connection, output)
-      opened([])
-      return { rows: files.reduce((sum, file) => sum + file.rows, 0), truncated: false, files }
-    }
-    if (output.kind === 'copy-csv' || output.kind === 'parquet') {
-      return await copyToPipe(connection, output, limits, opened)
-    }
-    return await streamRows(connection, output, limits, opened)
+    if (output.kind !== 'parquet-files') return await streamOutput(connection, output, limits, opened)
+    const files = await writeParquetFiles(connection, output)
+    opened([])
+    return { rows: files.reduce((sum, file) => sum + file.rows, 0), files }
   } catch (error) {
     throw fromDriver(error, output.sql)
   }
 }
 
-async function streamRows(
+async function streamOutput(
   connection: DuckDBConnection,
   output: WireStreamOutput,
   limits: EngineLimits,
   opened: (columns: readonly ResultColumn[]) => void,
 ): Promise<Written> {
-  const maxRows = limits.maxRows ?? Number.POSITIVE_INFINITY
-  const statement = await prepare(connection, output.sql, output.parameters.map(fromWire))
-  const result = await statement.stream()
-  const shape = shapeOf(result)
+  const parameters = output.parameters.map(fromWire)
+  const shape = await describe(connection, output.sql, parameters)
   opened(resultColumns(shape))
-  const { encoder, separator, terminator, head } = rowForm(output.kind, shape)
-  if (head !== '') writeAll(head)
-  let rows = 0
-  for (let chunk = await result.fetchChunk(); chunk && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
-    const lines = encoder.rows(chunk).slice(0, maxRows - rows)
-    const lead = rows === 0 || lines.length === 0 ? '' : separator
-    if (lines.length > 0) writeAll(lead + lines.join(separator + terminator) + terminator)
-    rows += lines.length
-    if (lines.length < chunk.rowCount) return { rows, truncated: true, files: [] }
-  }
-  return { rows, truncated: false, files: [] }
+  if (output.kind === 'csv') writeSync(OUTPUT_FD, `${shape.names.map(csvQuote).join(',')}\n`)
+  const statement = await prepare(connection, copyStatement(output, shape, limits), parameters)
+  const rows = Number((await statement.run()).rowsChanged)
+  const { maxRows } = limits
+  if (maxRows !== undefined && rows > maxRows && WHOLE_KINDS.has(output.kind)) throw tooLarge(maxRows)
+  return { rows, files: [] }
 }
 
-function rowForm(kind: StreamOutput['kind'], shape: ResultShape) {
-  if (kind === 'csv') {
-    return { encoder: new CsvEncoder(shape), separator: '', terminator: '\r\n', head: `${csvHeader(shape.names)}\r\n` }
+/** Outputs that would be wrong, not just short, when rows are left out. */
+const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'parquet'])
+
+/** By a run that gives no row: the types of parameters are known then. */
+async function describe(connection: DuckDBConnection, sql: string, parameters: readonly Value[]): Promise<ResultShape> {
+  const statement = await prepare(connection, `SELECT * FROM (${sql}\n) LIMIT 0`, parameters)
+  return shapeOf(await statement.run())
+}
+
+/** One row more than is wanted tells that there are more. */
+function copyStatement(output: WireStreamOutput, shape: ResultShape, { maxRows }: EngineLimits): string {
+  const cells = shape.types.map((_type, index) => cellName(index))
+  const limit = maxRows === undefined ? '' : ` LIMIT ${maxRows + 1}`
+  const from = `FROM (${output.sql}\n) AS output(${cells.join(', ')})${limit}`
+  const target = quoteText(descriptorPath(OUTPUT_FD))
+  if (output.kind === 'parquet') {
+    const names = `FROM (${output.sql}\n)${limit}`
+    return `COPY (SELECT * ${names}) TO ${target} (FORMAT parquet, COMPRESSION zstd)`
   }
-  if (kind === 'ndjson') {
-    return { encoder: new RowEncoder(shape, 'json', 'object'), separator: '', terminator: '\n', head: '' }
+  if (output.kind === 'copy-csv') {
+    const list = shape.types.map((type, index) => postgresCell(type, cellName(index))).join(', ')
+    return `COPY (SELECT ${list} ${from}) TO ${target} (FORMAT csv, HEADER false, FORCE_QUOTE *, NULL '')`
   }
+  if (output.kind === 'csv') {
+    const list = shape.types.map((type, index) => `${csvCell(type, cellName(index))} AS ${cellName(index)}`).join(', ')
+    const texts = cells.filter((_cell, index) => isText(shape.types[index] as DuckDBType))
+    const quotes = texts.length === 0 ? '' : `, FORCE_QUOTE (${texts.join(', ')})`
+    return `COPY (SELECT ${list} ${from}) TO ${target} (FORMAT csv, HEADER false, NULL ''${quotes})`
+  }
+  return `COPY (SELECT ${rowText(output.kind, shape)} ${from}) TO ${target} (${PLAIN_LINES})`
+}
+
+/** One text a line, as it is: none of these marks can stand in JSON. */
+const PLAIN_LINES = "FORMAT csv, HEADER false, DELIMITER '\x1f', QUOTE '\x1e', ESCAPE '\x1e', NULL '\x1d'"
+
+function rowText(kind: StreamOutput['kind'], shape: ResultShape): string {
   const flavour = kind === 'rows' ? 'values' : 'json'
-  return { encoder: new RowEncoder(shape, flavour, 'array'), separator: ',\n', terminator: '', head: '' }
+  const cells = shape.types.map((type, index) => {
+    const label = kind === 'ndjson' ? `${JSON.stringify(shape.names[index])}:` : ''
+    return `${quoteText((index === 0 ? '' : ',') + label)} || ${jsonOrNull(type, cellName(index), flavour)}`
+  })
+  const [open, close] = kind === 'ndjson' ? ['{', '}'] : ['[', kind === 'json-rows' ? '],' : ']']
+  return `'${open}' || ${cells.join(' || ')} || '${close}'`
 }
 
-/**
- * The pipe is a blocking one: a full pipe stops the statement until the reader has taken some. A reader that is gone
- * ends the process with EPIPE.
- */
-function writeAll(text: string): void {
-  const bytes = Buffer.from(text)
-  for (let at = 0; at < bytes.length; ) at += writeSync(OUTPUT_FD, bytes, at)
+function csvQuote(text: string): string {
+  return `"${text.replaceAll('"', '""')}"`
+}
+
+function tooLarge(maxRows: number): SluiceError {
+  return new SluiceError('QUOTA', `the statement gives more rows than it may (${maxRows})`, {
+    code: 'query_result_too_large',
+    details: { max_rows: maxRows },
+  })
 }

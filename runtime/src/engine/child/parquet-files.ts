@@ -8,7 +8,7 @@ import { RowEncoder } from './encode.ts'
 export async function writeParquetFiles(connection: DuckDBConnection, output: WireFilesOutput): Promise<WireFile[]> {
   const statement = await prepare(connection, copyStatement(output), output.parameters.map(fromWire))
   const result = await statement.run()
-  const encoder = new RowEncoder(shapeOf(result), 'values', 'array')
+  const encoder = new RowEncoder(shapeOf(result))
   const chunks = await result.fetchAllChunks()
   return chunks.flatMap((chunk) => encoder.rows(chunk)).map((row) => toWireFile(JSON.parse(row)))
 }

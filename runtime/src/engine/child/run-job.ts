@@ -23,7 +23,7 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
   }
   if (!job.output) {
     send({ kind: 'opened', results, columns: [] })
-    send({ kind: 'done', rows: 0, truncated: false, files: [] })
+    send({ kind: 'done', rows: 0, files: [] })
     return
   }
   const output = { ...job.output, sql: await judged(connection, job, job.output.sql) }

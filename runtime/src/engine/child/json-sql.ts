@@ -1,0 +1,183 @@
+import {
+  type DuckDBArrayType,
+  type DuckDBListType,
+  type DuckDBMapType,
+  type DuckDBStructType,
+  type DuckDBType,
+  DuckDBTypeId,
+  type DuckDBUnionType,
+} from '@duckdb/node-api'
+import { quoteName, quoteText } from '../sql-text.ts'
+import type { JsonFlavour } from './encode.ts'
+
+/**
+ * The encoding of `encoderFor` as SQL, so that DuckDB writes streamed rows itself: faster, and with its errors (rows
+ * that the driver streams to JavaScript just end where the statement fails). An expression is the JSON text of a
+ * value, or NULL for null.
+ */
+export function jsonOf(type: DuckDBType, sql: string, flavour: JsonFlavour, depth = 0): string {
+  if (type.typeId === DuckDBTypeId.VARCHAR && type.alias === 'JSON') return jsonText(sql, flavour)
+  return scalar(type, sql) ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
+}
+
+/** The same, and `null` for null. */
+export function jsonOrNull(type: DuckDBType, sql: string, flavour: JsonFlavour, depth = 0): string {
+  return `coalesce(${jsonOf(type, sql, flavour, depth)}, 'null')`
+}
+
+function scalar(type: DuckDBType, sql: string): string | null {
+  switch (type.typeId) {
+    case DuckDBTypeId.BOOLEAN:
+    case DuckDBTypeId.TINYINT:
+    case DuckDBTypeId.SMALLINT:
+    case DuckDBTypeId.INTEGER:
+    case DuckDBTypeId.UTINYINT:
+    case DuckDBTypeId.USMALLINT:
+    case DuckDBTypeId.UINTEGER:
+      return `(${sql})::VARCHAR`
+    case DuckDBTypeId.BIGINT:
+    case DuckDBTypeId.UBIGINT:
+    case DuckDBTypeId.HUGEINT:
+    case DuckDBTypeId.UHUGEINT:
+      return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${quoted(sql)} END`
+    case DuckDBTypeId.FLOAT:
+    case DuckDBTypeId.DOUBLE:
+      return `CASE WHEN isfinite(${sql}) THEN (${sql})::VARCHAR WHEN isnan(${sql}) THEN '"NaN"'
+        WHEN (${sql}) > 0 THEN '"Infinity"' WHEN (${sql}) < 0 THEN '"-Infinity"' END`
+    case DuckDBTypeId.DECIMAL:
+    case DuckDBTypeId.UUID:
+    case DuckDBTypeId.BIT:
+    case DuckDBTypeId.BIGNUM:
+    case DuckDBTypeId.DATE:
+    case DuckDBTypeId.TIME_TZ:
+    case DuckDBTypeId.INTERVAL:
+      return quoted(sql)
+    case DuckDBTypeId.BLOB:
+      return quoted(`to_base64(${sql})`)
+    default:
+      return time(type, sql)
+  }
+}
+
+const MAX_SAFE = Number.MAX_SAFE_INTEGER
+const TIMESTAMP_FORMAT = "'%Y-%m-%dT%H:%M:%S.%f'"
+
+function time(type: DuckDBType, sql: string): string | null {
+  switch (type.typeId) {
+    case DuckDBTypeId.TIMESTAMP:
+    case DuckDBTypeId.TIMESTAMP_S:
+    case DuckDBTypeId.TIMESTAMP_MS:
+    case DuckDBTypeId.TIMESTAMP_NS:
+      return quoted(`strftime((${sql})::TIMESTAMP, ${TIMESTAMP_FORMAT})`)
+    case DuckDBTypeId.TIMESTAMP_TZ: {
+      const utc = `strftime(timezone('UTC', ${sql}), ${TIMESTAMP_FORMAT})`
+      return quoted(`${utc} || CASE WHEN isfinite(${sql}) THEN 'Z' ELSE '' END`)
+    }
+    case DuckDBTypeId.TIME:
+    case DuckDBTypeId.TIME_NS:
+      return quoted(`strftime(DATE '2000-01-01' + (${sql})::TIME, '%H:%M:%S.%f')`)
+    default:
+      return null
+  }
+}
+
+function nested(type: DuckDBType, sql: string, flavour: JsonFlavour, depth: number): string | null {
+  switch (type.typeId) {
+    case DuckDBTypeId.LIST:
+      return list((type as DuckDBListType).valueType, sql, flavour, depth)
+    case DuckDBTypeId.ARRAY: {
+      const { valueType } = type as DuckDBArrayType
+      return list(valueType, `list_concat([], ${sql})`, flavour, depth)
+    }
+    case DuckDBTypeId.STRUCT:
+      return struct(type as DuckDBStructType, sql, flavour, depth)
+    case DuckDBTypeId.MAP:
+      return map(type as DuckDBMapType, sql, flavour, depth)
+    case DuckDBTypeId.UNION:
+      return union(type as DuckDBUnionType, sql, flavour, depth)
+    default:
+      return null
+  }
+}
+
+function list(item: DuckDBType, sql: string, flavour: JsonFlavour, depth: number): string {
+  const name = `item${depth}`
+  const each = `list_transform(${sql}, lambda ${name}: ${jsonOrNull(item, name, flavour, depth + 1)})`
+  return `'[' || array_to_string(${each}, ',') || ']'`
+}
+
+function struct(type: DuckDBStructType, sql: string, flavour: JsonFlavour, depth: number): string {
+  const members = type.entryNames.map((name, index) => {
+    const value = `struct_extract_at(${sql}, ${index + 1})`
+    const comma = index === 0 ? '' : ','
+    return `${quoteText(`${comma}${JSON.stringify(name)}:`)} || ${jsonOrNull(type.entryTypes[index] as DuckDBType, value, flavour, depth)}`
+  })
+  return `CASE WHEN (${sql}) IS NOT NULL THEN '{' || ${members.join(' || ')} || '}' END`
+}
+
+function map(type: DuckDBMapType, sql: string, flavour: JsonFlavour, depth: number): string {
+  const name = `entry${depth}`
+  const key = jsonOf(type.keyType, `${name}.key`, flavour, depth + 1)
+  const value = jsonOrNull(type.valueType, `${name}.value`, flavour, depth + 1)
+  const [open, close] = type.keyType.typeId === DuckDBTypeId.VARCHAR ? ['{', '}'] : ['[', ']']
+  const entry = open === '{' ? `${key} || ':' || ${value}` : `'[' || ${key} || ',' || ${value} || ']'`
+  const entries = `list_transform(map_entries(${sql}), lambda ${name}: ${entry})`
+  return `CASE WHEN (${sql}) IS NOT NULL THEN '${open}' || array_to_string(${entries}, ',') || '${close}' END`
+}
+
+function union(type: DuckDBUnionType, sql: string, flavour: JsonFlavour, depth: number): string {
+  const cases = type.memberTags.map((tag, index) => {
+    const member = type.memberTypes[index] as DuckDBType
+    const value = jsonOrNull(member, `union_extract(${sql}, ${quoteText(tag)})`, flavour, depth)
+    return `WHEN ${quoteText(tag)} THEN ${quoteText(`{"tag":${JSON.stringify(tag)},"value":`)} || ${value} || '}'`
+  })
+  return `CASE union_tag(${sql})::VARCHAR ${cases.join(' ')} END`
+}
+
+/** DuckDB's JSON may hold NaN, infinities and trailing commas, which JSON has not; such a value stays text. */
+function jsonText(sql: string, flavour: JsonFlavour): string {
+  const plain = `(${sql})::VARCHAR`
+  if (flavour === 'values') return text(plain)
+  const suspect = `regexp_matches(${plain}, '(?i)nan|inf|,\\s*[\\]}]')`
+  const bare = `regexp_replace(${plain}, '"(\\\\.|[^"\\\\])*"', '""', 'g')`
+  const loose = `${suspect} AND regexp_matches(${bare}, '(?i)nan|inf|,\\s*[\\]}]')`
+  return `CASE WHEN ${loose} THEN ${text(plain)} ELSE translate(${plain}, chr(10) || chr(13), '  ') END`
+}
+
+function text(sql: string): string {
+  return `to_json(${sql})::VARCHAR`
+}
+
+function quoted(sql: string): string {
+  return `'"' || (${sql}) || '"'`
+}
+
+/** A CSV field's text: the JSON form without its quotes, nested values as JSON. */
+export function csvCell(type: DuckDBType, sql: string): string {
+  if (isText(type)) return `(${sql})::VARCHAR`
+  const json = jsonOf(type, sql, 'json')
+  return NESTED.has(type.typeId) ? json : `trim(${json}, '"')`
+}
+
+/** True where a field is quoted even if it need not be, so that the empty text is not taken for null. */
+export function isText(type: DuckDBType): boolean {
+  return type.typeId === DuckDBTypeId.VARCHAR || type.typeId === DuckDBTypeId.ENUM
+}
+
+const NESTED: ReadonlySet<DuckDBTypeId> = new Set([
+  DuckDBTypeId.LIST,
+  DuckDBTypeId.ARRAY,
+  DuckDBTypeId.STRUCT,
+  DuckDBTypeId.MAP,
+  DuckDBTypeId.UNION,
+])
+
+/** The text of one cell that PostgreSQL's COPY reads back as the same value. */
+export function postgresCell(type: DuckDBType, sql: string): string {
+  return type.typeId === DuckDBTypeId.BLOB ? `'\\x' || lower(hex(${sql}))` : sql
+}
+
+/** The name of the n-th column behind the wrapper that gives every column a name of its own. */
+export function cellName(index: number): string {
+  return quoteName(`c${index}`)
+}

@@ -1,0 +1,568 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { isSluiceError } from '@sluice/sdk'
+import { createEngine, type Engine, type EngineJob, type EngineRun, type EngineTable, rowsOf } from './engine.ts'
+
+const MIB = 1024 * 1024
+const LIMITS = { memoryBytes: 512 * MIB, timeoutMs: 60_000, threads: 2 } as const
+
+let dir: string
+let engine: Engine
+let orders: EngineTable
+
+before(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'sluice-engine-'))
+  engine = createEngine({ scratchDir: join(dir, 'scratch'), maxChildren: 2, warmChildren: 1, maxQueued: 2 })
+  const path = join(dir, 'orders.parquet')
+  const rows = "(1, 'ada', 12.50, NULL), (2, 'bob', 7.25, ''), (3, 'zoë', NULL, '☃')"
+  await own(`COPY (SELECT id::INTEGER AS id, customer, amount::DECIMAL(10,2) AS amount, note FROM
+    (VALUES ${rows}) AS t(id, customer, amount, note)) TO '${path}' (FORMAT parquet, FIELD_IDS {id: 1, customer: 2, amount: 3, note: 4})`)
+  orders = {
+    name: ['sales', 'orders'],
+    files: [path],
+    columns: [
+      { name: 'id', type: 'integer', fieldId: 1 },
+      { name: 'customer', type: 'string', fieldId: 2 },
+      { name: 'amount', type: 'decimal(10,2)', fieldId: 3 },
+      { name: 'note', type: 'string', fieldId: 4 },
+    ],
+  }
+})
+
+after(async () => {
+  await engine.close()
+  await rm(dir, { recursive: true, force: true })
+})
+
+describe('tables', () => {
+  it('are read by field id, whatever the columns were called and typed', async () => {
+    const evolved: EngineTable = {
+      name: ['Odd "schema"', "table's; --"],
+      files: orders.files,
+      columns: [
+        { name: 'new column', type: 'json', fieldId: 9 },
+        { name: 'buyer "x"', type: 'string', fieldId: 2 },
+        { name: 'id', type: 'long', fieldId: 1 },
+      ],
+    }
+    const rows = await tenant('SELECT * FROM "Odd ""schema"""."table\'s; --" ORDER BY id', [evolved])
+    assert.deepEqual(rows, [
+      [null, 'ada', 1n],
+      [null, 'bob', 2n],
+      [null, 'zoë', 3n],
+    ])
+  })
+
+  it('without files are empty and keep their columns', async () => {
+    const run = await start({ tables: [{ ...orders, files: [] }] }, 'SELECT * FROM sales.orders')
+    assert.deepEqual(
+      run.columns.map(({ name, type }) => [name, type]),
+      [
+        ['id', 'integer'],
+        ['customer', 'string'],
+        ['amount', 'decimal(10,2)'],
+        ['note', 'string'],
+      ],
+    )
+    assert.deepEqual(await allRows(run), [])
+  })
+
+  it('leave out the rows that position delete files name', async () => {
+    const deletes = join(dir, 'deletes.parquet')
+    const named = 's3://lake/orders.parquet'
+    await own(`COPY (SELECT * FROM (VALUES ('${named}', 1::BIGINT), ('s3://lake/other.parquet', 0::BIGINT)) AS t(file_path, pos))
+      TO '${deletes}' (FORMAT parquet)`)
+    const table = { ...orders, deletes: [deletes], deletedFrom: [named] }
+    assert.deepEqual(await tenant('SELECT id FROM sales.orders ORDER BY id', [table]), [[1], [3]])
+  })
+})
+
+describe('output', () => {
+  it('gives every logical type its value', async () => {
+    const sql = `SELECT 'é' AS s, true AS b, 1::INTEGER AS i, 9223372036854775807 AS l, 1.5::FLOAT AS f, 'nan'::DOUBLE AS d,
+      -1.50::DECIMAL(10,2) AS n, DATE '0001-01-01' AS day, TIMESTAMP '2024-02-29 01:02:03.000004' AS ts,
+      TIMESTAMPTZ '2024-02-29 01:02:03+02' AS tz, '6F9619FF-8B86-D011-B42D-00C04FC964FF'::UUID AS u, '\\x00\\xFF'::BLOB AS x,
+      '{"a": 12345678901234567890}'::JSON AS j`
+    const run = await start({}, sql)
+    assert.deepEqual(
+      run.columns.map(({ type }) => type),
+      [
+        'string',
+        'boolean',
+        'integer',
+        'long',
+        'float',
+        'double',
+        'decimal(10,2)',
+        'date',
+        'timestamp',
+        'timestamptz',
+        'uuid',
+        'binary',
+        'json',
+      ],
+    )
+    assert.deepEqual(await allRows(run), [
+      [
+        'é',
+        true,
+        1,
+        9223372036854775807n,
+        1.5,
+        Number.NaN,
+        '-1.50',
+        '0001-01-01',
+        '2024-02-29T01:02:03.000004',
+        '2024-02-28T23:02:03.000000Z',
+        '6f9619ff-8b86-d011-b42d-00c04fc964ff',
+        new Uint8Array([0, 255]),
+        '{"a": 12345678901234567890}',
+      ],
+    ])
+  })
+
+  it('writes types that are no logical ones as JSON of a named kind', async () => {
+    const sql = `SELECT sum(range) AS h, [1, NULL] AS l, {'a': 1, 'b': 'x'} AS s, map {'k': 1} AS m, map {1: 2} AS n,
+      INTERVAL '14 months 3 days 1.5 seconds' AS v, TIME '01:02:03.5' AS t, NULL AS z FROM range(3)`
+    const run = await start({}, sql, 'ndjson')
+    assert.deepEqual(
+      run.columns.map(({ type }) => type),
+      [
+        'hugeint',
+        'list<integer>',
+        'struct<a:integer,b:string>',
+        'map<string,integer>',
+        'map<integer,integer>',
+        'interval',
+        'time',
+        'integer',
+      ],
+    )
+    assert.equal(
+      await text(run),
+      '{"h":3,"l":[1,null],"s":{"a":1,"b":"x"},"m":{"k":1},"n":[[1,2]],"v":"1 year 2 months 3 days 00:00:01.5","t":"01:02:03.500000","z":null}\n',
+    )
+  })
+
+  it('is rows of JSON that join to one list', async () => {
+    const run = await start({ tables: [orders] }, 'SELECT id, amount, note FROM sales.orders ORDER BY id', 'json-rows')
+    assert.deepEqual(JSON.parse(`[${await text(run)}]`), [
+      [1, '12.50', null],
+      [2, '7.25', ''],
+      [3, null, '☃'],
+    ])
+    assert.deepEqual(await run.finished, { rows: 3, bytes: 47, truncated: false })
+  })
+
+  it('is CSV that tells null from the empty text', async () => {
+    const sql = `SELECT id, customer || ', "x"' AS "a ""b""", note FROM sales.orders ORDER BY id`
+    const run = await start({ tables: [orders] }, sql, 'csv')
+    assert.equal(await text(run), '"id","a ""b""","note"\n1,"ada, ""x""",\n2,"bob, ""x""",""\n3,"zoë, ""x""","☃"\n')
+  })
+
+  it('is text for COPY, with bytes as PostgreSQL writes them', async () => {
+    const sql = `SELECT id, note, 'ab'::BLOB AS x, '{"a":1}'::JSON AS j, id AS id FROM sales.orders ORDER BY id`
+    const run = await start({ tables: [orders] }, sql, 'copy-csv')
+    const json = '"{""a"":1}"'
+    assert.equal(
+      await text(run),
+      `"1",,"\\x6162",${json},"1"\n"2","","\\x6162",${json},"2"\n"3","☃","\\x6162",${json},"3"\n`,
+    )
+  })
+
+  it('is a parquet file', async () => {
+    const run = await start({ tables: [orders] }, 'SELECT id, customer FROM sales.orders ORDER BY id', 'parquet')
+    const bytes = await collect(run)
+    assert.equal(bytes.subarray(0, 4).toString(), 'PAR1')
+    await writeFile(join(dir, 'out.parquet'), bytes)
+    const rows = await own(`SELECT * FROM '${join(dir, 'out.parquet')}'`)
+    assert.deepEqual(rows, [
+      [1, 'ada'],
+      [2, 'bob'],
+      [3, 'zoë'],
+    ])
+  })
+
+  it('stops at its limit of rows and says so', async () => {
+    const run = await start({ limits: { ...LIMITS, maxRows: 5000 } }, 'SELECT * FROM range(100000)')
+    assert.equal((await allRows(run)).length, 5000)
+    assert.equal((await run.finished).truncated, true)
+    const whole = await start({ limits: { ...LIMITS, maxRows: 5000 } }, 'SELECT * FROM range(5000)')
+    assert.equal((await allRows(whole)).length, 5000)
+    assert.equal((await whole.finished).truncated, false)
+  })
+
+  it('fails where it cannot be cut short', async () => {
+    const run = await start({ limits: { ...LIMITS, maxRows: 10 } }, 'SELECT * FROM range(11)', 'copy-csv')
+    await assert.rejects(collect(run), { code: 'query_result_too_large' })
+    await assert.rejects(run.finished, { code: 'query_result_too_large' })
+  })
+
+  it('fails over its limit of bytes', async () => {
+    const run = await start({ limits: { ...LIMITS, maxOutputBytes: 1000 } }, 'SELECT * FROM range(100000)')
+    await assert.rejects(collect(run), { code: 'query_result_too_large' })
+  })
+
+  it('fails with the statement, after rows have left', async () => {
+    const run = await start(
+      {},
+      "SELECT CASE WHEN range < 500000 THEN 1 ELSE ('x' || range)::INTEGER END FROM range(600000)",
+    )
+    await assert.rejects(collect(run), { code: 'sql_conversion_error' })
+  })
+
+  it('waits for a slow reader, and holds a million rows in little memory', async () => {
+    const limits = { ...LIMITS, memoryBytes: 128 * MIB }
+    const run = await start({ limits }, "SELECT range AS id, repeat('x', 100) AS t FROM range(1000000)", 'ndjson')
+    const chunks = run.output[Symbol.asyncIterator]()
+    let bytes = (await chunks.next()).value?.length ?? 0
+    await pause(500)
+    for (let next = await chunks.next(); !next.done; next = await chunks.next()) bytes += next.value.length
+    assert.equal((await run.finished).rows, 1_000_000)
+    assert.equal(bytes, (await run.finished).bytes)
+  })
+
+  it('that is left early ends the child', async () => {
+    const run = await start({}, 'SELECT * FROM range(100000000)')
+    for await (const _chunk of run.output) break
+    await assert.rejects(run.finished, { code: 'query_cancelled' })
+  })
+})
+
+describe('parquet files', () => {
+  const columns = [
+    { name: 'id', type: 'long', fieldId: 1 },
+    { name: 'label "x"', type: 'string', fieldId: 7 },
+  ] as const
+
+  it('are written from a tenant’s statement, with field ids, and stay', async () => {
+    const target = await folder('written')
+    const output = {
+      kind: 'parquet-files' as const,
+      sql: `SELECT customer || '!' AS "label ""x""", id, 'unused' AS more FROM sales.orders`,
+      dir: target,
+      columns,
+      orderBy: ['id'],
+    }
+    const run = await engine.run(
+      { trust: 'tenant', tables: [orders], output, limits: LIMITS },
+      AbortSignal.timeout(60_000),
+    )
+    assert.equal(
+      run.files.reduce((sum, file) => sum + file.rows, 0),
+      3,
+    )
+    assert.deepEqual(
+      (await readdir(target)).map((name) => join(target, name)).sort(),
+      run.files.map(({ path }) => path).sort(),
+    )
+    const [first] = run.files
+    assert.equal(first?.columnStatistics['"id"']?.max, '3')
+    assert.equal((await readFile(first?.path ?? '')).length, first?.sizeBytes)
+    const table = { name: ['t'], files: run.files.map(({ path }) => path), columns }
+    assert.deepEqual(await tenant('SELECT * FROM t ORDER BY id', [table]), [
+      [1n, 'ada!'],
+      [2n, 'bob!'],
+      [3n, 'zoë!'],
+    ])
+  })
+
+  it('of a statement that fails leave nothing', async () => {
+    const target = await folder('failed')
+    const sql = `SELECT range AS id, CASE WHEN range < 900000 THEN 'x' ELSE error_here::VARCHAR END AS "label ""x"""
+      FROM range(1000000), (SELECT 'y'::INTEGER AS error_here)`
+    const job = {
+      trust: 'tenant' as const,
+      output: { kind: 'parquet-files' as const, sql, dir: target, columns },
+      limits: LIMITS,
+    }
+    await assert.rejects(engine.run(job, AbortSignal.timeout(60_000)), { code: 'sql_conversion_error' })
+    assert.deepEqual(await readdir(target), [])
+  })
+
+  it('cannot be steered out of their folder by the statement', async () => {
+    const target = await folder('steered')
+    const sql = `SELECT 1 AS id, 'x' AS "label ""x""") TO '${dir}/planted.parquet' (FORMAT parquet) --`
+    const job = {
+      trust: 'tenant' as const,
+      output: { kind: 'parquet-files' as const, sql, dir: target, columns },
+      limits: LIMITS,
+    }
+    await assert.rejects(engine.run(job, AbortSignal.timeout(60_000)), { code: 'sql_syntax_error' })
+    assert(!(await readdir(dir)).includes('planted.parquet'))
+  })
+})
+
+describe('streamed input', () => {
+  const columns = [
+    { name: 'id', type: 'integer' },
+    { name: 'text', type: 'string' },
+  ] as const
+
+  it('keeps null, the empty text, quotes, line breaks and characters cut in two', async () => {
+    const bytes = Buffer.from('"1",""\n"2",\n,"say ""hi"",\nyou"\n"4","zoë ☃"\n"5","\\N"\n')
+    const oneByOne = async function* () {
+      for (const byte of bytes) yield new Uint8Array([byte])
+    }
+    const rows = await fromCsv(oneByOne(), columns, 'SELECT * FROM "in"')
+    assert.deepEqual(rows, [
+      [1, ''],
+      [2, null],
+      [null, 'say "hi",\nyou'],
+      [4, 'zoë ☃'],
+      [5, '\\N'],
+    ])
+  })
+
+  it('may be empty', async () => {
+    assert.deepEqual(await fromCsv((async function* () {})(), columns, 'SELECT * FROM "in"'), [])
+  })
+
+  it('takes a million rows without holding them', async () => {
+    const lines = async function* () {
+      for (let at = 0; at < 1_000_000; at += 1000) {
+        let chunk = ''
+        for (let id = at; id < at + 1000; id++) chunk += `"${id}","row ${id}"\n`
+        yield Buffer.from(chunk)
+      }
+    }
+    const rows = await fromCsv(lines(), columns, 'SELECT count(*), sum(id), max(length(text)) FROM "in"')
+    assert.deepEqual(rows, [[1_000_000n, 499_999_500_000n, 10n]])
+  })
+
+  it('that does not fit its types fails without telling a value', async () => {
+    const source = async function* () {
+      yield Buffer.from('"1","a"\n"hush","b"\n')
+    }
+    await assert.rejects(fromCsv(source(), columns, 'SELECT * FROM "in"'), (error) => {
+      assert(isSluiceError(error))
+      assert(!error.message.includes('hush'))
+      return error.kind === 'INVALID_DATA'
+    })
+  })
+
+  it('that breaks off fails the job with its own reason', async () => {
+    const source = async function* () {
+      yield Buffer.from('"1","a"\n')
+      throw new Error('the source is gone')
+    }
+    await assert.rejects(fromCsv(source(), columns, 'SELECT * FROM "in"'), /the source is gone/)
+  })
+})
+
+describe('a job', () => {
+  const FOREVER = 'SELECT sum(a.range * b.range) FROM range(10000000000) a, range(1000000) b'
+
+  it('is killed at its deadline', async () => {
+    const job = { limits: { ...LIMITS, timeoutMs: 1500 } }
+    await assert.rejects(allOf(job, FOREVER), { kind: 'QUOTA', code: 'query_timeout' })
+  })
+
+  it('is killed when its caller gives up', async () => {
+    const caller = new AbortController()
+    const run = engine.run({ trust: 'tenant', steps: [{ sql: FOREVER }], limits: LIMITS }, caller.signal)
+    setTimeout(() => caller.abort(), 500)
+    await assert.rejects(run, { code: 'query_cancelled' })
+  })
+
+  const hogs = [
+    "SELECT length(repeat('x', 1000000000))",
+    "SELECT max(length(repeat('x', 50000000 + range::INTEGER))) FROM range(1000)",
+    'SELECT len(list(range)) FROM range(1000000000)',
+    "SELECT len(string_agg(repeat('y', 1000), '')) FROM range(10000000)",
+    'SELECT len(list_transform(range(200000000), lambda x: x::VARCHAR))',
+    "WITH RECURSIVE t(s) AS (SELECT repeat('x', 1000) UNION ALL SELECT s || s FROM t) SELECT max(length(s)) FROM t",
+  ]
+  for (const sql of hogs) {
+    it(`is killed over its memory: ${sql.slice(0, 50)}`, async () => {
+      const job = { limits: { ...LIMITS, memoryBytes: 150 * MIB } }
+      await assert.rejects(allOf(job, sql), { kind: 'QUOTA', code: 'query_memory_exceeded' })
+    })
+  }
+
+  it('has a child of its own: nothing of it is left for the next', async () => {
+    const open = createEngine({ scratchDir: join(dir, 'scratch'), maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    try {
+      const first = { trust: 'own' as const, steps: [{ sql: 'CREATE TABLE left_over AS SELECT 1' }], limits: LIMITS }
+      await open.run(first, AbortSignal.timeout(60_000))
+      const second = { trust: 'own' as const, steps: [{ sql: 'SELECT * FROM left_over' }], limits: LIMITS }
+      await assert.rejects(open.run(second, AbortSignal.timeout(60_000)), { code: 'table_not_found' })
+    } finally {
+      await open.close()
+    }
+  })
+
+  it('waits for its turn, and is refused when too many wait', async () => {
+    const small = createEngine({ scratchDir: join(dir, 'scratch'), maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    const done = { trust: 'tenant' as const, steps: [{ sql: 'SELECT 1', rows: 'collect' as const }], limits: LIMITS }
+    try {
+      const caller = new AbortController()
+      const busy = small.run({ ...done, steps: [{ sql: FOREVER }] }, caller.signal)
+      const waiting = small.run(done, AbortSignal.timeout(60_000))
+      await assert.rejects(small.run(done, AbortSignal.timeout(60_000)), { kind: 'TRANSIENT', code: 'engine_busy' })
+      caller.abort()
+      await assert.rejects(busy, { code: 'query_cancelled' })
+      assert.deepEqual((await waiting).results[0]?.rows, [[1]])
+    } finally {
+      await small.close()
+    }
+  })
+
+  it('gives up its place in the queue when it is cancelled or late', async () => {
+    const small = createEngine({ scratchDir: join(dir, 'scratch'), maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    const job = { trust: 'tenant' as const, steps: [{ sql: FOREVER }], limits: LIMITS }
+    try {
+      const busy = small.run(job, AbortSignal.timeout(60_000))
+      await assert.rejects(small.run(job, AbortSignal.timeout(300)), { code: 'query_cancelled' })
+      const late = { ...job, limits: { ...LIMITS, timeoutMs: 300 } }
+      await assert.rejects(small.run(late, AbortSignal.timeout(60_000)), { code: 'query_timeout' })
+      await small.close()
+      await assert.rejects(busy, { kind: 'TRANSIENT', code: 'engine_closed' })
+      await assert.rejects(small.run(job, AbortSignal.timeout(60_000)), { code: 'engine_closed' })
+    } finally {
+      await small.close()
+    }
+  })
+
+  it('of the runtime itself may spill, and its spill files go with it', async () => {
+    const sql =
+      "SELECT count(*) FROM (SELECT range, repeat('x', 50) || range AS t FROM range(3000000) ORDER BY t DESC) WHERE t <> ''"
+    const limits = { ...LIMITS, memoryBytes: 200 * MIB, tempBytes: 2048 * MIB }
+    const steps = [{ sql, rows: 'collect' as const }]
+    const run = await engine.run({ trust: 'own', steps, limits }, AbortSignal.timeout(60_000))
+    assert.deepEqual(run.results[0]?.rows, [[3_000_000n]])
+    await assert.rejects(allOf({ limits: { ...LIMITS, memoryBytes: 100 * MIB } }, sql), {
+      code: 'query_memory_exceeded',
+    })
+    assert.deepEqual(await waitUntilEmpty(join(dir, 'scratch')), [])
+  })
+
+  it('of the runtime itself reaches its own paths and no others', async () => {
+    const outside = await mkdtemp(join(tmpdir(), 'sluice-outside-'))
+    try {
+      await writeFile(join(outside, 'x.csv'), 'a\n1\n')
+      const steps = [{ sql: `SELECT * FROM read_csv('${join(outside, 'x.csv')}')`, rows: 'collect' as const }]
+      const signal = AbortSignal.timeout(60_000)
+      await assert.rejects(engine.run({ trust: 'own', steps, limits: LIMITS }, signal), { code: 'sql_not_allowed' })
+      const open = await engine.run({ trust: 'own', steps, readPaths: [outside], limits: LIMITS }, signal)
+      assert.deepEqual(open.results[0]?.rows, [[1n]])
+    } finally {
+      await rm(outside, { recursive: true, force: true })
+    }
+  })
+
+  it('is told in words without values, paths or hidden names', async () => {
+    const secret = { ...orders, name: ['s', 't'] }
+    const told: readonly (readonly [sql: string, code: string])[] = [
+      ['SELECT customer::INTEGER FROM s.t', 'sql_conversion_error'],
+      ["SELECT strptime(customer, '%Y') FROM s.t", 'sql_invalid_input'],
+      ['SELECT nonsense FROM s.t', 'column_not_found'],
+      ['SELECT customer + amount FROM s.t', 'sql_invalid'],
+      ['SELECT id, count(*) FROM s.t', 'sql_invalid'],
+      ['SELECT * FROM s.t WHERE custom = 1', 'column_not_found'],
+    ]
+    for (const [sql, code] of told) {
+      await assert.rejects(allOf({ tables: [secret] }, sql), (error) => {
+        assert(isSluiceError(error))
+        assert.equal(error.code, code, `${sql}: ${String(error.cause)}`)
+        const all = JSON.stringify([error.message, error.remedy, error.details])
+        assert.doesNotMatch(all, /ada|bob|parquet|proc|read_|"note"|Candidate|LINE/)
+        return true
+      })
+    }
+  })
+})
+
+it('no child outlives a runtime that is killed', { skip: process.platform !== 'linux' }, async () => {
+  const fixture = fileURLToPath(new URL('./engine.fixture.ts', import.meta.url))
+  const parent = spawn(process.execPath, ['--no-warnings', fixture], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(parent.stdout, 'data', { signal: AbortSignal.timeout(60_000) })
+  const children = await childrenOf(parent.pid ?? -1)
+  assert(children.length >= 2, 'one child with the job, one warm')
+  parent.kill('SIGKILL')
+  await once(parent, 'exit')
+  for (let tries = 0; tries < 200 && (await Promise.all(children.map(isAlive))).some(Boolean); tries++) await pause(50)
+  assert.deepEqual(
+    await Promise.all(children.map(isAlive)),
+    children.map(() => false),
+  )
+})
+
+function start(
+  job: Partial<EngineJob>,
+  sql: string,
+  kind: 'rows' | 'json-rows' | 'ndjson' | 'csv' | 'copy-csv' | 'parquet' = 'rows',
+) {
+  return engine.run({ trust: 'tenant', limits: LIMITS, ...job, output: { kind, sql } }, AbortSignal.timeout(60_000))
+}
+
+async function allOf(job: Partial<EngineJob>, sql: string): Promise<unknown[]> {
+  return await allRows(await start(job, sql))
+}
+
+async function tenant(sql: string, tables: readonly EngineTable[]): Promise<unknown[]> {
+  return await allOf({ tables }, sql)
+}
+
+async function own(sql: string): Promise<unknown> {
+  const job = {
+    trust: 'own' as const,
+    steps: [{ sql, rows: 'collect' as const }],
+    readPaths: [dir],
+    writeDirs: [dir],
+    limits: LIMITS,
+  }
+  return (await engine.run(job, AbortSignal.timeout(60_000))).results[0]?.rows
+}
+
+type CsvColumns = NonNullable<EngineJob['csvInput']>['columns']
+
+async function fromCsv(source: AsyncIterable<Uint8Array>, columns: CsvColumns, sql: string): Promise<unknown> {
+  const csvInput = { name: 'in', columns, source }
+  const job = { trust: 'own' as const, csvInput, steps: [{ sql, rows: 'collect' as const }], limits: LIMITS }
+  return (await engine.run(job, AbortSignal.timeout(60_000))).results[0]?.rows
+}
+
+async function allRows(run: EngineRun): Promise<unknown[]> {
+  const rows: unknown[] = []
+  for await (const batch of rowsOf(run)) rows.push(...batch)
+  return rows
+}
+
+async function collect(run: EngineRun): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of run.output) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+async function text(run: EngineRun): Promise<string> {
+  return (await collect(run)).toString('utf8')
+}
+
+async function folder(name: string): Promise<string> {
+  await mkdir(join(dir, name))
+  return join(dir, name)
+}
+
+async function waitUntilEmpty(path: string): Promise<string[]> {
+  for (let tries = 0; tries < 200 && (await readdir(path)).length > 0; tries++) await pause(20)
+  return await readdir(path)
+}
+
+async function childrenOf(pid: number): Promise<number[]> {
+  const list = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1')
+  return list.trim().split(' ').filter(Boolean).map(Number)
+}
+
+/** A process that has ended but that nobody has waited for counts as gone. */
+async function isAlive(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
+  return status !== '' && !status.slice(status.lastIndexOf(')')).startsWith(') Z')
+}
