@@ -6,7 +6,8 @@
 import type { Capabilities } from './capabilities.ts'
 import type { Connector } from './connector.ts'
 import type { Host } from './host.ts'
-import type { TableSchema } from './schema.ts'
+import type { ReadOperation } from './read-plan.ts'
+import type { Column, TableSchema } from './schema.ts'
 import type { ServingStore } from './store.ts'
 
 /** The version of this contract. Minor versions only add; a plugin names a range of it in its manifest. */
@@ -45,6 +46,12 @@ export interface ConfigProblem {
   readonly hint?: string
 }
 
+/** What a read is going to ask for. */
+export interface ReadKind {
+  readonly operation: ReadOperation
+  readonly interval?: string
+}
+
 export interface ServingPlugin<Settings = unknown, Config = unknown> {
   readonly kind: 'serving'
   /** The endpoint type it serves: `lookup`, `timeseries`, `analytics`, `realtime`, or one of its own. */
@@ -60,6 +67,11 @@ export interface ServingPlugin<Settings = unknown, Config = unknown> {
   readonly capabilities: Capabilities
   /** What the schema cannot say: do the columns exist, do they fit. Pure; reports everything at once. */
   checkConfig?(config: Config, schema: TableSchema): readonly ConfigProblem[]
+  /**
+   * The columns that a read may name, where they are not just the dataset's: those of a history, or of a kept
+   * aggregate. Null where nothing is kept for that interval. Pure.
+   */
+  readColumns?(config: Config, schema: TableSchema, read: ReadKind): readonly Column[] | null
   /**
    * Connects. Throws CONFIG for settings that cannot be right, TRANSIENT where the store does not answer within
    * its time-out. Does not provision anything.

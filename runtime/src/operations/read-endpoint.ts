@@ -69,7 +69,6 @@ export interface ReadAnswer {
 export type EndpointType = 'lookup' | 'timeseries' | 'realtime'
 
 const DEFAULT_LIMIT = 100
-const HISTORY_COLUMNS = ['valid_from', 'valid_to', 'is_current']
 
 export async function readEndpoint(
   type: EndpointType,
@@ -88,7 +87,7 @@ export async function readEndpoint(
   const after = query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, binding)
   const plan = planFor(type, query, after, product, access, served, call.signal, deps.timeoutMs)
   if (access.audit) await deps.audit(call, product, `read.${type}`)
-  const page = await collect(served, plan)
+  const page = await collect(served, plan, schemaOf(type, served, query))
   if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(product)
   const next = page.next === undefined ? null : deps.sealCursor(call, encodePosition(page.next), binding)
   const meta = metaOf(product, served, access, page)
@@ -144,15 +143,20 @@ type BasePlan = Omit<ReadPlan, 'operation'>
 
 /** The columns that a read may name: the dataset's, and what its endpoint adds. */
 function schemaOf(type: EndpointType, served: ServedTarget, query: ReadQuery): TableSchema {
-  const { schema } = served.target
-  const config = served.target.config as EndpointConfig
-  if (type === 'realtime' && config.include_columns) {
-    const kept = schema.columns.filter((column) => config.include_columns?.includes(column.name))
-    return { columns: kept, primaryKey: [] }
+  const { schema, config } = served.target
+  const { include_columns: included } = config as EndpointConfig
+  if (type === 'realtime' && included) {
+    return { columns: schema.columns.filter((column) => included.includes(column.name)), primaryKey: [] }
   }
-  if (type === 'timeseries' && query.interval !== undefined) return aggregateSchema(served, query.interval)
-  if (type !== 'lookup') return schema
-  return { ...schema, columns: [...schema.columns, ...historyColumns(config, schema)] }
+  const operation = type === 'lookup' ? 'get' : query.interval === undefined ? 'range' : 'aggregate'
+  const { interval } = query
+  const columns = served.plugin.readColumns?.(
+    config,
+    schema,
+    interval === undefined ? { operation } : { operation, interval },
+  )
+  if (columns === null) throw intervalNotKept(config as EndpointConfig)
+  return { ...schema, columns: columns ?? schema.columns }
 }
 
 interface EndpointConfig {
@@ -161,22 +165,6 @@ interface EndpointConfig {
   readonly include_columns?: readonly string[]
   readonly time_column?: string
   readonly continuous_aggregates?: readonly { readonly interval: string; readonly columns: readonly string[] }[]
-}
-
-function historyColumns(config: EndpointConfig, schema: TableSchema): TableSchema['columns'] {
-  if (config.history_mode === 'type_2') {
-    return HISTORY_COLUMNS.map((name) => ({
-      name,
-      type: name === 'is_current' ? ('boolean' as const) : ('timestamptz' as const),
-      nullable: name === 'valid_to',
-    }))
-  }
-  if (config.history_mode !== 'type_3') return []
-  return (config.tracked_columns ?? []).map((name) => ({
-    name: `previous_${name}`,
-    type: columnNamed(schema, name).type,
-    nullable: true,
-  }))
 }
 
 function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAccess, served: ServedTarget): ReadPolicy {
@@ -230,30 +218,11 @@ function timeColumn(served: ServedTarget) {
   return first
 }
 
-function aggregateSchema(served: ServedTarget, interval: string): TableSchema {
-  const { continuous_aggregates: aggregates = [] } = served.target.config as EndpointConfig
-  const aggregate = aggregates.find((candidate) => candidate.interval === interval)
-  if (!aggregate) {
-    throw new SluiceError('INVALID_DATA', 'no continuous aggregate of that interval is kept', {
-      code: 'interval_not_kept',
-      remedy: `Intervals kept: ${aggregates.map((candidate) => candidate.interval).join(', ') || 'none'}.`,
-    })
-  }
-  const { aggregateColumns } = served.plugin as { aggregateColumns?: AggregateColumns }
-  const columns =
-    aggregateColumns?.(served.target.schema, aggregate.columns) ?? defaultAggregateColumns(aggregate.columns)
-  return { columns, primaryKey: ['bucket'] }
-}
-
-type AggregateColumns = (schema: TableSchema, columns: readonly string[]) => TableSchema['columns']
-
-function defaultAggregateColumns(columns: readonly string[]): TableSchema['columns'] {
-  const measures = columns.flatMap((name) => ['sum', 'avg', 'min', 'max'].map((kind) => `${name}_${kind}`))
-  return [
-    { name: 'bucket', type: 'timestamptz', nullable: false },
-    { name: 'row_count', type: 'long', nullable: false },
-    ...measures.map((name) => ({ name, type: 'double' as const, nullable: true })),
-  ]
+function intervalNotKept({ continuous_aggregates: aggregates = [] }: EndpointConfig): SluiceError {
+  return new SluiceError('INVALID_DATA', 'no continuous aggregate of that interval is kept', {
+    code: 'interval_not_kept',
+    remedy: `Intervals kept: ${aggregates.map((candidate) => candidate.interval).join(', ') || 'none'}.`,
+  })
 }
 
 function realtimePlan(base: BasePlan, query: ReadQuery, policy: ReadPolicy): ReadPlan {
@@ -274,12 +243,12 @@ interface Page {
   readonly next: readonly Value[] | undefined
 }
 
-async function collect(served: ServedTarget, plan: ReadPlan): Promise<Page> {
+async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema): Promise<Page> {
   const rows: string[] = []
   let rowCount = 0
   let last: ReadBatch | undefined
   for await (const batch of served.store.read(served.target, plan)) {
-    if (batch.rowCount > 0) rows.push(encodeRows(batch, plan.columns, served.target.schema))
+    if (batch.rowCount > 0) rows.push(encodeRows(batch, plan.columns, schema))
     rowCount += batch.rowCount
     last = batch
   }
