@@ -12,7 +12,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(10)
 }
 
-it('hears, tells when it cannot, and hears again', async () => {
+it('hears, tells when it cannot, and hears again', { timeout: 60_000 }, async () => {
   const heard: string[] = []
   const told: string[] = []
   const listener = openListener(database.address, {
@@ -35,7 +35,7 @@ it('hears, tells when it cannot, and hears again', async () => {
   assert.deepEqual(told, ['ready', 'lost', 'ready'])
 })
 
-it('takes a server that answers no more for a loss', async () => {
+it('takes a server that answers no more for a loss', { timeout: 60_000 }, async () => {
   const told: string[] = []
   const listener = openListener(database.address, {
     applicationName: 'waiting',

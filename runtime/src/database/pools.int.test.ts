@@ -16,7 +16,7 @@ async function numbers(): Promise<number[]> {
   return (await pool.query<{ n: number }>('select n from numbers order by n')).rows.map(({ n }) => n)
 }
 
-describe('a pool', () => {
+describe('a pool', { timeout: 60_000 }, () => {
   it('takes nothing from the PG environment', async () => {
     const stray = {
       PGOPTIONS: '-c search_path=nowhere -c statement_timeout=1',
@@ -81,7 +81,7 @@ describe('a pool', () => {
   })
 })
 
-describe('a transaction', () => {
+describe('a transaction', { timeout: 60_000 }, () => {
   it('keeps what it returns from, and nothing of what it throws from', async () => {
     await pool.query('truncate numbers')
     const answer = await inTransaction(pool, async (tx) => {

@@ -115,7 +115,7 @@ describe('the secrets of a connection', () => {
     assert.ok((kept.rowCount ?? 0) > 0)
   })
 
-  it('are all under the new key after a rotation, those written meanwhile too', async () => {
+  it('are all under the new key after a rotation, those written meanwhile too', { timeout: 60_000 }, async () => {
     for (const order of ['written first', 'rotated first'] as const) {
       const connection = await connectionWithSecrets()
       const other = await registry.connection(connection.tenant)

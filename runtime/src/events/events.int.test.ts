@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import { startTestPostgres } from '../database/testing.ts'
+import type { CloudEvent } from './envelope.ts'
+import { EventFeed } from './feed.ts'
+import { eventMigrations } from './migrations.ts'
+import { appendEvent, dropTopics, listTopics, numberEvents, provisionTopics, pruneEvents } from './outbox.ts'
+
+const database = await (await startTestPostgres()).createDatabase({ migrations: [eventMigrations] })
+const pool = database.pool({ maxConnections: 12 })
+const feed = new EventFeed({ pool, address: database.address })
+after(async () => {
+  await feed.close()
+  await database.drop()
+})
+
+let tenants = 0
+
+async function newTenant(): Promise<string> {
+  const tenant = `tenant-${tenants++}`
+  await inTransaction(pool, (tx) => provisionTopics(tx, tenant))
+  return tenant
+}
+
+function tell(tx: pg.PoolClient, tenant: string, name: string): Promise<void> {
+  return appendEvent(tx, { tenant, kind: 'ingestion', name, subject: 'run_1', data: { name } })
+}
+
+function say(tenant: string, name: string): Promise<void> {
+  return inTransaction(pool, (tx) => tell(tx, tenant, name))
+}
+
+/** Follows until that many have come. */
+async function take(tenant: string, from: number | null, count: number, source = feed): Promise<CloudEvent[]> {
+  const taken: CloudEvent[] = []
+  if (count === 0) return taken
+  for await (const event of source.follow(tenant, from, new AbortController().signal)) {
+    taken.push(event)
+    if (taken.length === count) break
+  }
+  return taken
+}
+
+const sequences = (events: readonly CloudEvent[]): number[] => events.map(({ sequence }) => Number(sequence))
+const names = (events: readonly CloudEvent[]): unknown[] => events.map(({ data }) => data.name)
+
+describe('events', { timeout: 120_000 }, () => {
+  it('are CloudEvents of the tenant’s topics', async () => {
+    const tenant = await newTenant()
+    await say(tenant, 'started')
+    const [event] = await take(tenant, 0, 1)
+    const { id, time, ...rest } = event as CloudEvent
+    assert.deepEqual(rest, {
+      specversion: '1.0',
+      source: `/tenants/${tenant}`,
+      type: 'sluice.ingestion.started',
+      subject: 'run_1',
+      datacontenttype: 'application/json',
+      tenantid: tenant,
+      sequence: '1',
+      data: { name: 'started' },
+    })
+    assert.match(id, /^evt_[0-9a-f]{24}$/)
+    assert.equal(new Date(time).toISOString(), time)
+    assert.deepEqual(await listTopics(pool, tenant), [
+      `sluice.${tenant}.audit`,
+      `sluice.${tenant}.deployment`,
+      `sluice.${tenant}.ingestion`,
+      `sluice.${tenant}.materialization`,
+      `sluice.${tenant}.quality`,
+      `sluice.${tenant}.tenant`,
+    ])
+  })
+
+  it('are there with what they tell, or neither', async () => {
+    const tenant = await newTenant()
+    const failing = inTransaction(pool, async (tx) => {
+      await tell(tx, tenant, 'never')
+      throw new Error('no')
+    })
+    await assert.rejects(failing)
+    await say(tenant, 'happened')
+    assert.deepEqual(names(await take(tenant, 0, 1)), ['happened'])
+  })
+
+  it('are never missed though transactions commit in another order than they wrote', async () => {
+    const tenant = await newTenant()
+    const seen = take(tenant, 0, 3)
+    await inTransaction(pool, async (slow) => {
+      await tell(slow, tenant, 'written first')
+      await say(tenant, 'committed first')
+      // Somebody has read, and numbered, what was there by now.
+      assert.deepEqual(names(await take(tenant, 0, 1)), ['committed first'])
+      await say(tenant, 'committed second')
+      assert.deepEqual(sequences(await take(tenant, 0, 2)), [1, 2])
+    })
+    const events = await seen
+    assert.deepEqual(sequences(events), [1, 2, 3])
+    assert.deepEqual(names(events), ['committed first', 'committed second', 'written first'])
+  })
+
+  it('come to every follower once and in one order, whoever writes and numbers at the same time', async () => {
+    const tenant = await newTenant()
+    const writers = 8
+    const each = 25
+    const second = new EventFeed({ pool, address: database.address })
+    const following = [take(tenant, 0, writers * each), take(tenant, null, 0), take(tenant, 0, writers * each, second)]
+    const write = async (writer: number): Promise<void> => {
+      for (let n = 0; n < each; n++) {
+        await inTransaction(pool, async (tx) => {
+          await tell(tx, tenant, `${writer}-${n}`)
+          if (n % 5 === 0) await sleep(writer)
+        })
+      }
+    }
+    await Promise.all(Array.from({ length: writers }, (_, writer) => write(writer)))
+    const [one, , other] = await Promise.all(following)
+    assert.deepEqual(
+      sequences(one ?? []),
+      Array.from({ length: writers * each }, (_, index) => index + 1),
+    )
+    assert.deepEqual(other, one)
+    assert.equal(new Set(names(one ?? [])).size, writers * each)
+    // What one writer committed one after the other keeps its order.
+    for (let writer = 0; writer < writers; writer++) {
+      const own = names(one ?? []).filter((name) => String(name).startsWith(`${writer}-`))
+      assert.deepEqual(
+        own,
+        Array.from({ length: each }, (_, n) => `${writer}-${n}`),
+      )
+    }
+    await second.close()
+  })
+
+  it('are resumed after any of them, over more than one page', async () => {
+    const tenant = await newTenant()
+    await inTransaction(pool, async (tx) => {
+      for (let n = 1; n <= 450; n++) await tell(tx, tenant, String(n))
+    })
+    assert.deepEqual(
+      sequences(await take(tenant, 120, 330)),
+      Array.from({ length: 330 }, (_, index) => index + 121),
+    )
+    await assert.rejects(take(tenant, 451, 1), { code: 'event_unknown' })
+    const coming = take(tenant, null, 1)
+    await sleep(100)
+    await say(tenant, 'new')
+    assert.deepEqual(names(await coming), ['new'])
+  })
+
+  it('of one tenant are not another’s', async () => {
+    const [mine, theirs] = [await newTenant(), await newTenant()]
+    await say(theirs, 'secret')
+    await say(mine, 'mine')
+    assert.deepEqual(names(await take(mine, 0, 1)), ['mine'])
+  })
+
+  it('are kept within bounds, and whoever comes too late is told', async () => {
+    const tenant = await newTenant()
+    for (let n = 1; n <= 10; n++) await say(tenant, String(n))
+    await take(tenant, 0, 10)
+    const prune = (retention: Parameters<typeof pruneEvents>[2]) =>
+      inTransaction(pool, (tx) => pruneEvents(tx, tenant, retention))
+    assert.equal(await prune({}), 0)
+    assert.equal(await prune({ maxEvents: 6 }), 4)
+    assert.deepEqual(sequences(await take(tenant, 0, 6)), [5, 6, 7, 8, 9, 10])
+    assert.deepEqual(sequences(await take(tenant, 4, 1)), [5])
+    await assert.rejects(take(tenant, 3, 1), { code: 'events_expired', details: { oldest: 5 } })
+    await pool.query(`update events set at = at - interval '1 hour' where tenant = $1 and sequence < 8`, [tenant])
+    assert.equal(await prune({ maxAgeMs: 60_000 }), 3)
+    assert.equal(await prune({ maxEvents: 0 }), 3)
+    await assert.rejects(take(tenant, 9, 1), { code: 'events_expired' })
+    await say(tenant, '11')
+    assert.deepEqual(sequences(await take(tenant, 10, 1)), [11])
+  })
+
+  it('are found without a notification', async () => {
+    const tenant = await newTenant()
+    const patient = new EventFeed({ pool, address: database.address, pollMs: 50 })
+    const coming = take(tenant, 0, 1, patient)
+    await pool.query(
+      `insert into events (id, tenant, kind, type, data) values ('quiet', $1, 'audit', 'sluice.audit.quiet', '{}')`,
+      [tenant],
+    )
+    assert.deepEqual(
+      (await coming).map(({ id }) => id),
+      ['quiet'],
+    )
+    await patient.close()
+  })
+
+  it('go on after the listening connection was lost', async () => {
+    const tenant = await newTenant()
+    const coming = take(tenant, 0, 2)
+    await say(tenant, 'before')
+    await pool.query(
+      `select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'sluice-events'`,
+    )
+    await say(tenant, 'after')
+    assert.deepEqual(names(await coming), ['before', 'after'])
+  })
+
+  it('end with the signal, the feed and the tenant', async () => {
+    const tenant = await newTenant()
+    const drain = async (source: EventFeed, signal: AbortSignal): Promise<number> => {
+      let count = 0
+      for await (const _ of source.follow(tenant, 0, signal)) count += 1
+      return count
+    }
+    const abort = new AbortController()
+    const other = new EventFeed({ pool, address: database.address })
+    await say(tenant, 'one')
+    const bySignal = drain(feed, abort.signal)
+    const byFeed = drain(other, new AbortController().signal)
+    const third = new EventFeed({ pool, address: database.address, pollMs: 20 })
+    const byTenant = drain(third, new AbortController().signal)
+    await sleep(100)
+    abort.abort()
+    assert.equal(await bySignal, 1)
+    await other.close()
+    assert.equal(await byFeed, 1)
+    await inTransaction(pool, (tx) => dropTopics(tx, tenant))
+    await inTransaction(pool, (tx) => dropTopics(tx, tenant))
+    assert.equal(await byTenant, 1)
+    await third.close()
+    assert.deepEqual(await listTopics(pool, tenant), [])
+    await assert.rejects(say(tenant, 'late'), { kind: 'CONFLICT', code: 'tenant_not_active' })
+    assert.equal(await inTransaction(pool, (tx) => numberEvents(tx, tenant)), 0)
+  })
+})

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openListener } from '../database/listener.ts'
+import { inTransaction } from '../database/pools.ts'
+import { appendAudit, listAudit } from './audit.ts'
+import { deleteConnection } from './connections.ts'
+import {
+  grantProduct,
+  grantRawTable,
+  listProductGrants,
+  type NewProductGrant,
+  productGrants,
+  productGrantsOfSubjects,
+  rawTableGrants,
+  revokeProductGrant,
+  revokeRawTableGrant,
+} from './grants.ts'
+import { POLICY_CHANNEL, policyVersion, policyVersions, raiseAllPolicyVersions } from './policy-versions.ts'
+import { deleteProduct, type Product, updateProduct } from './products.ts'
+import { deleteTenant } from './tenants.ts'
+import { ANN, startTestRegistry } from './testing.ts'
+
+const registry = await startTestRegistry()
+const { pool } = registry
+after(() => registry[Symbol.asyncDispose]())
+
+function grantOn(product: Product): NewProductGrant {
+  const { tenant, id: productId } = product
+  return {
+    tenant,
+    productId,
+    subjectType: 'user',
+    subject: 'bob',
+    issuer: null,
+    may: 'unmask',
+    classes: ['pii.name'],
+    grantedBy: ANN,
+  }
+}
+
+describe('grants', () => {
+  it('of one subject add up, and are found and revoked in their tenant only', async () => {
+    const product = await registry.product(await registry.tenant())
+    const first = await grantProduct(pool, grantOn(product))
+    const again = await grantProduct(pool, { ...grantOn(product), classes: ['pii.identifier', 'pii.name'] })
+    assert.equal(again.id, first.id)
+    assert.deepEqual(again.classes, ['pii.identifier', 'pii.name'])
+    const other = await grantProduct(pool, { ...grantOn(product), issuer: 'https://i' })
+    const team = await grantProduct(pool, { ...grantOn(product), subjectType: 'team', may: 'read', classes: [] })
+    const all = [again, other, team].map(({ id }) => id).sort()
+    assert.deepEqual((await productGrants(pool, product.tenant, product.id)).map(({ id }) => id).sort(), all)
+    assert.deepEqual(
+      (await productGrantsOfSubjects(pool, product.tenant, 'bob', ['x', 'bob'])).map(({ id }) => id).sort(),
+      all,
+    )
+    assert.deepEqual(
+      (await productGrantsOfSubjects(pool, product.tenant, 'eve', ['bob'])).map(({ id }) => id),
+      [team.id],
+    )
+    assert.deepEqual(await productGrantsOfSubjects(pool, 'another', 'bob', ['bob']), [])
+    assert.deepEqual(await productGrants(pool, 'another', product.id), [])
+    assert.equal(await revokeProductGrant(pool, 'another', product.id, team.id), null)
+    assert.equal((await revokeProductGrant(pool, product.tenant, product.id, team.id))?.id, team.id)
+    assert.equal(
+      (await listProductGrants(pool, product.tenant, product.id, { limit: 10, after: null })).items.length,
+      2,
+    )
+  })
+
+  it('that unmask name classes, and those that do not name none', async () => {
+    const product = await registry.product(await registry.tenant())
+    await assert.rejects(grantProduct(pool, { ...grantOn(product), classes: [] }), { kind: 'CONFLICT' })
+    await assert.rejects(grantProduct(pool, { ...grantOn(product), may: 'read' }), { kind: 'CONFLICT' })
+  })
+
+  it('on raw tables are for one table or for all, once each', async () => {
+    const connection = await registry.connection(await registry.tenant())
+    const grant = {
+      tenant: connection.tenant,
+      connectionId: connection.id,
+      tableName: null,
+      subjectType: 'team',
+      subject: 'sales',
+      issuer: null,
+      grantedBy: ANN,
+    } as const
+    const all = await grantRawTable(pool, grant)
+    assert.equal((await grantRawTable(pool, grant)).id, all.id)
+    const one = await grantRawTable(pool, { ...grant, tableName: 'public.orders' })
+    const found = await rawTableGrants(pool, connection.tenant, connection.id)
+    assert.deepEqual(new Set(found), new Set([all, one]))
+    assert.equal(await revokeRawTableGrant(pool, 'another', connection.id, all.id), null)
+    assert.deepEqual(await revokeRawTableGrant(pool, connection.tenant, connection.id, all.id), all)
+  })
+})
+
+describe('the policy version', { timeout: 60_000 }, () => {
+  it('rises with everything that changes what somebody may see, and tells at the commit', async () => {
+    const tenant = await registry.tenant()
+    const heard: string[] = []
+    const listener = openListener(registry.database.address, {
+      applicationName: 'policy',
+      channels: { [POLICY_CHANNEL]: (payload) => heard.push(payload) },
+      onLost: () => undefined,
+    })
+    while (!listener.isListening) await sleep(10)
+    const raises = async (what: string, change: () => Promise<unknown>): Promise<void> => {
+      const before = await policyVersion(pool, tenant)
+      heard.length = 0
+      await change()
+      assert.ok((await policyVersion(pool, tenant)) > before, `${what} does not raise the policy version`)
+      while (!heard.includes(tenant)) await sleep(5)
+    }
+    let product: Product | undefined
+    await raises('a new product', async () => {
+      product = await registry.product(tenant)
+    })
+    const { id } = product as Product
+    const grant = await grantProduct(pool, grantOn(product as Product))
+    await raises('a wider grant', () => grantProduct(pool, { ...grantOn(product as Product), classes: ['*'] }))
+    await raises('a revocation', () => revokeProductGrant(pool, tenant, id, grant.id))
+    await raises('a new class', () => updateProduct(pool, tenant, id, { classification: 'restricted' }))
+    await raises('a new version', () => updateProduct(pool, tenant, id, { currentVersion: '1.0.0' }))
+    await raises('a new status', () => updateProduct(pool, tenant, id, { status: 'retired' }))
+    const connection = await registry.connection(tenant)
+    const raw = {
+      tenant,
+      connectionId: connection.id,
+      tableName: null,
+      subjectType: 'user',
+      subject: 'b',
+      issuer: null,
+    }
+    await raises('a raw grant', () => grantRawTable(pool, { ...raw, subjectType: 'user', grantedBy: ANN }))
+    await raises('its end with the connection', () =>
+      inTransaction(pool, (tx) => deleteConnection(tx, tenant, connection.id)),
+    )
+    await raises('the end of a product', () => inTransaction(pool, (tx) => deleteProduct(tx, tenant, id)))
+    await raises('a change from outside', () => raiseAllPolicyVersions(pool))
+    assert.equal((await policyVersions(pool)).get(tenant), await policyVersion(pool, tenant))
+    await listener.close()
+  })
+
+  it('stays with a change that was rolled back, and ends with the tenant', async () => {
+    const tenant = await registry.tenant()
+    const product = await registry.product(tenant)
+    const before = await policyVersion(pool, tenant)
+    const failing = inTransaction(pool, async (tx) => {
+      await grantProduct(tx, grantOn(product))
+      throw new Error('no')
+    })
+    await assert.rejects(failing)
+    assert.equal(await policyVersion(pool, tenant), before)
+    await grantProduct(pool, grantOn(product))
+    await inTransaction(pool, (tx) => deleteTenant(tx, tenant))
+    assert.equal(await policyVersion(pool, tenant), 0)
+  })
+})
+
+describe('the audit log', () => {
+  const record = (tenant: string | null, action: string) =>
+    appendAudit(pool, { tenant, actor: ANN, action, objectType: 'product', objectId: 'p', outcome: 'allowed' })
+
+  it('takes records and refuses every other change', async () => {
+    const tenant = await registry.tenant()
+    const kept = await record(tenant, 'product.read')
+    for (const statement of [
+      'update audit_log set outcome = $$denied$$',
+      'delete from audit_log',
+      'truncate audit_log',
+      'truncate audit_log, tenants cascade',
+    ]) {
+      await assert.rejects(pool.query(statement), { code: '42501' }, statement)
+    }
+    await inTransaction(pool, (tx) => deleteTenant(tx, tenant))
+    const { items } = await listAudit(pool, tenant, { limit: 10, after: null })
+    assert.deepEqual(items, [kept])
+  })
+
+  it('is read newest first, by tenant, each record once', async () => {
+    const tenant = await registry.tenant()
+    for (const action of ['a', 'b', 'c']) await record(tenant, action)
+    const global = await record(null, 'config.change')
+    const page = await listAudit(pool, tenant, { limit: 2, after: null })
+    assert.deepEqual(
+      page.items.map(({ action }) => action),
+      ['c', 'b'],
+    )
+    const rest = await listAudit(pool, tenant, { limit: 2, after: page.next })
+    assert.deepEqual([rest.items.map(({ action }) => action), rest.next], [['a'], null])
+    assert.deepEqual((await listAudit(pool, tenant, { limit: 9, after: null }, { action: 'b' })).items.length, 1)
+    assert.deepEqual((await listAudit(pool, null, { limit: 1, after: null })).items, [global])
+  })
+})

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { inTransaction } from '../database/pools.ts'
+import {
+  createConnection,
+  deleteConnection,
+  findConnection,
+  findConnectionByName,
+  listConnections,
+  recordConnectionTest,
+  updateConnection,
+} from './connections.ts'
+import { connectorState, connectorStates, forgetConnectorState, saveConnectorState } from './connector-states.ts'
+import { ANN, startTestRegistry } from './testing.ts'
+
+const registry = await startTestRegistry()
+const { pool } = registry
+after(() => registry[Symbol.asyncDispose]())
+
+function create(tenant: string, name: string) {
+  const config = { host: 'db', port: 5432, list: [1, 'two'] }
+  return inTransaction(pool, (tx) =>
+    createConnection(tx, { tenant, name, connectorType: 'postgresql', config, createdBy: ANN }),
+  )
+}
+
+describe('a connection', () => {
+  it('is found by id and by name, in its tenant only', async () => {
+    const [mine, theirs] = [await registry.tenant(), await registry.tenant()]
+    const crm = await create(mine, 'crm')
+    await create(theirs, 'crm')
+    assert.deepEqual(crm.config, { host: 'db', port: 5432, list: [1, 'two'] })
+    assert.deepEqual(await findConnection(pool, mine, crm.id), crm)
+    assert.deepEqual(await findConnection(pool, mine, 'crm'), crm)
+    assert.equal(await findConnection(pool, theirs, crm.id), null)
+    await assert.rejects(create(mine, 'crm'), { kind: 'CONFLICT', code: 'connection_exists' })
+    const billing = await create(mine, 'billing')
+    await assert.rejects(updateConnection(pool, mine, billing.id, { name: 'crm' }), { code: 'connection_exists' })
+    assert.equal(await updateConnection(pool, theirs, billing.id, { name: 'stolen' }), null)
+    assert.deepEqual(
+      (await listConnections(pool, mine, { limit: 10, after: null })).items.map(({ name }) => name).sort(),
+      ['billing', 'crm'],
+    )
+    assert.equal(await inTransaction(pool, (tx) => deleteConnection(tx, theirs, crm.id)), false)
+    assert.equal(await inTransaction(pool, (tx) => deleteConnection(tx, mine, crm.id)), true)
+  })
+
+  it('that is named like the id of another does not stand in for it', async () => {
+    const tenant = await registry.tenant()
+    const real = await create(tenant, 'real')
+    const impostor = await create(tenant, real.id)
+    assert.equal((await findConnection(pool, tenant, real.id))?.id, real.id)
+    assert.equal((await findConnectionByName(pool, tenant, real.id))?.id, impostor.id)
+  })
+
+  it('loses its test result with a change of where it leads, and takes none of an older state', async () => {
+    const connection = await registry.connection(await registry.tenant())
+    assert.equal(await recordConnectionTest(pool, connection, 'ok'), true)
+    const renamed = await updateConnection(pool, connection.tenant, connection.id, { name: 'renamed' })
+    assert.equal(renamed?.status, 'ok')
+    const moved = await updateConnection(pool, connection.tenant, connection.id, { config: { host: 'elsewhere' } })
+    assert.equal(moved?.status, 'untested')
+    assert.equal(await recordConnectionTest(pool, connection, 'ok'), false)
+    assert.equal((await findConnection(pool, connection.tenant, connection.id))?.status, 'untested')
+  })
+
+  it('keeps a state for each table, with the transaction that it belongs to', async () => {
+    const connection = await registry.connection(await registry.tenant())
+    const key = { connectionId: connection.id, tableName: 'public.orders', runId: 'run_1' }
+    const state = { version: 1, value: { cursor: '2026-01-01', seen: ['a'] } }
+    await inTransaction(pool, (tx) => saveConnectorState(tx, key, state))
+    const failing = inTransaction(pool, async (tx) => {
+      await saveConnectorState(tx, key, { version: 2 })
+      throw new Error('lake said no')
+    })
+    await assert.rejects(failing)
+    assert.deepEqual((await connectorState(pool, connection.id, 'public.orders'))?.state, state)
+    await inTransaction(pool, (tx) => saveConnectorState(tx, { ...key, runId: 'run_2' }, { version: 3 }))
+    assert.deepEqual(
+      (await connectorStates(pool, connection.id)).map(({ runId, state }) => [runId, state]),
+      [['run_2', { version: 3 }]],
+    )
+    await forgetConnectorState(pool, connection.id, 'public.orders')
+    assert.equal(await connectorState(pool, connection.id, 'public.orders'), null)
+  })
+})

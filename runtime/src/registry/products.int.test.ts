@@ -1,0 +1,249 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { inTransaction } from '../database/pools.ts'
+import { createDeployment, finishDeployment, listDeployments } from './deployments.ts'
+import {
+  endpointApplied,
+  endpointFailed,
+  endpointPending,
+  endpointStates,
+  endpointsDue,
+  forgetEndpoint,
+} from './endpoint-states.ts'
+import { raiseFence } from './fences.ts'
+import {
+  epochAsOf,
+  epochOfSnapshot,
+  epochsFrom,
+  findEpoch,
+  findMaterialization,
+  lastEpochOfVersion,
+  latestEpoch,
+  listMaterializations,
+  type Materialization,
+  type NewMaterialization,
+  recordBlocked,
+  recordEpoch,
+  reserveEpoch,
+} from './materializations.ts'
+import {
+  createProduct,
+  deleteProduct,
+  deployedProducts,
+  findProduct,
+  findProductsByName,
+  listProducts,
+  type Product,
+  productsReadingFrom,
+  updateProduct,
+} from './products.ts'
+import { ANN, startTestRegistry } from './testing.ts'
+import { findDraft, findVersion, listVersions, saveDraft, saveVersion } from './versions.ts'
+
+const registry = await startTestRegistry()
+const { pool } = registry
+after(() => registry[Symbol.asyncDispose]())
+
+function create(tenant: string, domain: string, name: string): Promise<Product> {
+  return inTransaction(pool, (tx) =>
+    createProduct(tx, { tenant, domain, name, archetype: 'aggregate', createdBy: ANN }),
+  )
+}
+
+describe('a product', () => {
+  it('is found by id and by name, in its tenant only', async () => {
+    const [mine, theirs] = [await registry.tenant(), await registry.tenant()]
+    const sales = await create(mine, 'sales', 'orders')
+    const supply = await create(mine, 'supply', 'orders')
+    await create(theirs, 'sales', 'orders')
+    await assert.rejects(create(mine, 'sales', 'orders'), { kind: 'CONFLICT', code: 'product_exists' })
+    assert.deepEqual(await findProduct(pool, mine, sales.id), sales)
+    assert.equal(await findProduct(pool, theirs, sales.id), null)
+    assert.deepEqual(await findProductsByName(pool, mine, 'orders'), [sales, supply])
+    assert.deepEqual(await findProductsByName(pool, mine, 'orders', 'supply'), [supply])
+    const listed = await listProducts(pool, mine, { limit: 10, after: null }, { domain: 'sales' })
+    assert.deepEqual(listed.items, [sales])
+    assert.equal(await updateProduct(pool, theirs, sales.id, { description: 'stolen' }), null)
+    assert.equal(await inTransaction(pool, (tx) => deleteProduct(tx, theirs, sales.id)), false)
+    assert.equal(await inTransaction(pool, (tx) => deleteProduct(tx, mine, sales.id)), true)
+  })
+
+  it('is in service with its version', async () => {
+    const tenant = await registry.tenant()
+    const product = await registry.product(tenant)
+    assert.deepEqual(await deployedProducts(pool, tenant), [])
+    const deployed = await updateProduct(pool, tenant, product.id, { status: 'deployed', currentVersion: '1.0.0' })
+    assert.deepEqual(await deployedProducts(pool, tenant), [deployed])
+    await updateProduct(pool, tenant, product.id, { status: 'retired' })
+    assert.deepEqual(await deployedProducts(pool, tenant), [])
+  })
+
+  it('is known to read from a connection by its draft and by its version in service', async () => {
+    const tenant = await registry.tenant()
+    const reading = (connection: string) => ({
+      inputs: [
+        { name: 'a', connection: 'x' },
+        { name: 'b', connection },
+      ],
+    })
+    const draft = (product: Product, connection: string) =>
+      saveDraft(pool, {
+        productId: product.id,
+        manifests: {},
+        normalised: reading(connection),
+        digest: 'd',
+        warnings: [],
+        uploadedBy: ANN,
+      })
+    const drafted = await create(tenant, 'd', 'drafted')
+    await draft(drafted, 'crm"x')
+    const serving = await create(tenant, 'd', 'serving')
+    const version = {
+      productId: serving.id,
+      version: '1.0.0',
+      manifests: {},
+      normalised: reading('crm"x'),
+      digest: 'd',
+    }
+    await inTransaction(pool, (tx) => saveVersion(tx, { ...version, deployedBy: ANN }))
+    assert.deepEqual(await productsReadingFrom(pool, tenant, 'crm"x'), [drafted])
+    const live = await updateProduct(pool, tenant, serving.id, { currentVersion: '1.0.0' })
+    await draft(drafted, 'other')
+    assert.deepEqual(await productsReadingFrom(pool, tenant, 'crm"x'), [live])
+  })
+})
+
+describe('manifests', () => {
+  it('are replaced as a draft and pinned as a version', async () => {
+    const product = await registry.product(await registry.tenant())
+    const content = { productId: product.id, manifests: { product: 'a: 1' }, normalised: { a: [1] }, digest: 'one' }
+    await saveDraft(pool, { ...content, digest: 'zero', warnings: [], uploadedBy: ANN })
+    await saveDraft(pool, { ...content, warnings: [{ message: 'm' }], uploadedBy: ANN })
+    const draft = await findDraft(pool, product.id)
+    assert.deepEqual([draft?.digest, draft?.normalised, draft?.warnings], ['one', { a: [1] }, [{ message: 'm' }]])
+    const save = (version: string, digest: string) =>
+      inTransaction(pool, (tx) => saveVersion(tx, { ...content, digest, version, deployedBy: ANN }))
+    const [first, second] = await Promise.all([save('1.0.0', 'one'), save('1.0.0', 'one')])
+    assert.deepEqual(first, second)
+    await assert.rejects(save('1.0.0', 'two'), { kind: 'CONFLICT', code: 'version_exists' })
+    await save('1.1.0', 'two')
+    assert.equal((await findVersion(pool, product.id, '1.0.0'))?.digest, 'one')
+    assert.deepEqual((await listVersions(pool, product.id)).map(({ version }) => version).sort(), ['1.0.0', '1.1.0'])
+  })
+
+  it('are deployed once: the first end of a deployment counts', async () => {
+    const product = await registry.product(await registry.tenant())
+    const { token } = await inTransaction(pool, (tx) => raiseFence(tx, product.id))
+    const made = await createDeployment(pool, {
+      tenant: product.tenant,
+      productId: product.id,
+      kind: 'deploy',
+      version: '1.0.0',
+      digest: 'one',
+      fence: token,
+      plan: [{ step: 'create' }],
+      createdBy: ANN,
+    })
+    assert.deepEqual([made.state, made.fence, made.plan], ['running', 1n, [{ step: 'create' }]])
+    const error = { code: 'c', message: 'm' }
+    assert.equal((await finishDeployment(pool, made.id, 'failed', error))?.state, 'failed')
+    assert.equal(await finishDeployment(pool, made.id, 'succeeded'), null)
+    const { items } = await listDeployments(pool, product.id, { limit: 5, after: null })
+    assert.deepEqual(
+      items.map((item) => [item.id, item.state, item.error]),
+      [[made.id, 'failed', error]],
+    )
+  })
+})
+
+function attempt(product: Product, version: string): NewMaterialization {
+  return {
+    tenant: product.tenant,
+    productId: product.id,
+    kind: 'materialize',
+    runId: null,
+    version,
+    digest: 'd',
+    maskedColumns: { masked: ['name'] },
+    inputs: { orders: { snapshot: '1' } },
+    counts: { rows: 5 },
+    quality: [{ check: 'c', ok: true }],
+    qualityScore: 99.5,
+  }
+}
+
+async function commit(product: Product, version: string, snapshot: string): Promise<Materialization> {
+  return inTransaction(pool, async (tx) => {
+    const epoch = await reserveEpoch(tx, product.id, 0n)
+    return recordEpoch(tx, epoch, {
+      ...attempt(product, version),
+      snapshots: { clear: snapshot, masked: `${snapshot}9` },
+    })
+  })
+}
+
+describe('materializations', () => {
+  it('are found by epoch, time, snapshot and version', async () => {
+    const product = await registry.product(await registry.tenant())
+    assert.equal(await latestEpoch(pool, product.id), null)
+    const one = await commit(product, '1.0.0', '9007199254740993')
+    const blocked = await recordBlocked(pool, attempt(product, '1.0.0'))
+    const two = await commit(product, '1.0.0', '2')
+    const three = await commit(product, '2.0.0', '3')
+    assert.deepEqual([one.epoch, blocked.epoch, two.epoch, three.epoch], [1, null, 2, 3])
+    assert.equal(one.snapshots.clear, '9007199254740993')
+    assert.deepEqual([one.counts, one.quality, one.qualityScore], [{ rows: 5 }, [{ check: 'c', ok: true }], 99.5])
+    assert.deepEqual(await latestEpoch(pool, product.id), three)
+    assert.deepEqual(await findEpoch(pool, product.id, 2), two)
+    assert.deepEqual(await findMaterialization(pool, product.tenant, one.id), one)
+    assert.equal(await findMaterialization(pool, 'another', one.id), null)
+    assert.deepEqual(await epochAsOf(pool, product.id, two.committedAt), two)
+    assert.equal(await epochAsOf(pool, product.id, new Date(one.committedAt.getTime() - 1)), null)
+    assert.deepEqual(await epochOfSnapshot(pool, product.id, '29'), two)
+    assert.equal(await epochOfSnapshot(pool, product.id, '9'), null)
+    assert.deepEqual(await lastEpochOfVersion(pool, product.id, '1.0.0'), two)
+    assert.deepEqual(await epochsFrom(pool, product.id, 2, 10), [two, three])
+    assert.deepEqual(await epochsFrom(pool, product.id, 1, 1), [one])
+    const { items } = await listMaterializations(pool, product.id, { limit: 10, after: null })
+    assert.deepEqual(
+      items.filter(({ epoch }) => epoch !== null).map(({ id }) => id),
+      [three.id, two.id, one.id],
+    )
+    assert.ok(items.some(({ id }) => id === blocked.id))
+  })
+})
+
+describe('the state of an endpoint', () => {
+  it('is ok with the newest epoch only, and never goes back to an older one', async () => {
+    const product = await registry.product(await registry.tenant())
+    const key = { productId: product.id, endpoint: 'lookup', variant: 'clear' }
+    const state = async (): Promise<unknown[]> => {
+      const [found] = await endpointStates(pool, product.id)
+      return [found?.state, found?.appliedEpoch, found?.attempts]
+    }
+    const isDue = async (): Promise<boolean> =>
+      (await endpointsDue(pool, 100)).some(({ productId }) => productId === product.id)
+    await commit(product, '1.0.0', '1')
+    await endpointPending(pool, key)
+    assert.deepEqual([await state(), await isDue()], [['pending', null, 0], true])
+    await endpointApplied(pool, key, 1)
+    assert.deepEqual([await state(), await isDue()], [['ok', 1, 0], false])
+    await commit(product, '1.0.0', '2')
+    await commit(product, '1.0.0', '3')
+    await endpointPending(pool, key)
+    await endpointApplied(pool, key, 2)
+    assert.deepEqual([await state(), await isDue()], [['pending', 2, 0], true])
+    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 60_000)
+    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 60_000)
+    assert.deepEqual([await state(), await isDue()], [['failed', 2, 2], false])
+    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 0)
+    assert.equal(await isDue(), true)
+    await endpointApplied(pool, key, 3)
+    await endpointApplied(pool, key, 2)
+    assert.deepEqual(await state(), ['ok', 3, 0])
+    await endpointPending(pool, key, { rebuild: true })
+    assert.deepEqual(await state(), ['pending', null, 0])
+    await forgetEndpoint(pool, key)
+    assert.deepEqual(await endpointStates(pool, product.id), [])
+  })
+})
