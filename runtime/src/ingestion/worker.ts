@@ -1,6 +1,6 @@
 /** Takes runs from the registry, a bounded number at a time, and sees them to an end that is recorded. */
 import { randomUUID } from 'node:crypto'
-import { isSluiceError, type Logger } from '@sluice/sdk'
+import { isSluiceError, type Logger, type SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { recordedError } from '../materializer/materialize.ts'
 import {
@@ -29,6 +29,11 @@ export interface WorkerDeps {
 
 const POLL_MS = 1_000
 const RETRY_MS = 2_000
+
+/** Another moment may give another outcome; anything else fails at once, with its remedy. */
+function isWorthRetrying(error: SluiceError): boolean {
+  return error.kind === 'TRANSIENT' || error.code === 'lake_commit_conflict'
+}
 
 class Cancelled extends Error {}
 class Stopping extends Error {}
@@ -159,7 +164,7 @@ export class Worker {
         await retryRunLater(this.#deps.pool, claimed.lease, recordedError(error), 0).catch(() => undefined)
       } else if (error instanceof Stopping) await releaseRun(this.#deps.pool, claimed.lease)
       else if (error instanceof Cancelled) await this.#finish(claimed, { state: 'cancelled' })
-      else if (isSluiceError(error, 'TRANSIENT') || isSluiceError(error, 'CONFLICT')) {
+      else if (isSluiceError(error) && isWorthRetrying(error)) {
         const wait = error.retryAfterMs ?? RETRY_MS * 2 ** Math.min(claimed.run.attempt, 6)
         const run = await retryRunLater(this.#deps.pool, claimed.lease, recordedError(error), wait)
         if (run.state === 'failed')

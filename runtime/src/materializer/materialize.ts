@@ -33,7 +33,7 @@ import { findVersion } from '../registry/versions.ts'
 import { type LakeState, stateOfScan } from './lake-state.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
-import { withProductLock } from './product-lock.ts'
+import { ifProductIsFree, withProductLock } from './product-lock.ts'
 import { type EpochState, type StoreSyncDeps, syncStore } from './store-sync.ts'
 import type { InputState } from './transform.ts'
 import { configFor, lakeTable, planVariants, servesVariant, type VariantPlan } from './variants.ts'
@@ -77,13 +77,9 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
   })
 }
 
-/** Tries stores again that are behind; for the retry timer and after a start. */
-export async function catchUp(
-  product: Product,
-  signal: AbortSignal,
-  deps: MaterializeDeps,
-): Promise<readonly string[]> {
-  return withProductLock(deps.pool, product.id, signal, () => syncEndpoints(product, signal, deps))
+/** Tries stores again that are behind, unless a run has the product and will do it; after a failure or a start. */
+export async function catchUp(product: Product, signal: AbortSignal, deps: MaterializeDeps): Promise<void> {
+  await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))
 }
 
 interface Deployed {

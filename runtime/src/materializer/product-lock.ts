@@ -2,6 +2,16 @@ import type pg from 'pg'
 
 const POLL_MS = 200
 
+/** Runs `work` where nobody else has the product now; null where somebody has. */
+export async function ifProductIsFree<T>(pool: pg.Pool, productId: string, work: () => Promise<T>): Promise<T | null> {
+  const client = await pool.connect()
+  try {
+    return (await tryLock(client, productId)) ? await work() : null
+  } finally {
+    await unlock(client)
+  }
+}
+
 /**
  * Runs `work` while no other process materializes the product: a lock of the registry's database that ends with its
  * connection, so a process that dies leaves none behind. It keeps work from being done twice; that nothing wrong is
@@ -21,11 +31,15 @@ export async function withProductLock<T>(
     }
     return await work()
   } finally {
-    await client.query('select pg_advisory_unlock_all()').then(
-      () => client.release(),
-      () => client.release(true),
-    )
+    await unlock(client)
   }
+}
+
+function unlock(client: pg.PoolClient): Promise<void> {
+  return client.query('select pg_advisory_unlock_all()').then(
+    () => client.release(),
+    () => client.release(true),
+  )
 }
 
 async function tryLock(client: pg.PoolClient, productId: string): Promise<boolean> {

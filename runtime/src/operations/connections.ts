@@ -18,7 +18,7 @@ import { productsReadingFrom } from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import { audited, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
 
-const NAME = /^[a-z][a-z0-9_-]{0,62}$/
+const NAME = /^[a-z][a-z0-9_-]{0,62}$/i
 const MAX_CONFIG_BYTES = 64 * 1024
 
 export interface NewConnectionRequest {
@@ -33,12 +33,7 @@ export async function registerConnection(
   request: NewConnectionRequest,
 ): Promise<Connection> {
   requireDeveloper(call.principal)
-  requireText(
-    request.name,
-    'name',
-    NAME,
-    'Use up to 63 lower-case letters, digits, "_" and "-", beginning with a letter.',
-  )
+  requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
   const plugin = connectorPlugin(platform, request.connectorType)
   const { open, secrets } = splitSecrets(plugin, parseConfig(request.configText, plugin))
   return inTransaction(platform.pool, async (tx) => {

@@ -122,7 +122,7 @@ function planFor(
     columns: parseColumns(query.columns, policy, schema),
     filters: parseFilters(query.filter ?? [], schema, policy),
     orderBy: parseOrder(query.order === 'asc' || query.order === 'desc' ? undefined : query.order, schema, policy),
-    limit: query.limit ?? DEFAULT_LIMIT,
+    limit: Math.min(query.limit ?? DEFAULT_LIMIT, served.plugin.capabilities.limits.maxReadRows),
     policy,
     timeoutMs,
     signal,
@@ -232,7 +232,7 @@ function realtimePlan(base: BasePlan, query: ReadQuery, policy: ReadPolicy): Rea
       remedy: 'Send the key as the key_template renders it, for example key=person:42.',
     })
   }
-  return { ...base, operation: 'key', key: query.key, policy, filters: [] as readonly Filter[] }
+  return { ...base, operation: 'key', key: query.key, limit: 1, policy, filters: [] as readonly Filter[] }
 }
 
 interface Page {
