@@ -125,7 +125,7 @@ describe('verifying tokens', () => {
     const flipped = `${signature[0] === 'A' ? 'B' : 'A'}${signature.slice(1)}`
     for (const token of [`${head}.${other}.${signature}`, `${head}.${payload}.${flipped}`]) {
       await assert.rejects(verifier.verify(token), { code: 'token_invalid' })
-      assert.equal(verifier.cached(token), null)
+      assert.equal(verifier.cached(token, {}), null)
     }
     const stranger = await generateKeyPair('ES256')
     await assert.rejects(verifier.verify(await make({ key: stranger.privateKey })), { code: 'token_invalid' })
@@ -273,18 +273,35 @@ describe('the cache of verified tokens', () => {
     const verifier = await verifierOf({}, () => nowMs)
     const long = await make()
     const short = await make({ exp: NOW_S + 10 })
-    assert.equal(verifier.cached(long), null)
+    assert.equal(verifier.cached(long, {}), null)
     await verifier.verify(long)
     await verifier.verify(short)
-    assert.equal(verifier.cached(long)?.subject, 'ann')
+    assert.equal(verifier.cached(long, {})?.subject, 'ann')
     nowMs += 9_999
-    assert.equal(verifier.cached(short)?.subject, 'ann')
+    assert.equal(verifier.cached(short, {})?.subject, 'ann')
     nowMs += 1
-    assert.equal(verifier.cached(short), null)
+    assert.equal(verifier.cached(short, {}), null)
     nowMs = NOW_S * 1000 + 59_999
-    assert.equal(verifier.cached(long)?.subject, 'ann')
+    assert.equal(verifier.cached(long, {})?.subject, 'ann')
     nowMs += 1
-    assert.equal(verifier.cached(long), null)
+    assert.equal(verifier.cached(long, {}), null)
+  })
+
+  it('knows the token of a connection no longer than any other', async () => {
+    let nowMs = NOW_S * 1000
+    const verifier = await verifierOf({}, () => nowMs)
+    const [token, other] = [await make(), await make({ claims: { ...GOOD, sub: 'bob' } })]
+    const connection = {}
+    await verifier.verify(token)
+    assert.equal(verifier.cached(token, connection)?.subject, 'ann')
+    assert.equal(verifier.cached(token, connection)?.subject, 'ann')
+    assert.equal(verifier.cached(other, connection), null)
+    await verifier.verify(other)
+    assert.equal(verifier.cached(other, connection)?.subject, 'bob')
+    nowMs += 60_000
+    assert.equal(verifier.cached(other, connection), null)
+    await verifier.verify(other)
+    assert.equal(verifier.cached(other, connection)?.subject, 'bob')
   })
 
   it('verifies a token once that many ask for at the same time', async () => {
@@ -299,6 +316,6 @@ describe('the cache of verified tokens', () => {
     const verifier = await verifierOf()
     const token = await make({ aud: 'another' })
     await assert.rejects(verifier.verify(token))
-    assert.equal(verifier.cached(token), null)
+    assert.equal(verifier.cached(token, {}), null)
   })
 })

@@ -113,8 +113,11 @@ class Edge {
     exchange.deadlineMs = Date.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
     this.deadlines.watch(exchange)
-    await this.#guard.admit(exchange, route)
-    await readInputs(ctx, exchange, match, target.search)
+    // Awaited only where there is something to wait for: on the fast path there is not.
+    const admitted = this.#guard.admit(exchange, route)
+    if (admitted !== undefined) await admitted
+    const read = readInputs(ctx, exchange, match, target.search)
+    if (read !== undefined) await read
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
     const sent = sendReply(exchange, reply)
     if (sent !== undefined) await sent
@@ -208,18 +211,23 @@ function callOf(exchange: Exchange): TenantCall {
   return exchange as Call as TenantCall
 }
 
-async function run(exchange: Exchange, route: Route): Promise<Reply> {
+function run(exchange: Exchange, route: Route): Promise<Reply> | Reply {
   const call = callOf(exchange)
-  if (route.authorize !== undefined) await route.authorize(call)
-  return route.handler(call)
+  const authorized = route.authorize?.(call)
+  return authorized === undefined ? route.handler(call) : authorized.then(() => route.handler(call))
 }
 
-async function readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> {
+function readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
   const { compiled } = match
   exchange.params = compiled.params.read(match.params)
   exchange.query = compiled.query.read(parseQuery(search))
-  if (compiled.readBody !== null) exchange.body = await readBody(ctx, compiled, compiled.readBody)
-  else if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
+  if (compiled.readBody === null) {
+    if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
+    return undefined
+  }
+  return readBody(ctx, compiled, compiled.readBody).then((body) => {
+    exchange.body = body
+  })
 }
 
 async function readBody(

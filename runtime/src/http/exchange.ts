@@ -52,7 +52,7 @@ export class Exchange implements Call, Timed {
       this.#abort = new AbortController()
       if (this.#aborted !== undefined) this.#abort.abort(this.#aborted)
       else if (this.response.destroyed) this.#abort.abort(clientGone())
-      else this.response.once('close', () => this.abort(clientGone()))
+      else this.response.once('close', () => this.#onClose())
     }
     return this.#abort.signal
   }
@@ -75,6 +75,11 @@ export class Exchange implements Call, Timed {
     if (this.#aborted !== undefined) return
     this.#aborted = reason
     this.#abort?.abort(reason)
+  }
+
+  /** Also comes after every whole answer, where nobody is left to tell. */
+  #onClose(): void {
+    if (!this.response.writableFinished) this.abort(clientGone())
   }
 
   onDeadline(): void {

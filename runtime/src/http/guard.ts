@@ -9,7 +9,7 @@ import type { Route } from './route.ts'
 
 /** Verifies bearer tokens; `cached` does no I/O. */
 export interface Authenticator {
-  cached(token: string): Principal | null
+  cached(token: string, connection: object): Principal | null
   verify(token: string): Promise<Principal>
 }
 
@@ -54,7 +54,7 @@ export interface GuardDeps {
   readonly trustedProxies: number
 }
 
-const BEARER = /^Bearer +([\w.~+/=-]+) *$/i
+const SCHEME = 'bearer '
 
 export class Guard {
   readonly #deps: GuardDeps
@@ -66,21 +66,27 @@ export class Guard {
     this.#tenants = deps.rateLimiter ?? new LocalRateLimiter()
   }
 
-  /** Sets the principal and the tenant of the exchange, and takes a token of its bucket. */
-  async admit(exchange: Exchange, route: Route): Promise<void> {
+  /**
+   * Sets the principal and the tenant of the exchange, and takes a token of its bucket. Waits for nothing, and so gives
+   * no promise, for a known token.
+   */
+  admit(exchange: Exchange, route: Route): Promise<void> | undefined {
     if (route.auth === 'none') {
       if (route.unlimited !== true) this.admitAddress(exchange)
-      return
+      return undefined
     }
     const token = bearerOf(exchange)
-    if (route.auth === 'operator' && this.#isMetricsToken(token)) return
-    const known = token === null ? null : this.#deps.authenticator.cached(token)
-    const principal = known ?? (await this.#authenticate(exchange, token))
+    if (route.auth === 'operator' && this.#isMetricsToken(token)) return undefined
+    const known = token === null ? null : this.#deps.authenticator.cached(token, exchange.request.socket)
+    if (known !== null) return this.#admitAs(known, exchange, route)
+    return this.#authenticate(exchange, token).then((principal) => this.#admitAs(principal, exchange, route))
+  }
+
+  #admitAs(principal: Principal, exchange: Exchange, route: Route): Promise<void> | undefined {
     exchange.principal = principal
     const limited = this.#limit(exchange, principal)
-    if (limited !== undefined) await limited
-    const audited = this.#settleTenant(exchange, route, principal)
-    if (audited !== undefined) await audited
+    if (limited === undefined) return this.#settleTenant(exchange, route, principal)
+    return limited.then(() => this.#settleTenant(exchange, route, principal))
   }
 
   #isMetricsToken(token: string | null): boolean {
@@ -160,12 +166,14 @@ function digest(text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }
 
+/** What a token is made of is looked at when it is verified; here it is only one word. */
 function bearerOf(exchange: Exchange): string | null {
   const header = exchange.request.headers.authorization
   if (header === undefined) return null
-  const token = BEARER.exec(header)?.[1]
-  if (token === undefined) throw refuse('token_malformed', 'the header Authorization does not hold one bearer token')
-  return token
+  const token = header.slice(SCHEME.length)
+  const isBearer = header.slice(0, SCHEME.length).toLowerCase() === SCHEME
+  if (isBearer && token !== '' && !token.includes(' ') && !token.includes(',')) return token
+  throw refuse('token_malformed', 'the header Authorization does not hold one bearer token')
 }
 
 /** A network of IPv6 belongs to one party: its /64 counts as one address. */

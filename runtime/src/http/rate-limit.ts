@@ -76,11 +76,18 @@ function refill(bucket: Bucket, policy: RatePolicy, nowMs: number): void {
 
 /** `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers: quota q per window w, r left, t to reset. */
 export function rateHeaders(name: string, policy: RatePolicy, decision: RateDecision): readonly string[] {
+  const resetS = Math.ceil(decision.resetMs / 1000)
+  return ['RateLimit-Policy', policyHeader(name, policy), 'RateLimit', `"${name}";r=${decision.remaining};t=${resetS}`]
+}
+
+const policyHeaders = new WeakMap<RatePolicy, string>()
+
+/** Policies are few and fixed: each is written once. */
+function policyHeader(name: string, policy: RatePolicy): string {
+  const known = policyHeaders.get(policy)
+  if (known !== undefined) return known
   const windowS = Math.max(1, Math.ceil(policy.burst / policy.ratePerS))
-  return [
-    'RateLimit-Policy',
-    `"${name}";q=${policy.burst};w=${windowS}`,
-    'RateLimit',
-    `"${name}";r=${decision.remaining};t=${Math.ceil(decision.resetMs / 1000)}`,
-  ]
+  const header = `"${name}";q=${policy.burst};w=${windowS}`
+  policyHeaders.set(policy, header)
+  return header
 }

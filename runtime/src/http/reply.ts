@@ -8,14 +8,7 @@ import type { Reply, ReplyStream } from './route.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
-const SECURITY: readonly string[] = [
-  'X-Content-Type-Options',
-  'nosniff',
-  'Content-Security-Policy',
-  "default-src 'none'; frame-ancestors 'none'",
-  'Referrer-Policy',
-  'no-referrer',
-]
+const POLICY = "default-src 'none'; frame-ancestors 'none'"
 /** Until a client reads on; then the connection is given up. */
 const WRITE_IDLE_MS = 30_000
 const COALESCE_BYTES = 64 * 1024
@@ -49,19 +42,19 @@ function headOf(
   reply: { readonly headers?: Readonly<Record<string, string>>; readonly etag?: string },
   contentType: string | null,
 ): string[] {
-  const head = ['X-Request-Id', exchange.requestId, ...SECURITY]
+  const head = [
+    'X-Request-Id',
+    exchange.requestId,
+    'X-Content-Type-Options',
+    'nosniff',
+    'Content-Security-Policy',
+    POLICY,
+    'Cache-Control',
+    reply.etag === undefined ? 'private, no-store' : 'private, no-cache',
+  ]
   if (contentType !== null) head.push('Content-Type', contentType)
   if (exchange.rateHeaders !== null) head.push(...exchange.rateHeaders)
-  if (reply.etag === undefined) head.push('Cache-Control', 'private, no-store')
-  else
-    head.push(
-      'ETag',
-      `"${reply.etag}"`,
-      'Cache-Control',
-      'private, no-cache',
-      'Vary',
-      'Authorization, X-Tenant-Id, Accept',
-    )
+  if (reply.etag !== undefined) head.push('ETag', `"${reply.etag}"`, 'Vary', 'Authorization, X-Tenant-Id, Accept')
   if (reply.headers !== undefined) override(head, reply.headers)
   return head
 }

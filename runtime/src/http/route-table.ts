@@ -21,15 +21,21 @@ export interface RouteMatch {
 
 const DEFAULT_MAX_BODY_BYTES = 1024 * 1024
 const NO_PARAMS = Object.freeze({})
+const NO_ENTRIES: readonly Entry[] = []
 const WITH_BODY = ['POST', 'PUT', 'PATCH']
 
+interface Entry {
+  readonly layer: Layer
+  readonly compiled: CompiledRoute
+}
+
 /**
- * Finds routes by path. One router holds the routes of one resource (`/api/v1/products…`), so that a request is held
- * against a handful of patterns and not against all of them.
+ * Finds routes by path. The patterns are those of @koa/router; a request is held against the handful that have its
+ * resource (`/api/v1/products…`) and its number of segments, instead of against all of them.
  */
 export class RouteTable {
-  readonly #routers = new Map<string, Router>()
-  readonly #compiled = new Map<Layer, CompiledRoute>()
+  readonly #router = new Router({ sensitive: true, strict: true })
+  readonly #entries = new Map<string, Entry[][]>()
   readonly routes: readonly Route[]
 
   constructor(routes: readonly Route[], maxBodyBytes = DEFAULT_MAX_BODY_BYTES) {
@@ -39,31 +45,53 @@ export class RouteTable {
   }
 
   match(path: string, method: string): RouteMatch | null {
-    const result = this.#routers.get(resourceOf(path))?.match(path, method)
-    const layer = result?.pathAndMethod[0]
-    if (layer === undefined) return null
-    const params = layer.paramNames.length === 0 ? NO_PARAMS : layer.params(path, layer.captures(path))
-    return { compiled: this.#compiled.get(layer) as CompiledRoute, params }
+    for (const { layer, compiled } of this.#candidates(path)) {
+      if (!layer.methods.includes(method)) continue
+      const captured = layer.regexp.exec(path)
+      if (captured !== null) return { compiled, params: paramsOf(layer, captured) }
+    }
+    return null
   }
 
   /** Methods of the path, in the order of the table; empty where nothing has the path. */
   methodsOf(path: string): readonly string[] {
-    const layers = this.#routers.get(resourceOf(path))?.match(path, 'OPTIONS').path ?? []
-    return [...new Set(layers.flatMap((layer) => layer.methods))]
+    const layers = this.#candidates(path).filter(({ layer }) => layer.match(path))
+    return [...new Set(layers.flatMap(({ layer }) => layer.methods))]
+  }
+
+  #candidates(path: string): readonly Entry[] {
+    return this.#entries.get(resourceOf(path))?.[segmentsOf(path)] ?? NO_ENTRIES
   }
 
   #add(route: Route, readJson: (ctx: Context) => Promise<unknown>): void {
     refuseHalfDefined(route)
-    const resource = resourceOf(route.path)
-    const router = this.#routers.get(resource) ?? new Router({ sensitive: true, strict: true })
-    this.#routers.set(resource, router)
-    router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], NOTHING)
-    const layer = router.stack.at(-1) as Layer
-    if ([...this.#compiled.values()].some((other) => sameAddress(other.route, route))) {
+    const ofResource = this.#entries.get(resourceOf(route.path)) ?? []
+    this.#entries.set(resourceOf(route.path), ofResource)
+    const entries = ofResource[segmentsOf(route.path)] ?? []
+    ofResource[segmentsOf(route.path)] = entries
+    if (entries.some((other) => sameAddress(other.compiled.route, route))) {
       throw misdefined(route, 'another route has the same method and path')
     }
-    this.#compiled.set(layer, compile(route, readJson))
+    this.#router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], NOTHING)
+    entries.push({ layer: this.#router.stack.at(-1) as Layer, compiled: compile(route, readJson) })
   }
+}
+
+/** The path is known to decode: malformed ones were refused before. */
+function paramsOf(layer: Layer, captured: RegExpExecArray): Readonly<Record<string, string>> {
+  if (layer.paramNames.length === 0) return NO_PARAMS
+  const params: Record<string, string> = {}
+  for (let at = 0; at < layer.paramNames.length; at++) {
+    const text = captured[at + 1] ?? ''
+    params[layer.paramNames[at]?.name as string] = text.includes('%') ? decodeURIComponent(text) : text
+  }
+  return params
+}
+
+function segmentsOf(path: string): number {
+  let count = 0
+  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) count++
+  return count
 }
 
 const NOTHING = async () => {}

@@ -102,6 +102,7 @@ describe('the server', () => {
     const bad = [
       'nonsense\r\n\r\n',
       'GET / HTTP/1.1\r\n\r\n',
+      'GET /\u00fc HTTP/1.1\r\nHost: x\r\n\r\n',
       'GET / HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n',
       'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
       'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab',

@@ -111,7 +111,7 @@ function docsRoute(page: (nonce: string) => string): Route {
       return {
         bytes: page(nonce),
         contentType: 'text/html; charset=utf-8',
-        headers: { 'Content-Security-Policy': policy },
+        headers: { 'Content-Security-Policy': policy, 'Referrer-Policy': 'no-referrer' },
       }
     },
   })
