@@ -1,0 +1,43 @@
+/** The engine's JSON cells back as values, and values as the JSON of an answer. */
+import { type Row, toJsonValue, typeName, type Value } from '@sluice/sdk'
+import type { SelectedColumn } from './scan-sql.ts'
+
+/** A row of the engine's, whose floats and documents were selected as text. */
+export function rowOf(cells: readonly unknown[], selected: readonly SelectedColumn[]): Row {
+  return selected.map((column, index) => valueOf(cells[index] ?? null, column))
+}
+
+function valueOf(cell: unknown, { type }: SelectedColumn): Value {
+  if (cell === null) return null
+  switch (typeName(type)) {
+    case 'long':
+      return BigInt(cell as string | number)
+    case 'float':
+    case 'double':
+      return numberOf(String(cell))
+    case 'binary':
+      return Uint8Array.from(Buffer.from(String(cell), 'base64'))
+    default:
+      return cell as Value
+  }
+}
+
+const NOT_FINITE: Readonly<Record<string, number>> = {
+  nan: Number.NaN,
+  inf: Number.POSITIVE_INFINITY,
+  '-inf': Number.NEGATIVE_INFINITY,
+}
+
+function numberOf(text: string): number {
+  return NOT_FINITE[text] ?? Number(text)
+}
+
+/** A JSON object; documents stand in it to the letter. */
+export function objectJson(row: Row, columns: readonly SelectedColumn[]): string {
+  const members = columns.map(({ name, type }, index) => {
+    const value = row[index] ?? null
+    const text = type === 'json' && typeof value === 'string' ? value : JSON.stringify(toJsonValue(value, type))
+    return `${JSON.stringify(name)}:${text}`
+  })
+  return `{${members.join(',')}}`
+}

@@ -1,0 +1,224 @@
+/** A read plan as one SELECT. Values are bound parameters, names are quoted; nothing else of a plan becomes text. */
+import {
+  type Filter,
+  type LogicalType,
+  type Operand,
+  type ReadPlan,
+  type RowPredicate,
+  SluiceError,
+  type TableSchema,
+  typeName,
+  type Value,
+} from '@sluice/sdk'
+
+export interface ScanSource {
+  readonly name: readonly [domain: string, product: string]
+  readonly schema: TableSchema
+  /** Columns that the snapshot's files have; the others of the schema are null. */
+  readonly present: ReadonlySet<string>
+}
+
+export interface ScanSql {
+  readonly sql: string
+  readonly parameters: readonly Value[]
+  /** What the statement selects: the plan's columns, then those that make up the cursor. */
+  readonly selected: readonly SelectedColumn[]
+}
+
+export interface SelectedColumn {
+  readonly name: string
+  readonly type: LogicalType
+}
+
+interface OrderPart extends SelectedColumn {
+  readonly isDescending: boolean
+}
+
+/** One row more than the plan's limit, so that it shows whether there is a next page. */
+export function compileScan(source: ScanSource, plan: ReadPlan): ScanSql {
+  const text = new SqlText(source)
+  const order = orderOf(source.schema, plan)
+  const selected = [
+    ...plan.columns.map((name) => text.column(name)),
+    ...order.map(({ name, type }) => ({ name, type })),
+  ]
+  const conditions = [text.predicate(plan.policy.rows, plan), ...plan.filters.map((filter) => text.filter(filter))]
+  if (plan.after !== undefined) conditions.push(text.after(order, checkedCursor(plan.after, order)))
+  const sql = [
+    `SELECT ${selected.map((column, index) => `${text.selected(column)} AS c${index}`).join(', ')}`,
+    `FROM ${source.name.map(quoted).join('.')}`,
+    `WHERE ${conditions.map((condition) => `(${condition})`).join(' AND ')}`,
+    `ORDER BY ${order.map((part) => text.ordering(part)).join(', ')}`,
+    `LIMIT ${plan.limit + 1}`,
+  ].join('\n')
+  return { sql, parameters: text.parameters, selected }
+}
+
+/** The asked order, then the key; without a key, every column that there is. */
+function orderOf(schema: TableSchema, plan: ReadPlan): readonly OrderPart[] {
+  const asked = plan.orderBy.map(({ column, direction }) => ({ name: column, isDescending: direction === 'desc' }))
+  const key = schema.primaryKey.length > 0 ? schema.primaryKey : schema.columns.map((column) => column.name)
+  const rest = key.filter((name) => !asked.some((part) => part.name === name))
+  return [...asked, ...rest.map((name) => ({ name, isDescending: false }))].map((part) => ({
+    ...part,
+    type: typeOf(schema, part.name),
+  }))
+}
+
+class SqlText {
+  readonly #source: ScanSource
+  readonly parameters: Value[] = []
+
+  constructor(source: ScanSource) {
+    this.#source = source
+  }
+
+  column(name: string): SelectedColumn {
+    return { name, type: typeOf(this.#source.schema, name) }
+  }
+
+  /** Floats and documents as text: JSON has no negative zero, and numbers inside a document keep their digits. */
+  selected({ name, type }: SelectedColumn): string {
+    const isText = ['float', 'double', 'json'].includes(typeName(type))
+    return isText ? `CAST(${this.#cell(name)} AS VARCHAR)` : this.#cell(name)
+  }
+
+  ordering({ name, isDescending }: OrderPart): string {
+    return `${this.#cell(name)} ${isDescending ? 'DESC NULLS FIRST' : 'ASC NULLS LAST'}`
+  }
+
+  filter({ column, operator, values }: Filter): string {
+    if (operator !== 'in') return this.#comparison(column, operator, values[0] ?? null)
+    return anyOf(values.map((value) => this.#comparison(column, 'eq', value)))
+  }
+
+  predicate(predicate: RowPredicate, plan: ReadPlan): string {
+    switch (predicate.op) {
+      case 'all':
+        return 'true'
+      case 'none':
+        return 'false'
+      case 'and':
+        return allOf(predicate.of.map((part) => this.predicate(part, plan)))
+      case 'or':
+        return anyOf(predicate.of.map((part) => this.predicate(part, plan)))
+      case 'not':
+        return `NOT (${this.predicate(predicate.of, plan)})`
+      case 'is_null':
+        return `${this.#cell(predicate.column)} IS NULL`
+      case 'in':
+        return anyOf(predicate.values.map((value) => this.#comparison(predicate.column, 'eq', operand(value, plan))))
+      default:
+        return this.#comparison(predicate.column, predicate.op, operand(predicate.value, plan))
+    }
+  }
+
+  /** Rows after the position. Null stands above every value. */
+  after(order: readonly OrderPart[], position: readonly Value[]): string {
+    return anyOf(
+      order.map((part, index) =>
+        allOf([
+          ...order.slice(0, index).map(({ name }, before) => this.#same(name, position[before] ?? null)),
+          this.#beyond(part, position[index] ?? null),
+        ]),
+      ),
+    )
+  }
+
+  #same(name: string, value: Value): string {
+    return value === null ? `${this.#cell(name)} IS NULL` : this.#comparison(name, 'eq', value)
+  }
+
+  #beyond({ name, isDescending }: OrderPart, value: Value): string {
+    if (isDescending) return value === null ? `${this.#cell(name)} IS NOT NULL` : this.#comparison(name, 'lt', value)
+    return value === null ? 'false' : anyOf([this.#comparison(name, 'gt', value), `${this.#cell(name)} IS NULL`])
+  }
+
+  /** Unknown where either side is null, or the value is not of the column's type. */
+  #comparison(name: string, operator: keyof typeof OPERATORS, value: Value): string {
+    const { type } = this.column(name)
+    if (value === null || !isOfType(value, type)) return 'CAST(NULL AS BOOLEAN)'
+    this.parameters.push(typeof value === 'boolean' ? value : parameterText(value))
+    const parameter = `$${this.parameters.length}`
+    const bound =
+      typeof value === 'boolean' || value instanceof Uint8Array ? parameter : `CAST(${parameter} AS ${sqlType(type)})`
+    return `${this.#cell(name)} ${OPERATORS[operator]} ${bound}`
+  }
+
+  #cell(name: string): string {
+    return this.#source.present.has(name) ? quoted(name) : `CAST(NULL AS ${sqlType(this.column(name).type)})`
+  }
+}
+
+const OPERATORS = { eq: '=', ne: '<>', lt: '<', le: '<=', gt: '>', ge: '>=' } as const
+
+function parameterText(value: NonNullable<Value>): Value {
+  return value instanceof Uint8Array ? value : String(value)
+}
+
+function operand(value: Operand, plan: ReadPlan): Value {
+  if ('literal' in value) return value.literal
+  return Object.hasOwn(plan.policy.claims, value.claim) ? (plan.policy.claims[value.claim] ?? null) : null
+}
+
+function allOf(conditions: readonly string[]): string {
+  return conditions.length === 0 ? 'true' : conditions.map((condition) => `(${condition})`).join(' AND ')
+}
+
+function anyOf(conditions: readonly string[]): string {
+  return conditions.length === 0 ? 'false' : conditions.map((condition) => `(${condition})`).join(' OR ')
+}
+
+function typeOf(schema: TableSchema, name: string): LogicalType {
+  const column = schema.columns.find((candidate) => candidate.name === name)
+  if (column) return column.type
+  throw new SluiceError('INVALID_DATA', `there is no column ${name}`, { code: 'unknown_column' })
+}
+
+function checkedCursor(after: readonly Value[], order: readonly OrderPart[]): readonly Value[] {
+  const fits = order.every(({ type }, index) => {
+    const value = after[index]
+    return value === null || (value !== undefined && isOfType(value, type))
+  })
+  if (fits && after.length === order.length) return after
+  throw new SluiceError('INVALID_DATA', 'the cursor does not belong to this read', {
+    code: 'invalid_cursor',
+    remedy: 'Begin again from the first page.',
+  })
+}
+
+function isOfType(value: NonNullable<Value>, type: LogicalType): boolean {
+  switch (typeName(type)) {
+    case 'boolean':
+      return typeof value === 'boolean'
+    case 'long':
+      return typeof value === 'bigint'
+    case 'integer':
+    case 'float':
+    case 'double':
+      return typeof value === 'number'
+    case 'binary':
+      return value instanceof Uint8Array
+    default:
+      return typeof value === 'string' && (TEXT_FORMS[typeName(type)]?.test(value) ?? true)
+  }
+}
+
+/** What each type's text looks like, so that the engine's cast cannot fail. */
+const TEXT_FORMS: Readonly<Record<string, RegExp>> = {
+  decimal: /^-?\d{1,38}(\.\d{1,38})?$/,
+  date: /^\d{4}-\d\d-\d\d$/,
+  timestamp: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/,
+  timestamptz: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/,
+  uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+}
+
+/** DuckDB's name of the type. */
+function sqlType(type: LogicalType): string {
+  const names: Readonly<Record<string, string>> = { string: 'VARCHAR', long: 'BIGINT', binary: 'BLOB' }
+  return names[type] ?? type.toUpperCase()
+}
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
