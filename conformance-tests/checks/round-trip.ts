@@ -157,22 +157,18 @@ const COLLIDING = [
 ])
 
 /** The JSON of an answer says the same as its columns. */
-async function expectJson({ store, capabilities }: CheckContext, dataset: Dataset): Promise<void> {
-  if (!capabilities.jsonBatches) return
-  const { target, content, template } = dataset
-  const [way = 'scan'] = dataset.ways()
-  const sight = { target, candidates: [], template }
-  for (const row of content.values()) {
-    const point = way === 'range' ? 'range' : way === 'scan' ? 'scan' : way
-    const plan = point === 'range' ? rangeOf(dataset, row) : pointPlan(point, row, sight, { encoding: 'json' })
-    const { objects } = await answerOf(store, target, plan)
-    const given = objects[0] ?? {}
-    for (const [index, { name, type }] of target.schema.columns.entries()) {
+async function expectJson(context: CheckContext, dataset: Dataset): Promise<void> {
+  if (!context.capabilities.jsonBatches) return
+  const { columns } = dataset.target.schema
+  const objects = await objectsOf(context, dataset)
+  for (const row of dataset.content.values()) {
+    const given = objects.get(String(row[0])) ?? {}
+    for (const [index, { name, type }] of columns.entries()) {
       const written = row[index] ?? null
       if (sameJson(type, written, given[name])) continue
       throw new CheckFailure({
         what: `${name} (${type}) was written as ${shown(written)} and stands in the JSON as ${JSON.stringify(given[name])}`,
-        where: `read ${way}, encoding json`,
+        where: `read ${dataset.ways()[0]}, encoding json`,
         why: 'a JSON batch writes values as toJsonValue does: it goes to clients as it is',
         remedy: 'Compare with toJsonValue for this type.',
       })
@@ -180,11 +176,21 @@ async function expectJson({ store, capabilities }: CheckContext, dataset: Datase
   }
 }
 
-/** The minute of the row, which no other row of the shape has. */
-function rangeOf({ target }: Dataset, row: readonly unknown[]) {
-  const from = String(row[target.schema.columns.findIndex((column) => column.name === 'at')])
-  const to = from.replace(/:00\.000000Z$/, ':00.000001Z')
-  return planOf(target.schema, 'range', { range: { from, to }, encoding: 'json' })
+type JsonObject = Readonly<Record<string, unknown>>
+
+/** By the text of the first column, which is the key. */
+async function objectsOf({ store }: CheckContext, dataset: Dataset): Promise<ReadonlyMap<string, JsonObject>> {
+  const { target, template, content } = dataset
+  const [way = 'scan'] = dataset.ways()
+  const sight = { target, candidates: [], template }
+  const plans =
+    way === 'key' || way === 'get'
+      ? [...content.values()].map((row) => pointPlan(way, row, sight, { encoding: 'json' }))
+      : [planOf(target.schema, way, { encoding: 'json' })]
+  const objects: JsonObject[] = []
+  for (const plan of plans) objects.push(...(await answerOf(store, target, plan)).objects)
+  const [key] = target.schema.columns
+  return new Map(objects.map((object) => [String(object[key?.name ?? '']), object]))
 }
 
 async function expectEpoch({ store }: CheckContext, dataset: Dataset): Promise<void> {
