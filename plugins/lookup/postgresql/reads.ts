@@ -6,7 +6,7 @@ import {
   filterCondition,
   type Lane,
   type OrderTerm,
-  type Page,
+  type PageParts,
   type Parameters,
   parameterText,
   policyCondition,
@@ -54,7 +54,7 @@ export function describePage(
   key: DatasetKey,
   schema: string,
   parameters: Parameters,
-): Omit<Page, 'relation'> {
+): PageParts {
   const conditions = plan.filters.map((filter) => filterCondition(filter, layout.served, parameters))
   const policy = policyCondition(plan.policy, layout.served, parameters)
   if (policy !== null) conditions.push(policy)

@@ -80,7 +80,7 @@ export class LookupStore implements ServingStore<LookupConfig> {
     const layout = layoutOf(target.schema, target.config)
     checkPlan(plan, layout)
     const schema = physicalName(target.domain)
-    yield await this.#reader.read(key, plan, laneOf(plan, layout), (parameters) =>
+    yield await this.#reader.read(key, schema, plan, laneOf(plan, layout), (parameters) =>
       describePage(plan, layout, key, schema, parameters),
     )
   }

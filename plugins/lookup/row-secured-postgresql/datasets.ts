@@ -223,6 +223,14 @@ export function checkFence(dataset: Dataset | null, key: DatasetKey, fence: bigi
   return dataset
 }
 
+export function notMaterialized(key: DatasetKey): SluiceError {
+  return new SluiceError('TRANSIENT', `${key.domain}.${key.product} has not been materialized yet`, {
+    code: 'not_materialized',
+    remedy: 'Wait for the first materialization to end.',
+    retryAfterMs: 1000,
+  })
+}
+
 export function notProvisioned(key: DatasetKey): SluiceError {
   return new SluiceError('CONFLICT', `${key.domain}.${key.product} is not provisioned in the PostgreSQL store`, {
     code: 'not_provisioned',

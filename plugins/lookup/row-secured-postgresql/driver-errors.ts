@@ -99,9 +99,14 @@ export function isConnectionLoss(error: unknown): boolean {
   return error instanceof Error && !isSluiceError(error) && !(error instanceof TypeError || error instanceof RangeError)
 }
 
+/** What the driver threw, where it is wrapped already. */
+export function originalError(error: unknown): unknown {
+  return isSluiceError(error) && error.cause !== undefined ? error.cause : error
+}
+
 /** True where a partition's bounds meet those of one that is there. */
 export function isOverlap(error: unknown): boolean {
-  return sqlState(error instanceof Error && error.cause !== undefined ? error.cause : error) === '42P17'
+  return sqlState(originalError(error)) === '42P17'
 }
 
 /** The contract's error for whatever was thrown; `doing` says what was being done and where, in words. */

@@ -1,7 +1,7 @@
 import { type Clock, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { isConnectionLoss } from './driver-errors.ts'
-import { Lane, type TextRow } from './one-sync.ts'
+import { Lane, type Planning, type Statement, type TextRow } from './one-sync.ts'
 
 /** Reads under way on one connection; beyond it callers are turned away rather than queued without end. */
 const MAX_IN_FLIGHT = 1000
@@ -27,14 +27,18 @@ export class FastReaders {
   }
 
   /** Throws the driver's errors, and TRANSIENT `store_overloaded`. A read whose connection was lost is read again. */
-  async read(tenant: string, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
+  async read(
+    tenant: string,
+    planning: Planning,
+    statements: readonly Statement[],
+  ): Promise<readonly (readonly TextRow[])[]> {
     const lane = await this.#lane()
     try {
-      return await lane.read(tenant, text, values)
+      return await lane.read(tenant, planning, statements)
     } catch (error) {
       if (this.#closed || !isWorthAnother(error)) throw error
       const another = await this.#lane()
-      return await another.read(tenant, text, values)
+      return await another.read(tenant, planning, statements)
     }
   }
 

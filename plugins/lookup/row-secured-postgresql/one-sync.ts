@@ -2,9 +2,10 @@
  * Point reads in one round trip under a tenant.
  *
  * PostgreSQL takes everything up to a Sync message as one implicit transaction. So Bind/Execute of
- * `set_config('app.tenant_id', $1, true)` and Bind/Execute of the read, under one Sync, make a transaction of their
- * own: the setting ends with it whatever happens, an error in the first part skips the second, and no state is left
- * for the next read on the connection. The driver's pipelining sends further batches without waiting.
+ * `set_config('app.tenant_id', $1, true)` and Bind/Execute of the reads, under one Sync, make a transaction of their
+ * own: the setting ends with it whatever happens, an error in the first part skips the others, and no state is left
+ * for the next read on the connection. The driver's pipelining sends further batches without waiting. The sessions'
+ * transactions are repeatable reads, so the statements of a batch see one state.
  */
 import pg from 'pg'
 
@@ -24,7 +25,7 @@ export function wireOf(client: pg.Client): Wire {
   return (client as unknown as { connection: Wire }).connection
 }
 
-type Settle = (error: unknown, rows?: TextRow[]) => void
+type Settle = (error: unknown) => void
 
 /** `pg.Query` as it is at run time: the driver calls these methods, the published types do not name them. */
 interface DriverQuery {
@@ -33,8 +34,19 @@ interface DriverQuery {
 
 const DriverQuery = (pg as unknown as { Query: DriverQuery }).Query
 
+/**
+ * How the server plans the batch's statements. `generic`: once, for any tenant; each run then locks every partition
+ * of the parent. `custom`: each time, for the partition in question alone.
+ */
+export type Planning = 'generic' | 'custom'
+
+export interface Statement {
+  readonly text: string
+  readonly values: readonly (string | null)[]
+}
+
 const SET_TENANT = 'set_tenant'
-const SET_TENANT_SQL = `select set_config('app.tenant_id', $1, true)`
+const SET_TENANT_SQL = `select set_config('app.tenant_id', $1, true), set_config('plan_cache_mode', $2, true)`
 
 /** Prepares and forgets statements in a batch of its own, so that its failure is told apart from a read's. */
 class StatementQuery extends DriverQuery {
@@ -57,43 +69,45 @@ class StatementQuery extends DriverQuery {
   }
 }
 
-class OneSyncQuery extends DriverQuery {
-  readonly #tenant: string
-  readonly #statement: string
-  readonly #values: readonly (string | null)[]
-  readonly #settle: Settle
-  readonly #rows: TextRow[] = []
-  #completed = 0
+interface Bound {
+  readonly statement: string
+  readonly values: readonly (string | null)[]
+}
 
-  constructor(tenant: string, statement: string, values: readonly (string | null)[], settle: Settle) {
-    super({ text: statement }, undefined, settle)
-    this.#tenant = tenant
-    this.#statement = statement
-    this.#values = values
+class OneSyncQuery extends DriverQuery {
+  readonly #batch: readonly Bound[]
+  readonly #settle: (error: unknown, results?: TextRow[][]) => void
+  readonly #results: TextRow[][] = []
+  #rows: TextRow[] = []
+
+  constructor(batch: readonly Bound[], settle: (error: unknown, results?: TextRow[][]) => void) {
+    super({ text: SET_TENANT }, undefined, settle as Settle)
+    this.#batch = batch
     this.#settle = settle
   }
 
   submit(wire: Wire): null {
     wire.stream.cork()
-    wire.bind({ portal: '', statement: SET_TENANT, values: [this.#tenant] })
-    wire.execute({ portal: '' })
-    wire.bind({ portal: '', statement: this.#statement, values: this.#values })
-    wire.execute({ portal: '' })
+    for (const { statement, values } of this.#batch) {
+      wire.bind({ portal: '', statement, values })
+      wire.execute({ portal: '' })
+    }
     wire.sync()
     wire.stream.uncork()
     return null
   }
 
   handleDataRow(message: { fields: TextRow }): void {
-    if (this.#completed === 1) this.#rows.push(message.fields)
+    this.#rows.push(message.fields)
   }
 
   handleCommandComplete(): void {
-    this.#completed += 1
+    this.#results.push(this.#rows)
+    this.#rows = []
   }
 
   handleReadyForQuery(): void {
-    if (this.#completed === 2) this.#settle(null, this.#rows)
+    if (this.#results.length === this.#batch.length) this.#settle(null, this.#results.slice(1))
     else this.#settle(new Error('the server ended the batch early'))
   }
 }
@@ -125,7 +139,9 @@ export class Lane {
     client.on('error', lose)
     client.on('end', lose)
     await client.connect()
-    await lane.#submit((settle) => new StatementQuery({ name: SET_TENANT, text: SET_TENANT_SQL }, null, settle))
+    await lane.#submit<unknown>(
+      (settle) => new StatementQuery({ name: SET_TENANT, text: SET_TENANT_SQL }, null, settle),
+    )
     return lane
   }
 
@@ -137,15 +153,23 @@ export class Lane {
     return this.#inFlight
   }
 
-  /** Runs the read under the tenant; rows as the server wrote them. Throws the driver's errors. */
-  async read(tenant: string, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
-    const name = this.#prepare(text)
-    const prepared = this.#prepared.get(text)
+  /** Runs the statements under the tenant; the rows of each, as the server wrote them. Throws the driver's errors. */
+  async read(
+    tenant: string,
+    planning: Planning,
+    statements: readonly Statement[],
+  ): Promise<readonly (readonly TextRow[])[]> {
+    const batch: Bound[] = [{ statement: SET_TENANT, values: [tenant, `force_${planning}_plan`] }]
+    for (const { text, values } of statements) batch.push({ statement: this.#prepare(text), values })
+    // Looked up now: one that fails is forgotten before its reads hear of it.
+    const prepared = statements.map(({ text }) => this.#prepared.get(text))
     this.#inFlight += 1
     try {
-      return await this.#submit((settle) => new OneSyncQuery(tenant, name, values, settle))
+      return await this.#submit<TextRow[][]>((settle) => new OneSyncQuery(batch, settle))
     } catch (error) {
-      await this.#explain(text, prepared, error)
+      // A statement that could not be prepared fails its reads as unknown: the reason is what preparing it said.
+      await Promise.all(prepared)
+      for (const { text } of statements) this.#reconsider(text, error)
       throw error
     } finally {
       this.#inFlight -= 1
@@ -160,11 +184,11 @@ export class Lane {
     wireOf(this.#client).stream.destroy()
   }
 
-  #submit(make: (settle: Settle) => { text: string }): Promise<TextRow[]> {
+  #submit<T>(make: (settle: (error: unknown, result?: T) => void) => { text: string }): Promise<T> {
     return new Promise((resolve, reject) => {
-      const query = make((error, rows) => {
+      const query = make((error, result) => {
         if (error) reject(error)
-        else resolve(rows ?? [])
+        else resolve(result as T)
       })
       ;(this.#client as unknown as { query(query: unknown): void }).query(query)
     })
@@ -179,7 +203,8 @@ export class Lane {
     }
     const name = `read_${this.#counter}`
     this.#counter += 1
-    const preparing = this.#submit((settle) => new StatementQuery({ name, text }, this.#evict(), settle)).then(() => {})
+    const forget = this.#evict()
+    const preparing = this.#submit<void>((settle) => new StatementQuery({ name, text }, forget, settle))
     // Its failure is told by the read that follows it.
     preparing.catch(() => this.#forget(text, name))
     this.#names.set(text, name)
@@ -206,14 +231,11 @@ export class Lane {
     this.#prepared.delete(text)
   }
 
-  /** A statement that could not be prepared fails its reads as unknown: the reason is what preparing it said. */
-  async #explain(text: string, prepared: Promise<void> | undefined, error: unknown): Promise<void> {
-    await prepared
+  /** Where the server no longer has a statement, or its table has changed, the next read prepares it anew. */
+  #reconsider(text: string, error: unknown): void {
     const code = (error as { code?: unknown }).code
-    // The server no longer has it, or a table has changed under it: the next read prepares it anew.
-    if (code === '26000' || code === '0A000') {
-      const name = this.#names.get(text)
-      if (name !== undefined) this.#forget(text, name)
-    }
+    if (code !== '26000' && code !== '0A000') return
+    const name = this.#names.get(text)
+    if (name !== undefined) this.#forget(text, name)
   }
 }

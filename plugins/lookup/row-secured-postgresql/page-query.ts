@@ -1,9 +1,9 @@
-/** One page of rows as one statement: its epoch, its rows as JSON, and where the next page begins. */
-import { type ReadBatch, type ReadPlan, SluiceError, type Value } from '@sluice/sdk'
+/** One page of rows as one statement: its rows as JSON, and where the next page begins. */
+import type { ReadBatch, ReadPlan, Value } from '@sluice/sdk'
 import { jsonExpression, parseText, textExpression } from './column-types.ts'
-import { type DatasetKey, keyValues, STORE_SCHEMA } from './datasets.ts'
+import type { DatasetKey } from './datasets.ts'
 import { qualified, quoteLiteral } from './identifiers.ts'
-import type { TextRow } from './one-sync.ts'
+import type { Statement, TextRow } from './one-sync.ts'
 import { afterCondition, type OrderTerm, orderClause, type Parameters, type ServedColumn } from './predicates.ts'
 
 /** A page ends early rather than grow beyond this; the next one goes on from there. */
@@ -11,7 +11,7 @@ const MAX_PAGE_BYTES = 32 * 1024 * 1024
 
 export interface Page {
   readonly key: DatasetKey
-  /** The parent as it was last resolved: another one in the register means to resolve anew. */
+  /** The parent that the register names. */
   readonly schema: string
   readonly relation: string
   /** What is read in the parent's place, as SQL: it has the parent's tenant_id, and is given the parent's name. */
@@ -25,12 +25,7 @@ export interface Page {
   readonly encoding: ReadPlan['encoding']
 }
 
-export interface Statement {
-  readonly text: string
-  readonly values: readonly (string | null)[]
-}
-
-/** `parameters` already holds what `conditions` refer to. */
+/** `parameters` already holds what `conditions` refer to. The rows alone. */
 export function pageStatement(page: Page, parameters: Parameters): Statement {
   const tenant = parameters.add(page.key.tenant, 'text')
   const conditions = [`t.tenant_id = ${tenant}`, ...page.conditions]
@@ -38,15 +33,7 @@ export function pageStatement(page: Page, parameters: Parameters): Statement {
   const parent = qualified(page.schema, page.relation)
   const from = `from ${page.source?.(parent) ?? parent} t where ${conditions.join(' and ')}`
   const body = rowExpression(page)
-  const rows = page.order.length === 0 ? `select '1', ${body}, null ${from} limit 1` : pagedRows(page, body, from)
-  const [, domain, product, variant, endpoint] = keyValues(page.key).map((value, index) =>
-    index === 0 ? tenant : parameters.add(value, 'text'),
-  )
-  const relation = parameters.add(page.relation, 'text')
-  const text = `select d.epoch::text, a.count::text, a.body, a.next
-    from ${STORE_SCHEMA}.datasets d left join lateral (${rows}) a (count, body, next) on d.policy_version is not null
-    where d.tenant_id = ${tenant} and d.domain = ${domain} and d.product = ${product}
-      and d.variant = ${variant} and d.endpoint = ${endpoint} and d.relation = ${relation}`
+  const text = page.order.length === 0 ? `select '1', ${body}, null ${from} limit 1` : pagedRows(page, body, from)
   return { text, values: parameters.values }
 }
 
@@ -57,7 +44,7 @@ function pagedRows(page: Page, body: string, from: string): string {
   const numbered = `select r.*, row_number() over () as at,
     sum(octet_length(r.body)) over (rows unbounded preceding) as bytes from (${inner}) r`
   const kept = `select n.*, n.at <= ${page.limit} and (n.at = 1 or n.bytes <= ${MAX_PAGE_BYTES}) as kept from (${numbered}) n`
-  return `select count(*) filter (where k.kept), string_agg(k.body, ',' order by k.at) filter (where k.kept),
+  return `select (count(*) filter (where k.kept))::text, string_agg(k.body, ',' order by k.at) filter (where k.kept),
     case when not bool_and(k.kept) then (array_agg(k.next order by k.at desc) filter (where k.kept))[1] end
     from (${kept}) k`
 }
@@ -82,16 +69,10 @@ function jsonArray(columns: readonly ServedColumn[]): string {
   return `'[' || ${items.join(` || ',' || `)} || ']'`
 }
 
-/** The answer; null where the register names another table. Throws TRANSIENT `not_materialized`. */
-export function decodePage(page: Page, rows: readonly TextRow[]): ReadBatch | null {
-  const row = rows[0]
-  if (!row) return null
-  const [epochText, countText, body, nextText] = row
-  if (epochText === null || epochText === undefined) throw notMaterialized(page.key)
-  const epoch = Number(epochText)
-  const rowCount = Number(countText ?? 0)
+export function decodePage(page: Page, epoch: number, rows: readonly TextRow[]): ReadBatch {
+  const [count, body, nextText] = rows[0] ?? []
   const next = nextText ? parsePosition(page.order, nextText) : undefined
-  const common = { rowCount, epoch, ...(next ? { next } : {}) }
+  const common = { rowCount: Number(count ?? 0), epoch, ...(next ? { next } : {}) }
   if (page.encoding === 'json') return { ...common, json: `[${body ?? ''}]` }
   return { ...common, columns: parseColumns(page.columns, body ?? '') }
 }
@@ -104,12 +85,4 @@ function parseColumns(columns: readonly ServedColumn[], body: string): readonly 
 function parsePosition(order: readonly OrderTerm[], text: string): readonly Value[] {
   const values = JSON.parse(text) as (string | null)[]
   return order.map((term, index) => parseText(term.column.type, values[index] ?? null))
-}
-
-export function notMaterialized(key: DatasetKey): SluiceError {
-  return new SluiceError('TRANSIENT', `${key.domain}.${key.product} has not been materialized yet`, {
-    code: 'not_materialized',
-    remedy: 'Wait for the first materialization to end.',
-    retryAfterMs: 1000,
-  })
 }

@@ -1,186 +1,177 @@
 /** Runs pages: point reads on the pipelined connections, everything else on connections of its own. */
-import { type Clock, type ReadBatch, type ReadPlan, SluiceError } from '@sluice/sdk'
-import { type DatasetKey, keyValues, STORE_SCHEMA } from './datasets.ts'
-import { isConnectionLoss, sqlState, storeError } from './driver-errors.ts'
-import type { TextRow } from './one-sync.ts'
-import { decodePage, notMaterialized, type Page, pageStatement, type Statement } from './page-query.ts'
+import type { Clock, ReadBatch, ReadPlan } from '@sluice/sdk'
+import { type DatasetKey, keyValues, notMaterialized, STORE_SCHEMA } from './datasets.ts'
+import { type Deadline, Deadlines } from './deadlines.ts'
+import { isConnectionLoss, originalError, sqlState, storeError } from './driver-errors.ts'
+import { quoteLiteral } from './identifiers.ts'
+import type { Planning, Statement, TextRow } from './one-sync.ts'
+import { decodePage, type Page, pageStatement } from './page-query.ts'
 import { Parameters } from './predicates.ts'
 import type { Sessions } from './sessions.ts'
 
-export type Lane = 'fast' | 'slow'
+/** `deep`: the tenant's partition is itself partitioned, which only planning for the tenant can prune. */
+export type Lane = 'fast' | 'fast-deep' | 'slow'
 
-/** Names of tables that are remembered; each is checked by every statement that uses it. */
-const MAX_REMEMBERED = 20_000
+/** Which table serves a dataset, as it was last seen; every read checks it. */
+interface Resolved {
+  readonly relation: string
+  /** How many tenants share the table. */
+  readonly partitions: number
+  readonly atMs: number
+}
 
-const RESOLVE = `select relation from ${STORE_SCHEMA}.datasets
-  where tenant_id = $1 and domain = $2 and product = $3 and variant = $4 and endpoint = $5`
+const MAX_RESOLVED = 20_000
 
-type PageParts = Omit<Page, 'relation'>
+/** How many partitions a plan for any tenant may lock at each run before planning anew is cheaper. */
+const MAX_GENERIC_PARTITIONS = 100
+
+/** Tenants come and go: how long their number is believed. */
+const RESOLVED_FOR_MS = 60_000
+
+const WHERE = 'where tenant_id = $1 and domain = $2 and product = $3 and variant = $4 and endpoint = $5'
+
+const EPOCH = `select epoch::text, relation, policy_version from ${STORE_SCHEMA}.datasets ${WHERE}`
+
+const RESOLVE = `select relation, epoch::text, (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhparent
+    join pg_namespace n on n.oid = c.relnamespace where n.nspname = $6 and c.relname = d.relation)::text
+  from ${STORE_SCHEMA}.datasets d ${WHERE}`
+
+export type PageParts = Omit<Page, 'relation'>
+
+interface Read {
+  readonly key: DatasetKey
+  readonly schema: string
+  readonly timeoutMs: number
+  readonly deadline: Deadline
+  readonly lane: Lane
+}
 
 export class PageReader {
   readonly #sessions: Sessions
   readonly #clock: Clock
-  readonly #relations = new Map<string, string>()
+  readonly #deadlines: Deadlines
+  readonly #resolved = new Map<string, Resolved>()
 
   constructor(sessions: Sessions, clock: Clock) {
     this.#sessions = sessions
     this.#clock = clock
+    this.#deadlines = new Deadlines(clock)
   }
 
   /** `describe` binds its values to the parameters it is given; it is called again where the table has moved. */
   async read(
     key: DatasetKey,
+    schema: string,
     plan: Pick<ReadPlan, 'timeoutMs' | 'signal'>,
     lane: Lane,
     describe: (parameters: Parameters) => PageParts,
   ): Promise<ReadBatch> {
-    const ended = new AbortController()
-    const abort = () => ended.abort()
-    const stopTimer = this.#clock.every(plan.timeoutMs, abort)
-    plan.signal.addEventListener('abort', abort, { once: true })
-    if (plan.signal.aborted) abort()
+    const deadline = this.#deadlines.start(plan.timeoutMs, plan.signal)
     try {
-      const work = this.#read(key, plan.timeoutMs, ended.signal, lane, describe)
-      return await untilAborted(ended.signal, plan.signal, work)
+      const read: Read = { key, schema, timeoutMs: plan.timeoutMs, deadline, lane }
+      return await deadline.race(this.#read(read, describe))
     } finally {
-      stopTimer()
-      plan.signal.removeEventListener('abort', abort)
+      deadline.end()
     }
   }
 
-  async #read(
-    key: DatasetKey,
-    timeoutMs: number,
-    signal: AbortSignal,
-    lane: Lane,
-    describe: (parameters: Parameters) => PageParts,
-  ): Promise<ReadBatch> {
+  async #read(read: Read, describe: (parameters: Parameters) => PageParts): Promise<ReadBatch> {
     for (const fresh of [false, true]) {
-      const relation = await this.#relation(key, fresh, signal, timeoutMs)
-      const parameters = new Parameters()
-      const page = { ...describe(parameters), relation }
-      const batch = await this.#page(page, pageStatement(page, parameters), lane, signal, timeoutMs)
+      const resolved = await this.#resolve(read, fresh)
+      const batch = await this.#page(read, resolved, describe)
       if (batch !== null) return batch
     }
-    throw notMaterialized(key)
+    throw notMaterialized(read.key)
   }
 
+  /** Null where the register names another table by now, or the table is gone. */
   async #page(
-    page: Page,
-    statement: Statement,
-    lane: Lane,
-    signal: AbortSignal,
-    timeoutMs: number,
+    read: Read,
+    resolved: Resolved,
+    describe: (parameters: Parameters) => PageParts,
   ): Promise<ReadBatch | null> {
+    const parameters = new Parameters()
+    const page = { ...describe(parameters), relation: resolved.relation }
+    const statements = [{ text: EPOCH, values: keyValues(read.key) }, pageStatement(page, parameters)]
+    const planning = read.lane === 'fast' && resolved.partitions <= MAX_GENERIC_PARTITIONS ? 'generic' : 'custom'
+    let results: readonly (readonly TextRow[])[]
     try {
-      return decodePage(page, await this.#run(page.key.tenant, statement, lane, signal, timeoutMs))
+      results = await this.#run(read, planning, statements)
     } catch (error) {
       // The parent goes when nobody has rows in it: what is provisioned and unwritten may have none.
-      if (sqlState(causeOf(error)) === '42P01') return null
+      if (sqlState(originalError(error)) === '42P01') return null
+      throw error
+    }
+    const [epoch, relation, policyVersion] = results[0]?.[0] ?? []
+    if (relation !== resolved.relation) return null
+    if (!epoch) throw notMaterialized(read.key)
+    // Before a policy is installed there are no rows.
+    return decodePage(page, Number(epoch), policyVersion === null ? [] : (results[1] ?? []))
+  }
+
+  async #resolve(read: Read, fresh: boolean): Promise<Resolved> {
+    const { key } = read
+    const name = `${key.endpoint}\0${key.variant}\0${key.product}\0${key.domain}\0${key.tenant}`
+    const known = this.#resolved.get(name)
+    const nowMs = this.#clock.nowMs()
+    if (known !== undefined && !fresh && nowMs - known.atMs < RESOLVED_FOR_MS) return known
+    const [relation, epoch, partitions] = await this.#lookUp(read)
+    if (!relation || !epoch) throw notMaterialized(key)
+    const resolved = { relation, partitions: Number(partitions), atMs: nowMs }
+    if (this.#resolved.size >= MAX_RESOLVED) this.#resolved.clear()
+    this.#resolved.set(name, resolved)
+    return resolved
+  }
+
+  async #lookUp(read: Read): Promise<TextRow> {
+    try {
+      const statement = { text: RESOLVE, values: [...keyValues(read.key), read.schema] }
+      const results = await this.#run({ ...read, lane: 'fast' }, 'generic', [statement])
+      return results[0]?.[0] ?? []
+    } catch (error) {
+      // Nothing was ever provisioned in this database.
+      if (['42P01', '3F000', '42501'].includes(sqlState(originalError(error)) ?? '')) return []
       throw error
     }
   }
 
-  async #relation(key: DatasetKey, fresh: boolean, signal: AbortSignal, timeoutMs: number): Promise<string> {
-    const name = JSON.stringify(keyValues(key))
-    const known = fresh ? undefined : this.#relations.get(name)
-    if (known !== undefined) return known
-    const relation = await this.#resolve(key, signal, timeoutMs)
-    if (this.#relations.size >= MAX_REMEMBERED) this.#relations.clear()
-    this.#relations.set(name, relation)
-    return relation
-  }
-
-  async #resolve(key: DatasetKey, signal: AbortSignal, timeoutMs: number): Promise<string> {
-    try {
-      const values = keyValues(key)
-      const rows = await this.#run(key.tenant, { text: RESOLVE, values }, 'fast', signal, timeoutMs)
-      const relation = rows[0]?.[0]
-      if (relation) return relation
-    } catch (error) {
-      if (!['42P01', '3F000'].includes(sqlState(causeOf(error)) ?? '')) throw error
-    }
-    throw notMaterialized(key)
-  }
-
   async #run(
-    tenant: string,
-    statement: Statement,
-    lane: Lane,
-    signal: AbortSignal,
-    timeoutMs: number,
-  ): Promise<readonly TextRow[]> {
-    if (lane === 'fast') {
+    read: Read,
+    planning: Planning,
+    statements: readonly Statement[],
+  ): Promise<readonly (readonly TextRow[])[]> {
+    if (read.lane !== 'slow') {
       try {
-        return await this.#sessions.fast.read(tenant, statement.text, statement.values)
+        return await this.#sessions.fast.read(read.key.tenant, planning, statements)
       } catch (error) {
-        // What takes long is read again where nobody queues behind it; so is what may be longer lived than a lane.
-        if (sqlState(error) !== '57014' || signal.aborted) throw storeError(error, 'a read')
+        // What takes long is read again where nobody queues behind it.
+        if (sqlState(error) !== '57014' || read.deadline.isOver) throw storeError(error, 'a read')
       }
     }
-    return await this.#runAlone(tenant, statement, signal, timeoutMs)
-  }
-
-  async #runAlone(
-    tenant: string,
-    statement: Statement,
-    signal: AbortSignal,
-    timeoutMs: number,
-  ): Promise<readonly TextRow[]> {
-    const run = async () =>
-      await this.#sessions.transaction(
-        'reader',
-        tenant,
-        'a read',
-        async (client) => {
-          await client.query(`select set_config('statement_timeout', $1, true)`, [String(Math.ceil(timeoutMs))])
-          const result = await client.query<(string | null)[]>({
-            text: statement.text,
-            values: [...statement.values],
-            rowMode: 'array',
-          })
-          return result.rows as readonly TextRow[]
-        },
-        signal,
-      )
     try {
-      return await run()
+      return await this.#runAlone(read, statements)
     } catch (error) {
-      if (signal.aborted || !isConnectionLoss(causeOf(error))) throw error
-      return await run()
+      if (read.deadline.isOver || !isConnectionLoss(originalError(error))) throw error
+      return await this.#runAlone(read, statements)
     }
   }
-}
 
-function causeOf(error: unknown): unknown {
-  return error instanceof SluiceError ? (error.cause ?? error) : error
-}
-
-/** The caller is answered when the signal fires, whatever the server still does. */
-async function untilAborted<T>(signal: AbortSignal, caller: AbortSignal, work: Promise<T>): Promise<T> {
-  let answer: (() => void) | undefined
-  const aborted = new Promise<never>((_, reject) => {
-    answer = () => reject(caller.aborted ? calledOff(caller) : deadlineExceeded())
-    if (signal.aborted) answer()
-    else signal.addEventListener('abort', answer, { once: true })
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    if (answer) signal.removeEventListener('abort', answer)
-    // Whichever of the two comes second has nobody waiting for it.
-    work.catch(() => {})
-    aborted.catch(() => {})
+  async #runAlone(read: Read, statements: readonly Statement[]): Promise<readonly (readonly TextRow[])[]> {
+    const timeout = quoteLiteral(String(Math.max(1, Math.ceil(read.timeoutMs))))
+    return await this.#sessions.transaction(
+      'reader',
+      read.key.tenant,
+      'a read',
+      async (client) => {
+        await client.query(`set local statement_timeout = ${timeout}`)
+        const results: (readonly TextRow[])[] = []
+        for (const { text, values } of statements) {
+          const result = await client.query<(string | null)[]>({ text, values: [...values], rowMode: 'array' })
+          results.push(result.rows)
+        }
+        return results
+      },
+      read.deadline.signal,
+    )
   }
-}
-
-function calledOff(signal: AbortSignal): SluiceError {
-  return new SluiceError('TRANSIENT', 'the read was called off', { code: 'aborted', cause: signal.reason })
-}
-
-function deadlineExceeded(): SluiceError {
-  return new SluiceError('TRANSIENT', 'the read did not end within its time-out', {
-    code: 'deadline_exceeded',
-    remedy: 'Ask for fewer rows, or allow more time.',
-  })
 }

@@ -19,6 +19,9 @@ const SESSION_OPTIONS = [
   '-c row_security=on',
 ].join(' ')
 
+/** The statements of a batch see one state; nothing is written there, so nothing fails for it. */
+const ONE_STATE = '-c default_transaction_isolation=repeatable\\ read -c default_transaction_read_only=on'
+
 /** A lost client is noticed in the middle of a statement, so that an abandoned read ends. */
 const WATCH_CLIENT = '-c client_connection_check_interval=200'
 
@@ -52,7 +55,7 @@ export class Sessions {
     this.#writer = pool(logins.writer, settings.writers ?? 4, SESSION_OPTIONS, noteLoss)
     this.#slow = pool(logins.reader, settings.slow_readers ?? 8, `${SESSION_OPTIONS} ${WATCH_CLIENT}`, noteLoss)
     const timeout = `-c statement_timeout=${FAST_STATEMENT_TIMEOUT_MS}`
-    const config = clientConfig(logins.reader, `${SESSION_OPTIONS} ${timeout}`)
+    const config = clientConfig(logins.reader, `${SESSION_OPTIONS} ${ONE_STATE} ${timeout}`)
     this.fast = new FastReaders(config, settings.fast_readers ?? 2, host.clock)
   }
 
@@ -118,7 +121,7 @@ export class Sessions {
       role,
       doing,
       async (client) => {
-        await client.query(role === 'reader' ? 'begin read only' : 'begin')
+        await client.query(role === 'reader' ? 'begin isolation level repeatable read read only' : 'begin')
         await setTenant(client, tenant)
         const result = await run(client)
         await client.query('commit')

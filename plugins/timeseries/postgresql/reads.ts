@@ -7,6 +7,7 @@ import {
   type Lane,
   type OrderTerm,
   type Page,
+  type PageParts,
   type Parameters,
   policyCondition,
   type ServedColumn,
@@ -29,8 +30,6 @@ import type { AggregateLayout, Layout } from './layout.ts'
 
 /** Larger answers do not go where point reads queue. */
 const FAST_ROWS = 1000
-
-type PageParts = Omit<Page, 'relation'>
 
 /** The aggregate of the plan's interval; null for an operation that reads rows. */
 export function aggregateOf(plan: ReadPlan, layout: Layout): AggregateLayout | null {
@@ -59,7 +58,11 @@ export function isKeptFor(plan: ReadPlan): boolean {
 export function laneOf(plan: ReadPlan): Lane {
   const bounded = plan.range?.from != null && plan.range.to != null
   const plain = plan.filters.length === 0 && plan.orderBy.length === 0
-  return bounded && plain && isKeptFor(plan) && plan.limit <= FAST_ROWS ? 'fast' : 'slow'
+  return bounded && plain && isKeptFor(plan) && plan.limit <= FAST_ROWS
+    ? plan.operation === 'aggregate'
+      ? 'fast'
+      : 'fast-deep'
+    : 'slow'
 }
 
 export function describeRows(

@@ -82,7 +82,7 @@ export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
     const aggregate = aggregateOf(plan, layout)
     checkPlan(plan, aggregate?.served ?? layout.served)
     const key = datasetKey(target, aggregate && isKeptFor(plan) ? aggregate : undefined)
-    yield await this.#reader.read(key, plan, laneOf(plan), (parameters) =>
+    yield await this.#reader.read(key, schema, plan, laneOf(plan), (parameters) =>
       aggregate
         ? describeAggregate(plan, layout, aggregate, key, schema, parameters)
         : describeRows(plan, layout, key, schema, parameters),
