@@ -1,0 +1,20 @@
+/** The part of autocannon that is used here; the package brings no types. */
+declare module 'autocannon' {
+  interface Request {
+    readonly path?: string
+  }
+  interface Options {
+    readonly url: string
+    readonly connections: number
+    /** Seconds. */
+    readonly duration: number
+    readonly requests: readonly (Request & { setupRequest(request: Request): Request })[]
+    readonly headers?: Readonly<Record<string, string>>
+  }
+  interface Result {
+    readonly requests: { readonly average: number }
+    readonly non2xx: number
+    readonly errors: number
+  }
+  export default function autocannon(options: Options): Promise<Result>
+}

@@ -1,0 +1,159 @@
+/** What every measurement starts from: a source with rows, a runtime on a folder of its own, and a tenant in it. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+
+const root = join(import.meta.dirname, '..')
+
+export interface Bench {
+  readonly folder: string
+  readonly source: EmbeddedServer
+  readonly client: pg.Client
+  readonly url: string
+  readonly token: string
+  readonly server: ChildProcess
+  call(method: string, path: string, body?: unknown): Promise<Answer>
+  stop(): Promise<void>
+}
+
+export type Answer = Readonly<Record<string, never>>
+
+/** `rows` rows of ten columns, in the table `public.measured`. */
+export async function startBench(rows: number): Promise<Bench> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
+  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const client = await connect(source)
+  await client.query(`CREATE TABLE measured (id bigint PRIMARY KEY, name text NOT NULL, city text, country text,
+    amount numeric(12,2), quantity integer, ratio double precision, active boolean, born date, updated_at timestamptz)`)
+  await client.query(`INSERT INTO measured SELECT i, 'name ' || i, 'city ' || i % 1000, 'country ' || i % 50, i * 1.25,
+    i % 100, i / 7.0, i % 2 = 0, date '1970-01-01' + (i % 18000)::int, timestamptz '2026-01-01' + i * interval '1 second'
+    FROM generate_series(1, ${rows}) i`)
+  await client.query('VACUUM ANALYZE measured')
+  const dataDirectory = join(folder, 'data')
+  const server = startServer(dataDirectory)
+  const url = await addressOf(dataDirectory, server)
+  const admin = await issueToken(dataDirectory, { role: 'admin' }, { ttlS: 36_000 })
+  await call(url, admin, 'POST', '/api/v1/tenants', { slug: 'bench', display_name: 'Bench', tier: 'enterprise' })
+  const token = await issueToken(
+    dataDirectory,
+    { tenant: 'bench', groups: ['svc-developers'], user: 'bench' },
+    { ttlS: 36_000 },
+  )
+  return {
+    folder,
+    source,
+    client,
+    url,
+    token,
+    server,
+    call: (method, path, body) => call(url, token, method, path, body),
+    async stop() {
+      const ended = new Promise((resolve) => server.once('exit', resolve))
+      server.kill('SIGTERM')
+      await ended
+      await client.end()
+      await source.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+function startServer(dataDirectory: string): ChildProcess {
+  const launcher = join(root, 'runtime/bin/sluice.js')
+  return spawn(process.execPath, [launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: { ...process.env, SLUICE_LOG__LEVEL: 'warn', SLUICE_LIMITS__RATE__ENTERPRISE: '1000000' },
+  })
+}
+
+async function addressOf(dataDirectory: string, server: ChildProcess): Promise<string> {
+  for (let attempt = 0; attempt < 1200 && server.exitCode === null; attempt += 1) {
+    const text = await readFile(join(dataDirectory, 'runtime.json'), 'utf8').catch(() => null)
+    if (text) return (JSON.parse(text) as { url: string }).url
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  throw new Error('the server did not start')
+}
+
+export async function connect(server: EmbeddedServer, database = 'postgres'): Promise<pg.Client> {
+  const { host, port, user, password } = server.tcpAddress
+  const client = new pg.Client({ host, port, user, password, database })
+  await client.connect()
+  return client
+}
+
+async function call(url: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
+  const form = body instanceof FormData
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${token}`, ...(body && !form ? { 'content-type': 'application/json' } : {}) },
+    ...(body === undefined ? {} : { body: form ? body : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  if (!response.ok) throw new Error(`${method} ${path} → ${response.status} ${text}`)
+  return JSON.parse(text) as Answer
+}
+
+/** Registers, deploys and syncs a product over the table with these endpoints; gives the ended run. */
+export async function serve(bench: Bench, endpoints: string): Promise<Run> {
+  const { host, port, user, password } = bench.source.tcpAddress
+  const login = { host, port, database: 'postgres', user, password, ssl_mode: 'disable' }
+  await bench.call('POST', '/api/v1/connections', {
+    name: 'source',
+    connector_type: 'postgresql',
+    config_encrypted: JSON.stringify(login),
+  })
+  await bench.call('POST', '/api/v1/products', { name: 'measured', namespace: 'bench', archetype: 'source_aligned' })
+  const form = new FormData()
+  for (const [name, text] of Object.entries(manifests(endpoints))) form.append(name, new Blob([text]), `${name}.yaml`)
+  await bench.call('POST', '/api/v1/products/bench.measured/manifests', form)
+  await bench.call('POST', '/api/v1/products/bench.measured/deploy', { version: '1.0.0', dry_run: false })
+  return sync(bench)
+}
+
+export interface Run {
+  readonly id: string
+  readonly state: string
+  readonly started_at: string
+  readonly finished_at: string
+  readonly log: readonly { readonly at: string; readonly message: string }[]
+}
+
+export async function sync(bench: Bench): Promise<Run> {
+  const queued = (await bench.call('POST', '/api/v1/connections/source/sync')) as unknown as Run
+  for (;;) {
+    const run = (await bench.call('GET', `/api/v1/ingestion/${queued.id}`)) as unknown as Run
+    if (run.state === 'succeeded') return run
+    if (run.state !== 'queued' && run.state !== 'running')
+      throw new Error(`the run ${run.state}: ${JSON.stringify(run)}`)
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
+function manifests(endpoints: string): Readonly<Record<string, string>> {
+  const head = (kind: string) => `apiVersion: svc/v1\nkind: ${kind}\n`
+  const columns = [
+    'id, type: long, role: identity, nullable: false',
+    'name, type: string',
+    'city, type: string',
+    'country, type: string',
+    'amount, type: "decimal(12,2)"',
+    'quantity, type: integer',
+    'ratio, type: double',
+    'active, type: boolean',
+    'born, type: date',
+    'updated_at, type: timestamptz',
+  ]
+  return {
+    product: `${head('Product')}name: measured\nnamespace: bench\narchetype: source_aligned\ndescription: ""\n`,
+    inputs: `${head('Inputs')}inputs:\n  - name: measured\n    connection: source\n    table: public.measured\n    mode: full\n`,
+    output: `${head('Output')}format: iceberg\nschema:\n${columns.map((column) => `  - { name: ${column} }`).join('\n')}\nwrite_mode: replace\n`,
+    quality: `${head('Quality')}checks: []\n`,
+    serving: `${head('Serving')}endpoints:\n${endpoints}`,
+    compute: `${head('Compute')}engine: embedded\ntrigger: on_ingestion\n`,
+  }
+}
