@@ -1,10 +1,25 @@
 import type { Check } from './check.ts'
+import { capabilityChecks } from './checks/capabilities.ts'
 import { crashChecks } from './checks/crash.ts'
 import { fenceChecks } from './checks/fence.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
+import { isolationChecks } from './checks/isolation.ts'
+import { maskingChecks } from './checks/masking.ts'
+import { policyChecks } from './checks/policy.ts'
+import { readingChecks } from './checks/reading.ts'
+import { realtimeChecks } from './checks/realtime.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
 
 /** Every check, in the order of its number. */
-export const CHECKS: readonly Check[] = [...roundTripChecks, ...idempotencyChecks, ...crashChecks, ...fenceChecks].sort(
-  (left, right) => left.id - right.id,
-)
+export const CHECKS: readonly Check[] = [
+  ...capabilityChecks,
+  ...idempotencyChecks,
+  ...roundTripChecks,
+  ...readingChecks,
+  ...crashChecks,
+  ...fenceChecks,
+  ...isolationChecks,
+  ...policyChecks,
+  ...maskingChecks,
+  ...realtimeChecks,
+].sort((left, right) => left.id - right.id)

@@ -2,6 +2,7 @@
 import {
   type Capabilities,
   checkReadPlan,
+  columnMasked,
   compareAs,
   type Filter,
   type LogicalType,
@@ -27,6 +28,7 @@ export interface Page {
 /** The page of the plan. Throws as `checkReadPlan` does, and INVALID_DATA `invalid_cursor`. */
 export function answer(stored: StoredDataset, content: Content, plan: ReadPlan, capabilities: Capabilities): Page {
   checkReadPlan(plan, capabilities)
+  if (plan.operation === 'key') checkKeyColumns(stored, plan)
   const table = stored.policy === null ? emptied(stored) : tableOf(stored, content, plan)
   const selected = table.rows.filter((row) => plan.filters.every((filter) => matches(table.schema, row, filter)))
   if (plan.operation === 'key') return project(table.schema, selected.slice(0, 1), plan)
@@ -37,6 +39,14 @@ export function answer(stored: StoredDataset, content: Content, plan: ReadPlan, 
   const page = project(table.schema, rest.slice(0, plan.limit), plan)
   const last = rest[plan.limit - 1]
   return rest.length > plan.limit && last ? { ...page, next: order.map(({ index }) => last[index] ?? null) } : page
+}
+
+/** A key over a masked column would tell whether the hidden value is what was guessed. */
+function checkKeyColumns({ config }: StoredDataset, { policy }: ReadPlan): void {
+  const template = parseKeyTemplate(config.key_template ?? '')
+  const parts = 'problem' in template ? [] : template.parts
+  const masked = parts.find(({ column }) => policy.maskedColumns.includes(column))
+  if (masked) throw columnMasked(masked.column)
 }
 
 interface Table {

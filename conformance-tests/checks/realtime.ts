@@ -1,0 +1,198 @@
+/** Values by key that expire. */
+import type { Row } from '@sluice/sdk'
+import { type Check, expect } from '../check.ts'
+import type { CheckContext } from '../context.ts'
+import type { Dataset } from '../dataset.ts'
+import { answerOf, pointPlan } from '../reading.ts'
+import { operation, TTL } from '../requirements.ts'
+import { changed, rowsOf, SIMPLE } from '../shapes.ts'
+
+const HOUR_MS = 3_600_000
+
+export const realtimeChecks: readonly Check[] = [
+  {
+    id: 112,
+    name: 'ttl-expires-in-virtual-time',
+    level: 'core',
+    requires: [TTL],
+    async run(context) {
+      const dataset = await withTtl(context, '2h')
+      const granularityMs = context.capabilities.ttl?.granularityMs ?? 0
+      await expectRemaining(context, dataset, 7200)
+      await context.clock.advance(2 * HOUR_MS - granularityMs - 1000)
+      await dataset.expectRows('a value stays until its ttl has passed')
+      await context.clock.advance(2 * granularityMs + 1000)
+      for (const way of dataset.ways()) await dataset.expectRows('a value is gone once its ttl has passed', [], { way })
+      await context.reopen()
+      await dataset.expectRows('and it does not come back with a restart', [])
+      await dataset.full(rowsOf(SIMPLE, 1, 4, context.random))
+      await dataset.expectRows('a full set brings values back')
+    },
+  },
+  {
+    id: 113,
+    name: 'ttl-renewed-by-each-epoch',
+    level: 'core',
+    requires: [TTL],
+    async run(context) {
+      const dataset = await withTtl(context, '2h')
+      await context.clock.advance(1.5 * HOUR_MS)
+      const [row = []] = [...dataset.content.values()]
+      await dataset.delta([changed(SIMPLE, row, { name: 'renewed' })])
+      await expectRemaining(context, dataset, 7200)
+      await context.clock.advance(1.5 * HOUR_MS)
+      await dataset.expectRows('an epoch renews every key that it still holds, changed or not')
+      await context.clock.advance(HOUR_MS)
+      await dataset.expectRows('and after the last one everything expires', [])
+    },
+  },
+  {
+    id: 114,
+    name: 'template-null-has-no-key',
+    level: 'core',
+    requires: [operation('key')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE, { keyTemplate: 'n:{name}' })
+      const rows = ['ada', null, 'bob'].map((name, index) =>
+        changed(SIMPLE, rowsOf(SIMPLE, index + 1, 1, context.random)[0] ?? [], { name }),
+      )
+      await dataset.full(rows)
+      await expectUnder(context, dataset, { 'n:ada': rows[0], 'n:bob': rows[2], 'n:null': undefined, 'n:': undefined })
+      const named = changed(SIMPLE, rows[1] ?? [], { name: 'cid' })
+      const unnamed = changed(SIMPLE, rows[0] ?? [], { name: null })
+      await dataset.delta([named, unnamed], rows.slice(2))
+      await expectUnder(context, dataset, {
+        'n:cid': named,
+        'n:ada': undefined,
+        'n:bob': undefined,
+        'n:null': undefined,
+      })
+    },
+  },
+  {
+    id: 115,
+    name: 'template-value-cannot-escape-prefix',
+    level: 'core',
+    requires: [operation('key')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE, { keyTemplate: '{name}:{rank}', product: 'keys' })
+      const other = await context.dataset(SIMPLE, { keyTemplate: '{name}:{rank}', product: 'keys2' })
+      const names = ['a', 'a:1', '', ':', '..', '%3A', 'a%3A1', 'x'.repeat(3000), `${'x'.repeat(2999)}y`, '😀:', '/']
+      const rows = names.map((name, index) =>
+        changed(SIMPLE, rowsOf(SIMPLE, index + 1, 1, context.random)[0] ?? [], { name, rank: 1 }),
+      )
+      await dataset.full(rows)
+      await other.full([])
+      for (const row of rows) {
+        await expectFound(context, dataset, row, row)
+        await expectFound(context, other, row, undefined)
+      }
+      await expectUnder(context, dataset, { 'a:1:1': undefined, '': undefined, 'a%3A1:1': rows[1] })
+    },
+  },
+  {
+    id: 116,
+    name: 'shared-key-goes-to-the-last-by-primary-key',
+    level: 'core',
+    requires: [operation('key')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE, { keyTemplate: '{name}' })
+      const rows = rowsOf(SIMPLE, 8, 5, context.random).map((row) => changed(SIMPLE, row, { name: 'shared' }))
+      await dataset.full(context.random.shuffled(rows))
+      await expectUnder(context, dataset, { shared: rows[4] })
+      await dataset.delta([changed(SIMPLE, rows[0] ?? [], { name: 'shared', rank: 1 })])
+      await expectUnder(context, dataset, { shared: rows[4] })
+      await dataset.delta([changed(SIMPLE, rows[3] ?? [], { name: 'moved' })], rows.slice(4))
+      await expectUnder(context, dataset, { shared: rows[2], moved: changed(SIMPLE, rows[3] ?? [], { name: 'moved' }) })
+    },
+  },
+  {
+    id: 117,
+    name: 'absent-and-expired-are-told-apart',
+    level: 'core',
+    requires: [TTL, operation('key')],
+    async run(context) {
+      const dataset = await withTtl(context, '1h')
+      const [absent = []] = rowsOf(SIMPLE, 900, 1, context.random)
+      await expectRemaining(context, dataset, 3600, absent)
+      await context.clock.advance(HOUR_MS + 120_000)
+      await expectRemaining(context, dataset, 0)
+      await dataset.expectRows('expired values are gone', [])
+    },
+  },
+  {
+    id: 118,
+    name: 'rebuild-does-not-drop-hot-keys',
+    level: 'core',
+    requires: [operation('key')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      await dataset.full(rowsOf(SIMPLE, 1, 10, context.random))
+      const before = [...dataset.content.values()]
+      const write = await dataset.prepare({ mode: 'full', upserts: rowsOf(SIMPLE, 1, 10, context.random.fork('new')) })
+      let looks = 0
+      context.host.atEachPoint(async (point) => {
+        if (point.includes('commit') && point.includes('after')) return
+        looks += 1
+        await dataset.expectRows(`while a full set is written (${point}) the former epoch is served`, before)
+      })
+      await dataset.apply(write)
+      context.host.atEachPoint(null)
+      await dataset.expectRows('and then the new one')
+      expect(looks > 0, () => ({
+        what: 'the write passed no fault point before its commit',
+        where: 'store.write',
+        why: 'nothing could be read while it ran',
+        remedy: 'Await host.faultPoint between the steps of a write.',
+      }))
+    },
+  },
+]
+
+async function withTtl(context: CheckContext, ttl: string): Promise<Dataset> {
+  const dataset = await context.dataset(SIMPLE, { ttl })
+  await dataset.full(rowsOf(SIMPLE, 1, 4, context.random))
+  await dataset.expectRows('the values must be there before they can expire')
+  return dataset
+}
+
+async function expectRemaining({ store }: CheckContext, dataset: Dataset, seconds: number, row?: Row): Promise<void> {
+  const [way = 'scan'] = dataset.ways()
+  const [first = []] = dataset.candidates
+  const sight = { target: dataset.target, template: dataset.template, candidates: [] }
+  const { ttlRemainingS } = await answerOf(store, dataset.target, pointPlan(way, row ?? first, sight, { filters: [] }))
+  expect(ttlRemainingS !== undefined && Math.abs(ttlRemainingS - seconds) <= 1, () => ({
+    what: `an answer says that it stays true for ${ttlRemainingS} s instead of ${seconds} s`,
+    where: `read ${way}, ttlRemainingS`,
+    why: 'the ttl begins with the commit of the newest epoch, for every key, and never goes below 0',
+    remedy: 'Take committedAt of the applied epoch plus ttl, less clock.nowMs().',
+  }))
+}
+
+async function expectFound(
+  context: CheckContext,
+  dataset: Dataset,
+  row: Row,
+  expected: Row | undefined,
+): Promise<void> {
+  const plan = pointPlan('key', row, { target: dataset.target, template: dataset.template, candidates: [] })
+  await expectUnder(context, dataset, { [plan.key ?? '']: expected })
+}
+
+async function expectUnder(
+  { store }: CheckContext,
+  dataset: Dataset,
+  expected: Readonly<Record<string, Row | undefined>>,
+): Promise<void> {
+  for (const [key, row] of Object.entries(expected)) {
+    const plan = pointPlan('key', [], { target: dataset.target, template: dataset.template, candidates: [] }, { key })
+    const { rows } = await answerOf(store, dataset.target, plan)
+    const isRight = row === undefined ? rows.length === 0 : rows.length === 1 && rows[0]?.[0] === row[0]
+    expect(isRight, () => ({
+      what: `under the key ${key.slice(0, 40)} lies ${rows.length === 0 ? 'nothing' : `row ${rows[0]?.[0]}`}, expected ${row ? `row ${row[0]}` : 'nothing'}`,
+      where: `read key, template ${dataset.template}`,
+      why: 'each row lies under its own rendered key; a null renders none, and of several rows the last by primary key counts',
+      remedy: 'Render keys with renderKey of the SDK, and follow rows whose key changes.',
+    }))
+  }
+}
