@@ -13,6 +13,7 @@ import { UserIds } from './user-ids.ts'
 import type { Wall } from './walls.ts'
 
 export type * from './job.ts'
+export type { ColumnLineage, SourceColumn } from './lineage.ts'
 export { rowsOf } from './rows.ts'
 export type { Wall } from './walls.ts'
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { SluiceError } from '@sluice/sdk'
 import { fromWireError, memoryExceeded } from './driver-error.ts'
 import type { EngineChild } from './engine-child.ts'
-import type { EngineJob, EngineRun, OutputSummary, StepResult, StreamOutput, WrittenFile } from './job.ts'
+import type { EngineJob, EngineOutput, EngineRun, OutputSummary, StepResult, StreamOutput, WrittenFile } from './job.ts'
 import { watchMemory } from './memory-watch.ts'
 import { OutputLines } from './output-lines.ts'
 import type { ChildJob, FromChild, WireFile } from './protocol.ts'
@@ -49,18 +49,17 @@ export class JobRun {
     if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source)
     const opened = await this.#opened.promise
     const results = opened.results.map((result) => decodeResult(result))
-    const streams = this.#job.output !== undefined && this.#job.output.kind !== 'parquet-files'
-    if (streams) return this.#streamingRun(results, opened, deadline)
-    return await this.#settledRun(results)
+    if (isStreamed(this.#job.output)) return this.#streamingRun(results, opened, deadline)
+    return await this.#settledRun(results, opened)
   }
 
-  async #settledRun(results: readonly StepResult[]): Promise<EngineRun> {
+  async #settledRun(results: readonly StepResult[], { columns, lineage }: Opened): Promise<EngineRun> {
     const done = await this.#done.promise
     await this.#child.ended
     this.#child.output.destroy()
     const files = await this.#hooks.keep(done.files)
     const summary = { rows: done.rows, bytes: 0, truncated: false }
-    return { results, columns: [], files, output: noBytes(), finished: Promise.resolve(summary) }
+    return { results, columns, lineage, files, output: noBytes(), finished: Promise.resolve(summary) }
   }
 
   #streamingRun(results: readonly StepResult[], opened: Opened, deadline: AbortSignal): EngineRun {
@@ -70,7 +69,7 @@ export class JobRun {
     const finished = Promise.withResolvers<OutputSummary>()
     finished.promise.catch(() => {})
     const output = this.#bytes(finished)
-    return { results, columns: opened.columns, files: [], output, finished: finished.promise }
+    return { results, columns: opened.columns, lineage: [], files: [], output, finished: finished.promise }
   }
 
   async *#bytes(finished: PromiseWithResolvers<OutputSummary>): AsyncGenerator<Uint8Array> {
@@ -156,6 +155,11 @@ export class JobRun {
     this.#child.kill()
     this.#done.resolve(message)
   }
+}
+
+function isStreamed(output: EngineOutput | undefined): output is StreamOutput {
+  const kind = output?.kind
+  return kind !== undefined && kind !== 'parquet-files' && kind !== 'inspect' && kind !== 'inspect-condition'
 }
 
 function decodeResult(result: Opened['results'][number]): StepResult {

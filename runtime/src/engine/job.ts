@@ -1,4 +1,5 @@
 import type { LogicalType, Value } from '@sluice/sdk'
+import type { ColumnLineage } from './lineage.ts'
 
 /**
  * A *job* is what one engine child does in its life: it makes the job's tables, takes the streamed input, runs the
@@ -48,7 +49,7 @@ export interface EngineStep {
 }
 
 /** The last statement of a job, whose rows leave through a pipe as fast as the reader takes them. */
-export type EngineOutput = StreamOutput | ParquetFilesOutput
+export type EngineOutput = StreamOutput | ParquetFilesOutput | InspectOutput
 
 export interface StreamOutput {
   /**
@@ -78,6 +79,14 @@ export interface ParquetFilesOutput {
   readonly rowGroupRows?: number
   /** SQL (ours) put after FROM and in front of nothing else: `ORDER BY "day"`. */
   readonly orderBy?: readonly string[]
+}
+
+/** Nothing is written: the statement passes the guard and is bound to its tables, and `EngineRun.lineage` is filled. */
+export interface InspectOutput {
+  /** `inspect-condition`: `sql` is one boolean expression over the job's first table, without tables of its own. */
+  readonly kind: 'inspect' | 'inspect-condition'
+  readonly sql: string
+  readonly parameters?: readonly Value[]
 }
 
 export interface EngineLimits {
@@ -144,7 +153,7 @@ export interface OutputSummary {
 export interface EngineRun {
   /** One for each step with `rows: 'collect'`, in order. */
   readonly results: readonly StepResult[]
-  /** Of the streamed output; empty without one. */
+  /** Of a streamed or inspected output; empty without one. */
   readonly columns: readonly ResultColumn[]
   /** The streamed output's bytes, to be read once; leaving early kills the child. Ends at once without an output. */
   readonly output: AsyncIterable<Uint8Array>
@@ -152,4 +161,6 @@ export interface EngineRun {
   readonly finished: Promise<OutputSummary>
   /** What a `parquet-files` output wrote. */
   readonly files: readonly WrittenFile[]
+  /** What the columns of an inspected statement are made of, one for each of `columns`. */
+  readonly lineage: readonly ColumnLineage[]
 }

@@ -1,5 +1,14 @@
 import type { ErrorKind, Value } from '@sluice/sdk'
-import type { CsvInput, EngineLimits, EngineTable, ParquetFilesOutput, ResultColumn, StreamOutput } from './job.ts'
+import type {
+  CsvInput,
+  EngineLimits,
+  EngineTable,
+  InspectOutput,
+  ParquetFilesOutput,
+  ResultColumn,
+  StreamOutput,
+} from './job.ts'
+import type { ColumnLineage } from './lineage.ts'
 import type { Wall } from './walls.ts'
 
 /** What parent and child say to each other over Node's IPC channel, as JSON. */
@@ -33,7 +42,8 @@ interface WireParameters {
 }
 export type WireStreamOutput = Omit<StreamOutput, 'parameters'> & WireParameters
 export type WireFilesOutput = Omit<ParquetFilesOutput, 'parameters'> & WireParameters
-export type WireOutput = WireStreamOutput | WireFilesOutput
+export type WireInspectOutput = Omit<InspectOutput, 'parameters'> & WireParameters
+export type WireOutput = WireStreamOutput | WireFilesOutput | WireInspectOutput
 
 export interface ChildJob {
   readonly trust: 'tenant' | 'own'
@@ -68,11 +78,17 @@ export interface WireError {
 
 export type ToChild = { readonly kind: 'job'; readonly job: ChildJob }
 
+/** What is known of the output before its first byte. */
+export interface Opening {
+  readonly columns: readonly ResultColumn[]
+  readonly lineage: readonly ColumnLineage[]
+}
+
 export type FromChild =
   | { readonly kind: 'ready' }
   | { readonly kind: 'walls'; readonly walls: readonly Wall[] }
   /** Steps are done and the output's statement is prepared; its bytes follow on the pipe. */
-  | { readonly kind: 'opened'; readonly results: readonly WireResult[]; readonly columns: readonly ResultColumn[] }
+  | ({ readonly kind: 'opened'; readonly results: readonly WireResult[] } & Opening)
   | { readonly kind: 'done'; readonly rows: number; readonly files: readonly WireFile[] }
   | { readonly kind: 'failed'; readonly error: WireError }
 

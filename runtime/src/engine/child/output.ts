@@ -2,8 +2,15 @@ import { writeSync } from 'node:fs'
 import type { DuckDBConnection, DuckDBType } from '@duckdb/node-api'
 import { SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
-import type { EngineLimits, ResultColumn, StreamOutput } from '../job.ts'
-import { fromWire, OUTPUT_FD, type WireFile, type WireOutput, type WireStreamOutput } from '../protocol.ts'
+import type { EngineLimits, StreamOutput } from '../job.ts'
+import {
+  fromWire,
+  type Opening,
+  OUTPUT_FD,
+  type WireFile,
+  type WireFilesOutput,
+  type WireStreamOutput,
+} from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
 import { shapeOf } from './collect.ts'
 import { prepare } from './duckdb.ts'
@@ -23,14 +30,14 @@ export interface Written {
  */
 export async function writeOutput(
   connection: DuckDBConnection,
-  output: WireOutput,
+  output: WireStreamOutput | WireFilesOutput,
   limits: EngineLimits,
-  opened: (columns: readonly ResultColumn[]) => void,
+  opened: (opening: Opening) => void,
 ): Promise<Written> {
   try {
     if (output.kind !== 'parquet-files') return await streamOutput(connection, output, limits, opened)
     const files = await writeParquetFiles(connection, output)
-    opened([])
+    opened({ columns: [], lineage: [] })
     return { rows: files.reduce((sum, file) => sum + file.rows, 0), files }
   } catch (error) {
     throw fromDriver(error, output.sql)
@@ -41,11 +48,11 @@ async function streamOutput(
   connection: DuckDBConnection,
   output: WireStreamOutput,
   limits: EngineLimits,
-  opened: (columns: readonly ResultColumn[]) => void,
+  opened: (opening: Opening) => void,
 ): Promise<Written> {
   const parameters = output.parameters.map(fromWire)
   const shape = await describe(connection, output.sql, parameters)
-  opened(resultColumns(shape))
+  opened({ columns: resultColumns(shape), lineage: [] })
   if (output.kind === 'csv') writeSync(OUTPUT_FD, `${shape.names.map(csvQuote).join(',')}\n`)
   const statement = await prepare(connection, copyStatement(output, shape, limits), parameters)
   const rows = Number((await statement.run()).rowsChanged)
@@ -58,7 +65,11 @@ async function streamOutput(
 const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'parquet'])
 
 /** By a run that gives no row: the types of parameters are known then. */
-async function describe(connection: DuckDBConnection, sql: string, parameters: readonly Value[]): Promise<ResultShape> {
+export async function describe(
+  connection: DuckDBConnection,
+  sql: string,
+  parameters: readonly Value[],
+): Promise<ResultShape> {
   const statement = await prepare(connection, `SELECT * FROM (${sql}\n) LIMIT 0`, parameters)
   return shapeOf(await statement.run())
 }

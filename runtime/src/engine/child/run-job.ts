@@ -1,11 +1,11 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
-import type { ResultColumn } from '../job.ts'
-import type { ChildJob, FromChild, WireResult, WireStep } from '../protocol.ts'
+import type { ChildJob, FromChild, Opening, WireInspectOutput, WireOutput, WireResult, WireStep } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { collectRows } from './collect.ts'
 import { execute, prepare } from './duckdb.ts'
 import { guardStatement } from './guarded-sql.ts'
+import { inspect } from './inspect.ts'
 import { writeOutput } from './output.ts'
 import { openRelations } from './relations.ts'
 import { lockSettings } from './settings.ts'
@@ -21,14 +21,24 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
     const result = await runStep(connection, job, step)
     if (result) results.push(result)
   }
-  if (!job.output) {
-    send({ kind: 'opened', results, columns: [] })
+  const { output } = job
+  if (!output) {
+    send({ kind: 'opened', results, columns: [], lineage: [] })
     send({ kind: 'done', rows: 0, files: [] })
     return
   }
-  const output = { ...job.output, sql: await judged(connection, job, job.output.sql) }
-  const opened = (columns: readonly ResultColumn[]) => send({ kind: 'opened', results, columns })
-  send({ kind: 'done', ...(await writeOutput(connection, output, job.limits, opened)) })
+  const opened = (opening: Opening) => send({ kind: 'opened', results, ...opening })
+  if (isInspection(output)) {
+    opened(await inspect(connection, output, job.tables))
+    send({ kind: 'done', rows: 0, files: [] })
+    return
+  }
+  const sql = await judged(connection, job, output.sql)
+  send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, opened)) })
+}
+
+function isInspection(output: WireOutput): output is WireInspectOutput {
+  return output.kind === 'inspect' || output.kind === 'inspect-condition'
 }
 
 async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireStep): Promise<WireResult | null> {
