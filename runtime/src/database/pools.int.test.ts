@@ -121,8 +121,9 @@ describe('a transaction', { timeout: 60_000 }, () => {
     await pool.query('truncate numbers')
     const abort = new AbortController()
     const reason = new Error('enough')
+    const patient = database.pool({ statementTimeoutMs: 0 })
     const running = inTransaction(
-      pool,
+      patient,
       async (tx) => {
         await tx.query('insert into numbers values (1)')
         setTimeout(() => abort.abort(reason), 50)

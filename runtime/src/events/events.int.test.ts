@@ -11,7 +11,9 @@ import { appendEvent, dropTopics, listTopics, numberEvents, provisionTopics, pru
 
 const database = await (await startTestPostgres()).createDatabase({ migrations: [eventMigrations] })
 const pool = database.pool({ maxConnections: 12 })
-const feed = new EventFeed({ pool, address: database.address })
+/** Looks only when told: a notification that was lost shows. */
+const pollMs = 600_000
+const feed = new EventFeed({ pool, address: database.address, pollMs })
 after(async () => {
   await feed.close()
   await database.drop()
@@ -106,7 +108,7 @@ describe('events', { timeout: 120_000 }, () => {
     const tenant = await newTenant()
     const writers = 8
     const each = 25
-    const second = new EventFeed({ pool, address: database.address })
+    const second = new EventFeed({ pool, address: database.address, pollMs })
     const following = [take(tenant, 0, writers * each), take(tenant, null, 0), take(tenant, 0, writers * each, second)]
     const write = async (writer: number): Promise<void> => {
       for (let n = 0; n < each; n++) {
@@ -192,6 +194,28 @@ describe('events', { timeout: 120_000 }, () => {
     await patient.close()
   })
 
+  it('that come while a follower has looked and does not wait yet are not slept over', async () => {
+    const tenant = await newTenant()
+    let late = true
+    // The real pool, but something happens right after its last look for more.
+    const eventful = Object.create(pool, {
+      query: {
+        value: async (query: { text: string }) => {
+          const answer = await pool.query(query)
+          if (!query.text.includes('event_counters') || !late) return answer
+          late = false
+          await say(tenant, 'in between')
+          await sleep(200)
+          return answer
+        },
+      },
+    }) as pg.Pool
+    const watched = new EventFeed({ pool: eventful, address: database.address, pollMs })
+    await sleep(300)
+    assert.deepEqual(names(await take(tenant, 0, 1, watched)), ['in between'])
+    await watched.close()
+  })
+
   it('go on after the listening connection was lost', async () => {
     const tenant = await newTenant()
     const coming = take(tenant, 0, 2)
@@ -211,7 +235,7 @@ describe('events', { timeout: 120_000 }, () => {
       return count
     }
     const abort = new AbortController()
-    const other = new EventFeed({ pool, address: database.address })
+    const other = new EventFeed({ pool, address: database.address, pollMs })
     await say(tenant, 'one')
     const bySignal = drain(feed, abort.signal)
     const byFeed = drain(other, new AbortController().signal)

@@ -117,6 +117,9 @@ describe('the policy version', { timeout: 60_000 }, () => {
       product = await registry.product(tenant)
     })
     const { id } = product as Product
+    const before = await policyVersion(pool, tenant)
+    await updateProduct(pool, tenant, id, { description: 'in other words', classification: 'internal' })
+    assert.equal(await policyVersion(pool, tenant), before)
     const grant = await grantProduct(pool, grantOn(product as Product))
     await raises('a wider grant', () => grantProduct(pool, { ...grantOn(product as Product), classes: ['*'] }))
     await raises('a revocation', () => revokeProductGrant(pool, tenant, id, grant.id))

@@ -97,6 +97,9 @@ describe('an idempotency key', () => {
     const same = scope()
     await brief.finish(await started(brief, same), ANSWER)
     await brief.finish(await started(brief, same), ANSWER)
+    // However short answers are kept: a request under way is not begun again.
+    await started(brief, { ...same, key: 'under-way' })
+    assert.equal((await brief.start({ ...same, key: 'under-way' })).state, 'in_progress')
     const kept = scope()
     await store.finish(await started(store, kept), ANSWER)
     assert.ok((await pruneIdempotencyKeys(pool, 100)) >= 1)

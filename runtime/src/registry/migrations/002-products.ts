@@ -22,8 +22,11 @@ create table products (
 create index products_newest on products (tenant, created_at desc, id desc);
 create index products_by_name on products (tenant, name);
 
-create trigger products_policy after insert or delete or update of classification, status, current_version, domain, name
-  on products for each row execute function policy_changed();
+create trigger products_policy after insert or delete on products for each row execute function policy_changed();
+create trigger products_policy_change after update on products for each row
+  when ((old.domain, old.name, old.classification, old.status, old.current_version)
+    is distinct from (new.domain, new.name, new.classification, new.status, new.current_version))
+  execute function policy_changed();
 
 -- manifests: the six texts as uploaded; normalised: what they mean, every default filled in.
 create table product_drafts (
