@@ -1,7 +1,9 @@
 import type { Check } from './check.ts'
 import { capabilityChecks } from './checks/capabilities.ts'
 import { crashChecks } from './checks/crash.ts'
+import { digestChecks } from './checks/digest.ts'
 import { fenceChecks } from './checks/fence.ts'
+import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
 import { isolationChecks } from './checks/isolation.ts'
 import { maskingChecks } from './checks/masking.ts'
@@ -9,6 +11,7 @@ import { policyChecks } from './checks/policy.ts'
 import { readingChecks } from './checks/reading.ts'
 import { realtimeChecks } from './checks/realtime.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
+import { timeseriesChecks } from './checks/timeseries.ts'
 
 /** Every check, in the order of its number. */
 export const CHECKS: readonly Check[] = [
@@ -21,5 +24,8 @@ export const CHECKS: readonly Check[] = [
   ...isolationChecks,
   ...policyChecks,
   ...maskingChecks,
+  ...historyChecks,
+  ...timeseriesChecks,
   ...realtimeChecks,
+  ...digestChecks,
 ].sort((left, right) => left.id - right.id)

@@ -1,5 +1,5 @@
 /** The lines of the capability table, each with what using it looks like. */
-import type { Capabilities, FilterOperator, ReadOperation } from '@sluice/sdk'
+import type { Capabilities, FilterOperator, HistoryMode, ReadOperation } from '@sluice/sdk'
 import { expect } from './check.ts'
 import type { CheckContext } from './context.ts'
 import type { Dataset } from './dataset.ts'
@@ -57,6 +57,11 @@ export function history(mode: 'type_2'): Requirement {
       return answerOf(store, target, planOf(SIMPLE, way, { history: { kind: 'all' }, ...key }))
     },
   }
+}
+
+/** A history mode; what an endpoint configured for it shows is what the checks of histories prove. */
+export function historyMode(mode: HistoryMode): Requirement {
+  return { ...history('type_2'), name: `history ${mode}`, declared: ({ histories = [] }) => histories.includes(mode) }
 }
 
 type OptionalHook = 'recover' | 'validate' | 'activate' | 'digest' | 'query'

@@ -1,7 +1,7 @@
 /**
  * Kept aggregates, computed when they are read: the meaning against which a store's own are tested. For each interval
- * `bucket` (its start, UTC) and for each column of the aggregate `<column>_count`, `_sum` (numbers only), `_min`,
- * `_max`.
+ * `bucket` (its start, UTC) and for each column of the aggregate `<column>_count`, for numbers
+ * `_sum` and `_avg`, and `_min`, `_max`.
  */
 import {
   compareAs,
@@ -21,7 +21,7 @@ import { timeColumn } from './answer.ts'
 import { cellOf } from './content.ts'
 import type { StoredDataset } from './memory.ts'
 
-const MEASURES = ['count', 'sum', 'min', 'max'] as const
+const MEASURES = ['count', 'sum', 'avg', 'min', 'max'] as const
 
 type Measure = (typeof MEASURES)[number]
 
@@ -51,6 +51,7 @@ function typeOf(stored: StoredDataset, name: string): LogicalType {
 
 function measureType(measure: Measure, type: LogicalType): LogicalType {
   if (measure === 'count') return 'long'
+  if (measure === 'avg') return 'double'
   if (measure !== 'sum') return type
   const decimal = parseDecimal(type)
   if (decimal) return `decimal(38,${decimal.scale})`
@@ -84,7 +85,9 @@ function measure(rows: readonly Row[], name: string, stored: StoredDataset): Row
   const type = typeOf(stored, name)
   const cells = rows.map((row) => cellOf(stored.schema, name, row)).filter((value) => value !== null)
   const sorted = cells.sort((left, right) => compareAs(type, left, right))
-  return [BigInt(cells.length), sum(cells, type), sorted[0] ?? null, sorted.at(-1) ?? null]
+  const total = sum(cells, type)
+  const average = total === null ? null : Number(total) / cells.length
+  return [BigInt(cells.length), total, average, sorted[0] ?? null, sorted.at(-1) ?? null]
 }
 
 function sum(cells: readonly NonNullable<Value>[], type: LogicalType): Value {

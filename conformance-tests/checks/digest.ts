@@ -1,0 +1,95 @@
+/** Digests, and serving a kept epoch again. */
+import type { Digest } from '@sluice/sdk'
+import { type Check, CheckFailure, expect } from '../check.ts'
+import type { CheckContext } from '../context.ts'
+import type { Dataset } from '../dataset.ts'
+import { hook } from '../requirements.ts'
+import { changed, everyType, extremeRows, rowsOf, SIMPLE } from '../shapes.ts'
+
+export const digestChecks: readonly Check[] = [
+  {
+    id: 119,
+    name: 'digest-equal-iff-content-equal',
+    level: 'core',
+    requires: [hook('digest')],
+    async run(context) {
+      const [one, other] = [await context.dataset(SIMPLE), await context.dataset(SIMPLE)]
+      const rows = rowsOf(SIMPLE, 1, 20, context.random)
+      const committedAt = '2026-03-01T00:00:30.000000Z'
+      await one.apply(await one.prepare({ mode: 'full', upserts: rows, commit: { committedAt } }))
+      await other.apply(await other.prepare({ mode: 'full', upserts: [...rows].reverse(), commit: { committedAt } }))
+      expectEqual(await digestOf(context, one), await digestOf(context, other), true, 'written in another order')
+      const before = await digestOf(context, one)
+      expect(before.rowCount === 20, () => wrongDigest(`the digest counts ${before.rowCount} of 20 rows`))
+      const [row = []] = rows
+      await one.delta([changed(SIMPLE, row, { rank: 4711 })])
+      expectEqual(before, await digestOf(context, one), false, 'after one cell was changed')
+      await one.delta([], rows.slice(5, 6))
+      expect((await digestOf(context, one)).rowCount === 19, () => wrongDigest('a deleted row is still counted'))
+    },
+  },
+  {
+    id: 120,
+    name: 'single-cell-flip-found',
+    level: 'core',
+    requires: [hook('digest')],
+    async run(context) {
+      const schema = everyType(context.capabilities)
+      const dataset = await context.dataset(schema)
+      const rows = extremeRows(schema, context.random)
+      await dataset.full(rows)
+      const seen = new Set([(await digestOf(context, dataset)).sha256])
+      const blank = rows.find((row) => row.slice(2).every((cell) => cell === null)) ?? []
+      const filled = rows.find((row) => row.slice(2).every((cell) => cell !== null)) ?? []
+      expect(blank.length > 0 && filled.length > 0, () => wrongDigest('the generator made no row of nulls'))
+      for (const { name } of schema.columns.slice(2)) {
+        const value = filled[schema.columns.findIndex((column) => column.name === name)] ?? null
+        await dataset.delta([changed(schema, blank, { [name]: value })])
+        seen.add((await digestOf(context, dataset)).sha256)
+      }
+      expect(seen.size === schema.columns.length - 1, () =>
+        wrongDigest(`${schema.columns.length - 2} changes of one cell gave ${seen.size - 1} new digests`),
+      )
+    },
+  },
+  {
+    id: 121,
+    name: 'activate-serves-a-kept-epoch',
+    level: 'core',
+    requires: [hook('activate')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      await dataset.full(rowsOf(SIMPLE, 1, 5, context.random))
+      const first = [...dataset.content.values()]
+      await dataset.full(rowsOf(SIMPLE, 3, 9, context.random.fork('second')))
+      await dataset.expectRows('the newest epoch is served')
+      await context.store.activate?.(dataset.target, 1)
+      await dataset.expectRows('an activated epoch is served as it was', first)
+      await context.reopen()
+      await dataset.expectRows('also after the next start', first)
+      await context.store.activate?.(dataset.target, 2)
+      await dataset.expectRows('and the newer one can be activated again')
+    },
+  },
+]
+
+async function digestOf({ store }: CheckContext, dataset: Dataset): Promise<Digest> {
+  const digest = await store.digest?.(dataset.target, AbortSignal.timeout(20_000))
+  if (digest && /^[0-9a-f]{64}$/.test(digest.sha256)) return digest
+  throw new CheckFailure(wrongDigest('the digest is no SHA-256 in hexadecimal'))
+}
+
+function expectEqual(one: Digest, other: Digest, isEqual: boolean, when: string): void {
+  expect((one.sha256 === other.sha256) === isEqual, () =>
+    wrongDigest(`${when}, the digest is ${isEqual ? 'another' : 'the same'}`),
+  )
+}
+
+function wrongDigest(what: string) {
+  return {
+    what,
+    where: 'store.digest',
+    why: 'drift is found by comparing digests: equal content gives equal ones, and nothing else does',
+    remedy: 'Hash every cell, with null apart from every value, in an order that the content alone decides.',
+  }
+}

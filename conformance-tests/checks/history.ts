@@ -1,0 +1,225 @@
+/** Histories: a fold over epochs, timed by their commits and by no clock of the store's. */
+import { type HistorySelection, type Row, type TableSchema, toJsonValue } from '@sluice/sdk'
+import { type Check, CheckFailure, expect } from '../check.ts'
+import type { CheckContext } from '../context.ts'
+import type { Dataset, PreparedWrite } from '../dataset.ts'
+import { answerOf, openPolicy, planOf } from '../reading.ts'
+import { applyChanges } from '../reference/content.ts'
+import type { RowVersion } from '../reference/memory.ts'
+import { historyMode } from '../requirements.ts'
+import { changed, rowsOf, SIMPLE } from '../shapes.ts'
+
+const TRACKED = ['name', 'amount']
+
+export const historyChecks: readonly Check[] = [
+  {
+    id: 99,
+    name: 'type2-intervals-no-gap-no-overlap-one-open',
+    level: 'core',
+    requires: [historyMode('type_2')],
+    async run(context) {
+      const { dataset } = await lived(context, 'type_2')
+      const rows = await historyOf(context, dataset, { kind: 'all' })
+      const versions = Map.groupBy(rows, ([id]) => id)
+      expect(rows.length > versions.size, () => ({ what: 'no key has more than one version', ...VACUOUS }))
+      for (const [id, list] of versions) expectIntervals(String(id), list)
+    },
+  },
+  {
+    id: 100,
+    name: 'type2-equals-fold-over-epochs',
+    level: 'core',
+    requires: [historyMode('type_2')],
+    async run(context) {
+      const { dataset, versions } = await lived(context, 'type_2')
+      const expected = versions.map(typeTwoRow)
+      expectSame(expected, await historyOf(context, dataset, { kind: 'all' }), 'history of all states')
+      expect(
+        expected.some((row) => row.at(-1) === false),
+        () => ({ what: 'nothing was ever closed', ...VACUOUS }),
+      )
+      await dataset.expectRows('without a history selection the current rows are given')
+    },
+  },
+  {
+    id: 102,
+    name: 'type2-at-equals-replay',
+    level: 'core',
+    requires: [historyMode('type_2')],
+    async run(context) {
+      const { dataset, versions, instants } = await lived(context, 'type_2')
+      for (const instant of ['2020-01-01T00:00:00.000000Z', ...instants.flatMap(around)]) {
+        const expected = versions.filter(
+          ({ validFrom, validTo }) => validFrom <= instant && (validTo === null || instant < validTo),
+        )
+        const given = await historyOf(context, dataset, { kind: 'at', instant })
+        expectSame(expected.map(typeTwoRow), given, `history at ${instant}`)
+      }
+    },
+  },
+  {
+    id: 103,
+    name: 'type3-previous-value',
+    level: 'core',
+    requires: [historyMode('type_3')],
+    async run(context) {
+      const { dataset, versions } = await lived(context, 'type_3')
+      const previous = TRACKED.map((name) => ({ ...columnOf(name), name: `previous_${name}`, nullable: true }))
+      const schema = { ...SIMPLE, columns: [...SIMPLE.columns, ...previous] }
+      const expected = versions.map((one) => [...one.row, ...TRACKED.map((name) => one.previous[name] ?? null)])
+      expect(
+        expected.some((row) => row.at(-2) !== null),
+        () => ({ what: 'no row has a previous value', ...VACUOUS }),
+      )
+      expectSame(expected, await rowsWith(context, dataset, schema), 'read of previous_ columns')
+    },
+  },
+  {
+    id: 104,
+    name: 'history-replayed-after-crash',
+    level: 'core',
+    requires: [historyMode('type_2')],
+    async run(context) {
+      const { dataset, versions } = await lived(context, 'type_2')
+      const [row = []] = [...dataset.content.values()]
+      const upserts = [changed(SIMPLE, row, { name: 'crashed over' })]
+      const write = await dataset.prepare({ mode: 'delta', upserts })
+      context.host.crashAt(1)
+      await context.store.write(dataset.target, write.changes, write.commit).catch(() => undefined)
+      await context.reopen()
+      await dataset.apply(write)
+      await dataset.apply(write)
+      const expected = (await folded(versions, write, 'type_2')).map(typeTwoRow)
+      expectSame(expected, await historyOf(context, dataset, { kind: 'all' }), 'history after a crash and two repeats')
+    },
+  },
+]
+
+const VACUOUS = {
+  where: 'the check’s own precondition',
+  why: 'nothing would be proven',
+  remedy: 'Look first at the checks of writing and reading.',
+}
+
+const HISTORY_SCHEMA: TableSchema = {
+  ...SIMPLE,
+  columns: [
+    ...SIMPLE.columns,
+    { name: 'valid_from', type: 'timestamptz', nullable: false },
+    { name: 'valid_to', type: 'timestamptz', nullable: true },
+    { name: 'is_current', type: 'boolean', nullable: false },
+  ],
+}
+
+/** Some epochs with changes of tracked and of other columns, deletes, returns and full sets; and what they fold to. */
+async function lived(context: CheckContext, mode: 'type_2' | 'type_3') {
+  const dataset = await context.dataset(SIMPLE, { history: { mode, tracked: TRACKED }, indexed: ['id'] })
+  const rows = rowsOf(SIMPLE, 1, 8, context.random).map((row) => changed(SIMPLE, row, { name: 'first' }))
+  const named = (name: string | null, from: number, to: number) =>
+    rows.slice(from, to).map((row) => changed(SIMPLE, row, { name }))
+  const ranked = rows.slice(5, 7).map((row) => changed(SIMPLE, row, { rank: 4711 }))
+  const epochs = [
+    { mode: 'full', upserts: rows },
+    { mode: 'delta', upserts: [...named('second', 0, 2), ...ranked], deletes: rows.slice(2, 4) },
+    { mode: 'delta', upserts: [...named(null, 0, 1), ...named('returned', 2, 3)] },
+    { mode: 'delta', upserts: [] },
+    { mode: 'full', upserts: [...named('last', 0, 2), ...rows.slice(3, 7)] },
+  ] as const
+  let versions: readonly RowVersion[] = []
+  const instants: string[] = []
+  for (const wish of epochs) {
+    const write = await dataset.prepare(wish)
+    await dataset.apply(write)
+    versions = await folded(versions, write, mode)
+    instants.push(write.commit.committedAt)
+  }
+  await dataset.expectRows('the current rows must be right before their history can be')
+  return { dataset, versions, instants }
+}
+
+async function folded(before: readonly RowVersion[], write: PreparedWrite, mode: 'type_2' | 'type_3') {
+  const { changes, commit } = write
+  const upserts: Row[] = []
+  const deletedKeys: string[] = []
+  for await (const { columns, rowCount } of changes.upserts()) {
+    for (let row = 0; row < rowCount; row += 1) upserts.push(columns.map((column) => column[row] ?? null))
+  }
+  for await (const { columns, rowCount } of changes.deletes()) {
+    for (let row = 0; row < rowCount; row += 1) deletedKeys.push(JSON.stringify([String(columns[0]?.[row])]))
+  }
+  const place = { schema: SIMPLE, config: { history_mode: mode, tracked_columns: TRACKED } }
+  return applyChanges(before, { mode: changes.mode, upserts, deletedKeys }, place, commit).versions
+}
+
+function typeTwoRow({ row, validFrom, validTo }: RowVersion): Row {
+  return [...row, validFrom, validTo, validTo === null]
+}
+
+function columnOf(name: string) {
+  return SIMPLE.columns.find((column) => column.name === name) ?? { name, type: 'string' as const, nullable: true }
+}
+
+/** Just before, at, and just after. */
+function around(instant: string): readonly string[] {
+  return [before(instant), instant, instant.replace('.000000Z', '.000001Z')]
+}
+
+function before(instant: string): string {
+  return new Date(Date.parse(instant) - 1).toISOString().replace('Z', '999Z')
+}
+
+function historyOf(context: CheckContext, dataset: Dataset, history: HistorySelection): Promise<readonly Row[]> {
+  return rowsWith(context, dataset, HISTORY_SCHEMA, history)
+}
+
+async function rowsWith(
+  { store, capabilities }: CheckContext,
+  dataset: Dataset,
+  schema: TableSchema,
+  history?: HistorySelection,
+): Promise<readonly Row[]> {
+  const policy = openPolicy(schema)
+  const parts = { policy, ...(history ? { history } : {}) }
+  if (capabilities.operations.includes('scan')) {
+    return (await answerOf(store, dataset.target, planOf(schema, 'scan', parts))).rows
+  }
+  const ids = new Set(dataset.candidates.map(([id]) => id as bigint))
+  const rows: Row[] = []
+  for (const id of ids) {
+    const filters = [{ column: 'id', operator: 'eq' as const, values: [id] }]
+    rows.push(...(await answerOf(store, dataset.target, planOf(schema, 'get', { ...parts, filters }))).rows)
+  }
+  return rows
+}
+
+function expectSame(expected: readonly Row[], given: readonly Row[], where: string): void {
+  const text = (row: Row) => JSON.stringify(row.map((value) => toJsonValue(value, 'string')))
+  const [wanted, found] = [expected.map(text).sort(), given.map(text).sort()]
+  if (wanted.join('\n') === found.join('\n')) return
+  const missing = wanted.filter((line) => !found.includes(line))
+  const extra = found.filter((line) => !wanted.includes(line))
+  throw new CheckFailure({
+    what: `${missing.length} states are missing, ${extra.length} should not be there: ${[missing[0], extra[0]].join(' against ')}`,
+    where,
+    why: 'a change of a tracked column opens a new state, any other change stays in the open one, a delete closes it, and every time is that of a commit',
+    remedy: 'Fold the epochs in order; compare with the reference store’s content.ts.',
+  })
+}
+
+function expectIntervals(id: string, versions: readonly Row[]): void {
+  const [from, to, current] = [6, 7, 8]
+  const sorted = [...versions].sort((left, right) => (String(left[from]) < String(right[from]) ? -1 : 1))
+  const open = sorted.filter((row) => row[to] === null)
+  const overlaps = sorted.some((row, index) => {
+    const next = sorted[index + 1]
+    return next !== undefined && (row[to] === null || String(row[to]) > String(next[from]))
+  })
+  const isConsistent = sorted.every((row) => row[current] === (row[to] === null) && row[to] !== row[from])
+  if (open.length <= 1 && !overlaps && isConsistent) return
+  throw new CheckFailure({
+    what: `the states of key ${id} ${overlaps ? 'overlap' : `have ${open.length} open ends`}`,
+    where: 'history of all states',
+    why: 'at every instant a key has at most one state',
+    remedy: 'Close the former state at the commit that opens the next.',
+  })
+}
