@@ -124,7 +124,13 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
 
 function openEngine(config: Config, scratchDir: string): Engine {
   const { engine_processes: processes } = config.limits
-  return createEngine({ scratchDir, maxChildren: processes, warmChildren: Math.min(2, processes), maxQueued: 1000 })
+  return createEngine({
+    scratchDir,
+    codeCacheDir: join(config.data_dir, 'code-cache'),
+    maxChildren: processes,
+    warmChildren: Math.min(2, processes),
+    maxQueued: 1000,
+  })
 }
 
 /** By kind and type, as plugins are found: `serving:lookup`, `connector:postgresql`. */

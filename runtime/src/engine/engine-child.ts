@@ -23,13 +23,14 @@ export class EngineChild {
   readonly #ready: Promise<void>
   #stderr = ''
   #alive = true
+  #hasJob = false
   #listener: ((message: FromChild) => void) | null = null
 
-  constructor(openPipe: OpenPipe) {
+  constructor(openPipe: OpenPipe, codeCacheDir: string | null) {
     const input = openPipe()
     const output = openPipe()
     this.#process = spawn(process.execPath, ['--disable-sigusr1', '--no-warnings', fileURLToPath(ENTRY)], {
-      env: ENVIRONMENT,
+      env: codeCacheDir === null ? ENVIRONMENT : { ...ENVIRONMENT, NODE_COMPILE_CACHE: codeCacheDir },
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', input.readFd, output.writeFd],
       serialization: 'json',
@@ -82,6 +83,7 @@ export class EngineChild {
   }
 
   send(message: ToChild): void {
+    this.#hasJob = true
     this.#process.send(message, () => {
       // A child that is gone is reported by `ended`.
     })
@@ -108,6 +110,8 @@ export class EngineChild {
       const end = (how: string) => {
         this.#alive = false
         this.#input.destroy()
+        // With a job, what is left in the pipe belongs to the reader.
+        if (!this.#hasJob) this.#output.destroy()
         resolve(how)
       }
       this.#process.once('error', (error) => end(`it could not be started: ${error.message}`))

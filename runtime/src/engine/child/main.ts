@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module'
 import { fromDriver, toWireError } from '../driver-error.ts'
 import type { ChildJob, FromChild, ToChild } from '../protocol.ts'
 import { openDuckDb } from './duckdb.ts'
@@ -12,6 +13,8 @@ process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 process.umask(0o022)
 const native = openNative()
 const connection = await openDuckDb()
+// Now, because a child that is killed writes nothing, and behind the walls none can.
+flushCompileCache()
 process.once('message', (message: ToChild) => {
   // Settles every job: `serve` answers failures instead of throwing them.
   void serve(message.job)
