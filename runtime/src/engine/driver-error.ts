@@ -8,6 +8,7 @@ import type { WireError } from './protocol.ts'
 export function fromDriver(error: unknown, statement: string | null): SluiceError {
   if (isSluiceError(error)) return error
   const message = error instanceof Error ? error.message : String(error)
+  if (isSystemError(error)) return fileError(error)
   const kind = /^(?:Failure running pending result task: )?([A-Za-z -]+?) Error:/.exec(message)?.[1] ?? ''
   const options = { cause: error }
   switch (kind) {
@@ -47,13 +48,22 @@ export function fromDriver(error: unknown, statement: string | null): SluiceErro
         ...options,
       })
     case 'IO':
-      return new SluiceError('TRANSIENT', 'the engine could not read or write one of its files', {
-        code: 'engine_io_failed',
-        ...options,
-      })
+      return fileError(error)
     default:
       return new SluiceError('INTERNAL', 'the engine failed', { code: 'engine_failed', ...options })
   }
+}
+
+/** From Node itself: a file that is gone or closed to us. */
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error
+}
+
+function fileError(cause: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', 'the engine could not read or write one of its files', {
+    code: 'engine_io_failed',
+    cause,
+  })
 }
 
 export function memoryExceeded(cause?: unknown): SluiceError {

@@ -300,6 +300,46 @@ describe('parquet files', () => {
   })
 })
 
+describe('an inspection', () => {
+  const inspected = (kind: 'inspect' | 'inspect-condition', sql: string) =>
+    engine.run(
+      { trust: 'tenant', tables: [{ ...orders, files: [] }], output: { kind, sql }, limits: LIMITS },
+      AbortSignal.timeout(60_000),
+    )
+
+  it('gives columns, types and what they are made of', async () => {
+    const run = await inspected(
+      'inspect',
+      'SELECT customer, sum(amount) AS total FROM sales.orders WHERE id > 1 GROUP BY ALL',
+    )
+    assert.deepEqual(run.columns, [
+      { name: 'customer', type: 'string' },
+      { name: 'total', type: 'decimal(38,2)' },
+    ])
+    const column = (name: string) => ({ table: ['sales', 'orders'], column: name })
+    const influence = [column('amount'), column('customer'), column('id')]
+    assert.deepEqual(run.lineage, [
+      { name: 'customer', direct: [column('customer')], influence },
+      { name: 'total', direct: [column('amount')], influence },
+    ])
+  })
+
+  it('refuses what a run would refuse', async () => {
+    await assert.rejects(inspected('inspect', 'SELECT nope FROM sales.orders'), { code: 'column_not_found' })
+    await assert.rejects(inspected('inspect', 'SELECT * FROM sales.others'), { code: 'table_not_found' })
+    await assert.rejects(inspected('inspect', "SELECT * FROM read_text('x')"), { code: 'sql_not_allowed' })
+  })
+
+  it('takes a condition for what it is', async () => {
+    const run = await inspected('inspect-condition', "amount > 1 AND customer <> 'x' -- fine")
+    assert.deepEqual(run.columns, [{ name: 'condition', type: 'boolean' }])
+    await assert.rejects(inspected('inspect-condition', 'amount'), { code: 'sql_invalid' })
+    await assert.rejects(inspected('inspect-condition', 'nope = 1'), { code: 'column_not_found' })
+    await assert.rejects(inspected('inspect-condition', 'sum(amount) > 1'), { code: 'sql_invalid' })
+    await assert.rejects(inspected('inspect-condition', 'true) UNION SELECT (true'), { code: 'sql_not_allowed' })
+  })
+})
+
 describe('streamed input', () => {
   const columns = [
     { name: 'id', type: 'integer' },
@@ -431,6 +471,20 @@ describe('a job', () => {
     }
   })
 
+  it('clears away what a killed runtime spilled', async () => {
+    const scratch = await folder('orphans')
+    await mkdir(join(scratch, 'spill-999999999-x'))
+    await mkdir(join(scratch, 'keep'))
+    const open = createEngine({ scratchDir: scratch, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    const job = { trust: 'own' as const, steps: [{ sql: 'SELECT 1' }], limits: { ...LIMITS, tempBytes: MIB } }
+    await open.run(job, AbortSignal.timeout(60_000))
+    await open.close()
+    assert.deepEqual(
+      (await readdir(scratch)).filter((name) => !name.startsWith(`spill-${process.pid}-`)),
+      ['keep'],
+    )
+  })
+
   it('of the runtime itself may spill, and its spill files go with it', async () => {
     const sql =
       "SELECT count(*) FROM (SELECT range, repeat('x', 50) || range AS t FROM range(3000000) ORDER BY t DESC) WHERE t <> ''"
@@ -442,6 +496,20 @@ describe('a job', () => {
       code: 'query_memory_exceeded',
     })
     assert.deepEqual(await waitUntilEmpty(join(dir, 'scratch')), [])
+  })
+
+  it('fails for a while where a file is missing, and lends its place to the next', async () => {
+    const gone = { ...orders, files: [join(dir, 'gone.parquet')] }
+    for (let times = 0; times < 5; times++) {
+      await assert.rejects(tenant('SELECT * FROM sales.orders', [gone]), {
+        kind: 'TRANSIENT',
+        code: 'engine_io_failed',
+      })
+      const output = { kind: 'parquet-files' as const, sql: 'SELECT 1 AS id', dir: join(dir, 'nowhere'), columns: [] }
+      const job = { trust: 'tenant' as const, output, limits: LIMITS }
+      await assert.rejects(engine.run(job, AbortSignal.timeout(60_000)), { code: 'ENOENT' })
+    }
+    assert.deepEqual(await tenant('SELECT count(*) FROM sales.orders', [orders]), [[3n]])
   })
 
   it('of the runtime itself reaches its own paths and no others', async () => {

@@ -1,6 +1,4 @@
-import { randomUUID } from 'node:crypto'
-import { mkdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { ChildPool, closedError, type PoolLimits } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
@@ -8,6 +6,7 @@ import { cancelledError, JobRun, timeoutError } from './job-run.ts'
 import { memoryWatchWall } from './memory-watch.ts'
 import { pipeOpener } from './pipe.ts'
 import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
+import { SpillFolders } from './spill-folders.ts'
 import { Staging } from './staging.ts'
 import { UserIds } from './user-ids.ts'
 import type { Wall } from './walls.ts'
@@ -54,13 +53,13 @@ export function createEngine(options: EngineOptions): Engine {
 
 class ChildEngine implements Engine {
   readonly #pool: ChildPool
-  readonly #scratchDir: string
+  readonly #spills: SpillFolders
   readonly #users: UserIds | null
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
     this.#pool = new ChildPool(pipeOpener(), options)
-    this.#scratchDir = options.scratchDir
+    this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
   }
@@ -68,17 +67,15 @@ class ChildEngine implements Engine {
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
     const child = await this.#take(job, deadline, signal)
-    const output = job.output
-    const staging = output?.kind === 'parquet-files' ? await Staging.open(output.dir) : null
-    const tempDir = await this.#tempDir(job)
-    if (tempDir !== null) void child.ended.then(() => rm(tempDir, { recursive: true, force: true }))
-    const userId = this.#userFor(job, child)
+    let staging: Staging | null = null
     try {
+      if (job.output?.kind === 'parquet-files') staging = await Staging.open(job.output.dir)
       const run = new JobRun(child, job, {
         walls: (walls) => this.#seen(walls),
         keep: async (files) => (await staging?.keep(files)) ?? [],
       })
-      return await run.start(toChildJob(job, { tempDir, stagingDir: staging?.dir ?? null, userId }), deadline, signal)
+      const place = { tempDir: await this.#tempDir(job, child), stagingDir: staging?.dir ?? null }
+      return await run.start(toChildJob(job, { ...place, userId: this.#userFor(job, child) }), deadline, signal)
     } catch (error) {
       child.kill()
       await child.ended
@@ -123,10 +120,10 @@ class ChildEngine implements Engine {
     return userId
   }
 
-  async #tempDir(job: EngineJob): Promise<string | null> {
+  async #tempDir(job: EngineJob, child: EngineChild): Promise<string | null> {
     if (job.trust !== 'own' || job.limits.tempBytes === undefined) return null
-    const dir = join(this.#scratchDir, randomUUID())
-    await mkdir(dir, { recursive: true, mode: 0o700 })
+    const dir = await this.#spills.make()
+    void child.ended.then(() => rm(dir, { recursive: true, force: true }))
     return dir
   }
 }

@@ -1,37 +1,33 @@
-import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import type { Wall } from './walls.ts'
 
 const POLL_MS = 50
-/** statm counts pages; 4 KiB on x64 and on nearly all arm64 systems. */
-const PAGE_BYTES = 4096
 
 /**
- * Calls `exceeded` when the process holds more than `memoryBytes` above what it held at the first look. DuckDB's own
- * limit leaves out strings and lists, so the process is looked at from outside. Without /proc it does nothing.
+ * Calls `exceeded` when the process holds more than `memoryBytes` above what it holds now. DuckDB's own limit leaves
+ * out strings and lists, so the process is looked at from outside. Without /proc it does nothing.
  */
 export function watchMemory(pid: number, memoryBytes: number, stop: AbortSignal, exceeded: () => void): void {
-  let baseline: number | null = null
-  const timer = setInterval(async () => {
-    const held = await residentBytes(pid)
-    if (held === null || stop.aborted) return
-    baseline ??= held
-    if (held - baseline > memoryBytes) exceeded()
+  const baseline = residentBytes(pid)
+  if (baseline === null) return
+  const timer = setInterval(() => {
+    if ((residentBytes(pid) ?? 0) - baseline > memoryBytes) exceeded()
   }, POLL_MS)
   timer.unref()
   stop.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
-async function residentBytes(pid: number): Promise<number | null> {
+/** In kibibytes whatever the size of a page. A read of /proc never waits for a disk. */
+function residentBytes(pid: number): number | null {
   try {
-    const statm = await readFile(`/proc/${pid}/statm`, 'latin1')
-    return Number(statm.split(' ')[1]) * PAGE_BYTES
+    const held = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
+    return held === undefined ? null : Number(held) * 1024
   } catch {
     return null
   }
 }
 
 export function memoryWatchWall(): Wall {
-  const up = existsSync('/proc/self/statm')
+  const up = residentBytes(process.pid) !== null
   return up ? { name: 'memory-watch', up } : { name: 'memory-watch', up, why: 'there is no /proc' }
 }
