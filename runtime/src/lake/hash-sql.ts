@@ -58,18 +58,16 @@ function hashOfHex(hex: string): string {
   const size = `strlen(${BYTES}.h) // 2`
   const blocks = `list_transform(range(0, (${size}) // 4), lambda ${BLOCK}: ${blockAt(`${BLOCK} * 8`, 4)})`
   const rest = `CASE (${size}) % 4 WHEN 0 THEN 0::UBIGINT ${[1, 2, 3]
-    .map((bytes) => `WHEN ${bytes} THEN ${scramble(blockAt(`((${size}) // 4) * 8`, bytes))}`)
+    .map((bytes) => `WHEN ${bytes} THEN ${bind(blockAt(`((${size}) // 4) * 8`, bytes), BLOCK, scramble(BLOCK))}`)
     .join(' ')} END`
   return bind(`{h: ${hex}}`, BYTES, finish(`xor(${mixBlocks(blocks)}, ${rest})`, `CAST(${size} AS UBIGINT)`))
 }
 
-/** Little-endian bytes from a position in hex digits, as a number. */
+/** Up to four bytes from a position in hex digits, as the little-endian number they are. */
 function blockAt(position: string, bytes: number): string {
-  const reversed = Array.from(
-    { length: bytes },
-    (_, i) => `substr(${BYTES}.h, ${position} + ${(bytes - i) * 2 - 1}, 2)`,
-  )
-  return `CAST('0x' || ${reversed.join(' || ')} AS UBIGINT)`
+  const bigEndian = `CAST('0x' || substr(${BYTES}.h, ${position} + 1, ${bytes * 2}) AS UBIGINT)`
+  const swapped = Array.from({ length: bytes }, (_, at) => `((${PART} >> ${8 * at}) & 255) << ${8 * (bytes - 1 - at)}`)
+  return bind(bigEndian, PART, swapped.map((byte) => `(${byte})`).join(' | '))
 }
 
 /** The fewest big-endian two's complement bytes of a HUGEINT. */
@@ -95,7 +93,8 @@ function scramble(block: string): string {
 }
 
 function rotate(value: string, bits: number): string {
-  return bind(value, PART, `((${PART} << ${bits}) & ${MASK}) | (${PART} >> ${32 - bits})`)
+  // The value stands here twice: to work a few products out again is much cheaper than a list for each row.
+  return `(((${value}) << ${bits}) & ${MASK}) | ((${value}) >> ${32 - bits})`
 }
 
 function finish(sum: string, size: string): string {

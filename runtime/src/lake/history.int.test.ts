@@ -38,7 +38,7 @@ type Step =
 type SchemaStep = 'none' | 'add' | 'drop' | 'rename' | 'widen' | 'reorder'
 
 const values = fc.array(fc.integer({ min: -1000, max: 1000 }), { maxLength: 6 })
-const change = fc.constantFrom<SchemaStep>('none', 'none', 'add', 'drop', 'rename', 'widen', 'reorder')
+const change = fc.constantFrom<SchemaStep>('none', 'add', 'drop', 'rename', 'widen', 'reorder')
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('append' as const), values, change }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('replace' as const), values, change }) },
@@ -53,7 +53,9 @@ test('every snapshot of a random history reads as the model had it', { timeout: 
   await fc.assert(
     fc.asyncProperty(history, ({ steps, spec }) => check(steps, spec)),
     {
-      numRuns: Number(process.env.SLUICE_TEST_HISTORIES ?? 8),
+      numRuns: Number(process.env.SLUICE_TEST_HISTORIES ?? 5),
+      // Shrinking takes minutes; a failure prints its seed, and with the seed it shrinks.
+      endOnFailure: process.env.SLUICE_TEST_SEED === undefined,
       ...(process.env.SLUICE_TEST_SEED === undefined ? {} : { seed: Number(process.env.SLUICE_TEST_SEED) }),
     },
   )
@@ -136,7 +138,9 @@ class Model {
     const rows = (await readScan(lake, { ...scan, files: [file] })).map((row) => {
       const same = (candidate: ModelRow) =>
         scan.schema.fields.every((field, n) => plain(candidate.get(field.id) ?? null) === plain(row[n] ?? null))
-      return left.splice(left.findIndex(same), 1)[0] as ModelRow
+      const found = left.findIndex(same)
+      assert.notEqual(found, -1, 'the file holds a row that the model has not')
+      return left.splice(found, 1)[0] as ModelRow
     })
     return { uris: [file.uri], rows }
   }

@@ -81,7 +81,6 @@ export class Manifests {
     const entries = files.parse(manifest.manifest_path, () =>
       entriesFromRecords(readAvro(bytes, MAX_ENTRIES), manifest),
     )
-    for (const entry of entries) files.pathOf(entry.file.uri)
     this.#cache.set(key, entries)
     return entries
   }
