@@ -138,6 +138,25 @@ test('a tenant is dropped while another reads the same parent without pause', as
   assert.deepEqual(await parents('busy'), { busy: 1 })
 })
 
+test('a tenant that reads for long holds up neither writes nor removals of others', async () => {
+  await fill(target('longreader', 'held'), 'longreader')
+  await fill(target('removed', 'held'), 'removed')
+  const client = new pg.Client(parseLogin('reader', fixture.settings.reader).config)
+  await client.connect()
+  await client.query('begin')
+  await client.query(`select set_config('app.tenant_id', 'longreader', true)`)
+  assert.equal((await client.query('select * from sales.held')).rowCount, 3)
+  await fill(target('newcomer', 'held'), 'newcomer')
+  const removing = store.drop(target('removed', 'held'), 'apply')
+  await assert.rejects(removing, { code: 'store_contention', kind: 'TRANSIENT' })
+  await assert.rejects(owners(target('removed', 'held')), { code: 'not_materialized' })
+  assert.deepEqual(await owners(target('newcomer', 'held')), ['newcomer', 'newcomer', 'newcomer'])
+  await client.query('rollback')
+  await client.end()
+  await store.drop(target('removed', 'held'), 'apply')
+  assert.deepEqual(await parents('held'), { held: 2 })
+})
+
 test('provisioned and not yet written outlives the removal of the last rows of another tenant', async () => {
   await provide(store, target('waiting', 'reborn'))
   await fill(target('leaving', 'reborn'), 'leaving')
@@ -251,6 +270,7 @@ test('interleaved reads of many tenants, some failing, some called off, stay apa
     const rows = await rowsRead(store, of, index % 13 === 0 ? { ...base, operation: 'scan', filters: [] } : base)
     if (rows.length === 0 || rows.some((row) => row.owner !== of.scope.tenant)) wrong += 1
   }
+  // What is shared between reads is shared within a tenant: a row of another would be counted.
   for (let at = 0; at < 10_000; at += 250) {
     await Promise.all(Array.from({ length: 250 }, (_, index) => one(at + index)))
   }

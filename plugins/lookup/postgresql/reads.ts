@@ -1,6 +1,7 @@
 /** A lookup's read plan as one page. */
-import { checkReadPlan, type Ordering, type ReadPlan, SluiceError, unsupported } from '@sluice/sdk'
+import { checkReadPlan, type LogicalType, type Ordering, type ReadPlan, SluiceError, unsupported } from '@sluice/sdk'
 import {
+  boundText,
   checkColumns,
   type DatasetKey,
   filterCondition,
@@ -8,6 +9,7 @@ import {
   type OrderTerm,
   type PageParts,
   type Parameters,
+  type PointKey,
   parameterText,
   policyCondition,
   servedColumn,
@@ -55,7 +57,9 @@ export function describePage(
   schema: string,
   parameters: Parameters,
 ): PageParts {
-  const conditions = plan.filters.map((filter) => filterCondition(filter, layout.served, parameters))
+  const point = pointOf(plan, layout)
+  const filters = point ? [] : plan.filters
+  const conditions = filters.map((filter) => filterCondition(filter, layout.served, parameters))
   const policy = policyCondition(plan.policy, layout.served, parameters)
   if (policy !== null) conditions.push(policy)
   const history = historyCondition(plan, layout, parameters)
@@ -68,6 +72,7 @@ export function describePage(
     columns: plan.policy ? plan.columns.map((name) => servedColumn(layout.served, name)) : [],
     order: unique ? [] : orderOf(plan.orderBy, layout),
     limit: plan.limit,
+    ...(point ? { point } : {}),
     after: plan.after,
     encoding: plan.encoding,
   }
@@ -78,6 +83,23 @@ function isUnique(plan: ReadPlan, layout: Layout): boolean {
   if (layout.key.length === 0 || plan.history !== undefined || plan.after !== undefined) return false
   const fixed = new Set(plan.filters.filter((filter) => filter.operator === 'eq').map((filter) => filter.column))
   return layout.key.every((column) => fixed.has(column.name))
+}
+
+/** The key, where it is one column that is all the plan filters by. */
+function pointOf(plan: ReadPlan, layout: Layout): PointKey | null {
+  const [filter] = plan.filters
+  const value = filter?.values[0]
+  if (!filter || value === undefined || plan.filters.length !== 1 || layout.key.length !== 1) return null
+  if (!isUnique(plan, layout)) return null
+  const column = servedColumn(layout.served, filter.column)
+  const text = canonicalText(column.type, boundText(column.name, column.type, value))
+  return text === null ? null : { column, text }
+}
+
+/** One text for each value, as PostgreSQL writes it; null for types with several notations. */
+function canonicalText(type: LogicalType, text: string): string | null {
+  if (type === 'string') return text
+  return type === 'integer' || type === 'long' ? BigInt(text).toString() : null
 }
 
 function orderOf(orderBy: readonly Ordering[], layout: Layout): readonly OrderTerm[] {

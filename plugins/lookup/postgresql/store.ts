@@ -97,7 +97,7 @@ export class LookupStore implements ServingStore<LookupConfig> {
   }
 
   async drop(target: LookupTarget, mode: 'plan' | 'apply'): Promise<Plan> {
-    return await dropTable(this.#sessions, wantedTable(target), mode)
+    return await dropTable(this.#sessions, this.#host, wantedTable(target), mode)
   }
 
   async dropTenant(scope: TenantScope): Promise<void> {

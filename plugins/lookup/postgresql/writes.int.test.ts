@@ -141,11 +141,36 @@ test('after a failure at any point, a repeat reaches the same end, and nothing h
     const all = await rowsRead(store, of, planOf(of, { operation: 'scan', history: { kind: 'all' } }))
     assert.equal(all.length, 4)
   }
+  const removed = target('removed')
+  await provide(store, removed)
+  await store.write(removed, changeSet(schema, 'full', rows(1)), commitOf(1, null))
+  await interrupted(removed, 'lookup.drop-after-commit', (via) => via.drop(removed, 'apply'))
+  const [left] = await fixture.admin(`select count(*)::int as n from pg_class where relname = 'removed'`)
+  assert.equal(left?.n, 0)
   for (const point of ['lookup.provision-planned', 'lookup.provision-before-commit']) {
     const of = target(`provision_${point}`)
     await interrupted(of, point, (via) => via.provision(of, 'apply'))
     assert.deepEqual((await store.provision(of, 'plan')).steps, [])
   }
+})
+
+test('a write that is called off in the middle changes nothing, and its connection serves nobody', async () => {
+  const of = target('called_off')
+  await provide(store, of)
+  await store.write(of, changeSet(schema, 'full', rows(1)), commitOf(1, null))
+  const controller = new AbortController()
+  const stopping = await lookup.open(
+    fixture.settings,
+    testHost((name) => {
+      if (name === 'lookup.before-commit') controller.abort()
+    }),
+  )
+  const commit = commitOf(2, 1, { signal: controller.signal })
+  await assert.rejects(stopping.write(of, changeSet(schema, 'delta', rows(2)), commit), { code: 'aborted' })
+  assert.deepEqual(await ids(of), [1])
+  await stopping.write(of, changeSet(schema, 'delta', rows(2)), commitOf(2, 1))
+  assert.deepEqual(await ids(of), [1, 2])
+  await stopping.close()
 })
 
 test('two writers of one epoch: one applies it, and both succeed', async () => {

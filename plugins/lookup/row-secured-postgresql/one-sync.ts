@@ -87,13 +87,14 @@ class OneSyncQuery extends DriverQuery {
   }
 
   submit(wire: Wire): null {
+    // Reads that start in one turn of the event loop leave in one write.
     wire.stream.cork()
+    process.nextTick(() => wire.stream.uncork())
     for (const { statement, values } of this.#batch) {
       wire.bind({ portal: '', statement, values })
       wire.execute({ portal: '' })
     }
     wire.sync()
-    wire.stream.uncork()
     return null
   }
 

@@ -1,6 +1,6 @@
 /** One page of rows as one statement: its rows as JSON, and where the next page begins. */
 import type { ReadBatch, ReadPlan, Value } from '@sluice/sdk'
-import { jsonExpression, parseText, textExpression } from './column-types.ts'
+import { jsonExpression, parameterType, parseText, textExpression } from './column-types.ts'
 import type { DatasetKey } from './datasets.ts'
 import { qualified, quoteLiteral } from './identifiers.ts'
 import type { Statement, TextRow } from './one-sync.ts'
@@ -8,6 +8,12 @@ import { afterCondition, type OrderTerm, orderClause, type Parameters, type Serv
 
 /** A page ends early rather than grow beyond this; the next one goes on from there. */
 const MAX_PAGE_BYTES = 32 * 1024 * 1024
+
+/** A key of one column; `text` is in the one notation that the column's own text has. */
+export interface PointKey {
+  readonly column: ServedColumn
+  readonly text: string
+}
 
 export interface Page {
   readonly key: DatasetKey
@@ -21,20 +27,56 @@ export interface Page {
   /** Total. Empty where the conditions leave one row at most. */
   readonly order: readonly OrderTerm[]
   readonly limit: number
+  /** Where one row is asked for by its key alone: the condition that `conditions` leave out. */
+  readonly point?: PointKey
   readonly after: readonly Value[] | undefined
   readonly encoding: ReadPlan['encoding']
 }
 
 /** `parameters` already holds what `conditions` refer to. The rows alone. */
 export function pageStatement(page: Page, parameters: Parameters): Statement {
-  const tenant = parameters.add(page.key.tenant, 'text')
-  const conditions = [`t.tenant_id = ${tenant}`, ...page.conditions]
+  const conditions = [...ownConditions(page, parameters)]
+  if (page.point) {
+    const { column, text } = page.point
+    conditions.push(`${column.sql} = ${parameters.add(text, parameterType(column.type))}`)
+  }
   if (page.after !== undefined) conditions.push(afterCondition(page.order, page.after, parameters))
   const parent = qualified(page.schema, page.relation)
   const from = `from ${page.source?.(parent) ?? parent} t where ${conditions.join(' and ')}`
   const body = rowExpression(page)
   const text = page.order.length === 0 ? `select '1', ${body}, null ${from} limit 1` : pagedRows(page, body, from)
   return { text, values: parameters.values }
+}
+
+/** Tells reads apart that must not share a statement: all but the key in question. */
+export function pointGroup(page: Page, values: readonly (string | null)[]): string {
+  const { key, relation, conditions, columns, encoding } = page
+  const names = columns.map((column) => column.name)
+  return JSON.stringify([key, relation, conditions, values, names, encoding])
+}
+
+/** As `pageStatement` for many keys at once; its rows are a key and a body each. */
+export function pointsStatement(
+  page: Page,
+  point: PointKey,
+  keys: readonly string[],
+  parameters: Parameters,
+): Statement {
+  const { column } = point
+  const conditions = ownConditions(page, parameters)
+  const list = parameters.add(arrayText(keys), `${parameterType(column.type)}[]`)
+  const where = [...conditions, `${column.sql} = any(${list})`].join(' and ')
+  const text = `select ${textExpression(column.type, column.sql)}, ${rowExpression(page)}
+    from ${qualified(page.schema, page.relation)} t where ${where}`
+  return { text, values: parameters.values }
+}
+
+function arrayText(items: readonly string[]): string {
+  return `{${items.map((item) => `"${item.replace(/[\\"]/g, '\\$&')}"`).join(',')}}`
+}
+
+function ownConditions(page: Page, parameters: Parameters): readonly string[] {
+  return [`t.tenant_id = ${parameters.add(page.key.tenant, 'text')}`, ...page.conditions]
 }
 
 function pagedRows(page: Page, body: string, from: string): string {

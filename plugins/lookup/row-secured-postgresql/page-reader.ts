@@ -5,7 +5,8 @@ import { type Deadline, Deadlines } from './deadlines.ts'
 import { isConnectionLoss, originalError, sqlState, storeError } from './driver-errors.ts'
 import { quoteLiteral } from './identifiers.ts'
 import type { Planning, Statement, TextRow } from './one-sync.ts'
-import { decodePage, type Page, pageStatement } from './page-query.ts'
+import { decodePage, type Page, type PointKey, pageStatement, pointGroup, pointsStatement } from './page-query.ts'
+import { type PointAnswer, PointReads } from './point-reads.ts'
 import { Parameters } from './predicates.ts'
 import type { Sessions } from './sessions.ts'
 
@@ -46,10 +47,15 @@ interface Read {
   readonly lane: Lane
 }
 
+function epochStatement(key: DatasetKey): Statement {
+  return { text: EPOCH, values: keyValues(key) }
+}
+
 export class PageReader {
   readonly #sessions: Sessions
   readonly #clock: Clock
   readonly #deadlines: Deadlines
+  readonly #points = new PointReads()
   readonly #resolved = new Map<string, Resolved>()
 
   constructor(sessions: Sessions, clock: Clock) {
@@ -91,22 +97,59 @@ export class PageReader {
     describe: (parameters: Parameters) => PageParts,
   ): Promise<ReadBatch | null> {
     const parameters = new Parameters()
-    const page = { ...describe(parameters), relation: resolved.relation }
-    const statements = [{ text: EPOCH, values: keyValues(read.key) }, pageStatement(page, parameters)]
+    const page: Page = { ...describe(parameters), relation: resolved.relation }
     const planning = read.lane === 'fast' && resolved.partitions <= MAX_GENERIC_PARTITIONS ? 'generic' : 'custom'
-    let results: readonly (readonly TextRow[])[]
-    try {
-      results = await this.#run(read, planning, statements)
-    } catch (error) {
-      // The parent goes when nobody has rows in it: what is provisioned and unwritten may have none.
-      if (sqlState(originalError(error)) === '42P01') return null
-      throw error
-    }
-    const [epoch, relation, policyVersion] = results[0]?.[0] ?? []
+    const [dataset, rows] = await this.#rows(read, page, parameters, planning)
+    if (dataset === null) return null
+    const [epoch, relation, policyVersion] = dataset ?? []
     if (relation !== resolved.relation) return null
     if (!epoch) throw notMaterialized(read.key)
     // Before a policy is installed there are no rows.
-    return decodePage(page, Number(epoch), policyVersion === null ? [] : (results[1] ?? []))
+    return decodePage(page, Number(epoch), policyVersion === null ? [] : rows)
+  }
+
+  /** The dataset's line and the rows, of one state; null for the line where the parent is gone. */
+  async #rows(
+    read: Read,
+    page: Page,
+    parameters: Parameters,
+    planning: Planning,
+  ): Promise<readonly [TextRow | null | undefined, readonly TextRow[]]> {
+    try {
+      if (page.point && read.lane === 'fast') return await this.#point(read, page, page.point, parameters, planning)
+      const statement = pageStatement(page, parameters)
+      const [lines, rows] = await this.#run(read, planning, [epochStatement(read.key), statement])
+      return [lines?.[0], rows ?? []]
+    } catch (error) {
+      // The parent goes when nobody has rows in it: what is provisioned and unwritten may have none.
+      if (sqlState(originalError(error)) === '42P01') return [null, []]
+      throw error
+    }
+  }
+
+  async #point(
+    read: Read,
+    page: Page,
+    point: PointKey,
+    parameters: Parameters,
+    planning: Planning,
+  ): Promise<readonly [TextRow | undefined, readonly TextRow[]]> {
+    const { values } = parameters
+    const readKeys = async (keys: readonly string[]): Promise<readonly PointAnswer[]> => {
+      const own = new Parameters(values)
+      const [only] = keys
+      if (keys.length === 1 && only !== undefined) {
+        const statement = pageStatement({ ...page, point: { ...point, text: only } }, own)
+        const [lines, rows] = await this.#run(read, planning, [epochStatement(read.key), statement])
+        return [{ dataset: lines?.[0], body: rows?.[0]?.[1] ?? null }]
+      }
+      const statement = pointsStatement(page, point, keys, own)
+      const [lines, rows] = await this.#run(read, planning, [epochStatement(read.key), statement])
+      const bodies = new Map(rows?.map(([key, body]) => [key, body]))
+      return keys.map((key) => ({ dataset: lines?.[0], body: bodies.get(key) ?? null }))
+    }
+    const { dataset, body } = await this.#points.read(pointGroup(page, values), point.text, readKeys)
+    return [dataset, body === null ? [] : [['1', body, null]]]
   }
 
   async #resolve(read: Read, fresh: boolean): Promise<Resolved> {

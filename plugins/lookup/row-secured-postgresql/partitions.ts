@@ -26,6 +26,11 @@ const EXCLUSIVE_LOCK_TIMEOUT = '100ms'
 /** Under one name, since a partition must have its parent's constraints by name. */
 const TENANT_NAMED = `constraint tenant_named check (tenant_id <> '')`
 
+/** While a detachment waits for those who read the parent, other tenants' partitions cannot be attached. */
+const DETACH_LOCK_TIMEOUT = '1s'
+
+const MAX_DETACH_ATTEMPTS = 5
+
 function mark(hash: string): string {
   return `sluice:${hash}`
 }
@@ -151,21 +156,34 @@ export async function sweepRetired(sessions: Sessions, tenant: string): Promise<
 
 async function removePartition(client: Client, tenant: string, retired: RetiredPartition): Promise<void> {
   const { schema, relation, partition } = retired
+  const table = qualified(PARTITION_SCHEMA, partition)
+  await emptyPartition(client, retired)
   await detach(client, retired)
   await beginDefinitions(client, tenant)
-  await client.query(`drop table if exists ${qualified(PARTITION_SCHEMA, partition)} cascade`)
+  await client.query(`drop table if exists ${table} cascade`)
   await forgetRetired(client, tenant, partition)
   await client.query('commit')
   await removeEmptyParent(client, schema, relation)
 }
 
-const MAX_DETACH_ATTEMPTS = 20
+/** The rows go first: nobody but their tenant ever locked them, so this need not wait for other tenants. */
+async function emptyPartition(client: Client, { partition }: RetiredPartition): Promise<void> {
+  try {
+    await client.query(`set lock_timeout = '${DETACH_LOCK_TIMEOUT}'`)
+    const found = await client.query(`select to_regclass($1) is not null as there`, [
+      qualified(PARTITION_SCHEMA, partition),
+    ])
+    if (found.rows[0]?.there === true) await client.query(`truncate ${qualified(PARTITION_SCHEMA, partition)}`)
+  } catch (error) {
+    if (sqlState(error) !== '55P03') throw error
+  }
+}
 
 /** One detachment may be pending on a parent at a time: another tenant's is brought to its end first. */
 async function detach(client: Client, retired: RetiredPartition): Promise<void> {
   const { schema, relation, partition } = retired
   const parent = qualified(schema, relation)
-  await client.query(`set lock_timeout = '${DEFINITION_LOCK_TIMEOUT}'`)
+  await client.query(`set lock_timeout = '${DETACH_LOCK_TIMEOUT}'`)
   try {
     for (let attempt = 0; attempt < MAX_DETACH_ATTEMPTS; attempt += 1) {
       const attached = await attachedTo(client, schema, relation)
@@ -179,13 +197,14 @@ async function detach(client: Client, retired: RetiredPartition): Promise<void> 
         if (!isDetachRace(error)) throw error
       }
     }
-    throw new SluiceError('TRANSIENT', 'the partition could not be detached while others were', {
-      code: 'store_contention',
-      retryAfterMs: 1000,
-    })
   } finally {
     await client.query('reset lock_timeout')
   }
+  throw new SluiceError('TRANSIENT', 'the rows are gone; their empty partition is still held by a long read', {
+    code: 'store_contention',
+    remedy: 'Repeat the call a little later.',
+    retryAfterMs: 5000,
+  })
 }
 
 function isDetachRace(error: unknown): boolean {

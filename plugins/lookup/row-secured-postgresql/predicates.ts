@@ -26,7 +26,11 @@ export type ServedColumns = ReadonlyMap<string, ServedColumn>
 
 /** Collects a statement's values; equal statements have equal texts, so that they are prepared once. */
 export class Parameters {
-  readonly values: (string | null)[] = []
+  readonly values: (string | null)[]
+
+  constructor(values: readonly (string | null)[] = []) {
+    this.values = [...values]
+  }
 
   add(value: string | null, type: string): string {
     this.values.push(value)

@@ -225,7 +225,12 @@ function schemaConflict(where: string, what: string): SluiceError {
 }
 
 /** Plan or apply of a removal; of what is not there, the plan is empty. */
-export async function dropTable(sessions: Sessions, wanted: WantedTable, mode: 'plan' | 'apply'): Promise<Plan> {
+export async function dropTable(
+  sessions: Sessions,
+  host: Host,
+  wanted: WantedTable,
+  mode: 'plan' | 'apply',
+): Promise<Plan> {
   const { key, schema } = wanted
   const doing = 'dropping a table'
   const dataset = await sessions.transaction('owner', key.tenant, doing, async (client) => {
@@ -233,6 +238,7 @@ export async function dropTable(sessions: Sessions, wanted: WantedTable, mode: '
     if (found !== null && mode === 'apply') await retireDataset(client, key, schema, found)
     return found
   })
+  if (mode === 'apply') await host.faultPoint(`${key.endpoint}.drop-after-commit`)
   if (mode === 'apply')
     await removeLeftovers(sessions, key.tenant, dataset ? [{ schema, relation: dataset.relation }] : [])
   if (dataset === null) return planOf([])

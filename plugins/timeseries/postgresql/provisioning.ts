@@ -24,7 +24,7 @@ export async function planSeries(series: Series): Promise<Plan> {
   const steps: PlanStep[] = []
   for (const wanted of tablesOf(series)) steps.push(...(await planTable(series.sessions, wanted)).steps)
   for (const stale of await staleAggregates(series))
-    steps.push(...(await dropTable(series.sessions, stale, 'plan')).steps)
+    steps.push(...(await dropTable(series.sessions, series.host, stale, 'plan')).steps)
   return planOf(steps)
 }
 
@@ -44,14 +44,14 @@ export async function applySeries(series: Series, expectedHash?: string): Promis
     await applyTable(sessions, host, one.wanted)
     await fillAggregate(series, one)
   }
-  for (const stale of await staleAggregates(series)) await dropTable(sessions, stale, 'apply')
+  for (const stale of await staleAggregates(series)) await dropTable(sessions, host, stale, 'apply')
   return plan
 }
 
 export async function dropSeries(series: Series, mode: 'plan' | 'apply'): Promise<Plan> {
   const steps: PlanStep[] = []
   const tables = [...tablesOf(series), ...(await staleAggregates(series))]
-  for (const wanted of tables) steps.push(...(await dropTable(series.sessions, wanted, mode)).steps)
+  for (const wanted of tables) steps.push(...(await dropTable(series.sessions, series.host, wanted, mode)).steps)
   return planOf(steps)
 }
 

@@ -1,0 +1,81 @@
+/**
+ * Point reads of one tenant that are under way together, as one statement. A read that comes alone goes at once; one
+ * that comes while others of its kind are being answered waits for them and goes with whoever else has come.
+ */
+import type { TextRow } from './one-sync.ts'
+
+/** Statements of one kind that are under way at a time; a further read waits for one of them. */
+const MAX_UNDER_WAY = 2
+
+/** Keys in one statement. */
+const MAX_KEYS = 100
+
+export interface PointAnswer {
+  /** The dataset's line. */
+  readonly dataset: TextRow | undefined
+  /** The row; null where there is none. */
+  readonly body: string | null
+}
+
+/** Reads the rows of the keys; the answers in their order. */
+export type ReadKeys = (keys: readonly string[]) => Promise<readonly PointAnswer[]>
+
+interface Waiting {
+  readonly key: string
+  readonly read: ReadKeys
+  readonly resolve: (answer: PointAnswer) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface Group {
+  underWay: number
+  readonly waiting: Waiting[]
+}
+
+export class PointReads {
+  readonly #groups = new Map<string, Group>()
+
+  /** All reads of a group are of one tenant, table, projection and policy: any one's `read` serves them all. */
+  read(name: string, key: string, read: ReadKeys): Promise<PointAnswer> {
+    const group = this.#group(name)
+    return new Promise((resolve, reject) => {
+      group.waiting.push({ key, read, resolve, reject })
+      if (group.underWay < MAX_UNDER_WAY) this.#next(name, group)
+    })
+  }
+
+  #group(name: string): Group {
+    const known = this.#groups.get(name)
+    if (known) return known
+    const group: Group = { underWay: 0, waiting: [] }
+    this.#groups.set(name, group)
+    return group
+  }
+
+  #next(name: string, group: Group): void {
+    const batch = group.waiting.splice(0, MAX_KEYS)
+    const [first] = batch
+    if (!first) {
+      if (group.underWay === 0) this.#groups.delete(name)
+      return
+    }
+    group.underWay += 1
+    const done = () => {
+      group.underWay -= 1
+      this.#next(name, group)
+    }
+    void answer(first.read, batch).then(done)
+  }
+}
+
+/** Never throws. What fails together is tried one by one, so that nobody pays for another's key. */
+async function answer(read: ReadKeys, batch: readonly Waiting[]): Promise<void> {
+  try {
+    const answers = await read(batch.map((one) => one.key))
+    for (const [index, one] of batch.entries()) one.resolve(answers[index] ?? { dataset: undefined, body: null })
+  } catch (error) {
+    const [first, ...others] = batch
+    if (others.length === 0) first?.reject(error)
+    else await Promise.all(batch.map((one) => answer(one.read, [one])))
+  }
+}
