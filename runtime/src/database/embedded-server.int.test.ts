@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
-  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -122,6 +121,20 @@ describe('the embedded server', () => {
     await server.stop()
   })
 
+  it('tells when it has ended by itself, and leaves no watcher', { skip: process.platform !== 'linux' }, async () => {
+    const dataFolder = newFolder()
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    const watchers = watchersOf(server.pid)
+    assert.equal(watchers.length, 2)
+    process.kill(server.pid, 'SIGKILL')
+    assert.deepEqual(await server.ended, { code: 137, signal: null })
+    for (const pid of watchers) assert.ok(await ends(pid))
+    await server.stop()
+    const next = await startEmbeddedServer({ dataFolder, durable: false })
+    await query(next, 'select 1')
+    await next.stop()
+  })
+
   it('starts over a postmaster.pid whose process id another process has now', async () => {
     const dataFolder = newFolder()
     const before = await startEmbeddedServer({ dataFolder, durable: false })
@@ -175,9 +188,9 @@ describe('the embedded server', () => {
   })
 
   it('uses a socket folder short enough however long the path of the data folder is', async () => {
-    const parent = newFolder()
-    chmodSync(parent, 0o711)
-    const server = await startEmbeddedServer({ dataFolder: join(parent, 'a'.repeat(120)), durable: false })
+    const dataFolder = join(newFolder(), 'a'.repeat(120))
+    const server = await startEmbeddedServer({ dataFolder, durable: false })
+    assert.equal(server.folder, join(dataFolder, 'postgres'))
     assert.ok(Buffer.byteLength(`${server.address.host}/.s.PGSQL.65535`) < 104)
     assert.equal(statSync(server.address.host).mode & 0o777, 0o700)
     await query(server, 'select 1')
@@ -188,7 +201,7 @@ describe('the embedded server', () => {
   it('under root, lives elsewhere where the data folder is out of its reach', {
     skip: process.getuid?.() !== 0,
   }, async () => {
-    const dataFolder = join(newFolder(), 'data')
+    const dataFolder = join(newFolder('/var/tmp'), 'data')
     const server = await startEmbeddedServer({ dataFolder, durable: false })
     const link = join(dataFolder, 'postgres')
     assert.equal(readlinkSync(link), server.folder)

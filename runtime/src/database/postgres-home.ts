@@ -28,7 +28,7 @@ import {
   symlinkSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import type { Account } from './postgres-account.ts'
 
@@ -110,19 +110,34 @@ function checkedHome(folder: string, account: Account | null): string {
 
 /**
  * True when the account can come as far as the data folder. A data folder which root made 0700 is opened to the group
- * of the server's account, for passing through only.
+ * of the server's account, for passing through only, and so are the folders above it in the system's temporary folder.
  */
 function letThrough(dataFolder: string, account: Account): boolean {
+  const undo: (() => void)[] = []
+  for (const folder of [dataFolder, ...temporaryParents(dataFolder)]) {
+    if (canEnter(dataFolder, account)) return true
+    const { uid, gid, mode } = statSync(folder)
+    if (uid !== 0 || (mode & 0o070) !== 0) continue
+    setAccess(folder, account.gid, mode | 0o010)
+    undo.push(() => setAccess(folder, gid, mode))
+  }
   if (canEnter(dataFolder, account)) return true
-  const { uid, gid, mode } = statSync(dataFolder)
-  const groupUnused = (mode & 0o070) === 0
-  if (uid !== 0 || !groupUnused) return false
-  chownSync(dataFolder, uid, account.gid)
-  chmodSync(dataFolder, (mode & 0o7777) | 0o010)
-  if (canEnter(dataFolder, account)) return true
-  chownSync(dataFolder, uid, gid)
-  chmodSync(dataFolder, mode & 0o7777)
+  for (const restore of undo) restore()
   return false
+}
+
+function setAccess(folder: string, gid: number, mode: number): void {
+  chownSync(folder, 0, gid)
+  chmodSync(folder, mode & 0o7777)
+}
+
+/** The folders between the data folder and the temporary folder, where it lies in that; elsewhere none. */
+function temporaryParents(dataFolder: string): readonly string[] {
+  const temporary = realpathSync(tmpdir())
+  if (!dataFolder.startsWith(`${temporary}/`)) return []
+  const parents: string[] = []
+  for (let folder = dirname(dataFolder); folder !== temporary; folder = dirname(folder)) parents.push(folder)
+  return parents
 }
 
 /** Asked of the system itself, which knows about access lists and mounts. */

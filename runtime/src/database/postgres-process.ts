@@ -12,7 +12,7 @@ import { commandLine, isAlive } from './process-table.ts'
 /**
  * SIGINT is PostgreSQL's fast shutdown: transactions are rolled back, the checkpoint is written. A server that has not
  * ended after 30 s gets SIGQUIT, which leaves it to crash recovery. The watcher uses the shell's own `read`, so no other
- * process stays behind.
+ * process stays behind, and ends with the server, so that it never signals a later process of the same id.
  */
 const SUPERVISOR = `
 exec 3<&0 </dev/null
@@ -27,9 +27,11 @@ stop() {
   kill -QUIT $server 2>/dev/null
 }
 ( trap '' TERM INT HUP; while read -r line <&3; do :; done; stop ) &
+watcher=$!
 trap 'kill -INT $server 2>/dev/null' TERM INT HUP
 code=129
 while kill -0 $server 2>/dev/null; do wait $server; code=$?; done
+kill -KILL $watcher 2>/dev/null
 exit $code
 `
 

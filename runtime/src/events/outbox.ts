@@ -123,6 +123,16 @@ export async function readEvents(
   return rows.map(toCloudEvent)
 }
 
+/** Every tenant that has topics: for housekeeping. */
+export async function tenantsWithTopics(db: Queryable): Promise<readonly string[]> {
+  const rows = await many<{ tenant: string }>(
+    db,
+    'listing tenants',
+    'select tenant from event_counters order by tenant',
+  )
+  return rows.map(({ tenant }) => tenant)
+}
+
 export interface Retention {
   /** Default 7 days. */
   readonly maxAgeMs?: number

@@ -3,9 +3,10 @@ import { tenants } from './migrations/001-tenants.ts'
 import { products } from './migrations/002-products.ts'
 import { runs } from './migrations/003-runs.ts'
 import { access } from './migrations/004-access.ts'
+import { rawClassesTable } from './migrations/005-raw-classes.ts'
 
 /** The registry's tables. A released migration is never changed: a change is a new one at the end. */
 export const registryMigrations: MigrationList = {
   name: 'registry',
-  migrations: [tenants, products, runs, access],
+  migrations: [tenants, products, runs, access, rawClassesTable],
 }

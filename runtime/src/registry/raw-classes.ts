@@ -1,0 +1,36 @@
+/** The classes that products in service give to raw columns: what is made of them elsewhere inherits these. */
+import type { Product } from './products.ts'
+import { change, many, type Queryable, type Transaction } from './sql.ts'
+
+/** Replaces what is known of the product. */
+export async function saveRawClasses(
+  tx: Transaction,
+  product: Pick<Product, 'id' | 'tenant'>,
+  classes: ReadonlyMap<string, string>,
+): Promise<void> {
+  await change(tx, 'recording classes', 'delete from raw_column_classes where product_id = $1', [product.id])
+  const statement = `insert into raw_column_classes (product_id, tenant, raw_column, class)
+     select $1, $2, c.raw_column, c.class from unnest($3::text[], $4::text[]) as c(raw_column, class)`
+  await change(tx, 'recording classes', statement, [
+    product.id,
+    product.tenant,
+    [...classes.keys()],
+    [...classes.values()],
+  ])
+}
+
+/** By raw column, what the tenant's other products say of it. Where they differ, any of them. */
+export async function rawClasses(
+  db: Queryable,
+  tenant: string,
+  exceptProductId: string,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await many<{ rawColumn: string; class: string }>(
+    db,
+    'reading classes',
+    `select raw_column as "rawColumn", class from raw_column_classes
+     where tenant = $1 and product_id <> $2 and class <> 'public' limit 100000`,
+    [tenant, exceptProductId],
+  )
+  return new Map(rows.map((row) => [row.rawColumn, row.class]))
+}
