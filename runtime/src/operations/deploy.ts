@@ -2,7 +2,7 @@
 import { CLEAR, type Plan, SluiceError } from '@sluice/sdk'
 import semver from 'semver'
 import { inTransaction } from '../database/pools.ts'
-import type { EngineTable } from '../engine/engine.ts'
+import type { EngineOutput, EngineRun, EngineTable } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
@@ -21,6 +21,7 @@ import { createDeployment, type Deployment, finishDeployment } from '../registry
 import { raiseFence } from '../registry/fences.ts'
 import { grantProduct } from '../registry/grants.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
+import { rawClasses, saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../registry/runs.ts'
 import { findDraft, findVersion, saveVersion } from '../registry/versions.ts'
 import { discoverAll } from './connections.ts'
@@ -61,6 +62,7 @@ interface Checked {
   readonly texts: Readonly<Record<string, string>>
   readonly manifests: ManifestSet
   readonly live: ManifestSet | null
+  readonly origins: readonly ColumnOrigin[] | null
   readonly plan: DeployPlan
   /** Columns whose class this version lowers, for the audit log. */
   readonly lowered: readonly string[]
@@ -102,7 +104,7 @@ async function checkDeployment(
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  await checkTransform(platform, call, manifests, sources.tables)
+  const origins = await checkTransform(platform, call, manifests, sources.tables)
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
   await checkVersionStep(platform, product, version, manifests, compatibility)
@@ -111,7 +113,12 @@ async function checkDeployment(
     texts: draft.manifests,
     manifests,
     live,
-    lowered: checkClasses(platform, call, product, live, manifests, connections),
+    origins,
+    lowered: checkClasses(
+      call,
+      [...loweredClasses(platform, live, manifests), ...(await laundered(platform, product, manifests, origins))],
+      connections,
+    ),
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
@@ -182,44 +189,85 @@ async function checkRawGrants(
 const CHECK_MEMORY_BYTES = 256 * 1024 * 1024
 const CHECK_TIMEOUT_MS = 20_000
 
-/** Runs the transform over empty inputs: what does not bind is found before anything is deployed. */
+/**
+ * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
+ * what each output column is made of; null where a source could not be asked.
+ */
 async function checkTransform(
   platform: Platform,
   call: TenantCall,
   manifests: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
-): Promise<void> {
+): Promise<readonly ColumnOrigin[] | null> {
   const tables = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
-  if (tables.some((table) => table === null)) return
-  const schema = outputSchema(manifests.output)
-  const names = schema.columns.map((column) => quoteName(column.name)).join(', ')
+  if (tables.some((table) => table === null)) return null
+  const known = tables as readonly EngineTable[]
+  for (const [index, { where }] of manifests.inputs.entries()) {
+    if (where === null) continue
+    const table = known[index] as EngineTable
+    await inspect(platform, call, { kind: 'inspect-condition', sql: where }, [table], 'inputs', 'where')
+  }
+  const names = outputSchema(manifests.output).columns.map((column) => quoteName(column.name))
   const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
-  const statements = [`SELECT ${names} FROM (\n${from}\n) AS output LIMIT 0`]
-  for (const input of manifests.inputs) {
-    if (input.where !== null)
-      statements.push(`SELECT 1 FROM ${quoteName(input.name)} WHERE (\n${input.where}\n) LIMIT 0`)
+  const sql = `SELECT ${names.join(', ')} FROM (\n${from}\n) AS output`
+  const run = await inspect(platform, call, { kind: 'inspect', sql }, known, 'compute', 'transform')
+  return run.columns.map((column, index) => ({
+    column: column.name,
+    sources: (run.lineage[index]?.direct ?? []).flatMap(({ table, column: source }) => {
+      const input = manifests.inputs.find((candidate) => candidate.name === table.at(-1))
+      return input ? [rawColumn(input, source)] : []
+    }),
+  }))
+}
+
+interface ColumnOrigin {
+  readonly column: string
+  /** Raw columns, as `rawColumn` names them. */
+  readonly sources: readonly string[]
+}
+
+function rawColumn(input: Input, column: string): string {
+  return JSON.stringify([input.connection, qualified(input.table), column.toLowerCase()])
+}
+
+async function inspect(
+  platform: Platform,
+  call: TenantCall,
+  output: Extract<EngineOutput, { kind: 'inspect' | 'inspect-condition' }>,
+  tables: readonly EngineTable[],
+  manifest: string,
+  path: string,
+): Promise<EngineRun> {
+  const limits = { memoryBytes: CHECK_MEMORY_BYTES, timeoutMs: CHECK_TIMEOUT_MS, threads: 1 }
+  try {
+    return await platform.engine.run({ trust: 'tenant', tables, output, limits }, call.signal)
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+    throw new SluiceError('INVALID_DATA', `${path} in ${manifest}.yaml cannot run: ${error.message}`, {
+      code: 'transform_invalid',
+      remedy: error.remedy ?? 'Correct the SQL, or the columns in output.yaml.',
+      details: { errors: [{ manifest, path, message: error.message }], ...error.details },
+      cause: error,
+    })
   }
-  for (const sql of statements) {
-    try {
-      await platform.engine.run(
-        {
-          trust: 'tenant',
-          tables: tables as readonly EngineTable[],
-          steps: [{ sql, rows: 'collect' }],
-          limits: { memoryBytes: CHECK_MEMORY_BYTES, timeoutMs: CHECK_TIMEOUT_MS, threads: 1 },
-        },
-        call.signal,
-      )
-    } catch (error) {
-      if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
-      throw new SluiceError('INVALID_DATA', `the transform cannot run: ${error.message}`, {
-        code: 'transform_invalid',
-        remedy: error.remedy ?? 'Correct the transform in compute.yaml, or the columns in output.yaml.',
-        details: { errors: [{ manifest: 'compute', path: 'transform', message: error.message }], ...error.details },
-        cause: error,
-      })
-    }
-  }
+}
+
+/**
+ * An output column inherits the strictest class that any product of the tenant gives to the raw columns it is made
+ * of, so that nobody shows as public in one product what another hides.
+ */
+async function laundered(
+  platform: Platform,
+  product: Product,
+  manifests: ManifestSet,
+  origins: readonly ColumnOrigin[] | null,
+): Promise<readonly string[]> {
+  const classes = await rawClasses(platform.pool, product.tenant, product.id)
+  return (origins ?? []).flatMap(({ column, sources }) => {
+    const declared = manifests.output.columns.find((candidate) => candidate.name === column)?.classification ?? 'public'
+    const inherited = sources.some((source) => isSensitive(classes.get(source) ?? 'public', platform.rules))
+    return inherited && !isSensitive(declared, platform.rules) ? [column] : []
+  })
 }
 
 function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
@@ -262,34 +310,37 @@ async function checkVersionStep(
   })
 }
 
-/** A class may be lowered by the product's creator, the owner of its sources, or an administrator. */
-function checkClasses(
-  platform: Platform,
-  call: TenantCall,
-  product: Product,
-  live: ManifestSet | null,
-  next: ManifestSet,
-  connections: ReadonlyMap<string, Connection>,
-): readonly string[] {
-  const lowered = (live?.output.columns ?? [])
+function loweredClasses(platform: Platform, live: ManifestSet | null, next: ManifestSet): readonly string[] {
+  return (live?.output.columns ?? [])
     .filter((column) => isSensitive(column.classification, platform.rules))
     .filter((column) => {
       const now = next.output.columns.find((candidate) => candidate.name === column.name)
       return now !== undefined && !isSensitive(now.classification, platform.rules)
     })
     .map((column) => column.name)
+}
+
+/** A class may be lowered by the product's creator, the owner of its sources, or an administrator. */
+function checkClasses(
+  call: TenantCall,
+  columns: readonly string[],
+  connections: ReadonlyMap<string, Connection>,
+): readonly string[] {
+  const lowered = [...new Set(columns)]
   if (lowered.length === 0) return lowered
   const { principal } = call
   const isOwn = (actor: { readonly issuer: string; readonly subject: string }) =>
     actor.issuer === principal.issuer && actor.subject === principal.subject
-  if (principal.isAdmin || isOwn(product.createdBy) || [...connections.values()].some((one) => isOwn(one.createdBy))) {
-    return lowered
-  }
-  throw new SluiceError('PERMISSION', 'only an owner or an administrator may lower the class of a column', {
-    code: 'class_lowering_refused',
-    remedy: 'Keep the class, or ask the creator of the product.',
-    details: { columns: lowered },
-  })
+  if (principal.isAdmin || [...connections.values()].every((one) => isOwn(one.createdBy))) return lowered
+  throw new SluiceError(
+    'PERMISSION',
+    'only the owner of the source or an administrator may lower the class of a column',
+    {
+      code: 'class_lowering_refused',
+      remedy: 'Keep the class, or ask the creator of the connection.',
+      details: { columns: lowered },
+    },
+  )
 }
 
 function lakeChanges(live: ManifestSet | null, next: ManifestSet): readonly string[] {
@@ -364,6 +415,7 @@ async function commitDeployment(
       description: manifests.product.description,
     })
     if (checked.live === null) await grantInitially(tx, call, product, manifests)
+    if (checked.origins !== null) await saveRawClasses(tx, product, classesOf(manifests, checked.origins))
     const details = { version, ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}) }
     await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
     await appendEvent(tx, {
@@ -384,6 +436,17 @@ async function commitDeployment(
     })
     return { deployment, runId: run.id }
   })
+}
+
+/** By raw column, the classes that this version gives to what is made of it. */
+function classesOf(manifests: ManifestSet, origins: readonly ColumnOrigin[]): ReadonlyMap<string, string> {
+  const classes = new Map<string, string>()
+  for (const { column, sources } of origins) {
+    const declared = manifests.output.columns.find((candidate) => candidate.name === column)
+    if (!declared || declared.classification === 'public') continue
+    for (const source of sources) classes.set(source, declared.classification)
+  }
+  return classes
 }
 
 type Transaction = Parameters<typeof raiseFence>[0]
