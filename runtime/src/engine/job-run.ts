@@ -44,7 +44,7 @@ export class JobRun {
     this.#endOn(caller, () => cancelledError(caller.reason))
     this.#child.onMessage((message) => this.#receive(message))
     void this.#child.ended.then((how) => this.#childEnded(how))
-    watchMemory(this.#child.pid, this.#job.limits.memoryBytes, this.#stop.signal, () => this.#fail(memoryExceeded()))
+    watchMemory(this.#child.pid, watchedBytes(this.#job), this.#stop.signal, () => this.#fail(memoryExceeded()))
     this.#child.send({ kind: 'job', job: childJob })
     if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source)
     const opened = await this.#opened.promise
@@ -155,6 +155,16 @@ export class JobRun {
     this.#child.kill()
     this.#done.resolve(message)
   }
+}
+
+const OWN_SLACK_BYTES = 128 * 1024 * 1024
+
+/**
+ * A tenant's job is ended at its limit. The runtime's own statements spill at the limit, and while they do so the
+ * process holds more than DuckDB counts.
+ */
+function watchedBytes({ trust, limits: { memoryBytes } }: EngineJob): number {
+  return trust === 'tenant' ? memoryBytes : memoryBytes * 1.25 + OWN_SLACK_BYTES
 }
 
 function isStreamed(output: EngineOutput | undefined): output is StreamOutput {

@@ -90,7 +90,10 @@ export interface InspectOutput {
 }
 
 export interface EngineLimits {
-  /** Memory of the child beyond what it holds before the job; over it the child is killed. */
+  /**
+   * Memory of the child beyond what it holds before the job; a tenant's child is killed over it, one of the runtime's
+   * own jobs a little later, because it may spill.
+   */
   readonly memoryBytes: number
   /** From the call of `run` to the last byte of output. */
   readonly timeoutMs: number

@@ -15,6 +15,8 @@ const native = openNative()
 const connection = await openDuckDb()
 // Now, because a child that is killed writes nothing, and behind the walls none can.
 flushCompileCache()
+// What the environment held has been used: a tenant's child has none.
+for (const name of Object.keys(process.env)) delete process.env[name]
 process.once('message', (message: ToChild) => {
   // Settles every job: `serve` answers failures instead of throwing them.
   void serve(message.job)
