@@ -117,8 +117,11 @@ describe('an issuer on the network', () => {
     answers['/others'] = { body: { keys: published } }
     await assert.rejects(verifierOf().verify(token), unavailable)
     assert.ok(!asked.includes('/others'))
-    answers['/.well-known/openid-configuration'] = { body: { issuer: url, jwks_uri: 'http://keys.example/keys' } }
+    // Another name of this host, which would answer, but is not loopback by its name.
+    const elsewhere = `${url.replace('127.0.0.1', '0.0.0.0')}/others`
+    answers['/.well-known/openid-configuration'] = { body: { issuer: url, jwks_uri: elsewhere } }
     await assert.rejects(verifierOf().verify(token), unavailable)
+    assert.ok(!asked.includes('/others'))
     answers['/.well-known/openid-configuration'] = { body: { issuer: url, jwks_uri: `${url}/large` } }
     answers['/large'] = { body: { keys: published, padding: 'x'.repeat(600_000) } }
     await assert.rejects(verifierOf().verify(token), unavailable)

@@ -324,6 +324,7 @@ describe('the edge', () => {
       null,
       { status: 400, expose: true, message: SECRET },
       new SluiceError('INTERNAL', SECRET, { code: 'anything', details: { SECRET } }),
+      new SluiceError('INTERNAL', SECRET, { code: 'not_found' }),
       new SluiceError('PERMISSION', SECRET, { code: 'tenant_scope_missing' }),
     ]
     for (const error of internal) {

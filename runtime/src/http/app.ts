@@ -5,11 +5,12 @@
 import { isSluiceError } from '@sluice/sdk'
 import Koa, { type Context } from 'koa'
 import type { Call, TenantCall } from '../flow.ts'
+import type { StoredAnswer } from '../registry/idempotency.ts'
 import { hasBody } from './body.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
 import { Guard, type GuardDeps } from './guard.ts'
-import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, type StoredAnswer, scopeOf } from './idempotency.ts'
+import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, scopeOf } from './idempotency.ts'
 import { problemOf, refuse } from './problem.ts'
 import { sendProblem, sendReply } from './reply.ts'
 import type { Reply, Route } from './route.ts'
@@ -190,6 +191,7 @@ class Edge {
     const cause = exchange.isLate && !exchange.response.headersSent ? exchange.signal.reason : error
     const problem = problemOf(cause, { requestId, instance: path })
     if (problem.status >= 500 && !isClientGone(exchange)) this.#deps.onFault?.(error, requestId)
+    // A half answer must not look whole: the connection is cut instead of ended.
     if (exchange.response.headersSent) exchange.response.destroy()
     else sendProblem(exchange, problem)
   }

@@ -1,32 +1,8 @@
 import { hash } from 'node:crypto'
 import type { IdempotencyClaim, Principal } from '../flow.ts'
+import type { IdempotencyScope, IdempotencyStart, StoredAnswer } from '../registry/idempotency.ts'
 import type { Exchange } from './exchange.ts'
 import { refuse } from './problem.ts'
-
-/** What a key is unique within: the same text from another subject, or to another path, is another key. */
-export interface IdempotencyScope {
-  readonly tenant: string | null
-  readonly issuer: string
-  readonly subject: string
-  readonly method: string
-  readonly path: string
-  readonly key: string
-  /** Of the query and the body, whatever the order of their keys. */
-  readonly requestHash: string
-}
-
-export interface StoredAnswer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  /** JSON text; empty where the answer had no body. */
-  readonly body: string
-}
-
-export type IdempotencyStart =
-  | { readonly state: 'started'; readonly claim: IdempotencyClaim }
-  | { readonly state: 'finished'; readonly answer: StoredAnswer }
-  | { readonly state: 'in_progress'; readonly retryAfterMs: number }
-  | { readonly state: 'mismatch' }
 
 /**
  * Keeps answers by key, for at least a day. An operation records its answer in the transaction of its effect where it

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { SluiceError } from '@sluice/sdk'
 import { DEFAULT_RATE_LIMITS } from './guard.ts'
 import { LocalRateLimiter, rateHeaders } from './rate-limit.ts'
 import { pluginRoutes } from './routes/plugins.ts'
@@ -95,6 +96,21 @@ describe('rate limits', () => {
     assert.deepEqual(statuses, [401, 401, 401, 429, 429])
     assert.equal((await fetch(`${server.url}/nothing`)).status, 429)
     assert.equal((await server.ask(PATH, { headers })).status, 200)
+  })
+
+  it('refuse a flood of bad tokens without verifying them', async () => {
+    let verified = 0
+    const authenticator = {
+      cached: () => null,
+      verify: async () => {
+        verified += 1
+        throw new SluiceError('PERMISSION', 'no', { code: 'token_invalid' })
+      },
+    }
+    const tiers = { free: AMPLE, standard: AMPLE, enterprise: AMPLE }
+    await using server = await startTestServer(routes, { authenticator, rateLimits: { tiers, address: SLOW } })
+    for (let i = 0; i < 10; i++) await server.ask(PATH)
+    assert.equal(verified, SLOW.burst)
   })
 
   it('take the address from a proxy only where proxies are configured', async () => {

@@ -144,10 +144,6 @@ async function pump(
       await writer.write(next.value)
     }
     if (!signal.aborted) await writer.flush()
-  } catch (error) {
-    // A half answer must not look whole: the connection is cut instead of ended.
-    response.destroy()
-    throw error
   } finally {
     if (signal.aborted) await chunks.return?.()
   }
