@@ -67,7 +67,7 @@ export interface CommitRequest {
   readonly removed?: readonly string[]
   /** For `restore`. */
   readonly snapshotId?: SnapshotId
-  /** Kept in the snapshot: epoch, run, version … Values of at most 1,000 characters. */
+  /** Kept in the snapshot: epoch, run, version … To be kept short: table metadata holds all snapshots at once. */
   readonly summary: Readonly<Record<string, string>>
   readonly properties?: Readonly<Record<string, string>>
   /** Tags to set on the new snapshot. */
