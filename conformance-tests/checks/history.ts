@@ -39,6 +39,15 @@ export const historyChecks: readonly Check[] = [
         () => ({ what: 'nothing was ever closed', ...VACUOUS }),
       )
       await dataset.expectRows('without a history selection the current rows are given')
+      const rows = [...dataset.content.values()].slice(2)
+      const anew = await dataset.prepare({ mode: 'full', upserts: rows })
+      await dataset.apply(anew)
+      const begun = (await folded(versions, anew, 'type_2')).map(typeTwoRow)
+      expectSame(
+        begun,
+        await historyOf(context, dataset, { kind: 'all' }),
+        'history after a full set, with which it begins anew',
+      )
     },
   },
   {
@@ -123,7 +132,7 @@ async function lived(context: CheckContext, mode: 'type_2' | 'type_3') {
     { mode: 'delta', upserts: [...named('second', 0, 2), ...ranked], deletes: rows.slice(2, 4) },
     { mode: 'delta', upserts: [...named(null, 0, 1), ...named('returned', 2, 3)] },
     { mode: 'delta', upserts: [] },
-    { mode: 'full', upserts: [...named('last', 0, 2), ...rows.slice(3, 7)] },
+    { mode: 'delta', upserts: [...named('last', 0, 2), ...rows.slice(3, 5)], deletes: rows.slice(7, 8) },
   ] as const
   let versions: readonly RowVersion[] = []
   const instants: string[] = []

@@ -1,7 +1,6 @@
 /**
  * Kept aggregates, computed when they are read: the meaning against which a store's own are tested. For each interval
- * `bucket` (its start, UTC) and for each column of the aggregate `<column>_count`, for numbers
- * `_sum` and `_avg`, and `_min`, `_max`.
+ * `bucket` (its start, UTC) and for each column of the aggregate its measures: `<column>_count`, `<column>_sum` …
  */
 import {
   compareAs,
@@ -21,9 +20,16 @@ import { timeColumn } from './answer.ts'
 import { cellOf } from './content.ts'
 import type { StoredDataset } from './memory.ts'
 
-const MEASURES = ['count', 'sum', 'avg', 'min', 'max'] as const
+const NUMBERS = ['integer', 'long', 'float', 'double', 'decimal']
+const ORDERED = [...NUMBERS, 'string', 'date', 'timestamp', 'timestamptz']
 
-type Measure = (typeof MEASURES)[number]
+type Measure = 'count' | 'sum' | 'avg' | 'min' | 'max'
+
+/** Numbers have all of them, what has an order count, min and max, anything else its count. Nulls never count. */
+function measuresOf(type: LogicalType): readonly Measure[] {
+  if (NUMBERS.includes(typeName(type))) return ['count', 'sum', 'avg', 'min', 'max']
+  return ORDERED.includes(typeName(type)) ? ['count', 'min', 'max'] : ['count']
+}
 
 function columnsOf(stored: StoredDataset, interval: string): readonly string[] {
   const kept = stored.config.continuous_aggregates?.find((aggregate) => aggregate.interval === interval)
@@ -36,7 +42,7 @@ function columnsOf(stored: StoredDataset, interval: string): readonly string[] {
 
 export function aggregateSchema(stored: StoredDataset, interval: string): TableSchema {
   const measured = columnsOf(stored, interval).flatMap((name) =>
-    MEASURES.map((measure) => ({
+    measuresOf(typeOf(stored, name)).map((measure) => ({
       name: `${name}_${measure}`,
       type: measureType(measure, typeOf(stored, name)),
       nullable: true,
@@ -87,7 +93,14 @@ function measure(rows: readonly Row[], name: string, stored: StoredDataset): Row
   const sorted = cells.sort((left, right) => compareAs(type, left, right))
   const total = sum(cells, type)
   const average = total === null ? null : Number(total) / cells.length
-  return [BigInt(cells.length), total, average, sorted[0] ?? null, sorted.at(-1) ?? null]
+  const values: Readonly<Record<Measure, Value>> = {
+    count: BigInt(cells.length),
+    sum: total,
+    avg: average,
+    min: sorted[0] ?? null,
+    max: sorted.at(-1) ?? null,
+  }
+  return measuresOf(type).map((name) => values[name])
 }
 
 function sum(cells: readonly NonNullable<Value>[], type: LogicalType): Value {

@@ -32,20 +32,23 @@ export async function stage(changes: ChangeSet, signal: AbortSignal): Promise<St
   return { mode: changes.mode, upserts, deletedKeys }
 }
 
-/** The content after the changes; what was there stays untouched. */
+/**
+ * The content after the changes; what was there stays untouched. A full set is the whole content, so a history begins
+ * anew with it: it is rebuilt by its epochs in order.
+ */
 export function applyChanges(
-  before: readonly RowVersion[],
+  former: readonly RowVersion[],
   staged: StagedChanges,
   place: { readonly schema: TableSchema; readonly config: ReferenceConfig },
   commit: Commit,
 ): Content {
+  const before = staged.mode === 'full' ? [] : former
   const closed = before.filter((version) => version.validTo !== null)
   const open = new Map(before.filter((version) => version.validTo === null).map((version) => [version.key, version]))
   const keysOf = rowKeys(place.schema, commit.epoch)
   const upserts = new Map(staged.upserts.map((row, index) => [keysOf(row, index), row]))
-  const gone = staged.mode === 'full' ? [...open.keys()].filter((key) => !upserts.has(key)) : staged.deletedKeys
   const isHistory = place.config.history_mode === 'type_2'
-  for (const key of gone) {
+  for (const key of staged.deletedKeys) {
     const version = open.get(key)
     if (version && isHistory) closed.push({ ...version, validTo: commit.committedAt })
     open.delete(key)
