@@ -137,7 +137,7 @@ export const ERROR_CODES = {
     remedy: 'Remove something, or ask for a higher tier.',
   },
   confirmation_missing: { status: 400, title: 'Confirmation missing', remedy: 'Send ?confirm= with the slug.' },
-  run_not_cancellable: { status: 409, title: 'Run has ended', remedy: 'Nothing to do: the run has ended.' },
+  run_in_progress: { status: 409, title: 'Run in progress', remedy: 'Wait until the run has ended, or cancel it.' },
 
   // Roles, grants and masks
   developer_required: { status: 403, title: 'Developers only', remedy: 'Use a token of the group svc-developers.' },
