@@ -71,7 +71,9 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
     (opened) => opened.close(),
   )
   const lakeFolder = join(config.data_dir, 'lake')
-  const lake = new Lake({ store: new FolderStore(lakeFolder), db: pool, engine })
+  const store = new FolderStore(lakeFolder)
+  await store.recover()
+  const lake = new Lake({ store, db: pool, engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
   const masters = openMasterKeyFile(join(config.data_dir, 'master-keys.json'))
   const services = {
