@@ -273,7 +273,7 @@ describe('SQL', () => {
       { sql: 'SELECT id FROM crm.people WHERE id < 3 ORDER BY 1' },
       { accept: 'text/csv' },
     )
-    assert.deepEqual(csv.body.trim().split(/\r?\n/), ['id', '1', '2'])
+    assert.deepEqual(csv.body.replaceAll('"', '').trim().split(/\r?\n/), ['id', '1', '2'])
     const lines = await developer.post(
       '/api/v1/query',
       { sql: 'SELECT id FROM crm.people WHERE id < 3 ORDER BY 1' },
