@@ -3,6 +3,8 @@
  * OpenAPI document and the reference page are all made from this table.
  */
 import type { ErrorKind } from '@sluice/sdk'
+import { PLATFORM_CODES } from './codes-of-platform.ts'
+import { STORE_CODES } from './codes-of-stores.ts'
 
 export interface ErrorCode {
   readonly status: number
@@ -219,6 +221,9 @@ export const ERROR_CODES = {
   shutting_down: { status: 503, title: 'Shutting down', remedy: TRY_AGAIN },
   deadline_exceeded: { status: 504, title: 'Time over', remedy: 'Ask for less at once, or try again.' },
   tenant_scope_missing: { status: 500, title: 'Internal error', remedy: 'Report the request_id to the operator.' },
+
+  ...PLATFORM_CODES,
+  ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>>
 
 export type KnownCode = keyof typeof ERROR_CODES

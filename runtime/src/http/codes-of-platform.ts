@@ -1,0 +1,263 @@
+/** Codes of the processes, the registry and the lake. Part of the one table in `codes.ts`. */
+
+export const PLATFORM_CODES = {
+  // At start-up and in commands: no client meets them, and an answer would not name them
+  data_folder_in_use: {
+    status: 500,
+    title: 'Data folder in use',
+    remedy: 'Stop that process, or start this one with another data folder.',
+  },
+  database_login_refused: {
+    status: 500,
+    title: 'Database login refused',
+    remedy: 'Check the user and password in the configuration.',
+  },
+  database_missing: {
+    status: 500,
+    title: 'Database missing',
+    remedy: 'Create it, or correct its name in the configuration.',
+  },
+  database_newer: {
+    status: 500,
+    title: 'Database of a newer release',
+    remedy: 'Start the release that made it, or a later one.',
+  },
+  database_permission: {
+    status: 500,
+    title: 'Database right missing',
+    remedy: 'Grant the role what the documentation lists.',
+  },
+  database_statement_failed: {
+    status: 500,
+    title: 'Database statement failed',
+    remedy: 'Report it with the log of the process.',
+  },
+  database_url_invalid: {
+    status: 500,
+    title: 'Invalid database address',
+    remedy: 'Write it as postgresql://user:password@host:5432/database?sslmode=verify-full.',
+  },
+  invalid_config: {
+    status: 500,
+    title: 'Invalid configuration',
+    remedy: 'Correct sluice.yaml, the SLUICE_ environment variables or the flags named.',
+  },
+  invalid_settings: {
+    status: 500,
+    title: 'Invalid plugin settings',
+    remedy: 'Correct the settings under serving in sluice.yaml.',
+  },
+  issuer_insecure: {
+    status: 500,
+    title: 'Issuer without https',
+    remedy: 'Give the issuer an https address; http is taken from this host alone.',
+  },
+  issuer_keys_broken: {
+    status: 500,
+    title: 'Issuer keys broken',
+    remedy: 'Restore the key file from a backup, or remove it: tokens issued so far then end.',
+  },
+  issuer_keys_missing: { status: 500, title: 'Issuer keys missing', remedy: 'Start the server once; it makes them.' },
+  issuer_keys_unsafe: {
+    status: 500,
+    title: 'Issuer keys readable by others',
+    remedy: 'Make the key file private (mode 0600), then rotate the keys.',
+  },
+  master_key_file_invalid: { status: 500, title: 'Master key file invalid', remedy: 'Restore it from a backup.' },
+  master_key_missing: {
+    status: 500,
+    title: 'Master key missing',
+    remedy: 'Put back the master key file that belongs to this registry.',
+  },
+  migration_changed: {
+    status: 500,
+    title: 'Migration changed',
+    remedy: 'Restore the text of that migration and put the change into a new one.',
+  },
+  postgres_account_missing: {
+    status: 500,
+    title: 'No account for PostgreSQL',
+    remedy: 'Start the runtime as an ordinary user, or create the system account.',
+  },
+  postgres_binaries_missing: {
+    status: 500,
+    title: 'PostgreSQL not installed',
+    remedy: 'Install with optional dependencies, or configure an external PostgreSQL.',
+  },
+  postgres_binaries_unusable: {
+    status: 500,
+    title: 'PostgreSQL cannot run here',
+    remedy: 'Let programs run in that folder, or configure an external PostgreSQL.',
+  },
+  postgres_home_missing: {
+    status: 500,
+    title: 'No folder for PostgreSQL',
+    remedy: 'Use a data folder that other accounts can pass through.',
+  },
+  postgres_home_unreachable: {
+    status: 500,
+    title: 'Folder of PostgreSQL unreachable',
+    remedy: 'Let that account pass through the folders above the data folder.',
+  },
+  postgres_init_failed: {
+    status: 500,
+    title: 'PostgreSQL not initialised',
+    remedy: 'Check the free disk space and the permissions of the data folder.',
+  },
+  postgres_not_started: {
+    status: 500,
+    title: 'PostgreSQL not started',
+    remedy: 'Read postgres/server.log in the data folder.',
+  },
+  postgres_version_mismatch: {
+    status: 500,
+    title: 'Other version of PostgreSQL',
+    remedy: 'Move the data with pg_upgrade or with a dump.',
+  },
+  settings_invalid: { status: 500, title: 'Invalid settings', remedy: 'Correct the settings that the detail names.' },
+  token_ttl_invalid: { status: 500, title: 'Invalid life of a token', remedy: 'Ask for a shorter life, such as 1h.' },
+  unknown_driver: {
+    status: 500,
+    title: 'Unknown driver',
+    remedy: 'Choose a driver for it under serving in sluice.yaml.',
+  },
+
+  // Defects, of the runtime or of a plugin
+  connector_contract: {
+    status: 500,
+    title: 'Connector broke its contract',
+    remedy: 'Report it with the log of the process.',
+  },
+  connector_defect: { status: 500, title: 'Connector failed', remedy: 'Report it with the log of the process.' },
+  engine_failed: { status: 500, title: 'Engine failed', remedy: 'Report it with the log of the process.' },
+  engine_output_suspect: {
+    status: 500,
+    title: 'Engine output suspect',
+    remedy: 'Report it with the log of the process.',
+  },
+  engine_start_failed: { status: 500, title: 'Engine not started', remedy: 'Report it with the log of the process.' },
+  internal: { status: 500, title: 'Internal error', remedy: 'Report the request_id to the operator.' },
+  store_failure: { status: 500, title: 'Store failed', remedy: 'Report it with the log of the process.' },
+
+  // The registry and the lake
+  database_busy: { status: 503, title: 'Database busy', remedy: 'Repeat the call later.' },
+  database_conflict: { status: 503, title: 'Database conflict', remedy: 'Repeat the call.' },
+  database_constraint: { status: 409, title: 'Conflicting change', remedy: 'Read the current state and try again.' },
+  database_full: { status: 503, title: 'Database full', remedy: 'Free disk space.' },
+  database_timeout: { status: 503, title: 'Database time-out', remedy: 'Repeat the call later.' },
+  database_unavailable: {
+    status: 503,
+    title: 'Database unavailable',
+    remedy: 'Check that PostgreSQL runs and accepts connections.',
+  },
+  database_value_refused: { status: 400, title: 'Value refused', remedy: 'Check the values of the request.' },
+  fenced: {
+    status: 409,
+    title: 'Overtaken by a newer run',
+    remedy: 'Nothing to do: the newer run goes on with the work.',
+  },
+  idempotency_taken_over: {
+    status: 409,
+    title: 'Request taken over',
+    remedy: 'Send the request again with the same key to get the answer.',
+  },
+  lake_catalog_unavailable: {
+    status: 503,
+    title: 'Lake catalog unavailable',
+    remedy: 'Check that the registry database is up and reachable.',
+  },
+  lake_commit_conflict: {
+    status: 409,
+    title: 'Lake commit overtaken',
+    remedy: 'Compute the change again from the table as it is now.',
+  },
+  lake_deletes_unsupported: {
+    status: 501,
+    title: 'Delete files not supported',
+    remedy: 'Let the engine that wrote them rewrite the files, or materialize anew.',
+  },
+  lake_name_invalid: {
+    status: 400,
+    title: 'Invalid name in the lake',
+    remedy: 'Use letters, digits, "_" and "-", at most 200 bytes.',
+  },
+  lake_partition_value_invalid: {
+    status: 422,
+    title: 'Value cannot be partitioned by',
+    remedy: 'Leave out infinite times and dates BC; partition long text by bucket.',
+  },
+  lake_partitioning_invalid: {
+    status: 422,
+    title: 'Invalid partitioning',
+    remedy: 'Keep the column, or change the partitioning.',
+  },
+  lake_schema_change_refused: {
+    status: 422,
+    title: 'Schema change refused',
+    remedy: 'Keep the column as it was and add another, or replace all rows.',
+  },
+  lake_table_in_use: { status: 409, title: 'Lake table in use', remedy: 'Drop the table first.' },
+  lake_table_not_found: {
+    status: 409,
+    title: 'Nothing in the lake yet',
+    remedy: 'Materialize the product, or sync the connection, first.',
+  },
+  lake_tag_invalid: { status: 400, title: 'Invalid tag', remedy: 'Choose another name.' },
+  lake_too_many_files: {
+    status: 409,
+    title: 'Too many files',
+    remedy: 'Partition the table more coarsely, and replace it once.',
+  },
+  lake_transform_unsupported: {
+    status: 501,
+    title: 'Partition transform not supported',
+    remedy: 'Use one of the known transforms.',
+  },
+  lake_type_unsupported: {
+    status: 501,
+    title: 'Type not supported by the lake',
+    remedy: 'Remove the column, or change it to one of the logical types.',
+  },
+  lake_update_invalid: {
+    status: 400,
+    title: 'Invalid table update',
+    remedy: 'Send updates that fit the table as it is.',
+  },
+  object_exists: { status: 500, title: 'Object exists', remedy: 'Check the disk that holds the data folder.' },
+  object_store_unavailable: {
+    status: 503,
+    title: 'Object store unavailable',
+    remedy: 'Check the disk that holds the data folder: space, permissions, errors.',
+  },
+  required_value_missing: {
+    status: 422,
+    title: 'Required value missing',
+    remedy: 'Fill the column, reject such rows in the transform, or declare it nullable.',
+  },
+  run_attempts_exhausted: {
+    status: 409,
+    title: 'Run given up',
+    remedy: 'Look for crashes in the log, often for want of memory, then retry the run.',
+  },
+  secret_unreadable: {
+    status: 500,
+    title: 'Secret unreadable',
+    remedy: 'Start with the master key it was stored under, or enter the secret again.',
+  },
+  tenant_key_missing: {
+    status: 409,
+    title: 'Tenant without a key',
+    remedy: 'The tenant was removed, or its provisioning has not finished.',
+  },
+  tenant_status_conflict: { status: 409, title: 'Tenant changed meanwhile', remedy: 'Read the tenant and try again.' },
+  event_unknown: {
+    status: 400,
+    title: 'Unknown event',
+    remedy: 'Resume from the number of an event that you have received.',
+  },
+  events_expired: {
+    status: 409,
+    title: 'Events no longer kept',
+    remedy: 'Read the present state, then follow the events from the oldest that is kept.',
+  },
+} as const
