@@ -64,6 +64,7 @@ describe(`a runtime that is killed (seed ${seed})`, () => {
     while (scenario.kills < end) {
       while (waiting.length < 4) waiting = [...waiting, anyKill(random)]
       waiting = await scenario.step(waiting)
+      console.log(`seed ${seed}: ${scenario.kills} kills, ${scenario.tally.runs} runs checked`)
       if (random.below(8) === 0) await scenario.stop()
     }
     await scenario.checkAllEpochs()

@@ -110,6 +110,7 @@ export class Scenario {
     this.#expected.push(await this.#source.expected())
     const waiting = [...kills]
     let count = 0
+    if (this.#armed === null && waiting.length > 0) await this.#endIdle()
     for (;;) {
       const readers = await this.#ensureStarted(count < MAX_KILLS_A_RUN ? waiting : [])
       const ended = readers !== null && (await this.#runToItsEnd(readers))
@@ -180,6 +181,15 @@ export class Scenario {
         if (!runtime.isEnded) this.#armed = null
       }
     }
+  }
+
+  /** Makes room for a start that is armed: a runtime without work is stopped, or killed like any other. */
+  async #endIdle(): Promise<void> {
+    if (this.#random.below(2) === 0) return this.stop()
+    if (!this.#runtime || this.#runtime.isEnded) return
+    this.#armed = { afterMs: 0 }
+    this.#runtime.kill()
+    await this.#afterKill()
   }
 
   /** A request that was cut off may have been taken or not. */
