@@ -14,13 +14,19 @@ export interface NetworkRules {
 
 type Ranges = readonly (readonly [string, number, 'ipv4' | 'ipv6'])[]
 
-/** Link-local (cloud metadata among it), multicast, unspecified and reserved addresses: never a data source. */
+/**
+ * Link-local (cloud metadata among it), multicast, unspecified and reserved addresses: never a data source. Nor are
+ * IPv6 addresses that carry an IPv4 address to a relay (IPv4-compatible, Teredo, 6to4): they would lead past the rules.
+ */
 const NEVER: Ranges = [
   ['0.0.0.0', 8, 'ipv4'],
   ['169.254.0.0', 16, 'ipv4'],
   ['192.0.0.0', 24, 'ipv4'],
   ['224.0.0.0', 3, 'ipv4'],
-  ['::', 128, 'ipv6'],
+  ['::', 96, 'ipv6'],
+  ['2001::', 32, 'ipv6'],
+  ['2002::', 16, 'ipv6'],
+  ['fec0::', 10, 'ipv6'],
   ['fe80::', 10, 'ipv6'],
   ['ff00::', 8, 'ipv6'],
   ['fd00:ec2::254', 128, 'ipv6'],
@@ -31,13 +37,15 @@ const LOOPBACK: Ranges = [
   ['::1', 128, 'ipv6'],
 ]
 
-/** RFC 1918, RFC 6598, RFC 4193. */
+/** RFC 1918, RFC 6598, RFC 4193; and NAT64 (RFC 6052, RFC 8215), whose translator may reach inner IPv4 addresses. */
 const PRIVATE: Ranges = [
   ['10.0.0.0', 8, 'ipv4'],
   ['172.16.0.0', 12, 'ipv4'],
   ['192.168.0.0', 16, 'ipv4'],
   ['100.64.0.0', 10, 'ipv4'],
   ['fc00::', 7, 'ipv6'],
+  ['64:ff9b::', 96, 'ipv6'],
+  ['64:ff9b:1::', 48, 'ipv6'],
 ]
 
 export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
@@ -47,7 +55,7 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
   const allowed = new BlockList()
   for (const range of rules.allow) addCidr(allowed, range)
   const isAllowed = (address: string, family: 'ipv4' | 'ipv6', port: number): boolean => {
-    if (never.check(address, family)) return false
+    if (never.check(address, family) && !loopback.check(address, family)) return false
     if (rules.ownEndpoints().some((own) => own.port === port && sameHost(own.address, address, loopback, family))) {
       return false
     }

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { createNetworkPolicy, type NetworkRules } from './network.ts'
+
+const RULES: NetworkRules = {
+  allowLoopback: false,
+  allow: [],
+  allowCleartextPasswords: false,
+  ownEndpoints: () => [{ address: '127.0.0.1', port: 5432 }],
+}
+
+function resolve(host: string, rules: Partial<NetworkRules> = {}, port = 80) {
+  return createNetworkPolicy({ ...RULES, ...rules }).resolve(host, port, AbortSignal.timeout(5_000))
+}
+
+const REFUSED = { kind: 'PERMISSION', code: 'address_refused' }
+
+describe('where connections may go', () => {
+  for (const address of ['8.8.8.8', '2001:4860:4860::8888']) {
+    it(`lets ${address} through as it is`, async () => {
+      assert.equal((await resolve(address)).address, address)
+    })
+  }
+
+  const never = [
+    ...['169.254.169.254', '::ffff:169.254.169.254', '::ffff:a9fe:a9fe', 'fd00:ec2::254', 'fe80::1'],
+    ...['0.0.0.0', '::', '224.0.0.1', '255.255.255.255', 'ff02::1'],
+    ...['::10.0.0.1', '::7f00:2', '2002:a00:1::1', '2001::1', 'fec0::1'],
+  ]
+  for (const address of never) {
+    it(`never lets ${address} through, whatever is allowed`, async () => {
+      await assert.rejects(resolve(address, { allow: ['0.0.0.0/0', '::/0'], allowLoopback: true }), REFUSED)
+    })
+  }
+
+  const inner = ['10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.1', 'fd12::1', '64:ff9b::a00:1']
+  for (const address of [...inner, '::ffff:10.1.2.3', '::ffff:a01:203']) {
+    it(`refuses ${address} unless its range is allowed`, async () => {
+      await assert.rejects(resolve(address), REFUSED)
+      const allow = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7', '64:ff9b::/96']
+      assert.ok(await resolve(address, { allow }))
+    })
+  }
+
+  for (const address of ['127.0.0.1', '127.9.9.9', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1', '2130706433']) {
+    it(`refuses loopback as ${address} unless it is allowed`, async () => {
+      await assert.rejects(resolve(address), REFUSED)
+      assert.ok(await resolve(address, { allowLoopback: true }))
+    })
+  }
+
+  for (const address of ['127.0.0.1', '127.0.0.2', 'localhost', '::1', '::ffff:127.0.0.1', '::ffff:7f00:1']) {
+    it(`refuses the platform's own server as ${address}, but not its neighbours`, async () => {
+      const rules = { allowLoopback: true, allow: ['127.0.0.0/8', '::1/128'] }
+      await assert.rejects(resolve(address, rules, 5432), REFUSED)
+      assert.ok(await resolve(address, rules, 5433))
+    })
+  }
+
+  it('refuses what is no host name, without asking anybody', async () => {
+    for (const host of ['', 'a b', '-x', 'http://x', 'x/y']) {
+      await assert.rejects(resolve(host), { code: 'host_not_found' })
+    }
+  })
+
+  it('refuses to start with a range that is none', () => {
+    for (const range of ['10.0.0.0/x', 'example.com/8', '']) {
+      assert.throws(() => createNetworkPolicy({ ...RULES, allow: [range] }), { code: 'invalid_config' })
+    }
+  })
+
+  it('takes passwords in clear to loopback only', () => {
+    const policy = createNetworkPolicy(RULES)
+    assert.equal(policy.allowsCleartextPassword('127.0.0.1'), true)
+    assert.equal(policy.allowsCleartextPassword('::1'), true)
+    assert.equal(policy.allowsCleartextPassword('8.8.8.8'), false)
+    assert.equal(createNetworkPolicy({ ...RULES, allowCleartextPasswords: true }).allowsCleartextPassword('8.8.8.8'), true)
+  })
+})

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { DiscoveredTable } from '@sluice/sdk'
+import type { Input } from '../manifest/manifest-set.ts'
+import { readMode, tablesOf } from './source-tables.ts'
+
+const INPUT = {
+  name: 'orders',
+  connection: 'warehouse',
+  table: 'orders',
+  mode: 'auto',
+  cursorColumn: null,
+  primaryKey: [],
+  columns: null,
+  where: null,
+  onSchemaChange: 'evolve',
+} as unknown as Input
+
+function found(primaryKey: readonly string[], suggestedCursor: string | null): DiscoveredTable {
+  return { schema: 'public', name: 'orders', columns: [], primaryKey, suggestedCursor } as unknown as DiscoveredTable
+}
+
+function mode(inputs: readonly Partial<Input>[], discovered: DiscoveredTable) {
+  const [table] = tablesOf(inputs.map((input) => ({ ...INPUT, ...input })))
+  assert.ok(table)
+  return readMode(table, discovered)
+}
+
+describe('the tables that are read', () => {
+  it('has one entry a table, in a fixed order, whoever reads it', () => {
+    const inputs = ['b', 'public.a', 'a', 'other.a'].map((table) => ({ ...INPUT, table }))
+    assert.deepEqual(
+      tablesOf(inputs).map(({ schema, table, name, inputs: readers }) => [schema, table, name, readers.length]),
+      [
+        ['other', 'a', 'other.a', 1],
+        ['public', 'a', 'public.a', 2],
+        ['public', 'b', 'public.b', 1],
+      ],
+    )
+  })
+})
+
+describe('how a table is read', () => {
+  it('is incremental with a cursor and a key, and full without either', () => {
+    assert.equal(mode([{}], found(['id'], 'changed_at')).mode, 'incremental')
+    assert.equal(mode([{}], found([], 'changed_at')).mode, 'full')
+    assert.equal(mode([{}], found(['id'], null)).mode, 'full')
+  })
+
+  it('takes cursor and key of the manifest before those of the source', () => {
+    const chosen = mode([{ cursorColumn: 'version', primaryKey: ['a', 'b'] }], found(['id'], 'changed_at'))
+    assert.deepEqual([chosen.cursorColumn, chosen.primaryKey], ['version', ['a', 'b']])
+  })
+
+  it('is full for everybody where one reader needs it', () => {
+    const chosen = mode([{ mode: 'incremental' }, { mode: 'full' }], found(['id'], 'changed_at'))
+    assert.deepEqual([chosen.mode, chosen.cursorColumn, chosen.primaryKey], ['full', null, []])
+  })
+
+  it('says so where a reader asks for what cannot be', () => {
+    assert.throws(() => mode([{ mode: 'incremental' }], found(['id'], null)), { code: 'incremental_not_possible' })
+    assert.throws(() => mode([{ mode: 'incremental' }], found([], 'at')), { code: 'incremental_not_possible' })
+  })
+
+  it('treats changes of the schema as its strictest reader does', () => {
+    const modes = (...list: readonly Input['onSchemaChange'][]) =>
+      mode(
+        list.map((onSchemaChange) => ({ onSchemaChange })),
+        found([], null),
+      ).onSchemaChange
+    assert.equal(modes('evolve', 'freeze'), 'freeze')
+    assert.equal(modes('freeze', 'fail', 'evolve'), 'fail')
+    assert.equal(modes('evolve'), 'evolve')
+  })
+})
