@@ -352,8 +352,9 @@ class TreeCheck {
   }
 
   constant(value: unknown): void {
-    const { type: valueType, is_null, value: _plain, ...rest } = this.#object(value)
-    if (typeof is_null !== 'boolean' || Object.keys(rest).length > 0)
+    const { type: valueType, is_null, value: plain, ...rest } = this.#object(value)
+    const isCode = typeof plain === 'object' && plain !== null && holdsCode(plain)
+    if (typeof is_null !== 'boolean' || isCode || Object.keys(rest).length > 0)
       throw this.refused('a constant of that kind', null)
     this.type(valueType)
   }
@@ -363,7 +364,8 @@ class TreeCheck {
   }
 
   type(value: unknown): void {
-    const { id, type_info: info } = this.#object(value)
+    const { id, type_info: info, ...rest } = this.#object(value)
+    if (Object.keys(rest).length > 0 || (info && holdsCode(info))) throw this.refused('this kind of type', null)
     if (id === 'UNBOUND') {
       this.#unboundType(this.#object(info))
       return
