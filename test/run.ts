@@ -53,7 +53,11 @@ function firstLine(child: ChildProcess): Promise<string> {
 
 function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const flags = ['--test', '--test-concurrency=2', `--test-timeout=${FILE_TIMEOUT_MS}`, '--test-reporter=spec']
-  const child = spawn(process.execPath, [...flags, ...files], { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: environment })
+  const child = spawn(process.execPath, [...flags, ...files], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: environment,
+  })
   return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
 }
 

@@ -1,0 +1,146 @@
+/** Who may import whom. The order of the runtime's folders is read from ARCHITECTURE.md, so the two cannot differ. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { dirname, join, posix } from 'node:path'
+import { describe, test } from 'node:test'
+import { importsOf, ROOT, type SourceFile, sourceFiles } from './sources.ts'
+
+/** The values that travel, the settings and the names of fault points belong to no stage. */
+const EVERYWHERE = ['flow.ts', 'config.ts', 'fault-points.ts']
+const RUNTIME = 'runtime/src/'
+const isTest = (path: string) => /\.(test|fixture|conformance)\.ts$/.test(path)
+
+function declaredOrder(): readonly string[] {
+  const text = readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8')
+  const line = /`command`(?: →\s+`[a-z]+`)+/.exec(text)?.[0] ?? ''
+  return [...line.matchAll(/`([a-z]+)`/g)].map((match) => match[1] as string)
+}
+
+const order = declaredOrder()
+const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.indexOf('/')) : '')
+
+/** Why a file of the runtime may not import another, both below runtime/src; null where it may. */
+function refusal(from: string, to: string): string | null {
+  if (to.startsWith('../')) return 'lies outside runtime/src'
+  const [own, other] = [folderOf(from), folderOf(to)]
+  // What puts the stages together stands at the root, and may know them all.
+  if (own === '' && !EVERYWHERE.includes(from)) return null
+  if (EVERYWHERE.includes(to)) return null
+  if (own === '') return 'is a stage, which no stage-less file knows'
+  if (own === other) return null
+  if (other === '') return own === 'command' && to === 'main.ts' ? null : 'is a file that puts the runtime together'
+  if (!order.includes(other)) return 'is in a folder that the order does not name'
+  return order.indexOf(other) > order.indexOf(own) ? null : `stands before ${own} in the order`
+}
+
+function relativeTargets(file: SourceFile): readonly string[] {
+  return importsOf(file.text)
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => posix.normalize(posix.join(dirname(file.path), specifier)))
+}
+
+function packagesOf(file: SourceFile): readonly string[] {
+  return importsOf(file.text).filter((specifier) => !specifier.startsWith('.') && !specifier.startsWith('node:'))
+}
+
+const packageOf = (specifier: string) =>
+  specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/')
+
+interface PackageJson {
+  readonly name: string
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly devDependencies?: Readonly<Record<string, string>>
+}
+const packageJson = (folder: string) =>
+  JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')) as PackageJson
+
+/** What the sources of a folder import from outside of it and may not. */
+function strangers(folder: string, allowed: (specifier: string, file: SourceFile) => boolean): string[] {
+  return sourceFiles([`${folder}/**/*.ts`]).flatMap((file) => [
+    ...relativeTargets(file)
+      .filter((target) => !target.startsWith(`${folder}/`))
+      .map((target) => `${file.path} imports ${target}`),
+    ...packagesOf(file)
+      .filter((specifier) => !allowed(specifier, file))
+      .map((specifier) => `${file.path} imports ${specifier}`),
+  ])
+}
+
+describe('imports', () => {
+  test('every form of an import is seen', () => {
+    const text = [
+      "import a from './a.ts'",
+      "import type { B } from './b.ts'",
+      "import './c.ts'",
+      "export * from './d.ts'",
+      "const e = await import('./e.ts')",
+      "type F = typeof import('./f.ts')",
+      "import {\n  g,\n} from './g.ts'",
+      "// import './no.ts'",
+      "/* import './no.ts' */",
+    ].join('\n')
+    assert.deepEqual(importsOf(text), ['./a.ts', './b.ts', './c.ts', './d.ts', './e.ts', './f.ts', './g.ts'])
+  })
+
+  test('the order names every folder of the runtime, and no other', () => {
+    const folders = new Set(
+      sourceFiles([`${RUNTIME}*/**/*.ts`]).map((file) => folderOf(file.path.slice(RUNTIME.length))),
+    )
+    assert.deepEqual([...order].sort(), [...folders].sort())
+  })
+
+  test('an import against the order would be refused', () => {
+    const [first, last] = [order[0], order.at(-1)]
+    assert.equal(refusal(`${first}/x.ts`, `${last}/y.ts`), null)
+    assert.notEqual(refusal(`${last}/x.ts`, `${first}/y.ts`), null)
+    assert.notEqual(refusal(`${last}/x.ts`, 'container.ts'), null)
+    assert.notEqual(refusal('flow.ts', `${last}/y.ts`), null)
+  })
+
+  test('a folder of the runtime imports only folders after it', () => {
+    const found = sourceFiles([`${RUNTIME}**/*.ts`]).flatMap((file) =>
+      relativeTargets(file).flatMap((target) => {
+        const why = isTest(file.path) ? null : refusal(file.path.slice(RUNTIME.length), posix.relative(RUNTIME, target))
+        return why === null ? [] : [`${file.path} imports ${target}, which ${why}`]
+      }),
+    )
+    assert.deepEqual(found, [])
+  })
+
+  test('only container.ts and the tokens know the dependency container', () => {
+    const knowing = sourceFiles([`${RUNTIME}**/*.ts`]).filter((file) => packagesOf(file).includes('tsyringe'))
+    const allowed = ['container.ts', 'tokens.ts', 'jobs.ts'].map((name) => RUNTIME + name)
+    assert.deepEqual(
+      knowing.map((file) => file.path).filter((path) => !allowed.includes(path)),
+      [],
+    )
+  })
+
+  test('the SDK imports nothing but Node', () => {
+    const allowed = (specifier: string, file: SourceFile) =>
+      isTest(file.path) && (specifier === '@sluice/sdk' || specifier === 'fast-check')
+    assert.deepEqual(strangers('sdk', allowed), [])
+  })
+
+  for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors'].map(
+    (name) => `plugins/${name}`,
+  )) {
+    test(`${folder} imports the SDK, its declared drivers and itself`, () => {
+      const { name, dependencies = {}, devDependencies = {} } = packageJson(folder)
+      const forTests = ['@sluice/conformance', 'fast-check', ...Object.keys(devDependencies)]
+      const allowed = (specifier: string, file: SourceFile) => {
+        const wanted = packageOf(specifier)
+        if (wanted === name) return true
+        // Stores on PostgreSQL share how rows are secured there; nothing else of another plugin is reached into.
+        if (wanted === '@sluice/lookup')
+          return specifier.startsWith('@sluice/lookup/row-secured-postgresql') || isTest(file.path)
+        if (wanted.startsWith('@sluice/') && wanted !== '@sluice/sdk') return forTests.includes(wanted)
+        return wanted in dependencies || forTests.includes(wanted)
+      }
+      assert.deepEqual(strangers(folder, allowed), [])
+    })
+  }
+})
