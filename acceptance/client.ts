@@ -37,7 +37,7 @@ export class Client {
     const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` }
     const response = await fetch(`${this.#url}${path}`, { ...init, headers: { ...authorization, ...init.headers } })
     const text = await response.text()
-    const isJson = response.headers.get('content-type')?.includes('json') ?? false
+    const isJson = /^application\/(problem\+)?json\b/.test(response.headers.get('content-type') ?? '')
     return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text }
   }
 

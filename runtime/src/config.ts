@@ -162,7 +162,7 @@ export interface ConfigSources {
 }
 
 /** Environment names that belong to tests and tools and are no configuration. */
-const RESERVED_ENVIRONMENT = /^SLUICE_(TEST|BENCH|FAULT|CONFIG|TOKEN|URL|TENANT)(_|$)/
+const RESERVED_ENVIRONMENT = /^SLUICE_(TEST|ACCEPTANCE|BENCH|CRASH|FAULT|CONFIG|TOKEN|URL|TENANT)(_|$)/
 
 /** Throws CONFIG `invalid_config` that names every problem at once. */
 export function loadConfig(sources: ConfigSources): Config {
