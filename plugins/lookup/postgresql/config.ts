@@ -1,4 +1,11 @@
-import type { ConfigProblem, HistoryMode, JsonSchema, TableSchema } from '@sluice/sdk'
+import {
+  type Column,
+  type ConfigProblem,
+  columnNamed,
+  type HistoryMode,
+  type JsonSchema,
+  type TableSchema,
+} from '@sluice/sdk'
 
 /** The endpoint's `config` in serving.yaml. */
 export interface LookupConfig {
@@ -48,6 +55,23 @@ export function historyColumns(config: LookupConfig): readonly string[] {
   if (mode === 'type_2') return ['valid_from', 'valid_to', 'is_current']
   if (mode === 'type_3') return (config.tracked_columns ?? []).map((column) => `previous_${column}`)
   return []
+}
+
+/** The product's columns and those that the history adds. */
+export function readColumns(config: LookupConfig, schema: TableSchema): readonly Column[] {
+  return [...schema.columns, ...addedColumns(config, schema)]
+}
+
+/** What the history adds. */
+function addedColumns(config: LookupConfig, schema: TableSchema): readonly Column[] {
+  const types = { valid_from: 'timestamptz', valid_to: 'timestamptz', is_current: 'boolean' } as const
+  if (historyMode(config) === 'type_2') {
+    return Object.entries(types).map(([name, type]) => ({ name, type, nullable: name === 'valid_to' }))
+  }
+  const tracked = config.tracked_columns ?? []
+  return historyColumns(config).map((name, index) => {
+    return { name, type: columnNamed(schema, tracked[index] ?? '').type, nullable: true }
+  })
 }
 
 export function checkConfig(config: LookupConfig, schema: TableSchema): readonly ConfigProblem[] {

@@ -1,7 +1,7 @@
-import { type Column, columnNamed, defineServingPlugin, type Host, type TableSchema } from '@sluice/sdk'
+import { defineServingPlugin, type Host } from '@sluice/sdk'
 import { SETTINGS_SCHEMA, Sessions, type Settings } from '../row-secured-postgresql/index.ts'
 import { CAPABILITIES } from './capabilities.ts'
-import { CONFIG_SCHEMA, checkConfig, type LookupConfig } from './config.ts'
+import { CONFIG_SCHEMA, checkConfig, type LookupConfig, readColumns } from './config.ts'
 import { ENDPOINT } from './layout.ts'
 import { LookupStore } from './store.ts'
 
@@ -15,24 +15,6 @@ export default defineServingPlugin<Settings, LookupConfig>({
   configSchema: CONFIG_SCHEMA,
   capabilities: CAPABILITIES,
   checkConfig,
-  readColumns: (config, schema) => [...schema.columns, ...historyColumns(config, schema)],
+  readColumns,
   open: async (settings: Settings, host: Host) => new LookupStore(await Sessions.open(settings, host), host),
 })
-
-/** What a history adds to every row. */
-function historyColumns(config: LookupConfig, schema: TableSchema): readonly Column[] {
-  switch (config.history_mode) {
-    case 'type_2':
-      return [
-        { name: 'valid_from', type: 'timestamptz', nullable: false },
-        { name: 'valid_to', type: 'timestamptz', nullable: true },
-        { name: 'is_current', type: 'boolean', nullable: false },
-      ]
-    case 'type_3':
-      return (config.tracked_columns ?? []).map((name) => {
-        return { name: `previous_${name}`, type: columnNamed(schema, name).type, nullable: true }
-      })
-    default:
-      return []
-  }
-}

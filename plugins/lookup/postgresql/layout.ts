@@ -19,7 +19,7 @@ import {
   type TableShape,
   type WantedTable,
 } from '../row-secured-postgresql/index.ts'
-import { filterableColumns, historyColumns, historyMode, indexColumns, type LookupConfig } from './config.ts'
+import { filterableColumns, historyMode, indexColumns, type LookupConfig, readColumns } from './config.ts'
 
 export const ENDPOINT = 'lookup'
 
@@ -63,8 +63,7 @@ export function wantedTable(target: Target<LookupConfig>): WantedTable {
 
 function makeLayout(schema: TableSchema, config: LookupConfig): Layout {
   const mode = historyMode(config)
-  const history = historyColumnsOf(schema, config)
-  const all: readonly Column[] = [...schema.columns, ...history]
+  const all = readColumns(config, schema)
   const names = physicalColumns(all.map((column) => column.name))
   const physical = (name: string) => names.get(name) ?? name
   const place = (column: Column): PlacedColumn => {
@@ -84,17 +83,6 @@ function makeLayout(schema: TableSchema, config: LookupConfig): Layout {
     served,
     tieBreak: tieBreakOf(schema, mode, served),
   }
-}
-
-function historyColumnsOf(schema: TableSchema, config: LookupConfig): readonly Column[] {
-  const types = { valid_from: 'timestamptz', valid_to: 'timestamptz', is_current: 'boolean' } as const
-  if (historyMode(config) === 'type_2') {
-    return Object.entries(types).map(([name, type]) => ({ name, type, nullable: name === 'valid_to' }))
-  }
-  const tracked = config.tracked_columns ?? []
-  return historyColumns(config).map((name, index) => {
-    return { name, type: columnNamed(schema, tracked[index] ?? '').type, nullable: true }
-  })
 }
 
 function servedColumns(
