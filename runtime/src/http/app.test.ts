@@ -52,7 +52,12 @@ const routes: readonly Route[] = [
     summary: 'Make a thing',
     tags: ['Test'],
     auth: 'tenant',
-    body: Type.Object({ name: Type.String({ minLength: 1 }), size: Type.Optional(Type.Integer()) }),
+    body: Type.Object({
+      name: Type.String({ minLength: 1 }),
+      size: Type.Optional(Type.Integer()),
+      parts: Type.Optional(Type.Array(Type.Object({ kind: Type.String() }))),
+      labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+    }),
     responses,
     handler: ({ body }) => ({ status: 201, body, headers: { Location: '/api/v1/things/1' } }),
   }),
@@ -269,6 +274,16 @@ describe('the edge', () => {
     assert.equal(response.status, 400)
     assert.deepEqual(problem.errors.map(({ pointer }) => pointer).toSorted(), ['/nam', '/name', '/size'])
     assert.ok(problem.errors.every((fault) => fault.in === 'body'))
+  })
+
+  it('refuses unknown keys at every depth, but for free maps', async () => {
+    const response = await create('{"name":"n","parts":[{"kind":"a","knd":"b"}],"labels":{"any":"thing"}}')
+    const problem = (await response.json()) as { errors: { pointer: string; hint?: string }[] }
+    assert.deepEqual(
+      problem.errors.map(({ pointer }) => pointer),
+      ['/parts/0/knd'],
+    )
+    assert.match(problem.errors[0]?.hint ?? '', /kind/)
   })
 
   it('refuses bodies that two readers could understand differently', async () => {

@@ -15,7 +15,7 @@ import { problemOf, refuse } from './problem.ts'
 import { sendProblem, sendReply } from './reply.ts'
 import type { Reply, Route } from './route.ts'
 import { type CompiledRoute, type RouteMatch, RouteTable } from './route-table.ts'
-import { parseQuery, parseTarget } from './target.ts'
+import { parseTarget } from './target.ts'
 
 /** What is said of each finished request: to metrics and to the log. Never a body, a query or a token. */
 export interface RequestReport {
@@ -222,7 +222,7 @@ function run(exchange: Exchange, route: Route): Promise<Reply> | Reply {
 function readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
   const { compiled } = match
   exchange.params = compiled.params.read(match.params)
-  exchange.query = compiled.query.read(parseQuery(search))
+  exchange.query = compiled.query.read(search)
   if (compiled.readBody === null) {
     if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
     return undefined

@@ -5,9 +5,12 @@ import { Compile, type Validator } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
 import { didYouMean } from '../manifest/suggestion.ts'
 import { type InputFault, refuse, validationFailed } from './problem.ts'
+import { eachParameter } from './target.ts'
 
 type Place = 'body' | 'query' | 'path'
 type Shape = 'text' | 'number' | 'integer' | 'boolean' | 'list' | 'number-list'
+
+type Defaults = readonly (readonly [string, unknown])[]
 
 const MAX_FAULTS = 50
 const MAX_POINTER_LENGTH = 200
@@ -24,15 +27,18 @@ export function bodyReader(schema: TSchema | undefined): InputReader<unknown> {
   return { read: (source) => checked(validator, withDefaults(source, defaults), 'body') }
 }
 
-export function queryReader(schema: TObject | undefined): InputReader<ReadonlyMap<string, readonly string[]>> {
+/** Reads the query as it stands in the address, without the question mark. */
+export function queryReader(schema: TObject | undefined): InputReader<string> {
   const validator = Compile(closed(schema ?? Type.Object({})))
   const shapes = shapesOf(schema)
   const defaults = defaultsOf(schema)
   const isEmpty = schema === undefined
   return {
-    read: (source) => {
-      if (source.size === 0 && isEmpty) return EMPTY
-      return checked(validator, withDefaults(coerceAll(source, shapes), defaults), 'query')
+    read: (search) => {
+      if (search === '' && isEmpty) return EMPTY
+      const value: Record<string, unknown> = {}
+      eachParameter(search, (name, text) => addParameter(value, name, text, shapes))
+      return checked(validator, fillDefaults(value, defaults), 'query')
     },
   }
 }
@@ -44,19 +50,37 @@ export function paramsReader(schema: TObject | undefined): InputReader<Readonly<
   const hasNumbers = [...shapes.values()].some((shape) => shape !== 'text')
   return {
     read: (source) => {
-      const value = hasNumbers
-        ? coerceAll(new Map(Object.entries(source).map(([key, text]) => [key, [text]])), shapes)
-        : source
-      return checked(validator, value, 'path')
+      if (!hasNumbers) return checked(validator, source, 'path')
+      const entries = Object.entries(source).map(([name, text]) => [name, coerce(text, shapes.get(name) ?? 'text')])
+      return checked(validator, Object.fromEntries(entries), 'path')
     },
   }
 }
 
+interface Node {
+  readonly type?: string
+  readonly properties?: Readonly<Record<string, Node>>
+  readonly items?: Node
+  readonly anyOf?: readonly Node[]
+  readonly additionalProperties?: unknown
+}
+
 /** Unknown keys are refused everywhere unless a schema says otherwise: a misspelt option must not be ignored. */
 function closed(schema: TSchema): TSchema {
-  const object = schema as TSchema & { readonly type?: string; readonly additionalProperties?: unknown }
-  if (object.type !== 'object' || object.additionalProperties !== undefined) return schema
-  return { ...schema, additionalProperties: false } as TSchema
+  return closedNode(schema as Node) as TSchema
+}
+
+function closedNode(node: Node): Node {
+  const { properties, items, anyOf } = node
+  return {
+    ...node,
+    ...(items && { items: closedNode(items) }),
+    ...(anyOf && { anyOf: anyOf.map(closedNode) }),
+    ...(properties && {
+      properties: Object.fromEntries(Object.entries(properties).map(([name, child]) => [name, closedNode(child)])),
+      additionalProperties: node.additionalProperties ?? false,
+    }),
+  }
 }
 
 function checked(validator: Validator, value: unknown, place: Place): unknown {
@@ -130,7 +154,7 @@ function siblings(schema: TSchema, schemaPath: string): readonly string[] {
   return Object.keys((node as { readonly properties?: object } | undefined)?.properties ?? {})
 }
 
-function defaultsOf(schema: TSchema | undefined): readonly (readonly [string, unknown])[] {
+function defaultsOf(schema: TSchema | undefined): Defaults {
   const properties = (schema as { readonly properties?: Record<string, { readonly default?: unknown }> } | undefined)
     ?.properties
   return Object.entries(properties ?? {})
@@ -138,9 +162,12 @@ function defaultsOf(schema: TSchema | undefined): readonly (readonly [string, un
     .map(([name, property]) => [name, property.default])
 }
 
-function withDefaults(source: unknown, defaults: readonly (readonly [string, unknown])[]): unknown {
+function withDefaults(source: unknown, defaults: Defaults): unknown {
   if (defaults.length === 0 || typeof source !== 'object' || source === null || Array.isArray(source)) return source
-  const value = { ...(source as Record<string, unknown>) }
+  return fillDefaults({ ...source }, defaults)
+}
+
+function fillDefaults(value: Record<string, unknown>, defaults: Defaults): Record<string, unknown> {
   for (const [name, fallback] of defaults) if (value[name] === undefined) value[name] = fallback
   return value
 }
@@ -156,21 +183,22 @@ function shapeOf(property: TSchema): Shape {
   return items?.type === 'number' || items?.type === 'integer' ? 'number-list' : 'list'
 }
 
-function coerceAll(
-  source: ReadonlyMap<string, readonly string[]>,
+function addParameter(
+  value: Record<string, unknown>,
+  name: string,
+  text: string,
   shapes: ReadonlyMap<string, Shape>,
-): Record<string, unknown> {
-  const value: Record<string, unknown> = {}
-  for (const [name, texts] of source) {
-    const shape = shapes.get(name) ?? 'text'
-    if (name === '__proto__') throw refuse('malformed_query', 'the query has a name that is not allowed')
-    if (shape === 'list') value[name] = texts
-    else if (shape === 'number-list') value[name] = texts.map((text) => coerce(text, 'number'))
-    else if (texts.length > 1)
-      throw refuse('malformed_query', 'a parameter that may not repeat stands in the query twice')
-    else value[name] = coerce(texts[0] as string, shape)
-  }
-  return value
+): void {
+  const shape = shapes.get(name) ?? 'text'
+  if (name === '__proto__') throw refuse('malformed_query', 'the query has a name that is not allowed')
+  const isKnown = Object.hasOwn(value, name)
+  if (shape === 'list' || shape === 'number-list') {
+    const item = shape === 'list' ? text : coerce(text, 'number')
+    if (isKnown) (value[name] as unknown[]).push(item)
+    else value[name] = [item]
+  } else if (isKnown) {
+    throw refuse('malformed_query', 'a parameter that may not repeat stands in the query twice')
+  } else value[name] = coerce(text, shape)
 }
 
 /** Text that is no number or boolean stays text, so that the validator names the fault. */

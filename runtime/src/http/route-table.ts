@@ -9,7 +9,7 @@ import type { Route } from './route.ts'
 export interface CompiledRoute {
   readonly route: Route
   readonly params: InputReader<Readonly<Record<string, string>>>
-  readonly query: InputReader<ReadonlyMap<string, readonly string[]>>
+  readonly query: InputReader<string>
   readonly body: InputReader<unknown> | null
   readonly readBody: ((ctx: Context) => Promise<unknown>) | null
 }

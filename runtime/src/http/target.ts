@@ -40,10 +40,9 @@ function checkSegments(path: string): void {
   }
 }
 
-/** Parameters by name, in the order sent. Throws `malformed_query` for bad encoding and for control characters. */
-export function parseQuery(search: string): Map<string, readonly string[]> {
-  const parameters = new Map<string, string[]>()
-  if (search === '') return parameters
+/** Visits the parameters in the order sent. Throws `malformed_query` for bad encoding and for null characters. */
+export function eachParameter(search: string, visit: (name: string, value: string) => void): void {
+  if (search === '') return
   const isPlain = PLAIN_QUERY.test(search)
   const pairs = search.split('&', MAX_PARAMETERS + 1)
   if (pairs.length > MAX_PARAMETERS) throw refuse('malformed_query', 'the query has too many parameters')
@@ -51,12 +50,8 @@ export function parseQuery(search: string): Map<string, readonly string[]> {
     if (pair === '') continue
     const equals = pair.indexOf('=')
     const name = queryText(equals < 0 ? pair : pair.slice(0, equals), isPlain)
-    const value = equals < 0 ? '' : queryText(pair.slice(equals + 1), isPlain)
-    const values = parameters.get(name)
-    if (values === undefined) parameters.set(name, [value])
-    else values.push(value)
+    visit(name, equals < 0 ? '' : queryText(pair.slice(equals + 1), isPlain))
   }
-  return parameters
 }
 
 function queryText(text: string, isPlain: boolean): string {
