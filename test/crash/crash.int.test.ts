@@ -42,7 +42,7 @@ describe(`a runtime that is killed (seed ${seed})`, () => {
 
   it('goes on after a kill at every fault point', async () => {
     let waiting: readonly Kill[] = FAULT_POINTS.map((point) => ({ point: `${point}@1` }))
-    while (waiting.length > 0) waiting = await scenario.step(waiting)
+    while (waiting.length > 0 || scenario.isArmed) waiting = await scenario.step(waiting)
     for (const point of FAULT_POINTS) assert.equal(scenario.tally.hit.get(point), 1, `${point} was reached`)
     await scenario.checkAllEpochs()
   })

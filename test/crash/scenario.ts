@@ -67,6 +67,11 @@ export class Scenario {
     return [...this.tally.hit.values()].reduce((sum, count) => sum + count, 0)
   }
 
+  /** Whether the running process still waits for what is to end it. */
+  get isArmed(): boolean {
+    return this.#armed !== null
+  }
+
   get dataFolder(): string {
     return join(this.#folder, 'data')
   }
@@ -116,7 +121,7 @@ export class Scenario {
       const ended = readers !== null && (await this.#runToItsEnd(readers))
       if (ended && readers !== null) {
         await this.#check(readers)
-        return this.#armed ? [this.#armed, ...waiting] : waiting
+        return waiting
       }
       count += 1
       await this.#afterKill()
