@@ -1,7 +1,7 @@
 /** Runs checks against a plugin: as a list of results, or as tests of the runner that is passed in. */
 import nodeTest from 'node:test'
-import type { ServingPlugin } from '@sluice/sdk'
-import { type Check, LEVELS, type Level } from './check.ts'
+import { isSluiceError, type ServingPlugin, type SluiceError } from '@sluice/sdk'
+import { type Check, CheckFailure, LEVELS, type Level } from './check.ts'
 import { CheckContext, type Fixture } from './context.ts'
 import { refusesUndeclared } from './inverted.ts'
 import { openLakeWorkshop } from './lake.ts'
@@ -99,10 +99,10 @@ export class Session {
       const context = await CheckContext.open({ plugin, fixture, knobs, level, seed, label, lake })
       let failure: unknown
       await run(context).catch((error: unknown) => {
-        failure = error ?? new Error('the check threw nothing')
+        failure = isSluiceError(error) ? refusedCall(error, label) : (error ?? new Error('the check threw nothing'))
       })
       await context.dispose().catch((error: unknown) => {
-        failure ??= error
+        failure ??= isSluiceError(error) ? refusedCall(error, `cleaning up after ${label}`) : error
       })
       if (failure !== undefined) throw failure
     } finally {
@@ -115,6 +115,19 @@ export class Session {
     this.#fixture = null
     if (fixture) await (await fixture).stop()
   }
+}
+
+/** A call that the contract allows was refused. */
+function refusedCall(error: SluiceError, label: string): CheckFailure {
+  return new CheckFailure(
+    {
+      what: `the store threw ${error.kind} ${error.code}: ${error.message}`,
+      where: label,
+      why: 'the call keeps the contract and has to be done',
+      remedy: error.remedy ?? 'Look at the cause below.',
+    },
+    error,
+  )
 }
 
 /** Runs the checks one after the other. Does not throw for a failing check: see the results. */

@@ -1,0 +1,18 @@
+import { isolationSaboteurs } from './isolation.ts'
+import { lifeCycleSaboteurs } from './life-cycle.ts'
+import { readSaboteurs } from './reads.ts'
+import { timeSaboteurs } from './time.ts'
+import type { Saboteur } from './wrap.ts'
+import { writeSaboteurs } from './writes.ts'
+
+/** Each breaks one promise; the suite is as good as what it catches of them. */
+export const SABOTEURS: readonly Saboteur[] = [
+  ...writeSaboteurs,
+  ...lifeCycleSaboteurs,
+  ...readSaboteurs,
+  ...isolationSaboteurs,
+  ...timeSaboteurs,
+]
+
+export { nullStorePlugin } from './null-store.ts'
+export type { Saboteur } from './wrap.ts'
