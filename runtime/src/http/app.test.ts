@@ -3,10 +3,9 @@ import { after, before, describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import { Type } from 'typebox'
 import type { TenantCall } from '../flow.ts'
-import type { AdminUse } from './guard.ts'
 import { defineRoute, type Route } from './route.ts'
 import { pluginRoutes } from './routes/plugins.ts'
-import { codeOf, ROOT, sendRaw, startTestServer, type TestServer } from './test-server.ts'
+import { codeOf, sendRaw, startTestServer, type TestServer } from './test-server.ts'
 
 const SECRET = 'password=hunter2'
 const responses = { 200: { description: 'Done.' } }
@@ -86,16 +85,6 @@ const routes: readonly Route[] = [
   }),
   defineRoute({
     method: 'GET',
-    path: '/api/v1/platform',
-    name: 'platform',
-    summary: 'For administrators',
-    tags: ['Test'],
-    auth: 'admin',
-    responses,
-    handler: ({ tenant }) => ({ body: { tenant } }),
-  }),
-  defineRoute({
-    method: 'GET',
     path: '/api/v1/slow',
     name: 'slow',
     summary: 'Waits for its signal',
@@ -121,12 +110,10 @@ const routes: readonly Route[] = [
 
 describe('the edge', () => {
   let server: TestServer
-  const uses: AdminUse[] = []
   const faults: unknown[] = []
 
   before(async () => {
     server = await startTestServer(routes, {
-      onAdminUse: async (use) => void uses.push(use),
       onFault: (error) => void faults.push(error),
     })
   })
@@ -375,55 +362,6 @@ describe('the edge', () => {
     assert.equal((await server.ask('/api/v1/failing')).status, 404)
   })
 
-  it('asks for a token, and says why one is refused', async () => {
-    const ask = (authorization?: string): Promise<Response> =>
-      fetch(`${server.url}/api/v1/plugins`, authorization === undefined ? {} : { headers: { authorization } })
-    const missing = await ask()
-    assert.equal(missing.status, 401)
-    assert.equal(missing.headers.get('www-authenticate'), 'Bearer realm="sluice"')
-    assert.equal(await codeOf(missing), 'token_missing')
-    for (const header of ['Basic abc', 'Bearer', 'Bearer a b', 'Bearer x.y', `Bearer ${'a'.repeat(9000)}`]) {
-      const response = await ask(header)
-      assert.equal(response.status, 401, header.slice(0, 20))
-      assert.equal(await codeOf(response), 'token_malformed', header.slice(0, 20))
-      assert.match(response.headers.get('www-authenticate') ?? '', /error="invalid_token"/)
-    }
-  })
-
-  it('refuses two tokens in one request', async () => {
-    const token = await server.token()
-    const answer = await sendRaw(
-      server.port,
-      `GET /api/v1/plugins HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`,
-    )
-    assert.match(answer, /"code":"token_malformed"/)
-  })
-
-  it('lets only administrators name a tenant, and audits that before it answers', async () => {
-    const forbidden = await server.ask('/api/v1/things/a', { headers: { 'x-tenant-id': 'acme' } })
-    assert.equal(forbidden.status, 403)
-    assert.equal(await codeOf(forbidden), 'tenant_header_forbidden')
-    assert.equal(uses.length, 0)
-
-    const headers = { authorization: `Bearer ${await server.token(ROOT)}` }
-    assert.equal(await codeOf(await server.ask('/api/v1/things/a', { headers })), 'tenant_required')
-    const bad = await server.ask('/api/v1/things/a', { headers: { ...headers, 'x-tenant-id': 'a--b' } })
-    assert.equal(await codeOf(bad), 'malformed_header')
-
-    const acting = await server.ask('/api/v1/things/a', { headers: { ...headers, 'x-tenant-id': 'globex' } })
-    assert.equal(((await acting.json()) as { tenant: string }).tenant, 'globex')
-    assert.deepEqual(
-      uses.map(({ tenant, method, path }) => ({ tenant, method, path })),
-      [{ tenant: 'globex', method: 'GET', path: '/api/v1/things/a' }],
-    )
-  })
-
-  it('keeps operations of the platform for administrators', async () => {
-    assert.equal(await codeOf(await server.ask('/api/v1/platform')), 'admin_required')
-    const headers = { authorization: `Bearer ${await server.token(ROOT)}` }
-    assert.equal((await server.ask('/api/v1/platform', { headers })).status, 200)
-  })
-
   it('ends handlers that take too long, whether or not they heed their signal', async () => {
     for (const path of ['/api/v1/slow', '/api/v1/deaf']) {
       const response = await server.ask(path)
@@ -432,14 +370,6 @@ describe('the edge', () => {
       assert.match(body, /deadline_exceeded/)
       assert.doesNotMatch(body, /hunter2/)
     }
-  })
-
-  it('refuses an audit that fails', async () => {
-    await using other = await startTestServer(routes, {
-      onAdminUse: () => Promise.reject(new SluiceError('TRANSIENT', 'no audit', { code: 'audit_down' })),
-    })
-    const headers = { authorization: `Bearer ${await other.token(ROOT)}`, 'x-tenant-id': 'acme' }
-    assert.equal((await other.ask('/api/v1/things/a', { headers })).status, 503)
   })
 
   it('refuses route tables that contradict themselves', async () => {

@@ -9,8 +9,9 @@ import type { StoredAnswer } from '../registry/idempotency.ts'
 import { hasBody } from './body.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
-import { Guard, type GuardDeps } from './guard.ts'
+import { Guard, type GuardDeps, limitKeyOf } from './guard.ts'
 import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, scopeOf } from './idempotency.ts'
+import { InFlight } from './in-flight.ts'
 import { problemOf, refuse } from './problem.ts'
 import { sendProblem, sendReply } from './reply.ts'
 import type { Reply, Route } from './route.ts'
@@ -35,6 +36,8 @@ export interface HttpDeps extends GuardDeps {
   readonly maxBodyBytes?: number
   /** Requests under way at once; more are answered 503. */
   readonly maxInFlight?: number
+  /** Of one tenant, its streams of events included; more are answered 429. */
+  readonly maxInFlightPerTenant?: number
   onFinished?(report: RequestReport): void
   /** An error that no client hears the cause of. */
   onFault?(error: unknown, requestId: string): void
@@ -50,6 +53,7 @@ export interface HttpApp {
 
 const DEFAULT_TIMEOUT_MS = 30_000
 const DEFAULT_MAX_IN_FLIGHT = 1_000
+const DEFAULT_MAX_IN_FLIGHT_PER_TENANT = 200
 const EMPTY_BODY = Object.freeze({})
 
 export function createHttpApp(deps: HttpDeps): HttpApp {
@@ -72,6 +76,7 @@ class Edge {
   readonly #table: RouteTable
   readonly #guard: Guard
   readonly #maxInFlight: number
+  readonly #places: InFlight
   #isDraining = false
 
   constructor(deps: HttpDeps) {
@@ -79,6 +84,7 @@ class Edge {
     this.#table = new RouteTable(deps.routes, deps.maxBodyBytes)
     this.#guard = new Guard(deps)
     this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
+    this.#places = new InFlight(deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT)
   }
 
   drain(): void {
@@ -97,6 +103,7 @@ class Edge {
       this.#fail(exchange, error)
     } finally {
       this.deadlines.unwatch(exchange)
+      if (exchange.placeOf !== null) this.#places.leave(exchange.placeOf)
       this.#report(exchange)
     }
   }
@@ -117,6 +124,7 @@ class Edge {
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
+    this.#takePlace(exchange)
     const read = readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
@@ -129,6 +137,17 @@ class Edge {
     if (this.deadlines.size >= this.#maxInFlight) {
       throw refuse('server_busy', 'the server is working on as many requests as it may', { retryAfterMs: 1_000 })
     }
+  }
+
+  /** Streams of events keep theirs for as long as they last. */
+  #takePlace(exchange: Exchange): void {
+    const { principal } = exchange
+    if (principal === null) return
+    const key = limitKeyOf(principal)
+    if (!this.#places.enter(key)) {
+      throw refuse('too_many_at_once', 'too many requests of this tenant are under way', { retryAfterMs: 1_000 })
+    }
+    exchange.placeOf = key
   }
 
   #withoutRoute(exchange: Exchange, method: string): void {

@@ -124,8 +124,7 @@ export class Guard {
 
   #take(exchange: Exchange, principal: Principal, tier: Tier): Promise<void> | undefined {
     const policy = this.#deps.rateLimits.tiers[tier]
-    const key = principal.tenant ?? `${principal.issuer} ${principal.subject}`
-    const decision = this.#tenants.take(key, policy)
+    const decision = this.#tenants.take(limitKeyOf(principal), policy)
     const apply = (made: Awaited<typeof decision>): undefined => {
       exchange.rateHeaders = rateHeaders(tier, policy, made)
       if (!made.allowed) throw limited(principal.tenant === null ? 'this subject' : 'this tenant', made.retryAfterMs)
@@ -160,6 +159,11 @@ export class Guard {
     })
     return audited instanceof Promise ? audited : undefined
   }
+}
+
+/** Who shares a limit: all of a tenant, or one administrator. */
+export function limitKeyOf(principal: Principal): string {
+  return principal.tenant ?? `${principal.issuer} ${principal.subject}`
 }
 
 function digest(text: string): Buffer {

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import { DEFAULT_RATE_LIMITS } from './guard.ts'
 import { LocalRateLimiter, rateHeaders } from './rate-limit.ts'
+import { defineRoute } from './route.ts'
 import { pluginRoutes } from './routes/plugins.ts'
 import { codeOf, ROOT, startTestServer } from './test-server.ts'
 
@@ -132,5 +133,41 @@ describe('rate limits', () => {
     const response = await server.ask(PATH)
     assert.equal(response.status, 503)
     assert.equal(await codeOf(response), 'server_busy')
+  })
+
+  it('leave every tenant places, whatever another one keeps open', async () => {
+    let open = (): void => {}
+    let atGate = 0
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const waiting = defineRoute({
+      method: 'GET',
+      path: '/api/v1/waiting',
+      name: 'wait',
+      summary: 'Wait',
+      tags: ['Test'],
+      auth: 'tenant',
+      responses: { 200: { description: 'Waited.' } },
+      handler: async () => {
+        atGate += 1
+        await gate
+        return { body: 'waited' }
+      },
+    })
+    await using server = await startTestServer([waiting, ...routes], { maxInFlightPerTenant: 2 })
+    const globex = { authorization: `Bearer ${await server.token({ tenant: 'globex', groups: [], user: 'bob' })}` }
+    const open2 = [server.ask('/api/v1/waiting'), server.ask('/api/v1/waiting')]
+    while (atGate < 2) await new Promise((resolve) => setImmediate(resolve))
+    const refused = await server.ask(PATH)
+    assert.equal(refused.status, 429)
+    assert.equal(await codeOf(refused), 'too_many_at_once')
+    assert.equal((await server.ask(PATH, { headers: globex })).status, 200)
+    open()
+    assert.deepEqual(
+      (await Promise.all(open2)).map(({ status }) => status),
+      [200, 200],
+    )
+    for (let i = 0; i < 5; i++) assert.equal((await server.ask(PATH)).status, 200)
   })
 })
