@@ -572,10 +572,14 @@ describe('a job', () => {
 
 it('no child outlives a runtime that is killed', { skip: process.platform !== 'linux' }, async () => {
   const fixture = fileURLToPath(new URL('./engine.fixture.ts', import.meta.url))
-  const parent = spawn(process.execPath, ['--no-warnings', fixture], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const parent = spawn(process.execPath, ['--no-warnings', fixture], {
+    env: { ...process.env, SLUICE_TEST: 'secret' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   await once(parent.stdout, 'data', { signal: AbortSignal.timeout(60_000) })
   const children = await childrenOf(parent.pid ?? -1)
   assert(children.length >= 2, 'one child with the job, one warm')
+  for (const child of children) assert.doesNotMatch(await readFile(`/proc/${child}/environ`, 'latin1'), /secret/)
   parent.kill('SIGKILL')
   await once(parent, 'exit')
   for (let tries = 0; tries < 200 && (await Promise.all(children.map(isAlive))).some(Boolean); tries++) await pause(50)

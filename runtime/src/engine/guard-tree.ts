@@ -1,14 +1,36 @@
 import { notAllowed, type Source, tableNotFound } from './guard.ts'
 import {
+  any,
+  constant,
+  EXPRESSIONS,
+  expression,
+  expressions,
+  type Fields,
+  holdsCode,
+  type Judge,
+  judged,
+  MODIFIERS,
+  never,
+  OPERATOR_TYPES,
+  optional,
+  QUERIES,
+  query,
+  RECURSIVE,
+  RELATIONS,
+  type Rule,
+  type Scope,
+  type TreeNode,
+} from './guard-rules.ts'
+
+export type { TreeNode } from './guard-rules.ts'
+
+import {
   ALLOWED_FUNCTIONS,
   ALLOWED_TABLE_FUNCTIONS,
   ALLOWED_TYPE_IDS,
   ALLOWED_TYPE_NAMES,
   ALLOWED_WINDOW_FUNCTIONS,
 } from './guard-functions.ts'
-
-/** A node of the tree that `json_serialize_sql` gives. */
-export type TreeNode = Readonly<Record<string, unknown>>
 
 /** DuckDB folds names by ASCII alone: to it `K` (Kelvin) is not `k`. */
 export function foldName(name: string): string {
@@ -25,9 +47,6 @@ const MAX_NODES = 50_000
 /** A CTE that could be mistaken for a file or for one of DuckDB's own tables is refused, however it is scoped. */
 const PLAIN_CTE_NAME = /^(?!duckdb_|pg_|sqlite_|pragma_|information_schema)[^./\\:*?[\]{}()'"\p{Cc}]+$/iu
 
-/** CTE names that can be seen from where the walk stands. */
-type Scope = ReadonlySet<string>
-
 const TOP: Scope = new Set()
 
 /**
@@ -40,199 +59,7 @@ export function checkTree(root: unknown, tables: readonly (readonly string[])[],
   new TreeCheck(new Set(tables.map(tableKey)), source).statement(statements[0], TOP)
 }
 
-type Rule = (check: TreeCheck, value: unknown, scope: Scope, node: TreeNode) => void
-
-/** Names, places, marks of the parser: fields that may hold anything but more of the statement. */
-const any: Rule = (check, value, _scope, node) => {
-  if (typeof value === 'object' && value !== null && holdsCode(value)) throw check.refused('this kind of clause', node)
-}
-/** A field that the walk has judged by other means. */
-const judged: Rule = () => {}
-const expression: Rule = (check, value, scope) => check.expression(value, scope)
-const optional: Rule = (check, value, scope) => value !== null && check.expression(value, scope)
-const expressions: Rule = (check, value, scope) => check.each(value, (item) => check.expression(item, scope))
-const subquery: Rule = (check, value, scope) => check.statement(value, scope)
-const orders: Rule = (check, value, scope) => check.orders(value, scope)
-const order: Rule = (check, value, scope) => value !== null && check.modifier(value, scope)
-const type: Rule = (check, value) => check.type(value)
-const constant: Rule = (check, value) => check.constant(value)
-const relation: Rule = (check, value, scope) => check.relation(value, scope)
-const query: Rule = (check, value, scope) => check.query(value, scope)
-const never: Rule = (check, value, _scope, node) => {
-  if (value === null || value === '' || value === false || (Array.isArray(value) && value.length === 0)) return
-  throw check.refused('this kind of clause', node)
-}
-
-type Fields = Readonly<Record<string, Rule>>
-
-const BASE = { class: any, type: any, alias: any, query_location: any } as const
-
-const EXPRESSIONS: Readonly<Record<string, Fields>> = {
-  BETWEEN: { ...BASE, input: expression, lower: expression, upper: expression },
-  CASE: { ...BASE, case_checks: (check, value, scope) => check.cases(value, scope), else_expr: expression },
-  CAST: { ...BASE, child: expression, cast_type: type, try_cast: any },
-  COLLATE: { ...BASE, child: expression, collation: (check, value, _scope, node) => check.collation(value, node) },
-  COLUMN_REF: { ...BASE, column_names: any },
-  COMPARISON: { ...BASE, left: expression, right: expression },
-  CONJUNCTION: { ...BASE, children: expressions },
-  CONSTANT: { ...BASE, value: constant },
-  FUNCTION: {
-    ...BASE,
-    function_name: any,
-    schema: any,
-    catalog: never,
-    children: expressions,
-    filter: optional,
-    order_bys: order,
-    distinct: any,
-    is_operator: any,
-    export_state: never,
-  },
-  LAMBDA: { ...BASE, lhs: expression, expr: expression },
-  OPERATOR: { ...BASE, children: expressions },
-  PARAMETER: { ...BASE, identifier: any },
-  POSITIONAL_REFERENCE: { ...BASE, index: any },
-  STAR: {
-    ...BASE,
-    relation_name: any,
-    exclude_list: any,
-    qualified_exclude_list: any,
-    rename_list: any,
-    replace_list: (check, value, scope) => check.each(value, (item) => check.expression(item.value, scope)),
-    columns: any,
-    expr: optional,
-  },
-  SUBQUERY: { ...BASE, subquery_type: any, subquery, child: optional, comparison_type: any },
-  WINDOW: {
-    ...BASE,
-    function_name: any,
-    schema: any,
-    catalog: never,
-    children: expressions,
-    partitions: expressions,
-    orders,
-    start: any,
-    end: any,
-    start_expr: optional,
-    end_expr: optional,
-    offset_expr: optional,
-    default_expr: optional,
-    ignore_nulls: any,
-    filter_expr: optional,
-    exclude_clause: any,
-    distinct: any,
-    arg_orders: orders,
-  },
-}
-
-const OPERATOR_TYPES: ReadonlySet<string> = new Set([
-  'OPERATOR_NOT',
-  'OPERATOR_IS_NULL',
-  'OPERATOR_IS_NOT_NULL',
-  'OPERATOR_COALESCE',
-  'OPERATOR_NULLIF',
-  'OPERATOR_UNPACK',
-  'OPERATOR_TRY',
-  'COMPARE_IN',
-  'COMPARE_NOT_IN',
-  'ARRAY_EXTRACT',
-  'ARRAY_SLICE',
-  'STRUCT_EXTRACT',
-  'ARRAY_CONSTRUCTOR',
-  'GROUPING_FUNCTION',
-])
-
-const REF = {
-  type: any,
-  alias: any,
-  query_location: any,
-  sample: (check, value) => check.sample(value),
-} satisfies Fields
-
-const RELATIONS: Readonly<Record<string, Fields>> = {
-  BASE_TABLE: {
-    ...REF,
-    schema_name: any,
-    table_name: any,
-    catalog_name: never,
-    column_name_alias: any,
-    at_clause: never,
-  },
-  EMPTY: REF,
-  JOIN: {
-    ...REF,
-    left: relation,
-    right: relation,
-    condition: optional,
-    join_type: any,
-    ref_type: any,
-    using_columns: any,
-    delim_flipped: never,
-    duplicate_eliminated_columns: never,
-  },
-  SUBQUERY: { ...REF, subquery, column_name_alias: any },
-  TABLE_FUNCTION: { ...REF, function: expression, column_name_alias: any, with_ordinality: any },
-  EXPRESSION_LIST: {
-    ...REF,
-    expected_names: any,
-    expected_types: (check, value) => check.each(value, (item) => check.type(item)),
-    values: (check, value, scope) =>
-      check.each(value, (row) => check.each(row, (item) => check.expression(item, scope))),
-  },
-  PIVOT: {
-    ...REF,
-    source: relation,
-    aggregates: expressions,
-    unpivot_names: any,
-    pivots: (check, value, scope) => check.each(value, (item) => check.pivot(item, scope)),
-    groups: any,
-    column_name_alias: any,
-    include_nulls: any,
-  },
-}
-
-const NODE = {
-  type: any,
-  modifiers: (check, value, scope) => check.each(value, (item) => check.modifier(item, scope)),
-  // Read before the rest, because it widens the scope of the rest.
-  cte_map: judged,
-} satisfies Fields
-
-const QUERIES: Readonly<Record<string, Fields>> = {
-  SELECT_NODE: {
-    ...NODE,
-    select_list: expressions,
-    from_table: relation,
-    where_clause: optional,
-    group_expressions: expressions,
-    group_sets: any,
-    aggregate_handling: any,
-    having: optional,
-    sample: (check, value) => check.sample(value),
-    qualify: optional,
-  },
-  SET_OPERATION_NODE: { ...NODE, setop_type: any, setop_all: any, left: query, right: query, children: never },
-}
-
-const RECURSIVE: Fields = {
-  ...NODE,
-  cte_name: any,
-  union_all: any,
-  left: query,
-  right: query,
-  aliases: any,
-  key_targets: expressions,
-  payload_aggregates: never,
-}
-
-const MODIFIERS: Readonly<Record<string, Fields>> = {
-  ORDER_MODIFIER: { type: any, orders },
-  LIMIT_MODIFIER: { type: any, limit: optional, offset: optional },
-  LIMIT_PERCENT_MODIFIER: { type: any, limit: optional, offset: optional },
-  DISTINCT_MODIFIER: { type: any, distinct_on_targets: expressions },
-}
-
-class TreeCheck {
+class TreeCheck implements Judge {
   readonly #tables: ReadonlySet<string>
   readonly #source: Source
   #depth = 0
@@ -336,7 +163,7 @@ class TreeCheck {
   pivot(value: TreeNode, scope: Scope): void {
     const values: Rule = (check, items) => check.each(items, (item) => check.constant(item))
     const entry: Fields = { values, star_expr: optional, alias: any }
-    const entries: Rule = (check, items) => check.each(items, (item) => check.#fields(item, entry, scope, 'PIVOT'))
+    const entries: Rule = (check, items) => check.each(items, (item) => this.#fields(item, entry, scope, 'PIVOT'))
     const fields = { pivot_expressions: expressions, unpivot_names: any, entries, pivot_enum: never, subquery: never }
     this.#fields(value, fields, scope, 'PIVOT')
   }
@@ -436,11 +263,6 @@ class TreeCheck {
     }
     this.#depth--
   }
-}
-
-function holdsCode(value: object): boolean {
-  if ('class' in value || 'node' in value || 'function_name' in value || 'table_name' in value) return true
-  return Object.values(value).some((field) => typeof field === 'object' && field !== null && holdsCode(field))
 }
 
 /** A name from the statement, fit to be repeated in a message. */

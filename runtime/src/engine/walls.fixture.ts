@@ -1,5 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { execute, openDuckDb } from './child/duckdb.ts'
 import { openNative, putUpWalls } from './child/put-up-walls.ts'
 import type { ChildJob } from './protocol.ts'
@@ -9,6 +11,7 @@ import type { ChildJob } from './protocol.ts'
  * tries what a tenant must not be able to do; it sends what came of each try.
  */
 
+const planted = join(tmpdir(), `planted-${process.pid}`)
 const native = openNative()
 const connection = await openDuckDb()
 const openThreads = readdirSync('/proc/self/task').length
@@ -29,7 +32,7 @@ process.once('message', async ({ job, secret, dir }: { job: ChildJob; secret: st
     },
     'list the folder': () => readdirSync(dir),
     'write beside the secret': () => writeFileSync(`${dir}/planted`, 'x'),
-    'write to /tmp': () => writeFileSync(`/tmp/planted-${process.pid}`, 'x'),
+    'write to the folder for temporary files': () => writeFileSync(planted, 'x'),
     'copy out with DuckDB': () => execute(connection, `COPY (SELECT 1) TO '${dir}/planted.csv'`),
     'make a socket': () => check(socket?.(2, 1, 0)),
     'fetch a page': () => fetch('http://127.0.0.1:9/'),
@@ -50,7 +53,7 @@ process.once('message', async ({ job, secret, dir }: { job: ChildJob; secret: st
       outcome[name] = 'refused'
     }
   }
-  const left = existsSync(`/tmp/planted-${process.pid}`)
+  const left = existsSync(planted)
   process.send?.({ walls, outcome, environment: Object.keys(process.env), user: process.getuid?.(), openThreads, left })
 })
 process.send?.('ready')

@@ -53,7 +53,7 @@ describe('the walls of a child that a tenant has taken over', { skip: process.pl
     'read a secret with many threads of DuckDB',
     'list the folder',
     'write beside the secret',
-    'write to /tmp',
+    'write to the folder for temporary files',
     'copy out with DuckDB',
     'make a socket',
     'fetch a page',
