@@ -74,6 +74,9 @@ describe('where connections may go', () => {
     assert.equal(policy.allowsCleartextPassword('127.0.0.1'), true)
     assert.equal(policy.allowsCleartextPassword('::1'), true)
     assert.equal(policy.allowsCleartextPassword('8.8.8.8'), false)
-    assert.equal(createNetworkPolicy({ ...RULES, allowCleartextPasswords: true }).allowsCleartextPassword('8.8.8.8'), true)
+    assert.equal(
+      createNetworkPolicy({ ...RULES, allowCleartextPasswords: true }).allowsCleartextPassword('8.8.8.8'),
+      true,
+    )
   })
 })
