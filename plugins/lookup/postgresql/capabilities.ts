@@ -6,6 +6,7 @@ export const CAPABILITIES: Capabilities = {
   filters: ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in'],
   histories: ['current', 'type_2', 'type_3'],
   recover: true,
+  validate: true,
   digest: true,
   jsonBatches: true,
   types: EXACT_TYPES,

@@ -160,7 +160,7 @@ test('filters agree with the meaning of values', async () => {
         expected.map((row) => row[0]),
       )
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   )
 })
 
@@ -211,7 +211,7 @@ test('row predicates agree with their meaning, nulls and missing claims included
         expected.map((row) => row[0]),
       )
     }),
-    { numRuns: 300 },
+    { numRuns: 150 },
   )
 })
 
@@ -267,7 +267,7 @@ test('pages in any order skip nothing and repeat nothing', async () => {
         sorted(rows, orderBy).map((row) => row[0]),
       )
     }),
-    { numRuns: 60 },
+    { numRuns: 30 },
   )
 })
 

@@ -13,7 +13,9 @@ import {
   type ReadPlan,
   type Receipt,
   type RowPolicy,
+  type SchemaVerdict,
   type ServingStore,
+  type TableSchema,
   type Target,
   type TenantScope,
   tenantOf,
@@ -25,6 +27,7 @@ import {
   dropTable,
   dropTenantTables,
   installWall,
+  judgeSchema,
   PageReader,
   planTable,
   probeWall,
@@ -87,6 +90,11 @@ export class LookupStore implements ServingStore<LookupConfig> {
 
   async recover(target: LookupTarget): Promise<AppliedEpoch | null> {
     return await recoverEpoch(this.#sessions, datasetKey(target))
+  }
+
+  async validate(target: LookupTarget, previous: TableSchema | null): Promise<readonly SchemaVerdict[]> {
+    const before = previous === null ? null : layoutOf(previous, target.config).shape
+    return await judgeSchema(this.#sessions, wantedTable(target), target.schema, before)
   }
 
   async digest(target: LookupTarget, signal: AbortSignal): Promise<Digest> {

@@ -335,7 +335,7 @@ test('type_2 equals the replay of its epochs, now, at any instant, and in full',
       }
       await store.drop(of, 'apply')
     }),
-    { numRuns: 25 },
+    { numRuns: 12 },
   )
 })
 
@@ -441,6 +441,42 @@ test('a schema that grows keeps its rows; one that shrinks or turns is a conflic
   const rekeyed = target('grown', {}, { ...wider, primaryKey: ['id', 'city'] })
   await assert.rejects(store.provision(rekeyed, 'plan'), { code: 'schema_conflict' })
   assert.equal((await scan(target('grown', {}, wider))).length, 2)
+})
+
+test('a verdict on a schema agrees with what provisioning does', async () => {
+  const of = target('judged')
+  await provide(store, of)
+  const judged = async (shape: TableSchema, previous: TableSchema | null = null) => {
+    const next = target('judged', {}, shape)
+    const verdicts = (await store.validate?.(next, previous)) ?? []
+    assert.equal(verdicts.length, shape.columns.length)
+    assert.ok(verdicts.every(({ reason }) => reason.length > 0))
+    const refused = await store.provision(next, 'plan').then(
+      () => false,
+      (error) => error.code === 'schema_conflict',
+    )
+    assert.equal(
+      verdicts.some(({ verdict }) => verdict === 'unsatisfiable'),
+      refused,
+    )
+    return verdicts.map(({ verdict }) => verdict)
+  }
+  const retyped = (type: 'integer' | 'string'): TableSchema => ({
+    ...schema,
+    columns: schema.columns.map((column) => (column.name === 'city' ? { ...column, type } : column)),
+  })
+  assert.deepEqual(await judged(schema), ['required', 'required', 'required'])
+  const more: TableSchema = { ...schema, columns: [...schema.columns, { name: 'more', type: 'date', nullable: true }] }
+  assert.deepEqual(await judged(more), ['required', 'required', 'required', 'optional'])
+  assert.deepEqual(await judged(retyped('integer')), ['required', 'unsatisfiable', 'required'])
+  assert.deepEqual(await judged({ ...schema, columns: schema.columns.slice(0, 2) }), ['unsatisfiable', 'unsatisfiable'])
+  assert.deepEqual(await judged({ ...schema, primaryKey: ['id', 'city'] }), Array(3).fill('unsatisfiable'))
+  const unseen = target('never_seen')
+  const verdicts = await store.validate?.(unseen, retyped('integer'))
+  assert.deepEqual(
+    verdicts?.map(({ verdict }) => verdict),
+    ['required', 'unsatisfiable', 'required'],
+  )
 })
 
 test('the policy is described as it was installed, and missing before', async () => {

@@ -173,13 +173,8 @@ function alteration(current: TableShape, wanted: WantedTable): readonly PlanStep
   const { shape, key } = wanted
   const where = `${key.domain}.${key.product}`
   const was = new Map(current.columns.map((column) => [column.name, column]))
-  const is = new Map(shape.columns.map((column) => [column.name, column]))
-  const lost = current.columns.filter((column) => !is.has(column.name)).map((column) => column.name)
-  if (lost.length > 0) throw schemaConflict(where, `columns are gone: ${lost.join(', ')}`)
-  if (JSON.stringify(current.key) !== JSON.stringify(shape.key)) throw schemaConflict(where, 'the key is another one')
-  if (JSON.stringify(current.traits) !== JSON.stringify(shape.traits)) {
-    throw schemaConflict(where, 'the endpoint keeps its rows in another way')
-  }
+  const conflict = schemaConflictOf(current, shape)
+  if (conflict !== null) throw schemaConflict(where, conflict)
   const columns = shape.columns.flatMap((column) => alterColumn(was.get(column.name), column, wanted))
   const before = indexStatements(current, '')
   const added = indexStatements(shape, '').filter((statement) => !before.includes(statement))
@@ -191,6 +186,22 @@ function alteration(current: TableShape, wanted: WantedTable): readonly PlanStep
   ]
 }
 
+/** Why rows of the one shape cannot be kept in the other, in words; null where they can. */
+export function schemaConflictOf(current: TableShape, wanted: TableShape): string | null {
+  const is = new Map(wanted.columns.map((column) => [column.name, column]))
+  const lost = current.columns.filter((column) => !is.has(column.name)).map((column) => column.name)
+  if (lost.length > 0) return `columns are gone: ${lost.join(', ')}`
+  if (JSON.stringify(current.key) !== JSON.stringify(wanted.key)) return 'the key is another one'
+  if (JSON.stringify(current.traits) !== JSON.stringify(wanted.traits)) {
+    return 'the endpoint keeps its rows in another way'
+  }
+  for (const { name, type } of current.columns) {
+    const to = is.get(name)?.type ?? type
+    if (to !== type && !widens(type, to)) return `column ${name} cannot go from ${type} to ${to}`
+  }
+  return null
+}
+
 function alterColumn(was: TableColumn | undefined, is: TableColumn, wanted: WantedTable): readonly PlanStep[] {
   const name = qualified(wanted.schema, wanted.table)
   const column = quoteIdentifier(is.name)
@@ -200,10 +211,6 @@ function alterColumn(was: TableColumn | undefined, is: TableColumn, wanted: Want
     return [{ action: 'alter', description: `column ${is.name} is new`, statement }]
   }
   if (was.type === is.type) return []
-  if (!widens(was.type, is.type)) {
-    const where = `${wanted.key.domain}.${wanted.key.product}`
-    throw schemaConflict(where, `column ${is.name} cannot go from ${was.type} to ${is.type}`)
-  }
   const statement = `alter table ${name} alter column ${column} type ${type}`
   return [{ action: 'alter', description: `column ${is.name} goes from ${was.type} to ${is.type}`, statement }]
 }

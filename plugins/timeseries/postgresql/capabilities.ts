@@ -5,6 +5,7 @@ export const CAPABILITIES: Capabilities = {
   operations: ['range', 'aggregate', 'scan'],
   filters: ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in'],
   recover: true,
+  validate: true,
   digest: true,
   jsonBatches: true,
   types: EXACT_TYPES,

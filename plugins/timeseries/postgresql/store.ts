@@ -3,6 +3,7 @@ import {
   describeWall,
   dropTenantTables,
   installWall,
+  judgeSchema,
   PageReader,
   probeWall,
   recoverEpoch,
@@ -24,7 +25,9 @@ import {
   type ReadPlan,
   type Receipt,
   type RowPolicy,
+  type SchemaVerdict,
   type ServingStore,
+  type TableSchema,
   type Target,
   type TenantScope,
   tenantOf,
@@ -91,6 +94,11 @@ export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
 
   async recover(target: TimeseriesTarget): Promise<AppliedEpoch | null> {
     return await recoverEpoch(this.#sessions, datasetKey(target))
+  }
+
+  async validate(target: TimeseriesTarget, previous: TableSchema | null): Promise<readonly SchemaVerdict[]> {
+    const before = previous === null ? null : layoutOf(previous, target.config).shape
+    return await judgeSchema(this.#sessions, wantedTable(target), target.schema, before)
   }
 
   async digest(target: TimeseriesTarget, signal: AbortSignal): Promise<Digest> {
