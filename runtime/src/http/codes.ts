@@ -3,6 +3,7 @@
  * OpenAPI document and the reference page are all made from this table.
  */
 import type { ErrorKind } from '@sluice/sdk'
+import type { AuthCode } from '../auth/errors.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
 import { STORE_CODES } from './codes-of-stores.ts'
 
@@ -225,7 +226,7 @@ export const ERROR_CODES = {
 
   ...PLATFORM_CODES,
   ...STORE_CODES,
-} as const satisfies Readonly<Record<string, ErrorCode>>
+} as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>
 
 export type KnownCode = keyof typeof ERROR_CODES
 

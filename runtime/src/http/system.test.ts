@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from 'jose'
@@ -215,34 +213,3 @@ describe('the embedded issuer over HTTP', () => {
     assert.equal(decodeProtectedHeader(token).kid, jwks.keys[0]?.kid)
   })
 })
-
-describe('the table of codes', () => {
-  it('has every code in the sources', () => {
-    const missing = [...codesInSources()].filter(([code]) => !Object.hasOwn(ERROR_CODES, code))
-    assert.deepEqual(missing, [])
-  })
-
-  it('writes every title and remedy as a sentence to a reader', () => {
-    for (const [code, { status, title, remedy }] of Object.entries(ERROR_CODES)) {
-      assert.match(code, /^[a-z][a-z0-9_]*$/)
-      assert.ok(status >= 400 && status < 600, code)
-      assert.match(title, /^[A-Z].*[^.]$/, code)
-      assert.match(remedy, /^[A-Z].*\.$/, code)
-    }
-  })
-})
-
-/** Every code by the file where it was found first. */
-function codesInSources(): ReadonlyMap<string, string> {
-  const root = join(import.meta.dirname, '../../..')
-  const found = new Map<string, string>()
-  for (const folder of ['sdk', 'runtime/src', 'plugins']) {
-    for (const file of readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })) {
-      if (!file.endsWith('.ts') || /node_modules|\.test\.|(^|\/)test/.test(file)) continue
-      const source = readFileSync(join(root, folder, file), 'utf8')
-      const codes = source.matchAll(/(?:refuse|tokenRefused)\(\s*'(\w+)'|code: '([a-z]\w+)'/g)
-      for (const [, refused, thrown] of codes) found.set(refused ?? (thrown as string), `${folder}/${file}`)
-    }
-  }
-  return found
-}
