@@ -111,6 +111,8 @@ async function recover(platform: Platform, { databases }: Assembled): Promise<vo
     await platform.pool.query("update runs set lease_until = now() - interval '1 second' where state = 'running'")
   }
   await endHalfProvisioned(platform)
+  // Not waited for: readiness says which walls are up as soon as it is known.
+  platform.engine.probe(AbortSignal.timeout(30_000)).catch(() => undefined)
 }
 
 async function drain(app: HttpApp, server: RunningServer): Promise<void> {
