@@ -10,12 +10,14 @@ import type { ReadPlan } from './read-plan.ts'
  */
 export function checkReadPlan(plan: ReadPlan, capabilities: Capabilities): void {
   checkOperation(plan, capabilities)
-  const visible = new Set(plan.policy.visibleColumns)
-  const masked = new Set(plan.policy.maskedColumns)
-  for (const column of plan.columns) if (!visible.has(column)) throw notVisible()
+  const { visibleColumns, maskedColumns } = plan.policy
+  // The usual plan asks for exactly the visible columns, in their order: nothing to look up on the hot path.
+  if (!plan.columns.every((column, index) => visibleColumns[index] === column || visibleColumns.includes(column))) {
+    throw notVisible()
+  }
   for (const { column } of [...plan.filters, ...plan.orderBy]) {
-    if (!visible.has(column)) throw notVisible()
-    if (masked.has(column)) throw columnMasked(column)
+    if (!visibleColumns.includes(column)) throw notVisible()
+    if (maskedColumns.includes(column)) throw columnMasked(column)
   }
   if (!Number.isSafeInteger(plan.limit) || plan.limit < 1 || plan.limit > capabilities.limits.maxReadRows) {
     throw new SluiceError('INVALID_DATA', 'the limit is out of range', {

@@ -1,8 +1,9 @@
 /** The marker of a dataset: which write is served, who writes, what the values hold. */
-import type { AppliedEpoch, RowPolicy, TableSchema } from '@sluice/sdk'
+import { type AppliedEpoch, type KeyTemplate, type RowPolicy, type TableSchema, ttlMs } from '@sluice/sdk'
 import type { Database } from 'lmdb'
 import type { Layout } from './cells.ts'
-import type { RealtimeConfig } from './config.ts'
+import { DEFAULT_TTL, type RealtimeConfig, templateOf } from './config.ts'
+import { isKeyedByIdentity } from './keys.ts'
 import type { Visibility } from './versions.ts'
 
 export interface Marker extends Visibility {
@@ -43,6 +44,33 @@ export function emptyMarker(tenant: string, schema: TableSchema, config: Realtim
     hasGarbage: false,
     isDropped: false,
   }
+}
+
+/** What reads need of a marker and would otherwise work out each time. */
+export interface Facts {
+  readonly template: KeyTemplate
+  /** Whether a key names exactly one row. */
+  readonly isKeyedByIdentity: boolean
+  /** The instant at which every value ends; null before the first commit. */
+  readonly endsAtMs: number | null
+}
+
+const known = new WeakMap<Marker, Facts>()
+
+/** Worked out once for each marker, which never changes. */
+export function factsOf(marker: Marker): Facts {
+  let facts = known.get(marker)
+  if (facts === undefined) {
+    facts = workedOut(marker)
+    known.set(marker, facts)
+  }
+  return facts
+}
+
+function workedOut({ config, schema, applied }: Marker): Facts {
+  const template = templateOf(config)
+  const endsAtMs = applied && Date.parse(applied.committedAt) + ttlMs(config.ttl ?? DEFAULT_TTL)
+  return { template, isKeyedByIdentity: isKeyedByIdentity(template, schema), endsAtMs }
 }
 
 /** The stored columns: those of `include_columns` in the schema's order, or all. */

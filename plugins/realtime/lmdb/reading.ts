@@ -13,11 +13,10 @@ import {
   type Target,
 } from '@sluice/sdk'
 import { cellTexts, cellValue, isWhole, type Layout, projectedJson } from './cells.ts'
-import { capabilities, type RealtimeConfig, templateOf } from './config.ts'
+import { capabilities, type RealtimeConfig } from './config.ts'
 import type { Environment } from './environment.ts'
-import { isKeyedByIdentity, physicalKey, prefixOf } from './keys.ts'
-import type { Marker } from './markers.ts'
-import { expiresAtMs } from './sweeping.ts'
+import { physicalKey, prefixOf } from './keys.ts'
+import { factsOf, type Marker } from './markers.ts'
 import { type Version, visibleVersion } from './versions.ts'
 import { markerOf } from './writing.ts'
 
@@ -28,7 +27,7 @@ export function read(environment: Environment, host: Host, target: Target<Realti
   checkKeyColumns(marker, plan)
   if (plan.signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
   const { applied } = marker
-  const endsAtMs = expiresAtMs(marker)
+  const { endsAtMs } = factsOf(marker)
   if (applied === null || endsAtMs === null) throw notMaterialized()
   const remainingMs = endsAtMs - host.clock.nowMs()
   const version = marker.policy === null || remainingMs <= 0 ? undefined : lookUp(environment, prefix, marker, plan)
@@ -38,9 +37,9 @@ export function read(environment: Environment, host: Host, target: Target<Realti
 }
 
 /** A key over a masked column would tell whether the hidden value is what was guessed. */
-function checkKeyColumns({ config }: Marker, { policy }: ReadPlan): void {
+function checkKeyColumns(marker: Marker, { policy }: ReadPlan): void {
   if (policy.maskedColumns.length === 0) return
-  for (const { column } of templateOf(config).parts) {
+  for (const { column } of factsOf(marker).template.parts) {
     if (policy.maskedColumns.includes(column)) throw columnMasked(column)
   }
 }
@@ -54,7 +53,7 @@ function notMaterialized(): SluiceError {
 
 function lookUp({ entries }: Environment, prefix: string, marker: Marker, plan: ReadPlan): Version | undefined {
   const key = physicalKey(prefix, plan.key ?? '')
-  if (isKeyedByIdentity(templateOf(marker.config), marker.schema)) {
+  if (factsOf(marker).isKeyedByIdentity) {
     const record = entries.getBinaryFast(key)
     return record && visibleVersion(record, marker)
   }

@@ -1,11 +1,9 @@
 /** Takes away what counts no more: replaced values, writes that came to nothing, expired and dropped datasets. */
 import type { Host } from '@sluice/sdk'
-import { ttlMs } from '@sluice/sdk'
 import type { Database } from 'lmdb'
-import { DEFAULT_TTL } from './config.ts'
 import type { Environment } from './environment.ts'
 import { endOf } from './keys.ts'
-import type { Marker } from './markers.ts'
+import { factsOf } from './markers.ts'
 import { OWN_WORK, type Turn, type Turns } from './turns.ts'
 import { compacted, type Visibility } from './versions.ts'
 
@@ -14,15 +12,10 @@ export const SWEEP_EVERY_MS = 60_000
 /** Entries between two breaths. */
 const CHUNK_ENTRIES = 500
 
-/** The instant at which every value of the dataset ends; null before the first commit. */
-export function expiresAtMs({ applied, config }: Marker): number | null {
-  return applied && Date.parse(applied.committedAt) + ttlMs(config.ttl ?? DEFAULT_TTL)
-}
-
 /** One round over all datasets. Gives way to writers: a dataset that is being written is left for the next round. */
 export async function sweep(environment: Environment, host: Host, turns: Turns): Promise<void> {
   for (const [prefix, marker] of environment.markers.all()) {
-    const hasExpired = !marker.isExpired && (expiresAtMs(marker) ?? Number.POSITIVE_INFINITY) <= host.clock.nowMs()
+    const hasExpired = !marker.isExpired && (factsOf(marker).endsAtMs ?? Number.POSITIVE_INFINITY) <= host.clock.nowMs()
     if (!(marker.hasGarbage || marker.isDropped || hasExpired) || !turns.isFree(prefix)) continue
     await turns.take(prefix, OWN_WORK, async (turn) => {
       if (marker.isDropped) return finishDrop(environment, prefix, turn)
