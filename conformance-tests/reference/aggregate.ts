@@ -16,7 +16,7 @@ import {
   typeName,
   type Value,
 } from '@sluice/sdk'
-import { timeColumn } from './answer.ts'
+import { timeColumn } from './config.ts'
 import { cellOf } from './content.ts'
 import type { StoredDataset } from './memory.ts'
 

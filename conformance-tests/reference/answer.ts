@@ -16,6 +16,7 @@ import {
   type Value,
 } from '@sluice/sdk'
 import { aggregateRows, aggregateSchema } from './aggregate.ts'
+import { timeColumn } from './config.ts'
 import type { Content, RowVersion, StoredDataset } from './memory.ts'
 
 export interface Page {
@@ -85,12 +86,6 @@ function isInRange(stored: StoredDataset, version: RowVersion, plan: ReadPlan): 
   if (typeof time !== 'string') return false
   const { from = null, to = null } = plan.range ?? {}
   return (from === null || time >= from) && (to === null || time < to)
-}
-
-/** The configured column, else the first of a date or timestamp type. */
-export function timeColumn({ schema, config }: StoredDataset): string {
-  const first = schema.columns.find(({ type }) => ['date', 'timestamp', 'timestamptz'].includes(type))
-  return config.time_column ?? first?.name ?? ''
 }
 
 /** The row that the key names; where several do, the last by primary key. */

@@ -99,3 +99,14 @@ function templateProblems(config: ReferenceConfig, schema: TableSchema): ConfigP
     return canStandInKey(type) ? [] : [{ pointer, message: `a ${type} such as ${column} cannot stand in a key` }]
   })
 }
+
+interface Configured {
+  readonly schema: TableSchema
+  readonly config: ReferenceConfig
+}
+
+/** The configured column, else the first of a date or timestamp type. */
+export function timeColumn({ schema, config }: Configured): string {
+  const first = schema.columns.find(({ type }) => ['date', 'timestamp', 'timestamptz'].includes(type))
+  return config.time_column ?? first?.name ?? ''
+}
