@@ -21,7 +21,6 @@ export interface RouteMatch {
 
 const DEFAULT_MAX_BODY_BYTES = 1024 * 1024
 const NO_PARAMS = Object.freeze({})
-const NO_ENTRIES: readonly Entry[] = []
 const WITH_BODY = ['POST', 'PUT', 'PATCH']
 
 interface Entry {
@@ -30,12 +29,12 @@ interface Entry {
 }
 
 /**
- * Finds routes by path. The patterns are those of @koa/router; a request is held against the handful that have its
- * resource (`/api/v1/products…`) and its number of segments, instead of against all of them.
+ * Finds routes by path. The patterns are those of @koa/router; a request is held against the few that have its
+ * resource (`/api/v1/products…`) and its last segment, or a parameter in its place, instead of against all of them.
  */
 export class RouteTable {
   readonly #router = new Router({ sensitive: true, strict: true })
-  readonly #entries = new Map<string, Entry[][]>()
+  readonly #entries = new Map<string, Map<string, Entry[]>>()
   readonly routes: readonly Route[]
 
   constructor(routes: readonly Route[], maxBodyBytes = DEFAULT_MAX_BODY_BYTES) {
@@ -45,36 +44,53 @@ export class RouteTable {
   }
 
   match(path: string, method: string): RouteMatch | null {
-    for (const { layer, compiled } of this.#candidates(path)) {
-      if (!layer.methods.includes(method)) continue
-      const captured = layer.regexp.exec(path)
-      if (captured !== null) return { compiled, params: paramsOf(layer, captured) }
-    }
-    return null
+    const ofResource = this.#entries.get(resourceOf(path))
+    if (ofResource === undefined) return null
+    return (
+      firstMatch(ofResource.get(lastSegmentOf(path)), path, method) ??
+      firstMatch(ofResource.get(ANY_SEGMENT), path, method)
+    )
   }
 
   /** Methods of the path, in the order of the table; empty where nothing has the path. */
   methodsOf(path: string): readonly string[] {
-    const layers = this.#candidates(path).filter(({ layer }) => layer.match(path))
+    const ofResource = this.#entries.get(resourceOf(path))
+    const candidates = [lastSegmentOf(path), ANY_SEGMENT].flatMap((segment) => ofResource?.get(segment) ?? [])
+    const layers = candidates.filter(({ layer }) => layer.match(path))
     return [...new Set(layers.flatMap(({ layer }) => layer.methods))]
-  }
-
-  #candidates(path: string): readonly Entry[] {
-    return this.#entries.get(resourceOf(path))?.[segmentsOf(path)] ?? NO_ENTRIES
   }
 
   #add(route: Route, readJson: (ctx: Context) => Promise<unknown>): void {
     refuseHalfDefined(route)
-    const ofResource = this.#entries.get(resourceOf(route.path)) ?? []
+    const ofResource = this.#entries.get(resourceOf(route.path)) ?? new Map<string, Entry[]>()
     this.#entries.set(resourceOf(route.path), ofResource)
-    const entries = ofResource[segmentsOf(route.path)] ?? []
-    ofResource[segmentsOf(route.path)] = entries
+    const last = lastSegmentOf(route.path)
+    const segment = last.startsWith('{') ? ANY_SEGMENT : last
+    const entries = ofResource.get(segment) ?? []
+    ofResource.set(segment, entries)
     if (entries.some((other) => sameAddress(other.compiled.route, route))) {
       throw misdefined(route, 'another route has the same method and path')
     }
     this.#router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], NOTHING)
     entries.push({ layer: this.#router.stack.at(-1) as Layer, compiled: compile(route, readJson) })
   }
+}
+
+/** No segment of a path has this name. */
+const ANY_SEGMENT = '/'
+
+function firstMatch(entries: readonly Entry[] | undefined, path: string, method: string): RouteMatch | null {
+  if (entries === undefined) return null
+  for (const { layer, compiled } of entries) {
+    if (!layer.methods.includes(method)) continue
+    const captured = layer.regexp.exec(path)
+    if (captured !== null) return { compiled, params: paramsOf(layer, captured) }
+  }
+  return null
+}
+
+function lastSegmentOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1)
 }
 
 /** The path is known to decode: malformed ones were refused before. */
@@ -86,12 +102,6 @@ function paramsOf(layer: Layer, captured: RegExpExecArray): Readonly<Record<stri
     params[layer.paramNames[at]?.name as string] = text.includes('%') ? decodeURIComponent(text) : text
   }
   return params
-}
-
-function segmentsOf(path: string): number {
-  let count = 0
-  for (let at = path.indexOf('/'); at >= 0; at = path.indexOf('/', at + 1)) count++
-  return count
 }
 
 const NOTHING = async () => {}

@@ -44,14 +44,20 @@ function checkSegments(path: string): void {
 export function eachParameter(search: string, visit: (name: string, value: string) => void): void {
   if (search === '') return
   const isPlain = PLAIN_QUERY.test(search)
-  const pairs = search.split('&', MAX_PARAMETERS + 1)
-  if (pairs.length > MAX_PARAMETERS) throw refuse('malformed_query', 'the query has too many parameters')
-  for (const pair of pairs) {
-    if (pair === '') continue
-    const equals = pair.indexOf('=')
-    const name = queryText(equals < 0 ? pair : pair.slice(0, equals), isPlain)
-    visit(name, equals < 0 ? '' : queryText(pair.slice(equals + 1), isPlain))
+  let count = 0
+  for (let start = 0; start <= search.length; ) {
+    const found = search.indexOf('&', start)
+    const end = found < 0 ? search.length : found
+    if (++count > MAX_PARAMETERS) throw refuse('malformed_query', 'the query has too many parameters')
+    if (end > start) visitPair(search.slice(start, end), isPlain, visit)
+    start = end + 1
   }
+}
+
+function visitPair(pair: string, isPlain: boolean, visit: (name: string, value: string) => void): void {
+  const equals = pair.indexOf('=')
+  const name = queryText(equals < 0 ? pair : pair.slice(0, equals), isPlain)
+  visit(name, equals < 0 ? '' : queryText(pair.slice(equals + 1), isPlain))
 }
 
 function queryText(text: string, isPlain: boolean): string {
