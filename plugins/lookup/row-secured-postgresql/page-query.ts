@@ -91,7 +91,23 @@ function pagedRows(page: Page, body: string, from: string): string {
     from (${kept}) k`
 }
 
+/** The longest part of a statement, and the same for most reads of a table. */
+const rowExpressions = new Map<string, string>()
+
+const MAX_ROW_EXPRESSIONS = 2000
+
 function rowExpression(page: Page): string {
+  let name: string = page.encoding
+  for (const column of page.columns) name += `\0${column.name}\0${column.type}\0${column.sql}`
+  const known = rowExpressions.get(name)
+  if (known !== undefined) return known
+  const made = makeRowExpression(page)
+  if (rowExpressions.size >= MAX_ROW_EXPRESSIONS) rowExpressions.clear()
+  rowExpressions.set(name, made)
+  return made
+}
+
+function makeRowExpression(page: Page): string {
   if (page.encoding === 'columns') return jsonArray(page.columns)
   if (page.columns.length === 0) return `'{}'`
   const fields = page.columns.map((column, index) => {

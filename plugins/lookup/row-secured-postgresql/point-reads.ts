@@ -7,6 +7,9 @@ import type { TextRow } from './one-sync.ts'
 /** Statements of one kind that are under way at a time; a further read waits for one of them. */
 const MAX_UNDER_WAY = 2
 
+/** A second statement goes beside the first only when it carries this many keys: few wait more cheaply. */
+const WORTH_ANOTHER = 8
+
 /** Keys in one statement. */
 const MAX_KEYS = 100
 
@@ -40,7 +43,7 @@ export class PointReads {
     const group = this.#group(name)
     return new Promise((resolve, reject) => {
       group.waiting.push({ key, read, resolve, reject })
-      if (group.underWay < MAX_UNDER_WAY) this.#next(name, group)
+      if (isTime(group)) this.#next(name, group)
     })
   }
 
@@ -53,10 +56,11 @@ export class PointReads {
   }
 
   #next(name: string, group: Group): void {
+    if (!isTime(group)) return
     const batch = group.waiting.splice(0, MAX_KEYS)
     const [first] = batch
     if (!first) {
-      if (group.underWay === 0) this.#groups.delete(name)
+      this.#groups.delete(name)
       return
     }
     group.underWay += 1
@@ -66,6 +70,10 @@ export class PointReads {
     }
     void answer(first.read, batch).then(done)
   }
+}
+
+function isTime({ underWay, waiting }: Group): boolean {
+  return underWay === 0 || (underWay < MAX_UNDER_WAY && waiting.length >= WORTH_ANOTHER)
 }
 
 /** Never throws. What fails together is tried one by one, so that nobody pays for another's key. */

@@ -55,14 +55,12 @@ export function isKeptFor(plan: ReadPlan): boolean {
 }
 
 /** What the index by time gives directly, and little of it. */
-export function laneOf(plan: ReadPlan): Lane {
+export function laneOf(plan: ReadPlan, time: string): Lane {
   const bounded = plan.range?.from != null && plan.range.to != null
-  const plain = plan.filters.length === 0 && plan.orderBy.length === 0
-  return bounded && plain && isKeptFor(plan) && plan.limit <= FAST_ROWS
-    ? plan.operation === 'aggregate'
-      ? 'fast'
-      : 'fast-deep'
-    : 'slow'
+  const byTime = plan.orderBy.every((order) => order.column === time)
+  const isQuick = bounded && byTime && plan.filters.length === 0 && isKeptFor(plan) && plan.limit <= FAST_ROWS
+  if (!isQuick) return 'slow'
+  return plan.operation === 'aggregate' ? 'fast' : 'fast-deep'
 }
 
 export function describeRows(

@@ -85,10 +85,15 @@ export class TimeseriesStore implements ServingStore<TimeseriesConfig> {
     const aggregate = aggregateOf(plan, layout)
     checkPlan(plan, aggregate?.served ?? layout.served)
     const key = datasetKey(target, aggregate && isKeptFor(plan) ? aggregate : undefined)
-    yield await this.#reader.read(key, schema, plan, laneOf(plan), (parameters) =>
-      aggregate
-        ? describeAggregate(plan, layout, aggregate, key, schema, parameters)
-        : describeRows(plan, layout, key, schema, parameters),
+    yield await this.#reader.read(
+      key,
+      schema,
+      plan,
+      laneOf(plan, aggregate ? 'bucket' : layout.time.name),
+      (parameters) =>
+        aggregate
+          ? describeAggregate(plan, layout, aggregate, key, schema, parameters)
+          : describeRows(plan, layout, key, schema, parameters),
     )
   }
 
