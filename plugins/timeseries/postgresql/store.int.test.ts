@@ -453,3 +453,43 @@ test('the probe says how rows are kept', async () => {
   assert.ok(report.ok, JSON.stringify(report))
   assert.ok(report.checks.some((check) => check.name === 'partitioning'))
 })
+
+test('two writers that need the same new chunks: one applies the epoch, the rows are there once', async () => {
+  const of = target('raced', weekly)
+  await provide(store, of)
+  await store.write(of, changeSet(schema, 'full', [row(0, 0)]), commitOf(1, null))
+  const other = await timeseries.open(fixture.settings, testHost())
+  for (let epoch = 2; epoch < 8; epoch += 1) {
+    const rows = Array.from({ length: 10 }, (_, index) => row(epoch * 100 + index, epoch * 10 + index))
+    const write = (via: ServingStore<TimeseriesConfig>) =>
+      via.write(of, changeSet(schema, 'delta', rows), commitOf(epoch, epoch - 1))
+    const settled = await Promise.allSettled([write(store), write(other)])
+    const outcomes = settled.map((one) => (one.status === 'fulfilled' ? one.value.outcome : one.reason.code))
+    assert.equal(outcomes.filter((outcome) => outcome === 'applied').length, 1, String(outcomes))
+  }
+  assert.equal((await ids(of)).length, 61)
+  assert.equal(await chunkCount('raced'), 61)
+  await other.close()
+})
+
+test('a writer that was overtaken while it staged is fenced, and its chunks stay empty', async () => {
+  const of = target('zombie', weekly)
+  await provide(store, of)
+  await store.write(of, changeSet(schema, 'full', [row(1, 1)]), commitOf(1, null, { fence: 1n }))
+  const zombie = await timeseries.open(
+    fixture.settings,
+    testHost(async (name) => {
+      if (name !== 'timeseries.after-stage') return
+      await store.write(of, changeSet(schema, 'delta', [row(2, 2)]), commitOf(2, 1, { fence: 2n }))
+    }),
+  )
+  const late = zombie.write(of, changeSet(schema, 'delta', [row(66, 66)]), commitOf(2, 1, { fence: 1n }))
+  await assert.rejects(late, { kind: 'FENCED' })
+  assert.deepEqual(await ids(of), [1, 2])
+  const lines = await rowsRead(store, of, aggregatePlan(of, '1 month', ['bucket', 'amount_count']))
+  assert.deepEqual(
+    lines.map((line) => line.amount_count),
+    [2],
+  )
+  await zombie.close()
+})
