@@ -192,6 +192,21 @@ export class CheckContext {
     return dataset
   }
 
+  /** The same dataset with another schema, holding what it holds; not provisioned. */
+  grown(dataset: Dataset, schema: TableSchema, wish: DatasetWish = {}): Dataset {
+    const { domain, product, variant } = dataset.target
+    const next = this.unprovisioned(schema, { ...wish, domain, product, variant })
+    const width = schema.columns.length
+    const widened = [...dataset.content].map(
+      ([key, row]) => [key, [...row, ...Array(width).fill(null)].slice(0, width)] as const,
+    )
+    next.candidates.push(...widened.map(([, row]) => row))
+    next.content = new Map(widened)
+    next.epoch = dataset.epoch
+    next.fence = dataset.fence
+    return next
+  }
+
   /** Drops what the check made and closes what it opened; reports the first thing that went wrong. */
   async dispose(): Promise<void> {
     const problems: unknown[] = []

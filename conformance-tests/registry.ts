@@ -1,5 +1,6 @@
 import type { Check } from './check.ts'
 import { capabilityChecks } from './checks/capabilities.ts'
+import { concurrencyChecks } from './checks/concurrency.ts'
 import { crashChecks } from './checks/crash.ts'
 import { digestChecks } from './checks/digest.ts'
 import { fenceChecks } from './checks/fence.ts'
@@ -8,9 +9,11 @@ import { idempotencyChecks } from './checks/idempotency.ts'
 import { isolationChecks } from './checks/isolation.ts'
 import { maskingChecks } from './checks/masking.ts'
 import { policyChecks } from './checks/policy.ts'
+import { provisioningChecks } from './checks/provisioning.ts'
 import { readingChecks } from './checks/reading.ts'
 import { realtimeChecks } from './checks/realtime.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
+import { scheduleChecks } from './checks/schedules.ts'
 import { timeseriesChecks } from './checks/timeseries.ts'
 
 /** Every check, in the order of its number. */
@@ -19,7 +22,10 @@ export const CHECKS: readonly Check[] = [
   ...idempotencyChecks,
   ...roundTripChecks,
   ...readingChecks,
+  ...provisioningChecks,
+  ...concurrencyChecks,
   ...crashChecks,
+  ...scheduleChecks,
   ...fenceChecks,
   ...isolationChecks,
   ...policyChecks,

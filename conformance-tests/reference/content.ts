@@ -16,12 +16,13 @@ export interface StagedChanges {
 export async function stage(changes: ChangeSet, signal: AbortSignal): Promise<StagedChanges> {
   const upserts: Row[] = []
   const deletedKeys: string[] = []
+  stopIfAborted(signal)
   for await (const batch of changes.upserts()) {
-    signal.throwIfAborted()
+    stopIfAborted(signal)
     upserts.push(...rowsOf(batch))
   }
   for await (const batch of changes.deletes()) {
-    signal.throwIfAborted()
+    stopIfAborted(signal)
     for (const key of rowsOf(batch)) deletedKeys.push(keyText(key))
   }
   if (upserts.length !== changes.upsertCount || deletedKeys.length !== changes.deleteCount) {
@@ -30,6 +31,10 @@ export async function stage(changes: ChangeSet, signal: AbortSignal): Promise<St
     })
   }
   return { mode: changes.mode, upserts, deletedKeys }
+}
+
+function stopIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the write was ended by its caller', { code: 'aborted' })
 }
 
 /**
