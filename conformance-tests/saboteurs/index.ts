@@ -1,5 +1,6 @@
 import { isolationSaboteurs } from './isolation.ts'
 import { lifeCycleSaboteurs } from './life-cycle.ts'
+import { placeSaboteurs } from './places.ts'
 import { readSaboteurs } from './reads.ts'
 import { timeSaboteurs } from './time.ts'
 import type { Saboteur } from './wrap.ts'
@@ -9,6 +10,7 @@ import { writeSaboteurs } from './writes.ts'
 export const SABOTEURS: readonly Saboteur[] = [
   ...writeSaboteurs,
   ...lifeCycleSaboteurs,
+  ...placeSaboteurs,
   ...readSaboteurs,
   ...isolationSaboteurs,
   ...timeSaboteurs,
