@@ -33,6 +33,12 @@ export class Client {
     return this.send(path, { method: 'POST', body: form })
   }
 
+  /** The head of an answer that may have no end. */
+  begin(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+    const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` }
+    return fetch(`${this.#url}${path}`, { headers: { ...authorization, ...headers }, signal })
+  }
+
   async send(path: string, init: RequestInit): Promise<Answer> {
     const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` }
     const response = await fetch(`${this.#url}${path}`, { ...init, headers: { ...authorization, ...init.headers } })

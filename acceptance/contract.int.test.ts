@@ -320,6 +320,35 @@ describe('changes', () => {
     assert.deepEqual((await viewer.get('/api/v1/products/people/latest?filter=id:8')).body.data, [])
     const past = { sql: 'SELECT city FROM crm.people WHERE id IN (7, 8) ORDER BY id', as_of: before.committed_at }
     assert.deepEqual((await viewer.post('/api/v1/query', past)).body.rows, [['city 1'], ['city 2']])
+    for (const moment of [before.snapshot_id, before.committed_at]) {
+      const sql = `SELECT past.city, now.city FROM crm."people@${moment}" AS past LEFT JOIN crm.people AS now USING (id)
+        WHERE id IN (7, 8) ORDER BY id`
+      const compared = await viewer.post('/api/v1/query', { sql })
+      assert.deepEqual(compared.body.rows, [
+        ['city 1', 'moved'],
+        ['city 2', null],
+      ])
+    }
+    const tagged = { sql: 'SELECT city FROM crm.people WHERE id = 7', as_of: `v${before.version}` }
+    assert.deepEqual((await viewer.post('/api/v1/query', tagged)).body.rows, [['moved']])
+    const unknown = await viewer.post('/api/v1/query', { ...tagged, as_of: 'v99.0.0' })
+    assert.equal(unknown.body.code, 'snapshot_not_found')
+  })
+
+  it('sees to the lake by command, and finds it well', async () => {
+    for (const task of ['compact', 'expire', 'clean', 'check']) {
+      const { status, body } = await developer.post(`/api/v1/lake/${task}`)
+      assert.equal(status, 200, JSON.stringify(body))
+      assert.equal(body.next, null)
+      assert.ok(body.tables_seen > 0)
+      assert.ok(body.tables.every((table: { error?: unknown }) => table.error === undefined))
+      if (task === 'check') assert.deepEqual(body.tables, [])
+    }
+    assert.equal((await viewer.post('/api/v1/lake/check')).status, 403)
+    assert.equal(
+      (await developer.post('/api/v1/lake/check', { table: 'crm.nothing' })).body.code,
+      'lake_table_not_found',
+    )
   })
 
   it('keeps what was done in the audit log, and tells it as events', async () => {

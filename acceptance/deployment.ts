@@ -1,85 +1,69 @@
 /**
- * The deployment under test. `SLUICE_ACCEPTANCE_URL` names a running one, with `SLUICE_ACCEPTANCE_ADMIN_TOKEN`,
- * `SLUICE_ACCEPTANCE_TOKENS` (a command that prints a token for a tenant, group and user) and
- * `SLUICE_ACCEPTANCE_SOURCE` (a PostgreSQL to make tables in). Without it, an embedded one is started on a folder of
- * its own. Everything after that goes over HTTP.
+ * The deployment under test. `SLUICE_ACCEPTANCE_URL` names a running one, with `SLUICE_ACCEPTANCE_TOKENS` (a command
+ * that prints a token for a tenant, group and user) and `SLUICE_ACCEPTANCE_SOURCE` (a PostgreSQL to make databases
+ * in). Without it, an embedded one is started on a folder of its own. Everything after that goes over HTTP.
  */
-import { execFile, spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
-import type pg from 'pg'
-import { startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import pg from 'pg'
+import { startEmbeddedRuntime } from './embedded-runtime.ts'
 
 const run = promisify(execFile)
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
+
+type Login = pg.ClientConfig & { readonly host: string; readonly port: number; readonly database: string }
 
 export interface Deployment {
   readonly url: string
-  /** A superuser's login to the source, for making tables in it. */
-  readonly source: pg.ClientConfig & { readonly host: string; readonly port: number }
+  /** A superuser's login to a database that nobody else uses, for making tables in it. */
+  readonly source: Login
+  /** Of the same flags the same token, for as long as the deployment is open. */
   token(flags: readonly string[]): Promise<string>
   stop(): Promise<void>
 }
 
 export async function openDeployment(): Promise<Deployment> {
-  const url = process.env['SLUICE_ACCEPTANCE_URL']
-  return url === undefined ? startEmbedded() : namedDeployment(url)
-}
-
-function namedDeployment(url: string): Deployment {
-  const source = new URL(process.env['SLUICE_ACCEPTANCE_SOURCE'] ?? 'postgresql://postgres@127.0.0.1:5432/postgres')
-  const command = (process.env['SLUICE_ACCEPTANCE_TOKENS'] ?? '').split(' ')
+  const started = process.env['SLUICE_ACCEPTANCE_URL'] === undefined ? await startEmbeddedRuntime() : null
+  const env = started?.env ?? process.env
+  const server = loginOf(env['SLUICE_ACCEPTANCE_SOURCE'] ?? 'postgresql://postgres@127.0.0.1:5432/postgres')
+  const database = `acceptance_${randomBytes(6).toString('hex')}`
+  await onServer(server, `CREATE DATABASE ${database}`)
+  const [command = '', ...words] = (env['SLUICE_ACCEPTANCE_TOKENS'] ?? '').split(' ')
+  const tokens = new Map<string, Promise<string>>()
+  const print = async (flags: readonly string[]) => (await run(command, [...words, ...flags])).stdout.trim()
   return {
-    url,
-    source: {
-      host: source.hostname,
-      port: Number(source.port || 5432),
-      user: decodeURIComponent(source.username),
-      password: decodeURIComponent(source.password),
-      database: source.pathname.slice(1),
+    url: env['SLUICE_ACCEPTANCE_URL'] as string,
+    source: { ...server, database },
+    // Making one takes a process.
+    token(flags) {
+      const known = tokens.get(flags.join(' ')) ?? print(flags)
+      tokens.set(flags.join(' '), known)
+      return known
     },
-    token: async (flags) => (await run(command[0] as string, [...command.slice(1), ...flags])).stdout.trim(),
-    stop: async () => {},
-  }
-}
-
-async function startEmbedded(): Promise<Deployment> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-acceptance-'))
-  const data = join(folder, 'data')
-  const server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
-  const child = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env: {
-      ...process.env,
-      SLUICE_LOG__LEVEL: 'error',
-      SLUICE_LIMITS__RATE__STANDARD: '5000',
-      SLUICE_LIMITS__RATE__FREE: '5000',
-    },
-  })
-  const { host, port, user, password } = server.tcpAddress
-  return {
-    url: await addressOf(data, () => child.exitCode),
-    source: { host, port, user, password, database: 'postgres' },
-    token: async (flags) =>
-      (await run(process.execPath, [launcher, 'token', '--data-dir', data, ...flags])).stdout.trim(),
     async stop() {
-      const ended = new Promise((resolve) => child.once('exit', resolve))
-      if (child.exitCode === null) child.kill('SIGTERM')
-      if (child.exitCode === null) await ended
-      await server.stop()
-      await rm(folder, { recursive: true, force: true })
+      await onServer(server, `DROP DATABASE ${database} WITH (FORCE)`)
+      await started?.stop()
     },
   }
 }
 
-async function addressOf(data: string, exitCode: () => number | null): Promise<string> {
-  for (let attempt = 0; attempt < 1800; attempt += 1) {
-    if (exitCode() !== null) throw new Error(`the server ended with ${exitCode()}`)
-    const text = await readFile(join(data, 'runtime.json'), 'utf8').catch(() => null)
-    if (text) return (JSON.parse(text) as { url: string }).url
-    await new Promise((resolve) => setTimeout(resolve, 100))
+function loginOf(address: string): Login {
+  const { hostname, port, username, password, pathname } = new URL(address)
+  return {
+    host: hostname,
+    port: Number(port || 5432),
+    user: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+    database: pathname.slice(1),
   }
-  throw new Error('the server did not start within three minutes')
+}
+
+async function onServer(login: Login, statement: string): Promise<void> {
+  const client = new pg.Client(login)
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
 }

@@ -2,6 +2,8 @@
 declare module 'autocannon' {
   interface Request {
     readonly path?: string
+    readonly method?: string
+    readonly body?: string
   }
   interface Options {
     readonly url: string
@@ -12,7 +14,12 @@ declare module 'autocannon' {
     readonly headers?: Readonly<Record<string, string>>
   }
   interface Result {
-    readonly requests: { readonly average: number }
+    readonly requests: { readonly average: number; readonly total: number }
+    /** Milliseconds. */
+    readonly latency: { readonly p50: number }
+    /** Seconds. */
+    readonly duration: number
+    readonly '2xx': number
     readonly non2xx: number
     readonly errors: number
   }

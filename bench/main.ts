@@ -4,39 +4,26 @@
  */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import autocannon from 'autocannon'
-
 import { open } from 'lmdb'
-import { type Bench, serve, startBench } from './setup.ts'
+import { treeMb } from './memory.ts'
+import { type Bench, connectSource, deploy, flag, register, startBench, storesS, sync } from './setup.ts'
 
 const run = promisify(execFile)
 const rows = Number(flag('rows') ?? 1_000_000)
 const seconds = Number(flag('seconds') ?? 8)
+/** `--loads-only` measures no reads, for sizes at which only memory and bulk speed are of interest. */
+const loadsOnly = process.argv.includes('--loads-only')
 const CONNECTIONS = 32
 
-function flag(name: string): string | undefined {
-  const index = process.argv.indexOf(`--${name}`)
-  return index < 0 ? undefined : process.argv[index + 1]
-}
-
-interface Measured {
-  readonly what: string
-  readonly ours: string
-  readonly limit: string
-  readonly ratio: number
-  readonly aim: number
-}
-
-const results: Measured[] = []
-
-function record(what: string, ours: number, limit: number, unit: string, aim: number): void {
+function record(what: string, ours: number, limit: number, unit: string, aim: number | null): void {
   const shown = (value: number) => `${Math.round(value).toLocaleString('en')} ${unit}`
-  results.push({ what, ours: shown(ours), limit: shown(limit), ratio: ours / limit, aim })
+  const wanted = aim === null ? '' : ` (aim ${aim})`
   console.log(
-    `${what.padEnd(52)} ${shown(ours).padStart(18)} ${shown(limit).padStart(18)}  ${(ours / limit).toFixed(2)} (aim ${aim})`,
+    `${what.padEnd(56)} ${shown(ours).padStart(18)} ${shown(limit).padStart(18)}  ${(ours / limit).toFixed(2)}${wanted}`,
   )
 }
 
@@ -63,7 +50,10 @@ async function load(url: string, token: string | null): Promise<number> {
 }
 
 async function inTurns(ours: () => Promise<number>, limit: () => Promise<number>): Promise<readonly [number, number]> {
+  // A round that does not count: what is measured is code that is warm.
   const rounds: [number, number][] = []
+  await ours()
+  await limit()
   for (let round = 0; round < 3; round += 1) rounds.push([await ours(), await limit()])
   const median = (index: 0 | 1) => rounds.map((one) => one[index]).sort((a, b) => a - b)[1] as number
   return [median(0), median(1)]
@@ -88,18 +78,38 @@ async function measureLookup(bench: Bench): Promise<void> {
   record('lookup over HTTP / bare Koa + pipelined pg', ours, limit, 'requests/s', 0.9)
 }
 
-async function measureRealtime(bench: Bench): Promise<void> {
-  const path = join(bench.folder, 'peer-lmdb')
+const KEYED = '  - type: realtime\n    config:\n      key_template: "{id}"\n'
+
+/** The same rows in an LMDB of one's own. Resolves with the seconds that it took to put them. */
+async function fillPeer(bench: Bench, path: string): Promise<number> {
   const database = open<string, string>({ path, compression: false })
-  const { rows: all } = await bench.client.query(
-    'SELECT id::text AS id, row_to_json(m)::text AS row FROM measured m LIMIT 200000',
-  )
+  const { rows: all } = await bench.client.query('SELECT id::text AS id, row_to_json(m)::text AS row FROM measured m')
+  const startedMs = performance.now()
   for (const { id, row } of all as { id: string; row: string }[]) void database.put(`bench:bench:measured:${id}`, row)
   await database.flushed
+  const seconds = (performance.now() - startedMs) / 1000
   await database.close()
+  return seconds
+}
+
+/** A product of its own, so that its run fills nothing else. */
+async function measureRealtime(bench: Bench): Promise<void> {
+  await register(bench, 'keyed')
+  const done = await deploy(bench, '1.0.0', KEYED, 'keyed')
+  if (done === null) throw new Error('the deploy materialized nothing')
+  const path = join(bench.folder, 'peer-lmdb')
+  const inS = await fillPeer(bench, path)
+  record(
+    'lake → realtime / puts of ready texts into LMDB',
+    rows / (await storesS(bench, done, 'keyed')),
+    rows / inS,
+    'rows/s',
+    null,
+  )
+  if (loadsOnly) return
   const peer = await startPeer('lmdb', path)
   const [ours, limit] = await inTurns(
-    () => load(`${bench.url}/api/v1/products/measured/realtime?key=ID`, bench.token),
+    () => load(`${bench.url}/api/v1/products/keyed/realtime?key=ID`, bench.token),
     () => load(`${peer.url}/?id=ID`, null),
   )
   peer.stop()
@@ -120,21 +130,37 @@ function secondsBetween(from: string, to: string): number {
   return (Date.parse(to) - Date.parse(from)) / 1000
 }
 
-/** Proportional set size of a process and all below it: shared memory counts once. */
-async function treeMb(pid: number): Promise<number> {
-  const { stdout } = await run('ps', ['-eo', 'pid=,ppid='])
-  const pairs = stdout
-    .trim()
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/).map(Number) as [number, number])
-  const below = (parent: number): number[] =>
-    pairs.filter(([, ppid]) => ppid === parent).flatMap(([own]) => [own, ...below(own)])
-  let kb = 0
-  for (const one of [pid, ...below(pid)]) {
-    const text = await readFile(`/proc/${one}/smaps_rollup`, 'utf8').catch(() => '')
-    kb += Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0)
-  }
-  return kb / 1024
+/** Calls back with the memory of the server's process tree now and then; gives what ends that. */
+function watchMemory(bench: Bench, seen: (mb: number) => void): () => void {
+  const timer = setInterval(() => void treeMb(bench.server.pid as number).then(seen), 250)
+  return () => clearInterval(timer)
+}
+
+async function measureLoads(bench: Bench): Promise<void> {
+  const idleMb = await treeMb(bench.server.pid as number)
+  let peakMb = idleMb
+  const end = watchMemory(bench, (mb) => {
+    peakMb = Math.max(peakMb, mb)
+  })
+  await connectSource(bench)
+  await register(bench)
+  await deploy(bench, '1.0.0', '  - type: lookup\n')
+  const done = await sync(bench)
+  end()
+  const loaded = done.log.find((line) => line.message.includes('rows (full)'))?.at as string
+  const ingestS = secondsBetween(done.started_at, loaded)
+  const csv = join(bench.folder, 'out.csv')
+  const outS = await psql(bench, `\\copy measured to '${csv}' csv`)
+  record('PostgreSQL → committed lake table / psql \\copy to csv', rows / ingestS, rows / outS, 'rows/s', 0.5)
+  await bench.client.query('CREATE TABLE copied (LIKE measured INCLUDING ALL)')
+  const inS = await psql(bench, `\\copy copied from '${csv}' csv`)
+  await bench.client.query('DROP TABLE copied')
+  await rm(csv)
+  record('lake → lookup / psql \\copy', rows / (await storesS(bench, done)), rows / inS, 'rows/s', 0.6)
+  const allS = secondsBetween(loaded, done.finished_at)
+  record('transform, checks, lake and lookup / psql \\copy', rows / allS, rows / inS, 'rows/s', null)
+  const grownMb = Math.round(peakMb - idleMb)
+  console.log(`process tree: ${Math.round(idleMb)} MiB idle, ${Math.round(peakMb)} MiB at the peak (+${grownMb})`)
 }
 
 async function main(): Promise<void> {
@@ -142,31 +168,11 @@ async function main(): Promise<void> {
     `${rows.toLocaleString('en')} rows, ${CONNECTIONS} connections, ${seconds} s a round, Node ${process.version}\n`,
   )
   const bench = await startBench(rows)
-  const idleMb = await treeMb(bench.server.pid as number)
-  let peakMb = idleMb
-  const watch = setInterval(
-    () => void treeMb(bench.server.pid as number).then((now) => (peakMb = Math.max(peakMb, now))),
-    250,
-  )
   try {
-    const done = await serve(bench, '  - type: lookup\n  - type: realtime\n    config:\n      key_template: "{id}"\n')
-    clearInterval(watch)
-    const loaded = done.log.find((line) => line.message.includes('rows (full)'))?.at as string
-    const ingestS = secondsBetween(done.started_at, loaded)
-    const csv = join(bench.folder, 'out.csv')
-    const outS = await psql(bench, `\\copy measured to '${csv}' csv`)
-    record('PostgreSQL → committed lake table / psql \\copy to csv', rows / ingestS, rows / outS, 'rows/s', 0.5)
-    await bench.client.query('CREATE TABLE copied (LIKE measured INCLUDING ALL)')
-    const inS = await psql(bench, `\\copy copied from '${csv}' csv`)
-    const storesS = secondsBetween(loaded, done.finished_at)
-    record('lake → lookup and realtime, all of it / psql \\copy', rows / storesS, rows / inS, 'rows/s', 0.6)
-    console.log(
-      `process tree: ${Math.round(idleMb)} MiB idle, ${Math.round(peakMb)} MiB at the peak of the sync (+${Math.round(peakMb - idleMb)})`,
-    )
-    await measureLookup(bench)
+    await measureLoads(bench)
+    if (!loadsOnly) await measureLookup(bench)
     await measureRealtime(bench)
   } finally {
-    clearInterval(watch)
     await bench.stop()
   }
 }

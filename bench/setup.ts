@@ -9,6 +9,12 @@ import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/databas
 
 const root = join(import.meta.dirname, '..')
 
+/** What follows `--name` on the command line. */
+export function flag(name: string): string | undefined {
+  const index = process.argv.indexOf(`--${name}`)
+  return index < 0 ? undefined : process.argv[index + 1]
+}
+
 export interface Bench {
   readonly folder: string
   readonly source: EmbeddedServer
@@ -20,19 +26,13 @@ export interface Bench {
   stop(): Promise<void>
 }
 
-export type Answer = Readonly<Record<string, never>>
+export type Answer = Readonly<Record<string, unknown>>
 
-/** `rows` rows of ten columns, in the table `public.measured`. */
 export async function startBench(rows: number): Promise<Bench> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
   const client = await connect(source)
-  await client.query(`CREATE TABLE measured (id bigint PRIMARY KEY, name text NOT NULL, city text, country text,
-    amount numeric(12,2), quantity integer, ratio double precision, active boolean, born date, updated_at timestamptz)`)
-  await client.query(`INSERT INTO measured SELECT i, 'name ' || i, 'city ' || i % 1000, 'country ' || i % 50, i * 1.25,
-    i % 100, i / 7.0, i % 2 = 0, date '1970-01-01' + (i % 18000)::int, timestamptz '2026-01-01' + i * interval '1 second'
-    FROM generate_series(1, ${rows}) i`)
-  await client.query('VACUUM ANALYZE measured')
+  await createMeasured(client, rows)
   const dataDirectory = join(folder, 'data')
   const server = startServer(dataDirectory)
   const url = await addressOf(dataDirectory, server)
@@ -62,6 +62,16 @@ export async function startBench(rows: number): Promise<Bench> {
   }
 }
 
+/** `rows` rows of ten columns, in the table `public.measured`. */
+export async function createMeasured(client: pg.Client, rows: number): Promise<void> {
+  await client.query(`CREATE TABLE measured (id bigint PRIMARY KEY, name text NOT NULL, city text, country text,
+    amount numeric(12,2), quantity integer, ratio double precision, active boolean, born date, updated_at timestamptz)`)
+  await client.query(`INSERT INTO measured SELECT i, 'name ' || i, 'city ' || i % 1000, 'country ' || i % 50, i * 1.25,
+    i % 100, i / 7.0, i % 2 = 0, date '1970-01-01' + (i % 18000)::int, timestamptz '2026-01-01' + i * interval '1 second'
+    FROM generate_series(1, ${rows}) i`)
+  await client.query('VACUUM ANALYZE measured')
+}
+
 function startServer(dataDirectory: string): ChildProcess {
   const launcher = join(root, 'runtime/bin/sluice.js')
   return spawn(process.execPath, [launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
@@ -86,7 +96,7 @@ export async function connect(server: EmbeddedServer, database = 'postgres'): Pr
   return client
 }
 
-async function call(url: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
+export async function call(url: string, token: string, method: string, path: string, body?: unknown): Promise<Answer> {
   const form = body instanceof FormData
   const response = await fetch(`${url}${path}`, {
     method,
@@ -98,8 +108,11 @@ async function call(url: string, token: string, method: string, path: string, bo
   return JSON.parse(text) as Answer
 }
 
-/** Registers, deploys and syncs a product over the table with these endpoints; gives the ended run. */
-export async function serve(bench: Bench, endpoints: string): Promise<Run> {
+/** A deployment that measurements call as its developer. */
+export type Callable = Pick<Bench, 'call'>
+
+/** Registers the source. */
+export async function connectSource(bench: Callable & Pick<Bench, 'source'>): Promise<void> {
   const { host, port, user, password } = bench.source.tcpAddress
   const login = { host, port, database: 'postgres', user, password, ssl_mode: 'disable' }
   await bench.call('POST', '/api/v1/connections', {
@@ -107,12 +120,27 @@ export async function serve(bench: Bench, endpoints: string): Promise<Run> {
     connector_type: 'postgresql',
     config_encrypted: JSON.stringify(login),
   })
-  await bench.call('POST', '/api/v1/products', { name: 'measured', namespace: 'bench', archetype: 'source_aligned' })
+}
+
+/** A product over the source's table, without a version. */
+export async function register(bench: Callable, name = 'measured'): Promise<void> {
+  await bench.call('POST', '/api/v1/products', { name, namespace: 'bench', archetype: 'source_aligned' })
+}
+
+/** A version with these endpoints; resolves with the run that fills its stores, null where the source was never read. */
+export async function deploy(
+  bench: Callable,
+  version: string,
+  endpoints: string,
+  name = 'measured',
+): Promise<Run | null> {
   const form = new FormData()
-  for (const [name, text] of Object.entries(manifests(endpoints))) form.append(name, new Blob([text]), `${name}.yaml`)
-  await bench.call('POST', '/api/v1/products/bench.measured/manifests', form)
-  await bench.call('POST', '/api/v1/products/bench.measured/deploy', { version: '1.0.0', dry_run: false })
-  return sync(bench)
+  for (const [file, text] of Object.entries(manifests(name, endpoints)))
+    form.append(file, new Blob([text]), `${file}.yaml`)
+  await bench.call('POST', `/api/v1/products/bench.${name}/manifests`, form)
+  const deployed = await bench.call('POST', `/api/v1/products/bench.${name}/deploy`, { version, dry_run: false })
+  const { run_id: id } = deployed as { readonly run_id?: string | null }
+  return id == null ? null : untilEnded(bench, id)
 }
 
 export interface Run {
@@ -123,10 +151,14 @@ export interface Run {
   readonly log: readonly { readonly at: string; readonly message: string }[]
 }
 
-export async function sync(bench: Bench): Promise<Run> {
+export async function sync(bench: Callable): Promise<Run> {
   const queued = (await bench.call('POST', '/api/v1/connections/source/sync')) as unknown as Run
+  return untilEnded(bench, queued.id)
+}
+
+async function untilEnded(bench: Callable, id: string): Promise<Run> {
   for (;;) {
-    const run = (await bench.call('GET', `/api/v1/ingestion/${queued.id}`)) as unknown as Run
+    const run = (await bench.call('GET', `/api/v1/ingestion/${id}`)) as unknown as Run
     if (run.state === 'succeeded') return run
     if (run.state !== 'queued' && run.state !== 'running')
       throw new Error(`the run ${run.state}: ${JSON.stringify(run)}`)
@@ -134,7 +166,14 @@ export async function sync(bench: Bench): Promise<Run> {
   }
 }
 
-function manifests(endpoints: string): Readonly<Record<string, string>> {
+/** From the commit of the newest epoch to the end of the run that made it: all that went into its stores. */
+export async function storesS(bench: Callable, done: Run, name = 'measured'): Promise<number> {
+  const detail = await bench.call('GET', `/api/v1/products/bench.${name}`)
+  const { committed_at: committedAt } = detail['last_materialization'] as { readonly committed_at: string }
+  return (Date.parse(done.finished_at) - Date.parse(committedAt)) / 1000
+}
+
+function manifests(name: string, endpoints: string): Readonly<Record<string, string>> {
   const head = (kind: string) => `apiVersion: svc/v1\nkind: ${kind}\n`
   const columns = [
     'id, type: long, role: identity, nullable: false',
@@ -149,7 +188,7 @@ function manifests(endpoints: string): Readonly<Record<string, string>> {
     'updated_at, type: timestamptz',
   ]
   return {
-    product: `${head('Product')}name: measured\nnamespace: bench\narchetype: source_aligned\ndescription: ""\n`,
+    product: `${head('Product')}name: ${name}\nnamespace: bench\narchetype: source_aligned\ndescription: ""\n`,
     inputs: `${head('Inputs')}inputs:\n  - name: measured\n    connection: source\n    table: public.measured\n    mode: full\n`,
     output: `${head('Output')}format: iceberg\nschema:\n${columns.map((column) => `  - { name: ${column} }`).join('\n')}\nwrite_mode: replace\n`,
     quality: `${head('Quality')}checks: []\n`,

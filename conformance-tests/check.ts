@@ -2,6 +2,7 @@ import type { Capabilities } from '@sluice/sdk'
 import { type ErrorKind, isSluiceError, type SluiceError } from '@sluice/sdk'
 import type { CheckContext } from './context.ts'
 import type { Requirement } from './requirements.ts'
+import type { Schedule } from './simulation/schedule.ts'
 
 /** How much to run: `core` in seconds, `full` in a minute or two, `hard` as long as it takes. */
 export const LEVELS = ['core', 'full', 'hard'] as const
@@ -16,6 +17,8 @@ export interface Check {
   /** Stable; never given to another check. */
   readonly id: number
   readonly name: string
+  /** Other names by which it is found. */
+  readonly aliases?: readonly string[]
   readonly level: Level
   /**
    * What the store must have declared. Where one is absent the check runs inverted: using it must throw UNSUPPORTED
@@ -32,6 +35,8 @@ export interface FailureParts {
   readonly where: string
   readonly why: string
   readonly remedy: string
+  /** What was done to the store, where it was a schedule: `--replay` does it again. */
+  readonly schedule?: Schedule
 }
 
 /** A broken promise, in words for the store's author. */
@@ -51,6 +56,11 @@ export class CheckFailure extends Error {
 /** Throws the failure unless the condition holds. */
 export function expect(condition: boolean, parts: () => FailureParts): asserts condition {
   if (!condition) throw new CheckFailure(parts())
+}
+
+/** Of a check that has found nothing to try its promise on. */
+export function vacuous(what: string, remedy = 'Look first at the checks of writing and reading.'): FailureParts {
+  return { what, where: 'the check’s own precondition', why: 'nothing would be proven', remedy }
 }
 
 export interface Refusal {

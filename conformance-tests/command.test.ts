@@ -1,22 +1,53 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { CERTIFICATE_SUFFIX, readCertificate } from '@sluice/sdk'
 import { main } from './command.ts'
+import { digestOfPackage } from './plugin-package.ts'
+import { nullStorePlugin } from './saboteurs/index.ts'
 
 let folder: string
+/** A package whose store keeps every promise. */
+let proving: string
+/** One whose errors tell the settings. */
+let leaking: string
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-command-'))
   const saboteurs = JSON.stringify(new URL('./saboteurs/index.ts', import.meta.url).href)
   const fixture = JSON.stringify(new URL('./reference/conformance.ts', import.meta.url).href)
-  await writeFile(join(folder, 'package.json'), '{"type":"module"}')
+  await writeFile(join(folder, 'package.json'), '{"name":"idle","version":"1.0.0","type":"module"}')
   await writeFile(join(folder, 'index.js'), `export { nullStorePlugin as default } from ${saboteurs}`)
   await writeFile(join(folder, 'conformance.js'), `export { start } from ${fixture}`)
+  proving = join(folder, 'proving')
+  await mkdir(proving)
+  await writeFile(join(proving, 'package.json'), '{"name":"proving","version":"1.0.0","type":"module"}')
+  const referenceModule = JSON.stringify(new URL('./reference/index.ts', import.meta.url).href)
+  await writeFile(join(proving, 'index.js'), `export { default } from ${referenceModule}`)
+  await writeFile(join(proving, 'conformance.js'), `export { start } from ${fixture}`)
+  leaking = join(folder, 'leaking')
+  await mkdir(leaking)
+  await writeFile(join(leaking, 'index.js'), leakingPlugin(referenceModule))
+  const settings = { user: 'joe', password: 's3cret&<word>', url: 'postgresql://joe:p%40ss@localhost/db' }
+  const stub = `{ settings: ${JSON.stringify(settings)}, async restart() {}, async stop() {} }`
+  await writeFile(join(leaking, 'conformance.js'), `export const start = async () => (${stub})`)
 })
 
 after(() => rm(folder, { recursive: true, force: true }))
+
+function leakingPlugin(referenceModule: string): string {
+  return `import reference from ${referenceModule}
+    const password = { type: 'string', 'x-secret': true }
+    export default {
+      ...reference,
+      settingsSchema: { type: 'object', properties: { user: { type: 'string' }, password, url: { type: 'string' } } },
+      async open({ password, url }) {
+        throw new Error(\`cannot log in with \${password} at \${url}\`)
+      },
+    }`
+}
 
 async function run(...args: string[]) {
   const lines: string[] = []
@@ -40,11 +71,103 @@ test('0 where every check holds, with reports', async () => {
   assert.match(await readFile(join(report, 'conformance.xml'), 'utf8'), /<testsuite [^>]*tests="2" failures="0"/)
 })
 
+test('a whole level gives a certificate of the files, signed by a key that is made once', async () => {
+  const [report, key] = [join(folder, 'certified'), join(folder, 'keys', 'runner.pem')]
+  const wanted = ['--report', report, '--key', key]
+  const { code, text } = await run(proving, ...wanted)
+  assert.equal(code, 0, text)
+  assert.match(text, /a new key was made/)
+  const file = join(report, 'reference-memory.certificate.json')
+  const first = await readFile(file, 'utf8')
+  const certificate = readCertificate(first)
+  assert.ok('body' in certificate)
+  const { body, publicKey } = certificate
+  assert.deepEqual([body.package.name, body.level, body.seed, body.waived], ['proving', 'core', 1, []])
+  assert.equal(body.package.sha256, await digestOfPackage(proving, join(proving, 'index.js')))
+  assert.ok(body.proved.includes('operation get') && body.proved.includes('digest') && body.killRate.caught >= 60)
+  assert.ok(text.includes(publicKey))
+  assert.equal((await stat(key)).mode & 0o077, 0)
+
+  assert.doesNotMatch((await run(proving, ...wanted)).text, /a new key/)
+  assert.equal(await readFile(file, 'utf8'), first)
+
+  await writeFile(join(proving, 'another.js'), '')
+  assert.notEqual(body.package.sha256, await digestOfPackage(proving, join(proving, 'index.js')))
+  await rm(join(proving, 'another.js'))
+})
+
+test('a connector is certified by the modes that it was proved to read in', async () => {
+  const report = join(folder, 'connector')
+  const connector = new URL('./reference-connector', import.meta.url).pathname
+  const { code, text } = await run(connector, '--report', report, '--key', join(folder, 'connector.pem'))
+  assert.equal(code, 0, text)
+  const [name = ''] = (await readdir(report)).filter((file) => file.endsWith(CERTIFICATE_SUFFIX))
+  const certificate = readCertificate(await readFile(join(report, name), 'utf8'))
+  assert.ok('body' in certificate)
+  assert.equal(certificate.body.plugin.kind, 'connector')
+  for (const mode of ['full', 'incremental']) assert.ok(certificate.body.proved.includes(`mode ${mode}`), mode)
+})
+
+test('no certificate of a part of a level, nor of a plugin that fails', async () => {
+  const report = join(folder, 'uncertified')
+  const certificates = async () => (await readdir(report)).filter((name) => name.endsWith(CERTIFICATE_SUFFIX))
+  assert.match((await run(proving, '--only', '37', '--report', report)).text, /no certificate: it is made of a whole/)
+  assert.deepEqual(await certificates(), [])
+  await writeFile(join(report, `${nullStorePlugin.type}-${nullStorePlugin.name}${CERTIFICATE_SUFFIX}`), 'a former one')
+  const failing = await run(folder, '--report', report)
+  assert.equal(failing.code, 1)
+  assert.match(failing.text, /no certificate: nothing is proved/)
+  assert.deepEqual(await certificates(), [])
+})
+
+test('no secret of the settings stands in what is printed or written', async () => {
+  const report = join(folder, 'leaking-report')
+  const { code, text } = await run(leaking, '--only', '37', '--report', report)
+  assert.equal(code, 1)
+  const written = await Promise.all(
+    ['json', 'xml', 'html', 'svg'].map((ending) => readFile(join(report, `conformance.${ending}`), 'utf8')),
+  )
+  const everything = [text, ...written].join('\n')
+  assert.match(everything, /cannot log in with \*+ at postgresql:\/\/joe:\*+@/)
+  for (const secret of ['s3cret&<word>', 's3cret&amp;', 'p%40ss', 'p@ss']) {
+    assert.ok(!everything.includes(secret), secret)
+  }
+})
+
+test('what failed can be replayed from its report', async () => {
+  const report = join(folder, 'replayed')
+  await run(folder, '--only', '37,38', '--seed', '9', '--report', report)
+  const file = join(report, 'conformance.json')
+  const { code, text } = await run(folder, '--replay', file)
+  assert.equal(code, 1)
+  assert.match(text, /2 checks, .* 2 failed \(level core, seed 9\)/)
+  assert.equal((await run(folder, '--replay', file, '--seed', '1')).code, 2)
+  assert.equal((await run(folder, '--replay', join(report, 'absent.json'))).code, 2)
+})
+
+test('the page and the badge say how it went', async () => {
+  const report = join(folder, 'page')
+  await run(folder, '--only', '37', '--report', report)
+  const page = await readFile(join(report, 'conformance.html'), 'utf8')
+  assert.match(page, /does not conform/)
+  assert.doesNotMatch(page, /<script|src=|href=/)
+  assert.match(await readFile(join(report, 'conformance.svg'), 'utf8'), /core: 1 fail/)
+  await run(reference, '--only', '37', '--report', report)
+  assert.match(await readFile(join(report, 'conformance.html'), 'utf8'), /memory: conforms/)
+  assert.match(await readFile(join(report, 'conformance.svg'), 'utf8'), /core: 1 hold</)
+})
+
+test('reads are measured when it is asked for', async () => {
+  const { code, text } = await run(reference, '--only', '37', '--bench')
+  assert.equal(code, 0)
+  assert.match(text, /measured +get of one row: median \d/)
+})
+
 test('1 where one fails, saying what, where, why and the remedy', async () => {
   const report = join(folder, 'failed')
   const { code, text } = await run(folder, '--only', '37', '--report', report)
   assert.equal(code, 1)
-  assert.match(text, /FAILED +37 upsert-last-wins\n.*\n +where: .*\n +why: .*\n +remedy: /)
+  assert.match(text, /FAILED +37 upsert-last-wins-within-batch\n.*\n +where: .*\n +why: .*\n +remedy: /)
   assert.match(
     await readFile(join(report, 'conformance.xml'), 'utf8'),
     /failures="1"[^]*<failure>the store shows other rows/,

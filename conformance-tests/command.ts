@@ -1,26 +1,48 @@
 /** The command `sluice-conformance`: runs the suite against a plugin by its path or package name. */
-import { mkdir, stat, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { dirname, join, resolve } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import type { ServingPlugin } from '@sluice/sdk'
-import { LEVELS, type Level } from './check.ts'
+import { type ConnectorPlugin, SDK_VERSION, type ServingPlugin } from '@sluice/sdk'
+import { LEVELS } from './check.ts'
+import {
+  CONNECTOR_CHECKS,
+  type ConnectorSuiteOptions,
+  runConnectorSuite,
+  selectConnectorChecks,
+} from './connector-suite.ts'
 import type { Fixture } from './context.ts'
+import { HONESTY_CHECKS } from './honesty.ts'
+import { type KillRate, knownKillRate, measureKillRate } from './kill-rate.ts'
+import { measureReads } from './measure.ts'
+import { importBeside, packageOf, pluginModule } from './plugin-package.ts'
 import type { Knobs } from './profile.ts'
-import { failureText, jsonReport, junitReport, type RunFacts, summaryLine } from './report.ts'
+import type { CheckNeeds } from './proof.ts'
+import { Redactor } from './redaction.ts'
+import { CHECKS } from './registry.ts'
+import { summaryLine } from './report.ts'
+import { writeReports } from './report-files.ts'
+import { errorText, failureLines, type RecordedCheck, type RunRecord, recordedCheck, recordOf } from './run-record.ts'
+import { defaultKeyFile } from './signing-key.ts'
+import { parseSchedule } from './simulation/schedule.ts'
 import { type CheckResult, runSuite, type SuiteOptions, selectChecks, type Waiver } from './suite.ts'
 
 const USAGE = `usage: sluice-conformance PLUGIN [options]
 
 PLUGIN is a folder or module with a serving plugin as its default export, or a package's name. Beside it stands
-conformance.ts (or .js) with: start(): Promise<{settings, restart(), stop()}>, and perhaps knobs and waivers.
+conformance.ts (or .js) with: start(): Promise<{settings, restart(), stop()}>, and perhaps knobs and waivers; or
+--fixture names such a module.
 
   --level core|full|hard   how much to run (core)
+  --fixture FILE           the module to use in the place of conformance.ts beside the plugin
   --seed N                 the same seed makes the same rows (1)
-  --only NAME|ID,…         these checks alone
-  --report DIR             write conformance.json and conformance.xml (JUnit) there
-  --list                   name the checks and end
+  --only NAME|ID,…         these checks alone; M1 to M8 are of the suite itself and need no plugin
+  --replay FILE            what failed in that conformance.json, with its level, seed and schedules
+  --saboteurs              try the suite itself on defective plugins, and print how many it catches; needs no plugin
+  --bench                  also measure point reads; they are told and never judged
+  --report DIR             write reports there (JSON, JUnit, HTML, a badge), and, of a whole level, a certificate
+  --key FILE               the Ed25519 key that signs it, made on first use
+  --list                   name the checks and end: those of the plugin and level, or without a plugin all there are
 
 ends with 0 where every check holds, 1 where one fails, 2 where the suite could not run`
 
@@ -35,8 +57,18 @@ export interface Output {
   problem(text: string): void
 }
 
+/** What the command line asks for, once the plugin is loaded. */
+interface Request {
+  readonly modulePath: string
+  readonly options: SuiteOptions | ConnectorSuiteOptions
+  readonly redactor: Redactor
+  /** Whether it is a whole level, of which a certificate can be made. */
+  readonly isWhole: boolean
+}
+
 /** The exit code: 0, 1 or 2, as the usage says. */
 export async function main(args: readonly string[], output: Output): Promise<0 | 1 | 2> {
+  const redactor = new Redactor()
   try {
     const { values, positionals } = parse(args)
     if (values.help) {
@@ -44,15 +76,18 @@ export async function main(args: readonly string[], output: Output): Promise<0 |
       return 0
     }
     const [specifier] = positionals
+    if (specifier === undefined && (values.list || values.saboteurs || isOfSuite(values.only))) {
+      return await withoutPlugin(values, output)
+    }
     if (specifier === undefined || positionals.length > 1) throw new Error(`one plugin is needed\n\n${USAGE}`)
-    const options = await optionsFor(specifier, values)
+    const request = await requestOf(specifier, values, redactor)
     if (values.list) {
-      for (const { id, name } of selectChecks(options)) output.line(`${id} ${name}`)
+      for (const check of checksOf(request.options)) output.line(listed(check))
       return 0
     }
-    return await runAndReport(options, values.report, output)
+    return await runAndReport(request, values, output)
   } catch (error) {
-    output.problem(`sluice-conformance: ${failureText(error)}`)
+    output.problem(`sluice-conformance: ${redactor.redact(errorText(error))}`)
     return 2
   }
 }
@@ -62,39 +97,183 @@ function parse(args: readonly string[]) {
     args: [...args],
     allowPositionals: true,
     options: {
-      level: { type: 'string', default: 'core' },
-      seed: { type: 'string', default: '1' },
+      level: { type: 'string' },
+      fixture: { type: 'string' },
+      seed: { type: 'string' },
       only: { type: 'string' },
+      replay: { type: 'string' },
+      saboteurs: { type: 'boolean', default: false },
+      bench: { type: 'boolean', default: false },
       report: { type: 'string' },
+      key: { type: 'string' },
       list: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   })
 }
 
-async function optionsFor(specifier: string, values: ReturnType<typeof parse>['values']): Promise<SuiteOptions> {
-  const level = LEVELS.find((candidate) => candidate === values.level)
-  if (level === undefined) throw new Error(`--level is one of ${LEVELS.join(', ')}`)
-  const seed = Number(values.seed)
-  if (!Number.isSafeInteger(seed) || seed < 0) throw new Error('--seed is a whole number')
-  const { plugin, fixture } = await load(specifier)
-  const only = values.only?.split(',').map((name) => name.trim()) ?? []
-  const options: SuiteOptions = { plugin, ...fixture, level: level as Level, seed, only }
-  selectChecks(options)
-  return options
+/** What concerns nobody's plugin: the list of all checks, and the suite's own honesty. */
+async function withoutPlugin(values: Values, output: Output): Promise<0 | 1> {
+  if (values.list) {
+    for (const check of [...CHECKS, ...CONNECTOR_CHECKS, ...HONESTY_CHECKS]) output.line(listed(check))
+    return 0
+  }
+  if (values.saboteurs) {
+    const { caught, of, missed } = await measureKillRate((line) => output.line(line))
+    for (const line of missed) output.line(`MISSED  ${line}`)
+    output.line(`kill rate: ${caught} of ${of} (${Math.floor((caught / of) * 100)} %)`)
+    return missed.length === 0 ? 0 : 1
+  }
+  let failures = 0
+  for (const wanted of values.only?.split(',') ?? []) {
+    const check = HONESTY_CHECKS.find(({ id, name }) => wanted.trim() === id || wanted.trim() === name)
+    if (!check) throw new Error(`${wanted} is no check of the suite itself, and without a plugin no other can run`)
+    const error = await check.run().then(
+      () => null,
+      (thrown: unknown) => thrown ?? new Error('nothing was thrown'),
+    )
+    failures += error === null ? 0 : 1
+    output.line(
+      `${error === null ? 'ok' : 'FAILED'} ${check.id} ${check.name}${error === null ? '' : `\n${errorText(error)}`}`,
+    )
+  }
+  return failures === 0 ? 0 : 1
 }
 
-async function runAndReport(options: SuiteOptions, folder: string | undefined, output: Output): Promise<0 | 1> {
-  const results = await runSuite(options, (result) => output.line(resultLine(result)))
-  const { plugin, level = 'core', seed = 1 } = options
-  const facts: RunFacts = { plugin: `${plugin.type}/${plugin.name}`, version: plugin.version, level, seed, results }
-  if (folder !== undefined) {
-    await mkdir(folder, { recursive: true })
-    await writeFile(join(folder, 'conformance.json'), jsonReport(facts))
-    await writeFile(join(folder, 'conformance.xml'), junitReport(facts))
+function isOfSuite(only: string | undefined): boolean {
+  const names = HONESTY_CHECKS.flatMap(({ id, name }) => [id, name])
+  return only?.split(',').some((wanted) => names.includes(wanted.trim())) ?? false
+}
+
+function listed({
+  id,
+  name,
+  aliases = [],
+}: {
+  readonly id: number | string
+  readonly name: string
+  readonly aliases?: readonly string[]
+}): string {
+  return [id, name, ...aliases].join(' ')
+}
+
+type Values = ReturnType<typeof parse>['values']
+
+async function requestOf(specifier: string, values: Values, redactor: Redactor): Promise<Request> {
+  const wish = values.replay === undefined ? wishOf(values) : await replayOf(values.replay, values)
+  const modulePath = await pluginModule(specifier)
+  const module = (await import(pathToFileURL(modulePath).href)) as {
+    readonly default?: ServingPlugin | ConnectorPlugin
   }
-  output.line(summaryLine(facts))
-  return results.some(({ status }) => status === 'failed') ? 1 : 0
+  const plugin = module.default
+  if (plugin?.kind !== 'serving' && plugin?.kind !== 'connector') {
+    throw new Error(`${specifier} has no serving plugin or connector as its default export`)
+  }
+  const fixture = await fixtureOf(modulePath, specifier, values.fixture)
+  const start = async () => {
+    const started = await fixture.start()
+    redactor.learn(plugin.settingsSchema, started.settings)
+    return started
+  }
+  const manifest = (await packageOf(modulePath))?.manifest
+  const options = {
+    ...{ plugin, ...fixture, start, ...wish },
+    ...(manifest ? { manifest } : {}),
+  } as unknown as Request['options']
+  checksOf(options)
+  return { modulePath, options, redactor, isWhole: wish.only.length === 0 }
+}
+
+function isOfConnector(options: Request['options']): options is ConnectorSuiteOptions {
+  return options.plugin.kind === 'connector'
+}
+
+/** The checks that are asked for; throws for a name that is none. */
+function checksOf(options: Request['options']) {
+  return isOfConnector(options) ? selectConnectorChecks(options) : selectChecks(options)
+}
+
+async function fixtureOf(modulePath: string, specifier: string, named: string | undefined): Promise<FixtureModule> {
+  const module = named === undefined ? await importBeside(modulePath) : await import(pathToFileURL(resolve(named)).href)
+  const { start, knobs, waivers } = module as Partial<FixtureModule>
+  if (typeof start !== 'function') {
+    throw new Error(`${named ?? `conformance.ts beside ${specifier}`} does not export start()`)
+  }
+  return { start, ...(knobs ? { knobs } : {}), ...(waivers ? { waivers } : {}) }
+}
+
+type Wish = Required<Pick<SuiteOptions, 'level' | 'seed' | 'only'>> & Pick<SuiteOptions, 'schedules'>
+
+function wishOf({ level: wanted = 'core', seed: text = '1', only }: Values): Wish {
+  const level = LEVELS.find((candidate) => candidate === wanted)
+  if (level === undefined) throw new Error(`--level is one of ${LEVELS.join(', ')}`)
+  const seed = Number(text)
+  if (!Number.isSafeInteger(seed) || seed < 0) throw new Error('--seed is a whole number')
+  return { level, seed, only: only?.split(',').map((name) => name.trim()) ?? [] }
+}
+
+/** The failing checks of a former run, as it ran them. */
+async function replayOf(file: string, values: Values): Promise<Wish> {
+  if (values.level ?? values.seed ?? values.only) throw new Error('--replay brings its own level, seed and checks')
+  const report = (await readFile(file, 'utf8').then(JSON.parse, () => null)) as Partial<RunRecord> | null
+  if (!Array.isArray(report?.checks)) throw new Error('--replay needs a conformance.json that a run has written')
+  const failed = (report.checks as readonly RecordedCheck[]).filter(({ status }) => status === 'failed')
+  if (failed.length === 0) throw new Error('nothing failed in that run, so there is nothing to replay')
+  const schedules = failed.flatMap(({ failure }) => parseSchedule(failure?.schedule) ?? [])
+  const wish = wishOf({
+    ...values,
+    level: String(report.level),
+    seed: String(report.seed),
+    only: failed.map(({ name }) => name).join(','),
+  })
+  return schedules.length > 0 ? { ...wish, schedules } : wish
+}
+
+async function runAndReport(request: Request, values: Values, output: Output): Promise<0 | 1> {
+  const { options, redactor } = request
+  const { plugin, level = 'core', seed = 1 } = options
+  const tell = (result: CheckResult) => output.line(checkLine(recordedCheck(result, redactor)))
+  const results = await (isOfConnector(options) ? runConnectorSuite(options, tell) : runSuite(options, tell))
+  const suite = (await packageOf(import.meta.filename))?.version ?? SDK_VERSION
+  const facts = {
+    plugin: `${plugin.type}/${plugin.name}`,
+    version: plugin.version,
+    sdk: SDK_VERSION,
+    suite,
+    level,
+    seed,
+  }
+  const record = recordOf(facts, results, redactor)
+  const run: RunRecord = {
+    ...record,
+    ...(values.report === undefined ? {} : { killRate: rateOf(await knownKillRate()) }),
+    ...(values.bench && !isOfConnector(options) ? { measurements: await measureReads(options) } : {}),
+  }
+  for (const { name, p50Ms, p99Ms } of run.measurements ?? []) {
+    output.line(`measured      ${name}: median ${p50Ms} ms, 99th percentile ${p99Ms} ms`)
+  }
+  if (run.killRate) output.line(`defective stores caught by this suite: ${run.killRate.caught} of ${run.killRate.of}`)
+  if (values.report !== undefined) {
+    const { modulePath } = request
+    const certified = request.isWhole ? { plugin, checks: needsOf(plugin), modulePath } : null
+    const lines = await writeReports(run, certified, { folder: values.report, keyFile: values.key ?? defaultKeyFile() })
+    for (const line of lines) output.line(line)
+  }
+  output.line(summaryLine(run))
+  return run.checks.some(({ status }) => status === 'failed') ? 1 : 0
+}
+
+function rateOf({ caught, of }: KillRate): KillRate {
+  return { caught, of }
+}
+
+/** What each check needs to be declared, in the words of the capability table. */
+function needsOf({ kind }: ServingPlugin | ConnectorPlugin): readonly CheckNeeds[] {
+  if (kind === 'serving') return CHECKS
+  return CONNECTOR_CHECKS.map(({ name, requires }) => ({
+    name,
+    ...(requires === undefined ? {} : { requires: [{ name: `mode ${requires}` }] }),
+  }))
 }
 
 const MARKS = {
@@ -105,42 +284,7 @@ const MARKS = {
   failed: 'FAILED',
 } as const
 
-function resultLine({ id, name, status, reason, error }: CheckResult): string {
+function checkLine({ id, name, status, reason, failure }: RecordedCheck): string {
   const line = `${MARKS[status].padEnd(13)} ${String(id).padStart(3)} ${name}${reason ? ` (${reason})` : ''}`
-  return error === undefined ? line : `${line}\n${indented(failureText(error))}`
-}
-
-function indented(text: string): string {
-  return text.replaceAll(/^/gm, '    ')
-}
-
-/** The plugin's module and the fixture beside it. */
-async function load(specifier: string): Promise<{ readonly plugin: ServingPlugin; readonly fixture: FixtureModule }> {
-  const path = await modulePath(specifier)
-  const { default: plugin } = (await import(pathToFileURL(path).href)) as { readonly default?: ServingPlugin }
-  if (plugin?.kind !== 'serving') throw new Error(`${specifier} has no serving plugin as its default export`)
-  for (const name of ['conformance.ts', 'conformance.js']) {
-    const beside = join(dirname(path), name)
-    if (!(await isFile(beside))) continue
-    const fixture = (await import(pathToFileURL(beside).href)) as FixtureModule
-    if (typeof fixture.start === 'function') return { plugin, fixture }
-    throw new Error(`${name} beside ${specifier} does not export start()`)
-  }
-  throw new Error(`there is no conformance.ts beside ${specifier}: export start() from one`)
-}
-
-async function modulePath(specifier: string): Promise<string> {
-  const path = resolve(specifier)
-  for (const candidate of [path, join(path, 'index.ts'), join(path, 'index.js')]) {
-    if (await isFile(candidate)) return candidate
-  }
-  try {
-    return createRequire(join(process.cwd(), 'plugin.js')).resolve(specifier)
-  } catch {
-    throw new Error(`${specifier} is neither a folder or module nor an installed package`)
-  }
-}
-
-async function isFile(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => null))?.isFile() ?? false
+  return failure === undefined ? line : [line, ...failureLines(failure).map((text) => `    ${text}`)].join('\n')
 }

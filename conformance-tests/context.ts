@@ -6,6 +6,7 @@ import {
   CLEAR,
   type LakeEngine,
   openTenantScope,
+  type PluginManifest,
   type RowPolicy,
   type ServingPlugin,
   type ServingStore,
@@ -20,13 +21,23 @@ import { RecordingLogger, TestHost, VirtualClock } from './host.ts'
 import type { LakeWorkshop } from './lake.ts'
 import { type ConfigWish, configFor, type Knobs, templateOf } from './profile.ts'
 import { Random } from './random.ts'
+import { rowsOf, SIMPLE } from './shapes.ts'
+import type { Schedule } from './simulation/schedule.ts'
 
 /** A running store to test against, made by the plugin's author. */
 export interface Fixture {
   readonly settings: unknown
+  /** For stores that read the lake through a catalog, and not by its files alone. Default: the suite's own. */
+  openLake?(): Promise<LakeWorkshop>
   /** Ends the store's server, if it has one, and starts it again on the same data. */
   restart(): Promise<void>
   stop(): Promise<void>
+  /** Settings of a store that nobody answers for. Left out where a store has no server: its folder is then taken away. */
+  readonly unreachable?: unknown
+  /** Settings that the schema takes and that cannot be right. */
+  readonly invalid?: readonly unknown[]
+  /** Settings whose login could pass by the walls between tenants, for stores that have logins. */
+  readonly bypassing?: unknown
 }
 
 export interface ContextParts {
@@ -39,6 +50,10 @@ export interface ContextParts {
   readonly label: string
   /** Present for stores that read the lake. */
   readonly lake: LakeWorkshop | null
+  /** What the plugin's package.json says under `sluice`. */
+  readonly manifest?: PluginManifest
+  /** To be run in the place of random ones. */
+  readonly schedules?: readonly Schedule[]
 }
 
 export interface DatasetWish extends ConfigWish {
@@ -70,7 +85,10 @@ export class CheckContext {
   readonly #opened: OpenedStore[] = []
   readonly #datasets: Dataset[] = []
   readonly #tenants = new Map<string, TenantScope>()
+  /** What a check measured, by name; advisory, and no part of what makes two reports equal. */
+  readonly measured: Record<string, number> = {}
   #main: OpenedStore
+  #second: OpenedStore | null = null
   #names = 0
 
   private constructor(parts: ContextParts, stateDirectory: string) {
@@ -109,19 +127,42 @@ export class CheckContext {
     return this.#main.host
   }
 
+  get manifest(): PluginManifest | undefined {
+    return this.#parts.manifest
+  }
+
+  /** Schedules to run in the place of random ones; null where there are none. */
+  get schedules(): readonly Schedule[] | null {
+    return this.#parts.schedules ?? null
+  }
+
+  /** Another client that stays for as long as the check runs. */
+  async second(): Promise<OpenedStore> {
+    this.#second ??= await this.openAnother()
+    return this.#second
+  }
+
   /** Another client of the same store, as another process would be. The check's end closes it. */
-  async openAnother(): Promise<OpenedStore> {
+  async openAnother(
+    other: { readonly settings?: unknown; readonly stateDirectory?: string } = {},
+  ): Promise<OpenedStore> {
     const engine: LakeEngine | undefined = this.#parts.lake?.engine
     const host = new TestHost({
       clock: this.clock,
       logger: this.logger,
-      stateDirectory: this.#stateDirectory,
+      stateDirectory: other.stateDirectory ?? this.#stateDirectory,
       seed: this.random.integer(0, 2 ** 31),
       ...(engine ? { lakeEngine: engine } : {}),
     })
-    const opened = { store: await this.plugin.open(this.#parts.fixture.settings, host), host }
+    const settings = 'settings' in other ? other.settings : this.#parts.fixture.settings
+    const opened = { store: await this.plugin.open(settings, host), host }
     this.#opened.push(opened)
     return opened
+  }
+
+  /** Another context on the same fixture, with a store, a clock and tenants of its own. The caller disposes of it. */
+  fork(label: string): Promise<CheckContext> {
+    return CheckContext.open({ ...this.#parts, label: `${this.#parts.label} ${label}` })
   }
 
   /** Closes the store and opens it again, as the next start of the process does. */
@@ -140,6 +181,11 @@ export class CheckContext {
   async #close(opened: OpenedStore): Promise<void> {
     this.#opened.splice(this.#opened.indexOf(opened), 1)
     await opened.store.close()
+  }
+
+  /** A path below the check's own folder, at which nothing is. */
+  scratch(name: string): string {
+    return join(this.#stateDirectory, name)
   }
 
   /** A tenant of the check's own. The same label gives the same tenant. */
@@ -192,6 +238,14 @@ export class CheckContext {
     return dataset
   }
 
+  /** A provisioned dataset of shape SIMPLE with so many rows, which have been seen to be there. */
+  async filled(count: number, wish: DatasetWish = {}): Promise<Dataset> {
+    const dataset = await this.dataset(SIMPLE, wish)
+    await dataset.full(rowsOf(SIMPLE, 1, count, this.random))
+    await dataset.expectRows('the rows must be there before anything else can be said')
+    return dataset
+  }
+
   /** The same dataset with another schema, holding what it holds; not provisioned. */
   grown(dataset: Dataset, schema: TableSchema, wish: DatasetWish = {}): Dataset {
     const { domain, product, variant } = dataset.target
@@ -205,6 +259,15 @@ export class CheckContext {
     next.epoch = dataset.epoch
     next.fence = dataset.fence
     return next
+  }
+
+  /** Drops a dataset, and its tenant, before the check's end; a check of many would keep them all. */
+  async release(dataset: Dataset): Promise<void> {
+    const { scope } = dataset.target
+    await this.store.drop(dataset.target, 'apply')
+    await this.store.dropTenant(scope)
+    this.#datasets.splice(this.#datasets.indexOf(dataset), 1)
+    for (const [label, tenant] of this.#tenants) if (tenant === scope) this.#tenants.delete(label)
   }
 
   /** Drops what the check made and closes what it opened; reports the first thing that went wrong. */

@@ -14,7 +14,7 @@ import { changeSetOf } from './change-set.ts'
 import { CheckFailure } from './check.ts'
 import { describeDifference, differenceOf, indexOf, keyText } from './compare.ts'
 import type { VirtualClock } from './host.ts'
-import { seeAll, waysToSee } from './reading.ts'
+import { answerOf, planOf, pointPlan, seeAll, waysToSee } from './reading.ts'
 
 export interface DatasetParts {
   readonly target: Target
@@ -39,6 +39,15 @@ export interface WriteWish {
   /** Rows to delete; their other columns do not matter. */
   readonly deletes?: readonly Row[]
   readonly commit?: Partial<Commit>
+}
+
+export interface Look {
+  readonly rows: readonly Row[]
+  readonly epoch: number
+  /** Whether all rows were asked for. */
+  readonly isWhole: boolean
+  /** Those of a content that were asked for. */
+  of(content: Iterable<Row>): readonly Row[]
 }
 
 export class Dataset {
@@ -116,6 +125,24 @@ export class Dataset {
     const [first = 'scan'] = this.ways()
     const policy = options.policy ? { policy: options.policy } : {}
     return seeAll(this.#parts.store(), options.way ?? first, { ...sight, ...policy })
+  }
+
+  /**
+   * One answer, which is of one epoch whatever is written meanwhile: of all rows where the store can give them, else of
+   * the row that is named.
+   */
+  async look(row: Row): Promise<Look> {
+    const { target, template } = this
+    const [way = 'scan'] = this.ways()
+    const isWhole = way === 'scan' || way === 'range'
+    const plan = isWhole
+      ? planOf(target.schema, way, { limit: 500 })
+      : pointPlan(way, row, { target, template, candidates: [] })
+    const { rows, epoch } = await answerOf(this.#parts.store(), target, plan)
+    const asked = keyText(target.schema, row)
+    const of = (content: Iterable<Row>) =>
+      isWhole ? [...content] : [...content].filter((one) => keyText(target.schema, one) === asked)
+    return { rows, epoch, isWhole, of }
   }
 
   /** Fails unless the store shows exactly these rows (default: what was last applied). */

@@ -16,10 +16,12 @@ interface Timer {
 /** Time that only `advance` moves. */
 export class VirtualClock implements Clock {
   #nowMs = START_MS
+  /** How far the store's clock is ahead of the lake's, by which commits are dated. */
+  skewMs = 0
   readonly #timers = new Set<Timer>()
 
   nowMs(): number {
-    return this.#nowMs
+    return this.#nowMs + this.skewMs
   }
 
   /** RFC 3339 UTC with microseconds, as commits are dated. */
@@ -73,6 +75,12 @@ export class RecordingLogger implements Logger {
   }
 }
 
+export interface Measurement {
+  readonly name: string
+  readonly value: number
+  readonly labels: Readonly<Record<string, string>>
+}
+
 /** Thrown where a check ends the process; the store it happens in is never used again. */
 export function simulatedCrash(point: string): SluiceError {
   return new SluiceError('TRANSIENT', `the process was ended by the suite at ${point}`, { code: 'simulated_crash' })
@@ -97,10 +105,16 @@ export class TestHost implements Host {
   readonly lakeEngine?: LakeEngine
   /** The fault points met so far, in order. */
   readonly met: string[] = []
-  readonly metrics: Metrics = { count() {}, observe() {} }
+  /** What was counted and observed, with its labels. */
+  readonly measured: Measurement[] = []
+  readonly metrics: Metrics = {
+    count: (name, value = 1, labels = {}) => void this.measured.push({ name, value, labels }),
+    observe: (name, value, labels = {}) => void this.measured.push({ name, value, labels }),
+  }
   readonly #random: Random
   #crashAt: number | null = null
   #crashed = false
+  #failure: { readonly at: number; readonly error: SluiceError } | null = null
   #onPoint: ((point: string, index: number) => void | Promise<void>) | null = null
 
   constructor(parts: HostParts) {
@@ -120,6 +134,17 @@ export class TestHost implements Host {
     this.#crashAt = this.met.length + index
   }
 
+  /** The n-th fault point from now throws, once, and the process lives on: a full disk, say. */
+  failAt(index: number, error: SluiceError): void {
+    this.#failure = { at: this.met.length + index, error }
+  }
+
+  /** Forgets crashes and failures that were asked for and have not come. */
+  calm(): void {
+    this.#crashAt = null
+    this.#failure = null
+  }
+
   /** Runs something while the store waits at its fault points: another writer, a reader. */
   atEachPoint(run: ((point: string, index: number) => void | Promise<void>) | null): void {
     this.#onPoint = run
@@ -136,6 +161,11 @@ export class TestHost implements Host {
     if (this.#crashAt === index) {
       this.#crashed = true
       throw simulatedCrash(name)
+    }
+    if (this.#failure?.at === index) {
+      const { error } = this.#failure
+      this.#failure = null
+      throw error
     }
     await this.#onPoint?.(name, index)
   }

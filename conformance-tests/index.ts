@@ -1,4 +1,13 @@
 export { type Check, CheckFailure, expect, expectRefusal, LEVELS, type Level } from './check.ts'
+export type { ConnectorCheck } from './connector-checks/check.ts'
+export type { SourceFixture, SourceTable } from './connector-fixture.ts'
+export {
+  CONNECTOR_CHECKS,
+  type ConnectorSuiteOptions,
+  runConnectorSuite,
+  selectConnectorChecks,
+  testConnector,
+} from './connector-suite.ts'
 export { CheckContext, type Fixture } from './context.ts'
 export { Dataset } from './dataset.ts'
 export { RecordingLogger, TestHost, VirtualClock } from './host.ts'

@@ -3,12 +3,9 @@ import { isSluiceError } from '@sluice/sdk'
 import { CheckFailure } from './check.ts'
 import type { CheckContext } from './context.ts'
 import { MissingHook, type Requirement } from './requirements.ts'
-import { rowsOf, SIMPLE } from './shapes.ts'
 
 export async function refusesUndeclared(context: CheckContext, requirement: Requirement): Promise<void> {
-  const dataset = await context.dataset(SIMPLE)
-  await dataset.full(rowsOf(SIMPLE, 1, 3, context.random))
-  await dataset.expectRows('the rows must be there before anything undeclared is tried')
+  const dataset = await context.filled(3)
   if (requirement.absent) return requirement.absent(context, dataset)
   const outcome = await requirement.use(context, dataset).then(
     () => null,

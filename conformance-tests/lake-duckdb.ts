@@ -24,15 +24,20 @@ import { jsonRow, resultType } from './lake-values.ts'
 
 export class DuckDbWorkshop implements LakeWorkshop {
   readonly #folder: string
+  readonly #instance: DuckDBInstance
   #snapshots = 0
-  readonly engine: LakeEngine = { query }
+  #databases = 0
+  readonly #idle: DuckDBConnection[] = []
+  readonly engine: LakeEngine = { query: (query) => this.#query(query) }
 
-  private constructor(folder: string) {
+  private constructor(folder: string, instance: DuckDBInstance) {
     this.#folder = folder
+    this.#instance = instance
   }
 
   static async open(): Promise<DuckDbWorkshop> {
-    return new DuckDbWorkshop(await mkdtemp(join(tmpdir(), 'sluice-lake-')))
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
+    return new DuckDbWorkshop(folder, await DuckDBInstance.create(':memory:', { threads: '1' }))
   }
 
   async write({ schema }: Target, rows: readonly Row[]): Promise<LakeSnapshot> {
@@ -46,7 +51,7 @@ export class DuckDbWorkshop implements LakeWorkshop {
     const source = [`SELECT ${nulls} WHERE false`, ...(values.length > 0 ? [`VALUES ${values.join(', ')}`] : [])]
     const ids = names.map((name, index) => `${name}: ${index + 1}`).join(', ')
     const select = `SELECT * FROM (${source.join(' UNION ALL ')}) AS t(${names.join(', ')})`
-    await inEngine((connection) =>
+    await this.#apart((connection) =>
       connection.run(`COPY (${select}) TO ${quotedText(file)} (FORMAT parquet, FIELD_IDS {${ids}})`),
     )
     const fieldIds = Object.fromEntries(schema.columns.map(({ name }, index) => [name, index + 1]))
@@ -54,34 +59,46 @@ export class DuckDbWorkshop implements LakeWorkshop {
   }
 
   async close(): Promise<void> {
+    for (const connection of this.#idle) connection.closeSync()
+    this.#instance.closeSync()
     await rm(this.#folder, { recursive: true, force: true })
   }
-}
 
-/** An engine of its own for each statement, so that none sees another's tables. */
-async function inEngine<T>(run: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-  const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
-  const connection = await instance.connect()
-  try {
-    await connection.run("SET TimeZone = 'UTC'")
-    return await run(connection)
-  } finally {
-    connection.closeSync()
-    instance.closeSync()
+  async #query({ sql, parameters, tables, limits, signal }: LakeQuery): Promise<LakeQueryResult> {
+    if (signal.aborted) throw new SluiceError('TRANSIENT', 'the query was ended by its caller', { code: 'aborted' })
+    return this.#apart(async (connection) => {
+      for (const table of tables) await addView(connection, table)
+      const result = await connection.run(sql, parameters.map(parameter))
+      const types = result.columnTypes()
+      const columns = result.columnNames().map((name, index) => ({ name, type: resultType(types[index]) }))
+      const rows = (await result.getRows()).slice(0, limits.maxRows)
+      const json = `[${rows.map((row) => jsonRow(row, types)).join(',')}]`
+      return { columns, batches: oneBatch(rows.length, json) }
+    })
   }
-}
 
-async function query({ sql, parameters, tables, limits, signal }: LakeQuery): Promise<LakeQueryResult> {
-  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the query was ended by its caller', { code: 'aborted' })
-  return inEngine(async (connection) => {
-    for (const table of tables) await addView(connection, table)
-    const result = await connection.run(sql, parameters.map(parameter))
-    const types = result.columnTypes()
-    const columns = result.columnNames().map((name, index) => ({ name, type: resultType(types[index]) }))
-    const rows = (await result.getRows()).slice(0, limits.maxRows)
-    const json = `[${rows.map((row) => jsonRow(row, types)).join(',')}]`
-    return { columns, batches: oneBatch(rows.length, json) }
-  })
+  /**
+   * A database of its own for each statement that runs, in a transaction that is never committed: none sees another's
+   * tables. Databases are used again, since to attach one costs more than most statements.
+   */
+  async #apart<T>(run: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    const connection = this.#idle.pop() ?? (await this.#attached())
+    try {
+      await connection.run('BEGIN')
+      return await run(connection)
+    } finally {
+      await connection.run('ROLLBACK')
+      this.#idle.push(connection)
+    }
+  }
+
+  async #attached(): Promise<DuckDBConnection> {
+    this.#databases += 1
+    const database = `statement_${this.#databases}`
+    const connection = await this.#instance.connect()
+    await connection.run(`ATTACH ':memory:' AS ${database}; USE ${database}; SET TimeZone = 'UTC'`)
+    return connection
+  }
 }
 
 async function* oneBatch(rowCount: number, json: string): AsyncGenerator<{ rowCount: number; json: string }> {

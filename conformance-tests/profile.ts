@@ -11,6 +11,8 @@ export interface ConfigWish {
   readonly aggregates?: readonly { readonly interval: string; readonly columns: readonly string[] }[]
   readonly keyTemplate?: string
   readonly include?: readonly string[]
+  /** The endpoint names no time column. */
+  readonly defaultTimeColumn?: boolean
 }
 
 /** What a store's author tells the suite about it. All optional. */
@@ -19,6 +21,8 @@ export interface Knobs {
   config?(schema: TableSchema, wish: ConfigWish): unknown
   /** False where the store belongs to one process: opening it twice is then to be refused. Default: true. */
   readonly opensTwice?: boolean
+  /** How many random schedules to run, by level, where the suite's own numbers take too long. */
+  readonly schedules?: Partial<Readonly<Record<'core' | 'full' | 'hard', number>>>
 }
 
 type ConfigOf = (schema: TableSchema, wish: ConfigWish) => Readonly<Record<string, unknown>>
@@ -33,7 +37,7 @@ const lookup: ConfigOf = (schema, wish) => ({
 })
 
 const timeseries: ConfigOf = (_, wish) => ({
-  time_column: TIME_COLUMN,
+  ...(wish.defaultTimeColumn ? {} : { time_column: TIME_COLUMN }),
   chunk_interval: '1 day',
   ...(wish.aggregates ? { continuous_aggregates: wish.aggregates } : {}),
 })

@@ -1,5 +1,6 @@
 import type { Check } from './check.ts'
 import { capabilityChecks } from './checks/capabilities.ts'
+import { commitChecks } from './checks/commits.ts'
 import { concurrencyChecks } from './checks/concurrency.ts'
 import { crashChecks } from './checks/crash.ts'
 import { digestChecks } from './checks/digest.ts'
@@ -7,18 +8,29 @@ import { fenceChecks } from './checks/fence.ts'
 import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
 import { isolationChecks } from './checks/isolation.ts'
+import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
+import { openingChecks } from './checks/opening.ts'
 import { policyChecks } from './checks/policy.ts'
 import { provisioningChecks } from './checks/provisioning.ts'
 import { readingChecks } from './checks/reading.ts'
 import { realtimeChecks } from './checks/realtime.ts'
+import { rejectChecks } from './checks/rejects.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
 import { scheduleChecks } from './checks/schedules.ts'
 import { timeseriesChecks } from './checks/timeseries.ts'
+import { twinChecks } from './checks/twins.ts'
+import { workChecks } from './checks/work.ts'
 
 /** Every check, in the order of its number. */
 export const CHECKS: readonly Check[] = [
+  ...manifestChecks,
+  ...openingChecks,
   ...capabilityChecks,
+  ...rejectChecks,
+  ...commitChecks,
+  ...workChecks,
+  ...twinChecks,
   ...idempotencyChecks,
   ...roundTripChecks,
   ...readingChecks,

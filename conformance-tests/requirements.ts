@@ -1,5 +1,11 @@
 /** The lines of the capability table, each with what using it looks like. */
-import type { Capabilities, FilterOperator, HistoryMode, ReadOperation } from '@sluice/sdk'
+import {
+  type Capabilities,
+  type FilterOperator,
+  type HistoryMode,
+  isSluiceError,
+  type ReadOperation,
+} from '@sluice/sdk'
 import { expect } from './check.ts'
 import type { CheckContext } from './context.ts'
 import type { Dataset } from './dataset.ts'
@@ -30,6 +36,22 @@ export function operation(name: ReadOperation): Requirement {
           ...(name === 'get' ? { filters: [{ column: 'id', operator: 'eq', values: [1n] }] } : {}),
         }),
       ),
+  }
+}
+
+/** One of several operations: absent where none of them is there. */
+export function anyOperation(...names: readonly ReadOperation[]): Requirement {
+  const all = names.map(operation)
+  return {
+    name: names.map((name) => `operation ${name}`).join(' or '),
+    declared: (capabilities) => all.some(({ declared }) => declared(capabilities)),
+    async use(context, dataset) {
+      const outcomes = await Promise.allSettled(all.map(({ use }) => use(context, dataset)))
+      const worked = outcomes.find(({ status }) => status === 'fulfilled')
+      const foreign = outcomes.find((one) => one.status === 'rejected' && !isSluiceError(one.reason, 'UNSUPPORTED'))
+      if (worked) return worked
+      throw ((foreign ?? outcomes[0]) as PromiseRejectedResult).reason
+    },
   }
 }
 

@@ -1,12 +1,14 @@
 /** Runs checks against a plugin: as a list of results, or as tests of the runner that is passed in. */
 import nodeTest from 'node:test'
-import { isSluiceError, type ServingPlugin, type SluiceError } from '@sluice/sdk'
+import { isSluiceError, type PluginManifest, type ServingPlugin, type SluiceError } from '@sluice/sdk'
 import { type Check, CheckFailure, LEVELS, type Level } from './check.ts'
+import { SCHEDULES } from './checks/schedules.ts'
 import { CheckContext, type Fixture } from './context.ts'
 import { refusesUndeclared } from './inverted.ts'
 import { openLakeWorkshop } from './lake.ts'
 import type { Knobs } from './profile.ts'
 import { CHECKS } from './registry.ts'
+import type { Schedule } from './simulation/schedule.ts'
 
 /** A failure that is known and put up with for a while: the check runs, and its failure does not count. */
 export interface Waiver {
@@ -24,6 +26,8 @@ export interface SuiteOptions {
   /** Starts what the store runs on. Called once, before the first check. */
   readonly start: () => Promise<Fixture>
   readonly knobs?: Knobs
+  /** What the plugin's package.json says under `sluice`, where there is one. */
+  readonly manifest?: PluginManifest
   readonly waivers?: readonly Waiver[]
   /** Default: `core`. */
   readonly level?: Level
@@ -33,10 +37,13 @@ export interface SuiteOptions {
   readonly only?: readonly string[]
   /** Default: the suite's own. */
   readonly checks?: readonly Check[]
+  /** Schedules of a former run, to be run in the place of random ones. */
+  readonly schedules?: readonly Schedule[]
 }
 
 export interface CheckResult {
-  readonly id: number
+  /** A number, or `C7` for a check of connectors. */
+  readonly id: number | string
   readonly name: string
   /** `inverted`: a capability is absent, and its absence held. */
   readonly status: 'passed' | 'inverted' | 'not_applicable' | 'waived' | 'failed'
@@ -44,9 +51,11 @@ export interface CheckResult {
   readonly reason?: string
   readonly error?: unknown
   readonly elapsedMs: number
+  /** What the check measured, by name; advisory, and another in every run. */
+  readonly measured?: Readonly<Record<string, number>>
 }
 
-type Outcome = Pick<CheckResult, 'status' | 'reason'>
+type Outcome = Pick<CheckResult, 'status' | 'reason' | 'measured'>
 
 /** The checks that the options ask for. Throws a plain Error for a name that is none. */
 export function selectChecks(options: SuiteOptions): readonly Check[] {
@@ -60,7 +69,7 @@ export function selectChecks(options: SuiteOptions): readonly Check[] {
 }
 
 function isNamed(check: Check, wanted: string): boolean {
-  return wanted === check.name || wanted === String(check.id)
+  return wanted === check.name || wanted === String(check.id) || (check.aliases?.includes(wanted) ?? false)
 }
 
 /** One fixture for many checks. */
@@ -81,8 +90,12 @@ export class Session {
     const fixture = await this.#fixture
     const absent = (check.requires ?? []).filter((requirement) => !requirement.declared(plugin.capabilities))
     if (absent.length === 0) {
-      await this.#inContext(fixture, check.name, (context) => check.run(context))
-      return { status: 'passed' }
+      const measured: Record<string, number> = {}
+      await this.#inContext(fixture, check.name, async (context) => {
+        await check.run(context)
+        Object.assign(measured, context.measured)
+      })
+      return Object.keys(measured).length > 0 ? { status: 'passed', measured } : { status: 'passed' }
     }
     for (const requirement of absent) {
       await this.#inContext(fixture, `${check.name} without ${requirement.name}`, (context) =>
@@ -93,10 +106,14 @@ export class Session {
   }
 
   async #inContext(fixture: Fixture, label: string, run: (context: CheckContext) => Promise<void>): Promise<void> {
-    const { plugin, knobs = {}, level = 'core', seed = 1 } = this.#options
-    const lake = plugin.capabilities.commit === 'lake' ? await openLakeWorkshop() : null
+    const { plugin, knobs = {}, level = 'core', seed = 1, manifest, schedules } = this.#options
+    const lake = plugin.capabilities.commit === 'lake' ? await (fixture.openLake ?? openLakeWorkshop)() : null
     try {
-      const context = await CheckContext.open({ plugin, fixture, knobs, level, seed, label, lake })
+      const context = await CheckContext.open({
+        ...{ plugin, fixture, knobs, level, seed, label, lake },
+        ...(manifest ? { manifest } : {}),
+        ...(schedules ? { schedules } : {}),
+      })
       let failure: unknown
       await run(context).catch((error: unknown) => {
         failure = isSluiceError(error) ? refusedCall(error, label) : (error ?? new Error('the check threw nothing'))
@@ -163,7 +180,7 @@ async function resultOf(session: Session, check: Check, waivers: readonly Waiver
   }
 }
 
-function isStanding(waiver: Waiver): boolean {
+export function isStanding(waiver: Waiver): boolean {
   return new Date().toISOString().slice(0, 10) < waiver.expires
 }
 
@@ -179,10 +196,13 @@ export interface TestRunner {
  * ```ts
  * testServingStore({ plugin, ...fixture })
  * ```
+ *
+ * `SLUICE_CONFORMANCE_SCHEDULES` bounds how many random schedules it runs, for machines that run it often. The command
+ * `sluice-conformance` does not look at it: what is proved is proved by all of them.
  */
 export function testServingStore(options: SuiteOptions & { readonly test?: TestRunner }): void {
   const test = options.test ?? (nodeTest as TestRunner)
-  const session = new Session(options)
+  const session = new Session({ ...options, knobs: bounded(options.knobs ?? {}) })
   test.after(() => session.stop())
   for (const check of selectChecks(options)) {
     test(`${options.plugin.type}/${options.plugin.name}: ${check.id} ${check.name}`, async () => {
@@ -190,4 +210,13 @@ export function testServingStore(options: SuiteOptions & { readonly test?: TestR
       if (result.status === 'failed') throw result.error
     })
   }
+}
+
+function bounded(knobs: Knobs): Knobs {
+  const most = Number(process.env['SLUICE_CONFORMANCE_SCHEDULES'] ?? Number.POSITIVE_INFINITY)
+  const levels = (['core', 'full', 'hard'] as const).map((level) => [
+    level,
+    Math.min(knobs.schedules?.[level] ?? SCHEDULES[level], most),
+  ])
+  return { ...knobs, schedules: Object.fromEntries(levels) }
 }

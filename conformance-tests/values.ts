@@ -55,9 +55,9 @@ export function extremes(type: LogicalType): readonly NonNullable<Value>[] {
     case 'long':
       return [0n, 1n, -1n, 9223372036854775807n, -9223372036854775808n, 9007199254740993n]
     case 'float':
-      return [...NUMBERS, 1.1, 3.4028234663852886e38, 1.401298464324817e-45].map(Math.fround)
+      return [...NUMBERS, 1.1, 1 / 3, 3.4028234663852886e38, 1.401298464324817e-45].map(Math.fround)
     case 'double':
-      return [...NUMBERS, 0.1, 1.7976931348623157e308, 5e-324, 9007199254740991]
+      return [...NUMBERS, 0.1, 0.1 + 0.2, 1 / 3, 1.7976931348623157e308, 5e-324, 9007199254740991]
     case 'decimal':
       return decimalExtremes(type)
     case 'date':

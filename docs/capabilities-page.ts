@@ -28,6 +28,7 @@ const LINES: readonly (readonly [string, (capabilities: Capabilities) => string]
   ['rows of a read, at most', (can) => String(can.limits.maxReadRows)],
   ['bytes of a row, at most', (can) => String(can.limits.maxRowBytes)],
   ['bytes of a key, at most', (can) => (can.limits.maxKeyBytes === undefined ? '' : String(can.limits.maxKeyBytes))],
+  ['names of the form', ({ limits: { namePattern } }) => (namePattern === undefined ? 'any' : `\`${namePattern}\``)],
 ]
 
 function typesKept({ types }: Capabilities, how: 'exact' | 'lossy' | 'rejected'): string {

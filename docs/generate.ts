@@ -11,12 +11,23 @@ import { manifestSchemas } from '../runtime/src/manifest/json-schemas.ts'
 import { loadPlugin } from '../runtime/src/plugins/loader.ts'
 import { capabilitiesPage } from './capabilities-page.ts'
 import { errorsPage } from './errors-page.ts'
+import { proofsPage } from './proofs-page.ts'
 
 const GENERATED = join(import.meta.dirname, 'generated')
+const CERTIFICATES = join(import.meta.dirname, 'certificates')
+
+/** Built-in stores that need a server of another kind, and so are not among the defaults. */
+const ON_SERVERS = ['@sluice/realtime/redis', '@sluice/analytics/trino']
+
+const PROOF = { allowUnproved: false, trustedKeys: [], folder: null }
 
 async function builtInStores(): Promise<readonly ServingPlugin[]> {
   const { plugins } = loadConfig({ environment: {}, flags: {} })
-  const loaded = await Promise.all(plugins.map((specifier) => loadPlugin(specifier, import.meta.dirname)))
+  return storesOf(plugins)
+}
+
+async function storesOf(specifiers: readonly string[]): Promise<readonly ServingPlugin[]> {
+  const loaded = await Promise.all(specifiers.map((specifier) => loadPlugin(specifier, import.meta.dirname, PROOF)))
   return loaded.flatMap(({ plugin }) => (plugin.kind === 'serving' ? [plugin] : []))
 }
 
@@ -25,7 +36,8 @@ async function pages(): Promise<ReadonlyMap<string, string>> {
   const schemas = Object.entries(manifestSchemas(servingTypesOf(stores)))
   return new Map([
     ['errors.md', errorsPage()],
-    ['capabilities.md', capabilitiesPage(stores)],
+    ['capabilities.md', capabilitiesPage([...stores, ...(await storesOf(ON_SERVERS))])],
+    ['proofs.md', proofsPage(CERTIFICATES, stores)],
     ...schemas.map(
       ([name, schema]) => [`manifest-schemas/${name}.json`, `${JSON.stringify(schema, null, 2)}\n`] as const,
     ),

@@ -35,6 +35,12 @@ export interface Capabilities {
     readonly maxRowBytes: number
     /** Bytes of a key, where the store has such a limit. */
     readonly maxKeyBytes?: number
+    /**
+     * What the names of tenants, domains and products must match, where the store cannot hold every name: a regular
+     * expression (Unicode, of the whole name), such as `[a-z0-9_-]{1,200}`. It takes the names that the platform
+     * gives out, `[a-z][a-z0-9_]*` up to 63 characters. Others are refused by provision: see `checkNames`.
+     */
+    readonly namePattern?: string
   }
 }
 

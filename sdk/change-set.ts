@@ -1,4 +1,6 @@
 import type { ColumnBatch, CsvChunk } from './batch.ts'
+import type { KeyTemplate } from './key-template.ts'
+import type { KeyedChunk } from './keyed-rows.ts'
 import type { TableSchema } from './schema.ts'
 
 /**
@@ -8,7 +10,7 @@ import type { TableSchema } from './schema.ts'
  * - `delta`: upserts replace or add rows by key, deletes remove them. A dataset without a key gets full sets only,
  *   or deltas without deletes whose upserts are plainly added.
  *
- * Every view may be taken again from the start, and both views of one part hold the same rows.
+ * Every view may be taken again from the start, and all views of one part hold the same rows.
  */
 export interface ChangeSet {
   readonly mode: 'full' | 'delta'
@@ -22,6 +24,11 @@ export interface ChangeSet {
   /** The same rows as CSV (see `CsvChunk`), made by the lake's engine: no row crosses JavaScript. */
   upsertsCsv(columns: readonly string[]): AsyncIterable<CsvChunk>
   deletesCsv(): AsyncIterable<CsvChunk>
+  /**
+   * The rows to upsert as key and JSON text (see `KeyedChunk`, `keyedRows`), made by the lake's engine: the key of the
+   * template, and an object with these columns in their order.
+   */
+  upsertsKeyed(template: KeyTemplate, columns: readonly string[]): AsyncIterable<KeyedChunk>
   /** The committed content itself, for engines that read the lake. */
   readonly lake: LakeSnapshot
 }

@@ -1,4 +1,5 @@
 import type { Value } from './schema.ts'
+import type { TenantScope } from './scope.ts'
 
 /** Structured logging; `fields` must not hold secrets or values of rows. */
 export interface Logger {
@@ -28,6 +29,8 @@ export interface LakeQuery {
   readonly tables: readonly LakeTable[]
   readonly limits: { readonly maxRows: number; readonly timeoutMs: number; readonly memoryBytes: number }
   readonly signal: AbortSignal
+  /** Whose statement it is: tenants share the engine evenly. Statements without it have one share together. */
+  readonly scope?: TenantScope
 }
 
 export interface LakeTable {

@@ -3,7 +3,7 @@
  * since a reader writes the same key that the store has made.
  */
 import { type LogicalType, type TableSchema, typeName, type Value } from './schema.ts'
-import { escapeKeyPart } from './scope.ts'
+import { escapeKeyPart, percentEncode } from './scope.ts'
 
 export interface KeyPart {
   readonly column: string
@@ -64,21 +64,21 @@ export function renderKey(template: KeyTemplate, schema: TableSchema, cell: (col
   for (const [index, part] of template.parts.entries()) {
     const value = cell(part.column)
     if (value === null) return null
-    const following = template.parts[index + 1]
-    key += part.before + escapePart(String(value), following?.before ?? '', typeOf(schema, part.column))
+    const escaped = escapeKeyPart(String(value))
+    const stop = stopOf(template, index, typeOf(schema, part.column))
+    key += part.before + (stop === null ? escaped : escaped.replaceAll(stop, () => percentEncode(stop)))
   }
   return key + template.after
 }
 
-function escapePart(text: string, separator: string, type: LogicalType): string {
-  const escaped = escapeKeyPart(text)
+/**
+ * The character that is percent-encoded in the values of a template's part besides those that always are, because
+ * another value follows behind it; null where there is none.
+ */
+export function stopOf(template: KeyTemplate, part: number, type: LogicalType): string | null {
+  const separator = template.parts[part + 1]?.before ?? ''
   const stop = String.fromCodePoint(separator.codePointAt(0) ?? 0)
-  if (separator === '' || stop === ':' || FIXED_WIDTH.has(type)) return escaped
-  return escaped.replaceAll(stop, () => percentEncode(stop))
-}
-
-function percentEncode(character: string): string {
-  return [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
+  return separator === '' || stop === ':' || FIXED_WIDTH.has(type) ? null : stop
 }
 
 function typeOf(schema: TableSchema, column: string): LogicalType {

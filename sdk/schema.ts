@@ -106,13 +106,41 @@ const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 
 /**
  * A value as it stands in a JSON answer. Integers beyond ±(2^53−1), all decimals, NaN and infinities travel as
- * strings, binary as base64, json as the JSON it holds; everything else as itself.
+ * strings, binary as base64, json as the JSON it holds (as a text where it holds none), a float as the shortest number
+ * that rounds to it in 32 bits (`0.1`, not `0.10000000149011612`); everything else as itself.
  */
 export function toJsonValue(value: Value, type: LogicalType): unknown {
   if (value === null) return null
   if (typeof value === 'bigint') return value > MAX_SAFE || value < -MAX_SAFE ? value.toString() : Number(value)
-  if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) return String(value)
+    return type === 'float' ? shortestFloat(value) : value
+  }
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')
-  if (type === 'json' && typeof value === 'string') return JSON.parse(value)
+  if (type === 'json' && typeof value === 'string') return documentOf(value)
   return value
+}
+
+/** SQL engines make documents that JSON does not know, as `{"a":NaN}`: such a one stays a text. */
+function documentOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+const SMALLEST_NORMAL_FLOAT = 2 ** -126
+const LARGEST_EXACT_INTEGER = 2 ** 24
+/** All decimals of that many digits stay apart in 32 bits (FLT_DIG); those below the normal floats do not. */
+const FLOAT_DIGITS = 6
+
+function shortestFloat(value: number): number {
+  if (Number.isInteger(value) && Math.abs(value) <= LARGEST_EXACT_INTEGER) return value
+  const start = Math.abs(value) < SMALLEST_NORMAL_FLOAT ? 1 : FLOAT_DIGITS
+  for (let digits = start; digits < 9; digits += 1) {
+    const candidate = Number(value.toPrecision(digits))
+    if (Math.fround(candidate) === Math.fround(value)) return candidate
+  }
+  return Number(value.toPrecision(9))
 }

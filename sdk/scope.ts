@@ -2,24 +2,30 @@ import { createHash } from 'node:crypto'
 import { SluiceError } from './errors.ts'
 
 /**
+ * Which object is the scope of which tenant. One table for the whole process, whatever copies of this package are
+ * loaded in it: a plugin that brings its own still knows the scopes that the runtime made.
+ */
+const TENANTS_KEY = Symbol.for('@sluice/sdk/tenant-scopes')
+const shared = globalThis as { [TENANTS_KEY]?: WeakMap<object, string> }
+const tenants = (shared[TENANTS_KEY] ??= new WeakMap())
+
+/**
  * Proof that the runtime has decided on whose behalf a hook runs. There is no way to read or write without one, and
  * only the runtime makes them: a plugin receives a scope and passes it on.
  */
 export class TenantScope {
-  readonly #tenant: string
-
   private constructor(tenant: string) {
-    this.#tenant = tenant
+    tenants.set(this, tenant)
     Object.freeze(this)
   }
 
   get tenant(): string {
-    return this.#tenant
+    return tenantOf(this)
   }
 
-  /** False for look-alikes: an object of another shape or prototype holds no tenant. */
+  /** False for look-alikes: an object that was not made by `open` holds no tenant. */
   static is(value: unknown): value is TenantScope {
-    return typeof value === 'object' && value !== null && #tenant in value
+    return typeof value === 'object' && value !== null && tenants.has(value)
   }
 
   /** For the runtime and the conformance suite alone: see `openTenantScope`. */
@@ -46,10 +52,9 @@ export function openTenantScope(tenant: string): TenantScope {
 
 /** The tenant of a genuine scope; throws PERMISSION `tenant_scope_missing` for anything else. */
 export function tenantOf(scope: TenantScope): string {
-  if (!TenantScope.is(scope)) {
-    throw new SluiceError('PERMISSION', 'there is no data without a tenant scope', { code: 'tenant_scope_missing' })
-  }
-  return scope.tenant
+  const tenant = typeof scope === 'object' && scope !== null ? tenants.get(scope) : undefined
+  if (tenant !== undefined) return tenant
+  throw new SluiceError('PERMISSION', 'there is no data without a tenant scope', { code: 'tenant_scope_missing' })
 }
 
 /** Which copy of a product: `clear`, or a masked twin (`masked`, or `masked_<id>` for a subset of classes). */
@@ -103,7 +108,10 @@ export function cachePrefix(dataset: DatasetName): string {
 
 /** Percent-encodes what could be taken for structure (`%`, `:`, control characters), so no part leaves its place. */
 export function escapeKeyPart(text: string): string {
-  return text.replace(/[%:\p{Cc}]/gu, (character) =>
-    [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
-  )
+  return text.replace(/[%:\p{Cc}]/gu, percentEncode)
+}
+
+/** The bytes of its UTF-8, each as `%` and two digits. */
+export function percentEncode(character: string): string {
+  return [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join('')
 }

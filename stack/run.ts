@@ -1,79 +1,112 @@
 /**
- * `npm run test:stack`: the acceptance tests against a runtime whose databases are a PostgreSQL server of its own,
- * reached over TCP with three logins, instead of the embedded one. Starts what it needs and ends it.
+ * `npm run test:stack [-- SUITE…]`: tests against real servers, which are installed into a cache, started natively, and
+ * ended; some run in containers where a Docker engine answers. `SLUICE_TEST_…` variables name servers to use instead.
+ * Every suite runs even when one before it failed.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { globSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type DatabaseAddress, formatAddress } from '../runtime/src/database/address.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
-import { preparePlatformDatabases } from '../runtime/src/database/roles.ts'
+import { inspect } from 'node:util'
+import { engineAnswers, startContainer } from './containers.ts'
+import type { ServerKind, StackServer } from './server.ts'
+import { SUITES, type Suite } from './suites.ts'
 
 const root = join(import.meta.dirname, '..')
-const launcher = join(root, 'runtime/bin/sluice.js')
-const START_MS = 180_000
+const TEST_TIMEOUT_MS = 1_500_000
 
-async function databaseSettings(server: EmbeddedServer): Promise<Readonly<Record<string, string>>> {
-  const { registry, serving } = await preparePlatformDatabases(server.address)
-  const { host, port } = server.tcpAddress
-  const overTcp = (login: DatabaseAddress) => formatAddress({ ...login, host, port })
-  return {
-    SLUICE_DATABASE__REGISTRY_URL: overTcp(registry),
-    SLUICE_DATABASE__SERVING_OWNER_URL: overTcp(serving.owner),
-    SLUICE_DATABASE__SERVING_WRITER_URL: overTcp(serving.writer),
-    SLUICE_DATABASE__SERVING_READER_URL: overTcp(serving.reader),
-    SLUICE_NETWORK__ALLOW_LOOPBACK: 'true',
-    SLUICE_LIMITS__RATE__STANDARD: '5000',
-    SLUICE_LOG__LEVEL: 'error',
-  }
-}
+let testing: ChildProcess | null = null
 
-async function addressOf(data: string): Promise<string> {
-  const deadline = Date.now() + START_MS
-  while (Date.now() < deadline) {
-    const text = await readFile(join(data, 'runtime.json'), 'utf8').catch(() => null)
-    if (text) return (JSON.parse(text) as { url: string }).url
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-  throw new Error('the runtime did not start')
-}
-
-function exitOf(child: ReturnType<typeof spawn>): Promise<number> {
-  return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
-}
-
-async function main(): Promise<number> {
+/**
+ * What failed, as text: tests, or what kept the suite from coming to them or its servers from ending; empty when it
+ * passed. The servers are ended in every case, the last started first.
+ */
+async function runSuite(suite: Suite): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-stack-'))
-  const data = join(folder, 'data')
-  const platform = await startEmbeddedServer({ dataFolder: join(folder, 'platform') })
-  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
-  const env = { ...process.env, ...(await databaseSettings(platform)) }
-  const runtime = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-    env,
-  })
-  const ended = exitOf(runtime)
+  const running: StackServer[] = []
+  const failures: string[] = []
   try {
-    const url = await addressOf(data)
-    const tests = spawn(process.execPath, ['--test', '--test-reporter=spec', 'acceptance/contract.int.test.ts'], {
-      cwd: root,
-      stdio: ['ignore', 'inherit', 'inherit'],
-      env: {
-        ...process.env,
-        SLUICE_ACCEPTANCE_URL: url,
-        SLUICE_ACCEPTANCE_SOURCE: formatAddress(source.tcpAddress),
-        SLUICE_ACCEPTANCE_TOKENS: `${process.execPath} ${launcher} token --data-dir ${data}`,
-      },
-    })
-    return await exitOf(tests)
-  } finally {
-    runtime.kill('SIGTERM')
-    await ended
-    await source.destroy()
-    await platform.destroy()
-    await rm(folder, { recursive: true, force: true })
+    for (const [index, kind] of suite.servers.entries()) {
+      if (process.env[kind.variable] !== undefined) continue
+      running.push(await start(kind, join(folder, String(index))))
+    }
+    const addresses = Object.assign({}, suite.env, ...running.map((server) => server.env))
+    failures.push(await runTests(suite, addresses, join(folder, 'failures')))
+  } catch (error) {
+    failures.push(inspect(error))
+  }
+  for (const server of running.reverse()) await server.stop().catch((error) => failures.push(inspect(error)))
+  await rm(folder, { recursive: true, force: true })
+  return failures.join('\n').trim()
+}
+
+async function start(kind: ServerKind, folder: string): Promise<StackServer> {
+  if (kind.container === undefined || !(await engineAnswers())) return kind.start(folder)
+  try {
+    const server = await startContainer(kind.container)
+    console.log(`${kind.name} runs in a container`)
+    return server
+  } catch (error) {
+    console.warn(`${kind.name} does not run in a container, but as where no engine answers: ${String(error)}`)
+    return kind.start(folder)
   }
 }
 
-process.exitCode = await main()
+async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, failuresFile: string): Promise<string> {
+  const files = globSync([...suite.tests], { cwd: root, exclude: ['**/node_modules/**', '**/dist/**'] }).sort()
+  if (files.length === 0) throw new Error(`suite ${suite.name}: no test file matches ${suite.tests.join(', ')}`)
+  const limits = ['--test-concurrency=1', `--test-timeout=${TEST_TIMEOUT_MS}`]
+  const reporters = ['spec', 'stdout', join(import.meta.dirname, 'failures.ts'), failuresFile].map(
+    (value, index) => `--test-reporter${index % 2 === 0 ? '' : '-destination'}=${value}`,
+  )
+  const child = spawn(process.execPath, ['--test', ...limits, ...reporters, ...files], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, ...addresses },
+  })
+  testing = child
+  const code = await new Promise((resolve) => child.once('exit', resolve))
+  if (code === 0) return ''
+  const told = await readFile(failuresFile, 'utf8').catch(() => '')
+  return told || `the tests ended with ${String(code)}`
+}
+
+const wanted = process.argv.slice(2)
+const unknown = wanted.filter((name) => !SUITES.some((suite) => suite.name === name))
+if (unknown.length > 0)
+  throw new Error(`no suite ${unknown.join(', ')}; there are ${SUITES.map((suite) => suite.name).join(', ')}`)
+
+// Interrupted: the tests end, and with them the suite, whose servers are ended as always. No other is begun.
+const interrupted = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    interrupted.abort()
+    testing?.kill(signal)
+  })
+}
+
+const suites = SUITES.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+// What fails here fails again, and is told, where the server is started.
+for (const { prepare, variable } of new Set(suites.flatMap(({ servers }) => servers))) {
+  if (process.env[variable] === undefined) prepare?.(interrupted.signal).catch(() => undefined)
+}
+
+const failed = new Map<string, string>()
+for (const suite of suites) {
+  if (interrupted.signal.aborted) break
+  console.log(`-- ${suite.name}`)
+  const startedMs = performance.now()
+  const failures = await runSuite(suite)
+  const seconds = Math.round((performance.now() - startedMs) / 1000)
+  console.log(`-- ${suite.name}: ${failures === '' ? 'passed' : 'FAILED'} in ${seconds} s`)
+  if (failures !== '') failed.set(suite.name, failures)
+}
+for (const [suite, failures] of failed) console.error(`-- what failed in ${suite}\n${failures}`)
+if (failed.size > 0) {
+  console.error(`stack: failed: ${[...failed.keys()].join(', ')}`)
+  process.exitCode = 1
+} else if (interrupted.signal.aborted) {
+  console.error('stack: interrupted')
+  process.exitCode = 1
+} else console.log('stack: all suites passed')

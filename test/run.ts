@@ -1,6 +1,6 @@
 /**
- * `npm test`: starts one PostgreSQL for all test files, runs them, and ends it. Arguments are globs of test files;
- * without any, everything that needs nothing but npm.
+ * `npm test`: starts one PostgreSQL for all test files, and one embedded runtime for those of acceptance/, runs them, and
+ * ends both. Arguments are globs of test files; without any, everything that needs nothing but npm.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
@@ -10,30 +10,34 @@ const root = join(import.meta.dirname, '..')
 
 const EVERYTHING = [
   'sdk/**/*.test.ts',
+  'packaging/**/*.test.ts',
+  'examples/**/*.test.ts',
   'conformance-tests/**/*.test.ts',
   'plugins/**/*.test.ts',
+  'deploy/**/*.test.ts',
   'runtime/src/**/*.test.ts',
   'test/*.test.ts',
+  'test/stores/*.test.ts',
   'acceptance/**/*.test.ts',
 ]
 
 const FILE_TIMEOUT_MS = 600_000
 
 interface TestServer {
-  readonly url: string
+  /** What it printed when it was ready. */
+  readonly told: Readonly<Record<string, string>>
   stop(): Promise<void>
 }
 
-/** The server ends by itself when its standard input closes, so it cannot outlive this process. */
-async function startPostgres(): Promise<TestServer> {
-  const child = spawn(process.execPath, [join(root, 'runtime/src/database/test-server.ts')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const url = await firstLine(child)
+/** The program ends by itself when its standard input closes, so it cannot outlive this process. */
+async function startServer(program: string): Promise<TestServer> {
+  const child = spawn(process.execPath, [join(root, program)], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const told = JSON.parse(await firstLine(child)) as Readonly<Record<string, string>>
   return {
-    url: (JSON.parse(url) as { url: string }).url,
+    told,
     stop: () =>
       new Promise((resolve) => {
+        if (child.exitCode !== null) return resolve()
         child.once('exit', () => resolve())
         child.stdin?.end()
       }),
@@ -47,7 +51,7 @@ function firstLine(child: ChildProcess): Promise<string> {
       text += chunk.toString()
       if (text.includes('\n')) resolve(text.slice(0, text.indexOf('\n')))
     })
-    child.once('exit', (code) => reject(new Error(`the test database ended with ${code} before it was ready`)))
+    child.once('exit', (code) => reject(new Error(`a server of the tests ended with ${code} before it was ready`)))
   })
 }
 
@@ -64,12 +68,20 @@ function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Pro
 const patterns = process.argv.slice(2)
 const files = globSync(patterns.length > 0 ? patterns : EVERYTHING, {
   cwd: root,
-  exclude: ['**/node_modules/**', '**/dist/**'],
+  exclude: ['**/node_modules/**', '**/dist/**', '**/*.stack.test.ts'],
 }).sort()
 if (files.length === 0) throw new Error('no test file matches')
-const postgres = await startPostgres()
+const servers: TestServer[] = []
 try {
-  process.exitCode = await runTests(files, { ...process.env, SLUICE_TEST_POSTGRES_URL: postgres.url })
+  const postgres = await startServer('runtime/src/database/test-server.ts')
+  servers.push(postgres)
+  const environment: NodeJS.ProcessEnv = { ...process.env, SLUICE_TEST_POSTGRES_URL: postgres.told['url'] }
+  if (environment['SLUICE_ACCEPTANCE_URL'] === undefined && files.some((file) => file.startsWith('acceptance/'))) {
+    const runtime = await startServer('acceptance/embedded-runtime.ts')
+    servers.push(runtime)
+    Object.assign(environment, runtime.told)
+  }
+  process.exitCode = await runTests(files, environment)
 } finally {
-  await postgres.stop()
+  for (const server of servers.reverse()) await server.stop()
 }

@@ -1,12 +1,10 @@
 /** The capability table says what is so, in both directions. */
 import { isSluiceError, type ReadOperation } from '@sluice/sdk'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
-import type { CheckContext } from '../context.ts'
-import type { Dataset } from '../dataset.ts'
 import { refusesUndeclared } from '../inverted.ts'
 import { answerOf, planOf } from '../reading.ts'
 import { REQUIREMENTS } from '../requirements.ts'
-import { rowsOf, SIMPLE } from '../shapes.ts'
+import { SIMPLE } from '../shapes.ts'
 
 export const capabilityChecks: readonly Check[] = [
   {
@@ -14,7 +12,7 @@ export const capabilityChecks: readonly Check[] = [
     name: 'close-idempotent-and-releases-handles',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(5)
       const { store, clock } = context
       await store.close()
       await store.close()
@@ -30,12 +28,12 @@ export const capabilityChecks: readonly Check[] = [
   },
   {
     id: 12,
-    name: 'undeclared-capability-throws-unsupported-without-effect',
+    name: 'undeclared-capability-throws-UNSUPPORTED-without-effect',
     level: 'core',
     async run(context) {
       const undeclared = REQUIREMENTS.filter((requirement) => !requirement.declared(context.capabilities))
       for (const requirement of undeclared) await refusesUndeclared(context, requirement)
-      const dataset = await filled(context)
+      const dataset = await context.filled(5)
       await expectRefusal(
         {
           kind: 'UNSUPPORTED',
@@ -50,10 +48,10 @@ export const capabilityChecks: readonly Check[] = [
   },
   {
     id: 13,
-    name: 'declared-capability-is-there',
+    name: 'declared-capability-is-exercised',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(5)
       for (const requirement of REQUIREMENTS.filter(({ declared }) => declared(context.capabilities))) {
         const needsConfig = requirement.name === 'operation aggregate' || requirement.name.startsWith('history')
         if (needsConfig) continue
@@ -65,13 +63,6 @@ export const capabilityChecks: readonly Check[] = [
     },
   },
 ]
-
-async function filled(context: CheckContext): Promise<Dataset> {
-  const dataset = await context.dataset(SIMPLE)
-  await dataset.full(rowsOf(SIMPLE, 1, 5, context.random))
-  await dataset.expectRows('the rows must be there before anything else can be said')
-  return dataset
-}
 
 function notThere(name: string, error: unknown): CheckFailure {
   const thrown = isSluiceError(error) ? `${error.kind} ${error.code}` : String(error)

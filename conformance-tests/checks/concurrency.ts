@@ -3,14 +3,14 @@ import { isSluiceError, type Row } from '@sluice/sdk'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import { describeDifference, differenceOf } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
-import type { Dataset, PreparedWrite } from '../dataset.ts'
+import type { Dataset, Look, PreparedWrite } from '../dataset.ts'
 import { answerOf, planOf, pointPlan } from '../reading.ts'
 import { changed, rowsOf, SIMPLE } from '../shapes.ts'
 
 export const concurrencyChecks: readonly Check[] = [
   {
     id: 4,
-    name: 'logs-hold-no-values-and-no-secrets',
+    name: 'secret-never-in-log-error-metric-plan',
     level: 'core',
     async run(context) {
       const secret = 'quagga-51c9'
@@ -40,10 +40,10 @@ export const concurrencyChecks: readonly Check[] = [
   },
   {
     id: 10,
-    name: 'close-ends-running-write-cleanly',
+    name: 'close-drains-inflight-commit',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(10)
       const write = await dataset.prepare({ mode: 'full', upserts: rowsOf(SIMPLE, 3, 200, context.random) })
       const { store } = context
       const [outcome] = await Promise.allSettled([
@@ -65,10 +65,10 @@ export const concurrencyChecks: readonly Check[] = [
   },
   {
     id: 11,
-    name: 'two-stores-share-rows-and-nothing-else',
+    name: 'two-instances-do-not-share-state',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(10)
       if (context.knobs.opensTwice === false) {
         await expectSecondRefused(context)
       } else {
@@ -85,7 +85,7 @@ export const concurrencyChecks: readonly Check[] = [
   },
   {
     id: 43,
-    name: 'large-rows-within-the-declared-limit',
+    name: 'max-batch-and-max-row-limits-honoured',
     level: 'core',
     async run(context) {
       const characters = Math.min(Math.floor(context.capabilities.limits.maxRowBytes * 0.9), 400_000) - 1000
@@ -100,26 +100,26 @@ export const concurrencyChecks: readonly Check[] = [
   },
   {
     id: 47,
-    name: 'nothing-visible-before-commit-everything-after',
+    name: 'nothing-visible-before-commit',
     level: 'core',
     async run(context) {
       for (const mode of ['delta', 'full'] as const) {
-        const dataset = await filled(context)
+        const dataset = await context.filled(10)
         const rows = [...dataset.content.values()].map((row) => changed(SIMPLE, row, { name: 'new' }))
         const write = await dataset.prepare({
           mode,
           upserts: [...rows.slice(2), ...rowsOf(SIMPLE, 50, 30, context.random)],
         })
         // Reads are begun at each point and awaited later: a store may let them wait for the commit.
-        const looks: Promise<readonly Row[]>[] = []
-        context.host.atEachPoint(() => void looks.push(dataset.see()))
-        const old = [...dataset.content.values()]
+        const looks: Promise<Look>[] = []
+        const before = [...dataset.content.values()]
+        context.host.atEachPoint(() => void looks.push(dataset.look(context.random.pick(before))))
         await context.store.write(dataset.target, write.changes, write.commit)
         context.host.atEachPoint(null)
-        for (const seen of await Promise.all(looks)) {
-          const isOld = differenceOf(SIMPLE, old, seen) === null
-          const isNew = differenceOf(SIMPLE, [...write.content.values()], seen) === null
-          expect(isOld || isNew || !isAtomic(context), () => halfSeen(mode, seen.length))
+        for (const { rows: seen, epoch, of } of await Promise.all(looks)) {
+          const state = epoch === write.commit.epoch ? [...write.content.values()] : before
+          const isWhole = differenceOf(SIMPLE, of(state), seen) === null
+          expect(isWhole || !isAtomic(context), () => halfSeen(mode, seen.length))
         }
         expect(looks.length > 0, () => halfSeen(mode, 0))
         dataset.taken(write)
@@ -129,10 +129,10 @@ export const concurrencyChecks: readonly Check[] = [
   },
   {
     id: 50,
-    name: 'read-keeps-its-epoch-during-a-commit',
+    name: 'read-own-epoch-stable-during-later-commit',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(10)
       const old = [...dataset.content.values()]
       const [way = 'scan'] = dataset.ways()
       const sight = { target: dataset.target, template: dataset.template, candidates: [] }
@@ -153,10 +153,10 @@ export const concurrencyChecks: readonly Check[] = [
   },
   {
     id: 57,
-    name: 'ended-by-its-caller',
+    name: 'deadline-and-abort-stop-within-100ms',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(10)
       const signal = AbortSignal.abort()
       const [way = 'scan'] = dataset.ways()
       const sight = { target: dataset.target, template: dataset.template, candidates: [] }
@@ -188,13 +188,6 @@ export const concurrencyChecks: readonly Check[] = [
     },
   },
 ]
-
-async function filled(context: CheckContext): Promise<Dataset> {
-  const dataset = await context.dataset(SIMPLE)
-  await dataset.full(rowsOf(SIMPLE, 1, 10, context.random))
-  await dataset.expectRows('the rows must be there first')
-  return dataset
-}
 
 function isAtomic({ capabilities }: CheckContext): boolean {
   return capabilities.commit !== 'per-key'

@@ -10,10 +10,10 @@ import { changed, rowsOf, SIMPLE } from '../shapes.ts'
 export const crashChecks: readonly Check[] = [
   {
     id: 60,
-    name: 'crash-at-first-point-leaves-no-rows',
+    name: 'crash-before-prepare-no-rows',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(12)
       const points = await pointsOfWrite(context)
       const write = await nextWrite(context, dataset, 'delta')
       await crash(context, dataset, write, 0)
@@ -29,12 +29,12 @@ export const crashChecks: readonly Check[] = [
   },
   {
     id: 61,
-    name: 'crash-then-recover-tells-the-truth',
+    name: 'crash-after-prepare-recover-then-commit-or-abort',
     level: 'core',
     requires: [hook('recover')],
     async run(context) {
       for (const [index, point] of (await pointsOfWrite(context)).entries()) {
-        const dataset = await filled(context)
+        const dataset = await context.filled(12)
         const write = await nextWrite(context, dataset, 'delta')
         await crash(context, dataset, write, index)
         const recovered = await context.store.recover?.(dataset.target)
@@ -50,12 +50,12 @@ export const crashChecks: readonly Check[] = [
   },
   {
     id: 62,
-    name: 'crash-anywhere-is-all-or-nothing',
+    name: 'crash-during-commit-recovers-to-all-or-nothing',
     level: 'core',
     async run(context) {
       for (const mode of ['delta', 'full'] as const) {
         for (const [index, point] of (await pointsOfWrite(context, mode)).entries()) {
-          const dataset = await filled(context)
+          const dataset = await context.filled(12)
           const write = await nextWrite(context, dataset, mode)
           await crash(context, dataset, write, index)
           await shownAfter(dataset, write, point)
@@ -69,11 +69,11 @@ export const crashChecks: readonly Check[] = [
   },
   {
     id: 63,
-    name: 'crash-before-acknowledgement-no-duplicate',
+    name: 'crash-after-commit-before-ack-no-duplicate',
     level: 'core',
     async run(context) {
       const points = await pointsOfWrite(context)
-      const dataset = await filled(context)
+      const dataset = await context.filled(12)
       const write = await nextWrite(context, dataset, 'delta')
       await crash(context, dataset, write, points.length - 1)
       const { outcome } = await dataset.apply(write)
@@ -88,7 +88,7 @@ export const crashChecks: readonly Check[] = [
   },
   {
     id: 64,
-    name: 'recover-returns-last-committed',
+    name: 'recover-returns-last-committed-checkpoint',
     level: 'core',
     requires: [hook('recover')],
     async run(context) {
@@ -116,7 +116,7 @@ export const crashChecks: readonly Check[] = [
     name: 'store-restart-keeps-committed',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(12)
       await dataset.delta(rowsOf(SIMPLE, 5, 10, context.random))
       await context.restart()
       await dataset.expectRows('what was committed outlives the store')
@@ -139,13 +139,6 @@ export const crashChecks: readonly Check[] = [
   },
 ]
 
-async function filled(context: CheckContext): Promise<Dataset> {
-  const dataset = await context.dataset(SIMPLE)
-  await dataset.full(rowsOf(SIMPLE, 1, 12, context.random))
-  await dataset.expectRows('the rows must be there before a crash can lose them')
-  return dataset
-}
-
 /** Changes rows, adds some, and by a delta deletes some. */
 function nextWrite(context: CheckContext, dataset: Dataset, mode: 'full' | 'delta'): Promise<PreparedWrite> {
   const rows = [...dataset.content.values()]
@@ -158,7 +151,7 @@ function nextWrite(context: CheckContext, dataset: Dataset, mode: 'full' | 'delt
 
 /** The fault points that a write passes, by trying one. */
 async function pointsOfWrite(context: CheckContext, mode: 'full' | 'delta' = 'delta'): Promise<readonly string[]> {
-  const dataset = await filled(context)
+  const dataset = await context.filled(12)
   const before = context.host.met.length
   await dataset.apply(await nextWrite(context, dataset, mode))
   const points = context.host.met.slice(before)

@@ -1,6 +1,6 @@
 /** Digests, and serving a kept epoch again. */
-import type { Digest } from '@sluice/sdk'
-import { type Check, CheckFailure, expect } from '../check.ts'
+import type { Digest, Row } from '@sluice/sdk'
+import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
 import { hook } from '../requirements.ts'
@@ -54,7 +54,7 @@ export const digestChecks: readonly Check[] = [
   },
   {
     id: 121,
-    name: 'activate-serves-a-kept-epoch',
+    name: 'activate-rollback-atomic',
     level: 'core',
     requires: [hook('activate')],
     async run(context) {
@@ -71,7 +71,41 @@ export const digestChecks: readonly Check[] = [
       await dataset.expectRows('and the newer one can be activated again')
     },
   },
+  {
+    id: 122,
+    name: 'expire-never-removes-served-epoch',
+    level: 'core',
+    requires: [hook('activate')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE)
+      const contents: (readonly Row[])[] = []
+      for (let epoch = 1; epoch <= 3; epoch += 1) {
+        await dataset.full(rowsOf(SIMPLE, epoch * 10, 4, context.random.fork(`epoch ${epoch}`)))
+        contents.push([...dataset.content.values()])
+      }
+      await dataset.expectRows('the newest epoch is served')
+      await context.store.activate?.(dataset.target, 2)
+      for (let sweep = 0; sweep < 3; sweep += 1) {
+        await context.clock.advance(7 * HOUR_MS)
+        await dataset.expectRows('whatever is cleared away, the epoch that is served stays', contents[1])
+      }
+      await expectRefusal(
+        {
+          kind: 'CONFLICT',
+          tried: 'activating an epoch that was never there',
+          where: 'store.activate',
+          why: 'a roll-back to nothing is an outage',
+        },
+        async () => context.store.activate?.(dataset.target, 99),
+      )
+      await dataset.expectRows('a refused activation leaves what is served', contents[1])
+      await dataset.full(rowsOf(SIMPLE, 70, 4, context.random))
+      await dataset.expectRows('the next epoch is served as soon as it is written')
+    },
+  },
 ]
+
+const HOUR_MS = 3_600_000
 
 async function digestOf({ store }: CheckContext, dataset: Dataset): Promise<Digest> {
   const digest = await store.digest?.(dataset.target, AbortSignal.timeout(20_000))

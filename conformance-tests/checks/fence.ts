@@ -9,10 +9,10 @@ import { rowsOf, SIMPLE } from '../shapes.ts'
 export const fenceChecks: readonly Check[] = [
   {
     id: 65,
-    name: 'zombie-old-fence-is-fenced',
+    name: 'zombie-old-fence-is-FENCED',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(8)
       const takeover = await dataset.prepare({
         mode: 'delta',
         upserts: rowsOf(SIMPLE, 30, 3, context.random),
@@ -41,7 +41,7 @@ export const fenceChecks: readonly Check[] = [
         [1n, 1n],
         [1n, 2n],
       ] as const) {
-        const dataset = await filled(context)
+        const dataset = await context.filled(8)
         const writes = await Promise.all(
           fences.map((fence, writer) =>
             dataset.prepare({
@@ -63,10 +63,10 @@ export const fenceChecks: readonly Check[] = [
   },
   {
     id: 69,
-    name: 'older-epoch-and-gap-refused',
+    name: 'older-epoch-refused',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(8)
       await dataset.delta(rowsOf(SIMPLE, 20, 2, context.random))
       await dataset.delta(rowsOf(SIMPLE, 25, 2, context.random))
       await dataset.expectRows('the epochs must be there before an older one can be refused')
@@ -84,13 +84,6 @@ export const fenceChecks: readonly Check[] = [
     },
   },
 ]
-
-async function filled(context: CheckContext): Promise<Dataset> {
-  const dataset = await context.dataset(SIMPLE)
-  await dataset.full(rowsOf(SIMPLE, 1, 8, context.random))
-  await dataset.expectRows('the rows must be there before writers can compete')
-  return dataset
-}
 
 async function expectFenced({ store }: CheckContext, dataset: Dataset, zombie: PreparedWrite): Promise<void> {
   await expectRefusal(

@@ -1,6 +1,6 @@
 /** Histories: a fold over epochs, timed by their commits and by no clock of the store's. */
-import { type HistorySelection, type Row, type TableSchema, toJsonValue } from '@sluice/sdk'
-import { type Check, CheckFailure, expect } from '../check.ts'
+import { type HistorySelection, isSluiceError, type Row, type TableSchema, toJsonValue } from '@sluice/sdk'
+import { type Check, CheckFailure, expect, vacuous } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset, PreparedWrite } from '../dataset.ts'
 import { answerOf, openPolicy, planOf } from '../reading.ts'
@@ -21,13 +21,13 @@ export const historyChecks: readonly Check[] = [
       const { dataset } = await lived(context, 'type_2')
       const rows = await historyOf(context, dataset, { kind: 'all' })
       const versions = Map.groupBy(rows, ([id]) => id)
-      expect(rows.length > versions.size, () => ({ what: 'no key has more than one version', ...VACUOUS }))
+      expect(rows.length > versions.size, () => vacuous('no key has more than one version'))
       for (const [id, list] of versions) expectIntervals(String(id), list)
     },
   },
   {
     id: 100,
-    name: 'type2-equals-fold-over-epochs',
+    name: 'type2-untracked-change-no-new-row',
     level: 'core',
     requires: [historyMode('type_2')],
     async run(context) {
@@ -36,7 +36,7 @@ export const historyChecks: readonly Check[] = [
       expectSame(expected, await historyOf(context, dataset, { kind: 'all' }), 'history of all states')
       expect(
         expected.some((row) => row.at(-1) === false),
-        () => ({ what: 'nothing was ever closed', ...VACUOUS }),
+        () => vacuous('nothing was ever closed'),
       )
       await dataset.expectRows('without a history selection the current rows are given')
       const rows = [...dataset.content.values()].slice(2)
@@ -51,8 +51,57 @@ export const historyChecks: readonly Check[] = [
     },
   },
   {
+    id: 101,
+    name: 'type2-late-and-out-of-order',
+    level: 'core',
+    requires: [historyMode('type_2')],
+    async run(context) {
+      const { dataset, versions } = await lived(context, 'type_2')
+      const [row = [], other = []] = [...dataset.content.values()]
+      const late = [
+        changed(SIMPLE, row, { at: '2019-01-01T00:00:00.000000Z', name: 'late' }),
+        changed(SIMPLE, other, { at: '2031-01-01T00:00:00.000000Z', name: 'early' }),
+      ]
+      const write = await dataset.prepare({ mode: 'delta', upserts: late })
+      await dataset.apply(write)
+      const expected = (await folded(versions, write, 'type_2')).map(typeTwoRow)
+      const why = 'history after rows whose own times lie before and after all others'
+      expectSame(expected, await historyOf(context, dataset, { kind: 'all' }), why)
+      const older = await dataset.prepare({ mode: 'delta', upserts: [row], commit: { epoch: 2, previousEpoch: 1 } })
+      const outcome = await context.store
+        .write(dataset.target, older.changes, older.commit)
+        .catch((error: unknown) => error)
+      expect(isSluiceError(outcome, 'CONFLICT'), () => ({
+        what: 'an epoch that comes after a later one was taken',
+        where: 'store.write, out of order',
+        why: 'a history is a fold over epochs in their order',
+        remedy: 'Refuse it with CONFLICT older_epoch.',
+      }))
+      expectSame(expected, await historyOf(context, dataset, { kind: 'all' }), 'history after an epoch out of order')
+    },
+  },
+  {
     id: 102,
-    name: 'type2-at-equals-replay',
+    name: 'type2-delete-closes',
+    aliases: ['reinsert-opens'],
+    level: 'core',
+    requires: [historyMode('type_2')],
+    async run(context) {
+      const dataset = await context.dataset(SIMPLE, { history: { mode: 'type_2', tracked: TRACKED }, indexed: ['id'] })
+      const [row = [], kept = []] = rowsOf(SIMPLE, 1, 2, context.random)
+      await dataset.full([row, kept])
+      const states = async () => (await historyOf(context, dataset, { kind: 'all' })).filter(([id]) => id === row[0])
+      await expectStates(await states(), 1, true, 'after the row came')
+      await dataset.delta([], [row])
+      await expectStates(await states(), 1, false, 'after it was deleted')
+      await dataset.delta([row])
+      await expectStates(await states(), 2, true, 'after it came again, unchanged')
+      await dataset.expectRows('the current rows are those that were not deleted')
+    },
+  },
+  {
+    id: 104,
+    name: 'asof-equals-replay-oracle',
     level: 'core',
     requires: [historyMode('type_2')],
     async run(context) {
@@ -78,13 +127,13 @@ export const historyChecks: readonly Check[] = [
       const expected = versions.map((one) => [...one.row, ...TRACKED.map((name) => one.previous[name] ?? null)])
       expect(
         expected.some((row) => row.at(-2) !== null),
-        () => ({ what: 'no row has a previous value', ...VACUOUS }),
+        () => vacuous('no row has a previous value'),
       )
       expectSame(expected, await rowsWith(context, dataset, schema), 'read of previous_ columns')
     },
   },
   {
-    id: 104,
+    id: 126,
     name: 'history-replayed-after-crash',
     level: 'core',
     requires: [historyMode('type_2')],
@@ -104,10 +153,15 @@ export const historyChecks: readonly Check[] = [
   },
 ]
 
-const VACUOUS = {
-  where: 'the check’s own precondition',
-  why: 'nothing would be proven',
-  remedy: 'Look first at the checks of writing and reading.',
+/** So many states, and whether one of them is open. */
+async function expectStates(states: readonly Row[], count: number, isOpen: boolean, when: string): Promise<void> {
+  const open = states.filter((state) => state[7] === null)
+  expect(states.length === count && open.length === (isOpen ? 1 : 0), () => ({
+    what: `${when} the key has ${states.length} states, ${open.length} of them open, instead of ${count} and ${isOpen ? 1 : 0}`,
+    where: 'history of all states',
+    why: 'a delete closes the open state, and a row that comes back opens a new one',
+    remedy: 'Close at the commit of the delete; never open a closed state again.',
+  }))
 }
 
 const HISTORY_SCHEMA: TableSchema = {

@@ -1,7 +1,7 @@
 /** Every call may be repeated, and repeating it changes nothing. */
 import { isSluiceError } from '@sluice/sdk'
 import { type Check, expect, expectRefusal } from '../check.ts'
-import { type CheckContext, FORCED_POLICY } from '../context.ts'
+import { FORCED_POLICY } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
 import { changed, rowsOf, SIMPLE } from '../shapes.ts'
 
@@ -10,10 +10,10 @@ const TIMES = 10
 export const idempotencyChecks: readonly Check[] = [
   {
     id: 16,
-    name: 'drop-tenant-x10-idempotent',
+    name: 'tenant-provision-x10-idempotent',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(9)
       const scope = dataset.target.scope
       for (let time = 0; time < TIMES; time += 1) await context.store.dropTenant(scope)
       await expectGone(dataset, 'a dropped tenant has no rows')
@@ -28,7 +28,7 @@ export const idempotencyChecks: readonly Check[] = [
     name: 'apply-x10-idempotent',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(9)
       for (let time = 0; time < TIMES; time += 1) {
         await context.store.provision(dataset.target, 'apply')
         await context.store.rls.install(dataset.target, FORCED_POLICY)
@@ -71,7 +71,7 @@ export const idempotencyChecks: readonly Check[] = [
       const first = await store.provision(fresh.target, 'plan')
       const second = await store.provision(fresh.target, 'plan')
       expect(first.steps.length > 0 && first.hash === second.hash, () => planHadEffect('two plans in a row differ'))
-      const dataset = await filled(context)
+      const dataset = await context.filled(9)
       const { target } = dataset
       const wider = {
         ...SIMPLE,
@@ -116,12 +116,12 @@ export const idempotencyChecks: readonly Check[] = [
     level: 'core',
     async run(context) {
       const neighbours = [
-        await filled(context, { product: 'orders2' }),
-        await filled(context, { product: 'orders', domain: 'conformance2' }),
-        await filled(context, { product: 'orders', variant: 'masked' }),
-        await filled(context, { product: 'orders', tenant: 'b' }),
+        await context.filled(9, { product: 'orders2' }),
+        await context.filled(9, { product: 'orders', domain: 'conformance2' }),
+        await context.filled(9, { product: 'orders', variant: 'masked' }),
+        await context.filled(9, { product: 'orders', tenant: 'b' }),
       ]
-      const dropped = await filled(context, { product: 'orders' })
+      const dropped = await context.filled(9, { product: 'orders' })
       await context.store.drop(dropped.target, 'apply')
       await expectGone(dropped, 'a dropped dataset has no rows')
       const plan = await context.store.drop(dropped.target, 'plan')
@@ -131,14 +131,14 @@ export const idempotencyChecks: readonly Check[] = [
   },
   {
     id: 33,
-    name: 'drop-tenant-leaves-other-tenants',
+    name: 'drop-tenant-leaves-other-tenants-and-no-residue',
     level: 'core',
     async run(context) {
-      const other = await filled(context, { product: 'orders', tenant: 'b' })
+      const other = await context.filled(9, { product: 'orders', tenant: 'b' })
       const dropped = [
-        await filled(context, { product: 'orders' }),
-        await filled(context, { product: 'orders', variant: 'masked' }),
-        await filled(context, { product: 'items' }),
+        await context.filled(9, { product: 'orders' }),
+        await context.filled(9, { product: 'orders', variant: 'masked' }),
+        await context.filled(9, { product: 'items' }),
       ]
       await context.store.dropTenant(context.tenant())
       for (const dataset of dropped) await expectGone(dataset, 'nothing of a dropped tenant is left')
@@ -152,7 +152,7 @@ export const idempotencyChecks: readonly Check[] = [
     name: 'commit-x10-idempotent',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(9)
       const rows = [...dataset.content.values()]
       const upserts = rows.slice(0, 3).map((row) => changed(SIMPLE, row, { name: 'again' }))
       const write = await dataset.prepare({ mode: 'delta', upserts, deletes: rows.slice(3, 4) })
@@ -173,7 +173,7 @@ export const idempotencyChecks: readonly Check[] = [
     name: 'epoch-replay-is-noop',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(9)
       const content = [...dataset.content.values()]
       for (const mode of ['full', 'delta'] as const) {
         const upserts = rowsOf(SIMPLE, 500, 3, context.random)
@@ -190,13 +190,6 @@ export const idempotencyChecks: readonly Check[] = [
     },
   },
 ]
-
-async function filled(context: CheckContext, wish: Parameters<CheckContext['dataset']>[1] = {}): Promise<Dataset> {
-  const dataset = await context.dataset(SIMPLE, wish)
-  await dataset.full(rowsOf(SIMPLE, 1, 9, context.random))
-  await dataset.expectRows('the rows must be there before anything is repeated')
-  return dataset
-}
 
 /** Not materialized, or no rows: either way nothing is seen. */
 async function expectGone(dataset: Dataset, why: string): Promise<void> {

@@ -4,6 +4,7 @@ import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import { FORCED_POLICY } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
+import { expectNameRefused, heldNames, refusedNames } from '../names.ts'
 import { answerOf, openPolicy, planOf, pointPlan, seeAll } from '../reading.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 
@@ -84,7 +85,7 @@ export const isolationChecks: readonly Check[] = [
   },
   {
     id: 77,
-    name: 'scope-cannot-be-forged',
+    name: 'write-with-foreign-tenant-value-rejected',
     level: 'core',
     async run(context) {
       const victim = await filled(context, 'b', 1)
@@ -107,7 +108,7 @@ export const isolationChecks: readonly Check[] = [
     name: 'tenant-id-with-metacharacters',
     level: 'core',
     async run(context) {
-      await expectApart(context, ['a:b', 'a%3Ab', 'a%', "a'--", '..', 'a"b', 'a/b', 'a_b', 'a.b', 'A', 'ä', '😀'])
+      await expectApart(context, ODD_TENANTS)
     },
   },
   {
@@ -120,7 +121,7 @@ export const isolationChecks: readonly Check[] = [
   },
   {
     id: 80,
-    name: 'interleaved-tenants',
+    name: 'interleaved-tenants-on-shared-pool-1e4',
     level: 'core',
     async run(context) {
       const datasets = []
@@ -131,7 +132,7 @@ export const isolationChecks: readonly Check[] = [
   },
   {
     id: 81,
-    name: 'error-in-one-tenant-does-not-leave-context',
+    name: 'error-in-tenant-a-does-not-leave-context',
     level: 'core',
     async run(context) {
       const datasets = [await filled(context, 'a', 1), await filled(context, 'b', 50)]
@@ -153,7 +154,7 @@ export const isolationChecks: readonly Check[] = [
   },
   {
     id: 82,
-    name: 'cancelled-read-does-not-leave-context',
+    name: 'cancel-mid-query-does-not-leave-context',
     level: 'core',
     async run(context) {
       const datasets = [await filled(context, 'a', 1), await filled(context, 'b', 50)]
@@ -164,6 +165,8 @@ export const isolationChecks: readonly Check[] = [
     },
   },
 ]
+
+const ODD_TENANTS = ['a:b', 'a%3Ab', 'a%', "a'--", '..', 'a"b', 'a/b', 'a_b', 'ab', 'a.b', 'a', 'A', 'ä', '😀']
 
 async function filled(context: CheckContext, tenant: string, from: number): Promise<Dataset> {
   const dataset = await context.dataset(SIMPLE, { tenant, product: 'orders', indexed: ['id', 'name'] })
@@ -236,13 +239,17 @@ function refusedColumn(error: unknown): null {
   throw error
 }
 
-/** Tenants with these names each keep their own rows of one product, also when one of them goes. */
+/** Tenants with these names each keep their own rows of one product, also when one of them goes; or they are refused. */
 async function expectApart(context: CheckContext, names: readonly string[]): Promise<void> {
   const suffix = context.tenant().tenant.slice(-6)
   const datasets: Dataset[] = []
-  for (const [index, name] of names.entries()) {
+  for (const [index, name] of heldNames(context, names).entries()) {
     context.tenantNamed(name, `${suffix}${name}`)
     datasets.push(await filled(context, name, index * 4 + 1))
+  }
+  for (const name of refusedNames(context, names)) {
+    context.tenantNamed(name, `${suffix}${name}`)
+    await expectNameRefused(context, context.unprovisioned(SIMPLE, { tenant: name, product: 'orders' }))
   }
   const everything = datasets.flatMap((dataset) => dataset.candidates)
   for (const dataset of datasets) {

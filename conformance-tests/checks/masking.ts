@@ -34,7 +34,7 @@ export const maskingChecks: readonly Check[] = [
   },
   {
     id: 92,
-    name: 'masked-column-selects-no-rows',
+    name: 'filter-sort-group-on-masked-is-not-an-oracle',
     level: 'core',
     async run(context) {
       const { masked } = await twins(context, 'a')
@@ -56,7 +56,7 @@ export const maskingChecks: readonly Check[] = [
   },
   {
     id: 93,
-    name: 'non-interference-of-hidden-values',
+    name: 'non-interference-twin-stores',
     level: 'core',
     async run(context) {
       const first = await twins(context, 'a', 'x')
@@ -74,7 +74,7 @@ export const maskingChecks: readonly Check[] = [
   },
   {
     id: 95,
-    name: 'mask-keeps-types-and-nulls',
+    name: 'mask-type-preserving-or-declared-null',
     level: 'core',
     async run(context) {
       const { masked } = await twins(context, 'a')

@@ -1,8 +1,9 @@
 /** Places for datasets: made once, grown with their schema, whatever they are called and whoever else makes them. */
 import { isSluiceError, type TableSchema } from '@sluice/sdk'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
-import { type CheckContext, FORCED_POLICY } from '../context.ts'
+import { type CheckContext, type DatasetWish, FORCED_POLICY } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
+import { expectNameRefused, heldNames, refusedNames } from '../names.ts'
 import { hook } from '../requirements.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 
@@ -42,7 +43,7 @@ export const provisioningChecks: readonly Check[] = [
   },
   {
     id: 22,
-    name: 'concurrent-apply-no-corruption',
+    name: 'concurrent-apply-one-winner-no-corruption',
     level: 'core',
     async run(context) {
       const wish = { product: 'contended' }
@@ -54,8 +55,34 @@ export const provisioningChecks: readonly Check[] = [
     },
   },
   {
+    id: 23,
+    name: 'same-name-other-schema-is-CONFLICT',
+    level: 'core',
+    async run(context) {
+      const [other = SIMPLE] = UNFIT
+      const mine = await context.dataset(SIMPLE, { product: 'twice', tenant: 'a' })
+      await mine.full(rowsOf(SIMPLE, 1, 4, context.random))
+      const theirs = await context.dataset(other, { product: 'twice', tenant: 'b' })
+      await theirs.full(rowsOf(other, 1, 6, context.random))
+      await mine.expectRows('another tenant’s product of the same name has columns of its own')
+      await theirs.expectRows('and each sees its own rows')
+      const { target } = context.grown(mine, other)
+      await expectRefusal(
+        {
+          kind: 'CONFLICT',
+          codes: ['schema_conflict'],
+          tried: 'a second product of the same name with other columns',
+          where: 'store.provision, mode apply',
+          why: 'within a tenant a name is one product',
+        },
+        () => context.store.provision(target, 'apply'),
+      )
+      await mine.expectRows('the product that was there keeps its rows')
+    },
+  },
+  {
     id: 24,
-    name: 'long-and-unicode-identifiers',
+    name: 'max-length-and-unicode-identifiers',
     level: 'core',
     async run(context) {
       const long = 'a_name_that_is_longer_than_any_engine_lets_a_name_be_'.repeat(3)
@@ -64,7 +91,7 @@ export const provisioningChecks: readonly Check[] = [
   },
   {
     id: 25,
-    name: 'reserved-words-and-quotes-as-names',
+    name: 'reserved-words-and-quote-characters-as-names',
     level: 'core',
     async run(context) {
       await expectDistinct(context, [
@@ -101,11 +128,11 @@ export const provisioningChecks: readonly Check[] = [
   },
   {
     id: 27,
-    name: 'validate-says-why-and-agrees-with-apply',
+    name: 'validate-verdict-reason-non-empty',
     level: 'core',
     requires: [hook('validate')],
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(6)
       for (const schema of [SIMPLE, ADDED, ...UNFIT]) {
         const { target } = context.grown(dataset, schema)
         const verdicts = (await context.store.validate?.(target, SIMPLE)) ?? []
@@ -114,6 +141,20 @@ export const provisioningChecks: readonly Check[] = [
         expect(isJudged, () =>
           wrongVerdict(`${verdicts.length} verdicts for ${schema.columns.length} columns, or one without a reason`),
         )
+      }
+      await dataset.expectRows('judging a schema changes nothing')
+    },
+  },
+  {
+    id: 28,
+    name: 'validate-agrees-with-apply',
+    level: 'core',
+    requires: [hook('validate')],
+    async run(context) {
+      const dataset = await context.filled(6)
+      for (const schema of [SIMPLE, ADDED, ...UNFIT]) {
+        const { target } = context.grown(dataset, schema)
+        const verdicts = (await context.store.validate?.(target, SIMPLE)) ?? []
         const isRefused = await context.store.provision(target, 'plan').then(
           () => false,
           (error: unknown) => isConflict(error),
@@ -133,7 +174,7 @@ export const provisioningChecks: readonly Check[] = [
     name: 'add-nullable-column-keeps-rows',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(6)
       const wider = context.grown(dataset, ADDED)
       const plan = await context.store.provision(wider.target, 'plan')
       expect(plan.steps.length > 0, () => ({
@@ -147,10 +188,11 @@ export const provisioningChecks: readonly Check[] = [
   },
   {
     id: 30,
-    name: 'unfit-schema-is-conflict',
+    name: 'narrow-is-UNSATISFIABLE',
+    aliases: ['widen-type'],
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(6)
       for (const schema of UNFIT) {
         const { target } = context.grown(dataset, schema)
         for (const mode of ['plan', 'apply'] as const) {
@@ -167,8 +209,48 @@ export const provisioningChecks: readonly Check[] = [
         }
       }
       await dataset.expectRows('a refused schema leaves the rows as they were')
+      await expectWidenedOrRefused(context, dataset)
       await dataset.delta(rowsOf(SIMPLE, 20, 2, context.random))
       await dataset.expectRows('and the dataset can be written to')
+    },
+  },
+  {
+    id: 34,
+    name: 'sweep-only-prefix',
+    level: 'core',
+    async run(context) {
+      const names = [
+        'orders',
+        'order',
+        'orders_',
+        'orders2',
+        'orders__masked',
+        'orders:x',
+        'orders%',
+        'Orders',
+        'orders.x',
+      ]
+      const datasets: Dataset[] = []
+      for (const [index, product] of heldNames(context, names).entries()) {
+        const dataset = await context.dataset(SIMPLE, { product })
+        await dataset.full(rowsOf(SIMPLE, index * 3 + 1, 3, context.random))
+        datasets.push(dataset)
+      }
+      for (const product of refusedNames(context, names)) {
+        await expectNameRefused(context, context.unprovisioned(SIMPLE, { product }))
+      }
+      const [gone, ...others] = datasets
+      if (gone) await context.store.drop(gone.target, 'apply')
+      for (const dataset of others) {
+        await dataset.expectRows(`dropping orders leaves ${dataset.target.product}`)
+      }
+      const plan = gone ? await context.store.provision(gone.target, 'plan') : null
+      expect((plan?.steps.length ?? 0) > 0, () => ({
+        what: 'after a drop nothing would have to be made',
+        where: 'store.drop, then store.provision in mode plan',
+        why: 'a drop that removes nothing sweeps nothing',
+        remedy: 'Remove everything below the dataset’s own name or prefix.',
+      }))
     },
   },
   {
@@ -176,7 +258,7 @@ export const provisioningChecks: readonly Check[] = [
     name: 'drop-unknown-succeeds',
     level: 'core',
     async run(context) {
-      const dataset = await filled(context)
+      const dataset = await context.filled(6)
       const unknown = context.unprovisioned(SIMPLE)
       for (let time = 0; time < 3; time += 1) {
         const plan = await context.store.drop(unknown.target, 'apply')
@@ -193,11 +275,28 @@ export const provisioningChecks: readonly Check[] = [
   },
 ]
 
-async function filled(context: CheckContext): Promise<Dataset> {
-  const dataset = await context.dataset(SIMPLE)
-  await dataset.full(rowsOf(SIMPLE, 1, 6, context.random))
-  await dataset.expectRows('the rows must be there first')
-  return dataset
+/** An integer may become a long, with its rows; where a store cannot do that it says so and keeps them as they are. */
+async function expectWidenedOrRefused(context: CheckContext, dataset: Dataset): Promise<void> {
+  const columns = SIMPLE.columns.map((column) =>
+    column.name === 'rank' ? { ...column, type: 'long' as const } : column,
+  )
+  const wider = context.grown(dataset, { ...SIMPLE, columns })
+  const isRefused = await context.store.provision(wider.target, 'apply').then(
+    () => false,
+    (error: unknown) => isConflict(error),
+  )
+  if (isRefused) return await dataset.expectRows('a wider type that is refused leaves the rows as they were')
+  wider.content = new Map(
+    [...wider.content].map(([key, row]) => [
+      key,
+      row.map((cell, index) => (index === 4 && cell !== null ? BigInt(Number(cell)) : cell)),
+    ]),
+  )
+  await wider.expectRows('a wider type keeps the rows')
+  await context.store.drop(wider.target, 'apply')
+  await context.store.provision(dataset.target, 'apply')
+  await context.store.rls.install(dataset.target, FORCED_POLICY)
+  await dataset.full([...dataset.content.values()])
 }
 
 /** Provisioned anew, planned to nothing, written to and read. */
@@ -222,15 +321,18 @@ async function expectUsable(
   await dataset.expectRows(why)
 }
 
-/** Products and domains of these names are all there at once, each with rows of its own. */
+/** Products and domains of these names are all there at once, each with rows of its own; or they are refused. */
 async function expectDistinct(context: CheckContext, names: readonly string[]): Promise<void> {
   const datasets: Dataset[] = []
-  for (const [index, name] of names.entries()) {
-    for (const wish of [{ product: name }, { product: 'p', domain: name }]) {
+  for (const [index, name] of heldNames(context, names).entries()) {
+    for (const wish of placesOf(name)) {
       const dataset = await context.dataset(SIMPLE, wish)
       await dataset.full(rowsOf(SIMPLE, index * 3 + 1, 2, context.random))
       datasets.push(dataset)
     }
+  }
+  for (const name of refusedNames(context, names)) {
+    for (const wish of placesOf(name)) await expectNameRefused(context, context.unprovisioned(SIMPLE, wish))
   }
   const everything = datasets.flatMap(({ candidates }) => candidates)
   for (const dataset of datasets) {
@@ -238,6 +340,10 @@ async function expectDistinct(context: CheckContext, names: readonly string[]): 
     const { domain, product } = dataset.target
     await dataset.expectRows(`${domain}.${product} is a dataset of its own among ${names.join(', ')}`)
   }
+}
+
+function placesOf(name: string): readonly DatasetWish[] {
+  return [{ product: name }, { product: 'p', domain: name }]
 }
 
 function isConflict(error: unknown): boolean {

@@ -1,9 +1,10 @@
 /** Values by key that expire. */
-import type { Row } from '@sluice/sdk'
+import { isSluiceError, type Row } from '@sluice/sdk'
 import { type Check, expect } from '../check.ts'
+import { indexOf } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { answerOf, pointPlan } from '../reading.ts'
+import { answerOf, openPolicy, pointPlan } from '../reading.ts'
 import { operation, TTL } from '../requirements.ts'
 import { changed, rowsOf, SIMPLE } from '../shapes.ts'
 
@@ -31,7 +32,7 @@ export const realtimeChecks: readonly Check[] = [
   },
   {
     id: 113,
-    name: 'ttl-renewed-by-each-epoch',
+    name: 'ttl-reset-on-rewrite',
     level: 'core',
     requires: [TTL],
     async run(context) {
@@ -48,7 +49,7 @@ export const realtimeChecks: readonly Check[] = [
   },
   {
     id: 114,
-    name: 'template-null-has-no-key',
+    name: 'template-placeholder-missing-or-null',
     level: 'core',
     requires: [operation('key')],
     async run(context) {
@@ -91,7 +92,7 @@ export const realtimeChecks: readonly Check[] = [
     },
   },
   {
-    id: 116,
+    id: 125,
     name: 'shared-key-goes-to-the-last-by-primary-key',
     level: 'core',
     requires: [operation('key')],
@@ -107,8 +108,36 @@ export const realtimeChecks: readonly Check[] = [
     },
   },
   {
+    id: 116,
+    name: 'include-columns-only',
+    level: 'core',
+    requires: [operation('key')],
+    async run(context) {
+      const included = ['id', 'at', 'name']
+      const dataset = await context.dataset(SIMPLE, { include: included })
+      const rows = rowsOf(SIMPLE, 1, 4, context.random).map((row) =>
+        changed(SIMPLE, row, { rank: 4711, amount: '77.77' }),
+      )
+      await dataset.full(rows)
+      for (const row of rows) {
+        const sight = { target: dataset.target, template: dataset.template, candidates: [] }
+        const policy = { ...openPolicy(SIMPLE), visibleColumns: included }
+        const plan = pointPlan('key', row, { ...sight, policy }, { columns: included })
+        const { rows: given } = await answerOf(context.store, dataset.target, plan)
+        const isThere =
+          given.length === 1 && included.every((name, index) => given[0]?.[index] === row[indexOf(SIMPLE, name)])
+        expect(isThere, () => wrongColumns('an included column does not come back'))
+        const rest = await answerOf(context.store, dataset.target, pointPlan('key', row, sight)).catch(refused)
+        const text = rest === null ? '' : rest.rows.map((one) => one.map(String).join()).join()
+        expect(!text.includes('4711') && !text.includes('77.77'), () =>
+          wrongColumns('a column that is not included is kept'),
+        )
+      }
+    },
+  },
+  {
     id: 117,
-    name: 'absent-and-expired-are-told-apart',
+    name: 'absent-vs-expired-distinct',
     level: 'core',
     requires: [TTL, operation('key')],
     async run(context) {
@@ -148,6 +177,20 @@ export const realtimeChecks: readonly Check[] = [
     },
   },
 ]
+
+function refused(error: unknown): null {
+  if (isSluiceError(error)) return null
+  throw error
+}
+
+function wrongColumns(what: string) {
+  return {
+    what,
+    where: 'read key of an endpoint with include_columns',
+    why: 'a value holds the columns that its endpoint names, and no others',
+    remedy: 'Store include_columns alone; what is asked for beyond them is null or refused.',
+  }
+}
 
 async function withTtl(context: CheckContext, ttl: string): Promise<Dataset> {
   const dataset = await context.dataset(SIMPLE, { ttl })

@@ -27,7 +27,7 @@ export const roundTripChecks: readonly Check[] = [
   },
   {
     id: 37,
-    name: 'upsert-last-wins',
+    name: 'upsert-last-wins-within-batch',
     level: 'core',
     async run(context) {
       const dataset = await context.dataset(SIMPLE)
@@ -68,7 +68,7 @@ export const roundTripChecks: readonly Check[] = [
   },
   {
     id: 42,
-    name: 'empty-change-sets',
+    name: 'empty-batch-and-empty-txn',
     level: 'core',
     async run(context) {
       const dataset = await context.dataset(SIMPLE)
@@ -85,6 +85,7 @@ export const roundTripChecks: readonly Check[] = [
   {
     id: 44,
     name: 'delete-then-read-absent',
+    aliases: ['delete-missing-ok'],
     level: 'core',
     async run(context) {
       const dataset = await context.dataset(SIMPLE)

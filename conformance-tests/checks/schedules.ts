@@ -1,14 +1,23 @@
-/** Random sequences of writes, crashes, repeats and zombies: whatever happens, the store holds one whole epoch. */
-import { isSluiceError } from '@sluice/sdk'
-import { type Check, CheckFailure, expect } from '../check.ts'
-import { describeDifference, differenceOf } from '../compare.ts'
+/** Random schedules of writes and misfortunes: whatever happens, the store holds one whole epoch. */
+import { type Check, CheckFailure, expect, vacuous } from '../check.ts'
 import type { CheckContext } from '../context.ts'
-import type { Dataset, PreparedWrite } from '../dataset.ts'
 import { Random } from '../random.ts'
-import { changed, rowsOf, SIMPLE } from '../shapes.ts'
+import { type Happened, onStage, runSchedule, tellSchedule } from '../simulation/run.ts'
+import { ACTS, type Act, everyAct, randomSchedule, type Schedule, scheduleText } from '../simulation/schedule.ts'
+import { shrunk } from '../simulation/shrink.ts'
 
-const SCHEDULES = { core: 8, full: 100, hard: 5000 } as const
+/** How many a level runs, where its store's author says nothing else. */
+export const SCHEDULES = { core: 8, full: 24, hard: 5000 } as const
 const STEPS = 6
+
+/** So many at once, each with a store of its own: much of a write is waiting for a disk or a server. */
+const LANES = { core: 1, full: 2, hard: 4 } as const
+
+/** So many are told in one dataset, one after the other: making a place costs more than writing to it. */
+const BATCH = 25
+
+/** Without these having happened nothing would be proven. */
+const NEEDED: readonly Act[] = ['write', 'crash', 'zombie', 'reorder', 'stall']
 
 export const scheduleChecks: readonly Check[] = [
   {
@@ -16,120 +25,128 @@ export const scheduleChecks: readonly Check[] = [
     name: 'random-fault-schedules-hold-invariants',
     level: 'core',
     async run(context) {
-      let crashes = 0
-      for (let schedule = 0; schedule < SCHEDULES[context.level]; schedule += 1) {
-        crashes += await runSchedule(context, schedule, new Random(context.random.integer(0, 2 ** 31)))
-      }
-      expect(crashes > 0, () => ({
-        what: 'no schedule crashed anything',
-        where: 'the check’s own precondition',
-        why: 'nothing would be proven',
-        remedy: 'Await host.faultPoint between the steps of a write.',
-      }))
+      const schedules = [...(context.schedules ?? generated(context))]
+      const counts = new Map<Act, number>(ACTS.map((act) => [act, 0]))
+      await inLanes(context, batched(schedules, lanesOf(context)), (happened) => {
+        for (const [act, times] of Object.entries(happened))
+          counts.set(act as Act, (counts.get(act as Act) ?? 0) + times)
+      })
+      context.measured['schedules'] = schedules.length
+      const missing = NEEDED.filter((act) => counts.get(act) === 0)
+      expect(missing.length === 0 || context.schedules !== null, () =>
+        vacuous(
+          `in ${schedules.length} schedules there was no ${missing.join(', no ')}`,
+          'Await host.faultPoint between the steps of a write.',
+        ),
+      )
     },
   },
 ]
 
-/** How many crashes there were. */
-async function runSchedule(context: CheckContext, schedule: number, random: Random): Promise<number> {
-  const dataset = await context.dataset(SIMPLE, { product: `schedule${schedule % 20}`, tenant: `s${schedule}` })
-  await dataset.full(rowsOf(SIMPLE, 1, 6, random))
-  const story: string[] = []
-  let crashes = 0
-  for (let step = 0; step < STEPS; step += 1) {
-    const write = await randomWrite(dataset, random)
-    const act = random.pick(['write', 'crash', 'crash', 'repeat', 'zombie', 'takeover'] as const)
-    story.push(`${act} ${write.changes.mode}`)
-    if (act === 'zombie') await expectNoEffect(context, dataset, write, 0n, story)
-    else if (act === 'crash') crashes += await crashed(context, dataset, write, random, story)
-    else
-      await written(dataset, act === 'takeover' ? withFence(write, dataset.fence + 1n) : write, act === 'repeat', story)
-    await expectWhole(dataset, story)
+/** The longest level has so many that they may be of any length. */
+function* generated(context: CheckContext): Generator<Schedule> {
+  const count = context.knobs.schedules?.[context.level] ?? SCHEDULES[context.level]
+  for (let schedule = 0; schedule < count; schedule += 1) {
+    const random = new Random(context.random.integer(0, 2 ** 31))
+    const length = context.level === 'hard' ? random.integer(1, STEPS) : STEPS
+    yield schedule === 0 ? everyAct(random) : randomSchedule(random, length)
   }
-  await context.store.dropTenant(dataset.target.scope)
-  return crashes
 }
 
-function randomWrite(dataset: Dataset, random: Random): Promise<PreparedWrite> {
-  const rows = random.shuffled([...dataset.content.values()])
-  const mode = random.pick(['delta', 'delta', 'full'] as const)
-  const renamed = rows
-    .slice(0, random.integer(0, 3))
-    .map((row) => changed(SIMPLE, row, { name: `n${random.integer(0, 99)}` }))
-  const upserts = [...renamed, ...rowsOf(SIMPLE, random.integer(100, 900), random.integer(0, 4), random)]
-  const deletes = mode === 'delta' ? rows.slice(4, 4 + random.integer(0, 2)) : []
-  return dataset.prepare({ mode, upserts, deletes })
+/** Each lane has a clock of its own, by which a store that expires rows may clear away those of the others. */
+function lanesOf({ level, capabilities }: CheckContext): number {
+  return capabilities.ttl === undefined ? LANES[level] : 1
 }
 
-function withFence(write: PreparedWrite, fence: bigint): PreparedWrite {
-  return { ...write, commit: { ...write.commit, fence } }
+type Batch = readonly Schedule[]
+
+function batched(schedules: readonly Schedule[], lanes: number): readonly Batch[] {
+  const size = Math.max(1, Math.min(BATCH, Math.ceil(schedules.length / lanes)))
+  return Array.from({ length: Math.ceil(schedules.length / size) }, (_, index) =>
+    schedules.slice(index * size, (index + 1) * size),
+  )
 }
 
-async function written(
-  dataset: Dataset,
-  write: PreparedWrite,
-  twice: boolean,
-  story: readonly string[],
-): Promise<void> {
-  const first = await dataset.apply(write)
-  const second = twice ? await dataset.apply(write) : null
-  const isRight = first.outcome === 'applied' && (second === null || second.outcome === 'already_applied')
-  expect(isRight, () => ({
-    ...broken(story),
-    what: `a write was ${first.outcome}, its repeat ${second?.outcome ?? 'not made'}`,
-  }))
-}
-
-async function expectNoEffect(
-  { store }: CheckContext,
-  dataset: Dataset,
-  write: PreparedWrite,
-  fence: bigint,
-  story: readonly string[],
-): Promise<void> {
-  const { changes, commit } = withFence(write, fence)
-  const outcome = await store.write(dataset.target, changes, commit).catch((error: unknown) => error)
-  expect(isSluiceError(outcome, 'FENCED'), () => ({
-    ...broken(story),
-    what: 'a writer with an old token was not FENCED',
-  }))
-}
-
-/** Ends the process at a random point of the write; then perhaps repeats the write. */
-async function crashed(
+/** Of several that fail the first is told, however they ran: batches are begun in their order, and brought to an end. */
+async function inLanes(
   context: CheckContext,
-  dataset: Dataset,
-  write: PreparedWrite,
-  random: Random,
-  story: string[],
-): Promise<number> {
-  context.host.crashAt(random.integer(0, 5))
-  const outcome = await context.store
-    .write(dataset.target, write.changes, write.commit)
-    .catch((error: unknown) => error)
-  const hasCrashed = context.host.crashed
-  if (!hasCrashed && isSluiceError(outcome))
-    throw new CheckFailure({ ...broken(story), what: `a write was refused: ${outcome.code}` }, outcome)
-  await context.reopen()
-  const isApplied = differenceOf(SIMPLE, [...write.content.values()], await dataset.see()) === null
-  const isUnchanged = differenceOf(SIMPLE, [...write.content.values()], [...dataset.content.values()]) === null
-  if (isUnchanged || random.chance(0.6)) {
-    await dataset.apply(write)
-    story.push('repeat')
-  } else if (isApplied) dataset.taken(write)
-  return hasCrashed ? 1 : 0
+  batches: readonly Batch[],
+  onHappened: (happened: Happened) => void,
+): Promise<void> {
+  const failures = new Map<number, unknown>()
+  const queue = batches.entries()
+  const lane = async (number: number): Promise<void> => {
+    const own = number === 0 ? context : await context.fork(`lane ${number}`)
+    try {
+      for (const [index, batch] of queue) {
+        await tellBatch(own, batch, `b${index}`, onHappened).catch((error: unknown) => failures.set(index, error))
+        if (failures.size > 0) return
+      }
+    } finally {
+      if (own !== context) await own.dispose()
+    }
+  }
+  const lanes = Math.min(lanesOf(context), batches.length)
+  const ended = await Promise.allSettled(Array.from({ length: lanes }, (_, number) => lane(number)))
+  if (failures.size > 0) throw failures.get(Math.min(...failures.keys()))
+  for (const one of ended) if (one.status === 'rejected') throw one.reason
 }
 
-async function expectWhole(dataset: Dataset, story: readonly string[]): Promise<void> {
-  const difference = differenceOf(SIMPLE, [...dataset.content.values()], await dataset.see())
-  if (difference === null) return
-  throw new CheckFailure({ ...broken(story), what: `the rows are of no epoch: ${describeDifference(difference)}` })
+async function tellBatch(
+  context: CheckContext,
+  batch: Batch,
+  name: string,
+  onHappened: (happened: Happened) => void,
+): Promise<void> {
+  const told: Schedule[] = []
+  try {
+    await onStage(context, name, async (dataset) => {
+      for (const schedule of batch) {
+        told.push(schedule)
+        onHappened(await tellSchedule(context, dataset, schedule))
+      }
+    })
+  } catch (error) {
+    if (!(error instanceof CheckFailure)) throw error
+    throw await smallestFailure(context, told, name, error)
+  }
 }
 
-function broken(story: readonly string[]) {
-  return {
-    where: `the schedule: ${story.join(', ')}`,
-    why: 'after any crash, at any point, the next run ends in the state of an undisturbed one',
-    remedy: 'Run the same seed again with --only 72, and look at what the last step left behind.',
+/** The last of what was told failed: by itself, or only after the others. What can be cut of it is cut. */
+async function smallestFailure(
+  context: CheckContext,
+  told: Batch,
+  name: string,
+  error: CheckFailure,
+): Promise<CheckFailure> {
+  const together: Schedule = { steps: told.flatMap(({ steps }) => steps) }
+  let trial = 0
+  let last = error
+  const fails = async (candidate: Schedule): Promise<boolean> => {
+    trial += 1
+    const failure = await failureOf(context, candidate, `${name}t${trial}`)
+    if (failure) last = failure
+    return failure !== null
+  }
+  for (const schedule of [...told.slice(-1), together]) {
+    if (!(await fails(schedule))) continue
+    const smallest = await shrunk(schedule, fails)
+    return withSchedule(last, smallest)
+  }
+  return withSchedule(error, together)
+}
+
+function withSchedule({ parts, cause }: CheckFailure, schedule: Schedule): CheckFailure {
+  const where = `${parts.where}; the schedule: ${scheduleText(schedule)}`
+  return new CheckFailure({ ...parts, where, schedule }, cause)
+}
+
+async function failureOf(context: CheckContext, schedule: Schedule, name: string): Promise<CheckFailure | null> {
+  try {
+    await runSchedule(context, name, schedule)
+    return null
+  } catch (error) {
+    if (error instanceof CheckFailure) return error
+    throw error
   }
 }

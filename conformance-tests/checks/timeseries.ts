@@ -1,7 +1,7 @@
 /** Ranges of time, and the aggregates that are kept of them. */
 
 import type { Row, TableSchema, Value } from '@sluice/sdk'
-import { type Check, CheckFailure, expect } from '../check.ts'
+import { type Check, CheckFailure, expect, vacuous } from '../check.ts'
 import { describeDifference, differenceOf, shown } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
@@ -54,12 +54,12 @@ export const timeseriesChecks: readonly Check[] = [
           remedy: 'Compare from <= time and time < to, to the microsecond, in UTC.',
         })
       }
-      expect(excluded > 0, () => ({ what: 'no range left a row out', ...VACUOUS }))
+      expect(excluded > 0, () => vacuous('no range left a row out'))
     },
   },
   {
     id: 106,
-    name: 'range-ordered-by-time',
+    name: 'chunk-boundary-dst-leap-second',
     level: 'core',
     requires: [operation('range')],
     async run(context) {
@@ -76,8 +76,56 @@ export const timeseriesChecks: readonly Check[] = [
     },
   },
   {
+    id: 107,
+    name: 'default-time-column-first-date',
+    level: 'core',
+    requires: [operation('range')],
+    async run(context) {
+      const columns = SIMPLE.columns.map((column) => ({ ...column }))
+      const later = { name: 'later', type: 'timestamptz', nullable: true } as const
+      const schema: TableSchema = { ...SIMPLE, columns: [...columns, later] }
+      const dataset = await context.dataset(schema, { defaultTimeColumn: true })
+      const rows = rowsOf(schema, 1, 12, context.random).map((row, index) =>
+        changed(schema, row, { at: INSTANTS[index] ?? '', later: INSTANTS.at(-1 - index) ?? '' }),
+      )
+      await dataset.full(rows)
+      const [from, to] = [INSTANTS[3] ?? null, INSTANTS[8] ?? null]
+      const expected = rows.filter(([, at]) => String(at) >= String(from) && String(at) < String(to))
+      const given = (await answerOf(context.store, dataset.target, planOf(schema, 'range', { range: { from, to } })))
+        .rows
+      const difference = differenceOf(schema, expected, given)
+      expect(difference === null && expected.length > 0 && expected.length < rows.length, () => ({
+        what: `a range goes by another column: ${difference ? describeDifference(difference) : vacuous('').why}`,
+        where: 'read range of an endpoint that names no time_column',
+        why: 'without a name the first column of a date or timestamp type is the time',
+        remedy: 'Take the first of the schema’s order.',
+      }))
+    },
+  },
+  {
+    id: 111,
+    name: 'interval-parser',
+    level: 'core',
+    requires: [operation('aggregate')],
+    async run(context) {
+      const dataset = await spread(context)
+      await expectAggregates(context, dataset)
+      const { plugin } = context
+      const wish = (interval: string) => ({ aggregates: [{ interval, columns: ['rank'] }] })
+      const problemsWith = (interval: string) =>
+        plugin.checkConfig?.(context.targetFor(SIMPLE, wish(interval)).config, SIMPLE) ?? []
+      for (const interval of ['1 day', '2 weeks', '1 month', '6 hours']) {
+        expect(problemsWith(interval).length === 0, () => misread(`${interval} is refused`))
+      }
+      for (const interval of ['', 'day', '0 days', '-1 day', '1.5 days', '1 fortnight', 'P1D', '1 day; drop']) {
+        const isFound = problemsWith(interval).some(({ pointer }) => pointer.startsWith('/continuous_aggregates'))
+        expect(isFound, () => misread(`${JSON.stringify(interval)} is accepted`))
+      }
+    },
+  },
+  {
     id: 108,
-    name: 're-run-of-an-epoch-appends-nothing',
+    name: 're-run-same-epoch-appends-nothing',
     level: 'core',
     requires: [operation('range')],
     async run(context) {
@@ -125,12 +173,6 @@ export const timeseriesChecks: readonly Check[] = [
   },
 ]
 
-const VACUOUS = {
-  where: 'the check’s own precondition',
-  why: 'nothing would be proven',
-  remedy: 'Look first at the checks of writing and reading.',
-}
-
 /** A row at each of the instants and some more around, aggregates kept. */
 async function spread(context: CheckContext): Promise<Dataset> {
   const aggregates = INTERVALS.map((interval) => ({ interval, columns: MEASURED }))
@@ -138,6 +180,15 @@ async function spread(context: CheckContext): Promise<Dataset> {
   const rows = rowsOf(SIMPLE, 1, INSTANTS.length * 3, context.random)
   await dataset.full(rows.map((row, index) => changed(SIMPLE, row, { at: INSTANTS[index % INSTANTS.length] ?? '' })))
   return dataset
+}
+
+function misread(what: string) {
+  return {
+    what: `as the interval of an aggregate, ${what}`,
+    where: 'plugin.checkConfig',
+    why: 'a wrong interval has to be found when it is written',
+    remedy: 'Use parseInterval of the SDK, and point to the interval that cannot be read.',
+  }
 }
 
 type Bounds = readonly [from: string | null, to: string | null]
@@ -162,10 +213,7 @@ async function expectAggregates(context: CheckContext, dataset: Dataset, range: 
     const plan = planOf(schema, 'aggregate', parts)
     const { rows } = await answerOf(context.store, dataset.target, plan)
     const expected = aggregateRows(stored, [...dataset.content.values()], plan)
-    expect(from !== null || to !== null || expected.length > 1, () => ({
-      what: 'the aggregate has one line',
-      ...VACUOUS,
-    }))
+    expect(from !== null || to !== null || expected.length > 1, () => vacuous('the aggregate has one line'))
     const difference = aggregateDifference(schema, expected, rows)
     if (difference === null) continue
     throw new CheckFailure({

@@ -32,7 +32,7 @@ export function answer(stored: StoredDataset, content: Content, plan: ReadPlan, 
   if (plan.operation === 'key') checkKeyColumns(stored, plan)
   const table = stored.policy === null ? emptied(stored) : tableOf(stored, content, plan)
   const selected = table.rows.filter((row) => plan.filters.every((filter) => matches(table.schema, row, filter)))
-  if (plan.operation === 'key') return project(table.schema, selected.slice(0, 1), plan)
+  if (plan.operation === 'key') return project(table.schema, included(stored, selected.slice(0, 1)), plan)
   const order = totalOrder(table.schema, plan, stored)
   const sorted = selected.sort((left, right) => compareBy(order, left, right))
   const after = plan.after === undefined ? null : checkCursor(plan.after, order)
@@ -48,6 +48,13 @@ function checkKeyColumns({ config }: StoredDataset, { policy }: ReadPlan): void 
   const parts = 'problem' in template ? [] : template.parts
   const masked = parts.find(({ column }) => policy.maskedColumns.includes(column))
   if (masked) throw columnMasked(masked.column)
+}
+
+/** A value holds the included columns; the others read as null. */
+function included({ schema, config }: StoredDataset, rows: readonly Row[]): readonly Row[] {
+  const { include_columns: names } = config
+  if (names === undefined) return rows
+  return rows.map((row) => row.map((cell, index) => (names.includes(schema.columns[index]?.name ?? '') ? cell : null)))
 }
 
 interface Table {

@@ -3,5 +3,15 @@ import { ReferenceMemory } from './memory.ts'
 
 /** The memory is the server: it stays while stores on it come and go. */
 export async function start(): Promise<Fixture> {
-  return { settings: { memory: new ReferenceMemory() }, async restart() {}, async stop() {} }
+  const memory = new ReferenceMemory()
+  const gone = new ReferenceMemory()
+  gone.isReachable = false
+  return {
+    settings: { memory },
+    invalid: [{ memory: {} }],
+    unreachable: { memory: gone },
+    bypassing: { memory, privileged: true },
+    async restart() {},
+    async stop() {},
+  }
 }

@@ -33,6 +33,13 @@ export async function stage(changes: ChangeSet, signal: AbortSignal): Promise<St
   return { mode: changes.mode, upserts, deletedKeys }
 }
 
+/** Throws INVALID_DATA `missing_key` for a row with a null in its key: nobody could ask for it. */
+export function refuseWithoutKey(rows: readonly Row[], schema: TableSchema): void {
+  const isWhole = (row: Row) => schema.primaryKey.every((name) => cellOf(schema, name, row) !== null)
+  if (rows.every(isWhole)) return
+  throw new SluiceError('INVALID_DATA', 'a column that identifies the row is null', { code: 'missing_key' })
+}
+
 function stopIfAborted(signal: AbortSignal): void {
   if (signal.aborted) throw new SluiceError('TRANSIENT', 'the write was ended by its caller', { code: 'aborted' })
 }

@@ -38,6 +38,8 @@ export interface StoredDataset {
  * server, and a crash of a client loses what it had not put here.
  */
 export class ReferenceMemory {
+  /** False: no store can be opened on it, as with a server that is down. */
+  isReachable = true
   readonly #datasets = new Map<string, StoredDataset>()
 
   get(dataset: DatasetAddress): StoredDataset | undefined {

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { type Plan, type PlanStep, type SchemaVerdict, SluiceError, type TableSchema, type Target } from '@sluice/sdk'
+import { type PlanStep, type SchemaVerdict, SluiceError, type TableSchema, type Target } from '@sluice/sdk'
 import type { ReferenceConfig } from './config.ts'
 import type { ReferenceMemory } from './memory.ts'
 
@@ -27,16 +26,5 @@ export function judge(previous: TableSchema | null, next: TableSchema): readonly
     }
     if (!former && column.nullable) return { column, verdict: 'optional', reason: 'rows that are there get null' }
     return { column, verdict: 'unsatisfiable', reason: 'rows that are there do not have it so' }
-  })
-}
-
-export function planOf(steps: readonly PlanStep[]): Plan {
-  return { steps, hash: createHash('sha256').update(JSON.stringify(steps)).digest('hex') }
-}
-
-export function stalePlan(): SluiceError {
-  return new SluiceError('CONFLICT', 'the plan is no longer what would be done', {
-    code: 'stale_plan',
-    remedy: 'Plan again.',
   })
 }

@@ -1,5 +1,8 @@
+import { claimSaboteurs } from './claims.ts'
 import { isolationSaboteurs } from './isolation.ts'
 import { lifeCycleSaboteurs } from './life-cycle.ts'
+import { momentSaboteurs } from './moments.ts'
+import { nameSaboteurs } from './names.ts'
 import { placeSaboteurs } from './places.ts'
 import { readSaboteurs } from './reads.ts'
 import { timeSaboteurs } from './time.ts'
@@ -8,8 +11,11 @@ import { writeSaboteurs } from './writes.ts'
 
 /** Each breaks one promise; the suite is as good as what it catches of them. */
 export const SABOTEURS: readonly Saboteur[] = [
+  ...claimSaboteurs,
   ...writeSaboteurs,
+  ...momentSaboteurs,
   ...lifeCycleSaboteurs,
+  ...nameSaboteurs,
   ...placeSaboteurs,
   ...readSaboteurs,
   ...isolationSaboteurs,

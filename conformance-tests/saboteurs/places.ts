@@ -111,7 +111,7 @@ export const placeSaboteurs: readonly Saboteur[] = [
   ),
   saboteur('takes quotes out of names', [25], (store) => renaming(store, (name) => name.replaceAll(/["'`;-]/g, ''))),
   saboteur('folds the case of names', [26], (store) => renaming(store, (name) => name.toLowerCase())),
-  saboteur('finds every schema satisfiable', [27], (store) => ({
+  saboteur('finds every schema satisfiable', [28], (store) => ({
     async validate(target, previous) {
       const verdicts = (await store.validate?.(target, previous)) ?? []
       return verdicts.map((verdict) => ({ ...verdict, verdict: 'optional' }))
@@ -133,7 +133,7 @@ export const placeSaboteurs: readonly Saboteur[] = [
       return plan
     },
   })),
-  saboteur('takes any schema', [30], (store, memory) => ({
+  saboteur('takes any schema', [23, 30], (store, memory) => ({
     async provision(target, mode, hash) {
       const stored = memory.get(target)
       if (stored) stored.schema = target.schema

@@ -33,19 +33,19 @@ function later(instant: string): string {
 }
 
 export const timeSaboteurs: readonly Saboteur[] = [
-  saboteur('leaves closed states open', [99, 100, 104], (store, memory) => ({
+  saboteur('leaves closed states open', [99, 100, 104, 126], (store, memory) => ({
     write: rewriting(store, memory, (versions) =>
       versions.map((version) =>
         version.validTo !== null && version.row[2] === 'first' ? { ...version, validTo: null } : version,
       ),
     ),
   })),
-  saboteur('closes a state after the next has begun', [99, 102], (store, memory) => ({
+  saboteur('closes a state after the next has begun', [99, 104], (store, memory) => ({
     write: rewriting(store, memory, (versions) =>
       versions.map((version) => (version.validTo === null ? version : { ...version, validTo: later(version.validTo) })),
     ),
   })),
-  saboteur('opens a state for every change', [100, 102], (store, memory) => ({
+  saboteur('opens a state for every change', [100, 104], (store, memory) => ({
     async write(target, changes, commit) {
       const stored = memory.get(target)
       if (stored?.config.history_mode !== 'type_2') return store.write(target, changes, commit)
@@ -53,12 +53,41 @@ export const timeSaboteurs: readonly Saboteur[] = [
       return store.write(target, changes, commit)
     },
   })),
-  saboteur('times states by its own clock', [100, 102], (store, memory) => ({
+  saboteur('times states by its own clock', [100, 104], (store, memory) => ({
     write: rewriting(store, memory, (versions) =>
       versions.map((version) => ({ ...version, validFrom: '2026-03-01T00:00:00.500000Z' })),
     ),
   })),
-  saboteur('answers every instant with now', [102], (store) => ({
+  saboteur('times a state by what its row says', [101], (store, memory) => ({
+    write: rewriting(store, memory, (versions) =>
+      versions.map((version) =>
+        version.row[2] === 'late' ? { ...version, validFrom: String(version.row[1]) } : version,
+      ),
+    ),
+  })),
+  saboteur('goes on with a closed state when its row comes back', [102], (store, memory) => ({
+    write: rewriting(store, memory, (versions) =>
+      versions.flatMap((version) => {
+        const closed = versions.find((other) => other.key === version.key && other.validTo !== null)
+        if (version.validTo !== null)
+          return versions.some((one) => one.key === version.key && one.validTo === null) ? [] : [version]
+        return [closed ? { ...version, validFrom: closed.validFrom } : version]
+      }),
+    ),
+  })),
+  saboteur('takes the last column of a time for the time', [107], (store) => ({
+    provision: (target, mode, hash) => {
+      const last = target.schema.columns.findLast(({ type }) => type === 'timestamptz')?.name ?? 'at'
+      return store.provision({ ...target, config: { ...target.config, time_column: last } }, mode, hash)
+    },
+  })),
+  saboteur('keeps columns that are not included', [116], (store) => ({
+    provision: (target, mode, hash) => {
+      const { include_columns: _, ...config } = target.config
+      return store.provision({ ...target, config }, mode, hash)
+    },
+  })),
+  saboteur('answers every instant with now', [104], (store) => ({
     read: (target, plan) =>
       store.read(
         target,
@@ -169,7 +198,7 @@ export const timeSaboteurs: readonly Saboteur[] = [
         : versions
     }),
   })),
-  saboteur('gives a shared key to the first row', [116], (store) => ({
+  saboteur('gives a shared key to the first row', [125], (store) => ({
     read: (target, plan) => {
       if (plan.operation !== 'key' || plan.key !== 'shared') return store.read(target, plan)
       const { key: _, ...rest } = plan

@@ -1,5 +1,5 @@
 /** Defective variants of the reference store: the same plugin, with one promise broken. */
-import type { ServingPlugin, ServingStore } from '@sluice/sdk'
+import type { PluginManifest, ServingPlugin, ServingStore } from '@sluice/sdk'
 import { batchFromRows, type ChangeSet, isJsonBatch, type ReadBatch, type Row, rowsOf } from '@sluice/sdk'
 import reference, { type ReferenceConfig, type ReferenceMemory, type ReferenceSettings } from '../reference/index.ts'
 
@@ -11,6 +11,8 @@ export interface Saboteur {
   /** The numbers of the checks that have to catch it. */
   readonly caughtBy: readonly number[]
   readonly plugin: ServingPlugin<ReferenceSettings, ReferenceConfig>
+  /** What else is wrong than the plugin's code. */
+  readonly options?: { readonly manifest?: PluginManifest }
 }
 
 /** The reference with some of its hooks replaced; `memory` is its disk. */

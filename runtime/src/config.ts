@@ -7,11 +7,18 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import { type Static, type TSchema, Type } from 'typebox'
-import { Compile } from 'typebox/compile'
 import { Value } from 'typebox/value'
 import { parse } from 'yaml'
 
 const closed = { additionalProperties: false, default: {} } as const
+
+const every = (minutes: number, what: string) =>
+  Type.Integer({
+    default: minutes,
+    minimum: 0,
+    maximum: 10_080,
+    description: `Minutes between; 0: never. Then ${what}.`,
+  })
 
 const Settings = Type.Record(Type.String(), Type.Unknown())
 
@@ -23,12 +30,15 @@ const Issuer = Type.Object(
       Type.Array(Type.String(), { description: 'Tenants that it may claim; absent: every tenant.' }),
     ),
     admin: Type.Boolean({ default: false, description: 'Whether its tokens may claim the admin role.' }),
+    jwks_uri: Type.Optional(Type.String({ description: 'Where its keys are; absent: discovery says it.' })),
+    allow_http: Type.Boolean({ default: false, description: 'Plain HTTP to it, on other hosts than this one.' }),
     claims: Type.Object(
       {
         tenant: Type.String({ default: 'tenant_id' }),
         groups: Type.String({ default: 'groups' }),
         roles: Type.String({ default: 'roles' }),
         clearance: Type.String({ default: 'clearance' }),
+        email: Type.String({ default: 'email' }),
       },
       closed,
     ),
@@ -44,12 +54,109 @@ const ServingDriver = Type.Object(
   { additionalProperties: false },
 )
 
+const Kafka = Type.Object(
+  {
+    brokers: Type.Array(Type.String(), { minItems: 1, description: '`host:port` of some of the brokers.' }),
+    username: Type.Optional(Type.String()),
+    password: Type.Optional(Type.String()),
+    mechanism: Type.Union(
+      ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'].map((name) => Type.Literal(name)),
+      { default: 'SCRAM-SHA-512' },
+    ),
+    tls: Type.Boolean({ default: true }),
+    ca_file: Type.Optional(Type.String({ description: 'PEM of the authority of the brokers’ certificates.' })),
+    partitions: Type.Integer({ default: 1, minimum: 1, maximum: 100, description: 'Of each topic that is made.' }),
+    replicas: Type.Integer({ default: 1, minimum: 1, maximum: 10, description: 'Of each topic that is made.' }),
+    reader_principal: Type.Optional(
+      Type.String({ description: 'Who may read a tenant’s topics: `User:{tenant}`. Absent: no rights are given.' }),
+    ),
+    change_topics: Type.Boolean({
+      default: false,
+      description:
+        'Whether the rows that each epoch changes are sent too, masked, to a topic of each product. Needs brokers with logins and an authorizer. Off: such topics are removed.',
+    }),
+    cleared_principal: Type.Optional(
+      Type.String({
+        description:
+          'Who may read change topics in clear: `User:{tenant}-cleared`. Absent: there are none of products with masked columns.',
+      }),
+    ),
+  },
+  { additionalProperties: false, description: 'Where events are carried to. Absent: they stay in the registry.' },
+)
+
+const Dashboards = Type.Object(
+  {
+    url: Type.String({
+      pattern: '^https?://[^?#@]+$',
+      description: 'Address of Superset: https://superset.example.com.',
+    }),
+    public_url: Type.Optional(Type.String({ description: 'The address that people use, where it is another.' })),
+    username: Type.String({ description: 'A login of Superset’s own, with the role Admin.' }),
+    password: Type.String(),
+    database_admin_url: Type.Optional(
+      Type.String({
+        description: 'A login of the serving database’s server that may make roles. Absent: of the embedded server.',
+      }),
+    ),
+    database_host: Type.Optional(
+      Type.String({ description: 'Where Superset finds the serving database; absent: where the runtime does.' }),
+    ),
+    database_port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
+    timeout_ms: Type.Integer({ default: 30_000, minimum: 100, description: 'One request to Superset.' }),
+  },
+  {
+    additionalProperties: false,
+    description: 'The server of dashboards. Absent: there is none, and products that want one are refused.',
+  },
+)
+
+const OBJECT_STORES = [
+  Type.Object({ type: Type.Literal('folder') }, { additionalProperties: false }),
+  Type.Object(
+    {
+      type: Type.Literal('s3'),
+      endpoint: Type.String({ description: 'Address of an S3-compatible store: https://s3.example.com.' }),
+      region: Type.String({ default: 'us-east-1' }),
+      access_key_id: Type.String(),
+      secret_access_key: Type.String(),
+      session_token: Type.Optional(Type.String()),
+      path_style: Type.Boolean({ default: true, description: 'Buckets in the path, not in the host’s name.' }),
+      deadline_ms: Type.Integer({
+        default: 120_000,
+        minimum: 1000,
+        description: 'One operation, retries and all.',
+      }),
+      attempt_ms: Type.Integer({ default: 30_000, minimum: 100 }),
+      part_mb: Type.Integer({ default: 16, minimum: 5, maximum: 1024 }),
+      cache_mb: Type.Integer({
+        default: 10_240,
+        minimum: 64,
+        description: 'Copies on this machine for engines.',
+      }),
+    },
+    { additionalProperties: false },
+  ),
+] as const
+
 export const ConfigSchema = Type.Object(
   {
     data_dir: Type.String({ default: '.sluice', description: 'Folder for everything that is kept.' }),
+    secrets_dir: Type.Optional(
+      Type.String({
+        description:
+          'Folder of the keys that seal secrets, sign cursors and, of the embedded issuer, tokens. Runtimes on one registry share it. Default: data_dir.',
+      }),
+    ),
     host: Type.String({ default: '127.0.0.1' }),
     port: Type.Integer({ default: 8080, minimum: 0, maximum: 65_535, description: '0 picks a free port.' }),
     public_url: Type.Optional(Type.String({ description: 'The address that clients use, where it is another.' })),
+    trusted_proxies: Type.Integer({
+      default: 0,
+      minimum: 0,
+      maximum: 16,
+      description: 'How many proxies in front append to X-Forwarded-For; 0 ignores the header.',
+    }),
     log: Type.Object(
       {
         level: Type.Union(
@@ -65,16 +172,39 @@ export const ConfigSchema = Type.Object(
         registry_url: Type.Optional(
           Type.String({ description: 'PostgreSQL of the registry; absent: the embedded server.' }),
         ),
+        catalog_admin_url: Type.Optional(
+          Type.String({
+            description: 'A login of the registry’s server that may make roles, for logins of SQL catalogs.',
+          }),
+        ),
         serving_owner_url: Type.Optional(Type.String()),
         serving_writer_url: Type.Optional(Type.String()),
         serving_reader_url: Type.Optional(Type.String()),
       },
       closed,
     ),
+    catalog: Type.Object(
+      {
+        file_access: Type.Union(
+          ['none', 'direct', 'signed'].map((name) => Type.Literal(name)),
+          {
+            default: 'direct',
+            description:
+              'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each request to an S3 store is signed by the runtime, for the files of that table.',
+          },
+        ),
+      },
+      closed,
+    ),
     auth: Type.Object(
       {
         audience: Type.String({ default: 'sluice', description: 'Of the embedded issuer.' }),
-        token_ttl_s: Type.Integer({ default: 3600, minimum: 60, maximum: 86_400 }),
+        token_ttl_s: Type.Integer({
+          default: 3600,
+          minimum: 60,
+          maximum: 86_400,
+          description: 'Of tokens of the embedded issuer that are asked for without a life of their own.',
+        }),
         issuers: Type.Array(Issuer, { default: [], description: 'Any entry turns the embedded issuer off.' }),
       },
       closed,
@@ -110,6 +240,12 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    events: Type.Object(
+      {
+        kafka: Type.Optional(Kafka),
+      },
+      closed,
+    ),
     masking: Type.Object(
       {
         sensitive: Type.Array(Type.String(), { default: [], description: 'Classes masked besides pii.*.' }),
@@ -124,7 +260,12 @@ export const ConfigSchema = Type.Object(
     limits: Type.Object(
       {
         workers: Type.Integer({ default: 2, minimum: 1, maximum: 32, description: 'Runs at once in this process.' }),
-        engine_processes: Type.Integer({ default: 3, minimum: 1, maximum: 64 }),
+        engine_processes: Type.Integer({
+          default: 3,
+          minimum: 1,
+          maximum: 64,
+          description: 'Engine jobs at once; a tenant, or the runtime itself, has one less at most.',
+        }),
         query_memory_mb: Type.Integer({ default: 512, minimum: 64 }),
         query_timeout_ms: Type.Integer({ default: 30_000, minimum: 100 }),
         query_rows: Type.Integer({ default: 100_000, minimum: 1 }),
@@ -136,23 +277,108 @@ export const ConfigSchema = Type.Object(
             free: Type.Integer({ default: 10, minimum: 1 }),
             standard: Type.Integer({ default: 50, minimum: 1 }),
             enterprise: Type.Integer({ default: 500, minimum: 1 }),
+            address: Type.Integer({
+              default: 10,
+              minimum: 1,
+              description: 'Without a verified token, by address; its burst is four times that.',
+            }),
+            burst: Type.Number({ default: 2, minimum: 1, description: 'Of a tier, in seconds of its rate.' }),
           },
           closed,
         ),
       },
       closed,
     ),
+    object_store: Type.Union([...OBJECT_STORES], {
+      default: { type: 'folder' },
+      description: 'Where the lake lies: a folder of data_dir, or buckets.',
+    }),
+    upkeep: Type.Object(
+      {
+        compact_minutes: every(60, 'small files of the lake are written into larger ones'),
+        expire_minutes: every(60, 'snapshots that retention lets go are removed'),
+        clean_minutes: every(360, 'files that nothing reaches are removed'),
+        prune_minutes: every(15, 'old events and stored answers are removed'),
+        clean_min_age_hours: Type.Integer({ default: 24, minimum: 1, description: 'Younger files are never removed.' }),
+        raw_keep_last: Type.Integer({ default: 10, minimum: 1, description: 'Snapshots kept of each raw table.' }),
+        raw_keep_days: Type.Integer({
+          default: 7,
+          minimum: 1,
+          description: 'Younger snapshots of raw tables are kept.',
+        }),
+      },
+      closed,
+    ),
+    trino: Type.Object(
+      {
+        policy_host: Type.String({ default: '127.0.0.1', description: 'Where Trino reaches its policy endpoint.' }),
+        policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535 }),
+        policy_cert_file: Type.Optional(
+          Type.String({ description: 'Certificate of the policy endpoint (PEM); absent: there is no such endpoint.' }),
+        ),
+        policy_key_file: Type.Optional(Type.String({ description: 'Its private key (PEM).' })),
+        policy_client_ca_file: Type.Optional(
+          Type.String({ description: 'What signed the certificates of those who may ask (PEM).' }),
+        ),
+      },
+      closed,
+    ),
+    compute: Type.Object(
+      {
+        trino: Type.Optional(
+          Type.Object(
+            {
+              url: Type.String({
+                pattern: '^https?://[^/?#@]+$',
+                description: 'Of the coordinator: https://trino:8443.',
+              }),
+              token_file: Type.Optional(
+                Type.String({ description: 'A token that may make catalogs; read anew for every statement.' }),
+              ),
+              user: Type.Optional(Type.String({ description: 'Where Trino asks for no token.' })),
+              ca_file: Type.Optional(
+                Type.String({ description: 'What signed Trino’s certificate (PEM), where it is no public authority.' }),
+              ),
+              catalog: Type.Record(Type.String(), Type.String(), {
+                description:
+                  'Properties of every tenant’s catalog of the iceberg connector; {tenant} stands for the tenant.',
+              }),
+            },
+            {
+              additionalProperties: false,
+              description:
+                'Runs the transforms of products with engine: distributed. Absent: the Trino that serves analytics, or else none.',
+            },
+          ),
+        ),
+      },
+      closed,
+    ),
+    dashboards: Type.Optional(Dashboards),
     metrics_token: Type.Optional(Type.String({ description: 'Bearer token for /metrics besides the admin role.' })),
-    allow_unproved: Type.Boolean({ default: true }),
+    certificates: Type.Object(
+      {
+        folder: Type.Optional(
+          Type.String({ description: 'Certificates of plugins, besides those in their own packages.' }),
+        ),
+        trusted_keys: Type.Array(Type.String(), {
+          default: [],
+          description: 'Public keys whose certificates count, as sluice-conformance prints them.',
+        }),
+      },
+      closed,
+    ),
+    allow_unproved: Type.Boolean({
+      default: false,
+      description: 'Switches on what no certificate proves. For development.',
+    }),
   },
   closed,
 )
 
-export type Config = Static<typeof ConfigSchema>
+export type Config = Static<typeof ConfigSchema> & { readonly secrets_dir: string }
 export type IssuerConfig = Static<typeof Issuer>
 export type MaskStrategy = 'hash' | 'redact' | 'partial' | 'null' | 'omit'
-
-const validator = Compile(ConfigSchema)
 
 export interface ConfigSources {
   /** Path of a sluice.yaml; must exist when it was named, may be absent when it is the default. */
@@ -173,9 +399,23 @@ export function loadConfig(sources: ConfigSources): Config {
   }
   for (const [flag, text] of Object.entries(sources.flags)) assign(raw, flag.replaceAll('-', '_').split('.'), text)
   const resolved = resolveReferences(raw, sources.environment)
-  const value = Value.Default(ConfigSchema, Value.Convert(ConfigSchema, resolved))
-  if (!validator.Check(value)) throw invalidConfig(describeProblems(value))
-  return { ...value, data_dir: resolve(value.data_dir) }
+  const schema = schemaFor(resolved)
+  const value = Value.Default(schema, Value.Convert(schema, resolved))
+  if (!Value.Check(schema, value)) throw invalidConfig(describeProblems(schema, value))
+  const dataDir = resolve(value.data_dir)
+  return { ...value, data_dir: dataDir, secrets_dir: resolve(value.secrets_dir ?? dataDir) }
+}
+
+/**
+ * With the one kind of object store that is named: by a union nothing is converted, and of a mistake it says no more than
+ * that no kind fits.
+ */
+function schemaFor(value: unknown): typeof ConfigSchema {
+  const { type: named } = (value as { object_store?: { type?: unknown } }).object_store ?? {}
+  const chosen = OBJECT_STORES.find(({ properties }) => properties.type.const === named)
+  if (chosen === undefined) return ConfigSchema
+  const narrowed: TSchema = Type.Object({ ...ConfigSchema.properties, object_store: chosen }, closed)
+  return narrowed as typeof ConfigSchema
 }
 
 function readConfigFile(file: string): Record<string, unknown> {
@@ -202,8 +442,8 @@ function assign(target: Record<string, unknown>, path: readonly string[], text: 
   node[path.at(-1) as string] = schema?.type === 'array' ? text.split(',').filter(Boolean) : text
 }
 
-function schemaAt(path: readonly string[]): { readonly type?: string } | undefined {
-  let schema: unknown = ConfigSchema
+function schemaAt(path: readonly string[], whole: TSchema = ConfigSchema): { readonly type?: string } | undefined {
+  let schema: unknown = whole
   for (const key of path) schema = (schema as { properties?: Record<string, TSchema> } | undefined)?.properties?.[key]
   return schema as { readonly type?: string } | undefined
 }
@@ -232,20 +472,20 @@ function readSecretFile(path: string): string | undefined {
   }
 }
 
-function describeProblems(value: unknown): string[] {
+function describeProblems(schema: TSchema, value: unknown): string[] {
   const problems: string[] = []
-  for (const error of validator.Errors(value)) {
+  for (const error of Value.Errors(schema, value)) {
     const path = error.instancePath.slice(1).replaceAll('/', '.') || 'the configuration'
-    if (error.keyword === 'boolean') problems.push(`${path} is not known${suggestion(path)}`)
+    if (error.keyword === 'boolean') problems.push(`${path} is not known${suggestion(schema, path)}`)
     else if (error.keyword !== 'additionalProperties') problems.push(`${path} ${error.message}`)
   }
   return problems
 }
 
-function suggestion(path: string): string {
+function suggestion(schema: TSchema, path: string): string {
   const parts = path.split('.')
   const last = parts.pop() as string
-  const siblings = Object.keys((schemaAt(parts) as { properties?: object } | undefined)?.properties ?? {})
+  const siblings = Object.keys((schemaAt(parts, schema) as { properties?: object } | undefined)?.properties ?? {})
   const close = siblings.find((name) => name.startsWith(last.slice(0, 3)) || last.includes(name))
   return close ? `; did you mean ${[...parts, close].join('.')}?` : `; known here: ${siblings.join(', ')}`
 }

@@ -5,36 +5,61 @@
 import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import type { ConnectorHost, LakeEngine, Logger, ServingPlugin } from '@sluice/sdk'
+import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
+import { type ConnectorHost, type LakeEngine, type Logger, type ServingPlugin, tenantOf } from '@sluice/sdk'
+import type pg from 'pg'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
+import { CatalogLogins } from './catalog/logins.ts'
+import { CATALOG_MIGRATIONS } from './catalog/migrations.ts'
+import { ReachableFiles } from './catalog/reachable-files.ts'
+import { Sandbox } from './catalog/sandbox.ts'
+import { changeMetrics } from './change-metrics.ts'
+import { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
+import { openDashboardServer } from './dashboard-server.ts'
+import { DASHBOARD_MIGRATIONS } from './dashboards/migrations.ts'
+import { wishDashboards } from './dashboards/states.ts'
+import { parseAddress } from './database/address.ts'
 import { openListener } from './database/listener.ts'
 import { migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
 import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
+import type { EventBus } from './events/bus.ts'
 import { EventFeed } from './events/feed.ts'
+import { openKafkaBus } from './events/kafka-bus.ts'
+import { openKafkaChanges } from './events/kafka-changes.ts'
+import type { KafkaSettings } from './events/kafka-client.ts'
 import { eventMigrations } from './events/migrations.ts'
 import { appendEvent } from './events/outbox.ts'
+import { EventRelay, type RelayOptions } from './events/relay.ts'
+import { forgetRelays } from './events/relay-positions.ts'
 import { faultPointsFrom } from './fault-points.ts'
 import { createNetworkPolicy } from './ingestion/network.ts'
-import { FolderStore } from './lake/folder-store.ts'
+import { namingBrokenFiles } from './lake/broken-files.ts'
 import { LAKE_MIGRATIONS, Lake } from './lake/lake.ts'
+import type { ObjectStore } from './lake/object-store.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import { ChangeRelay } from './materializer/change-relay.ts'
 import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import { ServedProducts } from './operations/served-products.ts'
 import { checkStorage } from './operations/tenants.ts'
 import { createClock, createHost } from './plugins/host.ts'
+import type { LoadedPlugin } from './plugins/loader.ts'
+import { PluginMetrics } from './plugins/plugin-metrics.ts'
 import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
+import { forgetChangeTopics } from './registry/change-topics.ts'
 import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { registryMigrations } from './registry/migrations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
 import { maskKey } from './registry/tenant-keys.ts'
-import { type Databases, openDatabases } from './storage.ts'
+import { type Databases, openDatabases, openObjectStore } from './storage.ts'
 import { TOKENS } from './tokens.ts'
+
+/** Less than requests have: they end by saying that the registry does not answer. */
+const REGISTRY_STATEMENT_MS = 15_000
 
 const MB = 1024 * 1024
 const OWN_MEMORY_BYTES = 512 * MB
@@ -50,6 +75,7 @@ export interface Assembled {
 export async function assemble(config: Config, logger: Logger, lifecycle: Lifecycle): Promise<Assembled> {
   const container = root.createChildContainer()
   const metrics = new MetricsRegistry()
+  const pluginMetrics = new PluginMetrics(metrics)
   const faultPoint = faultPointsFrom(process.env['SLUICE_FAULT'])
   const databases = await lifecycle.start(
     'the databases',
@@ -58,27 +84,41 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
   )
   const pool = await lifecycle.start(
     'the registry',
-    () => openPool(databases.registry, { applicationName: 'sluice', maxConnections: 30 }),
+    () =>
+      openPool(databases.registry, {
+        applicationName: 'sluice',
+        maxConnections: 30,
+        statementTimeoutMs: REGISTRY_STATEMENT_MS,
+      }),
     (opened) => opened.end(),
   )
-  await migrate(pool, [registryMigrations, eventMigrations, LAKE_MIGRATIONS])
+  const migrating = openPool(databases.registry, {
+    applicationName: 'sluice',
+    maxConnections: 1,
+    statementTimeoutMs: 0,
+  })
+  const lists = [registryMigrations, eventMigrations, LAKE_MIGRATIONS, CATALOG_MIGRATIONS, DASHBOARD_MIGRATIONS]
+  await migrate(migrating, lists).finally(() => migrating.end())
   const scratchDirectory = join(config.data_dir, 'scratch')
   await rm(scratchDirectory, { recursive: true, force: true })
   await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
-  const engine = await lifecycle.start(
+  const bareEngine = await lifecycle.start(
     'the engine',
     () => openEngine(config, scratchDirectory),
     (opened) => opened.close(),
   )
-  const lakeFolder = join(config.data_dir, 'lake')
-  const store = new FolderStore(lakeFolder)
-  await store.recover()
+  const objects = await lifecycle.start(
+    'the object store',
+    () => openObjectStore(config),
+    (opened) => opened.close(),
+  )
+  const { store } = objects
+  const engine = namingBrokenFiles(objects.engineOver(bareEngine), store)
   const lake = new Lake({ store, db: pool, engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
-  const masters = openMasterKeyFile(join(config.data_dir, 'master-keys.json'))
+  const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'))
   const services = {
     logger,
-    metrics: { count: () => {}, observe: () => {} },
     faultPoint,
     dataDirectory: config.data_dir,
     lakeEngine: lakeEngineOver(engine),
@@ -90,8 +130,14 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
         specifiers: config.plugins,
         baseDirectory: process.cwd(),
         serving: config.serving,
+        proof: {
+          allowUnproved: config.allow_unproved,
+          trustedKeys: config.certificates.trusted_keys,
+          folder: config.certificates.folder ?? null,
+        },
+        onLoaded: (loaded) => tellProof(loaded, logger),
         defaultSettings: (plugin) => defaultSettings(plugin, databases),
-        hostFor: (plugin) => createHost(`${plugin.type}-${plugin.name}`, services),
+        hostFor: (plugin) => createHost(`${plugin.type}-${plugin.name}`, services, pluginMetrics),
       }),
     (opened) => opened.close(),
   )
@@ -100,8 +146,14 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
     () => new EventFeed({ pool, address: databases.registry }),
     (feed) => feed.close(),
   )
-  const served = new ServedProducts({ pool, plugins, rules })
-  await lifecycle.start(
+  const bus = await openBus(config, { pool, address: databases.registry, logger }, lifecycle)
+  const dashboards = await lifecycle.start(
+    'dashboards',
+    () => openDashboardServer(config, databases),
+    (opened) => opened?.close(),
+  )
+  const served: ServedProducts = new ServedProducts({ pool, plugins, rules, hearsChanges: () => news.isListening })
+  const news = await lifecycle.start(
     'policy news',
     () => listenForPolicies(databases, served),
     (listener) => listener.close(),
@@ -113,15 +165,85 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
   container.register(TOKENS.masters, { useValue: masters })
   container.register(TOKENS.engine, { useValue: engine })
   container.register(TOKENS.lake, { useValue: lake })
+  const distributed = openDistributed(config)
+  container.register(TOKENS.distributed, { useFactory: () => distributed })
+  container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
+  container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
+  container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.plugins, { useValue: plugins })
   container.register(TOKENS.events, { useValue: events })
+  container.register(TOKENS.bus, { useFactory: () => bus })
   container.register(TOKENS.served, { useValue: served })
+  container.register(TOKENS.dashboards, { useFactory: () => dashboards })
   registerPlugins(container, plugins)
-  const connectorHost = createConnectorHost(config, logger, databases, services)
-  container.register(TOKENS.platform, { useFactory: (from) => platformOf(from, connectorHost, lakeFolder) })
+  const connectorHost = createConnectorHost(config, logger, databases, services, pluginMetrics)
+  container.register(TOKENS.platform, { useFactory: (from) => platformOf(from, connectorHost, store) })
   container.register(TOKENS.materialize, { useFactory: (from) => materializeDeps(from, scratchDirectory) })
+  await openChanges(container, config, databases, metrics, lifecycle)
   return { container, databases, metrics }
+}
+
+/** Says nothing to Trino yet: a runtime starts without it, and a transform that needs it says so. */
+function openDistributed({ compute, serving }: Config): DistributedCompute | null {
+  const { analytics } = serving
+  const serves =
+    analytics?.driver === 'trino' ? (analytics.settings as unknown as TrinoSettings | undefined) : undefined
+  const settings = (compute.trino as TrinoSettings | undefined) ?? serves
+  return settings === undefined ? null : new DistributedCompute(new TrinoClient(settings), settings.catalog)
+}
+
+/** The bus, and the relay that carries events to it; null where none is configured. */
+async function openBus(
+  { events }: Config,
+  registry: Pick<RelayOptions, 'pool' | 'address' | 'logger'>,
+  lifecycle: Lifecycle,
+): Promise<EventBus | null> {
+  const { kafka } = events
+  if (kafka === undefined) {
+    await forgetRelays(registry.pool)
+    await forgetChangeTopics(registry.pool)
+    return null
+  }
+  const bus = await lifecycle.start(
+    'the event bus',
+    () => openKafkaBus(kafka as KafkaSettings),
+    (opened) => opened.close(),
+  )
+  await lifecycle.start(
+    'the relay of events',
+    () => new EventRelay({ ...registry, bus }),
+    (relay) => relay.close(),
+  )
+  return bus
+}
+
+/** What sends changed rows to the bus; it also removes their topics where they are switched off. */
+async function openChanges(
+  container: DependencyContainer,
+  { events: { kafka } }: Config,
+  { registry: address }: Databases,
+  metrics: MetricsRegistry,
+  lifecycle: Lifecycle,
+): Promise<void> {
+  if (kafka === undefined) return
+  const settings = kafka as KafkaSettings
+  const bus = await lifecycle.start(
+    'change topics',
+    () => openKafkaChanges(settings),
+    (opened) => opened.close(),
+  )
+  const { pool, lake, engine, limits, scratchDirectory, logger, rules, faultPoint } = container.resolve(
+    TOKENS.materialize,
+  )
+  const deps = { pool, lake, engine, limits, scratchDirectory, logger, rules, faultPoint }
+  const principals = { reader: settings.reader_principal ?? null, cleared: settings.cleared_principal ?? null }
+  const onSent = changeMetrics(metrics, pool)
+  await lifecycle.start(
+    'the relay of changes',
+    () => new ChangeRelay({ ...deps, address, bus, principals, isOn: settings.change_topics, onSent }),
+    (relay) => relay.close(),
+  )
 }
 
 function openEngine(config: Config, scratchDir: string): Engine {
@@ -133,6 +255,27 @@ function openEngine(config: Config, scratchDir: string): Engine {
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,
   })
+}
+
+/** What is not proved is said when the runtime starts, in the words that GET /plugins has too. */
+function tellProof({ plugin, packageName, proof }: LoadedPlugin, logger: Logger): void {
+  const name = plugin.kind === 'connector' ? `the connector ${plugin.name}` : `${plugin.type} (${plugin.name})`
+  const line = `${name} of ${packageName}: ${proof.message}`
+  if (proof.status === 'allowed' || proof.off.length > 0) logger.warn(line)
+  else logger.debug(line)
+}
+
+async function openLogins(config: Config, { embedded, registry }: Databases, pool: pg.Pool): Promise<CatalogLogins> {
+  const { catalog_admin_url: url } = config.database
+  const admin = url === undefined ? (embedded?.address ?? null) : parseAddress(url)
+  const logins = new CatalogLogins({
+    pool,
+    admin: admin === null ? null : { ...admin, database: registry.database },
+    shown: { ...(embedded?.tcpAddress ?? registry), database: registry.database },
+  })
+  await logins.setSensitive(config.masking.sensitive)
+  await logins.admitEngine()
+  return logins
 }
 
 /** By kind and type, as plugins are found: `serving:lookup`, `connector:postgresql`. */
@@ -159,32 +302,47 @@ function createConnectorHost(
   logger: Logger,
   databases: Databases,
   services: Parameters<typeof createHost>[1],
+  metrics: PluginMetrics,
 ): ConnectorHost {
   const isEmbedded = databases.embedded !== null
-  const own = databases.embedded?.tcpAddress
+  const own = ownEndpoints(config, databases)
   const { network } = config
   return {
     clock: createClock(logger),
     logger,
-    metrics: services.metrics,
+    metrics: metrics.of('connectors'),
     randomBytes: (count) => crypto.getRandomValues(new Uint8Array(count)),
     faultPoint: services.faultPoint,
     network: createNetworkPolicy({
       allow: network.allow,
       allowLoopback: network.allow_loopback ?? isEmbedded,
       allowCleartextPasswords: network.allow_cleartext_passwords ?? false,
-      ownEndpoints: () => (own ? [{ address: own.host, port: own.port }] : []),
+      ownEndpoints: () => own,
     }),
   }
 }
+
+/** What no tenant's connection may reach, whatever else is allowed: this server, and its databases wherever they are. */
+function ownEndpoints(config: Config, databases: Databases): readonly { address: string; port: number }[] {
+  const { registry_url, serving_owner_url, serving_writer_url, serving_reader_url } = config.database
+  const urls = [registry_url, serving_owner_url, serving_writer_url, serving_reader_url]
+  const outside = urls.filter((url) => url !== undefined).map((url) => parseAddress(url))
+  const all = [...outside, ...(databases.embedded ? [databases.embedded.tcpAddress] : []), config]
+  return all.map(({ host, port }) => ({ address: host, port }))
+}
+
+/** The owner of statements whose plugin does not say whose they are; no tenant is called so. */
+const NOBODY = ''
 
 /** What a plugin may ask of the engine: guarded SELECTs over files, as JSON. */
 function lakeEngineOver(engine: Engine): LakeEngine {
   return {
     async query(query) {
+      const tenant = query.scope === undefined ? NOBODY : tenantOf(query.scope)
       const run = await engine.run(
         {
           trust: 'tenant',
+          tenant,
           tables: query.tables as NonNullable<Parameters<Engine['run']>[0]['tables']>,
           output: { kind: 'json-rows', sql: query.sql, parameters: query.parameters },
           limits: { ...query.limits, threads: THREADS },
@@ -212,20 +370,26 @@ async function* jsonBatches(run: Awaited<ReturnType<Engine['run']>>) {
   await run.finished
 }
 
-function platformOf(from: DependencyContainer, connectorHost: ConnectorHost, lakeFolder: string): Platform {
+function platformOf(from: DependencyContainer, connectorHost: ConnectorHost, store: ObjectStore): Platform {
   return {
     config: from.resolve(TOKENS.config),
     pool: from.resolve(TOKENS.pool),
     masters: from.resolve(TOKENS.masters),
     lake: from.resolve(TOKENS.lake),
+    sandbox: from.resolve(TOKENS.sandbox),
+    catalogLogins: from.resolve(TOKENS.catalogLogins),
+    reachable: from.resolve(TOKENS.reachable),
     engine: from.resolve(TOKENS.engine),
+    distributed: from.resolve(TOKENS.distributed),
     plugins: from.resolve(TOKENS.plugins),
     rules: from.resolve(TOKENS.rules),
     events: from.resolve(TOKENS.events),
+    bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
+    dashboards: from.resolve(TOKENS.dashboards)?.support ?? null,
     logger: from.resolve(TOKENS.logger),
     connectorHost,
-    bucketUri: (tenant) => pathToFileURL(join(lakeFolder, `sluice-${tenant}`)).href,
+    bucketUri: (tenant) => store.uri(`sluice-${tenant}`),
   }
 }
 
@@ -237,6 +401,7 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
   return {
     pool,
     engine: from.resolve(TOKENS.engine),
+    distributed: from.resolve(TOKENS.distributed),
     lake: from.resolve(TOKENS.lake),
     plugins: from.resolve(TOKENS.plugins),
     rules: from.resolve(TOKENS.rules),
@@ -273,6 +438,7 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
         subject: product.id,
         data: { epoch, score: qualityScore },
       })
+      await wishDashboards(tx, product.id)
     },
   }
 }

@@ -7,7 +7,7 @@
  */
 export type FaultPoint = (name: string) => Promise<void>
 
-/** Every fault point of the runtime; those of plugins begin with their endpoint type. */
+/** Of the runs that ingest and materialize; those of plugins begin with their endpoint type. */
 export const FAULT_POINTS = [
   'ingestion.claimed',
   'ingestion.table-written',
@@ -25,6 +25,15 @@ export const FAULT_POINTS = [
   'materializer.before-store',
   'materializer.after-store',
 ] as const
+
+/** Of a rollback's run. */
+export const ROLLBACK_FAULT_POINTS = ['rollback.before-commit', 'rollback.after-commit'] as const
+
+/** Of the process that sends changed rows to the event bus. */
+export const CHANGE_FAULT_POINTS = ['changes.before-send', 'changes.after-send'] as const
+
+/** Fault points outside of runs: at the edge, for requests with an Idempotency-Key. */
+export const REQUEST_FAULT_POINTS = ['http.before-effect', 'http.before-answer'] as const
 
 export function faultPointsFrom(setting: string | undefined): FaultPoint {
   const match = /^(.+)@(\d+)$/.exec(setting ?? '')

@@ -5,8 +5,11 @@ import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { Worker } from './ingestion/worker.ts'
 import type { ManifestSet } from './manifest/manifest-set.ts'
 import { catchUp, type MaterializeDeps, materialize } from './materializer/materialize.ts'
+import { rollBack } from './materializer/roll-back.ts'
 import { openConnector } from './operations/connections.ts'
 import type { Platform } from './operations/platform.ts'
+import { endRollback, rollbackOf } from './operations/rollback.ts'
+import { CANCELLED } from './operations/runs.ts'
 import { checkStorage } from './operations/tenants.ts'
 import { findConnection } from './registry/connections.ts'
 import { endpointsDue } from './registry/endpoint-states.ts'
@@ -46,7 +49,10 @@ async function execute(
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}
-  const { materialization, failedEndpoints } = await materialize({ product, runId: run.id, signal }, deps)
+  const rollback = rollbackOf(run)
+  const { materialization, failedEndpoints } = rollback
+    ? await rollBack({ product, runId: run.id, signal, epoch: rollback.epoch, deploymentId: rollback.deployment }, deps)
+    : await materialize({ product, runId: run.id, signal }, deps)
   platform.served.drop(run.tenant)
   const state = failedEndpoints.length === 0 ? 'succeeded' : 'degraded'
   return { products: [{ id: product.id, materialization_id: materialization.id, state }] }
@@ -88,6 +94,9 @@ async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOut
   try {
     const data = outcome.state === 'failed' ? { error: outcome.error.code } : {}
     await client.query('begin')
+    if (outcome.state !== 'succeeded') {
+      await endRollback(client, run, outcome.state === 'failed' ? outcome.error : CANCELLED)
+    }
     await appendEvent(client, { tenant: run.tenant, kind: 'ingestion', name: outcome.state, subject: run.id, data })
     await client.query('commit')
     client.release()

@@ -1,40 +1,51 @@
 /** The server: everything started in order, stopped in the opposite one. */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isSluiceError, type Logger } from '@sluice/sdk'
+import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import { EMBEDDED_ISSUER_PATH, EmbeddedIssuer } from './auth/embedded-issuer.ts'
 import { DEFAULT_CLAIMS, SIGNATURE_ALGORITHMS, type TrustedIssuer } from './auth/issuers.ts'
 import { remoteKeys } from './auth/remote-keys.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import type { Config, IssuerConfig } from './config.ts'
-import { type Assembled, assemble } from './container.ts'
+import { type Assembled, assemble, ownLimits } from './container.ts'
+import { DashboardKeeper } from './dashboards/keeper.ts'
 import { lockFolder } from './database/folder-lock.ts'
+import { freePort } from './free-port.ts'
+import { Housekeeping } from './housekeeping.ts'
 import { createHttpApp, type HttpApp } from './http/app.ts'
 import { Cursors } from './http/cursor.ts'
-import { DEFAULT_RATE_LIMITS } from './http/guard.ts'
+import type { RateLimits } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
+import { type PolicyListenerOptions, startPolicyListener } from './http/policy-listener.ts'
 import { type Probe, ReadinessChecks } from './http/readiness.ts'
 import type { Route } from './http/route.ts'
+import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
+import { icebergCatalog } from './http/routes/iceberg.ts'
+import { lakeRoutes } from './http/routes/lake.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
 import { productRoutes } from './http/routes/products.ts'
 import { queryRoutes } from './http/routes/query.ts'
+import { rawGrantRoutes } from './http/routes/raw-grants.ts'
 import { readRoutes } from './http/routes/reads.ts'
 import { runRoutes } from './http/routes/runs.ts'
 import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
-import { type RunningServer, startServer } from './http/server.ts'
+import { startServer } from './http/server.ts'
+import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { createWorker } from './jobs.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { createLogger } from './logger.ts'
+import { wantedDashboards } from './operations/dashboards.ts'
 import type { Platform } from './operations/platform.ts'
 import { endHalfProvisioned } from './operations/tenants.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
-import { IdempotencyKeys } from './registry/idempotency.ts'
+import { changeBacklog } from './registry/change-topics.ts'
+import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
+import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
 import type { Tier } from './registry/tiers.ts'
 import { cursorKey } from './storage.ts'
@@ -86,10 +97,36 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
       () => worker.start(),
       () => worker.stop(DRAIN_MS),
     )
+    const housekeeping = new Housekeeping(platform, { limits: ownLimits(config) })
+    await lifecycle.start(
+      'housekeeping',
+      () => housekeeping.start(),
+      () => housekeeping.stop(),
+    )
+    const dashboards = assembled.container.resolve(TOKENS.dashboards)
+    if (dashboards !== null) {
+      const load = (product: Parameters<typeof wantedDashboards>[1]) => wantedDashboards(platform, product)
+      const keeper = new DashboardKeeper({ pool: platform.pool, logger, load, ...dashboards })
+      await lifecycle.start(
+        'keeping dashboards',
+        () => keeper.start(),
+        () => keeper.stop(),
+      )
+    }
+    const tls = await policyTls(config)
+    if (tls !== null) {
+      const issuer = config.auth.issuers[0]?.issuer ?? `${url}${EMBEDDED_ISSUER_PATH}`
+      const listener = { host: config.trino.policy_host, port: config.trino.policy_port, tls, issuer, logger }
+      await lifecycle.start(
+        'the policy endpoint of Trino',
+        () => startPolicyListener(platform, listener),
+        (running) => running.stop(DRAIN_MS),
+      )
+    }
     await lifecycle.start(
       'the server',
       () => startServer(app, { host: config.host, port }),
-      (server) => drain(app, server),
+      (server) => server.stop(DRAIN_MS),
     )
     const addressFile = join(config.data_dir, ADDRESS_FILE)
     await lifecycle.start(
@@ -104,37 +141,40 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
   }
 }
 
+/** Null where Trino is not to be answered. Throws CONFIG `invalid_config` where only a part of it is set. */
+async function policyTls({ trino }: Config): Promise<PolicyListenerOptions['tls'] | null> {
+  const files = [trino.policy_cert_file, trino.policy_key_file, trino.policy_client_ca_file]
+  if (files.every((file) => file === undefined)) return null
+  try {
+    const [cert = '', key = '', clientCa = ''] = await Promise.all(
+      files.map((file) => readFile(file as string, 'utf8')),
+    )
+    return { cert, key, clientCa }
+  } catch (cause) {
+    throw new SluiceError('CONFIG', 'the policy endpoint of Trino has no certificates', {
+      code: 'invalid_config',
+      remedy: 'Name three readable files: trino.policy_cert_file, policy_key_file and policy_client_ca_file.',
+      cause,
+    })
+  }
+}
+
 /** A process that was killed left its runs `running` and its tenants half provisioned. */
 async function recover(platform: Platform, { databases }: Assembled): Promise<void> {
   // Nobody else works on an embedded registry, so no lease of a former process is worth waiting for.
   if (databases.embedded) {
     await platform.pool.query("update runs set lease_until = now() - interval '1 second' where state = 'running'")
+    await forgetStarted(platform.pool)
   }
   await endHalfProvisioned(platform)
   // Not waited for: readiness says which walls are up as soon as it is known.
   platform.engine.probe(AbortSignal.timeout(30_000)).catch(() => undefined)
 }
 
-async function drain(app: HttpApp, server: RunningServer): Promise<void> {
-  app.drain()
-  await server.stop(DRAIN_MS)
-}
-
-function freePort(host: string): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer()
-    probe.once('error', reject)
-    probe.listen(0, host, () => {
-      const { port } = probe.address() as { port: number }
-      probe.close(() => resolve(port))
-    })
-  })
-}
-
 async function createApp(
   config: Config,
   url: string,
-  { metrics }: Assembled,
+  { container, databases, metrics }: Assembled,
   platform: Platform,
   logger: Logger,
 ): Promise<HttpApp> {
@@ -142,21 +182,25 @@ async function createApp(
     config.auth.issuers.length > 0
       ? null
       : await EmbeddedIssuer.open({
-          dataDirectory: config.data_dir,
+          dataDirectory: config.secrets_dir,
           issuer: `${url}${EMBEDDED_ISSUER_PATH}`,
           audience: config.auth.audience,
         })
   const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
-  const cursors = new Cursors([await cursorKey(config.data_dir)])
+  const cursors = new Cursors([await cursorKey(config.secrets_dir)])
   const readiness = new ReadinessChecks(probesOf(platform))
   const api: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
+    ...rawGrantRoutes(platform),
     ...productRoutes(platform, cursors),
     ...readRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
+    ...lakeRoutes(platform, ownLimits(config)),
+    ...icebergCatalog(platform, url),
+    ...catalogLoginRoutes(platform),
     ...(embedded ? oidcRoutes(embedded) : []),
     ...probeRoutes(readiness, metrics),
   ]
@@ -168,7 +212,9 @@ async function createApp(
     authenticator: new TokenVerifier({ issuers }),
     tierOf: (tenant) => tiers.get(tenant),
     rateLimits: rateLimits(config),
-    trustedProxies: 0,
+    // Of one process the limits are its own; several that share a registry share the buckets in it.
+    ...(databases.embedded ? {} : { rateLimiter: new SharedRateLimiter(new RateBuckets(platform.pool)) }),
+    trustedProxies: config.trusted_proxies,
     ...(config.metrics_token === undefined ? {} : { metricsToken: config.metrics_token }),
     onAdminUse: async (use) => {
       await appendAudit(platform.pool, {
@@ -181,6 +227,7 @@ async function createApp(
         requestId: use.requestId,
       })
     },
+    faultPoint: container.resolve(TOKENS.faultPoint),
     onFinished: httpMetrics(metrics),
     onFault: (error, requestId) => logFault(logger, error, requestId),
   })
@@ -194,15 +241,22 @@ function trustedIssuer(issuer: IssuerConfig): TrustedIssuer {
     tenants: issuer.tenants === undefined ? 'all' : new Set(issuer.tenants),
     mayClaimAdmin: issuer.admin,
     claims: { ...DEFAULT_CLAIMS, ...issuer.claims },
-    keys: remoteKeys({ issuer: issuer.issuer }),
+    keys: remoteKeys({
+      issuer: issuer.issuer,
+      allowHttp: issuer.allow_http,
+      ...(issuer.jwks_uri === undefined ? {} : { jwksUri: issuer.jwks_uri }),
+    }),
   }
 }
 
-function rateLimits(config: Config) {
-  const policy = (ratePerS: number) => ({ ratePerS, burst: ratePerS * 2 })
-  const { free, standard, enterprise } = config.limits.rate
+/** Seconds of its rate that an address may ask for at once. */
+const ADDRESS_BURST = 4
+
+function rateLimits(config: Config): RateLimits {
+  const { free, standard, enterprise, address, burst } = config.limits.rate
+  const policy = (ratePerS: number) => ({ ratePerS, burst: Math.ceil(ratePerS * burst) })
   return {
-    ...DEFAULT_RATE_LIMITS,
+    address: { ratePerS: address, burst: address * ADDRESS_BURST },
     tiers: { free: policy(free), standard: policy(standard), enterprise: policy(enterprise) },
   }
 }
@@ -249,6 +303,7 @@ function probesOf(platform: Platform): readonly Probe[] {
         return { state: health.status }
       },
     })),
+    ...changesProbe(platform),
     {
       name: 'engine',
       async check() {
@@ -258,8 +313,23 @@ function probesOf(platform: Platform): readonly Probe[] {
   ]
 }
 
+/** Topics of changes that wait stop nobody from being served: they are told of, and readiness stays. */
+function changesProbe(platform: Platform): readonly Probe[] {
+  if (platform.config.events.kafka?.change_topics !== true) return []
+  return [
+    {
+      name: 'change-topics',
+      async check() {
+        const backlogs = await changeBacklog(platform.pool)
+        const failing = backlogs.reduce((sum, backlog) => sum + backlog.failing, 0)
+        return { state: failing > 0 ? 'degraded' : 'ok', failing }
+      },
+    },
+  ]
+}
+
 function pluginSummaries(platform: Platform) {
-  return platform.plugins.loaded.map(({ plugin, packageName, packageVersion, sdkRange }) => {
+  return platform.plugins.loaded.map(({ plugin, packageName, packageVersion, sdkRange, proof }) => {
     const store = plugin.kind === 'serving' ? platform.plugins.serving(plugin.type) : undefined
     const isChosen = store?.plugin === plugin
     return {
@@ -271,6 +341,7 @@ function pluginSummaries(platform: Platform) {
       package_version: packageVersion,
       sdk: sdkRange,
       capabilities: plugin.capabilities as unknown as Readonly<Record<string, unknown>>,
+      proof: { status: proof.status, levels: proof.levels, off: proof.off, message: proof.message },
       health: isChosen && store ? store.store.health() : { status: plugin.kind === 'connector' ? 'ok' : 'unused' },
     }
   })

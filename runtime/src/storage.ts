@@ -1,13 +1,18 @@
-/** The databases of this runtime: the embedded server's, or those that the configuration names. */
+/** What this runtime keeps its data in: databases and the lake's object store, embedded or as the configuration names. */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
+import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import type { Config } from './config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from './database/address.ts'
 import { type EmbeddedServer, startEmbeddedServer } from './database/embedded-server.ts'
-import { preparePlatformDatabases } from './database/roles.ts'
+import { closeServersDatabases, preparePlatformDatabases } from './database/roles.ts'
+import type { Engine } from './engine/engine.ts'
+import { FolderStore } from './lake/folder-store.ts'
+import { withObjects } from './lake/object-cache.ts'
+import type { ObjectStore } from './lake/object-store.ts'
+import { S3Store } from './lake/s3-store.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress
@@ -23,6 +28,7 @@ export async function openDatabases(config: Config): Promise<Databases> {
   }
   const embedded = await startEmbeddedServer({ dataFolder: config.data_dir })
   try {
+    await closeServersDatabases(embedded.address)
     const { registry, serving } = await preparePlatformDatabases(embedded.address)
     const logins = {
       owner: formatAddress(serving.owner),
@@ -46,11 +52,57 @@ function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Datab
   })
 }
 
+export interface OpenedObjectStore {
+  readonly store: ObjectStore
+  /** The engine for jobs that read the store's files. */
+  engineOver(engine: Engine): Engine
+  close(): void
+}
+
+const MB = 1024 * 1024
+
+/** The lake's object store. What a crash left half-written in this process's folders is removed. */
+export async function openObjectStore(config: Config): Promise<OpenedObjectStore> {
+  const { object_store: chosen } = config
+  if (chosen.type === 'folder') {
+    const store = new FolderStore(join(config.data_dir, 'lake'))
+    await store.recover()
+    return { store, engineOver: (engine) => engine, close: () => {} }
+  }
+  const store = new S3Store({
+    endpoint: chosen.endpoint,
+    region: chosen.region,
+    accessKeyId: chosen.access_key_id,
+    secretAccessKey: chosen.secret_access_key,
+    ...(chosen.session_token === undefined ? {} : { sessionToken: chosen.session_token }),
+    pathStyle: chosen.path_style,
+    deadlineMs: chosen.deadline_ms,
+    attemptMs: chosen.attempt_ms,
+    partBytes: chosen.part_mb * MB,
+    cacheDir: join(config.data_dir, 'lake-cache'),
+    maxCacheBytes: chosen.cache_mb * MB,
+  })
+  await store.recover()
+  return { store, engineOver: (engine) => withObjects(engine, store.cache), close: () => store.close() }
+}
+
 const KEY_BYTES = 32
 
-/** The key that seals cursors: made once, so that a restart leaves clients' cursors valid. */
-export async function cursorKey(dataDirectory: string): Promise<Uint8Array> {
-  const path = join(dataDirectory, 'cursor.key')
-  if (!existsSync(path)) await writeFile(path, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx' })
+/**
+ * The key that seals cursors: made once, so that a restart leaves clients' cursors valid, and those of one runtime are
+ * good at another. Of several processes that start at once one makes it.
+ */
+export async function cursorKey(secretsDirectory: string): Promise<Uint8Array> {
+  const path = join(secretsDirectory, 'cursor.key')
+  if (existsSync(path)) return readFile(path)
+  const staging = `${path}.${randomBytes(6).toString('hex')}`
+  await writeFile(staging, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx' })
+  try {
+    await link(staging, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    await rm(staging, { force: true })
+  }
   return readFile(path)
 }

@@ -2,8 +2,14 @@
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { InjectionToken } from 'tsyringe'
+import type { CatalogLogins } from './catalog/logins.ts'
+import type { ReachableFiles } from './catalog/reachable-files.ts'
+import type { Sandbox } from './catalog/sandbox.ts'
+import type { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
+import type { DashboardServer } from './dashboard-server.ts'
 import type { Engine } from './engine/engine.ts'
+import type { EventBus } from './events/bus.ts'
 import type { EventFeed } from './events/feed.ts'
 import type { FaultPoint } from './fault-points.ts'
 import type { Lake } from './lake/lake.ts'
@@ -25,11 +31,17 @@ export const TOKENS = {
   pool: token<pg.Pool>('pool'),
   masters: token<MasterKeys>('masters'),
   engine: token<Engine>('engine'),
+  distributed: token<DistributedCompute | null>('distributed'),
   lake: token<Lake>('lake'),
+  reachable: token<ReachableFiles>('reachable'),
+  sandbox: token<Sandbox>('sandbox'),
+  catalogLogins: token<CatalogLogins>('catalogLogins'),
   rules: token<MaskingRules>('rules'),
   plugins: token<PluginSet>('plugins'),
   events: token<EventFeed>('events'),
+  bus: token<EventBus | null>('bus'),
   served: token<ServedProducts>('served'),
+  dashboards: token<DashboardServer | null>('dashboards'),
   materialize: token<MaterializeDeps>('materialize'),
   platform: token<Platform>('platform'),
 } as const

@@ -23,6 +23,14 @@ export class Api {
     return this.#send(path, { method: 'POST', body: form })
   }
 
+  async delete(path: string): Promise<void> {
+    await this.#text(path, { method: 'DELETE' })
+  }
+
+  text(path: string): Promise<string> {
+    return this.#text(path, {})
+  }
+
   /** The answer's status and JSON, whatever the status is. */
   async ask(path: string): Promise<{ readonly status: number; readonly body: unknown }> {
     const response = await fetch(`${this.#url}${path}`, { headers: { authorization: `Bearer ${this.#token}` } })
@@ -30,10 +38,14 @@ export class Api {
   }
 
   async #send<T>(path: string, init: RequestInit): Promise<T> {
+    return JSON.parse(await this.#text(path, init)) as T
+  }
+
+  async #text(path: string, init: RequestInit): Promise<string> {
     const headers = { ...init.headers, authorization: `Bearer ${this.#token}` }
     const response = await fetch(`${this.#url}${path}`, { ...init, headers })
     const text = await response.text()
     if (!response.ok) throw new Error(`${init.method ?? 'GET'} ${path} → ${response.status} ${text}`)
-    return JSON.parse(text) as T
+    return text
   }
 }

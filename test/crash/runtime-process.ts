@@ -37,10 +37,12 @@ export class RuntimeProcess {
     })
   }
 
-  /** `fault` as in SLUICE_FAULT; null: none. */
-  static async spawn(dataFolder: string, fault: string | null): Promise<RuntimeProcess> {
+  /** `fault` as in SLUICE_FAULT; null: none. Port 0 is a free one. `configFile` as in `--config`. */
+  static async spawn(dataFolder: string, fault: string | null, port = 0, configFile?: string): Promise<RuntimeProcess> {
     const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-    const child = spawn(process.execPath, [LAUNCHER, 'start', '--data-dir', dataFolder, '--port', '0'], {
+    const flags = configFile === undefined ? [] : ['--config', configFile]
+    const args = [LAUNCHER, 'start', '--data-dir', dataFolder, '--port', String(port), ...flags]
+    const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       // A session of its own, by which its children are found when it is gone.
       detached: true,

@@ -1,6 +1,6 @@
-/** The engine's JSON cells back as values, and values as the JSON of an answer. */
-import { type Row, toJsonValue, typeName, type Value } from '@sluice/sdk'
-import type { SelectedColumn } from './scan-sql.ts'
+/** The engine's JSON cells back as values. */
+import { type Row, typeName, type Value } from '@sluice/sdk'
+import type { SelectedColumn } from '../scan/scan-sql.ts'
 
 /** A row of the engine's, whose floats and documents were selected as text. */
 export function rowOf(cells: readonly unknown[], selected: readonly SelectedColumn[]): Row {
@@ -13,6 +13,7 @@ function valueOf(cell: unknown, { type }: SelectedColumn): Value {
     case 'long':
       return BigInt(cell as string | number)
     case 'float':
+      return Math.fround(numberOf(String(cell)))
     case 'double':
       return numberOf(String(cell))
     case 'binary':
@@ -30,14 +31,4 @@ const NOT_FINITE: Readonly<Record<string, number>> = {
 
 function numberOf(text: string): number {
   return NOT_FINITE[text] ?? Number(text)
-}
-
-/** A JSON object; documents stand in it to the letter. */
-export function objectJson(row: Row, columns: readonly SelectedColumn[]): string {
-  const members = columns.map(({ name, type }, index) => {
-    const value = row[index] ?? null
-    const text = type === 'json' && typeof value === 'string' ? value : JSON.stringify(toJsonValue(value, type))
-    return `${JSON.stringify(name)}:${text}`
-  })
-  return `{${members.join(',')}}`
 }

@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { type Plan, type PlanStep, SluiceError, type TableSchema, type Target } from '@sluice/sdk'
+import { type PlanStep, SluiceError, type TableSchema, type Target } from '@sluice/sdk'
 import type { Registration } from './registrations.ts'
 
 /** What `provision` would do. Throws CONFLICT `schema_conflict` where the registered files do not fit. */
@@ -19,10 +18,6 @@ export function provisioned(now: Registration | null, target: Target): Registrat
   return { domain, product, variant, schema, policy: null, fence: 0n, current: null, formerFiles: [] }
 }
 
-export function planOf(steps: readonly PlanStep[]): Plan {
-  return { steps, hash: createHash('sha256').update(JSON.stringify(steps)).digest('hex') }
-}
-
 /** The same key, every former column as it was, and new ones only where they may be null. */
 function isGrown(former: TableSchema, next: TableSchema): boolean {
   const before = new Set(former.columns.map((column) => column.name))
@@ -36,12 +31,5 @@ function schemaConflict(name: string): SluiceError {
   return new SluiceError('CONFLICT', `the registered files of ${name} do not fit the new schema`, {
     code: 'schema_conflict',
     remedy: 'Drop the endpoint, or deploy the change as a new product.',
-  })
-}
-
-export function stalePlan(): SluiceError {
-  return new SluiceError('CONFLICT', 'the plan is no longer what would be done', {
-    code: 'stale_plan',
-    remedy: 'Plan again.',
   })
 }

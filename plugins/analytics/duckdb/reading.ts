@@ -1,20 +1,21 @@
 import {
-  batchFromRows,
   checkReadPlan,
   type LakeEngine,
   type LakeQuery,
   type LakeTable,
+  notMaterialized,
   type ReadBatch,
   type ReadPlan,
   type Row,
-  SluiceError,
   type Target,
   unsupported,
 } from '@sluice/sdk'
+import { pageOf } from '../scan/page.ts'
+import { compileScan, type SelectedColumn } from '../scan/scan-sql.ts'
 import { capabilities } from './capabilities.ts'
-import { objectJson, rowOf } from './cells.ts'
+import { rowOf } from './cells.ts'
+import { duckdbDialect } from './dialect.ts'
 import type { RegisteredEpoch, Registration } from './registrations.ts'
-import { compileScan, type SelectedColumn } from './scan-sql.ts'
 
 /** Of the engine's process, beyond what it needs for itself. */
 const SCAN_MEMORY_BYTES = 512 * 2 ** 20
@@ -32,18 +33,19 @@ export async function readPage(
   const { epoch } = current.applied
   if (registration.policy === null) return { ...pageOf([], [], plan), epoch }
   if (engine === undefined) throw unsupported('reads without an engine over the lake')
+  const name = [target.domain, target.product]
   const source = {
-    name: [target.domain, target.product] as const,
     schema: registration.schema,
     present: new Set(current.schema.columns.map((column) => column.name)),
   }
-  const { sql, parameters, selected } = compileScan(source, plan)
+  const { sql, parameters, selected } = compileScan(source, plan, duckdbDialect(name))
   const query: LakeQuery = {
     sql,
     parameters,
-    tables: [tableOf(source.name, current)],
+    tables: [tableOf(name, current)],
     limits: { maxRows: plan.limit + 1, timeoutMs: plan.timeoutMs, memoryBytes: SCAN_MEMORY_BYTES },
     signal: plan.signal,
+    scope: target.scope,
   }
   const rows = await rowsOf(engine, query, selected)
   return { ...pageOf(rows, selected, plan), epoch }
@@ -64,27 +66,4 @@ async function rowsOf(engine: LakeEngine, query: LakeQuery, selected: readonly S
     for (const cells of JSON.parse(json) as unknown[][]) rows.push(rowOf(cells, selected))
   }
   return rows
-}
-
-/** `rows` has one more than the limit where there is a next page. */
-function pageOf(rows: readonly Row[], selected: readonly SelectedColumn[], plan: ReadPlan) {
-  const width = plan.columns.length
-  const page = rows.slice(0, plan.limit)
-  const answered = selected.slice(0, width)
-  const batch =
-    plan.encoding === 'json'
-      ? { rowCount: page.length, json: `[${page.map((row) => objectJson(row, answered)).join(',')}]` }
-      : batchFromRows(
-          page.map((row) => row.slice(0, width)),
-          width,
-        )
-  const last = page.at(-1)
-  return rows.length > plan.limit && last ? { ...batch, next: last.slice(width) } : batch
-}
-
-export function notMaterialized(): SluiceError {
-  return new SluiceError('TRANSIENT', 'nothing was materialized here yet', {
-    code: 'not_materialized',
-    remedy: 'Wait for the first materialization.',
-  })
 }

@@ -81,6 +81,7 @@ function register(target: Target, epoch: number, snapshot: LakeSnapshot, by = st
     },
     async *deletes() {},
     async *upsertsCsv() {},
+    async *upsertsKeyed() {},
     async *deletesCsv() {},
     lake: snapshot,
   }

@@ -1,17 +1,20 @@
 import {
+  checkPlanHash,
   type Health,
   type Host,
   isSluiceError,
   type LakeQuery,
+  notMaterialized,
   type PlanStep,
+  planOfSteps,
   type ServingStore,
   SluiceError,
   type TenantScope,
   tenantOf,
   unsupported,
 } from '@sluice/sdk'
-import { planOf, provisioned, provisionSteps, stalePlan } from './provisioning.ts'
-import { notMaterialized, readPage } from './reading.ts'
+import { provisioned, provisionSteps } from './provisioning.ts'
+import { readPage } from './reading.ts'
 import type { Registrations } from './registrations.ts'
 import { register } from './writing.ts'
 
@@ -39,9 +42,9 @@ export function openStore(registrations: Registrations, host: Host): ServingStor
   return {
     provision: (target, mode, expectedHash) =>
       guarded(async () => {
-        const plan = planOf(provisionSteps(await registrations.get(target), target))
+        const plan = planOfSteps(provisionSteps(await registrations.get(target), target))
         if (mode === 'plan') return plan
-        if (expectedHash !== undefined && expectedHash !== plan.hash) throw stalePlan()
+        checkPlanHash(plan, expectedHash)
         await registrations.update(target, (now) => provisioned(now, target))
         return plan
       }),
@@ -77,7 +80,7 @@ export function openStore(registrations: Registrations, host: Host): ServingStor
       guarded(async () => {
         await checkFiles(registrations, scope, query)
         if (host.lakeEngine === undefined) throw unsupported('queries without an engine over the lake')
-        return host.lakeEngine.query(query)
+        return host.lakeEngine.query({ ...query, scope })
       }),
 
     drop: (target, mode) =>
@@ -88,7 +91,7 @@ export function openStore(registrations: Registrations, host: Host): ServingStor
           action: 'drop',
           description: `forget ${target.domain}.${target.product}; its files stay`,
         }
-        return planOf(isThere ? [step] : [])
+        return planOfSteps(isThere ? [step] : [])
       }),
 
     dropTenant: (scope) => guarded(() => registrations.dropTenant(tenantOf(scope))),

@@ -1,6 +1,13 @@
 /** A write moves no row: it registers which files the epoch is. */
-import { type ChangeSet, type Commit, type Host, type Receipt, SluiceError, type Target } from '@sluice/sdk'
-import { notMaterialized } from './reading.ts'
+import {
+  type ChangeSet,
+  type Commit,
+  type Host,
+  notMaterialized,
+  type Receipt,
+  SluiceError,
+  type Target,
+} from '@sluice/sdk'
 import type { Registration, Registrations } from './registrations.ts'
 
 export async function register(

@@ -1,4 +1,4 @@
-import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema } from '@sluice/sdk'
+import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema, unsupported } from '@sluice/sdk'
 import type { CopyOut } from './copy-out.ts'
 import { Interrupted, sourceFailure, sqlState } from './failure.ts'
 import { planIncrement } from './increment.ts'
@@ -66,6 +66,7 @@ async function* carry(
 }
 
 function refuseOutright(way: Way, request: ReadRequest, where: string): void {
+  if (request.mode !== 'full' && request.mode !== 'incremental') throw unsupported('reading by that mode')
   // A NUL would end the statement early on its way to the server.
   if (`${request.schema}${request.table}`.includes('\0')) throw tableMissing(where)
   const { schemas } = way.source

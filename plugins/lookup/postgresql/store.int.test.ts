@@ -70,3 +70,21 @@ test('a full set, then a delta, then reads by key', async () => {
     { name: '' },
   ])
 })
+
+test('variants of one product are dropped and built anew at the same time', async () => {
+  const narrow = { ...schema, columns: schema.columns.slice(0, 2) }
+  const variants = ['clear', 'masked', 'masked_pii', 'masked_phi']
+  const made = async (variant: string, shape: TableSchema) => {
+    const of = target('reshaped', { variant, schema: shape })
+    await provide(store, of)
+    const rows = [[1n, 'one', 'eu'].slice(0, shape.columns.length)]
+    await store.write(of, changeSet(shape, 'full', rows), commitOf(1, null))
+    return of
+  }
+  for (let round = 0; round < 8; round += 1) {
+    const shape = round % 2 === 0 ? schema : narrow
+    const targets = await Promise.all(variants.map((variant) => made(variant, shape)))
+    for (const of of targets) assert.equal((await rowsRead(store, of, planOf(of, byId(1n)))).length, 1)
+    await Promise.all(targets.map((of) => store.drop(of, 'apply')))
+  }
+})

@@ -56,8 +56,6 @@ export function textExpression(type: LogicalType, reference: string): string {
   switch (typeName(type)) {
     case 'string':
       return reference
-    case 'float':
-      return `${reference}::double precision::text`
     case 'timestamp':
       return `to_char(${reference}, ${MICROSECONDS})`
     case 'timestamptz':
@@ -73,10 +71,9 @@ export function textExpression(type: LogicalType, reference: string): string {
 export function jsonExpression(type: LogicalType, reference: string): string {
   switch (typeName(type)) {
     case 'string':
+    case 'float':
     case 'double':
       return `to_json(${reference})::text`
-    case 'float':
-      return `to_json(${reference}::double precision)::text`
     case 'boolean':
     case 'integer':
     case 'json':
@@ -96,9 +93,10 @@ export function parseText(type: LogicalType, text: string | null): Value {
     case 'boolean':
       return text === 'true' || text === 't'
     case 'integer':
-    case 'float':
     case 'double':
       return Number(text)
+    case 'float':
+      return Math.fround(Number(text))
     case 'long':
       return BigInt(text)
     case 'binary':

@@ -70,11 +70,13 @@ export async function lockDefinitions(client: Client, what: string): Promise<voi
   await client.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [`sluice:${what}`])
 }
 
+/** Asks the catalogs' rows: `to_regclass` answers from a cache that no lock but a table's brings up to date. */
 export async function registerExists(client: Client): Promise<boolean> {
-  const result = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [
-    `${STORE_SCHEMA}.retired_partitions`,
-  ])
-  return result.rows[0]?.found === true
+  const result = await client.query(
+    `select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relname = $2`,
+    [STORE_SCHEMA, 'retired_partitions'],
+  )
+  return result.rowCount === 1
 }
 
 /** Makes the register where it is missing, and lets these logins use it. */

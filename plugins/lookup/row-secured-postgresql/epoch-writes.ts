@@ -47,6 +47,8 @@ export interface EpochSteps {
   readonly partitionBy?: string
   /** Fills a new partition, by COPY, and finishes it: indexes and policies. Nobody else sees it yet. */
   build(client: Client, partition: string, instant: string): Promise<Counts>
+  /** Shows the filled partition to readers. Default: attached to the parent of its shape, which tenants share. */
+  place?(client: Client, partition: string): Promise<void>
   /** Brings what is to be merged next to the rows, in tables of the session, without touching rows. */
   stage(client: Client): Promise<void>
   /** Makes room that only the owner may make, before the merge; a repeat finds it made. */
@@ -160,7 +162,8 @@ async function build(write: Write): Promise<Receipt> {
       const dataset = await lockForWrite(client, write)
       if (dataset === null) return await giveUp(client, alreadyApplied(commit))
       if (dataset.partition !== null) throw overtaken(write)
-      await placePartition(client, sessions, wanted, partition)
+      if (steps.place) await steps.place(client, partition)
+      else await placePartition(client, sessions, wanted, partition)
       for (const [index, companion] of companions.entries()) {
         await placePartition(client, sessions, companion.wanted, beside[index] ?? '')
       }

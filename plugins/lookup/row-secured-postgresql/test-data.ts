@@ -63,6 +63,7 @@ export function changeSet(
         deletes,
         schema.primaryKey.map((_, index) => index),
       ),
+    upsertsKeyed: none,
     lake: { snapshotId: '1', files: [], fieldIds: {} },
   }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Digest, SluiceError } from '@sluice/sdk'
-import { cellTexts } from './cells.ts'
+import { cellTexts } from '../keyed-values/cells.ts'
 import type { Environment } from './environment.ts'
 import { type EntryKey, endOf } from './keys.ts'
 import { visibleVersion } from './versions.ts'

@@ -9,6 +9,8 @@ import { Markers } from './markers.ts'
 /** Address space, not memory or disk: the file grows with what is in it. */
 const MAP_SIZE_BYTES = 256 * 2 ** 30
 
+const CLOSE_TIMEOUT_MS = 3_000
+
 const LOCK_FILE = 'owner.lock'
 
 export interface Environment {
@@ -22,7 +24,7 @@ export interface Environment {
 
 /** Throws TRANSIENT `store_in_use` where another process, or another store of this one, has it open. */
 export async function openEnvironment(folder: string): Promise<Environment> {
-  await mkdir(folder, { recursive: true, mode: 0o700 })
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => Promise.reject(notOpened(error)))
   const release = await lock(folder)
   try {
     const root: RootDatabase = open({
@@ -31,24 +33,55 @@ export async function openEnvironment(folder: string): Promise<Environment> {
       mapSize: MAP_SIZE_BYTES,
       encoding: 'binary',
     })
+    hearFailures(root)
     return {
       markers: new Markers(root.openDB<unknown, string>({ name: 'markers', encoding: 'json' })),
       entries: root.openDB<Buffer, EntryKey>({ name: 'entries', encoding: 'binary' }),
       places: root.openDB<Buffer, string[]>({ name: 'places', encoding: 'binary' }),
       async close() {
-        await root.flushed
-        await root.close()
+        await endedOrGivenUp(root.flushed)
+        await endedOrGivenUp(root.close())
         await release()
       },
     }
   } catch (error) {
     await release()
-    throw new SluiceError('CONFIG', 'the realtime store cannot be opened', {
-      code: 'store_not_opened',
-      remedy: 'Check that the folder is writable, on a local disk with space left, and written by this version.',
-      cause: error,
-    })
+    throw notOpened(error)
   }
+}
+
+/**
+ * Every batch of LMDB's has a promise of its own that nobody is given, and a failed one a second: a commit that a full
+ * disk refused would end the process by them, although each write that it held has been told. This listens to both.
+ */
+function hearFailures(root: RootDatabase): void {
+  const ignore = (): void => {}
+  const hear = (error: unknown): void => void (error as { commitError?: Promise<never> }).commitError?.catch(ignore)
+  root.on('beforecommit', () => queueMicrotask(() => void root.committed.then(ignore, hear)))
+}
+
+/** After a write that failed LMDB waits for its flush for ever. What was committed before is safe without it. */
+async function endedOrGivenUp(ended: PromiseLike<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const givenUp = new Promise((resolve) => {
+    timer = setTimeout(resolve, CLOSE_TIMEOUT_MS)
+  })
+  try {
+    await Promise.race([ended, givenUp])
+  } catch {
+    // Its writers have been told.
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function notOpened(cause: unknown): SluiceError {
+  return new SluiceError('CONFIG', 'the realtime store cannot be opened', {
+    code: 'store_not_opened',
+    remedy: 'Check that the folder is writable, on a local disk with space left, and written by this version.',
+    details: { pointer: '/path' },
+    cause,
+  })
 }
 
 /** A file that names its owner; one whose owner is gone is taken over. */

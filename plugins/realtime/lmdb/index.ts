@@ -1,14 +1,9 @@
 /** Values under rendered keys in LMDB, embedded: one process, one folder, reads without waiting. */
 import { join } from 'node:path'
 import { defineServingPlugin, SDK_VERSION } from '@sluice/sdk'
-import {
-  capabilities,
-  checkConfig,
-  configSchema,
-  type LmdbSettings,
-  type RealtimeConfig,
-  settingsSchema,
-} from './config.ts'
+import { checkConfig, configSchema, type RealtimeConfig } from '../keyed-values/endpoint.ts'
+import { checkSettings } from '../keyed-values/settings.ts'
+import { capabilities, type LmdbSettings, settingsSchema } from './config.ts'
 import { openEnvironment } from './environment.ts'
 import { openStore } from './store.ts'
 
@@ -22,6 +17,7 @@ export default defineServingPlugin<LmdbSettings, RealtimeConfig>({
   capabilities,
   checkConfig,
   async open(settings, host) {
+    checkSettings(settingsSchema, settings)
     const folder = settings.path ?? join(host.stateDirectory, 'lmdb')
     return openStore(await openEnvironment(folder), host)
   },

@@ -1,9 +1,10 @@
 /** The marker of a dataset: which write is served, who writes, what the values hold. */
 import { type AppliedEpoch, type KeyTemplate, type RowPolicy, type TableSchema, ttlMs } from '@sluice/sdk'
 import type { Database } from 'lmdb'
-import type { Layout } from './cells.ts'
-import { DEFAULT_TTL, type RealtimeConfig, templateOf } from './config.ts'
-import { isKeyedByIdentity } from './keys.ts'
+import type { Layout } from '../keyed-values/cells.ts'
+import { DEFAULT_TTL, type RealtimeConfig, templateOf } from '../keyed-values/endpoint.ts'
+import { isKeyedByIdentity } from '../keyed-values/identity.ts'
+import { layoutOf } from '../keyed-values/shape.ts'
 import type { Visibility } from './versions.ts'
 
 export interface Marker extends Visibility {
@@ -71,13 +72,6 @@ function workedOut({ config, schema, applied }: Marker): Facts {
   const template = templateOf(config)
   const endsAtMs = applied && Date.parse(applied.committedAt) + ttlMs(config.ttl ?? DEFAULT_TTL)
   return { template, isKeyedByIdentity: isKeyedByIdentity(template, schema), endsAtMs }
-}
-
-/** The stored columns: those of `include_columns` in the schema's order, or all. */
-export function layoutOf(schema: TableSchema, config: RealtimeConfig): Layout {
-  const included = config.include_columns
-  const columns = included ? schema.columns.filter((column) => included.includes(column.name)) : schema.columns
-  return columns.map(({ name, type }) => ({ name, type }))
 }
 
 /**

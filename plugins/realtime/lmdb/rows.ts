@@ -1,9 +1,19 @@
 /** Puts rows under their keys, as versions of one write. */
-import { type KeyTemplate, type Row, renderKey, SluiceError, type TableSchema, type Value } from '@sluice/sdk'
-import { type Layout, rowJson } from './cells.ts'
+import {
+  type ChangeSet,
+  type KeyedRows,
+  type KeyTemplate,
+  type Row,
+  renderKey,
+  type TableSchema,
+  type Value,
+} from '@sluice/sdk'
+import { checkRowSize, type Layout, rowEncoder } from '../keyed-values/cells.ts'
+import { contentIdentity, identityText, isKeyedByIdentity } from '../keyed-values/identity.ts'
+import { keyedUpserts } from '../keyed-values/shape.ts'
 import { capabilities } from './config.ts'
 import type { Environment } from './environment.ts'
-import { contentIdentity, identityText, isKeyedByIdentity, physicalKey } from './keys.ts'
+import { physicalKey } from './keys.ts'
 import { type Visibility, visibleVersion, withVersion } from './versions.ts'
 
 export interface RowWriterParts {
@@ -24,30 +34,46 @@ export interface RowWriterParts {
  */
 export class RowWriter {
   readonly #parts: RowWriterParts
-  readonly #isKeyedByIdentity: boolean
+  readonly isKeyedByIdentity: boolean
   readonly #columns: ReadonlyMap<string, number>
+  readonly #encode: (row: Row) => string
+  /** Of the values put so far. */
+  putBytes = 0
   /** Rows that a null in the template leaves without a key. */
   withoutKey = 0
 
   constructor(parts: RowWriterParts) {
     this.#parts = parts
-    this.#isKeyedByIdentity = isKeyedByIdentity(parts.template, parts.schema)
+    this.isKeyedByIdentity = isKeyedByIdentity(parts.template, parts.schema)
     this.#columns = new Map(parts.schema.columns.map(({ name }, index) => [name, index]))
+    this.#encode = rowEncoder(
+      parts.layout,
+      parts.layout.map(({ name }) => this.#columns.get(name) ?? -1),
+    )
   }
 
-  /** The put's promise, to be awaited with others. */
+  /** The rows to upsert, at most so many together, where keys tell who they are. */
+  keyedUpserts(changes: ChangeSet, maxRows: number): AsyncGenerator<KeyedRows> {
+    return keyedUpserts(changes, this.#parts, maxRows)
+  }
+
+  /** Where keys tell who their rows are. The put's promise, to be awaited with others. */
+  upsertKeyed(rows: KeyedRows, row: number): Promise<unknown> {
+    checkRowSize(rows.jsonEnd(row) - rows.jsonStart(row), capabilities)
+    if (rows.hasKey(row)) return this.#put(physicalKey(this.#parts.prefix, rows.key(row)), rows.json(row))
+    this.withoutKey += 1
+    return Promise.resolve()
+  }
+
+  /** The same where they do not. */
   upsert(row: Row): Promise<unknown> {
-    const { template, schema, layout, prefix } = this.#parts
+    const { template, schema, prefix } = this.#parts
     const cell = (name: string): Value => row[this.#columns.get(name) ?? -1] ?? null
-    const json = rowJson(
-      layout,
-      layout.map(({ name }) => cell(name)),
-    )
-    checkSize(json)
+    const json = this.#encode(row)
+    checkRowSize(Buffer.byteLength(json), capabilities)
     const rendered = renderKey(template, schema, cell)
     if (rendered === null) this.withoutKey += 1
     const key = rendered === null ? null : physicalKey(prefix, rendered)
-    if (this.#isKeyedByIdentity) return key === null ? Promise.resolve() : this.#put(key, json)
     const { primaryKey } = schema
     const identity = primaryKey.length > 0 ? identityText(schema, primaryKey.map(cell)) : contentIdentity(json)
     return this.#move(identity, key, json)
@@ -55,7 +81,7 @@ export class RowWriter {
 
   delete(identityCells: Row): Promise<unknown> {
     const { template, schema, prefix } = this.#parts
-    if (!this.#isKeyedByIdentity) return this.#move(identityText(schema, identityCells), null, null)
+    if (!this.isKeyedByIdentity) return this.#move(identityText(schema, identityCells), null, null)
     const rendered = renderKey(template, schema, (name) => identityCells[schema.primaryKey.indexOf(name)] ?? null)
     return rendered === null ? Promise.resolve() : this.#put(physicalKey(prefix, rendered), null)
   }
@@ -76,19 +102,10 @@ export class RowWriter {
 
   #put(key: string | string[], value: string | null): Promise<unknown> {
     const { environment, visibility, write, layoutIndex } = this.#parts
-    const record = environment.entries.getBinary(key)
+    const record = environment.entries.getBinaryFast(key)
     if (value === null && record === undefined) return Promise.resolve()
-    return environment.entries.put(key, withVersion(record, { write, layout: layoutIndex, value }, visibility))
+    const next = withVersion(record, { write, layout: layoutIndex, value }, visibility)
+    this.putBytes += next.length
+    return environment.entries.put(key, next)
   }
-}
-
-function checkSize(json: string): void {
-  const { maxRowBytes } = capabilities.limits
-  // No character takes more than three bytes for each of its UTF-16 units, so short texts need no counting.
-  if (json.length * 3 <= maxRowBytes || Buffer.byteLength(json) <= maxRowBytes) return
-  throw new SluiceError('INVALID_DATA', 'a row is larger than the realtime store keeps', {
-    code: 'row_too_large',
-    details: { maxRowBytes },
-    remedy: 'Leave its large columns out with include_columns.',
-  })
 }

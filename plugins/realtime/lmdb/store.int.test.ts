@@ -20,7 +20,8 @@ import {
   type TableSchema,
   type Target,
 } from '@sluice/sdk'
-import type { RealtimeConfig } from './config.ts'
+import type { RealtimeConfig } from '../keyed-values/endpoint.ts'
+import { keyedTexts } from '../keyed-values/test-data.ts'
 import { openEnvironment } from './environment.ts'
 import plugin from './index.ts'
 
@@ -92,6 +93,7 @@ function changes(
     },
     async *upsertsCsv() {},
     async *deletesCsv() {},
+    upsertsKeyed: (template, columns) => keyedTexts(schema, upserts, template, columns),
     lake: { snapshotId: '1', files: [], fieldIds: {} },
   }
 }
@@ -303,4 +305,24 @@ test('a second store on the folder is refused, and a lock whose owner is gone is
   await once(child, 'exit')
   await open()
   await provisioned()
+})
+
+test('a disk without space ends neither the process nor what is served', {
+  skip: process.platform === 'win32',
+}, async () => {
+  const data = await mkdtemp(join(tmpdir(), 'sluice-lmdb-'))
+  const script = join(import.meta.dirname, 'full-disk.test-data.ts')
+  const child = spawn('sh', ['-c', 'ulimit -f 4096; exec "$0" "$1" "$2"', process.execPath, script, data], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  let said = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    said += chunk.toString()
+  })
+  const [code] = await once(child, 'close')
+  await rm(data, { recursive: true, force: true })
+  assert.equal(code, 0, said)
+  const last = said.slice(said.indexOf('{"told"')).split('\n')[0] as string
+  const failed = ['TRANSIENT', 'store_failed']
+  assert.deepEqual(JSON.parse(last), { told: [failed, failed], served: '10', applied: 1 })
 })

@@ -1,9 +1,19 @@
-import { type Health, type Host, isSluiceError, type ServingStore, SluiceError, tenantOf } from '@sluice/sdk'
-import type { RealtimeConfig } from './config.ts'
+import {
+  checkPlanHash,
+  type Health,
+  type Host,
+  isSluiceError,
+  planOfSteps,
+  type ServingStore,
+  SluiceError,
+  tenantOf,
+} from '@sluice/sdk'
+import type { RealtimeConfig } from '../keyed-values/endpoint.ts'
+import { provisionSteps } from '../keyed-values/shape.ts'
 import { digest } from './digest.ts'
 import type { Environment } from './environment.ts'
 import { prefixOf } from './keys.ts'
-import { applyProvision, planOf, provisionSteps } from './provisioning.ts'
+import { applyProvision } from './provisioning.ts'
 import { read } from './reading.ts'
 import { finishDrop, SWEEP_EVERY_MS, sweep } from './sweeping.ts'
 import { OWN_WORK, Turns } from './turns.ts'
@@ -47,9 +57,9 @@ export function openStore(environment: Environment, host: Host): ServingStore<Re
     provision: (target, mode, expectedHash) =>
       guarded(async () => {
         const prefix = prefixOf(target)
-        const plan = planOf(provisionSteps(markers.get(prefix), target))
+        const plan = planOfSteps(provisionSteps(markers.get(prefix), target))
         if (mode === 'plan') return plan
-        if (expectedHash !== undefined && expectedHash !== plan.hash) throw stalePlan()
+        checkPlanHash(plan, expectedHash)
         const isHalfDropped = markers.all().some(([known, marker]) => known === prefix && marker.isDropped)
         if (isHalfDropped) await dropDataset(prefix)
         await applyProvision(environment, target)
@@ -92,7 +102,7 @@ export function openStore(environment: Environment, host: Host): ServingStore<Re
         const isThere = markers.get(prefix) !== undefined
         if (mode === 'apply') await dropDataset(prefix)
         const description = `forget the values of ${target.domain}.${target.product}`
-        return planOf(isThere ? [{ action: 'drop', description }] : [])
+        return planOfSteps(isThere ? [{ action: 'drop', description }] : [])
       }),
 
     dropTenant: (scope) =>
@@ -118,13 +128,6 @@ export function openStore(environment: Environment, host: Host): ServingStore<Re
       return closed
     },
   }
-}
-
-function stalePlan(): SluiceError {
-  return new SluiceError('CONFLICT', 'the plan is no longer what would be done', {
-    code: 'stale_plan',
-    remedy: 'Plan again.',
-  })
 }
 
 function storeFailed(error: unknown): SluiceError {

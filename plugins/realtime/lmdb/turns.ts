@@ -1,5 +1,6 @@
 /** One writer at a time for each dataset; a newer one sends an older one away. */
 import { SluiceError } from '@sluice/sdk'
+import { fenced } from '../keyed-values/admission.ts'
 
 export interface Turn {
   readonly fence: bigint
@@ -52,10 +53,6 @@ export class Turns {
     this.#isClosing = true
     await Promise.all([...this.#running.values()].map(({ ended }) => ended))
   }
-}
-
-export function fenced(): SluiceError {
-  return new SluiceError('FENCED', 'a newer writer has taken over this dataset', { code: 'stale_fence' })
 }
 
 function closing(): SluiceError {

@@ -62,14 +62,16 @@ export function compacted(record: Buffer, visibility: Visibility): Buffer | null
 }
 
 function encode(versions: readonly Version[]): Buffer {
-  return Buffer.concat(
-    versions.flatMap(({ write, layout, value }) => {
-      const body = value === null ? Buffer.alloc(0) : Buffer.from(value)
-      const header = Buffer.allocUnsafe(HEADER_BYTES)
-      header.writeUIntBE(write, 0, 6)
-      header.writeUInt16BE(layout, 6)
-      header.writeUInt32BE(value === null ? DELETED : body.length, 8)
-      return [header, body]
-    }),
-  )
+  const lengths = versions.map(({ value }) => (value === null ? 0 : Buffer.byteLength(value)))
+  const record = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + HEADER_BYTES + length, 0))
+  let offset = 0
+  for (const [index, { write, layout, value }] of versions.entries()) {
+    const length = lengths[index] as number
+    record.writeUIntBE(write, offset, 6)
+    record.writeUInt16BE(layout, offset + 6)
+    record.writeUInt32BE(value === null ? DELETED : length, offset + 8)
+    if (value !== null) record.write(value, offset + HEADER_BYTES, 'utf8')
+    offset += HEADER_BYTES + length
+  }
+  return record
 }

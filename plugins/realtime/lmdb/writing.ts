@@ -1,24 +1,33 @@
 /** A write: begin, put the values beside those that are served, switch the marker. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type ChangeSet,
   type ColumnBatch,
   type Commit,
   type Host,
+  notMaterialized,
   type Receipt,
+  type Row,
   rowsOf,
   SluiceError,
   type Target,
 } from '@sluice/sdk'
-import { type RealtimeConfig, templateOf } from './config.ts'
+import { admit, truncated } from '../keyed-values/admission.ts'
+import { type RealtimeConfig, templateOf } from '../keyed-values/endpoint.ts'
+import { layoutOf } from '../keyed-values/shape.ts'
 import type { Environment } from './environment.ts'
 import { prefixOf } from './keys.ts'
-import { layoutOf, type Marker } from './markers.ts'
+import type { Marker } from './markers.ts'
 import { RowWriter } from './rows.ts'
 import { sweepDataset } from './sweeping.ts'
-import { fenced, type Turn, type Turns } from './turns.ts'
+import type { Turn, Turns } from './turns.ts'
 
-/** Rows between two breaths: the event loop is free after each, and LMDB holds no more of a write in memory. */
-const CHUNK_ROWS = 500
+/** Rows between two breaths: the event loop is free after each, so that reads go on. */
+const BREATH_ROWS = 250
+
+/** What LMDB holds of a write before it goes to disk: each of these is a transaction of its own. */
+const CHUNK_ROWS = 10_000
+const CHUNK_BYTES = 16 * 1024 * 1024
 
 /** So many writes may have come to nothing before the next one clears up after them. */
 const MAX_ABORTED = 32
@@ -62,8 +71,8 @@ async function apply(parts: WriteParts, work: Work): Promise<Receipt> {
   await begin(environment, prefix, commit)
   await host.faultPoint('realtime.after-begin')
   const rows = rowWriter(environment, work)
-  const upserted = await putAll(parts, work, changes.upserts(), (row) => rows.upsert(row))
-  const deleted = await putAll(parts, work, changes.deletes(), (row) => rows.delete(row))
+  const upserted = await putAll(parts, work, rows, upsertsOf(rows, work))
+  const deleted = await putAll(parts, work, rows, deletesOf(rows, work))
   if (upserted !== changes.upsertCount || deleted !== changes.deleteCount) throw truncated()
   await host.faultPoint('realtime.before-commit')
   stopIfEnded(work)
@@ -131,29 +140,67 @@ function layoutIndexOf({ layouts }: Marker, wanted: string): number {
   })
 }
 
+/** Puts one row; the promise is to be awaited with others. */
+type Put = () => Promise<unknown>
+
+async function* upsertsOf(rows: RowWriter, { changes }: Work): AsyncGenerator<Iterable<Put>> {
+  if (!rows.isKeyedByIdentity) {
+    for await (const batch of changes.upserts()) yield putsOf(batch, (row) => rows.upsert(row))
+    return
+  }
+  for await (const chunk of rows.keyedUpserts(changes, BREATH_ROWS)) {
+    yield Array.from({ length: chunk.rowCount }, (_, row) => () => rows.upsertKeyed(chunk, row))
+  }
+}
+
+async function* deletesOf(rows: RowWriter, { changes }: Work): AsyncGenerator<Iterable<Put>> {
+  for await (const batch of changes.deletes()) yield putsOf(batch, (row) => rows.delete(row))
+}
+
+function* putsOf(batch: ColumnBatch, put: (row: Row) => Promise<unknown>): Generator<Put> {
+  for (const row of rowsOf(batch)) yield () => put(row)
+}
+
 async function putAll(
   parts: WriteParts,
   work: Work,
-  batches: AsyncIterable<ColumnBatch>,
-  put: (row: ReturnType<typeof rowsOf> extends Generator<infer R> ? R : never) => Promise<unknown>,
+  rows: RowWriter,
+  batches: AsyncIterable<Iterable<Put>>,
 ): Promise<number> {
   let count = 0
   let chunk: Promise<unknown>[] = []
+  let settledBytes = rows.putBytes
   const settle = async (): Promise<void> => {
     await Promise.all(chunk)
     chunk = []
+    settledBytes = rows.putBytes
     stopIfEnded(work)
     await parts.host.faultPoint('realtime.after-chunk')
   }
-  for await (const batch of batches) {
-    for (const row of rowsOf(batch)) {
-      chunk.push(put(row))
-      count += 1
-      if (chunk.length >= CHUNK_ROWS) await settle()
+  try {
+    for await (const batch of batches) {
+      for (const put of batch) {
+        const done = put()
+        // Told when the chunk is settled; until then nobody waits for it.
+        done.catch(() => undefined)
+        chunk.push(done)
+        count += 1
+        if (chunk.length >= CHUNK_ROWS || rows.putBytes - settledBytes >= CHUNK_BYTES) await settle()
+        else if (count % BREATH_ROWS === 0) await breath(work)
+      }
     }
+    if (chunk.length > 0) await settle()
+  } finally {
+    // What has been put on its way arrives before the turn ends: a sweep that came first would not find it, and would
+    // forget that it counts for nothing.
+    await Promise.allSettled(chunk)
   }
-  if (chunk.length > 0) await settle()
   return count
+}
+
+async function breath(work: Work): Promise<void> {
+  await nextTurn()
+  stopIfEnded(work)
 }
 
 function stopIfEnded({ turn, commit }: Work): void {
@@ -162,35 +209,8 @@ function stopIfEnded({ turn, commit }: Work): void {
     throw new SluiceError('TRANSIENT', 'the write was ended by its caller', { code: 'aborted' })
 }
 
-function truncated(): SluiceError {
-  return new SluiceError('TRANSIENT', 'the change set does not hold as many rows as it announced', {
-    code: 'truncated_change_set',
-    remedy: 'Send it again.',
-  })
-}
-
 export function markerOf(environment: Environment, prefix: string): Marker {
   const marker = environment.markers.get(prefix)
   if (marker) return marker
-  throw new SluiceError('TRANSIENT', 'nothing was materialized here yet', {
-    code: 'not_materialized',
-    remedy: 'Wait for the first materialization.',
-  })
-}
-
-/** Checks the token, then the epoch; a receipt where the epoch is already there. */
-function admit(marker: Marker, { epoch, previousEpoch, fence }: Commit): Receipt | null {
-  if (fence < marker.fence) throw fenced()
-  const applied = marker.applied?.epoch ?? null
-  if (applied === epoch && !marker.isExpired) return { epoch, outcome: 'already_applied', upserted: 0, deleted: 0 }
-  if (applied !== null && epoch < applied) {
-    throw new SluiceError('CONFLICT', 'the store has a newer epoch', { code: 'older_epoch' })
-  }
-  if (previousEpoch !== null && (previousEpoch !== applied || marker.isExpired)) {
-    throw new SluiceError('CONFLICT', 'the change set does not start from the epoch that the store has', {
-      code: 'epoch_gap',
-      remedy: 'Send a full set.',
-    })
-  }
-  return null
+  throw notMaterialized()
 }

@@ -1,9 +1,11 @@
 import { SETTINGS_SCHEMA, Sessions, type Settings } from '@sluice/lookup/row-secured-postgresql'
-import { type Column, defineServingPlugin, type Host, type ReadKind, type TableSchema } from '@sluice/sdk'
-import { CAPABILITIES } from './capabilities.ts'
-import { CONFIG_SCHEMA, checkConfig, type TimeseriesConfig } from './config.ts'
-import { ENDPOINT, layoutOf } from './layout.ts'
-import { TimeseriesStore } from './store.ts'
+import { defineServingPlugin, type Host } from '@sluice/sdk'
+import { CAPABILITIES } from '../row-secured-series/capabilities.ts'
+import { CONFIG_SCHEMA, checkConfig, type TimeseriesConfig } from '../row-secured-series/config.ts'
+import { ENDPOINT } from '../row-secured-series/layout.ts'
+import { readColumns } from '../row-secured-series/reads.ts'
+import { TimeseriesStore } from '../row-secured-series/store.ts'
+import { nativePartitions } from './native-partitions.ts'
 
 /** Rows by time from tables of PostgreSQL that are partitioned by tenant and time, with aggregates kept beside them. */
 export default defineServingPlugin<Settings, TimeseriesConfig>({
@@ -16,12 +18,6 @@ export default defineServingPlugin<Settings, TimeseriesConfig>({
   capabilities: CAPABILITIES,
   checkConfig,
   readColumns,
-  open: async (settings: Settings, host: Host) => new TimeseriesStore(await Sessions.open(settings, host), host),
+  open: async (settings: Settings, host: Host) =>
+    new TimeseriesStore(await Sessions.open(settings, host), host, nativePartitions),
 })
-
-function readColumns(config: TimeseriesConfig, schema: TableSchema, read: ReadKind): readonly Column[] | null {
-  if (read.operation !== 'aggregate') return schema.columns
-  const kept = layoutOf(schema, config).aggregates.find((aggregate) => aggregate.interval === read.interval)
-  if (!kept) return null
-  return [...kept.served.values()].map(({ name, type, nullable }) => ({ name, type, nullable }))
-}

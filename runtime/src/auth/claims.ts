@@ -28,7 +28,7 @@ export function principalOf(payload: JWTPayload, issuer: TrustedIssuer): Princip
     throw tokenRefused('token_claim_refused', 'the issuer of this token may not claim the admin role')
   }
   return {
-    issuer: issuer.issuer,
+    issuer: issuer.identity ?? issuer.issuer,
     subject: name(payload.sub, 'sub'),
     tenant,
     groups,

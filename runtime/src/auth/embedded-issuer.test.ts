@@ -101,4 +101,12 @@ describe('the embedded issuer', () => {
     await assert.rejects(verifierOf(moved).verify(token), { code: 'token_invalid' })
     assert.equal((await verifierOf(moved).verify(await issueToken(folder, ANN, { ttlS: 60 }))).subject, 'ann')
   })
+
+  it('names the same people under another address', async () => {
+    const before = await open()
+    const first = await verifierOf(before).verify(await before.issue(ANN, { ttlS: 60 }))
+    const moved = await EmbeddedIssuer.open({ ...WHERE, issuer: 'http://localhost:9/oidc', dataDirectory: folder })
+    const second = await verifierOf(moved).verify(await moved.issue(ANN, { ttlS: 60 }))
+    assert.deepEqual([second.issuer, second.subject], [first.issuer, first.subject])
+  })
 })

@@ -4,6 +4,10 @@ import { createLocalJWKSet, importJWK, type JSONWebKeySet, type JWK, SignJWT } f
 import type { Level } from '../flow.ts'
 import { DEFAULT_CLAIMS, type KeySource, type TrustedIssuer } from './issuers.ts'
 import { EMBEDDED_ALGORITHM, type IssuerKeyFile, isPublished, openKeyFile, readKeyFile } from './key-file.ts'
+import { TRINO_USER_CLAIM, trinoUser } from './trino-user.ts'
+
+/** Its address changes with the server's port; whom it names does not. */
+const EMBEDDED_IDENTITY = 'urn:sluice:embedded'
 
 /** Below the server's own address: where the documents of the embedded issuer are. */
 export const EMBEDDED_ISSUER_PATH = '/oidc'
@@ -82,6 +86,7 @@ export class EmbeddedIssuer {
   trusted(): TrustedIssuer {
     return {
       issuer: this.issuer,
+      identity: EMBEDDED_IDENTITY,
       audience: this.#file.audience,
       algorithms: [EMBEDDED_ALGORITHM],
       tenants: 'all',
@@ -147,9 +152,13 @@ async function sign(file: IssuerKeyFile, subject: TokenSubject, options: IssueOp
 }
 
 function claimsOf(subject: TokenSubject): Record<string, unknown> {
-  if ('role' in subject) return { roles: [subject.role] }
+  if ('role' in subject) {
+    return { roles: [subject.role], [TRINO_USER_CLAIM]: trinoUser({ subject: subject.user ?? 'admin', admin: true }) }
+  }
+  const { user, tenant, groups, clearance } = subject
   return {
-    tenant_id: subject.tenant,
+    tenant_id: tenant,
+    [TRINO_USER_CLAIM]: trinoUser({ subject: user, tenant, groups, ...(clearance && { clearance }) }),
     groups: subject.groups,
     ...(subject.clearance === undefined ? {} : { clearance: subject.clearance }),
     ...(subject.email === undefined ? {} : { email: subject.email }),

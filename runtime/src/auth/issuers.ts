@@ -2,7 +2,7 @@
  * The issuers whose tokens are taken, and what each of them may claim. Trust is given per issuer: a token that claims
  * a tenant or a role outside its issuer's binding is refused, not trimmed.
  */
-import type { JWTHeaderParameters, JWTVerifyGetKey } from 'jose'
+import type { JWTVerifyGetKey } from 'jose'
 
 /** Where the claims stand; a dot goes one level down: `realm_access.roles`. */
 export interface ClaimNames {
@@ -39,6 +39,11 @@ export interface KeySource {
 export interface TrustedIssuer {
   /** Compared with `iss` as it stands, no slash added or taken away. */
   readonly issuer: string
+  /**
+   * Under which name its subjects are known; default: `issuer`. For an issuer whose address may change while its
+   * people stay the same.
+   */
+  readonly identity?: string
   readonly audience: string
   readonly algorithms: readonly SignatureAlgorithm[]
   /** Tenants that it may claim. */
@@ -47,5 +52,3 @@ export interface TrustedIssuer {
   readonly claims: ClaimNames
   readonly keys: KeySource
 }
-
-export type TokenHeader = JWTHeaderParameters

@@ -40,7 +40,7 @@ export async function readKeyFile(dataDirectory: string): Promise<IssuerKeyFile>
     throw keyFileError(
       'issuer_keys_missing',
       'there are no issuer keys in the data folder',
-      'Start the server once; it makes them.',
+      'Start the server once; it makes them. Where it runs on another folder, name that with --data-dir.',
       cause,
     )
   })

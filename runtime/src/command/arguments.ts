@@ -5,13 +5,13 @@ export interface Arguments {
 }
 
 /** Flags that take no value. */
-const SWITCHES = ['help', 'dry-run', 'json']
+const SWITCHES = ['help', 'dry-run', 'json', 'allow-unproved', 'connector', 'no-wait', 'follow']
 
 export function parseArguments(argv: readonly string[]): Arguments {
   const words: string[] = []
   const flags: Record<string, string> = {}
   for (let index = 0; index < argv.length; index += 1) {
-    const argument = argv[index] as string
+    const argument = argv[index] === '-h' ? '--help' : (argv[index] as string)
     if (!argument.startsWith('--')) {
       words.push(argument)
       continue

@@ -19,7 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError } from '@sluice/sdk'
 import { type EmbeddedServer, startEmbeddedServer } from './embedded-server.ts'
 import { openPool } from './pools.ts'
-import { isAlive } from './process-table.ts'
+import { childrenOf, isAlive, parentOf } from './process-table.ts'
 
 const folders: string[] = []
 after(() => {
@@ -69,10 +69,10 @@ async function kill(child: ChildProcess): Promise<void> {
 
 /** The shell above the server, and the one beside it that waits for the runtime's end. */
 function watchersOf(serverPid: number): readonly number[] {
-  const stat = readFileSync(`/proc/${serverPid}/stat`, 'utf8')
-  const supervisor = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
-  const children = readFileSync(`/proc/${supervisor}/task/${supervisor}/children`, 'utf8').trim().split(' ').map(Number)
-  return [supervisor, ...children.filter((pid) => pid !== serverPid)]
+  const supervisor = parentOf(serverPid) as number
+  const others = childrenOf(supervisor).filter((pid) => pid !== serverPid)
+  assert.equal(others.length, 1)
+  return [supervisor, ...others]
 }
 
 describe('the embedded server', () => {
@@ -110,7 +110,10 @@ describe('the embedded server', () => {
   }, async () => {
     const dataFolder = newFolder()
     const { child, serverPid } = await startElsewhere(dataFolder)
-    for (const pid of watchersOf(serverPid)) process.kill(pid, 'SIGKILL')
+    const watchers = watchersOf(serverPid)
+    // Held still, it cannot see its server's supervisor end, and end the server.
+    child.kill('SIGSTOP')
+    for (const pid of watchers) process.kill(pid, 'SIGKILL')
     await kill(child)
     await sleep(500)
     assert.ok(isAlive(serverPid), 'the server should be an orphan by now')

@@ -4,9 +4,9 @@
  */
 
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
+import { freePort } from '../free-port.ts'
 import type { DatabaseAddress } from './address.ts'
 import { lockFolder } from './folder-lock.ts'
 import { chooseAccount } from './postgres-account.ts'
@@ -186,16 +186,6 @@ async function waitUntilReady(
     await sleep(10)
   }
   return 'late'
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  probe.on('error', reject).listen(0, '127.0.0.1', resolve)
-  await promise
-  const { port } = probe.address() as { port: number }
-  await new Promise((closed) => probe.close(closed))
-  return port
 }
 
 function sizeOf(path: string): number {

@@ -9,16 +9,8 @@ export function sqlState(error: unknown): string | undefined {
 }
 
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
-  return violates(error, '23505', constraint)
-}
-
-export function isForeignKeyViolation(error: unknown, constraint?: string): boolean {
-  return violates(error, '23503', constraint)
-}
-
-function violates(error: unknown, state: string, constraint: string | undefined): boolean {
   const original = error instanceof SluiceError ? error.cause : error
-  if (sqlState(original) !== state) return false
+  if (sqlState(original) !== '23505') return false
   return constraint === undefined || (original as { constraint?: unknown }).constraint === constraint
 }
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
-import { isUniqueViolation } from './errors.ts'
+import { isUniqueViolation, toDatabaseError } from './errors.ts'
 import { inTransaction, openPool } from './pools.ts'
 import { startTestPostgres } from './testing.ts'
 
@@ -173,5 +174,56 @@ describe('a transaction', { timeout: 60_000 }, () => {
     await assert.rejects(increment(0), { kind: 'CONFLICT', code: 'database_conflict' })
     assert.equal(await increment(1), 2)
     assert.deepEqual(await numbers(), [21])
+  })
+})
+
+/** A way to the server that can be stopped: nothing passes, and nobody is told. */
+async function stoppableWay() {
+  const { host, port } = database.admin
+  const server = createServer((client) => {
+    const behind = host.startsWith('/') ? connect(`${host}/.s.PGSQL.${port}`) : connect({ host, port })
+    for (const [from, to] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      sockets.add(from)
+      from.on('error', () => undefined)
+      from.once('close', () => to.destroy())
+      from.pipe(to)
+    }
+  })
+  const sockets = new Set<Socket>()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const stopped = () => {
+    for (const socket of sockets) socket.unpipe().pause()
+  }
+  const close = () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+  return { port: (server.address() as AddressInfo).port, stopped, close }
+}
+
+describe('a server that says nothing any more', { timeout: 60_000 }, () => {
+  it('is given up, by statements and by transactions, and new connections serve', async () => {
+    const way = await stoppableWay()
+    const address = { ...database.address, host: '127.0.0.1', port: way.port }
+    const cut = openPool(address, { applicationName: 'cut', maxConnections: 2, answerTimeoutMs: 300 })
+    try {
+      await cut.query('select 1')
+      const working = inTransaction(cut, async (client) => {
+        await client.query('select 1')
+        way.stopped()
+        await client.query('select 2')
+      })
+      await assert.rejects(
+        working,
+        (error: SluiceError) => toDatabaseError(error, 'asking').code === 'database_unavailable',
+      )
+      assert.deepEqual((await cut.query('select 5 as n')).rows, [{ n: 5 }])
+    } finally {
+      way.close()
+      await cut.end()
+    }
   })
 })

@@ -20,6 +20,11 @@ export interface PoolOptions {
   readonly connectTimeoutMs?: number
   /** How long one statement may run on the server. Default 30 s; 0 is unbounded. */
   readonly statementTimeoutMs?: number
+  /**
+   * How long a caller waits for the answer to one statement. Default: 5 s longer than the server may take for it, so that
+   * it is over even where the server says nothing any more; unbounded where that is.
+   */
+  readonly answerTimeoutMs?: number
   /** How long a transaction may sit between two statements before the server ends it. Default 60 s. */
   readonly idleInTransactionTimeoutMs?: number
   /** How long an unused connection stays open. Default 30 s. */
@@ -35,6 +40,11 @@ const DEFAULTS = {
   idleInTransactionTimeoutMs: 60_000,
   idleTimeoutMs: 30_000,
 } as const
+
+/** On the way of an answer, after the server's own limit. */
+const ANSWER_MARGIN_MS = 5000
+/** To give up a transaction whose connection may be dead. */
+const ROLLBACK_TIMEOUT_MS = 2000
 
 /** A bounded pool. It does not connect by itself, and an idle one does not keep the process alive. */
 export function openPool(address: DatabaseAddress, options: PoolOptions): pg.Pool {
@@ -53,6 +63,9 @@ export function openPool(address: DatabaseAddress, options: PoolOptions): pg.Poo
 
 /** The driver's settings for one connection, complete enough that it looks up nothing in the environment. */
 export function clientConfig(address: DatabaseAddress, options: PoolOptions): pg.ClientConfig {
+  const statementTimeoutMs = options.statementTimeoutMs ?? DEFAULTS.statementTimeoutMs
+  const answerTimeoutMs =
+    options.answerTimeoutMs ?? (statementTimeoutMs === 0 ? 0 : statementTimeoutMs + ANSWER_MARGIN_MS)
   const idleInTransactionMs = options.idleInTransactionTimeoutMs ?? DEFAULTS.idleInTransactionTimeoutMs
   const config = {
     host: address.host,
@@ -69,7 +82,9 @@ export function clientConfig(address: DatabaseAddress, options: PoolOptions): pg
     replication: 'false',
     connectionTimeoutMillis: options.connectTimeoutMs ?? DEFAULTS.connectTimeoutMs,
     keepAlive: true,
-    statement_timeout: options.statementTimeoutMs ?? DEFAULTS.statementTimeoutMs,
+    statement_timeout: statementTimeoutMs,
+    // 0 would be taken for none given; so is what is left out.
+    ...(answerTimeoutMs === 0 ? {} : { query_timeout: answerTimeoutMs }),
     // The server looks every two seconds whether its client is still there, so that an abandoned statement ends.
     options:
       `-c idle_in_transaction_session_timeout=${idleInTransactionMs} -c client_connection_check_interval=2000` +
@@ -166,9 +181,10 @@ async function commit(client: pg.PoolClient): Promise<void> {
 /** Leaves the connection clean, or tells why it must not return to the pool. */
 async function rollback(client: pg.PoolClient): Promise<Error | undefined> {
   try {
-    await client.query('rollback')
+    await client.query({ text: 'rollback', query_timeout: ROLLBACK_TIMEOUT_MS } as pg.QueryConfig)
     return undefined
   } catch (error) {
+    endConnection(client)
     return error instanceof Error ? error : new Error('rollback failed')
   }
 }

@@ -1,6 +1,6 @@
 /** What the system tells about another process; null wherever it tells nothing. */
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 /** False for a process that has ended and only waits for its parent to notice: it holds nothing any more. */
 export function isAlive(pid: number): boolean {
@@ -21,6 +21,18 @@ export function processStartTime(pid: number): string | null {
   const ticks = statFields(pid)?.[19]
   if (ticks === undefined) return null
   return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()}:${ticks}`
+}
+
+/** Null where there is no such process, and elsewhere than on Linux. */
+export function parentOf(pid: number): number | null {
+  const parent = statFields(pid)?.[1]
+  return parent === undefined ? null : Number(parent)
+}
+
+/** Those that have ended and were not waited for among them. The kernel's own list may leave out some while others end. */
+export function childrenOf(parent: number): readonly number[] {
+  const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return processes.map(Number).filter((pid) => parentOf(pid) === parent)
 }
 
 /** From the state on: the name of the command before it may hold spaces and brackets. Null elsewhere than on Linux. */

@@ -78,6 +78,16 @@ export async function prepareServingDatabase(
   })
 }
 
+/**
+ * Shuts the databases that every server has. Whoever may log in may enter them otherwise, and fill the disk with what the
+ * platform's own databases do not let it make. Only for a server that is the runtime's alone. Repeatable.
+ */
+export function closeServersDatabases(admin: DatabaseAddress): Promise<void> {
+  return asAdmin(admin, async (client) => {
+    for (const name of ['postgres', 'template1']) await client.query(`revoke all on database ${name} from public`)
+  })
+}
+
 async function asAdmin<T>(admin: DatabaseAddress, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(clientConfig(admin, { applicationName: 'sluice-setup' }))
   client.on('error', () => undefined)

@@ -14,17 +14,26 @@ export interface PoolLimits {
 }
 
 interface Waiter {
+  readonly owner: Owner
   readonly admit: () => void
   readonly refuse: (error: SluiceError) => void
 }
 
-/** Hands out children, each once. Slots count children that have a job; warm ones come on top. */
+/** Whose job it is: a tenant's, or, where it is null, the runtime's own. */
+type Owner = string | null
+
+/**
+ * Hands out children, each once. Slots count children that have a job; warm ones come on top. No owner ever has all
+ * slots: a tenant's statements leave one to the others, and so do the runtime's own jobs, which wait for as long as a
+ * store does that takes their rows. Of those that wait, whoever's owner has the fewest goes first.
+ */
 export class ChildPool {
   readonly #openPipe: OpenPipe
   readonly #limits: PoolLimits
   readonly #warm: EngineChild[] = []
   readonly #all = new Set<EngineChild>()
   readonly #waiters: Waiter[] = []
+  readonly #busyOf = new Map<Owner, number>()
   #busy = 0
   #closed = false
 
@@ -34,20 +43,29 @@ export class ChildPool {
     this.#refill()
   }
 
-  /** A ready child. Its slot is free again when it has ended. */
-  async take(signal: AbortSignal): Promise<EngineChild> {
-    await this.#slot(signal)
+  /**
+   * A ready child. Its slot is free again when it has ended. Rejected with TRANSIENT `engine_busy` where no slot was
+   * free in time, and with the signal's reason.
+   */
+  async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<EngineChild> {
+    await this.#slot(owner, deadline, caller)
+    const stop = AbortSignal.any([deadline, caller])
     let child: EngineChild | undefined
+    const kill = () => child?.kill()
+    stop.addEventListener('abort', kill)
     try {
       child = this.#pick()
       await child.ready
-      signal.throwIfAborted()
+      stop.throwIfAborted()
     } catch (error) {
       child?.kill()
-      this.#release()
+      this.#release(owner)
+      stop.throwIfAborted()
       throw error
+    } finally {
+      stop.removeEventListener('abort', kill)
     }
-    void child.ended.then(() => this.#release())
+    void child.ended.then(() => this.#release(owner))
     return child
   }
 
@@ -88,53 +106,76 @@ export class ChildPool {
     if (index >= 0) this.#warm.splice(index, 1)
   }
 
-  #slot(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
+  #slot(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<void> {
+    caller.throwIfAborted()
+    deadline.throwIfAborted()
     if (this.#closed) throw closedError()
-    if (this.#busy < this.#limits.maxChildren) {
-      this.#busy++
+    if (this.#mayStart(owner)) {
+      this.#occupy(owner)
       return Promise.resolve()
     }
-    if (this.#waiters.length >= this.#limits.maxQueued) throw busyError(this.#limits.maxQueued)
-    return this.#wait(signal)
+    if (this.#waiters.length >= this.#limits.maxQueued)
+      throw busyError('too many statements are waiting for the engine')
+    return this.#wait(owner, deadline, caller)
   }
 
-  #wait(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        const index = this.#waiters.indexOf(waiter)
-        if (index >= 0) this.#waiters.splice(index, 1)
-        reject(signal.reason)
-      }
-      const waiter: Waiter = {
-        admit: () => {
-          signal.removeEventListener('abort', leave)
-          resolve()
-        },
-        refuse: (error) => {
-          signal.removeEventListener('abort', leave)
-          reject(error)
-        },
-      }
-      signal.addEventListener('abort', leave, { once: true })
-      this.#waiters.push(waiter)
-    })
+  #mayStart(owner: Owner): boolean {
+    const { maxChildren } = this.#limits
+    if (this.#busy >= maxChildren) return false
+    return maxChildren === 1 || this.#count(owner) < maxChildren - 1
   }
 
-  #release(): void {
-    const next = this.#waiters.shift()
-    // The slot passes from one to the next without being free in between.
-    if (next) next.admit()
-    else this.#busy--
+  #count(owner: Owner): number {
+    return this.#busyOf.get(owner) ?? 0
+  }
+
+  #occupy(owner: Owner): void {
+    this.#busy += 1
+    this.#busyOf.set(owner, this.#count(owner) + 1)
+  }
+
+  #wait(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const left = new AbortController()
+    const waiter: Waiter = { owner, admit: resolve, refuse: reject }
+    const giveUp = (reason: unknown) => {
+      this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
+      reject(reason)
+    }
+    const late = () => giveUp(busyError('the engine was busy with other statements for all of the time'))
+    deadline.addEventListener('abort', late, { signal: left.signal })
+    caller.addEventListener('abort', () => giveUp(caller.reason), { signal: left.signal })
+    this.#waiters.push(waiter)
+    return promise.finally(() => left.abort())
+  }
+
+  #release(owner: Owner): void {
+    this.#busy -= 1
+    const left = this.#count(owner) - 1
+    if (left > 0) this.#busyOf.set(owner, left)
+    else this.#busyOf.delete(owner)
+    const next = this.#next()
+    if (!next) return
+    this.#waiters.splice(this.#waiters.indexOf(next), 1)
+    this.#occupy(next.owner)
+    next.admit()
+  }
+
+  #next(): Waiter | undefined {
+    const ready = this.#waiters.filter((waiter) => this.#mayStart(waiter.owner))
+    const [first] = ready
+    return ready.reduce(
+      (best, waiter) => (this.#count(waiter.owner) < this.#count(best?.owner ?? null) ? waiter : best),
+      first,
+    )
   }
 }
 
-function busyError(maxQueued: number): SluiceError {
-  return new SluiceError('TRANSIENT', 'too many statements are waiting for the engine', {
+function busyError(message: string): SluiceError {
+  return new SluiceError('TRANSIENT', message, {
     code: 'engine_busy',
     remedy: 'Send the statement again in a moment.',
     retryAfterMs: 1000,
-    details: { queued: maxQueued },
   })
 }
 

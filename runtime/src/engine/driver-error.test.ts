@@ -31,6 +31,7 @@ describe('what the driver says', () => {
     ],
     ['Out of Memory Error: failed to allocate (hush)', 'SELECT 1', 'query_memory_exceeded', /more memory/],
     ['IO Error: Cannot open file "/hush": No such file', 'SELECT 1', 'engine_io_failed', /one of its files/],
+    ['IO Error: Could not write file "/hush": No space left on device', 'SELECT 1', 'disk_full', /disk .* is full/],
     ['Permission Error: Cannot access file "/hush"', 'SELECT 1', 'sql_not_allowed', /outside its tables/],
     ['Something Else Error: hush', 'SELECT 1', 'engine_failed', /the engine failed/],
     ['hush', 'SELECT 1', 'engine_failed', /the engine failed/],

@@ -60,6 +60,13 @@ function isSystemError(error: unknown): boolean {
 }
 
 function fileError(cause: unknown): SluiceError {
+  if (/No space left on device|ENOSPC|EDQUOT|quota exceeded/i.test(String(cause))) {
+    return new SluiceError('TRANSIENT', 'the disk that the engine writes to is full', {
+      code: 'disk_full',
+      remedy: 'Let the operator free space where the data folder is; nothing was changed.',
+      cause,
+    })
+  }
   return new SluiceError('TRANSIENT', 'the engine could not read or write one of its files', {
     code: 'engine_io_failed',
     cause,

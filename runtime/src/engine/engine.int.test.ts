@@ -8,6 +8,7 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { isSluiceError } from '@sluice/sdk'
+import { childrenOf, isAlive } from '../database/process-table.ts'
 import { createEngine, type Engine, type EngineJob, type EngineRun, type EngineTable, rowsOf } from './engine.ts'
 
 const MIB = 1024 * 1024
@@ -45,6 +46,53 @@ before(async () => {
 after(async () => {
   await engine.close()
   await rm(dir, { recursive: true, force: true })
+})
+
+describe('places', () => {
+  it('are never all of one tenant', async () => {
+    const unread = { kind: 'rows', sql: 'SELECT i, i::VARCHAR FROM range(5000000) r(i)' } as const
+    const holding = new AbortController()
+    const held = await engine.run({ trust: 'tenant', tenant: 'many', output: unread, limits: LIMITS }, holding.signal)
+    let isSecondStarted = false
+    const second = engine.run(
+      { trust: 'tenant', tenant: 'many', steps: [{ sql: 'SELECT 1' }], limits: LIMITS },
+      AbortSignal.timeout(60_000),
+    )
+    void second.then(() => {
+      isSecondStarted = true
+    })
+    const other = { trust: 'tenant', tenant: 'one', steps: [{ sql: 'SELECT 1' }], limits: LIMITS } as const
+    await engine.run(other, AbortSignal.timeout(60_000))
+    assert.equal(isSecondStarted, false, 'the tenant with a job waits for its own')
+    holding.abort()
+    held.finished.catch(() => undefined)
+    await second
+  })
+})
+
+describe('wide results', () => {
+  it('are told whole, however much there is to tell of their columns', async () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => `column number ${index} ${'x'.repeat(50)}`)
+    const wide = `SELECT ${names.map((name, index) => `${index} AS "${name}"`).join(', ')}`
+    const sql = `WITH w AS (${wide}) SELECT a.*, b.*, c.*, d.*, e.* FROM w a, w b, w c, w d, w e`
+    const output = { kind: 'csv', sql } as const
+    const run = await engine.run({ trust: 'tenant', output, limits: LIMITS }, AbortSignal.timeout(60_000))
+    assert.equal(run.columns.length, 5_000)
+    let text = ''
+    for await (const chunk of run.output) text += Buffer.from(chunk).toString()
+    await run.finished
+    assert.equal(text.trimEnd().split('\n')[1]?.split(',').length, 5_000)
+  })
+})
+
+describe('results of many columns', () => {
+  it('are told in every form', async () => {
+    const sql = `SELECT ${Array.from({ length: 600 }, (_, index) => `${index} AS c${index}`).join(', ')}`
+    const values = Array.from({ length: 600 }, (_, index) => index)
+    assert.deepEqual(await allRows(await start({}, sql)), [values])
+    assert.deepEqual(JSON.parse(await text(await start({}, sql, 'json-rows'))), values)
+    assert.deepEqual(Object.values(JSON.parse(await text(await start({}, sql, 'ndjson')))), values)
+  })
 })
 
 describe('tables', () => {
@@ -165,6 +213,29 @@ describe('output', () => {
       [3, null, '☃'],
     ])
     assert.deepEqual(await run.finished, { rows: 3, bytes: 47, truncated: false })
+  })
+
+  it('holds every character as it is', async () => {
+    const characters = Array.from({ length: 0x2ff }, (_, index) => String.fromCharCode(index + 1))
+    const texts = [...characters, '#', ' #x', 'a#b', '\u2028', '😀#', 'NULL', '\\N', ',,', "''"]
+    const sql = `SELECT * FROM (VALUES ${texts.map((one) => `('${one.replaceAll("'", "''")}')`).join(', ')}) AS t(x)`
+    const run = (kind: 'rows' | 'json-rows' | 'ndjson' | 'copy-csv' | 'csv') => start({}, sql, kind)
+    assert.deepEqual(
+      await allRows(await run('rows')),
+      texts.map((one) => [one]),
+    )
+    assert.deepEqual(
+      JSON.parse(`[${await text(await run('json-rows'))}]`),
+      texts.map((one) => [one]),
+    )
+    const lines = (await text(await run('ndjson'))).trimEnd().split('\n')
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line)),
+      texts.map((x) => ({ x })),
+    )
+    const quoted = texts.map((one) => `"${one.replaceAll('"', '""')}"\n`).join('')
+    assert.equal(await text(await run('copy-csv')), quoted)
+    assert.equal(await text(await run('csv')), `"x"\n${quoted}`)
   })
 
   it('is CSV that tells null from the empty text', async () => {
@@ -367,6 +438,19 @@ describe('streamed input', () => {
     ])
   })
 
+  it('keeps every byte of binary values, as PostgreSQL writes them', async () => {
+    const source = async function* () {
+      yield Buffer.from('"1","\\x00ff5c78"\n"2","\\x"\n"3",\n')
+    }
+    const binary = [columns[0], { name: 'bytes', type: 'binary' }] as const
+    const rows = await fromCsv(source(), binary, 'SELECT id, hex(bytes) FROM "in"')
+    assert.deepEqual(rows, [
+      [1, '00FF5C78'],
+      [2, ''],
+      [3, null],
+    ])
+  })
+
   it('may be empty', async () => {
     assert.deepEqual(await fromCsv((async function* () {})(), columns, 'SELECT * FROM "in"'), [])
   })
@@ -473,6 +557,20 @@ describe('a job', () => {
     }
   })
 
+  it('of the runtime itself leaves a place to the tenants, however long its rows are not taken', async () => {
+    const rows = "SELECT range, repeat('x', 1000) FROM range(1000000)"
+    const output = { kind: 'copy-csv' as const, sql: rows }
+    const caller = new AbortController()
+    // Two have all places of this engine; none is fetched, as by a store that hangs.
+    const stuck = [1, 2, 3].map(() => engine.run({ trust: 'own', output, limits: LIMITS }, caller.signal))
+    try {
+      assert.deepEqual(await allOf({ tenant: 'acme' }, 'SELECT 1'), [[1]])
+    } finally {
+      caller.abort()
+      await Promise.allSettled(stuck)
+    }
+  })
+
   it('gives up its place in the queue when it is cancelled or late', async () => {
     const small = createEngine({
       scratchDir: join(dir, 'scratch'),
@@ -486,7 +584,7 @@ describe('a job', () => {
       const busy = small.run(job, AbortSignal.timeout(60_000))
       await assert.rejects(small.run(job, AbortSignal.timeout(300)), { code: 'query_cancelled' })
       const late = { ...job, limits: { ...LIMITS, timeoutMs: 300 } }
-      await assert.rejects(small.run(late, AbortSignal.timeout(60_000)), { code: 'query_timeout' })
+      await assert.rejects(small.run(late, AbortSignal.timeout(60_000)), { kind: 'TRANSIENT', code: 'engine_busy' })
       await small.close()
       await assert.rejects(busy, { kind: 'TRANSIENT', code: 'engine_closed' })
       await assert.rejects(small.run(job, AbortSignal.timeout(60_000)), { code: 'engine_closed' })
@@ -548,6 +646,14 @@ describe('a job', () => {
     }
   })
 
+  it('says that there are more values than parameters', async () => {
+    const output = { kind: 'rows', sql: 'SELECT ?', parameters: [1n, 2n] } as const
+    await assert.rejects(engine.run({ trust: 'tenant', limits: LIMITS, output }, AbortSignal.timeout(60_000)), {
+      code: 'sql_invalid_input',
+      kind: 'INVALID_DATA',
+    })
+  })
+
   it('is told in words without values, paths or hidden names', async () => {
     const secret = { ...orders, name: ['s', 't'] }
     const told: readonly (readonly [sql: string, code: string])[] = [
@@ -577,14 +683,14 @@ it('no child outlives a runtime that is killed', { skip: process.platform !== 'l
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await once(parent.stdout, 'data', { signal: AbortSignal.timeout(60_000) })
-  const children = await childrenOf(parent.pid ?? -1)
+  const children = childrenOf(parent.pid ?? -1)
   assert(children.length >= 2, 'one child with the job, one warm')
   for (const child of children) assert.doesNotMatch(await readFile(`/proc/${child}/environ`, 'latin1'), /secret/)
   parent.kill('SIGKILL')
   await once(parent, 'exit')
-  for (let tries = 0; tries < 200 && (await Promise.all(children.map(isAlive))).some(Boolean); tries++) await pause(50)
+  for (let tries = 0; tries < 200 && children.some(isAlive); tries++) await pause(50)
   assert.deepEqual(
-    await Promise.all(children.map(isAlive)),
+    children.map(isAlive),
     children.map(() => false),
   )
 })
@@ -649,15 +755,4 @@ async function waitUntilNoSpill(path: string): Promise<string[]> {
   const spills = async () => (await readdir(path)).filter((name) => name.startsWith('spill-'))
   for (let tries = 0; tries < 200 && (await spills()).length > 0; tries++) await pause(20)
   return await spills()
-}
-
-async function childrenOf(pid: number): Promise<number[]> {
-  const list = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1')
-  return list.trim().split(' ').filter(Boolean).map(Number)
-}
-
-/** A process that has ended but that nobody has waited for counts as gone. */
-async function isAlive(pid: number): Promise<boolean> {
-  const status = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
-  return status !== '' && !status.slice(status.lastIndexOf(')')).startsWith(') Z')
 }

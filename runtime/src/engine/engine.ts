@@ -1,4 +1,5 @@
 import { rm } from 'node:fs/promises'
+import { isSluiceError } from '@sluice/sdk'
 import { ChildPool, closedError, type PoolLimits } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
@@ -100,10 +101,11 @@ class ChildEngine implements Engine {
 
   async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineChild> {
     try {
-      return await this.#pool.take(AbortSignal.any([signal, deadline]))
+      return await this.#pool.take(job.tenant ?? null, deadline, signal)
     } catch (error) {
       if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
+      if (isSluiceError(error)) throw error
       if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
       throw error
     }
@@ -123,7 +125,8 @@ class ChildEngine implements Engine {
   async #tempDir(job: EngineJob, child: EngineChild): Promise<string | null> {
     if (job.trust !== 'own' || job.limits.tempBytes === undefined) return null
     const dir = await this.#spills.make()
-    void child.ended.then(() => rm(dir, { recursive: true, force: true }))
+    // What cannot be removed now is cleared away by the next runtime.
+    void child.ended.then(() => rm(dir, { recursive: true, force: true })).catch(() => undefined)
     return dir
   }
 }

@@ -1,4 +1,4 @@
-import type { LogicalType, Value } from '@sluice/sdk'
+import type { KeyTemplate, LogicalType, Value } from '@sluice/sdk'
 import type { ColumnLineage } from './lineage.ts'
 
 /**
@@ -28,7 +28,8 @@ export interface EngineColumn {
 
 /**
  * Rows that the parent streams into the child as CSV: RFC 4180, no header, every value quoted, null an empty field
- * without quotes, so that `""` and null stay apart (`COPY … TO STDOUT (FORMAT csv, FORCE_QUOTE *)`).
+ * without quotes, so that `""` and null stay apart, bytes as `\x` and hexadecimal digits
+ * (`COPY … TO STDOUT (FORMAT csv, FORCE_QUOTE *)`).
  */
 export interface CsvInput {
   /** The relation that a step or the output reads it by. It can be read once. */
@@ -51,7 +52,9 @@ export interface EngineStep {
 /** The last statement of a job, whose rows leave through a pipe as fast as the reader takes them. */
 export type EngineOutput = StreamOutput | ParquetFilesOutput | InspectOutput
 
-export interface StreamOutput {
+export type StreamOutput = PlainOutput | KeyedOutput
+
+export interface PlainOutput {
   /**
    * - `rows`: for `rowsOf(run)`.
    * - `json-rows`: JSON arrays of values, separated by `,\n`: `[` + all bytes + `]` is the list of rows.
@@ -64,6 +67,20 @@ export interface StreamOutput {
   readonly sql: string
   readonly parameters?: readonly Value[]
 }
+
+/**
+ * The SDK's `KeyedChunk`s. The statement's last columns are those of the template, one for each of its parts; the others
+ * make the object.
+ */
+export interface KeyedOutput {
+  readonly kind: 'keyed-json'
+  readonly sql: string
+  readonly parameters?: readonly Value[]
+  readonly template: KeyTemplate
+}
+
+/** Streamed outputs that would be wrong, not just short, when rows are left out. */
+export const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'parquet', 'keyed-json'])
 
 /** The rows of `sql`, written into new parquet files in `dir`. The files stay only if the whole job succeeds. */
 export interface ParquetFilesOutput {
@@ -111,6 +128,8 @@ export interface EngineJob {
    * `own`: statements are the runtime's own text, may also read `readPaths` and write below `writeDirs`, and may spill.
    */
   readonly trust: 'tenant' | 'own'
+  /** Who asked for it: no tenant has all children at once. Absent: the runtime itself. */
+  readonly tenant?: string
   readonly tables?: readonly EngineTable[]
   readonly csvInput?: CsvInput
   readonly steps?: readonly EngineStep[]

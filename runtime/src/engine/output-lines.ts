@@ -1,4 +1,4 @@
-import type { StreamOutput } from './job.ts'
+import { type StreamOutput, WHOLE_KINDS } from './job.ts'
 
 const LINE_FEED = 10
 const QUOTE = 34
@@ -13,12 +13,11 @@ export class OutputLines {
   #held: Uint8Array = new Uint8Array(0)
 
   constructor(kind: StreamOutput['kind'], maxRows: number | undefined) {
-    const cuts = kind !== 'copy-csv' && kind !== 'parquet'
     const header = kind === 'csv' ? 1 : 0
     // Only CSV has line breaks inside of a line, in quotes.
     this.#quoted = kind === 'csv'
     this.#commas = kind === 'json-rows'
-    this.#maxLines = cuts && maxRows !== undefined ? maxRows + header : Number.POSITIVE_INFINITY
+    this.#maxLines = maxRows !== undefined && !WHOLE_KINDS.has(kind) ? maxRows + header : Number.POSITIVE_INFINITY
   }
 
   /** The part of the chunk that may leave now. */

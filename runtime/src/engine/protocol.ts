@@ -4,9 +4,10 @@ import type {
   EngineLimits,
   EngineTable,
   InspectOutput,
+  KeyedOutput,
   ParquetFilesOutput,
+  PlainOutput,
   ResultColumn,
-  StreamOutput,
 } from './job.ts'
 import type { ColumnLineage } from './lineage.ts'
 import type { Wall } from './walls.ts'
@@ -40,7 +41,7 @@ export interface WireStep {
 interface WireParameters {
   readonly parameters: readonly WireValue[]
 }
-export type WireStreamOutput = Omit<StreamOutput, 'parameters'> & WireParameters
+export type WireStreamOutput = (Omit<PlainOutput, 'parameters'> | Omit<KeyedOutput, 'parameters'>) & WireParameters
 export type WireFilesOutput = Omit<ParquetFilesOutput, 'parameters'> & WireParameters
 export type WireInspectOutput = Omit<InspectOutput, 'parameters'> & WireParameters
 export type WireOutput = WireStreamOutput | WireFilesOutput | WireInspectOutput

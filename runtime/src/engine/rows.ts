@@ -40,6 +40,7 @@ function decoderFor(column: ResultColumn): Decoder {
     case 'bignum':
       return (cell) => BigInt(cell as string | number)
     case 'float':
+      return (cell) => Math.fround(Number(cell))
     case 'double':
       return Number
     case 'binary':

@@ -20,6 +20,8 @@ export interface CloudEvent {
   readonly tenantid: string
   /** 1, 2, 3 … within the tenant, without gaps; as a decimal text, which is how the extension is defined. */
   readonly sequence: string
+  /** Of events about a product: 1, 2, 3 … within it, without gaps. */
+  readonly productsequence?: string
   readonly data: Readonly<Record<string, unknown>>
 }
 
@@ -41,6 +43,7 @@ export interface EventRow {
   readonly at: Date
   readonly data: Readonly<Record<string, unknown>>
   readonly sequence: number
+  readonly product_sequence: number | null
 }
 
 export function toCloudEvent(row: EventRow): CloudEvent {
@@ -54,11 +57,17 @@ export function toCloudEvent(row: EventRow): CloudEvent {
     datacontenttype: 'application/json',
     tenantid: row.tenant,
     sequence: String(row.sequence),
+    ...(row.product_sequence === null ? {} : { productsequence: String(row.product_sequence) }),
     data: row.data,
   }
 }
 
+/** What the names of all topics of a tenant begin with, and no other tenant's: slugs hold no dots. */
+export function topicPrefix(tenant: string): string {
+  return `sluice.${tenant}.`
+}
+
 /** The event bus's topic for a kind of event of a tenant. */
 export function topicName(tenant: string, kind: EventKind): string {
-  return `sluice.${tenant}.${kind}`
+  return `${topicPrefix(tenant)}${kind}`
 }

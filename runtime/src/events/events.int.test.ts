@@ -153,6 +153,27 @@ describe('events', { timeout: 120_000 }, () => {
     assert.deepEqual(names(await coming), ['new'])
   })
 
+  it('about a product are numbered within it, over as many rounds as it takes', async () => {
+    const tenant = await newTenant()
+    const about = (subject: string, kind: 'materialization' | 'quality' | 'ingestion') =>
+      inTransaction(pool, (tx) => appendEvent(tx, { tenant, kind, name: 'told', subject }))
+    for (const subject of ['a', 'b', 'a']) await about(subject, 'materialization')
+    await about('a', 'ingestion')
+    await take(tenant, 0, 4)
+    await about('b', 'quality')
+    await about('a', 'quality')
+    await inTransaction(pool, (tx) => pruneEvents(tx, tenant, { maxEvents: 0 }))
+    await about('a', 'materialization')
+    const events = await take(tenant, 6, 1)
+    assert.deepEqual(
+      events.map(({ subject, productsequence }) => [subject, productsequence]),
+      [['a', '4']],
+    )
+    await about('b', 'materialization')
+    const [next] = await take(tenant, 7, 1)
+    assert.deepEqual([next?.subject, next?.productsequence], ['b', '3'])
+  })
+
   it('of one tenant are not another’s', async () => {
     const [mine, theirs] = [await newTenant(), await newTenant()]
     await say(theirs, 'secret')
@@ -229,9 +250,15 @@ describe('events', { timeout: 120_000 }, () => {
 
   it('end with the signal, the feed and the tenant', async () => {
     const tenant = await newTenant()
+    const begun: Promise<void>[] = []
     const drain = async (source: EventFeed, signal: AbortSignal): Promise<number> => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      begun.push(promise)
       let count = 0
-      for await (const _ of source.follow(tenant, 0, signal)) count += 1
+      for await (const _ of source.follow(tenant, 0, signal)) {
+        count += 1
+        resolve()
+      }
       return count
     }
     const abort = new AbortController()
@@ -241,7 +268,7 @@ describe('events', { timeout: 120_000 }, () => {
     const byFeed = drain(other, new AbortController().signal)
     const third = new EventFeed({ pool, address: database.address, pollMs: 20 })
     const byTenant = drain(third, new AbortController().signal)
-    await sleep(100)
+    await Promise.all(begun)
     abort.abort()
     assert.equal(await bySignal, 1)
     await other.close()

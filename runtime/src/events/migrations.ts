@@ -42,5 +42,38 @@ create index events_unnumbered on events (tenant, position) where sequence is nu
 create index events_by_age on events (tenant, at) where sequence is not null;
 `,
     },
+    {
+      id: '002_relays',
+      sql: `
+create table event_relays (
+  name text primary key,
+  owner text not null,
+  token bigint not null,
+  lease_until timestamptz not null
+);
+
+-- How far events of a tenant have been carried to a bus. What was not carried is not removed.
+create table event_relay_positions (
+  relay text not null,
+  tenant text not null references event_counters on delete cascade,
+  sequence bigint not null,
+  primary key (relay, tenant)
+);
+create index event_relay_positions_by_tenant on event_relay_positions (tenant);
+`,
+    },
+    {
+      id: '003_numbers_of_products',
+      sql: `
+alter table events add column product_sequence bigint;
+
+create table event_product_counters (
+  tenant text not null references event_counters on delete cascade,
+  product text not null,
+  last bigint not null,
+  primary key (tenant, product)
+);
+`,
+    },
   ],
 }

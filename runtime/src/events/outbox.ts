@@ -5,12 +5,21 @@
  * either break that, since transactions commit in another order than they insert, or make all transactions of a tenant
  * wait for each other.
  *
- * Two events of one product keep their order: its fence is locked from before the insertion until the commit.
+ * Two events of one product keep their order: its fence is locked from before the insertion until the commit. They are
+ * numbered by themselves too, so that who follows one product sees that it missed nothing.
  */
 import { SluiceError } from '@sluice/sdk'
 import { newId } from '../registry/ids.ts'
 import { change, json, many, maybeOne, type Queryable, type Transaction } from '../registry/sql.ts'
-import { type CloudEvent, EVENT_KINDS, type EventRow, type NewEvent, toCloudEvent, topicName } from './envelope.ts'
+import {
+  type CloudEvent,
+  EVENT_KINDS,
+  type EventKind,
+  type EventRow,
+  type NewEvent,
+  toCloudEvent,
+  topicName,
+} from './envelope.ts'
 
 /** Told at the commit of events; the payload is the tenant. */
 export const EVENTS_CHANNEL = 'sluice_events'
@@ -71,13 +80,26 @@ export async function listTopics(db: Queryable, tenant: string): Promise<readonl
 const LOCK_COUNTER = 'select last from event_counters where tenant = $1 for update'
 const NUMBER = `
 with fresh as (
-  select position, row_number() over (order by position) as offset_
-  from (select position from events where tenant = $1 and sequence is null order by position limit $3) unnumbered
+  select position, row_number() over (order by position) as offset_, case when kind = any ($4) then subject end as product
+  from (select position, kind, subject from events where tenant = $1 and sequence is null order by position limit $3) unnumbered
+), counted as (
+  insert into event_product_counters as counter (tenant, product, last)
+  select $1, product, count(*) from fresh where product is not null group by product
+  on conflict (tenant, product) do update set last = counter.last + excluded.last
+  returning product, last
+), placed as (
+  select position, offset_, counted.last - count(*) over later + 1 as product_sequence
+  from fresh left join counted using (product)
+  window later as (partition by product order by position desc)
 ), numbered as (
-  update events e set sequence = $2 + fresh.offset_ from fresh where e.position = fresh.position returning e.sequence
+  update events e set sequence = $2 + placed.offset_, product_sequence = placed.product_sequence
+  from placed where e.position = placed.position returning e.sequence
 )
 update event_counters set last = greatest(last, (select max(sequence) from numbered)) where tenant = $1
 returning (select count(*) from numbered) as numbered`
+
+/** Those whose subject is a product. */
+const KINDS_OF_PRODUCTS: readonly EventKind[] = ['deployment', 'materialization', 'quality']
 
 export const MAX_NUMBERED_AT_ONCE = 1000
 
@@ -86,7 +108,7 @@ export async function numberEvents(tx: Transaction, tenant: string): Promise<num
   // Two statements, so that the second sees everything that was committed before the lock was had.
   const counter = await maybeOne<{ last: number }>(tx, 'numbering events', LOCK_COUNTER, [tenant])
   if (counter === null) return 0
-  const values = [tenant, counter.last, MAX_NUMBERED_AT_ONCE]
+  const values = [tenant, counter.last, MAX_NUMBERED_AT_ONCE, KINDS_OF_PRODUCTS]
   return (await maybeOne<{ numbered: number }>(tx, 'numbering events', NUMBER, values))?.numbered ?? 0
 }
 
@@ -116,7 +138,7 @@ export async function readEvents(
   const rows = await many<EventRow>(
     db,
     'reading events',
-    `select id, tenant, type, subject, at, data, sequence from events
+    `select id, tenant, type, subject, at, data, sequence, product_sequence from events
      where tenant = $1 and sequence > $2 order by sequence limit $3`,
     [tenant, after, limit],
   )
@@ -144,7 +166,7 @@ const MAX_AGE_MS = 7 * 24 * 60 * 60 * 1000
 const MAX_EVENTS = 10_000
 const MAX_REMOVED_AT_ONCE = 5000
 
-/** Removes what is too old or too much, oldest first, at most 5000 a call; returns how many. */
+/** Removes what is too old or too much and has been relayed, oldest first, at most 5000 a call; returns how many. */
 export async function pruneEvents(tx: Transaction, tenant: string, retention: Retention = {}): Promise<number> {
   const row = await maybeOne<{ removed: number }>(
     tx,
@@ -156,6 +178,7 @@ export async function pruneEvents(tx: Transaction, tenant: string, retention: Re
          select sequence from events, bound
          where tenant = $1 and sequence is not null
            and (sequence <= last - $3 or at < clock_timestamp() - make_interval(secs => $2::float8 / 1000))
+           and sequence <= coalesce((select min(p.sequence) from event_relay_positions p where p.tenant = $1), sequence)
          order by sequence limit ${MAX_REMOVED_AT_ONCE}) oldest
      ), gone as (
        delete from events e using doomed where e.tenant = $1 and e.sequence <= doomed.until returning 1

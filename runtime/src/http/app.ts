@@ -4,15 +4,17 @@
  */
 import { isSluiceError } from '@sluice/sdk'
 import Koa, { type Context } from 'koa'
+import type { FaultPoint } from '../fault-points.ts'
 import type { Call, TenantCall } from '../flow.ts'
 import type { StoredAnswer } from '../registry/idempotency.ts'
 import { hasBody } from './body.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
 import { Guard, type GuardDeps, limitKeyOf } from './guard.ts'
-import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, scopeOf } from './idempotency.ts'
+import { ICEBERG_PREFIX } from './iceberg-problem.ts'
+import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, scopeOf, storable } from './idempotency.ts'
 import { InFlight } from './in-flight.ts'
-import { problemOf, refuse } from './problem.ts'
+import { mayKnowFiles, problemOf, refuse } from './problem.ts'
 import { sendProblem, sendReply } from './reply.ts'
 import type { Reply, Route } from './route.ts'
 import { type CompiledRoute, type RouteMatch, RouteTable } from './route-table.ts'
@@ -38,6 +40,8 @@ export interface HttpDeps extends GuardDeps {
   readonly maxInFlight?: number
   /** Of one tenant, its streams of events included; more are answered 429. */
   readonly maxInFlightPerTenant?: number
+  /** Reached before the effect of a request with a key, and between it and its answer. */
+  readonly faultPoint?: FaultPoint
   onFinished?(report: RequestReport): void
   /** An error that no client hears the cause of. */
   onFault?(error: unknown, requestId: string): void
@@ -90,12 +94,16 @@ class Edge {
   drain(): void {
     this.#isDraining = true
     this.deadlines.forEach((timed) => {
-      if (timed instanceof Exchange && timed.isLive) timed.onDeadline()
+      if (!(timed instanceof Exchange)) return
+      timed.response.shouldKeepAlive = false
+      if (timed.isLive) timed.onDeadline()
     })
   }
 
   async handle(ctx: Context): Promise<void> {
     ctx.respond = false
+    // The client's next request is for another server, which it reaches by a connection of its own.
+    if (this.#isDraining) ctx.res.shouldKeepAlive = false
     const exchange = new Exchange(ctx.req, ctx.res)
     try {
       await this.#answer(ctx, exchange)
@@ -110,6 +118,8 @@ class Edge {
 
   async #answer(ctx: Context, exchange: Exchange): Promise<void> {
     const method = ctx.req.method ?? ''
+    // An address that cannot be taken apart is refused in the form of the catalog, too.
+    if (ctx.req.url?.startsWith(ICEBERG_PREFIX)) exchange.path = ICEBERG_PREFIX
     const target = parseTarget(ctx.req.url ?? '')
     exchange.path = target.path
     const match = this.#table.match(target.path, method)
@@ -160,8 +170,8 @@ class Edge {
       return
     }
     const error = refuse('method_not_allowed', 'this address does not take this method')
-    const problem = problemOf(error, { requestId: exchange.requestId, instance: exchange.path })
-    sendProblem(exchange, { ...problem, headers: { Allow: allow } })
+    const problem = problemOf(error, contextOf(exchange))
+    sendProblem(exchange, { ...problem, headers: { ...problem.headers, Allow: allow } })
   }
 
   /** The stored answer of an earlier request with the same key, or the answer of this one, which is then stored. */
@@ -194,9 +204,11 @@ class Edge {
     const claim = exchange.idempotency as NonNullable<Exchange['idempotency']>
     let answer: StoredAnswer
     try {
+      await this.#deps.faultPoint?.('http.before-effect')
       answer = storable(await run(exchange, route))
+      await this.#deps.faultPoint?.('http.before-answer')
     } catch (error) {
-      const problem = problemOf(error, { requestId: exchange.requestId, instance: exchange.path })
+      const problem = problemOf(error, contextOf(exchange))
       if (isRepeatable(problem.status)) await idempotency.abandon(claim)
       else await idempotency.finish(claim, problem)
       throw error
@@ -206,9 +218,9 @@ class Edge {
   }
 
   #fail(exchange: Exchange, error: unknown): void {
-    const { requestId, path } = exchange
+    const { requestId } = exchange
     const cause = exchange.isLate && !exchange.response.headersSent ? exchange.signal.reason : error
-    const problem = problemOf(cause, { requestId, instance: path })
+    const problem = problemOf(cause, contextOf(exchange))
     if (problem.status >= 500 && !isClientGone(exchange)) this.#deps.onFault?.(error, requestId)
     // A half answer must not look whole: the connection is cut instead of ended.
     if (exchange.response.headersSent) exchange.response.destroy()
@@ -225,6 +237,11 @@ class Edge {
       tenant: exchange.tenant,
     })
   }
+}
+
+function contextOf(exchange: Exchange) {
+  const { requestId, path, principal } = exchange
+  return { requestId, instance: path, mayKnowFiles: mayKnowFiles(principal) }
 }
 
 /** The guard has made true what the route's kind of call promises: a principal, a tenant. */
@@ -260,15 +277,6 @@ async function readBody(
   const mayBeEmpty = route.bodyOptional === true || (route.body === undefined && route.multipart === undefined)
   const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx)
   return body === null ? value : body.read(value)
-}
-
-/** Answers of operations that create or start something are small values; a stream has no answer to repeat. */
-function storable(reply: Reply): StoredAnswer {
-  const headers = reply.headers ?? {}
-  if ('body' in reply) return { status: reply.status ?? 200, headers, body: JSON.stringify(reply.body) }
-  if ('json' in reply) return { status: reply.status ?? 200, headers, body: Buffer.from(reply.json).toString() }
-  if ('empty' in reply) return { status: reply.status ?? 204, headers, body: '' }
-  throw new TypeError('an idempotent route answers a value')
 }
 
 function replayOf(answer: StoredAnswer): Reply {

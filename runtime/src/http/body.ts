@@ -59,11 +59,20 @@ export function bodyBytes(maxBytes: number): BodyReader {
   }
 }
 
-export function jsonReader(maxBytes: number): (ctx: Context) => Promise<unknown> {
+export function jsonReader(maxBytes: number, parse?: (text: string) => unknown): (ctx: Context) => Promise<unknown> {
   const bytes = bodyBytes(maxBytes)
   return async (ctx) => {
     requireType(ctx.req, /^application\/(?:json|[\w.-]+\+json)$/, 'application/json')
-    return parseJsonBody(await bytes(ctx))
+    return parseJsonBody(await bytes(ctx), parse)
+  }
+}
+
+/** Takes a body of any type, bounded, and leaves it unread. */
+export function ignoringReader(maxBytes: number): (ctx: Context) => Promise<unknown> {
+  const bytes = bodyBytes(maxBytes)
+  return async (ctx) => {
+    await bytes(ctx)
+    return {}
   }
 }
 

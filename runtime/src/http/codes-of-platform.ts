@@ -1,6 +1,27 @@
 /** Codes of the processes, the registry and the lake. Part of the one table in `codes.ts`. */
 
 export const PLATFORM_CODES = {
+  // In the detail of a product
+  dashboards_unavailable: {
+    status: 503,
+    title: 'Dashboard server unavailable',
+    remedy: 'Check that it is up and reachable under dashboards.url; it is tried again by itself.',
+  },
+  dashboards_login_refused: {
+    status: 500,
+    title: 'Login of the dashboard server refused',
+    remedy: 'Check dashboards.username and dashboards.password in the configuration.',
+  },
+  dashboards_refused: {
+    status: 500,
+    title: 'Refused by the dashboard server',
+    remedy: 'Give the login of dashboards.username the role Admin, and use the release that this runtime is made for.',
+  },
+  dashboard_login_unsafe: {
+    status: 500,
+    title: 'Unsafe login of dashboards',
+    remedy: 'Take from the roles named sluice_view_… every attribute and membership that they were given.',
+  },
   // At start-up and in commands: no client meets them, and an answer would not name them
   data_folder_in_use: {
     status: 500,
@@ -129,6 +150,11 @@ export const PLATFORM_CODES = {
     remedy: 'Report it with the log of the process.',
   },
   connector_defect: { status: 500, title: 'Connector failed', remedy: 'Report it with the log of the process.' },
+  distributed_not_configured: {
+    status: 503,
+    title: 'No Trino for transforms',
+    remedy: 'Set compute.trino, or deploy the product with engine: embedded.',
+  },
   engine_failed: { status: 500, title: 'Engine failed', remedy: 'Report it with the log of the process.' },
   engine_output_suspect: {
     status: 500,
@@ -137,6 +163,11 @@ export const PLATFORM_CODES = {
   },
   engine_start_failed: { status: 500, title: 'Engine not started', remedy: 'Report it with the log of the process.' },
   internal: { status: 500, title: 'Internal error', remedy: 'Report the request_id to the operator.' },
+  extension_missing: {
+    status: 503,
+    title: 'Extension missing',
+    remedy: 'Let a superuser create the extension that the detail names, or choose another driver.',
+  },
   store_failure: { status: 500, title: 'Store failed', remedy: 'Report it with the log of the process.' },
 
   // The registry and the lake
@@ -171,15 +202,25 @@ export const PLATFORM_CODES = {
     title: 'Lake commit overtaken',
     remedy: 'Compute the change again from the table as it is now.',
   },
-  lake_deletes_unsupported: {
-    status: 501,
-    title: 'Delete files not supported',
-    remedy: 'Let the engine that wrote them rewrite the files, or materialize anew.',
+  lake_file_corrupted: {
+    status: 500,
+    title: 'File of the lake broken',
+    remedy: 'Restore the file from a backup, or materialize the product, or sync the connection, anew.',
+  },
+  lake_path_foreign: {
+    status: 500,
+    title: 'File outside of its table',
+    remedy: 'Find who changed the table’s files; restore them, or materialize the product anew.',
+  },
+  lake_pointer_missing: {
+    status: 500,
+    title: 'Table missing from the catalog',
+    remedy: 'Restore the row of iceberg_tables from a backup, or materialize the product anew.',
   },
   lake_name_invalid: {
     status: 400,
     title: 'Invalid name in the lake',
-    remedy: 'Use letters, digits, "_" and "-", at most 200 bytes.',
+    remedy: 'Use letters, digits, "_" and "-", at most 240 bytes.',
   },
   lake_partition_value_invalid: {
     status: 422,
@@ -224,10 +265,21 @@ export const PLATFORM_CODES = {
     remedy: 'Send updates that fit the table as it is.',
   },
   object_exists: { status: 500, title: 'Object exists', remedy: 'Check the disk that holds the data folder.' },
+  object_missing: { status: 500, title: 'Object missing', remedy: 'Run "sluice lake check", which names the file.' },
+  object_store_refused: {
+    status: 500,
+    title: 'Object store refuses the key',
+    remedy: 'Check object_store in sluice.yaml, and what its key may do.',
+  },
+  object_store_unsupported: {
+    status: 501,
+    title: 'Not offered by the object store',
+    remedy: 'Use a store that offers the whole of S3’s object requests.',
+  },
   object_store_unavailable: {
     status: 503,
     title: 'Object store unavailable',
-    remedy: 'Check the disk that holds the data folder: space, permissions, errors.',
+    remedy: 'Check that the disk of the data folder, or the S3 store, is up, reachable and not full.',
   },
   required_value_missing: {
     status: 422,

@@ -4,6 +4,7 @@ export const STORE_CODES = {
   // SQL
   engine_closed: { status: 503, title: 'Engine closed', remedy: 'Try again.' },
   engine_crashed: { status: 503, title: 'Engine ended', remedy: 'Try again; ask for less at once.' },
+  disk_full: { status: 503, title: 'Disk full', remedy: 'Free space where the data folder is.' },
   engine_io_failed: { status: 503, title: 'Engine could not read', remedy: 'Try again.' },
   query_cancelled: { status: 503, title: 'Query cancelled', remedy: 'Send it again.' },
   sql_conversion_error: {
@@ -148,6 +149,21 @@ export const STORE_CODES = {
 
   // Serving stores
   aborted: { status: 503, title: 'Call ended', remedy: 'Try again.' },
+  bus_unavailable: {
+    status: 503,
+    title: 'Event bus unavailable',
+    remedy: 'Check the brokers, and the addresses, login and rights under events.kafka.',
+  },
+  bus_unguarded: {
+    status: 503,
+    title: 'Event bus without access rules',
+    remedy: 'Give the brokers logins and an authorizer, and name a login under events.kafka.',
+  },
+  change_too_large: {
+    status: 422,
+    title: 'Row too large for the event bus',
+    remedy: 'Raise the largest message that the brokers take, or leave the column out.',
+  },
   duplicate_key: {
     status: 422,
     title: 'Key stands twice',
@@ -209,6 +225,11 @@ export const STORE_CODES = {
   store_closing: { status: 503, title: 'Store closing', remedy: 'Try again.' },
   store_contention: { status: 503, title: 'Store busy', remedy: 'Repeat the call a little later.' },
   store_exhausted: { status: 503, title: 'Store exhausted', remedy: 'Free resources of the store.' },
+  unusable_name: {
+    status: 422,
+    title: 'Name cannot be used in a store',
+    remedy: 'Choose names that the store can hold: its capabilities say of which form.',
+  },
   store_failed: {
     status: 503,
     title: 'Store failed',

@@ -4,6 +4,7 @@
  */
 import type { ErrorKind } from '@sluice/sdk'
 import type { AuthCode } from '../auth/errors.ts'
+import { CATALOG_CODES } from './codes-of-catalog.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
 import { STORE_CODES } from './codes-of-stores.ts'
 
@@ -102,6 +103,16 @@ export const ERROR_CODES = {
     status: 401,
     title: 'Token claims refused',
     remedy: 'Ask the administrator which tenants and roles this issuer may claim.',
+  },
+  trino_user_refused: {
+    status: 403,
+    title: 'User of Trino refused',
+    remedy: 'Let Trino take the claim trino_user of verified tokens for the user.',
+  },
+  trino_question_malformed: {
+    status: 400,
+    title: 'Question of Trino malformed',
+    remedy: 'Use the version of Trino that this runtime is made for.',
   },
   issuer_unavailable: {
     status: 503,
@@ -212,6 +223,10 @@ export const ERROR_CODES = {
   query_timeout: { status: 408, title: 'Query time over', remedy: 'Ask for less at once.' },
   query_memory_exceeded: { status: 422, title: 'Query memory exceeded', remedy: 'Ask for less at once.' },
   query_result_too_large: { status: 422, title: 'Result too large', remedy: 'Ask for less at once.' },
+  version_not_found: { status: 404, title: 'No such version', remedy: 'Take a version that was in service.' },
+  snapshot_expired: { status: 409, title: 'Snapshot expired', remedy: 'Choose a snapshot of the list.' },
+  deployment_superseded: { status: 409, title: 'Superseded', remedy: 'Ask for it again if it is still wanted.' },
+  run_cancelled: { status: 409, title: 'Run cancelled', remedy: 'Start it again if it is still wanted.' },
   snapshot_not_found: { status: 404, title: 'No such snapshot', remedy: 'Take an id from the list of snapshots.' },
   engine_busy: { status: 503, title: 'Engine busy', remedy: TRY_AGAIN },
   store_unavailable: { status: 503, title: 'Store unavailable', remedy: TRY_AGAIN },
@@ -224,6 +239,7 @@ export const ERROR_CODES = {
   deadline_exceeded: { status: 504, title: 'Time over', remedy: 'Ask for less at once, or try again.' },
   tenant_scope_missing: { status: 500, title: 'Internal error', remedy: 'Report the request_id to the operator.' },
 
+  ...CATALOG_CODES,
   ...PLATFORM_CODES,
   ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>

@@ -1,5 +1,4 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
-import type { TenantCall } from '../flow.ts'
 import { canonicalJson } from './idempotency.ts'
 import { refuse } from './problem.ts'
 
@@ -77,11 +76,6 @@ export class Cursors {
       throw refuse('cursor_invalid', 'this cursor does not belong to this request', { cause })
     }
   }
-}
-
-/** The part of a binding that every call gives. */
-export function readerOf(call: TenantCall): Pick<CursorBinding, 'tenant' | 'issuer' | 'subject'> {
-  return { tenant: call.tenant, issuer: call.principal.issuer, subject: call.principal.subject }
 }
 
 function boundTo(binding: CursorBinding): Buffer {

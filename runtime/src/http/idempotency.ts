@@ -1,8 +1,15 @@
 import { hash } from 'node:crypto'
-import type { IdempotencyClaim, Principal } from '../flow.ts'
-import type { IdempotencyScope, IdempotencyStart, StoredAnswer } from '../registry/idempotency.ts'
+import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
+import type { Keep } from '../operations/platform.ts'
+import {
+  type IdempotencyScope,
+  type IdempotencyStart,
+  recordAnswer,
+  type StoredAnswer,
+} from '../registry/idempotency.ts'
 import type { Exchange } from './exchange.ts'
 import { refuse } from './problem.ts'
+import type { Reply } from './route.ts'
 
 /**
  * Keeps answers by key, for at least a day. An operation records its answer in the transaction of its effect where it
@@ -15,6 +22,32 @@ export interface IdempotencyStore {
   finish(claim: IdempotencyClaim, answer: StoredAnswer): Promise<void>
   /** Forgets an attempt that had no effect, so that the key may be tried again. Repeatable. */
   abandon(claim: IdempotencyClaim): Promise<void>
+}
+
+/** How an operation's result is answered, and how that answer is kept with its effect. */
+export interface KeptAnswer<T> {
+  readonly reply: (result: T) => Reply
+  /** For the operation: called with the result in the transaction that makes it true. */
+  readonly keep: Keep<T>
+}
+
+/** An answer that a repetition of the request finds even where the process died before it could be sent. */
+export function keptAnswer<T>(call: Pick<Call, 'idempotency'>, reply: (result: T) => Reply): KeptAnswer<T> {
+  return {
+    reply,
+    keep: async (tx, result) => {
+      if (call.idempotency !== null) await recordAnswer(tx, call.idempotency, storable(reply(result)))
+    },
+  }
+}
+
+/** Answers of operations that create or start something are small values; a stream has no answer to repeat. */
+export function storable(reply: Reply): StoredAnswer {
+  const headers = reply.headers ?? {}
+  if ('body' in reply) return { status: reply.status ?? 200, headers, body: JSON.stringify(reply.body) }
+  if ('json' in reply) return { status: reply.status ?? 200, headers, body: Buffer.from(reply.json).toString() }
+  if ('empty' in reply) return { status: reply.status ?? 204, headers, body: '' }
+  throw new TypeError('an idempotent route answers a value')
 }
 
 const KEY = /^[!-~]{1,255}$/

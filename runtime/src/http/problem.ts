@@ -1,5 +1,7 @@
 import { type ErrorKind, isSluiceError, SluiceError, type SluiceErrorOptions } from '@sluice/sdk'
+import type { Principal } from '../flow.ts'
 import { ERROR_CODES, errorCode, type KnownCode } from './codes.ts'
+import { ICEBERG_PREFIX, inIcebergForm } from './iceberg-problem.ts'
 
 /** One fault of an input. Says where and what, and never repeats the value. */
 export interface InputFault {
@@ -21,6 +23,8 @@ interface ProblemContext {
   readonly requestId: string
   /** Path of the request, without its query. */
   readonly instance: string
+  /** True for those who may learn which file of the lake is broken: developers of the tenant, and administrators. */
+  readonly mayKnowFiles?: boolean
 }
 
 const RESERVED = ['type', 'title', 'status', 'detail', 'instance', 'code', 'request_id', 'remedy']
@@ -44,8 +48,22 @@ export function validationFailed(errors: readonly InputFault[]): SluiceError {
   return refuse('validation_failed', `the request is not valid in ${where}`, { details: { errors } })
 }
 
-/** The answer to any thrown value. What is not a SluiceError, and every INTERNAL, becomes 500 without a word of it. */
+/** Whose contexts have `mayKnowFiles`. */
+export const mayKnowFiles = (principal: Principal | null): boolean =>
+  principal !== null && (principal.isDeveloper || principal.isAdmin)
+
+/**
+ * The answer to any thrown value. What is not a SluiceError, and every INTERNAL, becomes 500 without a word of it; but
+ * for broken files of the lake, which everybody is told of, and developers by name.
+ */
 export function problemOf(error: unknown, context: ProblemContext): Problem {
+  const problem = asProblem(error, context)
+  // Clients of the Iceberg catalog know errors in the form of its specification only.
+  return context.instance.startsWith(ICEBERG_PREFIX) ? inIcebergForm(problem) : problem
+}
+
+function asProblem(error: unknown, context: ProblemContext): Problem {
+  if (isSluiceError(error, 'INTERNAL') && isDamage(error.code)) return damageProblem(error, error.code, context)
   if (!isSluiceError(error) || error.kind === 'INTERNAL') return internalProblem(context)
   const { status, title, remedy } = errorCode(error.code, error.kind)
   if (status === SERVER_FAULT) return internalProblem(context)
@@ -61,6 +79,34 @@ export function problemOf(error: unknown, context: ProblemContext): Problem {
     ...extensions(error),
   }
   return { status, headers: headersOf(error, status), body: JSON.stringify(body) }
+}
+
+const DAMAGE = ['lake_file_corrupted', 'lake_path_foreign', 'lake_pointer_missing'] as const
+
+const isDamage = (code: string): code is (typeof DAMAGE)[number] => DAMAGE.some((known) => known === code)
+
+/** Details of such an error are a table, a file below the tenant's bucket, and a snapshot; null where not known. */
+function damageProblem(error: SluiceError, code: (typeof DAMAGE)[number], context: ProblemContext): Problem {
+  const { status, title, remedy } = ERROR_CODES[code]
+  const { table, file, snapshot_id: snapshot } = error.details ?? {}
+  const at = [
+    file === null ? '' : `: its file ${file} is broken or missing`,
+    snapshot === null ? '' : ` (snapshot ${snapshot})`,
+  ]
+  const body = {
+    type: `/docs#error-${code}`,
+    title,
+    status,
+    detail: context.mayKnowFiles
+      ? `the lake table ${table} cannot be read${at.join('')}`
+      : 'the data cannot be read, because a file of the lake is broken or missing; developers are told which one',
+    instance: context.instance,
+    code,
+    request_id: context.requestId,
+    remedy,
+    ...(context.mayKnowFiles ? { table, file, snapshot_id: snapshot } : {}),
+  }
+  return { status, headers: {}, body: JSON.stringify(body) }
 }
 
 function internalProblem(context: ProblemContext): Problem {

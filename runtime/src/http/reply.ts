@@ -110,16 +110,38 @@ async function sendStream(exchange: Exchange, reply: Reply, source: ReplyStream 
   const isHead = request.method === 'HEAD'
   const stream = typeof source === 'function' ? source() : source
   const chunks = stream.chunks[Symbol.asyncIterator]()
-  // The first chunk comes before the head: what fails until then is still answered as a problem.
-  const first = isHead ? { done: true as const, value: undefined } : stream.live ? null : await chunks.next()
+  const beginning = isHead || stream.live ? NOTHING_YET : await beginningOf(exchange, chunks)
   if (response.headersSent || response.destroyed || isHead) await chunks.return?.()
   if (response.headersSent || response.destroyed) return
   exchange.isLive = stream.live === true
   exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : Date.now() + WRITE_IDLE_MS
   response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType))
   if (stream.live) response.flushHeaders()
-  if (first?.done !== true) await pump(exchange, first?.value ?? '', chunks)
+  if (!isHead) await pump(exchange, beginning, chunks)
   response.end()
+}
+
+interface Beginning {
+  readonly chunks: readonly (string | Uint8Array)[]
+  readonly isAll: boolean
+}
+
+const NOTHING_YET: Beginning = { chunks: [], isAll: false }
+
+/**
+ * As much as is written in one go comes before the head: what fails until then, and a short answer as a whole, is
+ * still answered as a problem.
+ */
+async function beginningOf(exchange: Exchange, source: AsyncIterator<string | Uint8Array>): Promise<Beginning> {
+  const chunks: (string | Uint8Array)[] = []
+  let bytes = 0
+  while (bytes <= COALESCE_BYTES && !exchange.response.destroyed && !exchange.response.headersSent) {
+    const next = await source.next()
+    if (next.done) return { chunks, isAll: true }
+    chunks.push(next.value)
+    bytes += next.value.length
+  }
+  return { chunks, isAll: false }
 }
 
 /** Nobody goes on reading under a token that has ended. */
@@ -129,14 +151,14 @@ function liveUntilMs(exchange: Exchange): number {
 
 async function pump(
   exchange: Exchange,
-  first: string | Uint8Array,
+  beginning: Beginning,
   chunks: AsyncIterator<string | Uint8Array>,
 ): Promise<void> {
   const { response, signal } = exchange
   const writer = new CoalescingWriter(response, exchange.isLive ? 0 : COALESCE_BYTES)
   try {
-    if (first.length > 0) await writer.write(first)
-    while (!signal.aborted) {
+    for (const chunk of beginning.chunks) await writer.write(chunk)
+    while (!signal.aborted && !beginning.isAll) {
       if (!exchange.isLive) exchange.deadlineMs = Date.now() + exchange.timeoutMs
       const next = await chunks.next()
       if (next.done) break

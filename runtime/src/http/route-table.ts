@@ -1,9 +1,10 @@
 import { type Layer, Router } from '@koa/router'
 import { SluiceError } from '@sluice/sdk'
 import type { Context } from 'koa'
-import { formReader, jsonReader } from './body.ts'
+import { parseJsonExactly } from '../lake/int64.ts'
+import { formReader, ignoringReader, jsonReader } from './body.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
-import type { Route } from './route.ts'
+import type { BodyFormat, Route } from './route.ts'
 
 /** A route with everything that can be made beforehand. */
 export interface CompiledRoute {
@@ -39,8 +40,12 @@ export class RouteTable {
 
   constructor(routes: readonly Route[], maxBodyBytes = DEFAULT_MAX_BODY_BYTES) {
     this.routes = routes
-    const readJson = jsonReader(maxBodyBytes)
-    for (const route of routes.toSorted(bySpecificity)) this.#add(route, readJson)
+    const readers: Readonly<Record<BodyFormat, (ctx: Context) => Promise<unknown>>> = {
+      json: jsonReader(maxBodyBytes),
+      'exact-json': jsonReader(maxBodyBytes, parseJsonExactly),
+      ignored: ignoringReader(maxBodyBytes),
+    }
+    for (const route of routes.toSorted(bySpecificity)) this.#add(route, readers[route.bodyFormat ?? 'json'])
   }
 
   match(path: string, method: string): RouteMatch | null {
@@ -60,7 +65,7 @@ export class RouteTable {
     return [...new Set(layers.flatMap(({ layer }) => layer.methods))]
   }
 
-  #add(route: Route, readJson: (ctx: Context) => Promise<unknown>): void {
+  #add(route: Route, readBody: (ctx: Context) => Promise<unknown>): void {
     refuseHalfDefined(route)
     const ofResource = this.#entries.get(resourceOf(route.path)) ?? new Map<string, Entry[]>()
     this.#entries.set(resourceOf(route.path), ofResource)
@@ -72,7 +77,7 @@ export class RouteTable {
       throw misdefined(route, 'another route has the same method and path')
     }
     this.#router.register(route.path.replace(/\{(\w+)\}/g, ':$1'), [route.method], NOTHING)
-    entries.push({ layer: this.#router.stack.at(-1) as Layer, compiled: compile(route, readJson) })
+    entries.push({ layer: this.#router.stack.at(-1) as Layer, compiled: compile(route, readBody) })
   }
 }
 
@@ -106,14 +111,14 @@ function paramsOf(layer: Layer, captured: RegExpExecArray): Readonly<Record<stri
 
 const NOTHING = async () => {}
 
-function compile(route: Route, readJson: (ctx: Context) => Promise<unknown>): CompiledRoute {
+function compile(route: Route, readBody: (ctx: Context) => Promise<unknown>): CompiledRoute {
   const takesBody = WITH_BODY.includes(route.method)
   return {
     route,
     params: paramsReader(route.params),
     query: queryReader(route.query),
     body: takesBody && route.multipart === undefined ? bodyReader(route.body) : null,
-    readBody: takesBody ? (route.multipart === undefined ? readJson : formReader(route.multipart)) : null,
+    readBody: takesBody ? (route.multipart === undefined ? readBody : formReader(route.multipart)) : null,
   }
 }
 
@@ -124,14 +129,17 @@ function resourceOf(path: string): string {
   return path.slice(start, end < 0 ? path.length : end)
 }
 
-/** Fixed segments before parameters, so that `/connections/types` is not the connection named "types". */
+/**
+ * Fixed segments before parameters, so that `/connections/types` is not the connection named "types"; HEAD before GET,
+ * which takes it too.
+ */
 function bySpecificity(left: Route, right: Route): number {
   const [a, b] = [left.path.split('/'), right.path.split('/')]
   for (let at = 0; at < Math.min(a.length, b.length); at++) {
     const difference = Number(a[at]?.startsWith('{')) - Number(b[at]?.startsWith('{'))
     if (difference !== 0) return difference
   }
-  return 0
+  return Number(right.method === 'HEAD') - Number(left.method === 'HEAD')
 }
 
 function sameAddress(left: Route, right: Route): boolean {

@@ -6,7 +6,14 @@ import type { Static, TObject, TSchema } from 'typebox'
 import type { AuthenticatedCall, Call, TenantCall } from '../flow.ts'
 import type { KnownCode } from './codes.ts'
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+/** A GET answers HEAD too, with its own status; a HEAD beside it answers in its stead. */
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/**
+ * How a body becomes a value: `json`; `exact-json`, where integers beyond 53 bits come as bigint; `ignored`, whatever
+ * it is, within the limit of bytes.
+ */
+export type BodyFormat = 'json' | 'exact-json' | 'ignored'
 
 /**
  * Who may call, as far as the token alone decides:
@@ -87,6 +94,8 @@ interface RouteHead {
   readonly errors?: readonly KnownCode[]
   /** Until the first byte of the answer; default 30 s. */
   readonly timeoutMs?: number
+  /** Default `json`. */
+  readonly bodyFormat?: BodyFormat
   /** Requests take no token from the rate limits: probes and documents. */
   readonly unlimited?: boolean
   /** Not in the OpenAPI document. */

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { defineRoute, type Route } from './route.ts'
-import { sendRaw, startTestServer } from './test-server.ts'
+import { codeOf, sendRaw, startTestServer } from './test-server.ts'
 
 const responses = { 200: { description: 'Done.' } }
 
@@ -97,7 +97,7 @@ describe('the server', () => {
 
   it('refuses large headers and requests that are none, as problems', async () => {
     await using server = await startTestServer([store])
-    const large = await sendRaw(server.port, `GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'a'.repeat(20_000)}\r\n\r\n`)
+    const large = await sendRaw(server.port, `GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${'a'.repeat(30_000)}\r\n\r\n`)
     assert.match(large, /^HTTP\/1\.1 431 [\s\S]*"code":"headers_too_large"/)
     const bad = [
       'nonsense\r\n\r\n',
@@ -131,7 +131,7 @@ describe('the server', () => {
       )
     assert.match(await ask('http://other.example/api/v1/store'), /^HTTP\/1\.1 200 /)
     assert.match(await ask('*'), /^HTTP\/1\.1 400 /)
-    assert.match(await ask(`/${'a'.repeat(9000)}`), /^HTTP\/1\.1 414 /)
+    assert.match(await ask(`/${'a'.repeat(13_000)}`), /^HTTP\/1\.1 414 /)
   })
 
   it('lets requests under way end when it stops, and takes no more', async () => {
@@ -156,9 +156,30 @@ describe('the server', () => {
     const answer = fetch(`${server.url}/slow`)
     while (server.app.inFlight === 0) await new Promise((resolve) => setImmediate(resolve))
     const stopped = server.server.stop(10_000)
-    await assert.rejects(fetch(`${server.url}/slow`))
+    const told = new Set<string>()
+    const askOn = async (): Promise<never> => {
+      for (;;) told.add(await codeOf(await fetch(`${server.url}/slow`)))
+    }
+    await assert.rejects(askOn, /fetch failed/)
+    assert.deepEqual([...told], ['shutting_down'])
     finish()
     assert.equal(await (await answer).json(), 'done')
+    await stopped
+    await server[Symbol.asyncDispose]()
+  })
+
+  it('answers every connection that was made before it stops', async () => {
+    const server = await startTestServer([store])
+    const request = `POST /api/v1/store HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
+    const answers = Array.from({ length: 100 }, () => sendRaw(server.port, request))
+    const first = connect(server.port, '127.0.0.1')
+    await once(first, 'connect')
+    first.destroy()
+    const stopped = server.server.stop(10_000)
+    for (const answer of await Promise.all(answers)) {
+      assert.match(answer, /^HTTP\/1\.1 (200|503) /)
+      if (answer.startsWith('HTTP/1.1 503')) assert.match(answer, /\r\nConnection: close\r\n/i)
+    }
     await stopped
     await server[Symbol.asyncDispose]()
   })

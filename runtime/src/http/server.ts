@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { HttpApp } from './app.ts'
@@ -21,7 +22,8 @@ export interface RunningServer {
   readonly host: string
   readonly port: number
   /**
-   * Takes no new connections, lets requests under way end for up to that long, then cuts what is left. Repeatable.
+   * Takes no new requests, lets those under way end for up to that long, then cuts what is left. Who connected before it
+   * was called, or shortly after, is told `503 shutting_down`; later on connections are refused. Repeatable.
    */
   stop(graceMs: number): Promise<void>
 }
@@ -29,6 +31,8 @@ export interface RunningServer {
 const MAX_HEADERS = 100
 const TIMEOUT_CHECK_MS = 1_000
 const DRAIN_CHECK_MS = 50
+const LISTEN_ON_MS = { least: 100, most: 5_000 } as const
+const QUIET_TURNS = 5
 
 /** Listens; rejects where the address cannot be had. */
 export async function startServer(app: HttpApp, options: ServerOptions): Promise<RunningServer> {
@@ -39,7 +43,7 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
       requestTimeout: options.requestTimeoutMs ?? 60_000,
       keepAliveTimeout: options.keepAliveTimeoutMs ?? 65_000,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-      maxHeaderSize: options.maxHeaderBytes ?? 16 * 1024,
+      maxHeaderSize: options.maxHeaderBytes ?? 24 * 1024,
       // Two tokens in one request are refused, instead of one of them being chosen.
       joinDuplicateHeaders: true,
     },
@@ -68,14 +72,33 @@ function listen(server: Server, options: ServerOptions): Promise<void> {
 }
 
 async function stop(server: Server, app: HttpApp, graceMs: number): Promise<void> {
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-  app.drain()
   const untilMs = Date.now() + graceMs
+  app.drain()
+  await acceptWaiting(server)
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   while (app.inFlight > 0 && Date.now() < untilMs) await new Promise((resolve) => setTimeout(resolve, DRAIN_CHECK_MS))
   server.closeIdleConnections()
   if (app.inFlight > 0) server.closeAllConnections()
   else setTimeout(() => server.closeAllConnections(), Math.max(0, untilMs - Date.now())).unref()
   await closed
+}
+
+/**
+ * Closing at once would reset the connections that the kernel has taken and this process has not yet seen. Of those one
+ * comes with each turn of the event loop, and its request with the next.
+ */
+async function acceptWaiting(server: Server): Promise<void> {
+  let quietTurns = 0
+  const hear = (): void => {
+    quietTurns = 0
+  }
+  server.on('connection', hear)
+  const untilMs = Date.now() + LISTEN_ON_MS.most
+  await new Promise((resolve) => setTimeout(resolve, LISTEN_ON_MS.least))
+  for (quietTurns = 0; quietTurns < QUIET_TURNS && Date.now() < untilMs; quietTurns += 1) {
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  server.off('connection', hear)
 }
 
 /** Requests that never became one: there is only a socket to answer on. */
@@ -86,7 +109,18 @@ function refuseClient(error: NodeJS.ErrnoException, socket: Socket): void {
   }
   const code = codeOf(error)
   const { status, title, remedy } = ERROR_CODES[code]
-  const body = JSON.stringify({ type: `/docs#error-${code}`, title, status, detail: title, code, remedy })
+  // What could not be read has no path and no id of its own.
+  const [instance, request_id] = ['/', randomUUID()]
+  const body = JSON.stringify({
+    type: `/docs#error-${code}`,
+    title,
+    status,
+    detail: title,
+    instance,
+    code,
+    request_id,
+    remedy,
+  })
   socket.end(
     `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/problem+json; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,

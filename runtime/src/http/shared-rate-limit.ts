@@ -27,6 +27,8 @@ interface Share {
 
 const MAX_KEYS = 50_000
 const LEASE_MS = 1_000
+/** Requests wait no longer for the buckets: a process that hears nothing of them keeps the limit by itself, too. */
+const ANSWER_MS = 1_000
 /** A process asks about four times a second for a tenant at its full rate, and not for every request. */
 const LEASES_PER_S = 4
 
@@ -60,7 +62,7 @@ export class SharedRateLimiter implements RateLimiter {
       share.pending ??= this.#refill(key, share, policy).finally(() => {
         share.pending = null
       })
-      await share.pending
+      await inTime(share.pending)
     } catch {
       this.#unreachableUntilMs = this.#nowMs() + LEASE_MS
       return this.#fallback.take(key, policy)
@@ -95,6 +97,16 @@ export class SharedRateLimiter implements RateLimiter {
       this.#shares.set(key, share)
     }
     return share
+  }
+}
+
+async function inTime(refill: Promise<void>): Promise<void> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error('the buckets do not answer')), ANSWER_MS)
+  try {
+    await Promise.race([refill, late])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

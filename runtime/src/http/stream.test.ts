@@ -7,7 +7,6 @@ import { Type } from 'typebox'
 import type { TenantCall } from '../flow.ts'
 import { eventStream, formatEvent, type ServerEvent } from './event-stream.ts'
 import { defineRoute, type ReplyStream } from './route.ts'
-import { csvStream, jsonStream, ndjsonStream, negotiate } from './row-stream.ts'
 import { ANN, codeOf, startTestServer, type TestServer } from './test-server.ts'
 
 /** What ended the source of the latest stream, so that a test sees that it was closed. */
@@ -33,30 +32,21 @@ async function* silence(signal: AbortSignal): AsyncGenerator<ServerEvent> {
 
 const BIG = 'x'.repeat(32 * 1024)
 
+/** A line a row, a chunk a batch. */
+function rows(source: AsyncIterable<readonly string[]>): ReplyStream {
+  return { contentType: 'application/x-ndjson', chunks: chunksOf(source) }
+}
+
+async function* chunksOf(source: AsyncIterable<readonly string[]>): AsyncGenerator<string> {
+  for await (const batch of source) yield `${batch.join('\n')}\n`
+}
+
 const kinds: Readonly<Record<string, (call: TenantCall) => ReplyStream>> = {
-  json: () =>
-    jsonStream(
-      'data',
-      batches(2, (i) => `{"i":${i}}`),
-      { version: '1' },
-      () => ({ next_cursor: null }),
-    ),
-  empty: () =>
-    jsonStream(
-      'data',
-      batches(0, () => ''),
-      {},
-      () => ({}),
-    ),
-  ndjson: () => ndjsonStream(batches(2, (i) => `{"i":${i}}`)),
-  csv: () =>
-    csvStream(
-      ['a', 'b,c'],
-      batches(1, () => [null, '', 'x"y', 1.5, true, { k: 'v' }]),
-    ),
-  failing: () => ndjsonStream(batches(9, () => '{}', 0)),
-  breaking: () => ndjsonStream(batches(9, () => BIG, 5)),
-  endless: () => ndjsonStream(batches(Number.POSITIVE_INFINITY, () => BIG)),
+  lines: () => rows(batches(2, (i) => `{"i":${i}}`)),
+  failing: () => rows(batches(9, () => '{}', 0)),
+  faltering: () => rows(batches(9, () => '{}', 3)),
+  breaking: () => rows(batches(9, () => BIG, 5)),
+  endless: () => rows(batches(Number.POSITIVE_INFINITY, () => BIG)),
   events: ({ signal, lastEventId }) =>
     eventStream(lastEventId === '8' ? silence(AbortSignal.abort()) : silence(signal), { signal, heartbeatMs: 20 }),
 }
@@ -86,18 +76,10 @@ describe('streams', () => {
 
   const read = (kind: string, init?: RequestInit): Promise<Response> => server.ask(`/api/v1/streams/${kind}`, init)
 
-  it('write JSON objects around their rows', async () => {
-    const rows = [{ i: 0 }, { i: 0 }, { i: 1 }, { i: 1 }]
-    assert.deepEqual(await (await read('json')).json(), { version: '1', data: rows, next_cursor: null })
-    assert.deepEqual(await (await read('empty')).json(), { data: [] })
-  })
-
-  it('write a row a line, and CSV that tells null from empty text', async () => {
-    const ndjson = await read('ndjson')
-    assert.match(ndjson.headers.get('content-type') ?? '', /application\/x-ndjson/)
-    assert.equal(await ndjson.text(), '{"i":0}\n{"i":0}\n{"i":1}\n{"i":1}\n')
-    const line = ',"","x""y",1.5,true,"{""k"":""v""}"\r\n'
-    assert.equal(await (await read('csv')).text(), `a,"b,c"\r\n${line}${line}`)
+  it('send what they are made of', async () => {
+    const response = await read('lines')
+    assert.match(response.headers.get('content-type') ?? '', /application\/x-ndjson/)
+    assert.equal(await response.text(), '{"i":0}\n{"i":0}\n{"i":1}\n{"i":1}\n')
   })
 
   it('answer a problem where the first row fails, and cut what breaks later', async () => {
@@ -107,6 +89,12 @@ describe('streams', () => {
     const broken = await read('breaking')
     assert.equal(broken.status, 200)
     await assert.rejects(broken.text(), 'a half answer does not look whole')
+  })
+
+  it('answer a failure among the first rows as a problem, not as a cut', async () => {
+    const response = await read('faltering')
+    assert.equal(response.status, 503)
+    assert.equal(await codeOf(response), 'store_lost')
   })
 
   it('make no row for HEAD', async () => {
@@ -180,7 +168,7 @@ describe('streams', () => {
   it('keep the connection for the next request', async () => {
     const socket = connect(server.port, '127.0.0.1')
     const token = await server.token()
-    const request = `GET /api/v1/streams/ndjson HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`
+    const request = `GET /api/v1/streams/lines HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`
     let text = ''
     socket.on('data', (chunk) => {
       text += chunk
@@ -191,22 +179,5 @@ describe('streams', () => {
     await until(() => text.match(/HTTP\/1\.1 200/g)?.length === 2)
     socket.destroy()
     await once(socket, 'close')
-  })
-})
-
-describe('negotiate', () => {
-  const offers = ['application/json', 'application/x-ndjson', 'text/csv'] as const
-
-  it('takes what the client prefers, and the first offer in doubt', () => {
-    assert.equal(negotiate('*/*', offers), 'application/json')
-    assert.equal(negotiate('text/csv', offers), 'text/csv')
-    assert.equal(negotiate('text/csv;q=0.5, application/x-ndjson', offers), 'application/x-ndjson')
-    assert.equal(negotiate('text/*, application/json;q=0.1', offers), 'text/csv')
-    assert.equal(negotiate('application/json;q=0, */*', offers), 'application/x-ndjson')
-  })
-
-  it('refuses what cannot be had', () => {
-    assert.throws(() => negotiate('image/png', offers), { code: 'not_acceptable' })
-    assert.throws(() => negotiate('*/*;q=0', offers), { code: 'not_acceptable' })
   })
 })

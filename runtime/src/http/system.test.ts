@@ -128,6 +128,7 @@ describe('/openapi.json', () => {
     const document = (await (await fetch(`${server.url}/openapi.json`)).json()) as OpenApiDocument
     assert.equal(document.openapi, '3.1.0')
     assert.deepEqual(Object.keys(document.paths).toSorted(), [
+      '/',
       '/api/v1/plugins',
       '/api/v1/uploads/{id}',
       '/docs',

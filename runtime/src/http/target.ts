@@ -7,7 +7,8 @@ export interface RequestTarget {
   readonly search: string
 }
 
-const MAX_LENGTH = 8 * 1024
+/** All parameters of a read at their longest fit in. */
+const MAX_LENGTH = 12 * 1024
 const MAX_PARAMETERS = 200
 /** No percent signs, and no segment that begins with a dot. */
 const PLAIN_PATH = /^(?:\/[A-Za-z0-9_~:@-][A-Za-z0-9_~:@.-]*)*\/?$/

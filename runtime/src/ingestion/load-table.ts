@@ -4,10 +4,8 @@ import { SluiceError } from '@sluice/sdk'
 import type { EngineLimits } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { Lake, StagedCommit, TableRef } from '../lake/lake.ts'
+import type { CommitRequest, Lake, Scan, StagedCommit, TableRef, TableState, WrittenData } from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
-import { mergeSelect } from '../materializer/difference.ts'
-import { stateOfScan, stateTable } from '../materializer/lake-state.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
 export interface LoadRequest {
@@ -31,7 +29,6 @@ export interface LoadedTable {
 }
 
 const INCOMING = 'incoming'
-const BEFORE = '__before'
 
 export async function loadTable(
   request: LoadRequest,
@@ -39,52 +36,33 @@ export async function loadTable(
 ): Promise<LoadedTable> {
   const { ref, read, signal } = request
   const base = await deps.lake.load(ref, { signal })
-  const before = base === null ? null : stateOfScan(await deps.lake.scan(base, {}, signal))
+  const scan = base === null ? null : await deps.lake.scan(base, {}, signal)
   const schema: TableSchema = {
     columns: read.schema.columns.map(asRaw(request.primaryKey)),
     primaryKey: request.primaryKey,
   }
-  if (before) checkSchemaChange(before.columns, schema.columns, request)
-  const merges = request.mode === 'incremental' && request.previousState !== null && before !== null
-  const columns = schema.columns.map((column) => ({
-    ...column,
-    id: before?.columns.find((known) => known.name === column.name)?.id ?? UNKNOWN_FIELD,
-  }))
-  const run = await deps.lake.write(
-    {
-      csvInput: { name: INCOMING, columns: read.schema.columns, source: read.rows },
-      tables: merges && before ? [stateTable(BEFORE, before, columns)] : [],
-      steps: merges ? [{ sql: `CREATE TEMP TABLE changed AS ${newestByKey(request)}` }] : [],
-      limits: request.limits,
-    },
-    [
-      {
-        ref,
-        base,
-        select: merges ? mergeSelect(BEFORE, 'changed', schema) : `SELECT * FROM ${INCOMING}`,
-        schema,
-        partitioning: [],
-        rows: 'rewrite',
-      },
-    ],
-    signal,
-  )
+  const before = scan?.snapshotId == null ? null : scan
+  if (before) checkSchemaChange(before.schema.fields, schema.columns, request)
+  const merges = request.mode === 'incremental' && request.previousState !== null
+  const { written, ...change } =
+    merges && base && before
+      ? await mergeRows(request, base, before, schema, deps.lake)
+      : await replaceRows(request, base, schema, deps.lake)
   await deps.faultPoint('ingestion.table-written')
-  const [written] = run.written
-  if (!written) throw new Error('the lake wrote nothing')
   const outcome = read.outcome()
   const commit = await deps.lake.stage(
     ref,
     {
       base,
       plan: written.plan,
-      operation: 'replace',
+      ...change,
       files: written.files,
       writeId: written.writeId,
       summary: {
         'sluice.run': request.runId,
         'sluice.mode': request.mode,
         'sluice.rows-read': String(outcome.rowCount),
+        'sluice.cursor': cursorText(outcome.state),
       },
     },
     signal,
@@ -93,8 +71,63 @@ export async function loadTable(
   return { commit, outcome }
 }
 
-/** No file has a column of such an id: it reads as null. */
-const UNKNOWN_FIELD = 2_000_000_000
+const MAX_CURSOR_CHARACTERS = 1_000
+
+/** Where the source was read to, as its connector says it; a raw table's own readers may know. */
+function cursorText(state: ConnectorState | null): string {
+  const text = state === null ? '' : JSON.stringify(state.value)
+  return text.length <= MAX_CURSOR_CHARACTERS ? text : ''
+}
+
+interface WrittenRows extends Pick<CommitRequest, 'operation' | 'removed' | 'removedFrom'> {
+  readonly written: WrittenData
+}
+
+/** Files without any of the rows that came stay as they are. */
+async function mergeRows(
+  request: LoadRequest,
+  base: TableState,
+  scan: Scan,
+  schema: TableSchema,
+  lake: Lake,
+): Promise<WrittenRows> {
+  const { written, removed, removedFrom } = await lake.merge(
+    {
+      base,
+      scan,
+      schema,
+      rows: keepsTypes(scan, schema) ? 'keep' : 'rewrite',
+      key: request.primaryKey,
+      job: { csvInput: incoming(request), limits: request.limits },
+      changed: newestByKey(request),
+      sortBy: request.primaryKey,
+    },
+    request.signal,
+  )
+  return { written, operation: 'overwrite', removed, removedFrom }
+}
+
+function keepsTypes(scan: Scan, { columns }: TableSchema): boolean {
+  return columns.every(
+    ({ name, type }) => (scan.schema.fields.find((field) => field.name === name)?.type ?? type) === type,
+  )
+}
+
+async function replaceRows(
+  request: LoadRequest,
+  base: TableState | null,
+  schema: TableSchema,
+  lake: Lake,
+): Promise<WrittenRows> {
+  const { ref, limits, signal } = request
+  const target = { ref, base, select: `SELECT * FROM ${INCOMING}`, schema, partitioning: [], rows: 'rewrite' } as const
+  const { written } = await lake.write({ csvInput: incoming(request), limits }, [target], signal)
+  const [rows] = written
+  if (!rows) throw new Error('the lake wrote nothing')
+  return { written: rows, operation: 'replace' }
+}
+
+const incoming = ({ read }: LoadRequest) => ({ name: INCOMING, columns: read.schema.columns, source: read.rows })
 
 /** Raw tables take what the source has: only keys are required. */
 function asRaw(primaryKey: readonly string[]): (column: Column) => Column {

@@ -57,6 +57,17 @@ describe('where connections may go', () => {
     })
   }
 
+  it('knows the platform’s own servers by name too, and by each loopback address when they listen on all', async () => {
+    const rules = { allowLoopback: true, allow: ['127.0.0.0/8', '::1/128'] }
+    for (const own of ['localhost', '0.0.0.0', '::', '::1', '127.0.0.1']) {
+      const ownEndpoints = () => [{ address: own, port: 5432 }]
+      await assert.rejects(resolve('127.0.0.1', { ...rules, ownEndpoints }, 5432), REFUSED, own)
+      assert.ok(await resolve('127.0.0.1', { ...rules, ownEndpoints }, 5433))
+    }
+    const ownEndpoints = () => [{ address: 'no-such-name.invalid', port: 5432 }]
+    assert.ok(await resolve('127.0.0.1', { ...rules, ownEndpoints }, 5432))
+  })
+
   it('refuses what is no host name, without asking anybody', async () => {
     for (const host of ['', 'a b', '-x', 'http://x', 'x/y']) {
       await assert.rejects(resolve(host), { code: 'host_not_found' })

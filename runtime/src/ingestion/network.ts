@@ -8,7 +8,7 @@ export interface NetworkRules {
   /** Private ranges that are allowed, as CIDR. */
   readonly allow: readonly string[]
   readonly allowCleartextPasswords: boolean
-  /** `host:port` of the platform's own servers, which nobody may connect to. */
+  /** The platform's own servers, by name or address, which nobody may connect to. */
   readonly ownEndpoints: () => readonly { readonly address: string; readonly port: number }[]
 }
 
@@ -54,11 +54,14 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
   const inner = blockList(PRIVATE)
   const allowed = new BlockList()
   for (const range of rules.allow) addCidr(allowed, range)
-  const isAllowed = (address: string, family: 'ipv4' | 'ipv6', port: number): boolean => {
+  const isOwn = async (address: string, family: 'ipv4' | 'ipv6', port: number): Promise<boolean> => {
+    const hosts = rules.ownEndpoints().filter((own) => own.port === port)
+    const own = (await Promise.all(hosts.map(({ address: host }) => addressesOf(host)))).flat()
+    return own.some((one) => sameHost(one, address, loopback, family))
+  }
+  const isAllowed = async (address: string, family: 'ipv4' | 'ipv6', port: number): Promise<boolean> => {
     if (never.check(address, family) && !loopback.check(address, family)) return false
-    if (rules.ownEndpoints().some((own) => own.port === port && sameHost(own.address, address, loopback, family))) {
-      return false
-    }
+    if (await isOwn(address, family, port)) return false
     if (allowed.check(address, family)) return true
     if (loopback.check(address, family)) return rules.allowLoopback
     return !inner.check(address, family)
@@ -68,7 +71,7 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
       signal.throwIfAborted()
       const found = await resolveOnce(host)
       const [address, family] = unmapped(found.address)
-      if (isAllowed(address, family === 4 ? 'ipv4' : 'ipv6', port)) return { address, family }
+      if (await isAllowed(address, family === 4 ? 'ipv4' : 'ipv6', port)) return { address, family }
       throw new SluiceError('PERMISSION', 'connections to that address are not allowed', {
         code: 'address_refused',
         remedy: 'Use a public address, or let the operator allow the range under network.allow.',
@@ -80,8 +83,20 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
   }
 }
 
+/** A server that listens on a loopback address, or on every address, is met at each loopback address. */
 function sameHost(own: string, address: string, loopback: BlockList, family: 'ipv4' | 'ipv6'): boolean {
-  return own === address || (own === '127.0.0.1' && loopback.check(address, family))
+  if (own === address) return true
+  const isLocal = own === '0.0.0.0' || own === '::' || loopback.check(own, isIP(own) === 6 ? 'ipv6' : 'ipv4')
+  return isLocal && loopback.check(address, family)
+}
+
+async function addressesOf(host: string): Promise<readonly string[]> {
+  if (isIP(host)) return [unmapped(host)[0]]
+  try {
+    return (await lookup(host, { all: true })).map((found) => unmapped(found.address)[0])
+  } catch {
+    return []
+  }
 }
 
 async function resolveOnce(host: string): Promise<{ readonly address: string }> {

@@ -20,6 +20,7 @@ export interface TableRead {
 
 export interface ReadOutcome {
   readonly state: ConnectorState
+  /** Without those that were rejected. */
   readonly rowCount: number
   readonly bytes: number
   readonly rejected: number

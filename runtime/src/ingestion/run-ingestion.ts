@@ -169,8 +169,8 @@ async function ingestTable(
         name: table.name,
         mode: mode.mode,
         state: 'succeeded',
-        rowsRead: outcome.rowCount,
-        rowsWritten: outcome.rowCount - outcome.rejected,
+        rowsRead: outcome.rowCount + outcome.rejected,
+        rowsWritten: outcome.rowCount,
         bytes: outcome.bytes,
         cursor: mode.cursorColumn,
         error: null,
@@ -181,6 +181,7 @@ async function ingestTable(
   await deps.faultPoint('ingestion.after-commit')
   await connector.ack({ schema: table.schema, table: table.table }, outcome.state)
   await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
+  if (outcome.rejected > 0) await log(run, deps, 'warn', `${table.name}: ${outcome.rejected} rows could not be carried`)
   for (const reason of outcome.rejectReasons) await log(run, deps, 'warn', `${table.name}: rejected ${reason}`)
 }
 

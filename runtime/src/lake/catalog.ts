@@ -77,7 +77,13 @@ export async function deleteTable(db: Queryable, ref: TableRef): Promise<void> {
 
 /** Idempotent. Everything that the catalog knows of a tenant. */
 export async function deleteCatalog(db: Queryable, tenant: string): Promise<void> {
-  for (const table of ['iceberg_tables', 'iceberg_namespace_properties', 'lake_storage', 'lake_writes']) {
+  for (const table of [
+    'iceberg_tables',
+    'iceberg_namespace_properties',
+    'lake_storage',
+    'lake_writes',
+    'lake_upkeep',
+  ]) {
     await run(db, `delete from ${table} where catalog_name = $1`, [catalogName(tenant)])
   }
 }

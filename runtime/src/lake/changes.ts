@@ -32,7 +32,9 @@ const AFTER = 'lake_after'
  */
 export function describeChanges(from: Scan | null, to: Scan, key: readonly string[]): Changes {
   const held = new Set(from?.files.map((file) => file.uri))
-  const shared = new Set(to.files.map((file) => file.uri).filter((uri) => held.has(uri)))
+  // A file that both hold may have lost other rows in each, so with unequal deletes nothing is known to be the same.
+  const sameDeletes = from !== null && urisOf(from.deletes) === urisOf(to.deletes)
+  const shared = new Set(to.files.map((file) => file.uri).filter((uri) => sameDeletes && held.has(uri)))
   const only = (scan: Scan): Scan => ({ ...scan, files: scan.files.filter((file) => !shared.has(file.uri)) })
   const before = from === null ? { ...to, files: [], deletes: [] } : only(from)
   const after = only(to)
@@ -44,6 +46,8 @@ export function describeChanges(from: Scan | null, to: Scan, key: readonly strin
     isEmpty: before.files.length === 0 && after.files.length === 0,
   }
 }
+
+const urisOf = (files: Scan['files']): string => JSON.stringify(files.map((file) => file.uri).sort())
 
 function keyStatements(columns: string, key: readonly string[]): Pick<Changes, 'upserts' | 'deletes'> {
   const same = key.map((name) => `a.${quoteName(name)} IS NOT DISTINCT FROM b.${quoteName(name)}`).join(' AND ')

@@ -14,6 +14,7 @@ import {
 import type { PlannedSpec } from './partitioning.ts'
 import type { PlannedSchema } from './schema-change.ts'
 import { type FileChange, writeManifests } from './snapshot-manifests.ts'
+import { type PlannedSortOrder, UNSORTED } from './sort-order.ts'
 import type { TableFiles } from './table-files.ts'
 import type { TableRef } from './table-ref.ts'
 import { fromIceberg, toIceberg } from './table-schema.ts'
@@ -48,6 +49,7 @@ export interface StagedCommit {
 export interface TablePlan {
   readonly schema: PlannedSchema
   readonly spec: PlannedSpec
+  readonly order: PlannedSortOrder
 }
 
 export interface CommitRequest {
@@ -59,12 +61,15 @@ export interface CommitRequest {
    * - `append`: adds the files.
    * - `replace`: the files are all the table has.
    * - `overwrite`: adds the files and removes those of `removed`.
+   * - `rewrite`: the same for files that hold the same rows in another layout; readers of changes may pass over it.
    * - `restore`: the content of an older snapshot becomes the newest one, with its schema.
    */
-  readonly operation: 'append' | 'replace' | 'overwrite' | 'restore'
+  readonly operation: 'append' | 'replace' | 'overwrite' | 'rewrite' | 'restore'
   readonly files: readonly DataFile[]
-  /** Addresses (`ScanFile.uri`), for `overwrite`. */
+  /** Addresses (`ScanFile.uri`), for `overwrite` and `rewrite`. */
   readonly removed?: readonly string[]
+  /** The manifests that list them (`ScanFile.manifest`); no others are read while they are found there. */
+  readonly removedFrom?: readonly string[]
   /** For `restore`. */
   readonly snapshotId?: SnapshotId
   /** Kept in the snapshot: epoch, run, version … To be kept short: table metadata holds all snapshots at once. */
@@ -186,10 +191,22 @@ function shapeUpdates(files: TableFiles, { base, plan, properties = {} }: Commit
   if (plan !== undefined) updates.push({ action: 'set-current-schema', 'schema-id': plan.schema.schema.schemaId })
   if (plan?.spec.isNew) updates.push({ action: 'add-spec', spec: plan.spec.spec })
   if (plan !== undefined) updates.push({ action: 'set-default-spec', 'spec-id': plan.spec.spec['spec-id'] })
-  if (base === null) updates.push({ action: 'add-sort-order', 'sort-order': { 'order-id': 0, fields: [] } })
+  if (base === null) updates.push({ action: 'add-sort-order', 'sort-order': UNSORTED })
+  if (plan !== undefined) updates.push(...orderUpdates(base, plan.order))
   const set = base === null ? { ...DEFAULT_PROPERTIES, ...properties } : properties
   if (Object.keys(set).length > 0) updates.push({ action: 'set-properties', updates: set })
   return updates
+}
+
+function orderUpdates(base: TableState | null, { order, isNew }: PlannedSortOrder): readonly TableUpdate[] {
+  const id = order['order-id']
+  const isKept = (base?.metadata['default-sort-order-id'] ?? UNSORTED['order-id']) === id
+  return [
+    ...(isNew && (base !== null || id !== UNSORTED['order-id'])
+      ? [{ action: 'add-sort-order', 'sort-order': order } as const]
+      : []),
+    ...(isKept ? [] : [{ action: 'set-default-sort-order', 'sort-order-id': id } as const]),
+  ]
 }
 
 interface MadeSnapshot {
@@ -261,12 +278,12 @@ async function newContent(
     change,
     context.signal,
   )
-  return { ...written, summary: summaryOf(change, written, made.parent) }
+  return { ...written, summary: summaryOf(change, written, made.parent, request.operation === 'rewrite') }
 }
 
-function fileChange({ operation, files, removed }: CommitRequest): FileChange {
-  if (operation === 'replace') return { added: files, removed: 'all' }
-  return { added: files, removed: operation === 'overwrite' ? (removed ?? []) : [] }
+function fileChange({ operation, files, removed, removedFrom }: CommitRequest): FileChange {
+  if (operation === 'replace') return { added: files, removed: 'all', removedFrom: [] }
+  return { added: files, removed: operation === 'append' ? [] : (removed ?? []), removedFrom: removedFrom ?? [] }
 }
 
 /** The manifests of an older snapshot serve again as they are: they name their own sequence numbers. */
@@ -293,6 +310,7 @@ function summaryOf(
   change: FileChange,
   written: { readonly manifests: readonly ManifestFile[]; readonly removed: readonly DataFile[] },
   parent: Snapshot | null,
+  isRewrite: boolean,
 ): Snapshot['summary'] {
   const added = sizes(change.added)
   const removed = sizes(written.removed)
@@ -302,7 +320,13 @@ function summaryOf(
     return before === null ? {} : { [name]: String(before + plus - (change.removed === 'all' ? 0 : minus)) }
   }
   return {
-    operation: isAppend ? 'append' : change.added.length === 0 && removed.files > 0 ? 'delete' : 'overwrite',
+    operation: isRewrite
+      ? 'replace'
+      : isAppend
+        ? 'append'
+        : change.added.length === 0 && removed.files > 0
+          ? 'delete'
+          : 'overwrite',
     'added-data-files': String(added.files),
     'added-records': String(added.rows),
     'added-files-size': String(added.bytes),

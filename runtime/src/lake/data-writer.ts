@@ -5,6 +5,7 @@ import { fileType, quoteName, quoteText } from '../engine/sql-text.ts'
 import type { DataFile } from './data-file.ts'
 import { type PartitionSpec, parsePartitionKey, partitionKeySql } from './partitioning.ts'
 import { RESERVED_PREFIX } from './schema-change.ts'
+import { UNSORTED } from './sort-order.ts'
 import { type ColumnStatistics, fileMetrics } from './statistics.ts'
 import type { LakeField, LakeSchema } from './table-schema.ts'
 
@@ -14,9 +15,11 @@ export interface DataRequest {
   readonly select: string
   readonly schema: LakeSchema
   readonly spec: PartitionSpec
+  /** What the metadata calls the order of `sortBy`. */
+  readonly sortOrderId: number
   /** An existing folder, in which the engine makes one of its own. */
   readonly dir: string
-  /** A new file is begun when one has grown past this. Without effect on a partitioned table. */
+  /** A new file is begun when one has grown past this, which is looked at after every row group. */
   readonly targetFileBytes?: number
   /** Rows lie in this order in the files, so that bounds tell the files apart. */
   readonly sortBy?: readonly string[]
@@ -45,18 +48,63 @@ export function writeSteps(request: DataRequest): readonly EngineStep[] {
     return `${partitionKeySql(field, source, quoteName(source.name))} AS ${keyName(at)}`
   })
   const keyed = keys.length === 0 ? rows : `SELECT *, ${keys.join(', ')} FROM (${rows})`
-  const sql = `COPY (${keyed}${orderBy(request)}) TO ${quoteText(`${request.dir}/${randomUUID()}`)} (${options(request).join(', ')})`
-  return [{ sql, rows: 'collect', maxRows: MAX_FILES }]
+  const way = keys.length === 0 ? sized(request) : partitioned(request)
+  return [
+    copyStep(
+      request,
+      `${keyed}${orderBy(
+        request,
+        spec.fields.map((_, at) => keyName(at)),
+      )}`,
+      way,
+    ),
+  ]
 }
 
-function orderBy({ sortBy }: DataRequest): string {
-  return sortBy === undefined || sortBy.length === 0 ? '' : ` ORDER BY ${sortBy.map(quoteName).join(', ')}`
+/** A file may be this much larger than asked for before it is worth being written again. */
+const TOLERANCE = 1.25
+
+/**
+ * The engine cannot part files by a partition's value and by their size at once. What a partition has got in one file
+ * that is too large is written again into several.
+ */
+export function isTooLarge({ spec, targetFileBytes }: DataRequest, { metrics }: WrittenFile): boolean {
+  const hasSeveralGroups = metrics.rows > ROW_GROUP_ROWS
+  return (
+    spec.fields.length > 0 &&
+    hasSeveralGroups &&
+    metrics.sizeBytes > (targetFileBytes ?? DEFAULT_TARGET_BYTES) * TOLERANCE
+  )
 }
 
-function options({ schema, spec, targetFileBytes }: DataRequest): readonly string[] {
+/** Collects what `parseSplit` reads. */
+export function splitStep(request: DataRequest, { localFile }: WrittenFile): EngineStep {
+  const columns = request.schema.fields.map(({ name }) => quoteName(name)).join(', ')
+  const rows = `SELECT ${columns} FROM read_parquet(${quoteText(localFile)}, hive_partitioning = false)`
+  return copyStep(request, `${rows}${orderBy(request)}`, sized(request))
+}
+
+function copyStep(request: DataRequest, rows: string, way: string): EngineStep {
+  const target = quoteText(`${request.dir}/${randomUUID()}`)
+  return {
+    sql: `COPY (${rows}) TO ${target} (${[...options(request), way].join(', ')})`,
+    rows: 'collect',
+    maxRows: MAX_FILES,
+  }
+}
+
+const sized = ({ targetFileBytes }: DataRequest): string => `FILE_SIZE_BYTES ${targetFileBytes ?? DEFAULT_TARGET_BYTES}`
+
+const partitioned = ({ spec }: DataRequest): string =>
+  `PARTITION_BY (${spec.fields.map((_, at) => keyName(at)).join(', ')}), WRITE_PARTITION_COLUMNS false`
+
+/** @param keys of partitions, whose rows then come together */
+function orderBy({ sortBy = [] }: DataRequest, keys: readonly string[] = []): string {
+  return sortBy.length === 0 ? '' : ` ORDER BY ${[...keys, ...sortBy.map(quoteName)].join(', ')}`
+}
+
+function options({ schema }: DataRequest): readonly string[] {
   const ids = schema.fields.map((field) => `${quoteName(field.name)}: ${field.id}`)
-  const size = `FILE_SIZE_BYTES ${targetFileBytes ?? DEFAULT_TARGET_BYTES}`
-  const partitions = `PARTITION_BY (${spec.fields.map((_, at) => keyName(at)).join(', ')}), WRITE_PARTITION_COLUMNS false`
   return [
     'FORMAT parquet',
     'COMPRESSION zstd',
@@ -64,7 +112,6 @@ function options({ schema, spec, targetFileBytes }: DataRequest): readonly strin
     `FIELD_IDS {${ids.join(', ')}}`,
     "FILENAME_PATTERN '{uuid}'",
     'RETURN_STATS',
-    spec.fields.length === 0 ? size : partitions,
   ]
 }
 
@@ -84,8 +131,23 @@ function sourceOf(schema: LakeSchema, id: number): LakeField {
  * `lake_partition_value_invalid`.
  */
 export function parseWritten(
-  request: Pick<DataRequest, 'schema' | 'spec' | 'dir'>,
+  request: Pick<DataRequest, 'schema' | 'spec' | 'dir' | 'sortOrderId'>,
   result: StepResult,
+): readonly WrittenFile[] {
+  // Its threads write a partition's rows in an order that is nearly, and not quite, the one asked for.
+  const sortOrderId = request.spec.fields.length === 0 ? request.sortOrderId : UNSORTED['order-id']
+  return parseFiles({ ...request, sortOrderId }, result, (keys) => partitionOf(request, keys))
+}
+
+/** Reads the result of a `splitStep` for that file. */
+export function parseSplit(request: DataRequest, { metrics }: WrittenFile, result: StepResult): readonly WrittenFile[] {
+  return parseFiles(request, result, () => metrics.partition)
+}
+
+function parseFiles(
+  request: Pick<DataRequest, 'schema' | 'spec' | 'dir' | 'sortOrderId'>,
+  result: StepResult,
+  partition: (keys: unknown) => DataFile['partition'],
 ): readonly WrittenFile[] {
   const at = (name: string) => result.columns.findIndex((column) => column.name === name)
   const [filename, count, size, statistics, keys] = [
@@ -104,9 +166,9 @@ export function parseWritten(
         rows: Number(row[count as number]),
         sizeBytes: Number(row[size as number]),
         specId: request.spec['spec-id'],
-        partition: partitionOf(request, row[keys as number]),
+        partition: partition(row[keys as number]),
         ...fileMetrics(request.schema, row[statistics as number] as Readonly<Record<string, ColumnStatistics>>),
-        sortOrderId: null,
+        sortOrderId: request.sortOrderId,
       },
     }))
 }

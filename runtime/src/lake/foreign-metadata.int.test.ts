@@ -55,14 +55,19 @@ async function failure(promise: Promise<unknown>): Promise<SluiceError> {
   return error
 }
 
-test('a broken file is named to the log and not to the client', async () => {
+test('a broken file is named below its bucket, and with its whole address to the log alone', async () => {
   for (const which of ['metadata', 'list'] as const) {
     const ref = await newTable()
     const found = await files(ref)
     await writeFile(found[which], 'broken')
     const error = await failure(found.fresh.scan(ref))
     assert.deepEqual([error.kind, error.code], ['INTERNAL', 'lake_file_corrupted'])
-    assert.doesNotMatch(`${error.message} ${error.remedy} ${JSON.stringify(error.details)}`, /avro|\.json|\/|file:/)
+    const { table, file, snapshot_id } = error.details ?? {}
+    assert.equal(table, `d.${ref.table}`)
+    assert.equal(file, `acme/d/${ref.table}/metadata/${found[which].split('/').at(-1)}`)
+    assert.equal(snapshot_id, which === 'metadata' ? null : found.state.snapshotId)
+    assert.doesNotMatch(`${error.message} ${error.remedy}`, /avro|\.json|\/|file:/)
+    assert.ok(!JSON.stringify(error.details).includes(lake.dir), 'no path of this machine')
     assert.ok(String((error.cause as Error).message).includes(found[which]), 'the log names the file')
   }
 })
@@ -102,7 +107,9 @@ test("a manifest entry that names another table's data file, or climbs out of th
     const ours = await files(ref)
     const climbing = `${ours.data.replace(/[^/]*$/, '')}../../${victim.data.split('/').slice(-3).join('/')}`
     await rewriteEntry(ours.list, target ?? climbing)
-    assert.equal((await failure(ours.fresh.scan(ref))).code, 'lake_path_foreign', target ?? climbing)
+    const error = await failure(ours.fresh.scan(ref))
+    assert.equal(error.code, 'lake_path_foreign', target ?? climbing)
+    assert.deepEqual(error.details, { table: `d.${ref.table}`, file: null, snapshot_id: ours.state.snapshotId })
   }
 })
 

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { LogicalType, TableSchema, Value } from '@sluice/sdk'
 import fc from 'fast-check'
-import type { Scan, StagedCommit, TableRef } from './lake.ts'
-import { commitStep, publish, readScan, readScans, startTestLake, type TestLake } from './testing.ts'
+import type { ChangedFiles, Scan, StagedCommit, TableRef, TableState } from './lake.ts'
+import { commitStep, LIMITS, publish, readScan, readScans, startTestLake, type TestLake } from './testing.ts'
 
 /**
  * Random histories of one table against a model in memory: after the last step every snapshot is read, by field id and
@@ -34,6 +34,10 @@ type Step =
   | { readonly kind: 'append' | 'replace'; readonly values: readonly number[]; readonly change: SchemaStep }
   | { readonly kind: 'overwrite'; readonly values: readonly number[]; readonly file: number }
   | { readonly kind: 'restore'; readonly snapshot: number }
+  | { readonly kind: 'merge'; readonly values: readonly number[] }
+  | { readonly kind: 'delete'; readonly from: number; readonly width: number }
+  | { readonly kind: 'compact' }
+  | { readonly kind: 'expire'; readonly keep: number }
 
 type SchemaStep = 'none' | 'add' | 'drop' | 'rename' | 'widen' | 'reorder'
 
@@ -44,6 +48,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('replace' as const), values, change }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('overwrite' as const), values, file: fc.nat(5) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('restore' as const), snapshot: fc.nat(10) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('merge' as const), values }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('delete' as const),
+      from: fc.integer({ min: -1000, max: 1000 }),
+      width: fc.nat(1000),
+    }),
+  },
+  { weight: 2, arbitrary: fc.constant({ kind: 'compact' as const }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('expire' as const), keep: fc.integer({ min: 1, max: 3 }) }) },
 )
 
 const partitionings = [[], [{ column: 'key', transform: 'bucket[3]' }], [{ column: 'key', transform: 'truncate[100]' }]]
@@ -64,6 +79,7 @@ test('every snapshot of a random history reads as the model had it', { timeout: 
 async function check(steps: readonly Step[], spec: number): Promise<void> {
   const model = new Model({ tenant: 'acme', domain: 'history', table: `t_${randomUUID()}` }, spec)
   for (const next of steps) await model.run(next)
+  if (model.snapshots.size === 0) return
   const scans: Scan[] = []
   for (const snapshotId of model.snapshots.keys()) scans.push(await lake.lake.scan(model.ref, { snapshotId }))
   const found = await readScans(lake, scans)
@@ -103,13 +119,92 @@ class Model {
   }
 
   async run(step: Step): Promise<void> {
-    const staged = step.kind === 'restore' ? await this.#restore(step.snapshot) : await this.#write(step)
+    const staged = await this.#staged(step)
     if (staged === null) return
     assert.equal(staged.totalRows, this.#state.rows.length)
     this.snapshots.set(staged.snapshotId as string, this.#state)
   }
 
-  async #write(step: Exclude<Step, { kind: 'restore' }>): Promise<StagedCommit> {
+  /** The published commit; null where there is no new snapshot. */
+  #staged(step: Step): Promise<StagedCommit | null> {
+    switch (step.kind) {
+      case 'restore':
+        return this.#restore(step.snapshot)
+      case 'merge':
+        return this.#merge(step.values)
+      case 'delete':
+        return this.#delete(step.from, step.from + step.width)
+      case 'compact':
+        return this.#compact()
+      case 'expire':
+        return this.#expire(step.keep)
+      default:
+        return this.#write(step)
+    }
+  }
+
+  async #merge(keys: readonly number[]): Promise<StagedCommit | null> {
+    const base = await lake.lake.load(this.ref)
+    if (base === null) return null
+    const { columns, rows } = this.#state
+    const unique = [...new Set(keys)]
+    const changed = unique.map((key): ModelRow => new Map(columns.map(({ id }) => [id, id === 1 ? key : key - id])))
+    const scan = await lake.lake.scan(base)
+    const request = {
+      base,
+      scan,
+      schema: asSchema(columns),
+      rows: 'keep',
+      key: ['key'],
+      job: { limits: LIMITS },
+    } as const
+    const made = await lake.lake.merge({ ...request, changed: selectOf(columns, changed) }, AbortSignal.timeout(60_000))
+    this.#state = { columns, rows: [...rows.filter((row) => !unique.includes(row.get(1) as number)), ...changed] }
+    return this.#exchange(base, made)
+  }
+
+  async #delete(from: number, to: number): Promise<StagedCommit | null> {
+    const base = await lake.lake.load(this.ref)
+    if (base === null) return null
+    const where = `key BETWEEN ${from} AND ${to}`
+    const request = { base, scan: await lake.lake.scan(base), where, job: { limits: LIMITS } }
+    const made = await lake.lake.deleteWhere(request, AbortSignal.timeout(60_000))
+    const { columns, rows } = this.#state
+    const kept = rows.filter((row) => (row.get(1) as number) < from || (row.get(1) as number) > to)
+    assert.equal(made === null, kept.length === rows.length)
+    if (made === null) return null
+    this.#state = { columns, rows: kept }
+    return this.#exchange(base, made)
+  }
+
+  async #exchange(base: TableState, { written, removed, removedFrom }: ChangedFiles): Promise<StagedCommit> {
+    const { plan, files, writeId } = written
+    const request = { base, plan, operation: 'overwrite', files, removed, removedFrom, writeId, summary: {} } as const
+    const staged = await lake.lake.stage(this.ref, request)
+    await publish(lake, staged)
+    return staged
+  }
+
+  async #compact(): Promise<StagedCommit | null> {
+    const staged = await lake.lake.stageCompaction(
+      this.ref,
+      { minFiles: 2, limits: LIMITS },
+      AbortSignal.timeout(60_000),
+    )
+    if (staged !== null) await publish(lake, staged)
+    return staged
+  }
+
+  async #expire(keep: number): Promise<null> {
+    const base = await lake.lake.load(this.ref)
+    if (base === null) return null
+    const gone = [...this.snapshots.keys()].slice(0, -keep)
+    await publish(lake, await lake.lake.stageExpiry(base, gone))
+    for (const id of gone) this.snapshots.delete(id)
+    return null
+  }
+
+  async #write(step: Extract<Step, { kind: 'append' | 'replace' | 'overwrite' }>): Promise<StagedCommit> {
     const isFirst = this.snapshots.size === 0
     const removed = step.kind === 'overwrite' && !isFirst ? await this.#chooseFile(step.file) : null
     const renames = step.kind === 'overwrite' || isFirst ? {} : this.#change(step.change)

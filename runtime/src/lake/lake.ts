@@ -1,21 +1,28 @@
 import { SluiceError } from '@sluice/sdk'
 import * as catalog from './catalog.ts'
 import { type Changes, describeChanges } from './changes.ts'
+import { checkTable, type LakeProblem } from './checker.ts'
 import { type CleanResult, cleanTable } from './cleaner.ts'
 import { type CommitRequest, type StagedCommit, stageChanges, stageCommit } from './commit.ts'
+import { type CompactionOptions, compactionCommit, compactionJob, smallFiles } from './compaction.ts'
 import { expiryUpdates, tagUpdates } from './maintenance-updates.ts'
 import { Manifests } from './manifests.ts'
+import { type DeleteRequest, type MergeRequest, planDelete, planMerge, type TouchedFiles } from './merge.ts'
 import type { ObjectStore } from './object-store.ts'
 import { publishAll } from './publish.ts'
-import { type Scan, scanTable } from './scan.ts'
+import { type Scan, scanTable, sharedManifests } from './scan.ts'
+import { inSnapshot, lakeDamage, type TableFiles } from './table-files.ts'
 import { bucketName, checkPart, describeTable, type TableRef } from './table-ref.ts'
 import { type SnapshotChoice, type SnapshotId, TableReader, type TableState } from './table-state.ts'
-import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, writeData } from './write.ts'
+import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, type WrittenData, writeData } from './write.ts'
 
 export type { Changes } from './changes.ts'
+export type { LakeProblem } from './checker.ts'
 export type { CleanResult } from './cleaner.ts'
 export type { CommitRequest, StagedCommit } from './commit.ts'
+export type { CompactionOptions } from './compaction.ts'
 export type { DataFile } from './data-file.ts'
+export type { DeleteRequest, MergeRequest } from './merge.ts'
 export { LAKE_MIGRATIONS } from './migrations.ts'
 export type { PartitionColumn } from './partitioning.ts'
 export { engineTable, type Scan, type ScanFile } from './scan.ts'
@@ -39,6 +46,17 @@ export interface SnapshotInfo {
   readonly refs: readonly string[]
 }
 
+/** Files that take the place of others; `stage` them as `overwrite`. */
+export interface ChangedFiles {
+  readonly written: WrittenData
+  /** Addresses of the files that go. */
+  readonly removed: readonly string[]
+  /** The manifests that list them. */
+  readonly removedFrom: readonly string[]
+  /** Of the request's own job. */
+  readonly results: WriteRun['results']
+}
+
 export interface LakeOptions {
   readonly store: ObjectStore
   /** The registry database. */
@@ -58,6 +76,16 @@ export class Lake {
     this.#options = options
     this.#reader = new TableReader(options.store, options.db)
     this.#now = options.clock ?? Date.now
+  }
+
+  /** The same lake, as a process sees it that has read nothing yet. */
+  fresh(): Lake {
+    return new Lake(this.#options)
+  }
+
+  /** The address of a data file of that name. */
+  dataUri(ref: TableRef, name: string): string {
+    return this.#reader.files(ref).dataUri(name)
   }
 
   /**
@@ -92,10 +120,11 @@ export class Lake {
 
   /**
    * The files of a snapshot. Throws INVALID_DATA `lake_table_not_found` and `snapshot_not_found`, INTERNAL
-   * `lake_file_corrupted` and `lake_path_foreign`.
+   * `lake_file_corrupted`, `lake_path_foreign`, and `lake_pointer_missing` where a snapshot is asked for of a table
+   * that the catalog does not have: it was there when that snapshot became known.
    */
   async scan(table: TableRef | TableState, choice: SnapshotChoice = {}, signal?: AbortSignal): Promise<Scan> {
-    return scanTable(this.#manifests, await this.#state(table, signal), choice, signal)
+    return scanTable(this.#manifests, await this.#state(table, signal, choice.snapshotId), choice, signal)
   }
 
   /** How to compute the difference of two snapshots; see `Changes`. `from` null: everything is new. */
@@ -107,8 +136,10 @@ export class Lake {
     signal?: AbortSignal,
   ): Promise<Changes> {
     const state = await this.#state(table, signal)
-    const before = from === null ? null : await this.scan(state, { snapshotId: from }, signal)
-    return describeChanges(before, await this.scan(state, { snapshotId: to }, signal), key)
+    // Manifests that both list name the same files for both: nothing of them is read.
+    const shared = from === null ? new Set<string>() : await sharedManifests(this.#manifests, state, from, to, signal)
+    const scanOf = (snapshotId: SnapshotId) => scanTable(this.#manifests, state, { snapshotId }, signal, shared)
+    return describeChanges(from === null ? null : await scanOf(from), await scanOf(to), key)
   }
 
   /**
@@ -120,9 +151,37 @@ export class Lake {
     return writeData(this.#options, job, targets, signal)
   }
 
+  /**
+   * Writes the files that a merge by key needs: those that hold a changed row are written anew, the others stay. Throws
+   * as `write` does. May be repeated, unless its job has an input that streams.
+   */
+  async merge(request: MergeRequest, signal: AbortSignal): Promise<ChangedFiles> {
+    const workspace = await this.#options.store.workspace()
+    try {
+      const context = { store: this.#options.store, engine: this.#options.engine, dir: workspace.dir }
+      return await this.#changed(await planMerge(context, request, signal), signal)
+    } finally {
+      await workspace.dispose()
+    }
+  }
+
+  /** The same for rows that are to go; null where no row is among them. */
+  async deleteWhere(request: DeleteRequest, signal: AbortSignal): Promise<ChangedFiles | null> {
+    const plan = await planDelete({ engine: this.#options.engine }, request, signal)
+    return plan.files.length === 0 ? null : this.#changed(plan, signal)
+  }
+
+  async #changed(plan: TouchedFiles, signal: AbortSignal): Promise<ChangedFiles> {
+    const run = await this.write(plan.job, [plan.target], signal)
+    const [written] = run.written
+    if (written === undefined) throw new Error('nothing was written')
+    const removedFrom = [...new Set(plan.files.map((file) => file.manifest))]
+    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results: plan.results }
+  }
+
   /** Writes manifests and metadata of a new snapshot, invisible until it is published. */
   stage(ref: TableRef, request: CommitRequest, signal?: AbortSignal): Promise<StagedCommit> {
-    return stageCommit(this.#context(ref, signal), request)
+    return stageCommit(this.#context(request.base?.files ?? this.#reader.files(ref), signal), request)
   }
 
   /**
@@ -135,12 +194,42 @@ export class Lake {
 
   /** Stages tags: name → snapshot, or null to remove it. A tagged snapshot does not expire. */
   stageTags(state: TableState, tags: Readonly<Record<string, SnapshotId | null>>): Promise<StagedCommit> {
-    return stageChanges(this.#context(state.ref), state, tagUpdates(state, tags))
+    return stageChanges(this.#context(state.files), state, tagUpdates(state, tags))
   }
 
   /** Stages the removal of snapshots from the history. None of them may be current or tagged. */
   stageExpiry(state: TableState, snapshotIds: readonly SnapshotId[]): Promise<StagedCommit> {
-    return stageChanges(this.#context(state.ref), state, expiryUpdates(state, snapshotIds))
+    return stageChanges(this.#context(state.files), state, expiryUpdates(state, snapshotIds))
+  }
+
+  /**
+   * Writes the rows of small files into fewer, and stages their exchange: the same content in a new snapshot. Null where
+   * there is nothing to win, and where somebody else writes to the table now.
+   */
+  async stageCompaction(ref: TableRef, options: CompactionOptions, signal: AbortSignal): Promise<StagedCommit | null> {
+    const state = await this.load(ref, { signal })
+    if (state === null || (await catalog.hasOpenWrites(this.#options.db, ref))) return null
+    const scan = await this.scan(state, {}, signal)
+    const files = smallFiles(state, scan, options)
+    if (files.length === 0) return null
+    const { job, target } = compactionJob(state, scan, files, options)
+    const { written } = await this.write(job, [target], signal)
+    const [data] = written
+    if (data === undefined) throw new Error('nothing was written')
+    return this.stage(ref, compactionCommit(state, scan, files, data), signal)
+  }
+
+  /** True where a writer has, or may have, files of the table that no snapshot names yet. */
+  hasOpenWrites(ref: TableRef): Promise<boolean> {
+    return catalog.hasOpenWrites(this.#options.db, ref)
+  }
+
+  /**
+   * Says that somebody may have files in the table's folder that no snapshot names yet: it is not cleaned until the
+   * lease ends, or a commit with that `writeId` is published. Repeatable.
+   */
+  leaseWrite(ref: TableRef, writeId: string, leaseMs: number): Promise<void> {
+    return catalog.leaseWrite(this.#options.db, ref, writeId, leaseMs)
   }
 
   /** Makes the tenant's bucket. Idempotent. */
@@ -179,19 +268,49 @@ export class Lake {
   }
 
   /** Removes files that nothing reaches any more, and corrects the count of bytes. See `cleanTable`. */
-  clean(ref: TableRef, options: { readonly minAgeMs: number }, signal: AbortSignal): Promise<CleanResult> {
+  async clean(ref: TableRef, options: { readonly minAgeMs: number }, signal: AbortSignal): Promise<CleanResult> {
     const context = { db: this.#options.db, reader: this.#reader, manifests: this.#manifests }
-    return cleanTable(context, this.#reader.files(ref), { ...options, nowMs: this.#now() }, signal)
+    return cleanTable(context, await this.#filesOf(ref), { ...options, nowMs: this.#now() }, signal)
   }
 
-  #context(ref: TableRef, signal?: AbortSignal) {
-    return { manifests: this.#manifests, files: this.#reader.files(ref), nowMs: this.#now(), signal }
+  /** Everything that keeps the table, or a snapshot of it, from being read. See `checkTable`. */
+  async check(ref: TableRef, signal: AbortSignal): Promise<readonly LakeProblem[]> {
+    const context = { reader: this.#reader, manifests: this.#manifests, engine: this.#options.engine }
+    return checkTable(context, await this.#filesOf(ref), signal)
   }
 
-  async #state(table: TableRef | TableState, signal?: AbortSignal): Promise<TableState> {
+  /** Tables that have files in the tenant's bucket and no pointer: dropped ones, and first writes that failed. */
+  async lostTables(tenant: string, signal?: AbortSignal): Promise<readonly TableRef[]> {
+    checkPart(tenant, 'tenant')
+    const prefix = `${bucketName(tenant)}/${tenant}`
+    const entries = await catalog.listTables(this.#options.db, tenant)
+    const roots = entries.map(({ ref, metadataLocation }) => this.#reader.filesAt(ref, metadataLocation).root)
+    const known = new Set(roots.map((root) => root.slice(prefix.length + 1)))
+    const lost = new Map<string, TableRef>()
+    for await (const { path } of this.#options.store.list(prefix, signal)) {
+      const [domain, table] = path.slice(prefix.length + 1).split('/')
+      if (domain === undefined || table === undefined || known.has(`${domain}/${table}`)) continue
+      lost.set(`${domain}/${table}`, { tenant, domain, table })
+    }
+    return [...lost.values()]
+  }
+
+  #context(files: TableFiles, signal?: AbortSignal) {
+    return { manifests: this.#manifests, files, nowMs: this.#now(), signal }
+  }
+
+  async #filesOf(ref: TableRef): Promise<TableFiles> {
+    const location = await catalog.metadataLocation(this.#options.db, ref)
+    return location === null ? this.#reader.files(ref) : this.#reader.filesAt(ref, location)
+  }
+
+  async #state(table: TableRef | TableState, signal?: AbortSignal, snapshotId?: SnapshotId): Promise<TableState> {
     if ('metadata' in table) return table
-    const state = await this.load(table, signal === undefined ? {} : { signal })
+    const state = await this.load(table, signal === undefined ? {} : { signal }).catch((error: unknown) => {
+      throw inSnapshot(error, snapshotId ?? null)
+    })
     if (state !== null) return state
+    if (snapshotId !== undefined) throw lakeDamage('lake_pointer_missing', table, { path: null, snapshotId })
     throw new SluiceError('INVALID_DATA', `there is no lake table ${describeTable(table)} yet`, {
       code: 'lake_table_not_found',
       remedy: 'Materialize the product, or sync the connection, first.',

@@ -77,12 +77,19 @@ export class Manifests {
     const key = `${manifest.manifest_path}\0${manifest.sequence_number}\0${manifest.added_snapshot_id}`
     const cached = this.#cache.get(key)
     if (cached !== undefined) return cached
-    const bytes = await files.read(manifest.manifest_path, signal, Number(manifest.manifest_length))
-    const entries = files.parse(manifest.manifest_path, () =>
-      entriesFromRecords(readAvro(bytes, MAX_ENTRIES), manifest),
-    )
+    const entries = await this.readEntriesAnew(files, manifest, signal)
     this.#cache.set(key, entries)
     return entries
+  }
+
+  /** The same, from the file itself. */
+  async readEntriesAnew(
+    files: TableFiles,
+    manifest: ManifestFile,
+    signal?: AbortSignal,
+  ): Promise<readonly ManifestEntry[]> {
+    const bytes = await files.read(manifest.manifest_path, signal, Number(manifest.manifest_length))
+    return files.parse(manifest.manifest_path, () => entriesFromRecords(readAvro(bytes, MAX_ENTRIES), manifest))
   }
 
   async writeManifest(

@@ -48,5 +48,20 @@ create table lake_writes (
 );
 create index lake_writes_by_table on lake_writes (catalog_name, table_namespace, table_name)`,
     },
+    {
+      id: '003_upkeep',
+      sql: `
+-- When each kind of upkeep was last begun and ended for a tenant, and until when somebody has it in hand. An empty
+-- catalog name stands for what is not a tenant's.
+create table lake_upkeep (
+  catalog_name varchar(255) not null,
+  task text not null,
+  lease_until timestamptz not null,
+  claim uuid,
+  started_at timestamptz not null,
+  finished_at timestamptz,
+  primary key (catalog_name, task)
+)`,
+    },
   ],
 }

@@ -116,13 +116,13 @@ test('times are cut downwards, also before 1970, and by UTC', async () => {
 
 test('truncation goes downwards and counts characters', async () => {
   const found = await partitionValues(
-    { type: 'integer', transform: 'truncate[10]', texts: ['-1', '0', '9', '-10', '-2147483648'] },
+    { type: 'integer', transform: 'truncate[10]', texts: ['-1', '0', '9', '-10', '-2147483640'] },
     { type: 'long', transform: 'truncate[10]', texts: ['-1', '19', '9223372036854775807'] },
     { type: 'decimal(9,2)', transform: 'truncate[50]', texts: ['10.65', '-0.05', '-0.51'] },
     { type: 'string', transform: 'truncate[3]', texts: ['ä€😀b', 'ab', ''] },
   )
   assert.deepEqual(found, [
-    [-10, 0, 0, -10, 2147483646],
+    [-10, 0, 0, -10, -2147483640],
     [-10n, 10n, 9223372036854775800n],
     [1050n, -50n, -100n],
     ['ä€😀', 'ab', ''],
@@ -139,6 +139,9 @@ test('values that cannot name a partition are refused', async () => {
     { type: 'timestamp', transform: 'day', texts: ['infinity'] },
     { type: 'date', transform: 'identity', texts: ['-infinity'] },
     { type: 'string', transform: 'identity', texts: ['x'.repeat(65)] },
+    { type: 'decimal(9,2)', transform: 'truncate[5000]', texts: ['-9999999.99'] },
+    { type: 'integer', transform: 'truncate[10]', texts: ['-2147483648'] },
+    { type: 'long', transform: 'truncate[100]', texts: ['-9223372036854775808'] },
   ]
   for (const one of bad) {
     await assert.rejects(partitionValues(one), { kind: 'INVALID_DATA', code: 'lake_partition_value_invalid' })

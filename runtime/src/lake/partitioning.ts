@@ -1,4 +1,4 @@
-import { type LogicalType, SluiceError, typeName } from '@sluice/sdk'
+import { type LogicalType, parseDecimal, SluiceError, typeName } from '@sluice/sdk'
 import { bucketSql, unscaledSql } from './hash-sql.ts'
 import { parsePrinted, type StoredValue } from './stored-value.ts'
 import { icebergType, type LakeField, type LakeSchema } from './table-schema.ts'
@@ -189,7 +189,7 @@ export function parsePartitionKey(field: PartitionField, source: LakeField, key:
   if (value !== null) return value
   throw new SluiceError('INVALID_DATA', `a value of the partition column "${source.name}" cannot name a partition`, {
     code: 'lake_partition_value_invalid',
-    remedy: `Leave out infinite times and dates BC, and partition text longer than ${MAX_KEY_BYTES} bytes by bucket[N].`,
+    remedy: `Leave out infinite times, dates BC and numbers next to the smallest of their type, and partition text longer than ${MAX_KEY_BYTES} bytes by bucket[N].`,
     details: { column: source.name },
   })
 }
@@ -199,9 +199,16 @@ function parseValue(transform: Transform, type: LogicalType, text: string): Stor
   if (transform.kind !== 'truncate') return parsePrinted('integer', text)
   if (type === 'string') return text
   if (!/^-?\d+$/.test(text)) return null
-  // Below the smallest number of the type Iceberg's truncation wraps around.
-  if (type === 'integer') return Number(BigInt.asIntN(32, BigInt(text)))
-  return type === 'long' ? BigInt.asIntN(64, BigInt(text)) : BigInt(text)
+  const truncated = BigInt(text)
+  // The truncation of the smallest numbers is beyond their type. Iceberg's own wraps around to the largest, where every
+  // engine's pruning then loses the rows; a decimal could not even be read back.
+  if (truncated < smallestOf(type)) return null
+  return type === 'integer' ? Number(truncated) : truncated
+}
+
+function smallestOf(type: LogicalType): bigint {
+  if (type === 'integer') return -(2n ** 31n)
+  return type === 'long' ? -(2n ** 63n) : 1n - 10n ** BigInt(parseDecimal(type)?.precision ?? 38)
 }
 
 function invalid(column: string, transform: string, reason: string): SluiceError {

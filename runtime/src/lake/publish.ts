@@ -39,7 +39,7 @@ async function isPublished(client: Queryable, reader: TableReader, commit: Stage
   const location = await metadataLocation(client, commit.ref)
   if (location === commit.to) return true
   if (location === null) return false
-  const metadata = await reader.metadataAt(reader.files(commit.ref), location)
+  const metadata = await reader.metadataAt(reader.filesAt(commit.ref, location), location)
   if (metadata['metadata-log'].some((entry) => entry['metadata-file'] === commit.to)) return true
   return commit.snapshotId !== null && snapshotById(metadata, parseInt64(commit.snapshotId)) !== null
 }

@@ -1,8 +1,10 @@
 import { SluiceError } from '@sluice/sdk'
 import type { EngineTable } from '../engine/job.ts'
+import { mapAtOnce } from './at-once.ts'
 import type { DataFile } from './data-file.ts'
 import { MAX_ENTRIES, type Manifests } from './manifests.ts'
 import { type Snapshot, schemaById } from './metadata.ts'
+import { inSnapshot } from './table-files.ts'
 import type { TableRef } from './table-ref.ts'
 import { fromIceberg, type LakeSchema } from './table-schema.ts'
 import { chooseSnapshot, type SnapshotChoice, type SnapshotId, type TableState } from './table-state.ts'
@@ -17,7 +19,7 @@ export interface Scan {
   /** The schema of that snapshot, with field ids. */
   readonly schema: LakeSchema
   readonly files: readonly ScanFile[]
-  /** Files of position deletes. Sluice writes none. */
+  /** Files of position deletes, which other engines write; Sluice writes none, but honours them. */
   readonly deletes: readonly ScanFile[]
   readonly rows: number
   readonly bytes: number
@@ -31,17 +33,21 @@ export interface ScanFile {
   readonly localFile: string | null
   readonly rows: number
   readonly sizeBytes: number
+  /** The manifest that lists it. */
+  readonly manifest: string
   readonly file: DataFile
 }
 
+/** @param skipped manifests whose files are left out, unread */
 export async function scanTable(
   manifests: Manifests,
   state: TableState,
   choice: SnapshotChoice,
   signal?: AbortSignal,
+  skipped: ReadonlySet<string> = new Set(),
 ): Promise<Scan> {
   const snapshot = chooseSnapshot(state.metadata, choice)
-  const all = snapshot === null ? [] : await liveFiles(manifests, state, snapshot, signal)
+  const all = snapshot === null ? [] : await filesOf(manifests, state, snapshot, skipped, signal)
   const files = all.filter(({ file }) => file.content === 'data')
   return {
     ref: state.ref,
@@ -56,6 +62,26 @@ export async function scanTable(
   }
 }
 
+/** Manifests that two snapshots both list; none where either has delete files, which concern files of any manifest. */
+export async function sharedManifests(
+  manifests: Manifests,
+  state: TableState,
+  one: SnapshotId,
+  other: SnapshotId,
+  signal?: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const lists = await Promise.all(
+    [one, other].map(async (snapshotId) => {
+      const snapshot = chooseSnapshot(state.metadata, { snapshotId })
+      return snapshot === null ? [] : manifests.readList(state.files, snapshot['manifest-list'], signal)
+    }),
+  )
+  if (lists.flat().some((manifest) => manifest.content !== 0)) return new Set()
+  const [first = [], second = []] = lists.map((list) => list.map((manifest) => manifest.manifest_path))
+  const known = new Set(first)
+  return new Set(second.filter((path) => known.has(path)))
+}
+
 function schemaOf(state: TableState, snapshot: Snapshot | null): LakeSchema {
   const id = snapshot?.['schema-id']
   if (id === undefined || id === state.schema.schemaId) return state.schema
@@ -66,22 +92,44 @@ function schemaOf(state: TableState, snapshot: Snapshot | null): LakeSchema {
   })
 }
 
+async function filesOf(
+  manifests: Manifests,
+  state: TableState,
+  snapshot: Snapshot,
+  skipped: ReadonlySet<string>,
+  signal?: AbortSignal,
+): Promise<readonly ScanFile[]> {
+  try {
+    return await liveFiles(manifests, state, snapshot, skipped, signal)
+  } catch (error) {
+    throw inSnapshot(error, String(snapshot['snapshot-id']))
+  }
+}
+
+/** Of an object store each costs the way there and back. */
+const MANIFESTS_AT_ONCE = 8
+
 async function liveFiles(
   manifests: Manifests,
   state: TableState,
   snapshot: Snapshot,
+  skipped: ReadonlySet<string>,
   signal?: AbortSignal,
 ): Promise<readonly ScanFile[]> {
-  const found: ScanFile[] = []
-  for (const manifest of await manifests.readList(state.files, snapshot['manifest-list'], signal)) {
+  const list = await manifests.readList(state.files, snapshot['manifest-list'], signal)
+  const wanted = list.filter((manifest) => !skipped.has(manifest.manifest_path))
+  let found = 0
+  const lists = await mapAtOnce(wanted, MANIFESTS_AT_ONCE, async (manifest) => {
     const entries = await manifests.readEntries(state.files, manifest, signal)
-    for (const entry of entries) if (entry.status !== 'deleted') found.push(toScanFile(state, entry.file))
-    if (found.length > MAX_ENTRIES) throw tooManyFiles()
-  }
-  return found
+    const live = entries.filter((entry) => entry.status !== 'deleted')
+    found += live.length
+    if (found > MAX_ENTRIES) throw tooManyFiles()
+    return live.map((entry) => toScanFile(state, entry.file, manifest.manifest_path))
+  })
+  return lists.flat()
 }
 
-function toScanFile(state: TableState, file: DataFile): ScanFile {
+function toScanFile(state: TableState, file: DataFile, manifest: string): ScanFile {
   const path = state.files.pathOf(file.uri)
   const { store } = state.files
   return {
@@ -90,6 +138,7 @@ function toScanFile(state: TableState, file: DataFile): ScanFile {
     localFile: store.localPath?.(path) ?? null,
     rows: file.rows,
     sizeBytes: file.sizeBytes,
+    manifest,
     file,
   }
 }
@@ -101,22 +150,27 @@ function toScanFile(state: TableState, file: DataFile): ScanFile {
  *   columns may be asked for: what the files have not is null.
  */
 export function engineTable(scan: Scan, name: readonly string[], columns: LakeSchema = scan.schema): EngineTable {
-  if (scan.deletes.length > 0) throw deletesUnsupported()
+  const files = scan.files.map(localFileOf)
+  SCANS.set(files, scan)
   return {
     name,
-    files: scan.files.map((file) => {
-      if (file.localFile === null) throw new Error('the object store has no local files')
-      return file.localFile
-    }),
+    files,
     columns: columns.fields.map((field) => ({ name: field.name, type: field.type, fieldId: field.id })),
+    ...(scan.deletes.length === 0
+      ? {}
+      : { deletes: scan.deletes.map(localFileOf), deletedFrom: scan.files.map((file) => file.uri) }),
   }
 }
 
-function deletesUnsupported(): SluiceError {
-  return new SluiceError('UNSUPPORTED', 'the lake table has position deletes, written by another engine', {
-    code: 'lake_deletes_unsupported',
-    remedy: 'Let the engine that wrote them rewrite the data files without deletes, or materialize the product anew.',
-  })
+/** Beside the lists, because a job passes through hands that know files only. */
+const SCANS = new WeakMap<readonly string[], Scan>()
+
+/** The scan that a list of files comes from which `engineTable` has made. */
+export const scanOf = (files: readonly string[]): Scan | undefined => SCANS.get(files)
+
+function localFileOf(file: ScanFile): string {
+  if (file.localFile === null) throw new Error('the object store has no local files')
+  return file.localFile
 }
 
 function tooManyFiles(): SluiceError {

@@ -12,6 +12,8 @@ export interface FileChange {
   readonly added: readonly DataFile[]
   /** Addresses of files of the parent that are gone; `all` for every one. */
   readonly removed: readonly string[] | 'all'
+  /** Manifests that are likely to list them, which are read first. */
+  readonly removedFrom: readonly string[]
 }
 
 export interface NewSnapshot {
@@ -46,7 +48,7 @@ export async function writeManifests(
   const parent =
     snapshot.parent === null ? [] : await manifests.readList(files, snapshot.parent['manifest-list'], signal)
   const live = parent.filter((manifest) => manifest.added_files_count + manifest.existing_files_count > 0)
-  const removal = await removeFiles(manifests, files, writer, live, change.removed, signal)
+  const removal = await removeFiles(manifests, files, writer, live, change, signal)
   const kept = await mergeMany(manifests, files, writer, removal.kept, signal)
   return { manifests: [...writer.written, ...kept], removed: removal.removed, writtenBytes: writer.writtenBytes }
 }
@@ -114,7 +116,7 @@ async function removeFiles(
   files: TableFiles,
   writer: ManifestWriter,
   live: readonly ManifestFile[],
-  targets: FileChange['removed'],
+  { removed: targets, removedFrom }: FileChange,
   signal: AbortSignal | undefined,
 ): Promise<Removal> {
   if (targets !== 'all' && targets.length === 0) return { kept: live, removed: [] }
@@ -123,7 +125,13 @@ async function removeFiles(
   const kept: ManifestFile[] = []
   const rewritten: NewEntry[] = []
   const removed: DataFile[] = []
-  for (const manifest of live) {
+  const likely = new Set(removedFrom)
+  const isLikely = ({ manifest_path: path }: ManifestFile) => likely.has(path)
+  for (const manifest of [...live.filter(isLikely), ...live.filter((each) => !isLikely(each))]) {
+    if (targets !== 'all' && missing.size === 0) {
+      kept.push(manifest)
+      continue
+    }
     const entries = (await manifests.readEntries(files, manifest, signal)).filter((entry) => entry.status !== 'deleted')
     const gone = new Set(entries.filter((entry) => isTarget(entry.file)))
     if (gone.size === 0) {

@@ -14,10 +14,11 @@ export class TableFiles {
   /** The same as table metadata has it. */
   readonly location: string
 
-  constructor(store: ObjectStore, ref: TableRef) {
+  /** @param folder name of the table's folder in its domain; the table's own, unless it may be renamed */
+  constructor(store: ObjectStore, ref: TableRef, folder: string = ref.table) {
     this.ref = ref
     this.store = store
-    this.root = tablePath(ref)
+    this.root = tablePath({ ...ref, table: folder })
     this.location = store.uri(this.root)
   }
 
@@ -63,14 +64,56 @@ export class TableFiles {
     }
   }
 
-  /** The file is named in the cause, for the process's log; the message is what a client may read. */
-  #broken(code: string, uri: string, cause: unknown): SluiceError {
-    return new SluiceError('INTERNAL', `the lake table ${describeTable(this.ref)} cannot be read`, {
-      code,
-      remedy: 'An operator finds the broken file in the log; restore it from a backup or materialize the product anew.',
-      cause: new Error(`${JSON.stringify(uri)} of ${this.root}: ${cause instanceof Error ? cause.message : cause}`, {
-        cause,
-      }),
-    })
+  #broken(code: DamageCode, uri: string, cause: unknown): SluiceError {
+    const path = this.store.pathOf(uri)
+    // An address that leaves the table is not repeated: it may be another tenant's, or of this machine.
+    const own = path?.startsWith(`${this.root}/`) === true ? path : null
+    const reason = `${this.root}: ${cause instanceof Error ? cause.message : cause}`
+    return lakeDamage(code, this.ref, { path: own, snapshotId: null }, new BrokenFile(uri, reason, cause))
+  }
+}
+
+export type DamageCode = 'lake_file_corrupted' | 'lake_path_foreign' | 'lake_pointer_missing'
+
+/**
+ * A table that cannot be read. Whole addresses are in the cause alone, for the process's log.
+ * @param place `path` in the object store, null where it is not known or not the table's; `snapshotId` null: all need it
+ */
+export function lakeDamage(
+  code: DamageCode,
+  ref: TableRef,
+  { path, snapshotId }: { readonly path: string | null; readonly snapshotId: string | null },
+  cause?: unknown,
+): SluiceError {
+  return new SluiceError('INTERNAL', `the lake table ${describeTable(ref)} cannot be read`, {
+    code,
+    remedy: 'Restore the file from a backup, or materialize the product, or sync the connection, anew.',
+    details: {
+      table: describeTable(ref),
+      file: path === null ? null : path.slice(path.indexOf('/') + 1),
+      snapshot_id: snapshotId,
+    },
+    ...(cause === undefined ? {} : { cause }),
+  })
+}
+
+/** The same failure, met in the reading of one snapshot. */
+export function inSnapshot(error: unknown, snapshotId: string | null): unknown {
+  if (!(error instanceof SluiceError) || error.details?.['snapshot_id'] !== null || snapshotId === null) return error
+  return new SluiceError(error.kind, error.message, {
+    code: error.code,
+    ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
+    details: { ...error.details, snapshot_id: snapshotId },
+    cause: error.cause,
+  })
+}
+
+/** For the process's log, and for reports that name files below their table's folder. */
+export class BrokenFile extends Error {
+  readonly uri: string
+
+  constructor(uri: string, reason: string, cause: unknown) {
+    super(`${JSON.stringify(uri)} of ${reason}`, { cause })
+    this.uri = uri
   }
 }

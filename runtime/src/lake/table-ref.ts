@@ -10,7 +10,11 @@ export interface TableRef {
   readonly table: string
 }
 
-const MAX_PART_BYTES = 200
+/** The namespace of each tenant for plain tables, which outside engines may make and change. No product can have it. */
+export const SANDBOX = 'sandbox'
+
+/** A product’s name of 200, and what its copies have after it (`__quarantine__masked_0123abcd`); file systems take 255. */
+const MAX_PART_BYTES = 240
 // The parts become path segments, catalog keys and parts of a URI: what any of those gives a meaning to is refused.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
 const FORBIDDEN = /[\u0000-\u001f\u007f/\\?#%*:"<>|]/
@@ -32,7 +36,7 @@ export function checkPart(text: string, what: string): void {
   if (good) return
   throw new SluiceError('INVALID_DATA', `the ${what} name cannot be used in the lake`, {
     code: 'lake_name_invalid',
-    remedy: 'Use letters, digits, "_" and "-", at most 200 bytes.',
+    remedy: 'Use letters, digits, "_" and "-", at most 240 bytes.',
   })
 }
 
@@ -44,10 +48,6 @@ export const catalogName = (tenant: string): string => `lakehouse_${tenant}`
 export function tablePath(ref: TableRef): string {
   checkTableRef(ref)
   return `${bucketName(ref.tenant)}/${ref.tenant}/${ref.domain}/${ref.table}`
-}
-
-export function sameTable(a: TableRef, b: TableRef): boolean {
-  return a.tenant === b.tenant && a.domain === b.domain && a.table === b.table
 }
 
 /** For messages: the tenant's own words only. */

@@ -88,9 +88,3 @@ export function toTableSchema(schema: LakeSchema): TableSchema {
     primaryKey: schema.fields.filter((field) => schema.identifierFieldIds.includes(field.id)).map(({ name }) => name),
   }
 }
-
-export function fieldNamed(schema: LakeSchema, name: string): LakeField {
-  const field = schema.fields.find((candidate) => candidate.name === name)
-  if (field === undefined) throw new Error(`the lake schema has no column "${name}"`)
-  return field
-}

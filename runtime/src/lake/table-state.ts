@@ -14,7 +14,7 @@ import {
 import type { ObjectStore } from './object-store.ts'
 import type { PartitionSpec } from './partitioning.ts'
 import { TableFiles } from './table-files.ts'
-import type { TableRef } from './table-ref.ts'
+import { checkTableRef, SANDBOX, type TableRef } from './table-ref.ts'
 import { fromIceberg, type LakeSchema } from './table-schema.ts'
 
 /** A snapshot's id in decimal digits: up to 63 bits, so that a JavaScript number cannot hold each of them. */
@@ -54,16 +54,28 @@ export class TableReader {
     return new TableFiles(this.#store, ref)
   }
 
+  /** See the function of that name. */
+  filesAt(ref: TableRef, location: string): TableFiles {
+    return filesAt(this.#store, ref, location)
+  }
+
   /** Null where the catalog has no such table. Throws INTERNAL `lake_file_corrupted`, TRANSIENT `lake_catalog_unavailable`. */
   async load(ref: TableRef, signal?: AbortSignal, db: Queryable = this.#db): Promise<TableState | null> {
-    const files = this.files(ref)
+    checkTableRef(ref)
     const location = await metadataLocation(db, ref)
-    return location === null ? null : this.stateAt(files, location, signal)
+    return location === null ? null : this.stateAt(this.filesAt(ref, location), location, signal)
   }
 
   async stateAt(files: TableFiles, location: string, signal?: AbortSignal): Promise<TableState> {
     const metadata = await this.metadataAt(files, location, signal)
     return files.parse(location, () => toState(files, location, metadata))
+  }
+
+  /** As `load`, from the files themselves, whatever was read before. */
+  async loadAnew(ref: TableRef, signal?: AbortSignal): Promise<TableState | null> {
+    const location = await metadataLocation(this.#db, ref)
+    if (location !== null) this.#cache.delete(location)
+    return this.load(ref, signal)
   }
 
   async metadataAt(files: TableFiles, location: string, signal?: AbortSignal): Promise<TableMetadata> {
@@ -75,6 +87,21 @@ export class TableReader {
     this.#cache.set(location, { metadata, sizeBytes: bytes.length })
     return metadata
   }
+}
+
+/**
+ * The files of a table whose pointer is `location`. Tables of the sandbox can be renamed, so their folders have names of
+ * their own, which only the pointer tells; a pointer elsewhere gives the table's own folder, where it will not be found.
+ */
+export function filesAt(store: ObjectStore, ref: TableRef, location: string): TableFiles {
+  if (ref.domain !== SANDBOX) return new TableFiles(store, ref)
+  const own = new TableFiles(store, ref)
+  const parent = own.root.slice(0, -ref.table.length)
+  const path = store.pathOf(location)
+  const folder = path?.startsWith(parent)
+    ? /^([^/]+)\/metadata\/[^/]+$/.exec(path.slice(parent.length))?.[1]
+    : undefined
+  return folder === undefined ? own : new TableFiles(store, ref, folder)
 }
 
 function parseMetadata(files: TableFiles, bytes: Uint8Array): TableMetadata {

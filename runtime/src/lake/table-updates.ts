@@ -2,6 +2,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Int64 } from './int64.ts'
 import { MAIN, PROPERTIES, type Snapshot, type SnapshotRef, type SortOrder, type TableMetadata } from './metadata.ts'
 import type { PartitionSpec } from './partitioning.ts'
+import { applyStatistics, type StatisticsUpdate } from './statistics-updates.ts'
 import type { IcebergSchema } from './table-schema.ts'
 
 /** What a commit changes, in the words of the REST catalog's protocol. */
@@ -21,6 +22,9 @@ export type TableUpdate =
   | { readonly action: 'remove-snapshots'; readonly 'snapshot-ids': readonly Int64[] }
   | { readonly action: 'set-properties'; readonly updates: Readonly<Record<string, string>> }
   | { readonly action: 'remove-properties'; readonly removals: readonly string[] }
+  | { readonly action: 'remove-schemas'; readonly 'schema-ids': readonly number[] }
+  | { readonly action: 'remove-partition-specs'; readonly 'spec-ids': readonly number[] }
+  | StatisticsUpdate
 
 /** What must hold of the table for the commit to be right. */
 export type TableRequirement =
@@ -143,6 +147,11 @@ function applyUpdate(metadata: TableMetadata, update: TableUpdate, atMs: number)
       return { ...metadata, refs: without(metadata.refs, [update['ref-name']]) }
     case 'remove-snapshots':
       return removeSnapshots(metadata, new Set(update['snapshot-ids']))
+    case 'set-statistics':
+    case 'remove-statistics':
+    case 'set-partition-statistics':
+    case 'remove-partition-statistics':
+      return applyStatistics(metadata, update)
     default:
       return applyShape(metadata, update)
   }
@@ -158,6 +167,8 @@ type ShapeUpdate = Extract<
       | 'set-default-spec'
       | 'add-sort-order'
       | 'set-default-sort-order'
+      | 'remove-schemas'
+      | 'remove-partition-specs'
   }
 >
 
@@ -177,6 +188,14 @@ function applyShape(metadata: TableMetadata, update: ShapeUpdate): TableMetadata
     case 'set-default-sort-order': {
       const id = chosen(metadata['sort-orders'], 'order-id', update['sort-order-id'])
       return { ...metadata, 'default-sort-order-id': id }
+    }
+    case 'remove-schemas': {
+      const schemas = removed(metadata.schemas, 'schema-id', update['schema-ids'], metadata['current-schema-id'])
+      return { ...metadata, schemas }
+    }
+    case 'remove-partition-specs': {
+      const specs = removed(metadata['partition-specs'], 'spec-id', update['spec-ids'], metadata['default-spec-id'])
+      return { ...metadata, 'partition-specs': specs }
     }
     default:
       return unknownAction((update as { action: string }).action)
@@ -260,6 +279,16 @@ function added<Name extends string, Item extends Readonly<Record<Name, number>>>
 ): readonly Item[] {
   if (list.some((known) => known[name] === item[name])) throw invalidUpdate(`the ${name} is taken`)
   return [...list, item]
+}
+
+function removed<Name extends string, Item extends Readonly<Record<Name, number>>>(
+  list: readonly Item[],
+  name: Name,
+  ids: readonly number[],
+  current: number,
+): readonly Item[] {
+  if (ids.includes(current)) throw invalidUpdate(`the ${name} is in use`)
+  return list.filter((item) => !ids.includes(item[name]))
 }
 
 function chosen<Name extends string>(list: readonly Readonly<Record<Name, number>>[], name: Name, id: number): number {

@@ -5,10 +5,19 @@ import type { EngineJob, EngineRun, StepResult } from '../engine/job.ts'
 import { endWrite, leaseWrite, type Queryable } from './catalog.ts'
 import type { TablePlan } from './commit.ts'
 import type { DataFile } from './data-file.ts'
-import { type DataRequest, parseWritten, writeSteps } from './data-writer.ts'
+import {
+  type DataRequest,
+  isTooLarge,
+  parseSplit,
+  parseWritten,
+  splitStep,
+  type WrittenFile,
+  writeSteps,
+} from './data-writer.ts'
 import type { ObjectStore } from './object-store.ts'
 import { type PartitionColumn, planSpec } from './partitioning.ts'
 import { planSchema } from './schema-change.ts'
+import { planSortOrder } from './sort-order.ts'
 import { TableFiles } from './table-files.ts'
 import type { TableRef } from './table-ref.ts'
 import { fromIceberg } from './table-schema.ts'
@@ -62,7 +71,7 @@ const LEASE_AFTER_JOB_MS = 60 * 60 * 1000
 
 /** The ids that the target's columns and partition fields have or get. Throws CONFIG where the table cannot become that. */
 export function planTable(
-  target: Pick<WriteTarget, 'base' | 'schema' | 'renames' | 'partitioning' | 'rows'>,
+  target: Pick<WriteTarget, 'base' | 'schema' | 'renames' | 'partitioning' | 'rows' | 'sortBy'>,
 ): TablePlan {
   const metadata = target.base?.metadata
   const schema = planSchema(
@@ -71,13 +80,14 @@ export function planTable(
     metadata?.['last-column-id'] ?? 0,
     { target: target.schema, rows: target.rows, ...(target.renames === undefined ? {} : { renames: target.renames }) },
   )
+  const order = planSortOrder(metadata?.['sort-orders'] ?? [], schema.schema, target.sortBy ?? [])
   if (target.partitioning === undefined && target.base !== null) {
     const lastPartitionId = target.base.metadata['last-partition-id']
-    return { schema, spec: { spec: target.base.spec, lastPartitionId, isNew: false } }
+    return { schema, spec: { spec: target.base.spec, lastPartitionId, isNew: false }, order }
   }
   const specs = metadata?.['partition-specs'] ?? []
   const lastId = metadata?.['last-partition-id'] ?? 0
-  return { schema, spec: planSpec(specs, lastId, schema.schema, target.partitioning ?? []) }
+  return { schema, spec: planSpec(specs, lastId, schema.schema, target.partitioning ?? []), order }
 }
 
 /** Runs one job that writes the data files of all targets, and takes the files into the object store. */
@@ -97,10 +107,15 @@ export async function writeData(
     const requests = targets.map((target, at) => dataRequest(target, plans[at] as TablePlan, workspace.dir))
     const own = (job.steps ?? []).filter((step) => step.rows === 'collect').length
     const steps = [...(job.steps ?? []), ...requests.flatMap(writeSteps)]
-    const run = await context.engine.run({ ...job, trust: 'own', steps, writeDirs: [workspace.dir] }, signal)
+    const limits = orderly(job.limits, requests)
+    const run = await context.engine.run({ ...job, limits, trust: 'own', steps, writeDirs: [workspace.dir] }, signal)
     const written: WrittenData[] = []
     for (const [at, target] of targets.entries()) {
-      const files = await adoptFiles(context.store, target.ref, requests[at] as DataRequest, run.results[own + at])
+      const request = requests[at] as DataRequest
+      const result = run.results[own + at]
+      if (result === undefined) throw new Error('the engine gave no result for a written table')
+      const local = await split(context.engine, request, parseWritten(request, result), job.limits, signal)
+      const files = await adoptFiles(context.store, target.ref, local)
       written.push(describe(target.ref, plans[at] as TablePlan, files, leases[at] as string))
     }
     return { written, results: run.results.slice(0, own) }
@@ -118,22 +133,51 @@ function dataRequest(target: WriteTarget, plan: TablePlan, dir: string): DataReq
     select: target.select,
     schema: plan.schema.schema,
     spec: plan.spec.spec,
+    sortOrderId: plan.order.order['order-id'],
     dir,
     ...(target.targetFileBytes === undefined ? {} : { targetFileBytes: target.targetFileBytes }),
     ...(target.sortBy === undefined ? {} : { sortBy: target.sortBy }),
   }
 }
 
+/** Several threads do not keep the order of rows in files that are parted by their size. */
+function orderly(limits: EngineJob['limits'], requests: readonly DataRequest[]): EngineJob['limits'] {
+  const isSorted = requests.some(({ sortBy = [] }) => sortBy.length > 0)
+  return isSorted ? { ...limits, threads: 1 } : limits
+}
+
+/** The files, those that are too large exchanged for several. */
+async function split(
+  engine: JobRunner,
+  request: DataRequest,
+  files: readonly WrittenFile[],
+  limits: EngineJob['limits'],
+  signal: AbortSignal,
+): Promise<readonly WrittenFile[]> {
+  const large = files.filter((file) => isTooLarge(request, file))
+  if (large.length === 0) return files
+  const steps = large.map((file) => splitStep(request, file))
+  const readPaths = large.map(({ localFile }) => localFile)
+  const job: EngineJob = {
+    trust: 'own',
+    steps,
+    readPaths,
+    writeDirs: [request.dir],
+    limits: orderly(limits, [request]),
+  }
+  const { results } = await engine.run(job, signal)
+  const parts = results.flatMap((result, at) => parseSplit(request, large[at] as WrittenFile, result))
+  return [...files.filter((file) => !large.includes(file)), ...parts]
+}
+
 async function adoptFiles(
   store: ObjectStore,
   ref: TableRef,
-  request: DataRequest,
-  result: StepResult | undefined,
+  written: readonly WrittenFile[],
 ): Promise<readonly DataFile[]> {
-  if (result === undefined) throw new Error('the engine gave no result for a written table')
   const files = new TableFiles(store, ref)
   const adopted: DataFile[] = []
-  for (const { localFile, metrics } of parseWritten(request, result)) {
+  for (const { localFile, metrics } of written) {
     // The engine's names are random already; a partition's value must not show in a name.
     const uri = files.dataUri(`${randomUUID()}-${basename(localFile)}`)
     await store.adopt(localFile, files.pathOf(uri), { sizeBytes: metrics.sizeBytes })

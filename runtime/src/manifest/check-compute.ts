@@ -10,6 +10,8 @@ import type { Finding } from './problem.ts'
 export interface TransformContext {
   readonly inputs: InputsDraft | null
   readonly output: OutputDraft | null
+  /** Whether a Trino is configured. */
+  readonly distributed: boolean
 }
 
 /** compute.yaml with its defaults. */
@@ -19,12 +21,13 @@ export function readCompute(file: CheckedFile, context: TransformContext): Draft
   const transform = file.get<string>('transform') ?? null
   const resources = file.get<NonNullable<ComputeFile['resources']>>('resources')
   const findings = [
-    ...unbuilt(file, engine, trigger),
+    ...unbuilt(file, trigger),
+    ...distributedFindings(engine, resources, context),
     // An unreadable transform is not an absent one.
     ...(file.raw('transform') === undefined ? withoutTransform(context) : []),
     ...appendFindings(file.raw('transform') !== undefined, context),
   ]
-  if (engine === 'distributed' || trigger === 'schedule') return { value: null, findings }
+  if (trigger === 'schedule') return { value: null, findings }
   const value: ComputeManifest = {
     engine,
     transform,
@@ -38,12 +41,27 @@ export function readCompute(file: CheckedFile, context: TransformContext): Draft
   return { value, findings }
 }
 
-function unbuilt(file: CheckedFile, engine: string, trigger: string): readonly Finding[] {
-  const findings: Finding[] = []
-  if (engine === 'distributed') {
-    const message = 'the distributed engine is not built yet'
-    findings.push({ manifest: 'compute', path: ['engine'], message, hint: 'Use auto or embedded.' })
+/** Trino's memory and threads are its operator's. */
+function distributedFindings(
+  engine: string,
+  resources: ComputeFile['resources'],
+  { distributed }: TransformContext,
+): readonly Finding[] {
+  if (engine !== 'distributed') return []
+  if (!distributed) {
+    const message = 'this deployment has no Trino for transforms'
+    return [{ manifest: 'compute', path: ['engine'], message, hint: 'Set compute.trino, or use auto or embedded.' }]
   }
+  return (['memory', 'threads'] as const)
+    .filter((name) => resources?.[name] !== undefined)
+    .map((name) => {
+      const message = 'is not used by the distributed engine'
+      return { manifest: 'compute', path: ['resources', name], message, hint: 'Remove it.', warning: true }
+    })
+}
+
+function unbuilt(file: CheckedFile, trigger: string): readonly Finding[] {
+  const findings: Finding[] = []
   if (trigger === 'schedule') {
     const message = 'schedules are not built yet'
     findings.push({ manifest: 'compute', path: ['trigger'], message, hint: 'Use on_ingestion or manual.' })
@@ -56,7 +74,7 @@ function unbuilt(file: CheckedFile, engine: string, trigger: string): readonly F
 }
 
 /** Without a transform the single input is projected, so there must be one, and it must have the columns. */
-function withoutTransform({ inputs, output }: TransformContext): readonly Finding[] {
+function withoutTransform({ inputs, output }: Pick<TransformContext, 'inputs' | 'output'>): readonly Finding[] {
   if (inputs === null) return []
   if (inputs.count > 1) {
     const message = `there are ${inputs.count} inputs, so a transform must say how they become one`

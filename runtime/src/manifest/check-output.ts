@@ -2,7 +2,14 @@ import { isLogicalType, type LogicalType, parseDecimal, typeName } from '@sluice
 import type { CheckedFile, Item } from './checked-file.ts'
 import { Columns } from './columns.ts'
 import type { ColumnFields, OutputFile, PartitionFields } from './files/output.ts'
-import type { ClassificationLevel, OutputColumn, OutputManifest, PartitionField, WriteMode } from './manifest-set.ts'
+import type {
+  ClassificationLevel,
+  OutputColumn,
+  OutputManifest,
+  PartitionField,
+  SnapshotRetention,
+  WriteMode,
+} from './manifest-set.ts'
 import { isSensitive, isTimeType } from './manifest-set.ts'
 import { columnRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
@@ -38,6 +45,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       primaryKey,
       partitioning: partitions.map((item) => partitionField(item.value)),
       writeMode: declared ?? (primaryKey.length > 0 ? 'merge' : 'replace'),
+      ...retentionOf(file.get<NonNullable<OutputFile['retention']>>('retention')),
     },
     findings: [
       ...items.flatMap(columnFindings),
@@ -45,7 +53,6 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       ...duplicateColumns(items),
       ...partitionFindings(partitions, index),
       ...(declared === 'merge' && primaryKey.length === 0 && index.complete ? [mergeWithoutIdentity()] : []),
-      ...retentionFindings(file.get<NonNullable<OutputFile['retention']>>('retention')),
     ],
   }
 }
@@ -182,12 +189,17 @@ function mergeWithoutIdentity(): Finding {
   }
 }
 
-/** Nothing expires snapshots yet, so a promise to do so would not be kept. */
-function retentionFindings(retention: OutputFile['retention'] | undefined): readonly Finding[] {
-  return (['snapshots', 'keep_last'] as const).flatMap((field): readonly Finding[] => {
-    const value = retention?.[field]
-    if (value === undefined || value === 'all') return []
-    const message = 'snapshots are not expired yet; every snapshot is kept'
-    return [{ manifest: 'output', path: ['retention', field], message, hint: 'Write all, or leave retention out.' }]
-  })
+const HOUR_MS = 3_600_000
+
+interface RetentionFields {
+  readonly snapshots?: string
+  readonly keep_last?: number | 'all'
+}
+
+/** `all` in either place keeps every snapshot, as does leaving both out. */
+function retentionOf(retention: OutputFile['retention'] | undefined): { readonly retention?: SnapshotRetention } {
+  const { snapshots, keep_last: keepLast } = (retention ?? {}) as RetentionFields
+  if (snapshots === 'all' || keepLast === 'all' || (snapshots === undefined && keepLast === undefined)) return {}
+  const hours = snapshots === undefined ? null : Number.parseInt(snapshots, 10) * (snapshots.endsWith('d') ? 24 : 1)
+  return { retention: { maxAgeMs: hours === null ? null : hours * HOUR_MS, keepLast: keepLast ?? null } }
 }

@@ -1,8 +1,8 @@
 import type { OutputDraft } from './check-output.ts'
+import { checkVisualization, readVisualization, type VisualizationFields } from './check-visualization.ts'
 import type { CheckedFile, Draft, Item } from './checked-file.ts'
 import { repeated } from './checked-file.ts'
 import type { ManifestContext, ServingType } from './context.ts'
-import { parseDuration } from './durations.ts'
 import { checkLookup, lookupDefaults } from './endpoint-lookup.ts'
 import { checkRealtime, realtimeDefaults } from './endpoint-realtime.ts'
 import { checkTimeseries, timeseriesDefaults } from './endpoint-timeseries.ts'
@@ -11,10 +11,9 @@ import {
   type EndpointFields,
   LookupFields,
   RealtimeFields,
-  type ServingFile,
   TimeseriesFields,
 } from './files/serving.ts'
-import type { Endpoint, ServingManifest } from './manifest-set.ts'
+import type { ClassificationLevel, Endpoint, ServingManifest } from './manifest-set.ts'
 import { outputSchema } from './manifest-set.ts'
 import type { Finding, Json, JsonObject, Path } from './problem.ts'
 import { isJsonObject, pathOfPointer } from './problem.ts'
@@ -40,6 +39,7 @@ export function readServing(
   file: CheckedFile,
   output: OutputDraft | null,
   context: ManifestContext,
+  classification: ClassificationLevel | null,
 ): Draft<ServingManifest> {
   const items = file.items<EndpointFields>('endpoints')
   const findings: Finding[] = repeated(items, (endpoint) => endpoint.type).map((item) => ({
@@ -54,22 +54,14 @@ export function readServing(
     findings.push(...draft.findings)
     if (draft.value !== null) endpoints.push(draft.value)
   }
-  const visualization = file.get<NonNullable<ServingFile['visualization']>>('visualization')
-  if (visualization?.enabled === true) findings.push(noDashboards())
-  const value: ServingManifest = {
-    endpoints,
-    visualization: {
-      enabled: visualization?.enabled ?? false,
-      dashboardTemplate: visualization?.dashboard_template ?? null,
-      refreshIntervalMs: parseDuration(visualization?.refresh_interval ?? ''),
-    },
+  const block = file.get<VisualizationFields>('visualization')
+  const product = {
+    columns: output === null || !output.columns.complete ? null : output.value.columns,
+    endpoints: items.map((item) => item.value.type),
+    classification,
   }
-  return { value, findings }
-}
-
-function noDashboards(): Finding {
-  const message = 'this deployment has no dashboard tool; the product is served without dashboards'
-  return { manifest: 'serving', path: ['visualization', 'enabled'], message, warning: true }
+  findings.push(...checkVisualization(block, product, context.dashboards ?? null))
+  return { value: { endpoints, visualization: readVisualization(block) }, findings }
 }
 
 function readEndpoint(

@@ -1,4 +1,5 @@
 import type { Capabilities, Column, ConfigProblem, HistoryMode, ServingPlugin, TableSchema } from '@sluice/sdk'
+import type { OutputColumn } from './manifest-set.ts'
 import type { Schema } from './shape-check.ts'
 
 /** What manifests are held against, beside themselves. Plain data: validation does no I/O. */
@@ -6,6 +7,10 @@ export interface ManifestContext {
   /** The product as it was registered; its manifests must name the same. */
   readonly product: { readonly name: string; readonly domain: string }
   readonly servingTypes: ServingTypes
+  /** Absent or null: there is no dashboard server, and a product that wants one is refused. */
+  readonly dashboards?: DashboardSupport | null
+  /** Whether a Trino is configured for transforms. */
+  readonly distributed?: boolean
   /** Classes that are masked besides `pii.*`, as configured. */
   readonly sensitiveClasses?: readonly string[]
   /**
@@ -14,6 +19,17 @@ export interface ManifestContext {
    * are named, discover those, and parse again.
    */
   readonly connections?: ReadonlyMap<string, readonly SourceTable[] | null>
+}
+
+/** What the dashboard server of this deployment can show. */
+export interface DashboardSupport {
+  /** The types of endpoints whose rows it can read, the preferred first. */
+  readonly endpoints: readonly string[]
+  readonly templates: {
+    readonly names: readonly string[]
+    /** What the template needs and these columns have not, as the end of a sentence; null where nothing is missing. */
+    missing(template: string, columns: readonly OutputColumn[]): string | null
+  }
 }
 
 export interface SourceTable {

@@ -80,6 +80,16 @@ export interface OutputManifest {
   readonly primaryKey: readonly string[]
   readonly partitioning: readonly PartitionField[]
   readonly writeMode: WriteMode
+  /** Absent: every snapshot is kept. */
+  readonly retention?: SnapshotRetention
+}
+
+/** A snapshot goes when every bound that is there lets it go. */
+export interface SnapshotRetention {
+  /** Younger ones are kept; null: age keeps none. */
+  readonly maxAgeMs: number | null
+  /** So many of the newest are kept; null: their number keeps none. */
+  readonly keepLast: number | null
 }
 
 export type Severity = (typeof SEVERITIES)[number]
@@ -152,7 +162,7 @@ export interface ServingManifest {
 }
 
 export interface ComputeManifest {
-  readonly engine: 'auto' | 'embedded'
+  readonly engine: 'auto' | 'embedded' | 'distributed'
   /** Tenant SQL, one SELECT; null where the single input is projected and cast. */
   readonly transform: string | null
   readonly resources: {
@@ -172,11 +182,6 @@ export function outputSchema(output: OutputManifest): TableSchema {
 /** Whether values of that class are masked for readers who are not cleared: `pii.*`, and the configured classes. */
 export function isSensitive(classification: string, configured: readonly string[] = []): boolean {
   return classification.startsWith('pii.') || configured.includes(classification)
-}
-
-/** The columns of which a masked twin is made. `configured`: the classes masked besides `pii.*`. */
-export function sensitiveColumns(output: OutputManifest, configured: readonly string[] = []): readonly OutputColumn[] {
-  return output.columns.filter((column) => isSensitive(column.classification, configured))
 }
 
 export function endpointOf(serving: ServingManifest, type: string): Endpoint | undefined {

@@ -85,8 +85,9 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
   const output = files.output && readOutput(files.output, classes)
   const columns = output?.columns ?? null
   const quality = files.quality && readQuality(files.quality, { columns, aliases: inputs?.aliases ?? null })
-  const serving = files.serving && readServing(files.serving, output, context)
-  const compute = files.compute && readCompute(files.compute, { inputs, output })
+  const serving = files.serving && readServing(files.serving, output, context, classes.product)
+  const compute =
+    files.compute && readCompute(files.compute, { inputs, output, distributed: context.distributed ?? false })
   const findings = [
     ...Object.values(files).flatMap((file) => file?.findings ?? []),
     ...[product, inputs, output, quality, serving, compute].flatMap((draft) => draft?.findings ?? []),

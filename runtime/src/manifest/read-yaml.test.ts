@@ -56,6 +56,10 @@ describe('readYaml', () => {
     assert.deepEqual(file.locate(['c', 'b']), { line: 2, column: 4 })
   })
 
+  it('says of nesting without end what it is, and nothing of the parser', () => {
+    assert.match(refusal(`a: ${'['.repeat(50_000)}`), /^1:\d+ the YAML cannot be read: it is nested too deeply$/)
+  })
+
   const refused: readonly (readonly [string, string | Uint8Array, string])[] = [
     ['an empty file', '', '1:1 the file is empty'],
     ['a file of comments', '# nothing\n---\n', '1:1 the file is empty'],

@@ -123,6 +123,7 @@ function syntaxProblems(
 }
 
 function sentence(message: string): string {
+  if (message.includes('call stack')) return 'it is nested too deeply'
   const line = message.split('\n')[0] ?? ''
   return line.length <= 160 ? line : `${line.slice(0, 157)}…`
 }

@@ -22,6 +22,14 @@ const USUAL = [
   'endpoints[3].config.key_template: "customer_id" is classified pii.identifier: readers who see it masked cannot read by this key',
 ]
 
+const DASHBOARDS: NonNullable<ManifestContext['dashboards']> = {
+  endpoints: ['lookup', 'timeseries'],
+  templates: {
+    names: ['trend', 'map'],
+    missing: (template) => (template === 'map' ? 'a column of places' : null),
+  },
+}
+
 const PRODUCT: readonly Case[] = [
   {
     says: 'another name than the registered one',
@@ -195,15 +203,6 @@ const OUTPUT: readonly Case[] = [
     example: 'readings',
     edits: [['inputs', 'mode: incremental\n    cursor_column: sequence', 'mode: full']],
     problems: ['write_mode: append without identity columns needs the input "raw_readings" in mode incremental'],
-  },
-  {
-    says: 'retention, which nothing executes',
-    edits: [['output', 'snapshots: all', 'snapshots: 30d\n  keep_last: 5']],
-    problems: [
-      'retention.snapshots: snapshots are not expired yet; every snapshot is kept',
-      'retention.keep_last: snapshots are not expired yet; every snapshot is kept',
-    ],
-    warnings: USUAL,
   },
   {
     says: 'a class that nothing masks',
@@ -469,28 +468,82 @@ const SERVING: readonly Case[] = [
     warnings: USUAL,
   },
   {
-    says: 'dashboards, as a warning',
+    says: 'dashboards where there is no server of them',
     edits: [['serving', 'enabled: false', 'enabled: true']],
-    problems: [],
-    warnings: [
-      ...USUAL,
-      'visualization.enabled: this deployment has no dashboard tool; the product is served without dashboards',
-    ],
+    problems: ['visualization.enabled: this deployment has no dashboard server'],
+    warnings: USUAL,
+    hint: 'Leave it out, or set dashboards.url.',
   },
+  {
+    says: 'dashboards with a server of them',
+    edits: [['serving', 'enabled: false', 'enabled: true\n  dashboard_template: trend']],
+    context: { dashboards: DASHBOARDS },
+    problems: [],
+    warnings: USUAL,
+  },
+  {
+    says: 'dashboards of what their server cannot read',
+    edits: [['serving', 'enabled: false', 'enabled: true']],
+    context: { dashboards: { ...DASHBOARDS, endpoints: ['documents'] } },
+    problems: ['visualization.enabled: the product has no endpoint that the dashboard server can read'],
+    warnings: USUAL,
+    hint: 'Add one of type documents.',
+  },
+  {
+    says: 'dashboards of what is restricted',
+    edits: [
+      ['serving', 'enabled: false', 'enabled: true'],
+      ['product', 'classification: confidential', 'classification: restricted'],
+    ],
+    context: { dashboards: DASHBOARDS },
+    problems: [
+      'visualization.enabled: a restricted product has no dashboards: who read it must be on record, read by read',
+    ],
+    warnings: USUAL,
+  },
+  ...(
+    [
+      ['trnd', 'there is no dashboard template "trnd"'],
+      ["x'; drop table users; --", 'there is no dashboard template "x\'; drop table users; --"'],
+      ['map', 'the template "map" needs a column of places'],
+    ] as const
+  ).map(
+    ([template, why]): Case => ({
+      says: `the dashboard template ${template}`,
+      edits: [['serving', 'enabled: false', `enabled: true\n  dashboard_template: "${template}"`]],
+      context: { dashboards: DASHBOARDS },
+      problems: [`visualization.dashboard_template: ${why}`],
+      warnings: USUAL,
+    }),
+  ),
 ]
 
 const COMPUTE: readonly Case[] = [
   {
+    says: 'the distributed engine where no Trino is configured',
+    edits: [['compute', 'engine: embedded', 'engine: distributed']],
+    problems: ['engine: this deployment has no Trino for transforms'],
+    warnings: USUAL,
+    hint: 'Set compute.trino, or use auto or embedded.',
+  },
+  {
+    says: 'the distributed engine with a Trino',
+    edits: [['compute', 'engine: embedded', 'engine: distributed']],
+    context: { distributed: true },
+    problems: [],
+    warnings: [
+      ...USUAL,
+      'resources.memory: is not used by the distributed engine',
+      'resources.threads: is not used by the distributed engine',
+    ],
+  },
+  {
     says: 'what is not built yet',
     edits: [
-      ['compute', 'engine: embedded', 'engine: distributed\nschedule: {cron: "0 * * * *"}'],
+      ['compute', 'engine: embedded', 'engine: embedded\nschedule: {cron: "0 * * * *"}'],
       ['compute', 'trigger: on_ingestion', 'trigger: schedule'],
     ],
-    problems: [
-      'engine: the distributed engine is not built yet',
-      'schedule: schedules are not built yet',
-      'trigger: schedules are not built yet',
-    ],
+    problems: ['schedule: schedules are not built yet', 'trigger: schedules are not built yet'],
     warnings: USUAL,
   },
   {

@@ -8,11 +8,14 @@ import {
   type ChangeSet,
   type ColumnBatch,
   type CsvChunk,
+  type KeyedChunk,
+  type KeyTemplate,
   type Row,
   SluiceError,
   type TableSchema,
 } from '@sluice/sdk'
 import { type Engine, type EngineLimits, type EngineTable, rowsOf } from '../engine/engine.ts'
+import type { KeyedOutput, PlainOutput } from '../engine/job.ts'
 import { quoteName, quoteText } from '../engine/sql-text.ts'
 import { difference } from './difference.ts'
 import { type LakeState, stateSchema, stateTable } from './lake-state.ts'
@@ -46,7 +49,7 @@ export async function deltaChangeSet(
   const run = await options.engine.run(
     {
       trust: 'own',
-      tables: [stateTable('before', before, after.columns), stateTable('after', after)],
+      tables: [stateTable('before', own(before, after), after.columns), stateTable('after', own(after, before))],
       steps: [copyStep(sql.upserts, files.upserts, after), copyStep(sql.deletes, files.deletes, after)],
       writeDirs: [options.directory],
       limits: options.limits,
@@ -62,6 +65,13 @@ export async function deltaChangeSet(
     { table: storedTable(files.deletes, orderedKeys(keyColumns, after.primaryKey)), count: deletes },
     options,
   )
+}
+
+/** The state without the files that the other one has, too: a key in one of those is in no other file of either. */
+function own(state: LakeState, other: LakeState): LakeState {
+  if (state.deletes !== undefined || other.deletes !== undefined) return state
+  const shared = new Set(other.files)
+  return { ...state, files: state.files.filter((file) => !shared.has(file)) }
 }
 
 interface Part {
@@ -115,6 +125,7 @@ function viewOf(
     deletes: () => batches(deletes, schema.primaryKey, options),
     upsertsCsv: (columns) => csv(upserts, columns, schema, options),
     deletesCsv: () => csv(deletes, schema.primaryKey, schema, options),
+    upsertsKeyed: (template, columns) => keyed(upserts, template, columns, schema, options),
     lake: {
       snapshotId: state.snapshotId,
       files: state.files,
@@ -148,12 +159,35 @@ async function* batches(
 
 const MAX_BATCH_ROWS = 10_000
 
-async function* csv(
+function csv(
   part: Part | null,
   columns: readonly string[],
   schema: TableSchema,
   options: ChangeSetOptions,
 ): AsyncGenerator<CsvChunk> {
+  return bytes(part, columns, { kind: 'copy-csv' }, schema, options)
+}
+
+function keyed(
+  part: Part,
+  template: KeyTemplate,
+  columns: readonly string[],
+  schema: TableSchema,
+  options: ChangeSetOptions,
+): AsyncGenerator<KeyedChunk> {
+  const keyColumns = template.parts.map(({ column }) => column)
+  // A second thread writes such lines no faster, and takes the time of the server that they go to.
+  const limits = { ...options.limits, threads: 1 }
+  return bytes(part, [...columns, ...keyColumns], { kind: 'keyed-json', template }, schema, { ...options, limits })
+}
+
+async function* bytes(
+  part: Part | null,
+  columns: readonly string[],
+  output: Pick<PlainOutput, 'kind'> | Pick<KeyedOutput, 'kind' | 'template'>,
+  schema: TableSchema,
+  options: ChangeSetOptions,
+): AsyncGenerator<Uint8Array> {
   for (const name of columns) {
     if (!schema.columns.some((column) => column.name === name)) {
       throw new SluiceError('INTERNAL', `the change set has no column "${name}"`, { code: 'internal_error' })
@@ -164,7 +198,7 @@ async function* csv(
     {
       trust: 'own',
       tables: [part.table],
-      output: { kind: 'copy-csv', sql: `SELECT ${columns.map(quoteName).join(', ')} FROM rows` },
+      output: { ...output, sql: `SELECT ${columns.map(quoteName).join(', ')} FROM rows` },
       limits: options.limits,
     },
     options.signal,

@@ -12,6 +12,8 @@ export interface LakeState {
   readonly snapshotId: string
   /** Absolute paths of the data files on this machine. */
   readonly files: readonly string[]
+  /** Position deletes of other engines, and what they call each of `files`. */
+  readonly deletes?: Pick<EngineTable, 'deletes' | 'deletedFrom'>
   readonly columns: readonly LakeColumn[]
   readonly primaryKey: readonly string[]
   readonly rowCount: number
@@ -29,6 +31,7 @@ export function stateTable(name: string, state: LakeState, as: readonly LakeColu
   return {
     name: [name],
     files: state.files,
+    ...state.deletes,
     columns: as.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
   }
 }
@@ -36,9 +39,11 @@ export function stateTable(name: string, state: LakeState, as: readonly LakeColu
 /** A lake scan as a state. Null where the table has no snapshot. */
 export function stateOfScan(scan: Scan): LakeState | null {
   if (scan.snapshotId === null) return null
+  const { files, deletes, deletedFrom } = engineTable(scan, ['scan'])
   return {
     snapshotId: scan.snapshotId,
-    files: engineTable(scan, ['scan']).files,
+    files,
+    ...(deletes === undefined || deletedFrom === undefined ? {} : { deletes: { deletes, deletedFrom } }),
     columns: scan.schema.fields.map(({ id, name, type, nullable }) => ({ id, name, type, nullable })),
     primaryKey: toTableSchema(scan.schema).primaryKey,
     rowCount: scan.rows,

@@ -4,6 +4,7 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits } from '../engine/engine.ts'
 import type { Lake } from '../lake/lake.ts'
+import { SANDBOX } from '../lake/table-ref.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
@@ -82,14 +83,20 @@ export async function catchUp(product: Product, signal: AbortSignal, deps: Mater
   await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))
 }
 
-interface Deployed {
+/** A version with the variants that it has today. */
+export interface Deployed {
   readonly version: string
   readonly digest: string
   readonly manifests: ManifestSet
   readonly variants: readonly VariantPlan[]
 }
 
-async function deployedVersion(product: Product, version: string | null, deps: MaterializeDeps): Promise<Deployed> {
+/** Throws CONFLICT `not_deployed`. */
+export async function deployedVersion(
+  product: Product,
+  version: string | null,
+  deps: MaterializeDeps,
+): Promise<Deployed> {
   const kept = version === null ? null : await findVersion<ManifestSet>(deps.pool, product.id, version)
   if (kept === null) {
     throw new SluiceError('CONFLICT', `${product.domain}.${product.name} has no version in service`, {
@@ -161,14 +168,19 @@ async function commitEpoch(
     snapshots: prepared.snapshots,
     counts: { rows: prepared.rowCount, quarantined: prepared.quarantined },
   })
+  await expectStores(tx, product, deployed)
+  await deps.announce(tx, product, materialization)
+  return materialization
+}
+
+/** Every store of the version has the new epoch to come. */
+export async function expectStores(tx: pg.PoolClient, product: Product, deployed: Deployed): Promise<void> {
   for (const { type, config } of deployed.manifests.serving.endpoints) {
     for (const plan of deployed.variants) {
       if (!servesVariant(type, config, plan, deployed.manifests.output)) continue
       await endpointPending(tx, { productId: product.id, endpoint: type, variant: plan.variant })
     }
   }
-  await deps.announce(tx, product, materialization)
-  return materialization
 }
 
 async function currentVersion(tx: pg.PoolClient, productId: string): Promise<string | null> {
@@ -199,7 +211,7 @@ function qualityOf(checks: Prepared['checks']): Pick<NewMaterialization, 'qualit
   return { quality: { checks, by_dimension: score.byDimension }, qualityScore: score.overall }
 }
 
-async function keysFor(
+export async function keysFor(
   tenant: string,
   variants: readonly VariantPlan[],
   deps: MaterializeDeps,
@@ -219,11 +231,14 @@ function limitsFor(manifests: ManifestSet, most: EngineLimits): EngineLimits {
   }
 }
 
-/** The raw table of a source table, in the tenant's own zone of the lake. */
+/**
+ * The raw table of a source table, in the tenant's own zone of the lake. The connection "sandbox", which nobody can
+ * register, stands for the tenant's plain tables.
+ */
 export function rawTable(tenant: string, connection: string, table: string) {
   return {
     tenant,
-    domain: `raw_${connection}`,
+    domain: connection === SANDBOX ? SANDBOX : `raw_${connection}`,
     table: table.startsWith('public.') ? table.slice('public.'.length) : table,
   }
 }
@@ -236,12 +251,16 @@ async function readInputs(
 ): Promise<readonly InputState[]> {
   return Promise.all(
     manifests.inputs.map(async (input) => {
-      const table = await deps.lake.load(rawTable(product.tenant, input.connection, input.table), { signal })
-      const state = table && stateOfScan(await deps.lake.scan(table, {}, signal))
-      if (state) return { input, state }
+      const table = rawTable(product.tenant, input.connection, input.table)
+      const found = await deps.lake.load(table, { signal })
+      const state = found && stateOfScan(await deps.lake.scan(found, {}, signal))
+      if (state) return { input, state, table }
       throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {
         code: 'input_not_ingested',
-        remedy: `Sync the connection "${input.connection}".`,
+        remedy:
+          input.connection === SANDBOX
+            ? 'Write the table through the Iceberg catalog first.'
+            : `Sync the connection "${input.connection}".`,
       })
     }),
   )
@@ -251,7 +270,11 @@ const FIRST_RETRY_MS = 2_000
 const LAST_RETRY_MS = 300_000
 
 /** Brings every endpoint of the version in service to the newest epoch, in parallel; says which could not be. */
-async function syncEndpoints(product: Product, signal: AbortSignal, deps: MaterializeDeps): Promise<readonly string[]> {
+export async function syncEndpoints(
+  product: Product,
+  signal: AbortSignal,
+  deps: MaterializeDeps,
+): Promise<readonly string[]> {
   const newest = await latestEpoch(deps.pool, product.id)
   if (newest === null) return []
   const deployed = await deployedVersion(product, newest.version, deps)
@@ -375,7 +398,8 @@ async function epochStates(
   return states
 }
 
-async function variantState(
+/** The variant as a snapshot has it, in the columns of the plan. Throws `snapshot_not_found`. */
+export async function variantState(
   product: Product,
   plan: VariantPlan,
   snapshotId: string,
@@ -384,6 +408,17 @@ async function variantState(
 ): Promise<LakeState> {
   const ref = lakeTable(product.tenant, product.domain, product.name, plan.variant)
   const state = stateOfScan(await lake.scan(ref, { snapshotId }, signal))
-  if (state) return { ...state, primaryKey: plan.schema.primaryKey }
+  if (state) return { ...state, columns: columnsOf(plan, state), primaryKey: plan.schema.primaryKey }
   throw new SluiceError('INTERNAL', 'a snapshot of the product is missing in the lake', { code: 'snapshot_not_found' })
+}
+
+/** No file has a column of such an id: it reads as null. */
+const UNKNOWN_FIELD = 2_000_000_000
+
+/** The columns that the target has today, where an epoch of another version had fewer or more. */
+function columnsOf(plan: VariantPlan, state: LakeState): LakeState['columns'] {
+  return plan.schema.columns.map((column, index) => ({
+    ...column,
+    id: state.columns.find((own) => own.name === column.name)?.id ?? UNKNOWN_FIELD - index,
+  }))
 }

@@ -5,10 +5,11 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
+import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Engine, EngineLimits } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { Lake, PartitionColumn, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
+import type { Lake, PartitionColumn, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
 import type { ManifestSet, PartitionField } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
@@ -21,6 +22,8 @@ import { lakeTable, type VariantPlan } from './variants.ts'
 
 export interface PrepareDeps {
   readonly engine: Engine
+  /** Null where no Trino is configured. */
+  readonly distributed: DistributedCompute | null
   readonly lake: Lake
   readonly faultPoint: FaultPoint
   readonly scratchDirectory: string
@@ -83,15 +86,20 @@ async function prepareIn(directory: string, request: PrepareRequest, deps: Prepa
   const { manifests, inputs, signal } = request
   const schema = outputSchema(manifests.output)
   const staged = await transformRows(inputs, manifests, schema, {
+    tenant: request.tenant,
     engine: deps.engine,
+    distributed: deps.distributed,
     limits: request.limits,
+    ownLimits: request.ownLimits,
     directory,
     signal,
   })
   await deps.faultPoint('materializer.transformed')
   const { results, plan } = await runChecks(manifests.quality.checks, staged, inputs, {
+    tenant: request.tenant,
     engine: deps.engine,
     limits: request.limits,
+    ownLimits: request.ownLimits,
     nowMs: deps.nowMs(),
     signal,
   })
@@ -121,18 +129,18 @@ async function writeTables(
   const bases = new Map<string, TableState | null>()
   for (const { variant } of request.variants) bases.set(variant, await deps.lake.load(refOf(request, variant)))
   const before = await currentState(bases.get('clear') ?? null, request, deps)
-  const destinations = request.variants.map((variant) =>
+  const own = request.variants.map((variant) =>
     destinationOf(variant, bases.get(variant.variant) ?? null, before !== null, request),
   )
-  if (bad !== null) destinations.push(...(await quarantineDestinations(request, deps)))
+  const destinations = [...own, ...(await quarantineDestinations(bad !== null, request, deps))]
   const good = bad === null ? '' : ` WHERE NOT (${bad})`
   const steps = [
     ...maskKeySteps(request.keys),
     { sql: `CREATE TEMP VIEW output AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this"${good}` },
     { sql: `CREATE TEMP VIEW content AS ${contentSelect(before !== null, request)}` },
-    ...(bad === null
-      ? []
-      : [{ sql: `CREATE TEMP VIEW rejected AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this" WHERE ${bad}` }]),
+    {
+      sql: `CREATE TEMP VIEW rejected AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this" WHERE ${bad ?? 'false'}`,
+    },
   ]
   const inputs = request.inputs.map(({ input, state }) => stateTable(input.name, state))
   const tables = [stagedTable(OUTPUT_ALIAS, staged), ...(bad === null ? [] : inputs), ...(before ? [before] : [])]
@@ -209,31 +217,54 @@ function partitioningOf(fields: readonly PartitionField[], variant: VariantPlan)
   return fields.filter((field) => !masked.has(field.column)).map(({ column, transform }) => ({ column, transform }))
 }
 
-/** Rows that a check put aside, beside the product: in clear and, as the product is, in twins. */
-async function quarantineDestinations(request: PrepareRequest, deps: PrepareDeps): Promise<Destination[]> {
+/**
+ * Rows that a check put aside, beside the product: in clear and, as the product is, in twins. Without such rows in
+ * this epoch those of an earlier one go: they lie there as masked as that epoch's classes had them.
+ */
+async function quarantineDestinations(
+  hasRejects: boolean,
+  request: PrepareRequest,
+  deps: PrepareDeps,
+): Promise<readonly Destination[]> {
   const destinations: Destination[] = []
+  let isNeeded = hasRejects
   for (const variant of request.variants) {
     const ref = lakeTable(request.tenant, request.domain, `${request.product}__quarantine`, variant.variant)
-    const columns = variant.schema.columns.map((column) => ({ ...column, nullable: true }))
-    const isClear = variant.masks.length === 0
-    destinations.push({
-      variant,
-      quarantine: true,
-      appends: false,
-      target: {
-        ref,
-        base: await deps.lake.load(ref),
-        select: isClear
-          ? 'SELECT * FROM rejected'
-          : twinSelect('rejected', request.manifests.output.columns, variant.masks, request.keys),
-        schema: { columns, primaryKey: [] },
-        partitioning: [],
-        rows: 'rewrite',
-        ...(isClear ? {} : { sortBy: columns.map((column) => column.name) }),
-      },
-    })
+    const base = await deps.lake.load(ref)
+    isNeeded ||= base !== null && isOutdated(await deps.lake.scan(base, {}, request.signal), variant)
+    destinations.push(quarantineDestination(variant, ref, base, request))
   }
-  return destinations
+  return isNeeded ? destinations : []
+}
+
+function isOutdated({ rows, summary }: Scan, variant: VariantPlan): boolean {
+  return rows > 0 || summary[MASKED_COLUMNS] !== maskedColumns(variant)
+}
+
+function quarantineDestination(
+  variant: VariantPlan,
+  ref: WriteTarget['ref'],
+  base: TableState | null,
+  request: PrepareRequest,
+): Destination {
+  const columns = variant.schema.columns.map((column) => ({ ...column, nullable: true }))
+  const isClear = variant.masks.length === 0
+  return {
+    variant,
+    quarantine: true,
+    appends: false,
+    target: {
+      ref,
+      base,
+      select: isClear
+        ? 'SELECT * FROM rejected'
+        : twinSelect('rejected', request.manifests.output.columns, variant.masks, request.keys),
+      schema: { columns, primaryKey: [] },
+      partitioning: [],
+      rows: 'rewrite',
+      ...(isClear ? {} : { sortBy: columns.map((column) => column.name) }),
+    },
+  }
 }
 
 function refOf(request: PrepareRequest, variant: string) {
@@ -273,6 +304,21 @@ async function stageAll(
   return { commits, snapshots, rowCount, quarantined, checks }
 }
 
+const MASKED_COLUMNS = 'sluice.masked-columns'
+
+function maskedColumns(variant: VariantPlan): string {
+  return variant.masks.map((mask) => mask.column).join(',')
+}
+
+const MAX_INPUTS = 50
+
+/** `orders=4611686018427387905,customers=…` */
+function inputsText({ inputs }: PrepareRequest): string {
+  return inputs.length > MAX_INPUTS
+    ? ''
+    : inputs.map(({ input, state }) => `${input.name}=${state.snapshotId}`).join(',')
+}
+
 /** What each snapshot says of itself to any reader of the lake. */
 function summaryOf(request: PrepareRequest, variant: VariantPlan): Readonly<Record<string, string>> {
   return {
@@ -280,6 +326,8 @@ function summaryOf(request: PrepareRequest, variant: VariantPlan): Readonly<Reco
     'sluice.run': request.runId,
     'sluice.version': request.version,
     'sluice.variant': variant.variant,
-    'sluice.masked-columns': variant.masks.map((mask) => mask.column).join(','),
+    // Of raw tables, whose own snapshots name the source's cursor: a twin's readers may not know that.
+    'sluice.inputs': inputsText(request),
+    [MASKED_COLUMNS]: maskedColumns(variant),
   }
 }

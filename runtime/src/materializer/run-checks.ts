@@ -17,8 +17,12 @@ import { stateTable } from './lake-state.ts'
 import { type InputState, type StagedRows, stagedTable } from './transform.ts'
 
 export interface CheckRun {
+  readonly tenant: string
   readonly engine: Engine
+  /** Of the author's SQL. */
   readonly limits: EngineLimits
+  /** Of our own statements, which may spill. */
+  readonly ownLimits: EngineLimits
   readonly nowMs: number
   readonly signal: AbortSignal
 }
@@ -70,7 +74,7 @@ async function countStatements(
   if (statements.length === 0) return []
   const steps = statements.map((statement) => ({ sql: statement.sql, rows: 'collect' as const }))
   const results = await orUnable(run, async () => {
-    return (await run.engine.run({ trust: 'own', tables, steps, limits: run.limits }, run.signal)).results
+    return (await run.engine.run({ trust: 'own', tables, steps, limits: run.ownLimits }, run.signal)).results
   })
   if (results !== null) {
     return statements.flatMap((statement, index) => countsOf(statement, results[index]?.rows[0] ?? []))
@@ -88,7 +92,8 @@ async function countTenantCheck(
   run: CheckRun,
 ): Promise<CheckCount | null> {
   const collect = async (sql: string) => {
-    const job = { trust: 'tenant' as const, tables, steps: [{ sql, rows: 'collect' as const }], limits: run.limits }
+    const steps = [{ sql, rows: 'collect' as const }]
+    const job = { trust: 'tenant' as const, tenant: run.tenant, tables, steps, limits: run.limits }
     return (await run.engine.run(job, run.signal)).results[0]
   }
   const counted = await orUnable(run, async () => {

@@ -46,9 +46,10 @@ export interface StoreSync {
  * epochs; others go straight to the newest. May be repeated after any failure.
  */
 export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
-  await sync.store.provision(sync.target, 'apply')
+  const isRebuilt = await makePlace(sync)
   await sync.store.rls.install(sync.target, { version: sync.policyVersion, tenantIsolation: 'forced' })
-  const recovered = sync.store.recover ? ((await sync.store.recover(sync.target))?.epoch ?? null) : sync.applied
+  const known = sync.store.recover ? ((await sync.store.recover(sync.target))?.epoch ?? null) : sync.applied
+  const recovered = isRebuilt ? null : known
   const epochs = await sync.epochs(recovered)
   const start = epochs.findIndex((entry) => entry.epoch === recovered)
   const newest = epochs.at(-1) as EpochState
@@ -61,6 +62,26 @@ export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<R
     if (start < 0 || !isSluiceError(error, 'CONFLICT')) throw error
     return walk(null, await sync.epochs(null), sync, deps)
   }
+}
+
+/**
+ * Where the store cannot keep its rows under the new schema (a version with other columns, or a way back from one), its
+ * copy is dropped and built anew: the lake has everything. Readers are told that it is not there yet meanwhile.
+ */
+async function makePlace({ store, target }: StoreSync): Promise<boolean> {
+  try {
+    await store.provision(target, 'apply')
+    return false
+  } catch (error) {
+    if (!isSchemaConflict(error)) throw error
+    await store.drop(target, 'apply')
+    await store.provision(target, 'apply')
+    return true
+  }
+}
+
+export function isSchemaConflict(error: unknown): boolean {
+  return isSluiceError(error, 'CONFLICT') && error.code === 'schema_conflict'
 }
 
 async function walk(
@@ -132,7 +153,7 @@ async function changesFor(
 }
 
 /** A delta needs the same key under the same field ids; a column that came or went is no hindrance. */
-function comparable(before: LakeState, after: LakeState): boolean {
+export function comparable(before: LakeState, after: LakeState): boolean {
   const keyIds = (state: LakeState) =>
     state.primaryKey.map((name) => state.columns.find((column) => column.name === name)?.id).join(',')
   return keyIds(before) === keyIds(after)

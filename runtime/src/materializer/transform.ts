@@ -2,11 +2,15 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
+import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Engine, EngineLimits, EngineTable } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
+import type { TableRef } from '../lake/lake.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { keyViolations } from './difference.ts'
+import { distributedRows } from './distributed-rows.ts'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
+import { stagedColumns } from './staged-columns.ts'
 
 export interface StagedRows {
   readonly files: readonly string[]
@@ -16,8 +20,14 @@ export interface StagedRows {
 }
 
 export interface TransformDeps {
+  readonly tenant: string
   readonly engine: Engine
+  /** Null where no Trino is configured. */
+  readonly distributed: DistributedCompute | null
+  /** Of the author's SQL. */
   readonly limits: EngineLimits
+  /** Of our own statements, which may spill. */
+  readonly ownLimits: EngineLimits
   /** A folder of this materialization alone. */
   readonly directory: string
   readonly signal: AbortSignal
@@ -27,6 +37,7 @@ export interface TransformDeps {
 export interface InputState {
   readonly input: Input
   readonly state: LakeState
+  readonly table: TableRef
 }
 
 export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'columns'>): EngineTable {
@@ -35,11 +46,6 @@ export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'colu
     files: rows.files,
     columns: rows.columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
   }
-}
-
-/** The output's columns, numbered for the scratch files only; the lake gives them ids of its own. */
-export function stagedColumns(columns: readonly Column[]): readonly LakeColumn[] {
-  return columns.map(({ name, type }, index) => ({ name, type, nullable: true, id: index + 1 }))
 }
 
 /**
@@ -53,14 +59,24 @@ export async function transformRows(
   schema: TableSchema,
   deps: TransformDeps,
 ): Promise<StagedRows> {
+  const isDistributed = manifests.compute.engine === 'distributed'
+  const rows = await (isDistributed ? distributedRows : embeddedRows)(inputs, manifests, schema.columns, deps)
+  const staged = { ...rows, primaryKey: schema.primaryKey }
+  await checkRequired(staged, schema, deps)
+  return staged
+}
+
+async function embeddedRows(
+  inputs: readonly InputState[],
+  manifests: ManifestSet,
+  columns: readonly Column[],
+  deps: TransformDeps,
+): Promise<Omit<StagedRows, 'primaryKey'>> {
   const tables: EngineTable[] = []
   for (const input of inputs) tables.push(await inputTable(input, deps))
   const first = inputs[0] as InputState
   const sql = manifests.compute.transform ?? `SELECT * FROM ${quoteName(first.input.name)}`
-  const columns = stagedColumns(schema.columns)
-  const staged = { ...(await writeRows('output', sql, columns, tables, deps)), primaryKey: schema.primaryKey }
-  await checkRequired(staged, schema, deps)
-  return staged
+  return writeRows('output', sql, stagedColumns(columns), tables, deps)
 }
 
 /** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through. */
@@ -88,6 +104,7 @@ async function writeRows(
   const run = await deps.engine.run(
     {
       trust: 'tenant',
+      tenant: deps.tenant,
       tables,
       output: {
         kind: 'parquet-files',
@@ -119,7 +136,7 @@ async function checkRequired(staged: StagedRows, schema: TableSchema, deps: Tran
         { sql: `SELECT ${counts.join(', ')} FROM output`, rows: 'collect' },
         ...(hasKey ? [{ sql: keyViolations('output', schema), rows: 'collect' as const }] : []),
       ],
-      limits: deps.limits,
+      limits: deps.ownLimits,
     },
     deps.signal,
   )

@@ -58,6 +58,15 @@ export function lakeTable(tenant: string, domain: string, product: string, varia
   return { tenant, domain, table: variantTable(product, variant) }
 }
 
+/**
+ * The other way round: `orders` is the clear table, `orders__masked` a twin. Quarantine tables are the product's, too;
+ * names of products have no `__`.
+ */
+export function productOfTable(table: string): { readonly product: string; readonly variant: Variant } {
+  const at = table.indexOf('__')
+  return at < 0 ? { product: table, variant: 'clear' } : { product: table.slice(0, at), variant: table.slice(at + 2) }
+}
+
 /** Whether an endpoint can be given the variant at all; where not, its readers are refused with `column_masked`. */
 export function servesVariant(
   type: string,

@@ -16,9 +16,11 @@ import {
 } from '../registry/connections.ts'
 import { productsReadingFrom } from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
-import { audited, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
+import type { Transaction } from '../registry/sql.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
 
-const NAME = /^[a-z][a-z0-9_-]{0,62}$/i
+/** "sandbox" is the tenant's own tables, as an input of products. */
+const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
 const MAX_CONFIG_BYTES = 64 * 1024
 
 export interface NewConnectionRequest {
@@ -31,11 +33,13 @@ export async function registerConnection(
   platform: Platform,
   call: TenantCall,
   request: NewConnectionRequest,
+  keep: Keep<Connection>,
 ): Promise<Connection> {
   requireDeveloper(call.principal)
   requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
   const plugin = connectorPlugin(platform, request.connectorType)
-  const { open, secrets } = splitSecrets(plugin, parseConfig(request.configText, plugin))
+  const settings = await checkedByPlugin(platform, plugin, parseConfig(request.configText, plugin))
+  const { open, secrets } = splitSecrets(plugin, settings)
   return inTransaction(platform.pool, async (tx) => {
     const created = await createConnection(tx, {
       tenant: call.tenant,
@@ -46,7 +50,9 @@ export async function registerConnection(
     })
     await storeSecrets(tx, platform.masters, created, secrets)
     await audited(tx, call, call.tenant, 'connection.create', { type: 'connection', id: created.id })
-    return { ...created, secretFields: Object.keys(secrets) }
+    const connection = { ...created, secretFields: Object.keys(secrets) }
+    await keep(tx, connection)
+    return connection
   })
 }
 
@@ -61,7 +67,10 @@ export async function changeConnection(
   const connection = await connectionOf(platform, call.tenant, idOrName)
   if (change.name !== undefined) requireText(change.name, 'name', NAME, 'Use lower-case letters, digits, "_" and "-".')
   const plugin = connectorPlugin(platform, connection.connectorType)
-  const parsed = change.configText === undefined ? null : splitSecrets(plugin, parseConfig(change.configText, plugin))
+  const parsed =
+    change.configText === undefined
+      ? null
+      : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
   return inTransaction(platform.pool, async (tx) => {
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
@@ -144,29 +153,66 @@ export async function discoverAll(
 }
 
 /** Queues an ingestion; one that waits already is answered again, for it will read what is there when it begins. */
-export async function syncConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<Run> {
+export async function syncConnection(
+  platform: Platform,
+  call: TenantCall,
+  idOrName: string,
+  keep: Keep<Run>,
+): Promise<Run> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, idOrName)
   return inTransaction(platform.pool, async (tx) => {
-    const waiting = await queuedRunOf(tx, { connectionId: connection.id })
-    if (waiting) return waiting
-    const run = await enqueueRun(tx, {
-      tenant: call.tenant,
-      kind: 'ingestion',
-      connectionId: connection.id,
-      trigger: 'manual',
-      createdBy: actorOf(call.principal),
-    })
-    await audited(tx, call, call.tenant, 'connection.sync', { type: 'connection', id: connection.id }, { run: run.id })
+    const run = (await queuedRunOf(tx, { connectionId: connection.id })) ?? (await queueSync(tx, call, connection))
+    await keep(tx, run)
     return run
   })
+}
+
+async function queueSync(tx: Transaction, call: TenantCall, connection: Connection): Promise<Run> {
+  const run = await enqueueRun(tx, {
+    tenant: call.tenant,
+    kind: 'ingestion',
+    connectionId: connection.id,
+    trigger: 'manual',
+    createdBy: actorOf(call.principal),
+  })
+  await audited(tx, call, call.tenant, 'connection.sync', { type: 'connection', id: connection.id }, { run: run.id })
+  return run
 }
 
 /** The secrets are in clear inside the connector only. */
 export async function openConnector(platform: Platform, connection: Connection): Promise<Connector> {
   const plugin = connectorPlugin(platform, connection.connectorType)
   const secrets = await readSecrets(platform.pool, platform.masters, connection)
-  return plugin.open({ ...connection.config, ...secrets }, platform.connectorHost)
+  try {
+    return await plugin.open({ ...connection.config, ...secrets }, platform.connectorHost)
+  } catch (error) {
+    throw refusedByPlugin(error)
+  }
+}
+
+/** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
+async function checkedByPlugin(
+  platform: Platform,
+  plugin: ConnectorPlugin,
+  settings: Readonly<Record<string, unknown>>,
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    await (await plugin.open(settings, platform.connectorHost)).close()
+    return settings
+  } catch (error) {
+    throw refusedByPlugin(error)
+  }
+}
+
+/** The tenant's settings, not the operator's. */
+function refusedByPlugin(error: unknown): unknown {
+  if (!(error instanceof SluiceError) || error.kind !== 'CONFIG') return error
+  return new SluiceError('INVALID_DATA', error.message, {
+    code: 'invalid_connection_config',
+    ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
+    cause: error,
+  })
 }
 
 function connectorPlugin(platform: Platform, type: string): ConnectorPlugin {

@@ -1,17 +1,23 @@
 /** What operations work with: the parts of the runtime, put together once by the container. */
 import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
+import type { CatalogLogins } from '../catalog/logins.ts'
+import type { ReachableFiles } from '../catalog/reachable-files.ts'
+import type { Sandbox } from '../catalog/sandbox.ts'
+import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
 import type { Engine } from '../engine/engine.ts'
+import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'
 import type { Lake } from '../lake/lake.ts'
+import type { DashboardSupport } from '../manifest/context.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { actorOf } from '../registry/actor.ts'
 import { appendAudit } from '../registry/audit.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
-import type { Queryable } from '../registry/sql.ts'
+import type { Queryable, Transaction } from '../registry/sql.ts'
 import type { ServedProducts } from './served-products.ts'
 
 export interface Platform {
@@ -19,16 +25,31 @@ export interface Platform {
   readonly pool: pg.Pool
   readonly masters: MasterKeys
   readonly lake: Lake
+  readonly sandbox: Sandbox
+  readonly catalogLogins: CatalogLogins
+  readonly reachable: ReachableFiles
   readonly engine: Engine
+  /** Null where no Trino is configured for transforms. */
+  readonly distributed: DistributedCompute | null
   readonly plugins: PluginSet
   readonly rules: MaskingRules
   readonly events: EventFeed
+  /** Null where events stay in the registry. */
+  readonly bus: EventBus | null
   readonly served: ServedProducts
+  /** What the dashboard server can show; null where there is none. */
+  readonly dashboards: DashboardSupport | null
   readonly connectorHost: ConnectorHost
   readonly logger: Logger
   /** The bucket's address, as resources of a tenant name it. */
   bucketUri(tenant: string): string
 }
+
+/**
+ * Keeps what an operation answers in the transaction of its effect, so that a repeated request finds the answer
+ * wherever it finds the effect.
+ */
+export type Keep<T> = (tx: Transaction, result: T) => Promise<void>
 
 export function requireDeveloper(principal: Principal): void {
   if (principal.isAdmin || principal.isDeveloper) return

@@ -1,9 +1,11 @@
 /** A product with all that is known of it: versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../flow.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { type ChangeTopicState, changeTopicsOf } from '../registry/change-topics.ts'
 import { endpointStates } from '../registry/endpoint-states.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import { findVersion, listVersions } from '../registry/versions.ts'
+import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { productOf } from './products.ts'
 
@@ -14,10 +16,11 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     product.currentVersion === null
       ? null
       : await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion)
-  const [versions, states, newest] = await Promise.all([
+  const [versions, states, newest, topics] = await Promise.all([
     listVersions(platform.pool, product.id),
     endpointStates(platform.pool, product.id),
     latestEpoch(platform.pool, product.id),
+    changeTopicsOf(platform.pool, product.id),
   ])
   const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
   const wantedMs = live?.normalised.product.slo.freshnessMs ?? null
@@ -37,8 +40,9 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
       endpointOf(endpoint, states, newest?.epoch ?? null),
     ),
-    quality:
-      newest === null ? null : { score: newest.qualityScore, ...(newest.quality as Readonly<Record<string, unknown>>) },
+    change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null)),
+    dashboards: await shownDashboards(platform, product.id),
+    quality: newest === null ? null : { score: newest.qualityScore, result: newest.quality },
     freshness: {
       age_s: ageMs === null ? null : Math.round(ageMs / 1000),
       objective_s: wantedMs === null ? null : wantedMs / 1000,
@@ -48,6 +52,18 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
     },
+  }
+}
+
+function changeTopicOf({ topic, variant, refused, sentEpoch, error }: ChangeTopicState, newest: number | null) {
+  const isBehind = newest !== null && (sentEpoch ?? 0) < newest
+  return {
+    topic,
+    variant,
+    state: refused !== null ? 'refused' : error !== null ? 'failed' : isBehind ? 'pending' : 'ok',
+    reason: refused,
+    epoch: sentEpoch,
+    error,
   }
 }
 

@@ -1,6 +1,7 @@
 /** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
 import { SluiceError } from '@sluice/sdk'
 import semver from 'semver'
+import { wishDashboards } from '../dashboards/states.ts'
 import { inTransaction } from '../database/pools.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
@@ -9,14 +10,15 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
 import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
 import { rawTable } from '../materializer/materialize.ts'
-import { lakeTable } from '../materializer/variants.ts'
+import { productOfTable } from '../materializer/variants.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName } from '../registry/connections.ts'
 import { grantProduct, type ProductGrant, rawTableGrants, revokeProductGrant } from '../registry/grants.ts'
-import { createProduct, deleteProduct, type Product, updateProduct } from '../registry/products.ts'
+import { createProduct, deleteProduct, type Product, type ProductChange, updateProduct } from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
+import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
-import { audited, notFound, type Platform, requireDeveloper } from './platform.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { findByReference } from './served-products.ts'
 
 const IDENTIFIER = /^[a-z][a-z0-9_]{0,199}$/
@@ -33,6 +35,7 @@ export async function registerProduct(
   platform: Platform,
   call: TenantCall,
   request: NewProductRequest,
+  keep: Keep<Product>,
 ): Promise<Product> {
   requireDeveloper(call.principal)
   checkIdentifier(request.name, 'name', /^(pg_|raw_)|__/)
@@ -47,7 +50,25 @@ export async function registerProduct(
       createdBy: actorOf(call.principal),
     })
     await audited(tx, call, call.tenant, 'product.create', { type: 'product', id: product.id })
+    await keep(tx, product)
     return product
+  })
+}
+
+/** Changes what the product says of itself; the manifests of the next deployment say it anew. */
+export async function changeProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  change: Pick<ProductChange, 'description' | 'archetype'>,
+): Promise<Product> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  return inTransaction(platform.pool, async (tx) => {
+    const changed = await updateProduct(tx, call.tenant, product.id, change)
+    if (!changed) throw notFound('product')
+    await audited(tx, call, call.tenant, 'product.update', { type: 'product', id: product.id })
+    return changed
   })
 }
 
@@ -98,6 +119,8 @@ export function parseTexts(
   const context: ManifestContext = {
     product: { name: product.name, domain: product.domain },
     servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
+    dashboards: platform.dashboards,
+    distributed: platform.distributed !== null,
     ...(connections === undefined ? {} : { connections }),
   }
   const files: Partial<Record<ManifestName, Uint8Array>> = {}
@@ -118,7 +141,12 @@ export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>
 }
 
 /** Queues a materialization from what the lake has of the inputs. */
-export async function requestMaterialization(platform: Platform, call: TenantCall, reference: string): Promise<Run> {
+export async function requestMaterialization(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  keep: Keep<Run>,
+): Promise<Run> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   if (product.currentVersion === null) {
@@ -128,18 +156,22 @@ export async function requestMaterialization(platform: Platform, call: TenantCal
     })
   }
   return inTransaction(platform.pool, async (tx) => {
-    const waiting = await queuedRunOf(tx, { productId: product.id })
-    if (waiting) return waiting
-    const run = await enqueueRun(tx, {
-      tenant: call.tenant,
-      kind: 'materialization',
-      productId: product.id,
-      trigger: 'manual',
-      createdBy: actorOf(call.principal),
-    })
-    await audited(tx, call, call.tenant, 'product.materialize', { type: 'product', id: product.id }, { run: run.id })
+    const run = (await queuedRunOf(tx, { productId: product.id })) ?? (await queueMaterialization(tx, call, product))
+    await keep(tx, run)
     return run
   })
+}
+
+async function queueMaterialization(tx: Transaction, call: TenantCall, product: Product): Promise<Run> {
+  const run = await enqueueRun(tx, {
+    tenant: call.tenant,
+    kind: 'materialization',
+    productId: product.id,
+    trigger: 'manual',
+    createdBy: actorOf(call.principal),
+  })
+  await audited(tx, call, call.tenant, 'product.materialize', { type: 'product', id: product.id }, { run: run.id })
+  return run
 }
 
 export interface GrantRequest {
@@ -148,12 +180,13 @@ export interface GrantRequest {
   readonly classes: readonly string[]
 }
 
-/** Owners and administrators grant; nobody grants to themselves, nor to a team of theirs. */
+/** For whoever may change the product; nobody grants to themselves, nor to a team of theirs. */
 export async function addGrant(
   platform: Platform,
   call: TenantCall,
   reference: string,
   request: GrantRequest,
+  keep: Keep<ProductGrant>,
 ): Promise<ProductGrant> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
@@ -189,6 +222,7 @@ export async function addGrant(
       grantedBy: actorOf(call.principal),
     })
     await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, { grant: created.id })
+    await keep(tx, created)
     return created
   })
   platform.served.drop(call.tenant)
@@ -216,13 +250,14 @@ export async function removeProduct(platform: Platform, call: TenantCall, refere
   for (const { targets } of served.endpoints.values()) {
     for (const { store, target } of targets.values()) await store.drop(target, 'apply')
   }
-  const variants = [...served.variants.keys()]
-  const tables = [product.name, `${product.name}__quarantine`].flatMap((name) =>
-    variants.map((variant) => lakeTable(call.tenant, product.domain, name, variant)),
+  // Twins of grants that are no more, too: a product of the same name would go on with their history.
+  const tables = (await platform.lake.tables(call.tenant, product.domain)).filter(
+    ({ table }) => productOfTable(table).product === product.name,
   )
   await inTransaction(platform.pool, async (tx) => {
     for (const table of tables) await platform.lake.dropTable(tx, table)
     await deleteProduct(tx, call.tenant, product.id)
+    await wishDashboards(tx, product.id)
     await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id })
     await appendEvent(tx, { tenant: call.tenant, kind: 'deployment', name: 'deleted', subject: product.id })
   })

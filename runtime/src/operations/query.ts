@@ -3,14 +3,19 @@ import { SluiceError, type Value } from '@sluice/sdk'
 import type { EngineRun, EngineTable, ResultColumn } from '../engine/engine.ts'
 import type { TenantCall } from '../flow.ts'
 import { engineTable, type TableRef } from '../lake/lake.ts'
+import { SANDBOX } from '../lake/table-ref.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable } from '../materializer/materialize.ts'
 import { lakeTable } from '../materializer/variants.ts'
 import { listConnections } from '../registry/connections.ts'
-import { epochAsOf, epochOfSnapshot, type Materialization } from '../registry/materializations.ts'
+import { epochAsOf, epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../registry/materializations.ts'
+import { findVersion } from '../registry/versions.ts'
 import { parseValue } from './parse-value.ts'
+import { pastsNamed, versionOfTag } from './past-names.ts'
 import { audited, type Platform } from './platform.ts'
 import { mayReadRaw } from './products.ts'
-import { accessTo, type ReadAccess, refuseStaleMask, type ServedProduct } from './served-product.ts'
+import { accessTo, type ReadAccess, refuseStaleMask, refuseUnmade, type ServedProduct } from './served-product.ts'
+import { asMadeBy } from './served-products.ts'
 
 export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
 
@@ -19,7 +24,7 @@ export interface QueryRequest {
   readonly params?: readonly (string | number | boolean | null)[]
   readonly limit?: number
   readonly timeoutMs?: number
-  /** A time (RFC 3339), or a snapshot id. */
+  /** A time (RFC 3339), a snapshot id, or a version as `v1.2.0`. */
   readonly asOf?: string
   readonly format: QueryFormat
 }
@@ -49,6 +54,7 @@ export async function runQuery(platform: Platform, call: TenantCall, request: Qu
   const run = await platform.engine.run(
     {
       trust: 'tenant',
+      tenant: call.tenant,
       tables: visible.map((entry) => entry.table),
       output: {
         kind: OUTPUT_KINDS[request.format],
@@ -83,13 +89,17 @@ async function visibleTables(platform: Platform, call: TenantCall, request: Quer
     const access = accessOrNull(platform, call, product)
     if (access === null) continue
     const table = await productTable(platform, call, product, access, request.asOf)
-    if (table === null) continue
-    if (access.audit) {
-      await audited(platform.pool, call, call.tenant, 'read.query', { type: 'product', id: product.id })
-    }
-    visible.push(...table)
+    const pasts = await pastTables(platform, call, product, access, request.sql)
+    if (table === null && pasts.length === 0) continue
+    if (access.audit) await recordRead(platform, call, product)
+    visible.push(...(table ?? []), ...pasts)
   }
-  return [...visible, ...(await rawTables(platform, call, request.sql))]
+  const plain = await sandboxTables(platform, call, request)
+  return [...visible, ...plain, ...(await rawTables(platform, call, request.sql))]
+}
+
+function recordRead(platform: Platform, call: TenantCall, product: ServedProduct): Promise<void> {
+  return audited(platform.pool, call, call.tenant, 'read.query', { type: 'product', id: product.id })
 }
 
 /** A product that the caller may not read does not exist for the statement. */
@@ -109,21 +119,73 @@ async function productTable(
   access: ReadAccess,
   asOf: string | undefined,
 ): Promise<readonly Visible[] | null> {
-  const epoch = asOf === undefined ? null : await epochAt(platform, product, asOf)
-  const snapshotId =
-    asOf === undefined ? product.variants.get(access.variant)?.snapshotId : epoch?.snapshots[access.variant]
-  if (snapshotId === undefined) {
-    if (asOf === undefined || epoch === null) return null
-    throw stalePast()
-  }
-  const maskedColumns =
-    (epoch === null ? product.variants.get(access.variant)?.maskedColumns : epoch.maskedColumns[access.variant]) ?? []
-  // Today's policy holds for the past, too.
-  refuseStaleMask(access.masks, maskedColumns)
-  const ref = lakeTable(call.tenant, product.domain, product.name, access.variant)
-  const own = await visibleTable(platform, call, ref, [product.domain, product.name], snapshotId, maskedColumns)
+  const own = asOf === undefined ? newestTable(product, access) : await pastTable(platform, call, product, asOf)
+  if (own === null) return null
+  const { snapshotId, maskedColumns } = own
+  refuseStaleMask(own.access.masks, maskedColumns)
+  if (own.access.audit && !access.audit) await recordRead(platform, call, product)
+  const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
+  const table = await visibleTable(platform, call, ref, [product.domain, product.name], snapshotId, maskedColumns)
   const aside = await quarantineTable(platform, call, product, access)
-  return aside === null ? [own] : [own, aside]
+  return aside === null ? [table] : [table, aside]
+}
+
+interface OwnTable {
+  readonly access: ReadAccess
+  readonly snapshotId: string
+  readonly maskedColumns: readonly string[]
+}
+
+function newestTable(product: ServedProduct, access: ReadAccess): OwnTable | null {
+  const served = product.variants.get(access.variant)
+  if (served === undefined) refuseUnmade(product, access)
+  return served === undefined ? null : { access, snapshotId: served.snapshotId, maskedColumns: served.maskedColumns }
+}
+
+/** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
+async function pastTable(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  asOf: string,
+): Promise<OwnTable | null> {
+  const epoch = await epochAt(platform, product, asOf)
+  if (epoch === null) return null
+  const access = await accessUnder(platform, call, product, epoch.version, (variant) => variant in epoch.snapshots)
+  const snapshotId = epoch.snapshots[access.variant]
+  if (snapshotId === undefined) throw stalePast()
+  return { access, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [] }
+}
+
+/** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
+async function accessUnder(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  version: string,
+  available: (variant: string) => boolean,
+): Promise<ReadAccess> {
+  const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
+  if (then === undefined) throw noSuchPast()
+  return accessTo(asMadeBy(product, then, platform.rules), call.principal, platform.rules, available)
+}
+
+/** Pasts that the statement itself names, each a relation beside the product's own. */
+async function pastTables(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  access: ReadAccess,
+  sql: string,
+): Promise<readonly Visible[]> {
+  const visible: Visible[] = []
+  for (const past of pastsNamed(sql, product.domain, product.name)) {
+    const [own] = (await productTable(platform, call, product, access, past)) ?? []
+    if (own === undefined) throw noSuchPast()
+    const name = [product.domain, `${product.name}@${past}`]
+    visible.push({ ...own, table: { ...own.table, name }, name: name.join('.') })
+  }
+  return visible
 }
 
 async function visibleTable(
@@ -148,8 +210,23 @@ async function quarantineTable(
   const ref = lakeTable(call.tenant, product.domain, `${product.name}__quarantine`, access.variant)
   const table = await platform.lake.load(ref, { signal: call.signal })
   if (table?.snapshotId == null) return null
-  const masked = access.masks.map((mask) => mask.column)
+  // These may be of an earlier epoch than the product's, and of other classes: only what they say of themselves counts.
+  const { summary } = await platform.lake.scan(table, {}, call.signal)
+  const masked = (summary['sluice.masked-columns'] ?? '').split(',')
+  const masks = await masksUnder(platform, call, product, summary['sluice.version'])
+  if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
   return visibleTable(platform, call, ref, [product.domain, `${product.name}__quarantine`], table.snapshotId, masked)
+}
+
+/** Null where the reader may see nothing of what that version made. */
+async function masksUnder(platform: Platform, call: TenantCall, product: ServedProduct, version: string | undefined) {
+  if (version === undefined) return null
+  try {
+    return (await accessUnder(platform, call, product, version, () => true)).masks
+  } catch (error) {
+    if (error instanceof SluiceError && ['PERMISSION', 'INVALID_DATA'].includes(error.kind)) return null
+    throw error
+  }
 }
 
 function stalePast(): SluiceError {
@@ -163,13 +240,46 @@ async function epochAt(platform: Platform, product: ServedProduct, asOf: string)
   if (/^\d{1,19}$/.test(asOf)) {
     const epoch = await epochOfSnapshot(platform.pool, product.id, asOf)
     if (epoch) return epoch
-    throw new SluiceError('INVALID_DATA', 'no product of this query has that snapshot', {
-      code: 'snapshot_not_found',
-      remedy: 'Take an id from GET /api/v1/products/{id}/snapshots.',
-    })
+    throw noSuchPast()
+  }
+  const version = versionOfTag(asOf)
+  if (version !== null) {
+    const epoch = await lastEpochOfVersion(platform.pool, product.id, version)
+    if (epoch) return epoch
+    throw noSuchPast()
   }
   const instant = parseValue(asOf, 'timestamptz', 'as_of') as string
   return epochAsOf(platform.pool, product.id, new Date(instant))
+}
+
+function noSuchPast(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'a product of this query has no such snapshot or version', {
+    code: 'snapshot_not_found',
+    remedy: 'Take an id from GET /api/v1/products/{id}/snapshots, or a version that was materialized, as v1.2.0.',
+  })
+}
+
+/** `sandbox.<table>`, for the tenant's members. A time of `as_of` holds for them, too. */
+async function sandboxTables(platform: Platform, call: TenantCall, request: QueryRequest): Promise<readonly Visible[]> {
+  const { sql, asOf } = request
+  const { isAdmin, isDeveloper, isViewer } = call.principal
+  const lower = sql.toLowerCase()
+  if (!lower.includes(SANDBOX) || !(isAdmin || isDeveloper || isViewer)) return []
+  const isTime = asOf !== undefined && !/^\d{1,19}$/.test(asOf) && versionOfTag(asOf) === null
+  const choice = isTime ? { asOf: new Date(parseValue(asOf, 'timestamptz', 'as_of') as string) } : {}
+  const visible: Visible[] = []
+  for (const ref of await platform.lake.tables(call.tenant, SANDBOX)) {
+    if (!lower.includes(ref.table.toLowerCase())) continue
+    const scan = await platform.lake.scan(ref, choice, call.signal)
+    const name = [SANDBOX, ref.table]
+    visible.push({
+      table: engineTable(scan, name),
+      name: name.join('.'),
+      snapshotId: scan.snapshotId ?? '',
+      maskedColumns: [],
+    })
+  }
+  return visible
 }
 
 /** `raw_<connection>.<table>`, for those who may read it. */

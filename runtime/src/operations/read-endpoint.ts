@@ -1,13 +1,11 @@
 /** Serving reads: lookup, timeseries and realtime, by one path from the request to the store and back. */
-import { hash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type Batch,
   columnNamed,
-  type Filter,
   isJsonBatch,
   type ReadBatch,
   type ReadPlan,
-  type ReadPolicy,
   rowsOf,
   SluiceError,
   type TableSchema,
@@ -15,17 +13,14 @@ import {
   type Value,
 } from '@sluice/sdk'
 import type { TenantCall } from '../flow.ts'
+import { isSchemaConflict } from '../materializer/store-sync.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { parseTimeBound, parseValue } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
-import {
-  accessTo,
-  type ReadAccess,
-  refuseStaleMask,
-  type ServedProduct,
-  type ServedTarget,
-  servedTarget,
-} from './served-product.ts'
+import { type EndpointType, type ReadView, viewOf } from './read-view.ts'
+import type { ServedProduct, ServedTarget } from './served-product.ts'
+
+export type { EndpointType }
 
 export interface ReadQuery {
   readonly filter?: readonly string[]
@@ -48,6 +43,8 @@ export interface ReadDeps {
   readonly rules: MaskingRules
   readonly timeoutMs: number
   find(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct>
+  /** Products of the tenant are loaded anew from here on. */
+  forget(tenant: string): void
   /** Writes the record before any data leaves; for restricted products and administrators. */
   audit(call: TenantCall, product: ServedProduct, action: string): Promise<void>
   openCursor(call: TenantCall, cursor: string, binding: PageBinding): unknown
@@ -66,11 +63,9 @@ export interface ReadAnswer {
   readonly etag: string
 }
 
-export type EndpointType = 'lookup' | 'timeseries' | 'realtime'
-
 const DEFAULT_LIMIT = 100
 
-export async function readEndpoint(
+export function readEndpoint(
   type: EndpointType,
   call: TenantCall,
   reference: string,
@@ -78,26 +73,53 @@ export async function readEndpoint(
   query: ReadQuery,
   deps: ReadDeps,
 ): Promise<ReadAnswer> {
-  const product = await deps.find(call.tenant, reference, domain)
-  const endpoint = product.endpoints.get(type)
-  const access = accessTo(product, call.principal, deps.rules, (variant) => endpoint?.targets.has(variant) ?? false)
-  const served = servedTarget(product, type, access)
-  refuseStaleMask(access.masks, served.maskedColumns)
-  const binding = bindingOf(type, product, access, query)
-  const after = query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, binding)
-  const plan = planFor(type, query, after, product, access, served, call.signal, deps.timeoutMs)
-  if (access.audit) await deps.audit(call, product, `read.${type}`)
-  const page = await collect(served, plan, schemaOf(type, served, query))
-  if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(product)
-  const next = page.next === undefined ? null : deps.sealCursor(call, encodePosition(page.next), binding)
-  const meta = metaOf(product, served, access, page)
-  return {
-    json: `{"data":[${page.rows.join(',')}],"meta":${JSON.stringify(meta)},"next_cursor":${JSON.stringify(next)}}`,
-    etag: etagOf(product, access, page.epoch, query, page.ttlRemainingS),
-  }
+  return againIfReshaped(call, deps, async () => {
+    const product = await deps.find(call.tenant, reference, domain)
+    const view = viewOf(product, call.principal, type, query.interval, deps.rules)
+    const after =
+      query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, bindingOf(type, view, query))
+    const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
+    if (view.access.audit) await deps.audit(call, product, `read.${type}`)
+    const page = await collect(view.served, plan, view.schema)
+    if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(product)
+    const next =
+      page.next === undefined
+        ? 'null'
+        : JSON.stringify(deps.sealCursor(call, encodePosition(page.next), bindingOf(type, view, query)))
+    const { metaJson, etagSeed } = view.marks(page.epoch)
+    const ttl = page.ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${page.ttlRemainingS}`
+    return {
+      json: `{"data":[${page.rows}],"meta":${metaJson}${ttl}},"next_cursor":${next}}`,
+      etag: etagOf(etagSeed, query, page.ttlRemainingS),
+    }
+  })
 }
 
-function bindingOf(type: string, product: ServedProduct, access: ReadAccess, query: ReadQuery): PageBinding {
+/** Before each attempt. */
+const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
+
+/**
+ * A store is given rows of another shape before the registry says so, and another runtime hears of it later still: a
+ * read that comes in between is made again for the product as it is then.
+ */
+async function againIfReshaped(call: TenantCall, deps: ReadDeps, read: () => Promise<ReadAnswer>): Promise<ReadAnswer> {
+  for (const pauseMs of RESHAPE_PAUSES_MS) {
+    if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: call.signal })
+    try {
+      return await read()
+    } catch (error) {
+      if (!isSchemaConflict(error)) throw error
+    }
+    deps.forget(call.tenant)
+  }
+  throw new SluiceError('TRANSIENT', 'the rows of the product are being built anew in this store', {
+    code: 'not_materialized',
+    remedy: 'Repeat the read a little later.',
+    retryAfterMs: 1000,
+  })
+}
+
+function bindingOf(type: string, { product, access }: ReadView, query: ReadQuery): PageBinding {
   const { cursor: _cursor, limit: _limit, ...rest } = query
   return {
     product: product.id,
@@ -110,78 +132,36 @@ function planFor(
   type: EndpointType,
   query: ReadQuery,
   after: unknown,
-  product: ServedProduct,
-  access: ReadAccess,
-  served: ServedTarget,
+  view: ReadView,
   signal: AbortSignal,
   timeoutMs: number,
 ): ReadPlan {
-  const schema = schemaOf(type, served, query)
-  const policy = policyFor(schema, product, access, served)
-  const base = {
+  const { schema, policy, served } = view
+  const base: BasePlan = {
     columns: parseColumns(query.columns, policy, schema),
-    filters: parseFilters(query.filter ?? [], schema, policy),
+    filters: query.filter === undefined ? [] : parseFilters(query.filter, schema, policy),
     orderBy: parseOrder(query.order === 'asc' || query.order === 'desc' ? undefined : query.order, schema, policy),
     limit: Math.min(query.limit ?? DEFAULT_LIMIT, served.plugin.capabilities.limits.maxReadRows),
     policy,
     timeoutMs,
     signal,
-    encoding: 'json' as const,
-    ...(after === undefined ? {} : { after: decodePosition(after) }),
+    encoding: 'json',
+    ...(after === undefined ? null : { after: decodePosition(after) }),
   }
   switch (type) {
     case 'lookup':
-      return lookupPlan(base, query, served)
+      return lookupPlan(base, query, view)
     case 'timeseries':
-      return timeseriesPlan(base, query, served)
+      return timeseriesPlan(base, query, view)
     case 'realtime':
-      return realtimePlan(base, query, policy)
+      return realtimePlan(base, query)
   }
 }
 
 type BasePlan = Omit<ReadPlan, 'operation'>
 
-/** The columns that a read may name: the dataset's, and what its endpoint adds. */
-function schemaOf(type: EndpointType, served: ServedTarget, query: ReadQuery): TableSchema {
-  const { schema, config } = served.target
-  const { include_columns: included } = config as EndpointConfig
-  if (type === 'realtime' && included) {
-    return { columns: schema.columns.filter((column) => included.includes(column.name)), primaryKey: [] }
-  }
-  const operation = type === 'lookup' ? 'get' : query.interval === undefined ? 'range' : 'aggregate'
-  const { interval } = query
-  const columns = served.plugin.readColumns?.(
-    config,
-    schema,
-    interval === undefined ? { operation } : { operation, interval },
-  )
-  if (columns === null) throw intervalNotKept(config as EndpointConfig)
-  return { ...schema, columns: columns ?? schema.columns }
-}
-
-interface EndpointConfig {
-  readonly history_mode?: string
-  readonly tracked_columns?: readonly string[]
-  readonly include_columns?: readonly string[]
-  readonly time_column?: string
-  readonly continuous_aggregates?: readonly { readonly interval: string; readonly columns: readonly string[] }[]
-}
-
-function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAccess, served: ServedTarget): ReadPolicy {
-  const masked = new Set([...access.masks.map((mask) => mask.column), ...served.maskedColumns])
-  const isMasked = (name: string) => masked.has(name) || masked.has(name.replace(/^previous_/, ''))
-  const names = schema.columns.map((column) => column.name)
-  return {
-    version: product.policyVersion,
-    rows: { op: 'all' },
-    claims: {},
-    visibleColumns: names,
-    maskedColumns: names.filter(isMasked),
-  }
-}
-
-function lookupPlan(base: BasePlan, query: ReadQuery, served: ServedTarget): ReadPlan {
-  const withHistory = (served.target.config as EndpointConfig).history_mode === 'type_2'
+function lookupPlan(base: BasePlan, query: ReadQuery, { config }: ReadView): ReadPlan {
+  const withHistory = config.history_mode === 'type_2'
   if ((query.at !== undefined || query.history) && !withHistory) {
     throw new SluiceError('INVALID_DATA', 'this lookup keeps the current state only', {
       code: 'history_not_kept',
@@ -196,8 +176,8 @@ function lookupPlan(base: BasePlan, query: ReadQuery, served: ServedTarget): Rea
   return query.history ? { ...base, operation, history: { kind: 'all' } } : { ...base, operation }
 }
 
-function timeseriesPlan(base: BasePlan, query: ReadQuery, served: ServedTarget): ReadPlan {
-  const time = timeColumn(served)
+function timeseriesPlan(base: BasePlan, query: ReadQuery, view: ReadView): ReadPlan {
+  const time = timeColumn(view)
   const range = {
     from: query.from === undefined ? null : parseTimeBound(query.from, time.type, 'from'),
     to: query.to === undefined ? null : parseTimeBound(query.to, time.type, 'to'),
@@ -209,8 +189,8 @@ function timeseriesPlan(base: BasePlan, query: ReadQuery, served: ServedTarget):
   return { ...base, operation: 'aggregate', range, orderBy, interval: query.interval }
 }
 
-function timeColumn(served: ServedTarget) {
-  const { time_column: named } = served.target.config as EndpointConfig
+function timeColumn({ config, served }: ReadView) {
+  const { time_column: named } = config
   const { schema } = served.target
   if (named) return columnNamed(schema, named)
   const first = schema.columns.find((column) => ['date', 'timestamp', 'timestamptz'].includes(column.type))
@@ -218,25 +198,19 @@ function timeColumn(served: ServedTarget) {
   return first
 }
 
-function intervalNotKept({ continuous_aggregates: aggregates = [] }: EndpointConfig): SluiceError {
-  return new SluiceError('INVALID_DATA', 'no continuous aggregate of that interval is kept', {
-    code: 'interval_not_kept',
-    remedy: `Intervals kept: ${aggregates.map((candidate) => candidate.interval).join(', ') || 'none'}.`,
-  })
-}
-
-function realtimePlan(base: BasePlan, query: ReadQuery, policy: ReadPolicy): ReadPlan {
+function realtimePlan(base: BasePlan, query: ReadQuery): ReadPlan {
   if (query.key === undefined) {
     throw new SluiceError('INVALID_DATA', 'the parameter key is missing', {
       code: 'key_missing',
       remedy: 'Send the key as the key_template renders it, for example key=person:42.',
     })
   }
-  return { ...base, operation: 'key', key: query.key, limit: 1, policy, filters: [] as readonly Filter[] }
+  return { ...base, operation: 'key', key: query.key, limit: 1, filters: [] }
 }
 
 interface Page {
-  readonly rows: readonly string[]
+  /** JSON objects, joined by commas. */
+  readonly rows: string
   readonly rowCount: number
   readonly epoch: number
   readonly ttlRemainingS: number | undefined
@@ -244,11 +218,11 @@ interface Page {
 }
 
 async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema): Promise<Page> {
-  const rows: string[] = []
+  let rows = ''
   let rowCount = 0
   let last: ReadBatch | undefined
   for await (const batch of served.store.read(served.target, plan)) {
-    if (batch.rowCount > 0) rows.push(encodeRows(batch, plan.columns, schema))
+    if (batch.rowCount > 0) rows += `${rowCount > 0 ? ',' : ''}${encodeRows(batch, plan.columns, schema)}`
     rowCount += batch.rowCount
     last = batch
   }
@@ -261,7 +235,6 @@ async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema
   }
 }
 
-/** JSON objects, joined by commas. */
 function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
   if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
   const types = columns.map((name) => schema.columns.find((column) => column.name === name)?.type ?? 'string')
@@ -273,26 +246,17 @@ function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchem
   return texts.join(',')
 }
 
-function metaOf(product: ServedProduct, served: ServedTarget, access: ReadAccess, page: Page) {
-  const shown = product.variants.get(access.variant)
-  const isNewest = shown?.epoch === page.epoch
-  return {
-    product: product.name,
-    namespace: product.domain,
-    version: served.version,
-    epoch: page.epoch,
-    snapshot_id: isNewest ? shown.snapshotId : served.snapshotId,
-    as_of: isNewest ? shown.committedAt : served.committedAt,
-    masked_columns: served.maskedColumns,
-    store: `${served.plugin.type}:${served.plugin.name}`,
-    ...(page.ttlRemainingS === undefined ? {} : { ttl_remaining_s: page.ttlRemainingS }),
+/**
+ * Changes with the epoch, the reader's variant and policy, and what was asked; never with hidden values. Tags are only
+ * compared for one address, so a plain hash of the request is enough.
+ */
+function etagOf(seed: string, query: ReadQuery, ttl: number | undefined): string {
+  let hash = 0x811c9dc5
+  for (const name in query) {
+    const text = `${name}=${String(query[name as keyof ReadQuery])};`
+    for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
   }
-}
-
-/** Changes with the epoch, the reader's variant and policy, and what was asked; never with hidden values. */
-function etagOf(product: ServedProduct, access: ReadAccess, epoch: number, query: ReadQuery, ttl?: number): string {
-  const text = JSON.stringify([product.tenant, product.id, product.policyVersion, access.variant, epoch, query, ttl])
-  return hash('sha256', text, 'base64url').slice(0, 22)
+  return `${seed}-${(hash >>> 0).toString(36)}${ttl === undefined ? '' : `-${ttl}`}`
 }
 
 function keyNotFound(product: ServedProduct): SluiceError {

@@ -1,6 +1,7 @@
 /** A product as readers meet it: where each variant can be read, at which epoch, and who may. */
 import { type ServingPlugin, type ServingStore, SluiceError, type Target, type Variant } from '@sluice/sdk'
 import type { Principal } from '../flow.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification, ProductGrant, ReadDecision } from '../policy/classification.ts'
 import { decideRead, stricter } from '../policy/classification.ts'
 import { type ClassifiedColumn, type ColumnMask, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
@@ -10,6 +11,8 @@ export interface ServedTarget {
   readonly plugin: ServingPlugin
   readonly store: ServingStore
   readonly target: Target
+  /** Of the version that made it: a store may be behind the lake. */
+  readonly madeBy: ManifestSet
   readonly version: string
   readonly epoch: number
   readonly snapshotId: string
@@ -94,6 +97,11 @@ export function refuseStaleMask(masks: readonly ColumnMask[], maskedColumns: rea
   })
 }
 
+/** As `refuseStaleMask`, where the product has been written, but not yet the copy that this reader would be given. */
+export function refuseUnmade(product: ServedProduct, { variant, masks }: ReadAccess): void {
+  if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(masks, [])
+}
+
 /** Throws CONFLICT `not_materialized`, or INVALID_DATA `endpoint_not_declared`. */
 export function servedTarget(product: ServedProduct, type: string, access: ReadAccess): ServedTarget {
   const endpoint = product.endpoints.get(type)
@@ -106,6 +114,7 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
   }
   const target = endpoint.targets.get(access.variant)
   if (target) return target
+  refuseUnmade(product, access)
   if (access.masks.length > 0 && endpoint.targets.size > 0) {
     throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
       code: 'column_masked',

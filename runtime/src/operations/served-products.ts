@@ -6,7 +6,8 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { targetFor } from '../materializer/materialize.ts'
 import { planVariants, type VariantPlan } from '../materializer/variants.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
-import type { MaskingRules } from '../policy/masking.ts'
+import { stricter } from '../policy/classification.ts'
+import { isSensitive, type MaskingRules } from '../policy/masking.ts'
 import { endpointStates } from '../registry/endpoint-states.ts'
 import { productGrants } from '../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
@@ -15,7 +16,7 @@ import { deployedProducts, findProduct, findProductsByName, type Product } from 
 import { findVersion, type ProductVersion } from '../registry/versions.ts'
 import type { ServedEndpoint, ServedProduct, ServedTarget, ServedVariant } from './served-product.ts'
 
-/** Policies are at most this stale, were every notification lost. */
+/** Policies are at most this stale, were a notification lost that should have come. */
 const MAX_AGE_MS = 5_000
 const MAX_CACHED = 5_000
 
@@ -23,6 +24,8 @@ export interface ServedProductsDeps {
   readonly pool: pg.Pool
   readonly plugins: PluginSet
   readonly rules: MaskingRules
+  /** Whether changes are told (`drop`) now; what is loaded while they are not is not kept. */
+  hearsChanges(): boolean
 }
 
 export class ServedProducts {
@@ -39,12 +42,13 @@ export class ServedProducts {
     const key = JSON.stringify([tenant, reference, domain ?? null])
     const cached = this.#cache.get(key)
     if (cached) return cached
+    const hears = this.#deps.hearsChanges()
     const loading = this.#load(tenant, reference, domain)
     this.#cache.set(key, loading)
     const forget = () => {
       if (this.#cache.peek(key) === loading) this.#cache.delete(key)
     }
-    loading.then((product) => (isSettled(product) ? undefined : forget()), forget)
+    loading.then((product) => (hears && isSettled(product) ? undefined : forget()), forget)
     return loading
   }
 
@@ -81,7 +85,7 @@ export class ServedProducts {
       name: product.name,
       classification: product.classification,
       snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
-      columns: strictestColumns(current, snapshotVersion),
+      columns: strictestColumns(current, snapshotVersion, rules),
       grants,
       policyVersion: version,
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
@@ -115,6 +119,7 @@ export class ServedProducts {
         plugin: serving.plugin,
         store: serving.store,
         target: targetFor(product, plan, declared.config),
+        madeBy: version.normalised,
         version: applied.version,
         epoch: state.appliedEpoch,
         snapshotId: applied.snapshots[state.variant] ?? '',
@@ -157,13 +162,38 @@ function isSettled(product: ServedProduct): boolean {
 }
 
 /** Today's columns; a class that the snapshot was made under stays where today's is none. */
-function strictestColumns(current: Version | null, snapshot: Version | null): ServedProduct['columns'] {
-  const today = current?.normalised.output.columns ?? []
-  const then = snapshot?.normalised.output.columns ?? []
-  const merged = today.map((column) => {
+function strictestColumns(
+  current: Version | null,
+  snapshot: Version | null,
+  rules: MaskingRules,
+): ServedProduct['columns'] {
+  return strictestOf(current?.normalised.output.columns ?? [], snapshot?.normalised.output.columns ?? [], rules)
+}
+
+/** The product as readers of what that version made meet it: by the stricter of its policy and today's. */
+export function asMadeBy(product: ServedProduct, version: ManifestSet, rules: MaskingRules): ServedProduct {
+  return {
+    ...product,
+    snapshotClassification: stricter(product.snapshotClassification, version.product.classification),
+    columns: strictestOf(product.columns, version.output.columns, rules),
+  }
+}
+
+/**
+ * The columns of both, each with the class of today unless only that of then is masked. A column of two masked classes is
+ * there twice: whoever is cleared for one of them has not been cleared for the other.
+ */
+export function strictestOf(
+  today: ServedProduct['columns'],
+  then: ServedProduct['columns'],
+  rules: MaskingRules,
+): readonly ServedProduct['columns'][number][] {
+  const merged = today.flatMap((column) => {
     const before = then.find((candidate) => candidate.name === column.name)
-    const isOpen = column.classification === 'public' && before !== undefined
-    return isOpen ? { ...column, classification: before.classification } : column
+    if (before === undefined || before.classification === column.classification) return [column]
+    const both = [column, { ...column, classification: before.classification }]
+    const masked = both.filter(({ classification }) => isSensitive(classification, rules))
+    return masked.length > 0 ? masked : [column]
   })
   return [...merged, ...then.filter((column) => !today.some((now) => now.name === column.name))]
 }

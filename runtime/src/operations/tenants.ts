@@ -4,11 +4,14 @@ import { inTransaction } from '../database/pools.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../events/outbox.ts'
 import type { AuthenticatedCall } from '../flow.ts'
 import { bucketName, catalogName } from '../lake/table-ref.ts'
+import { rotateSecretKey } from '../registry/connection-secrets.ts'
+import type { Page, PageRequest } from '../registry/paging.ts'
 import { createTenantKeys, destroyTenantKeys } from '../registry/tenant-keys.ts'
 import {
   createTenant,
   deleteTenant,
   findTenant,
+  listTenants,
   setTenantStatus,
   type Tenant,
   type TenantUsage,
@@ -16,7 +19,7 @@ import {
   updateTenant,
 } from '../registry/tenants.ts'
 import { TIER_LIMITS, type Tier } from '../registry/tiers.ts'
-import { audited, notFound, type Platform } from './platform.ts'
+import { audited, type Keep, notFound, type Platform } from './platform.ts'
 
 const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/
 
@@ -25,7 +28,8 @@ export async function provisionTenant(
   platform: Platform,
   call: AuthenticatedCall,
   wanted: { readonly slug: string; readonly displayName: string; readonly tier: Tier },
-): Promise<Tenant> {
+  keep: Keep<TenantDetail>,
+): Promise<TenantDetail> {
   if (!SLUG.test(wanted.slug) || wanted.slug.length < 3) {
     throw new SluiceError('INVALID_DATA', 'the slug is not valid', {
       code: 'invalid_slug',
@@ -42,7 +46,9 @@ export async function provisionTenant(
       const tenant = await setTenantStatus(tx, wanted.slug, 'active')
       await appendEvent(tx, { tenant: wanted.slug, kind: 'tenant', name: 'provisioned', subject: wanted.slug })
       await audited(tx, call, wanted.slug, 'tenant.create', { type: 'tenant', id: wanted.slug })
-      return tenant
+      const detail = { tenant, usage: { ...(await tenantUsage(tx, wanted.slug)), storageBytes: 0 } }
+      await keep(tx, detail)
+      return detail
     })
   } catch (error) {
     await undoProvisioning(platform, wanted.slug)
@@ -68,6 +74,7 @@ async function provisionResources(platform: Platform, slug: string): Promise<Rea
     await createTenantKeys(tx, platform.masters, slug)
     return provisionTopics(tx, slug)
   })
+  await platform.bus?.provision(slug, topics)
   await platform.lake.provision(slug)
   return {
     schema: { name: '{namespace}', tables: '{product}', row_security: 'forced on tenant_id' },
@@ -95,6 +102,7 @@ async function checkStores(platform: Platform): Promise<void> {
 async function undoProvisioning(platform: Platform, slug: string): Promise<void> {
   const steps = [
     () => platform.lake.drop(slug),
+    async () => platform.bus?.drop(slug),
     () => inTransaction(platform.pool, (tx) => dropTopics(tx, slug)),
     () => destroyTenantKeys(platform.pool, slug),
   ]
@@ -117,6 +125,45 @@ export async function endHalfProvisioned(platform: Platform): Promise<void> {
 export async function tenantDetail(platform: Platform, slug: string): Promise<TenantDetail> {
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')
+  return withUsage(platform, tenant)
+}
+
+/** Limits of a lower tier hold for what comes; nothing that is there is taken away. */
+export async function changeTenant(
+  platform: Platform,
+  call: AuthenticatedCall,
+  slug: string,
+  change: { readonly displayName?: string; readonly tier?: Tier },
+): Promise<TenantDetail> {
+  const tenant = await inTransaction(platform.pool, async (tx) => {
+    if (!(await findTenant(tx, slug))) throw notFound('tenant')
+    await audited(tx, call, slug, 'tenant.update', { type: 'tenant', id: slug }, { ...change })
+    return updateTenant(tx, slug, change)
+  })
+  if (!tenant) throw notFound('tenant')
+  return withUsage(platform, tenant)
+}
+
+/** A new key for the secrets of the tenant's connections; how many were sealed anew. May be repeated at any time. */
+export async function rotateTenantKey(platform: Platform, call: AuthenticatedCall, slug: string): Promise<number> {
+  return inTransaction(platform.pool, async (tx) => {
+    if (!(await findTenant(tx, slug))) throw notFound('tenant')
+    const resealed = await rotateSecretKey(tx, platform.masters, slug)
+    await audited(tx, call, slug, 'tenant.rotate_key', { type: 'tenant', id: slug }, { resealed })
+    return resealed
+  })
+}
+
+/** A page of tenants, each with what it uses. */
+export async function tenantPage(platform: Platform, request: PageRequest): Promise<Page<TenantDetail>> {
+  const { items, next } = await listTenants(platform.pool, request)
+  const details: TenantDetail[] = []
+  for (const tenant of items) details.push(await withUsage(platform, tenant))
+  return { items: details, next }
+}
+
+async function withUsage(platform: Platform, tenant: Tenant): Promise<TenantDetail> {
+  const { slug } = tenant
   const storageBytes = tenant.status === 'active' ? await platform.lake.storageBytes(slug) : 0
   return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
 }
@@ -151,7 +198,9 @@ export async function removeTenant(
   )
   const scope = openTenantScope(slug)
   for (const { store } of platform.plugins.servingTypes()) await store.dropTenant(scope)
+  await platform.catalogLogins.revoke(slug)
   await platform.lake.drop(slug)
+  await platform.bus?.drop(slug)
   await inTransaction(platform.pool, async (tx) => {
     await dropTopics(tx, slug)
     await deleteTenant(tx, slug)

@@ -1,25 +1,29 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Clock, Host, LakeEngine, Logger, Metrics } from '@sluice/sdk'
+import type { Clock, Host, LakeEngine, Logger } from '@sluice/sdk'
+import type { PluginMetrics } from './plugin-metrics.ts'
 
 export interface HostServices {
   readonly logger: Logger
-  readonly metrics: Metrics
   readonly faultPoint: (name: string) => Promise<void>
   readonly dataDirectory: string
   readonly lakeEngine: LakeEngine
 }
 
 /** The host of one plugin: its own folder and its own name in every log line. */
-export async function createHost(pluginName: string, services: HostServices): Promise<Host & AsyncDisposable> {
+export async function createHost(
+  pluginName: string,
+  services: HostServices,
+  metrics: PluginMetrics,
+): Promise<Host & AsyncDisposable> {
   const stateDirectory = join(services.dataDirectory, 'stores', pluginName.replaceAll(/[^a-z0-9_-]/gi, '_'))
   await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
   const clock = createClock(services.logger)
   return {
     clock,
     logger: services.logger,
-    metrics: services.metrics,
+    metrics: metrics.of(pluginName),
     randomBytes: (count) => randomBytes(count),
     faultPoint: services.faultPoint,
     stateDirectory,

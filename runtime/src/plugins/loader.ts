@@ -1,13 +1,23 @@
 /**
- * Finds plugins by package name or path, in the order: manifest, SDK range, code. No code of a plugin runs before its
- * manifest has been read and its range holds this SDK.
+ * Finds plugins by package name or path, in the order: manifest, SDK range, certificates, code. No code of a plugin
+ * runs before its manifest has been read, its range holds this SDK, and its files have been compared with what was
+ * proved. What was not proved of it is switched off.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { dirname, isAbsolute, join, parse, resolve } from 'node:path'
+import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type ConnectorPlugin, type PluginManifest, SDK_VERSION, type ServingPlugin, SluiceError } from '@sluice/sdk'
+import {
+  type ConnectorPlugin,
+  type PluginManifest,
+  publishedPart,
+  SDK_VERSION,
+  type ServingPlugin,
+  SluiceError,
+} from '@sluice/sdk'
 import semver from 'semver'
+import { gatherEvidence, type PluginProof, type ProofRules, proofOf } from './proof.ts'
+import { restrictPlugin } from './restrict.ts'
 
 export interface LoadedPlugin {
   /** As the configuration names it. */
@@ -15,17 +25,22 @@ export interface LoadedPlugin {
   readonly packageName: string
   readonly packageVersion: string
   readonly sdkRange: string
+  /** Restricted to what is proved. */
   readonly plugin: ServingPlugin | ConnectorPlugin
+  readonly proof: PluginProof
 }
 
 interface PackageJson {
   readonly name?: string
   readonly version?: string
   readonly sluice?: PluginManifest
+  readonly exports?: Readonly<Record<string, string | { readonly default?: string }>>
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly files?: unknown
 }
 
 /** Throws CONFIG with a code that says which step failed: plugin_not_found, plugin_manifest, plugin_sdk_range, plugin_invalid. */
-export async function loadPlugin(specifier: string, baseDirectory: string): Promise<LoadedPlugin> {
+export async function loadPlugin(specifier: string, baseDirectory: string, rules: ProofRules): Promise<LoadedPlugin> {
   const located = await locate(specifier, baseDirectory)
   const manifest = located.packageJson.sluice
   if (!manifest?.sdk || typeof manifest.plugins !== 'object') {
@@ -36,13 +51,18 @@ export async function loadPlugin(specifier: string, baseDirectory: string): Prom
   }
   const declared = manifest.plugins[located.subpath]
   if (!declared) throw refused(specifier, 'plugin_manifest', `its manifest names no plugin at "${located.subpath}"`)
+  const packageName = located.packageJson.name ?? specifier
+  const evidence = await gatherEvidence({ ...located, packageName }, rules)
   const module = (await import(located.moduleUrl)) as { default?: unknown }
+  const plugin = checked(specifier, module.default, declared)
+  const proof = proofOf(plugin, evidence, rules)
   return {
     specifier,
-    packageName: located.packageJson.name ?? specifier,
+    packageName,
     packageVersion: located.packageJson.version ?? '0.0.0',
     sdkRange: manifest.sdk,
-    plugin: checked(specifier, module.default, declared),
+    plugin: restrictPlugin(plugin, proof.on, proof.off),
+    proof,
   }
 }
 
@@ -51,6 +71,10 @@ interface Located {
   /** `.` or `./postgresql`: the key in the manifest. */
   readonly subpath: string
   readonly moduleUrl: string
+  readonly packageFolder: string
+  readonly published: readonly string[] | null
+  /** Whether it is the very copy that the runtime depends on. */
+  readonly isBundled: boolean
 }
 
 async function locate(specifier: string, baseDirectory: string): Promise<Located> {
@@ -62,7 +86,8 @@ async function locate(specifier: string, baseDirectory: string): Promise<Located
     try {
       const modulePath = require.resolve(specifier)
       const packageJson = await nearestPackageJson(dirname(modulePath), packageName)
-      return { packageJson, subpath, moduleUrl: pathToFileURL(modulePath).href }
+      const isBundled = await isOwnDependency(packageName, specifier, modulePath)
+      return locatedAt(packageJson, subpath, modulePath, isBundled)
     } catch (error) {
       if ((error as { code?: string }).code !== 'MODULE_NOT_FOUND') {
         throw refused(specifier, 'plugin_not_found', 'it could not be resolved', error)
@@ -72,26 +97,44 @@ async function locate(specifier: string, baseDirectory: string): Promise<Located
   throw refused(specifier, 'plugin_not_found', 'no such package is installed')
 }
 
+type FoundPackage = PackageJson & { readonly directory: string }
+
+function locatedAt(packageJson: FoundPackage, subpath: string, modulePath: string, isBundled = false): Located {
+  const moduleUrl = pathToFileURL(modulePath).href
+  const packageFolder = packageJson.directory
+  const published = publishedPart(packageJson.files, relative(packageFolder, modulePath).split(sep).join('/'))
+  return { packageJson, subpath, moduleUrl, packageFolder, published, isBundled }
+}
+
+/** Named among the runtime's own dependencies, which are of exact versions, and resolved to the same file. */
+async function isOwnDependency(packageName: string, specifier: string, modulePath: string): Promise<boolean> {
+  const own = await nearestPackageJson(import.meta.dirname, '@sluice/runtime')
+  if (own.dependencies?.[packageName] === undefined) return false
+  try {
+    return createRequire(import.meta.filename).resolve(specifier) === modulePath
+  } catch {
+    return false
+  }
+}
+
 async function locatePath(specifier: string, baseDirectory: string): Promise<Located> {
   const path = resolve(baseDirectory, specifier)
   const packageJson = await nearestPackageJson(path, null)
   const asDirectory = packageJson.directory === path
   if (asDirectory) {
-    const exported = (packageJson as PackageJson & { exports?: Record<string, string> }).exports?.['.'] ?? './index.js'
-    return { packageJson, subpath: '.', moduleUrl: pathToFileURL(join(path, exported)).href }
+    const exported = packageJson.exports?.['.'] ?? './index.js'
+    const module = typeof exported === 'string' ? exported : (exported.default ?? './index.js')
+    return locatedAt(packageJson, '.', join(path, module))
   }
   const inside = path.slice(packageJson.directory.length + 1)
   const declared = Object.keys(packageJson.sluice?.plugins ?? {})
   const subpath =
     declared.find((key) => inside === key.slice(2) || dirname(inside) === key.slice(2)) ?? declared[0] ?? '.'
   const isFile = /\.[cm]?[jt]s$/.test(path)
-  return { packageJson, subpath, moduleUrl: pathToFileURL(isFile ? path : join(path, 'index.ts')).href }
+  return locatedAt(packageJson, subpath, isFile ? path : join(path, 'index.ts'))
 }
 
-async function nearestPackageJson(
-  start: string,
-  packageName: string | null,
-): Promise<PackageJson & { readonly directory: string }> {
+async function nearestPackageJson(start: string, packageName: string | null): Promise<FoundPackage> {
   for (let directory = start; ; directory = dirname(directory)) {
     try {
       const parsed = JSON.parse(await readFile(join(directory, 'package.json'), 'utf8')) as PackageJson

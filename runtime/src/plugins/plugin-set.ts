@@ -2,6 +2,7 @@
 import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { type LoadedPlugin, loadPlugin } from './loader.ts'
+import type { ProofRules } from './proof.ts'
 
 export interface ServingType {
   readonly type: string
@@ -28,6 +29,9 @@ export interface PluginSetOptions {
   readonly specifiers: readonly string[]
   readonly baseDirectory: string
   readonly serving: Readonly<Record<string, ServingChoice>>
+  readonly proof: ProofRules
+  /** Told of every plugin as it is loaded, before any of them is opened. */
+  onLoaded(loaded: LoadedPlugin): void
   /** Settings that the runtime supplies where the configuration gives none (embedded mode). */
   defaultSettings(plugin: ServingPlugin): Readonly<Record<string, unknown>> | undefined
   hostFor(plugin: ServingPlugin): Promise<Host & AsyncDisposable>
@@ -36,7 +40,11 @@ export interface PluginSetOptions {
 /** Loads every plugin, then opens the chosen stores; whatever fails names the plugin, and what was opened is closed. */
 export async function openPlugins(options: PluginSetOptions): Promise<PluginSet> {
   const loaded: LoadedPlugin[] = []
-  for (const specifier of options.specifiers) loaded.push(await loadPlugin(specifier, options.baseDirectory))
+  for (const specifier of options.specifiers) {
+    const plugin = await loadPlugin(specifier, options.baseDirectory, options.proof)
+    options.onLoaded(plugin)
+    loaded.push(plugin)
+  }
   const opened = new Map<string, ServingType & { readonly host: AsyncDisposable }>()
   const close = async () => {
     for (const entry of [...opened.values()].reverse()) {
@@ -47,14 +55,18 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
   }
   try {
     for (const [type, choice] of Object.entries(options.serving)) {
-      opened.set(type, await openServing(type, choice, loaded, options))
+      const plugin = chosenPlugin(type, choice, loaded)
+      // Of a store of which nothing is proved not even its walls are known to stand: it gets no rows.
+      if (isUsable(plugin, loaded)) opened.set(type, await openServing(type, plugin, choice, options))
     }
   } catch (error) {
     await close()
     throw error
   }
   const connectors = new Map(
-    loaded.flatMap(({ plugin }) => (plugin.kind === 'connector' ? [[plugin.type, plugin] as const] : [])),
+    loaded.flatMap(({ plugin, proof }) =>
+      plugin.kind === 'connector' && proof.status !== 'unproved' ? [[plugin.type, plugin] as const] : [],
+    ),
   )
   return {
     loaded,
@@ -66,21 +78,27 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
   }
 }
 
-async function openServing(
-  type: string,
-  choice: ServingChoice,
-  loaded: readonly LoadedPlugin[],
-  options: PluginSetOptions,
-): Promise<ServingType & { readonly host: AsyncDisposable }> {
+function chosenPlugin(type: string, choice: ServingChoice, loaded: readonly LoadedPlugin[]): ServingPlugin {
   const candidates = loaded.flatMap(({ plugin }) => (plugin.kind === 'serving' && plugin.type === type ? [plugin] : []))
   const plugin = candidates.find((candidate) => candidate.name === choice.driver)
-  if (!plugin) {
-    const names = candidates.map((candidate) => candidate.name).join(', ') || 'none'
-    throw new SluiceError('CONFIG', `no loaded plugin serves ${type} with the driver "${choice.driver}"`, {
-      code: 'unknown_driver',
-      remedy: `Drivers loaded for ${type}: ${names}. Add the plugin under "plugins" or choose one of these.`,
-    })
-  }
+  if (plugin) return plugin
+  const names = candidates.map((candidate) => candidate.name).join(', ') || 'none'
+  throw new SluiceError('CONFIG', `no loaded plugin serves ${type} with the driver "${choice.driver}"`, {
+    code: 'unknown_driver',
+    remedy: `Drivers loaded for ${type}: ${names}. Add the plugin under "plugins" or choose one of these.`,
+  })
+}
+
+function isUsable(plugin: ServingPlugin, loaded: readonly LoadedPlugin[]): boolean {
+  return loaded.some((one) => one.plugin === plugin && one.proof.status !== 'unproved')
+}
+
+async function openServing(
+  type: string,
+  plugin: ServingPlugin,
+  choice: ServingChoice,
+  options: PluginSetOptions,
+): Promise<ServingType & { readonly host: AsyncDisposable }> {
   const settings = choice.settings ?? options.defaultSettings(plugin) ?? {}
   checkSettings(plugin, settings)
   const host = await options.hostFor(plugin)

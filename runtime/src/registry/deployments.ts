@@ -2,7 +2,7 @@
 import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
-import { json, many, maybeOne, one, type Queryable } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export interface Deployment {
   readonly id: string
@@ -82,6 +82,18 @@ export async function finishDeployment(
     [id, state, json(error)],
   )
   return row && toDeployment(row)
+}
+
+/** Ends the product's deployments that are under way: a later one takes their place. Repeatable. */
+export async function supersedeDeployments(tx: Transaction, productId: string): Promise<void> {
+  const error: RecordedError = { code: 'deployment_superseded', message: 'a later deployment took its place' }
+  await change(
+    tx,
+    'ending former deployments',
+    `update deployments set state = 'failed', error = $2, finished_at = clock_timestamp()
+     where product_id = $1 and state = 'running'`,
+    [productId, json(error)],
+  )
 }
 
 export async function listDeployments(db: Queryable, productId: string, page: PageRequest): Promise<Page<Deployment>> {

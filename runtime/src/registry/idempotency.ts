@@ -106,6 +106,14 @@ export class IdempotencyKeys {
 }
 
 /**
+ * Forgets attempts without an end, so that their keys may be tried again at once. Only where no other process serves
+ * this registry: their process has died. Repeatable.
+ */
+export function forgetStarted(db: Queryable): Promise<number> {
+  return change(db, 'forgetting requests', `delete from idempotency_keys where state = 'started'`, [])
+}
+
+/**
  * Records the answer in the transaction of its effect. Throws CONFLICT where another attempt has taken the key over, so
  * that the effect is rolled back and happens once.
  */

@@ -216,3 +216,18 @@ export async function listMaterializations(
   )
   return toPage(rows, parameters, ({ committedAt, id }) => ({ createdAt: committedAt, id }))
 }
+
+/** Snapshots that the newest epoch of each of the tenant's products was made of; the next incremental run begins there. */
+export async function snapshotsReadFrom(db: Queryable, tenant: string): Promise<readonly string[]> {
+  const rows = await many<{ id: string }>(
+    db,
+    'reading the inputs of epochs',
+    `select distinct input.value ->> 'snapshot_id' as id
+     from (select distinct on (product_id) inputs from materializations
+           where tenant = $1 and epoch is not null order by product_id, epoch desc) newest,
+       jsonb_each(newest.inputs) as input
+     where jsonb_typeof(input.value) = 'object' and input.value ? 'snapshot_id'`,
+    [tenant],
+  )
+  return rows.map(({ id }) => id)
+}

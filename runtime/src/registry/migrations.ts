@@ -4,9 +4,11 @@ import { products } from './migrations/002-products.ts'
 import { runs } from './migrations/003-runs.ts'
 import { access } from './migrations/004-access.ts'
 import { rawClassesTable } from './migrations/005-raw-classes.ts'
+import { rateBuckets } from './migrations/006-rate-buckets.ts'
+import { changeTopics } from './migrations/007-change-topics.ts'
 
 /** The registry's tables. A released migration is never changed: a change is a new one at the end. */
 export const registryMigrations: MigrationList = {
   name: 'registry',
-  migrations: [tenants, products, runs, access, rawClassesTable],
+  migrations: [tenants, products, runs, access, rawClassesTable, rateBuckets, changeTopics],
 }

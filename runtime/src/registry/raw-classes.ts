@@ -19,18 +19,15 @@ export async function saveRawClasses(
   ])
 }
 
-/** By raw column, what the tenant's other products say of it. Where they differ, any of them. */
-export async function rawClasses(
-  db: Queryable,
-  tenant: string,
-  exceptProductId: string,
-): Promise<ReadonlyMap<string, string>> {
+/** By raw column, all that the tenant's products in service say of it. */
+export async function rawClasses(db: Queryable, tenant: string): Promise<ReadonlyMap<string, readonly string[]>> {
   const rows = await many<{ rawColumn: string; class: string }>(
     db,
     'reading classes',
     `select raw_column as "rawColumn", class from raw_column_classes
-     where tenant = $1 and product_id <> $2 and class <> 'public' limit 100000`,
-    [tenant, exceptProductId],
+     where tenant = $1 and class <> 'public' limit 100000`,
+    [tenant],
   )
-  return new Map(rows.map((row) => [row.rawColumn, row.class]))
+  const byColumn = Map.groupBy(rows, (row) => row.rawColumn)
+  return new Map([...byColumn].map(([column, found]) => [column, found.map((row) => row.class)]))
 }

@@ -57,14 +57,6 @@ export function tableProgress(db: Queryable, runId: string): Promise<TableProgre
   )
 }
 
-/** A new attempt starts its numbers anew. */
-export async function clearTableProgress(db: Queryable, lease: RunLease): Promise<void> {
-  await change(db, 'clearing progress', `delete from run_tables where run_id = $1 and ${STILL_MINE}`, [
-    lease.runId,
-    lease.token,
-  ])
-}
-
 export interface LogLine {
   readonly at: Date
   readonly level: 'info' | 'warn' | 'error'

@@ -129,17 +129,10 @@ export async function listRuns(
   return toPage(rows, parameters, (row) => row)
 }
 
-/** The runs that this one caused, in the order they were queued. At most 1000. */
-export function childRuns(db: Queryable, parentId: string): Promise<Run[]> {
-  return many<Run>(
-    db,
-    'listing runs',
-    `select ${RUN_COLUMNS} from runs where parent_id = $1 order by created_at, id limit 1000`,
-    [parentId],
-  )
-}
-
-/** A run of the same target that has not begun: it will see everything that is there when it begins. */
+/**
+ * A run of the same target that has not begun: it will see everything that is there when it begins. Rollbacks see
+ * nothing but the past, and do not count.
+ */
 export function queuedRunOf(
   db: Queryable,
   target: { readonly connectionId: string } | { readonly productId: string },
@@ -148,7 +141,7 @@ export function queuedRunOf(
   return maybeOne<Run>(
     db,
     'looking for a queued run',
-    `select ${RUN_COLUMNS} from runs where ${column} = $1 and state = 'queued' and not cancel_requested
+    `select ${RUN_COLUMNS} from runs where ${column} = $1 and state = 'queued' and not cancel_requested and trigger <> 'rollback'
      order by created_at limit 1`,
     [id],
   )
@@ -171,4 +164,10 @@ export async function cancelRun(db: Queryable, tenant: string, id: string): Prom
   if (run === null) return findRun(db, tenant, id)
   await announceRuns(db, tenant)
   return run
+}
+
+/** When the longest running run of the tenant began; null where none runs. */
+export async function oldestRunStart(db: Queryable, tenant: string): Promise<Date | null> {
+  const statement = `select min(started_at) as at from runs where tenant = $1 and state = 'running'`
+  return (await maybeOne<{ at: Date | null }>(db, 'reading running runs', statement, [tenant]))?.at ?? null
 }

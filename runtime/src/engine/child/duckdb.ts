@@ -1,5 +1,5 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBPreparedStatement } from '@duckdb/node-api'
-import type { Value } from '@sluice/sdk'
+import { SluiceError, type Value } from '@sluice/sdk'
 
 /**
  * Settings of the instance itself. One thread, because threads that DuckDB starts now would stay outside the walls
@@ -26,8 +26,16 @@ export async function prepare(
   parameters: readonly Value[],
 ): Promise<DuckDBPreparedStatement> {
   const statement = await connection.prepare(sql)
+  if (parameters.length > statement.parameterCount) throw surplusParameters(statement.parameterCount)
   for (const [index, value] of parameters.entries()) bindValue(statement, index + 1, value)
   return statement
+}
+
+function surplusParameters(wanted: number): SluiceError {
+  return new SluiceError('INVALID_DATA', `the statement has ${wanted} parameters, and more values were sent`, {
+    code: 'sql_invalid_input',
+    remedy: 'Send as many params as the statement has.',
+  })
 }
 
 /** Runs one statement of ours and drops what it gives. */

@@ -8,6 +8,7 @@ import {
   type DuckDBUnionType,
   type DuckDBValue,
 } from '@duckdb/node-api'
+import { toJsonValue } from '@sluice/sdk'
 import type { JsonFlavour } from './encode.ts'
 
 /** A non-null DuckDB value as the JSON text that stands for it. */
@@ -50,8 +51,9 @@ function scalarEncoder(type: DuckDBType): CellEncoder | null {
     case DuckDBTypeId.BIGNUM:
       return (value) => integer(value as bigint)
     case DuckDBTypeId.FLOAT:
+      return (value) => JSON.stringify(toJsonValue(value as number, 'float'))
     case DuckDBTypeId.DOUBLE:
-      return (value) => (Number.isFinite(value) ? JSON.stringify(value) : `"${String(value)}"`)
+      return (value) => JSON.stringify(toJsonValue(value as number, 'double'))
     case DuckDBTypeId.BLOB:
       return (value) => `"${Buffer.from((value as { bytes: Uint8Array }).bytes).toString('base64')}"`
     default:

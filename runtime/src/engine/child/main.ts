@@ -1,14 +1,17 @@
 import { flushCompileCache } from 'node:module'
 import { fromDriver, toWireError } from '../driver-error.ts'
-import type { ChildJob, FromChild, ToChild } from '../protocol.ts'
+import type { ChildJob, ToChild } from '../protocol.ts'
 import { openDuckDb } from './duckdb.ts'
 import { openNative, putUpWalls } from './put-up-walls.ts'
 import { runJob } from './run-job.ts'
+import { tellOver } from './tell.ts'
 
 /** The child's life: warm up, take one job, answer, end. */
 
 // The parent is gone; nobody wants the result, and DuckDB's threads must not keep the process.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+
+const send = tellOver((process.channel as unknown as { readonly fd: number }).fd)
 
 process.umask(0o022)
 const native = openNative()
@@ -31,8 +34,4 @@ async function serve(job: ChildJob): Promise<void> {
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
   }
-}
-
-function send(message: FromChild): void {
-  process.send?.(message)
 }

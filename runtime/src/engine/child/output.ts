@@ -1,8 +1,8 @@
 import { writeSync } from 'node:fs'
 import type { DuckDBConnection, DuckDBType } from '@duckdb/node-api'
-import { SluiceError, type Value } from '@sluice/sdk'
+import { type KeyTemplate, SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
-import type { EngineLimits, StreamOutput } from '../job.ts'
+import { type EngineLimits, type StreamOutput, WHOLE_KINDS } from '../job.ts'
 import {
   fromWire,
   type Opening,
@@ -16,6 +16,7 @@ import { shapeOf } from './collect.ts'
 import { prepare } from './duckdb.ts'
 import { type ResultShape, resultColumns } from './encode.ts'
 import { cellName, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
+import { keySql } from './key-sql.ts'
 import { writeParquetFiles } from './parquet-files.ts'
 import { descriptorPath } from './relations.ts'
 
@@ -61,9 +62,6 @@ async function streamOutput(
   return { rows, files: [] }
 }
 
-/** Outputs that would be wrong, not just short, when rows are left out. */
-const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'parquet'])
-
 /** By a run that gives no row: the types of parameters are known then. */
 export async function describe(
   connection: DuckDBConnection,
@@ -94,20 +92,35 @@ function copyStatement(output: WireStreamOutput, shape: ResultShape, { maxRows }
     const quotes = texts.length === 0 ? '' : `, FORCE_QUOTE (${texts.join(', ')})`
     return `COPY (SELECT ${list} ${from}) TO ${target} (FORMAT csv, HEADER false, NULL ''${quotes})`
   }
+  if (output.kind === 'keyed-json') {
+    return `COPY (SELECT ${keyedText(output.template, shape)} ${from}) TO ${target} (${PLAIN_LINES})`
+  }
   return `COPY (SELECT ${rowText(output.kind, shape)} ${from}) TO ${target} (${PLAIN_LINES})`
 }
 
-/** One text a line, as it is: none of these marks can stand in JSON. */
-const PLAIN_LINES = "FORMAT csv, HEADER false, DELIMITER '\x1f', QUOTE '\x1e', ESCAPE '\x1e', NULL '\x1d'"
+/**
+ * Texts in a line, as they are: no JSON and no rendered key holds any of these marks. Without a quote nothing is quoted;
+ * with one, DuckDB quotes every text that holds a `#`, whatever marks a comment.
+ */
+const PLAIN_LINES = "FORMAT csv, HEADER false, DELIMITER '\x1f', QUOTE '', ESCAPE '', NULL '\x1d'"
+
+function keyedText(template: KeyTemplate, { names, types }: ResultShape): string {
+  const width = types.length - template.parts.length
+  const keys = types.slice(width).map((type, index) => ({ type, sql: cellName(width + index) }))
+  const object = rowText('keyed-json', { names: names.slice(0, width), types: types.slice(0, width) })
+  return `${keySql(template, keys)}, ${object}`
+}
 
 function rowText(kind: StreamOutput['kind'], shape: ResultShape): string {
   const flavour = kind === 'rows' ? 'values' : 'json'
+  const isObject = kind === 'ndjson' || kind === 'keyed-json'
   const cells = shape.types.map((type, index) => {
-    const label = kind === 'ndjson' ? `${JSON.stringify(shape.names[index])}:` : ''
-    return `${quoteText((index === 0 ? '' : ',') + label)} || ${jsonOrNull(type, cellName(index), flavour)}`
+    const label = isObject ? `${JSON.stringify(shape.names[index])}:` : ''
+    return `${quoteText((index === 0 ? '' : ',') + label)}, ${jsonOrNull(type, cellName(index), flavour)}`
   })
-  const [open, close] = kind === 'ndjson' ? ['{', '}'] : ['[', kind === 'json-rows' ? '],' : ']']
-  return `'${open}' || ${cells.join(' || ')} || '${close}'`
+  const [open, close] = isObject ? ['{', '}'] : ['[', kind === 'json-rows' ? '],' : ']']
+  // One call: a chain of || over some hundred columns is deeper than an expression may be, and takes longer to plan.
+  return `concat('${open}', ${cells.join(', ')}, '${close}')`
 }
 
 function csvQuote(text: string): string {

@@ -1,5 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type { EngineTable } from '../job.ts'
+import type { CsvInput, EngineTable } from '../job.ts'
 import { type ChildJob, INPUT_FD } from '../protocol.ts'
 import { parquetRelation, quoteName, quoteTable, quoteText, sqlType } from '../sql-text.ts'
 import { execute } from './duckdb.ts'
@@ -17,14 +17,25 @@ export async function openRelations(connection: DuckDBConnection, job: ChildJob)
   for (const table of job.tables) await openTable(connection, table)
   if (!job.csvInput) return
   const { name, columns } = job.csvInput
-  const types = columns.map((column) => `${quoteText(column.name)}: ${quoteText(sqlType(column.type))}`)
+  const types = columns.map((column) => `${quoteText(column.name)}: ${quoteText(arrivingType(column))}`)
   await execute(
     connection,
-    `CREATE VIEW ${quoteName(name)} AS SELECT * FROM read_csv(${quoteText(descriptorPath(INPUT_FD))},
+    `CREATE VIEW ${quoteName(name)} AS SELECT ${columns.map(arrived).join(', ')}
+      FROM read_csv(${quoteText(descriptorPath(INPUT_FD))},
       auto_detect = false, header = false, delim = ',', quote = '"', escape = '"', new_line = '\\n', nullstr = '',
       allow_quoted_nulls = false, strict_mode = true, parallel = false, max_line_size = ${MAX_LINE_BYTES}, buffer_size = ${2 * MAX_LINE_BYTES},
       columns = {${types.join(', ')}})`,
   )
+}
+
+type Column = CsvInput['columns'][number]
+
+/** Bytes come as PostgreSQL writes them, which DuckDB would read as a text that has one escape. */
+const arrivingType = ({ type }: Column): string => sqlType(type === 'binary' ? 'string' : type)
+
+function arrived({ name, type }: Column): string {
+  const column = quoteName(name)
+  return type === 'binary' ? `unhex(substr(${column}, 3)) AS ${column}` : column
 }
 
 async function openTable(connection: DuckDBConnection, table: EngineTable): Promise<void> {

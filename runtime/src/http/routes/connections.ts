@@ -9,11 +9,13 @@ import {
   testConnection,
 } from '../../operations/connections.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { listConnections } from '../../registry/connections.ts'
+import { type Connection, listConnections } from '../../registry/connections.ts'
 import type { Cursors } from '../cursor.ts'
+import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
-import { ConnectionRequest, connectionJson, Page, Reference, runJson } from './shapes.ts'
+import { Connection as ConnectionShape, Discovery, pageOf, Run, TestReport } from './resources.ts'
+import { ConnectionRequest, connectionJson, Page, queuedReply, Reference } from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const tags = ['Connections']
@@ -32,12 +34,13 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       body: ConnectionRequest,
       idempotent: true,
       authorize: developer,
-      responses: { 201: { description: 'The connection; secrets are hidden.' } },
+      responses: { 201: { description: 'The connection; secrets are hidden.', schema: ConnectionShape } },
       errors: ['invalid_connection_config', 'unknown_connector_type', 'connection_exists', 'tier_limit_exceeded'],
       async handler(call) {
         const { name, connector_type: connectorType, config_encrypted: configText } = call.body
-        const created = await registerConnection(platform, call, { name, connectorType, configText })
-        return { status: 201, body: connectionJson(created) }
+        const answer = keptAnswer(call, (created: Connection) => ({ status: 201, body: connectionJson(created) }))
+        const wanted = { name, connectorType, configText }
+        return answer.reply(await registerConnection(platform, call, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -48,7 +51,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       tags,
       auth: 'tenant',
       query: Page,
-      responses: { 200: { description: 'A page of connections.' } },
+      responses: { 200: { description: 'A page of connections.', schema: pageOf(ConnectionShape) } },
       handler(call) {
         requireMember(call.principal)
         const read = (page: Parameters<typeof listConnections>[2]) => listConnections(platform.pool, call.tenant, page)
@@ -63,7 +66,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       tags,
       auth: 'tenant',
       params: Params,
-      responses: { 200: { description: 'The connection; secrets are hidden.' } },
+      responses: { 200: { description: 'The connection; secrets are hidden.', schema: ConnectionShape } },
       errors: ['connection_not_found'],
       async handler(call) {
         requireMember(call.principal)
@@ -85,7 +88,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
         },
         { additionalProperties: false },
       ),
-      responses: { 200: { description: 'The connection as it is now.' } },
+      responses: { 200: { description: 'The connection as it is now.', schema: ConnectionShape } },
       errors: ['connection_not_found', 'invalid_connection_config', 'connection_exists'],
       async handler(call) {
         const { name, config_encrypted: configText } = call.body
@@ -120,7 +123,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       tags,
       auth: 'tenant',
       params: Params,
-      responses: { 200: { description: 'What each step gave.' } },
+      responses: { 200: { description: 'What each step gave.', schema: TestReport } },
       errors: ['connection_not_found'],
       async handler(call) {
         const report = await testConnection(platform, call, call.params.connection_id)
@@ -144,7 +147,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       tags,
       auth: 'tenant',
       params: Type.Object({ connection_name: Reference }),
-      responses: { 200: { description: 'Tables with keys, columns and estimates.' } },
+      responses: { 200: { description: 'Tables with keys, columns and estimates.', schema: Discovery } },
       errors: ['connection_not_found', 'address_refused'],
       async handler(call) {
         const tables = await discoverConnection(platform, call, call.params.connection_name)
@@ -178,11 +181,11 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       params: Params,
       idempotent: true,
       authorize: developer,
-      responses: { 202: { description: 'The run, queued.' } },
+      responses: { 202: { description: 'The run, queued.', schema: Run } },
       errors: ['connection_not_found'],
       async handler(call) {
-        const run = await syncConnection(platform, call, call.params.connection_id)
-        return { status: 202, body: runJson(run, []), headers: { Location: `/api/v1/ingestion/${run.id}` } }
+        const answer = keptAnswer(call, queuedReply)
+        return answer.reply(await syncConnection(platform, call, call.params.connection_id, answer.keep))
       },
     }),
   ]

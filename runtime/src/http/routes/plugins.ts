@@ -1,11 +1,19 @@
 import { Type } from 'typebox'
 import { defineRoute, type Route } from '../route.ts'
 
+export interface PluginProofSummary {
+  readonly status: string
+  readonly levels: readonly string[]
+  readonly off: readonly string[]
+  readonly message: string
+}
+
 export interface PluginSummary {
   readonly name: string
   readonly version: string
   readonly type: string
   readonly capabilities: Readonly<Record<string, unknown>>
+  readonly proof: PluginProofSummary
   readonly health: { readonly status: string; readonly message?: string }
 }
 
@@ -14,7 +22,13 @@ const Plugin = Type.Object(
     name: Type.String(),
     version: Type.String(),
     type: Type.String({ description: 'What it serves: lookup, timeseries, analytics, realtime, or connector.' }),
-    capabilities: Type.Record(Type.String(), Type.Unknown()),
+    capabilities: Type.Record(Type.String(), Type.Unknown(), { description: 'What is switched on.' }),
+    proof: Type.Object({
+      status: Type.String({ description: 'bundled, certified, unproved, or allowed (on without proof).' }),
+      levels: Type.Array(Type.String(), { description: 'Of the certificates that count: core, full, hard.' }),
+      off: Type.Array(Type.String(), { description: 'What it declares and is switched off, being unproved.' }),
+      message: Type.String(),
+    }),
     health: Type.Object({ status: Type.String(), message: Type.Optional(Type.String()) }),
   },
   { $id: 'Plugin' },

@@ -1,10 +1,11 @@
 import { Type } from 'typebox'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
-import { deployProduct } from '../../operations/deploy.ts'
+import { type DeployAnswer, deployProduct } from '../../operations/deploy.ts'
 import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { productDetail } from '../../operations/product-detail.ts'
 import {
   addGrant,
+  changeProduct,
   productOf,
   registerProduct,
   removeGrant,
@@ -12,14 +13,31 @@ import {
   requestMaterialization,
   uploadManifests,
 } from '../../operations/products.ts'
+import { type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
 import { listDeployments } from '../../registry/deployments.ts'
-import { listProductGrants } from '../../registry/grants.ts'
+import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
-import { listProducts } from '../../registry/products.ts'
+import { listProducts, type Product } from '../../registry/products.ts'
 import { findDraft, findVersion } from '../../registry/versions.ts'
 import type { Cursors } from '../cursor.ts'
-import { defineRoute, type Route } from '../route.ts'
+import { keptAnswer } from '../idempotency.ts'
+import { defineRoute, type Reply, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
+import {
+  Deployed,
+  Deployment,
+  DryRun,
+  Grant,
+  ManifestTexts,
+  ParsedManifests,
+  ProductDetail,
+  Product as ProductShape,
+  pageOf,
+  QualityResult,
+  RolledBack,
+  Run,
+  Snapshot,
+} from './resources.ts'
 import {
   DeployRequest,
   deploymentJson,
@@ -27,10 +45,13 @@ import {
   grantJson,
   materializationJson,
   Page,
+  ProductChangeRequest,
   ProductRequest,
   productJson,
+  qualityJson,
+  queuedReply,
   Reference,
-  runJson,
+  RollbackRequest,
 } from './shapes.ts'
 
 const Params = Type.Object({ product_id: Reference })
@@ -60,12 +81,13 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       body: ProductRequest,
       idempotent: true,
       authorize: developer,
-      responses: { 201: { description: 'The product, a draft.' } },
+      responses: { 201: { description: 'The product, a draft.', schema: ProductShape } },
       errors: ['invalid_name', 'product_exists', 'tier_limit_exceeded'],
       async handler(call) {
         const { name, namespace: domain, archetype, description = '' } = call.body
-        const product = await registerProduct(platform, call, { name, domain, archetype, description })
-        return { status: 201, body: productJson(product) }
+        const answer = keptAnswer(call, (product: Product) => ({ status: 201, body: productJson(product) }))
+        const wanted = { name, domain, archetype, description }
+        return answer.reply(await registerProduct(platform, call, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -79,7 +101,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
         { ...Page.properties, namespace: Type.Optional(Type.String({ maxLength: 500 })) },
         { additionalProperties: false },
       ),
-      responses: { 200: { description: 'A page of products.' } },
+      responses: { 200: { description: 'A page of products.', schema: pageOf(ProductShape) } },
       handler(call) {
         requireMember(call.principal)
         const { namespace } = call.query
@@ -105,15 +127,16 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
         { namespace: Type.Optional(Type.String({ maxLength: 500 })) },
         { additionalProperties: false },
       ),
-      responses: { 200: { description: 'The product.' } },
+      responses: { 200: { description: 'The product.', schema: ProductDetail } },
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         const detail = await productDetail(platform, call, call.params.product_id, call.query.namespace)
-        const { product, materialization, versions, ...rest } = detail
+        const { product, materialization, versions, quality, ...rest } = detail
         return {
           body: {
             ...productJson(product),
             ...rest,
+            quality: quality === null ? null : { score: quality.score, ...qualityJson(quality.result) },
             versions: versions.map((one) => ({
               version: one.version,
               digest: one.digest,
@@ -123,6 +146,26 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
             last_materialization: materialization === null ? null : materializationJson(materialization),
           },
         }
+      },
+    }),
+    defineRoute({
+      method: 'PATCH',
+      path: '/api/v1/products/{product_id}',
+      name: 'updateProduct',
+      summary: 'Change a product’s description or archetype, until the next deployment says otherwise',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: ProductChangeRequest,
+      responses: { 200: { description: 'The product as it is now.', schema: ProductShape } },
+      errors: ['product_not_found', 'ambiguous_product'],
+      async handler(call) {
+        const { description, archetype } = call.body
+        const change = {
+          ...(description === undefined ? {} : { description }),
+          ...(archetype === undefined ? {} : { archetype }),
+        }
+        return { body: productJson(await changeProduct(platform, call, call.params.product_id, change)) }
       },
     }),
     defineRoute({
@@ -160,7 +203,7 @@ function manifests(platform: Platform): readonly Route[] {
         maxPartBytes: MAX_MANIFEST_BYTES,
         description: 'Six YAML files.',
       },
-      responses: { 200: { description: 'What they mean, with warnings.' } },
+      responses: { 200: { description: 'What they mean, with warnings.', schema: ParsedManifests } },
       errors: ['manifests_invalid', 'product_not_found'],
       async handler(call) {
         const parsed = await uploadManifests(platform, call, call.params.product_id, call.body)
@@ -181,7 +224,7 @@ function manifests(platform: Platform): readonly Route[] {
         auth: 'tenant',
         params:
           suffix === '' ? Params : Type.Object({ product_id: Reference, version: Type.String({ maxLength: 100 }) }),
-        responses: { 200: { description: 'The texts as they were uploaded.' } },
+        responses: { 200: { description: 'The texts as they were uploaded.', schema: ManifestTexts } },
         errors: ['product_not_found', 'manifests_not_found'],
         async handler(call) {
           requireMember(call.principal)
@@ -213,18 +256,37 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       idempotent: true,
       authorize: developer,
       timeoutMs: 120_000,
-      responses: { 200: { description: 'The plan of a dry run.' }, 201: { description: 'The deployment.' } },
+      responses: {
+        200: { description: 'The plan of a dry run.', schema: DryRun },
+        201: { description: 'The deployment.', schema: Deployed },
+      },
       errors: ['manifests_missing', 'manifests_invalid', 'breaking_change', 'version_exists', 'transform_invalid'],
       async handler(call) {
         const { version, dry_run: dryRun = false } = call.body
-        const answer = await deployProduct(platform, call, call.params.product_id, { version, dryRun })
-        const { verdict, changes, lake, stores, estimatedRows, warnings } = answer.plan
-        const plan = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems: [] }
-        if (answer.deployment === null) return { body: { dry_run: true, verdict, plan } }
-        return {
-          status: 201,
-          body: { dry_run: false, deployment: deploymentJson(answer.deployment), run_id: answer.runId, plan },
-        }
+        const answer = keptAnswer(call, deployReply)
+        const wanted = { version, dryRun }
+        return answer.reply(await deployProduct(platform, call, call.params.product_id, wanted, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/rollback',
+      name: 'rollBackProduct',
+      summary: 'Go back to the content and the manifests of a version or a snapshot, as a new epoch',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: RollbackRequest,
+      idempotent: true,
+      authorize: developer,
+      timeoutMs: 120_000,
+      responses: { 202: { description: 'The deployment and its run, queued.', schema: RolledBack } },
+      errors: ['version_not_found', 'snapshot_not_found', 'product_not_found'],
+      async handler(call) {
+        const { version, snapshot_id: snapshotId } = call.body
+        const target = version === undefined ? { snapshotId: snapshotId as string } : { version }
+        const answer = keptAnswer(call, rollbackReply)
+        return answer.reply(await rollBackProduct(platform, call, call.params.product_id, target, answer.keep))
       },
     }),
     defineRoute({
@@ -236,7 +298,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       auth: 'tenant',
       params: Params,
       query: Page,
-      responses: { 200: { description: 'A page of deployments.' } },
+      responses: { 200: { description: 'A page of deployments.', schema: pageOf(Deployment) } },
       async handler(call) {
         requireMember(call.principal)
         const product = await productOf(platform, call, call.params.product_id)
@@ -259,11 +321,11 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       params: Params,
       idempotent: true,
       authorize: developer,
-      responses: { 202: { description: 'The run, queued.' } },
+      responses: { 202: { description: 'The run, queued.', schema: Run } },
       errors: ['not_deployed', 'product_not_found'],
       async handler(call) {
-        const run = await requestMaterialization(platform, call, call.params.product_id)
-        return { status: 202, body: runJson(run, []), headers: { Location: `/api/v1/ingestion/${run.id}` } }
+        const answer = keptAnswer(call, queuedReply)
+        return answer.reply(await requestMaterialization(platform, call, call.params.product_id, answer.keep))
       },
     }),
     ...(['snapshots', 'quality'] as const).map((what) =>
@@ -279,7 +341,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         auth: 'tenant',
         params: Params,
         query: Page,
-        responses: { 200: { description: 'A page.' } },
+        responses: { 200: { description: 'A page.', schema: pageOf(what === 'snapshots' ? Snapshot : QualityResult) } },
         errors: ['product_not_found'],
         async handler(call) {
           requireMember(call.principal)
@@ -290,12 +352,29 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
             what,
             (page) => listMaterializations(platform.pool, product.id, page),
             (one) =>
-              what === 'snapshots' ? materializationJson(one) : { ...materializationJson(one), quality: one.quality },
+              what === 'snapshots'
+                ? materializationJson(one)
+                : { ...materializationJson(one), quality: qualityJson(one.quality) },
           )
         },
       }),
     ),
   ]
+}
+
+function deployReply({ plan, deployment, runId }: DeployAnswer): Reply {
+  const { version, verdict, changes, lake, stores, estimatedRows, warnings } = plan
+  const shown = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems: [] }
+  if (deployment === null) return { body: { dry_run: true, verdict, plan: shown } }
+  return { status: 201, body: { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, plan: shown } }
+}
+
+function rollbackReply({ deployment, run }: RollbackAnswer): Reply {
+  return {
+    status: 202,
+    body: { deployment: deploymentJson(deployment), run_id: run.id },
+    headers: { Location: `/api/v1/ingestion/${run.id}` },
+  }
 }
 
 function grants(platform: Platform, cursors: Cursors): readonly Route[] {
@@ -311,14 +390,13 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       body: GrantRequest,
       idempotent: true,
       authorize: developer,
-      responses: { 201: { description: 'The grant.' } },
+      responses: { 201: { description: 'The grant.', schema: Grant } },
       errors: ['invalid_grant', 'self_grant_refused', 'product_not_found'],
       async handler(call) {
         const { subject, may, classes = [] } = call.body
-        return {
-          status: 201,
-          body: grantJson(await addGrant(platform, call, call.params.product_id, { subject, may, classes })),
-        }
+        const answer = keptAnswer(call, (grant: ProductGrant) => ({ status: 201, body: grantJson(grant) }))
+        const wanted = { subject, may, classes }
+        return answer.reply(await addGrant(platform, call, call.params.product_id, wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -330,7 +408,7 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       auth: 'tenant',
       params: Params,
       query: Page,
-      responses: { 200: { description: 'A page of grants.' } },
+      responses: { 200: { description: 'A page of grants.', schema: pageOf(Grant) } },
       async handler(call) {
         requireDeveloper(call.principal)
         const product = await productOf(platform, call, call.params.product_id)

@@ -2,6 +2,7 @@ import type { Platform } from '../../operations/platform.ts'
 import { type QueryAnswer, type QueryFormat, runQuery } from '../../operations/query.ts'
 import { refuse } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
+import { QueryResult } from './resources.ts'
 import { QueryRequest } from './shapes.ts'
 
 const TYPES: Readonly<Record<string, QueryFormat>> = {
@@ -32,6 +33,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       responses: {
         200: {
           description: 'Columns and rows.',
+          schema: QueryResult,
           also: {
             'application/x-ndjson': 'An object a line.',
             'text/csv': 'With a header.',

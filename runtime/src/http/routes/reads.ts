@@ -10,6 +10,7 @@ import {
 } from '../../operations/read-endpoint.ts'
 import type { Cursors } from '../cursor.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
+import { ReadResult } from './resources.ts'
 import { Reference } from './shapes.ts'
 
 const READ_TIMEOUT_MS = 20_000
@@ -17,9 +18,9 @@ const text = (maxLength: number, description: string) => Type.Optional(Type.Stri
 
 const Common = {
   namespace: text(500, 'Settles a name that exists in several namespaces.'),
-  columns: text(10_000, 'Comma-separated; default: all.'),
+  columns: text(3000, 'Comma-separated; default: all.'),
   filter: Type.Optional(
-    Type.Array(Type.String({ maxLength: 4096 }), {
+    Type.Array(Type.String({ maxLength: 2000 }), {
       maxItems: 50,
       description: '<column>:<value>; repeats are joined by AND.',
     }),
@@ -61,6 +62,7 @@ export function readRoutes(platform: Platform, cursors: Cursors): readonly Route
     rules: platform.rules,
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
+    forget: (tenant) => platform.served.drop(tenant),
     audit: (call, product, action) =>
       audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id }),
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),
@@ -89,7 +91,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
     auth: 'tenant',
     params: Type.Object({ name: Reference }),
     query: Type.Object(QUERIES[type], { additionalProperties: false }),
-    responses: { 200: { description: 'Rows in data; what was read, in meta.' } },
+    responses: { 200: { description: 'Rows in data; what was read, in meta.', schema: ReadResult } },
     errors: [
       'product_not_found',
       'product_forbidden',

@@ -1,17 +1,18 @@
-import { SluiceError } from '@sluice/sdk'
 import { Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
 import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { actorOf } from '../../registry/actor.ts'
+import { endRun, retryRun, runOf } from '../../operations/runs.ts'
 import { listAudit } from '../../registry/audit.ts'
 import { runLog, tableProgress } from '../../registry/run-progress.ts'
-import { cancelRun, enqueueRun, findRun, listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
+import { listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
 import type { Cursors } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
+import { keptAnswer } from '../idempotency.ts'
 import { refuse } from '../problem.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
-import { auditJson, Page, Reference, runJson } from './shapes.ts'
+import { AuditEntry, pageOf, RunDetail, Run as RunShape } from './resources.ts'
+import { auditJson, Page, queuedReply, Reference, runJson } from './shapes.ts'
 
 const Params = Type.Object({ run_id: Reference })
 const tags = ['Ingestion']
@@ -33,7 +34,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         },
         { additionalProperties: false },
       ),
-      responses: { 200: { description: 'A page of runs.' } },
+      responses: { 200: { description: 'A page of runs.', schema: pageOf(RunShape) } },
       async handler(call) {
         requireMember(call.principal)
         const tenant = tenantOf(call)
@@ -54,7 +55,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       tags,
       auth: 'tenant',
       params: Params,
-      responses: { 200: { description: 'The run.' } },
+      responses: { 200: { description: 'The run.', schema: RunDetail } },
       errors: ['ingestion_not_found'],
       async handler(call) {
         requireMember(call.principal)
@@ -72,13 +73,10 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       tags,
       auth: 'tenant',
       params: Params,
-      responses: { 202: { description: 'The run; one that runs ends within moments.' } },
+      responses: { 202: { description: 'The run; one that runs ends within moments.', schema: RunShape } },
       errors: ['ingestion_not_found'],
       async handler(call) {
-        requireDeveloper(call.principal)
-        const run = await cancelRun(platform.pool, call.tenant, call.params.run_id)
-        if (!run) throw notFound('ingestion')
-        return { status: 202, body: await withTables(platform, run) }
+        return { status: 202, body: await withTables(platform, await endRun(platform, call, call.params.run_id)) }
       },
     }),
     defineRoute({
@@ -91,24 +89,11 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       params: Params,
       idempotent: true,
       authorize: (call) => requireDeveloper(call.principal),
-      responses: { 202: { description: 'The new run.' } },
+      responses: { 202: { description: 'The new run.', schema: RunShape } },
       errors: ['ingestion_not_found'],
       async handler(call) {
-        const former = await runOf(platform, call, call.params.run_id)
-        if (former.state === 'queued' || former.state === 'running') {
-          throw new SluiceError('CONFLICT', 'the run has not ended yet', {
-            code: 'run_in_progress',
-            remedy: 'Wait, or cancel it.',
-          })
-        }
-        const base = { tenant: call.tenant, trigger: 'retry' as const, createdBy: actorOf(call.principal) }
-        const run = await enqueueRun(
-          platform.pool,
-          former.kind === 'ingestion'
-            ? { ...base, kind: 'ingestion', connectionId: former.connectionId as string }
-            : { ...base, kind: 'materialization', productId: former.productId as string },
-        )
-        return { status: 202, body: runJson(run, []) }
+        const answer = keptAnswer(call, queuedReply)
+        return answer.reply(await retryRun(platform, call, call.params.run_id, answer.keep))
       },
     }),
     defineRoute({
@@ -119,7 +104,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       tags: ['Audit'],
       auth: 'tenant',
       query: Page,
-      responses: { 200: { description: 'A page of records.' } },
+      responses: { 200: { description: 'A page of records.', schema: pageOf(AuditEntry) } },
       handler(call) {
         requireDeveloper(call.principal)
         return listReply(call, cursors, 'audit', (page) => listAudit(platform.pool, call.tenant, page), auditJson)
@@ -159,12 +144,6 @@ interface IngestionCall {
   readonly tenant: string | null
   readonly principal: { readonly isAdmin: boolean; readonly tenant: string | null }
   readonly query: { readonly tenant_id?: string }
-}
-
-async function runOf(platform: Platform, call: TenantCall, id: string): Promise<Run> {
-  const run = await findRun(platform.pool, call.tenant, id)
-  if (!run) throw notFound('ingestion')
-  return run
 }
 
 async function withTables(platform: Platform, run: Run) {

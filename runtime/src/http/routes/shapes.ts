@@ -1,15 +1,17 @@
 /** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import type { TenantDetail } from '../../operations/tenants.ts'
+import type { CheckResult } from '../../quality/verdict.ts'
 import type { AuditRecord } from '../../registry/audit.ts'
 import type { Connection } from '../../registry/connections.ts'
 import type { Deployment } from '../../registry/deployments.ts'
-import type { ProductGrant } from '../../registry/grants.ts'
+import type { ProductGrant, RawTableGrant } from '../../registry/grants.ts'
 import type { Materialization } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
 import type { TableProgress } from '../../registry/run-progress.ts'
 import type { Run } from '../../registry/runs.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
+import type { Reply } from '../route.ts'
 
 export const Page = Type.Object(
   {
@@ -19,7 +21,15 @@ export const Page = Type.Object(
   { additionalProperties: false },
 )
 
-export const Reference = Type.String({ minLength: 1, maxLength: 500, description: 'An id or a name.' })
+/** No path holds these, encoded or not: the edge refuses them. */
+const SEGMENT = '^[^/\\\\\\u0000-\\u001f\\u007f-\\u009f]+$'
+
+export const Reference = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  pattern: SEGMENT,
+  description: 'An id or a name.',
+})
 
 export const Anything = Type.Record(Type.String(), Type.Unknown())
 
@@ -55,6 +65,22 @@ export const ProductRequest = Type.Object(
   { additionalProperties: false },
 )
 
+export const ProductChangeRequest = Type.Object(
+  {
+    description: Type.Optional(Type.String({ maxLength: 10_000 })),
+    archetype: Type.Optional(ProductRequest.properties.archetype),
+  },
+  { additionalProperties: false, minProperties: 1 },
+)
+
+export const RollbackRequest = Type.Object(
+  {
+    version: Type.Optional(Type.String({ maxLength: 100, description: 'A version that was in service.' })),
+    snapshot_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,19}$', description: 'Of a snapshot of the product.' })),
+  },
+  { additionalProperties: false, minProperties: 1, maxProperties: 1 },
+)
+
 export const DeployRequest = Type.Object(
   { version: Type.String({ maxLength: 100 }), dry_run: Type.Optional(Type.Boolean({ default: false })) },
   { additionalProperties: false },
@@ -75,6 +101,16 @@ export const GrantRequest = Type.Object(
   { additionalProperties: false },
 )
 
+export const RawGrantRequest = Type.Object(
+  {
+    subject: GrantRequest.properties.subject,
+    table: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 500, description: 'As discovered: schema.table. Absent: every table.' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
 export const QueryRequest = Type.Object(
   {
     sql: Type.String({ minLength: 1, maxLength: 1_000_000 }),
@@ -83,12 +119,10 @@ export const QueryRequest = Type.Object(
     ),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
     timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000 })),
-    as_of: Type.Optional(Type.String({ maxLength: 64, description: 'A time or a snapshot id.' })),
+    as_of: Type.Optional(Type.String({ maxLength: 64, description: 'A time, a snapshot id, or a version as v1.2.0.' })),
   },
   { additionalProperties: false },
 )
-
-export type QueryBody = Static<typeof QueryRequest>
 
 const iso = (at: Date | null): string | null => at?.toISOString() ?? null
 
@@ -193,6 +227,11 @@ export function runJson(run: Run, tables: readonly TableProgress[]) {
   }
 }
 
+/** Of what was queued: 202, and where to ask for it. */
+export function queuedReply(run: Run): Reply {
+  return { status: 202, body: runJson(run, []), headers: { Location: `/api/v1/ingestion/${run.id}` } }
+}
+
 export function materializationJson(materialization: Materialization) {
   return {
     id: materialization.id,
@@ -209,12 +248,32 @@ export function materializationJson(materialization: Materialization) {
   }
 }
 
+/** Results of checks as they were kept with a materialization. */
+export function qualityJson(kept: unknown) {
+  const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
+  if (quality === null) return null
+  return {
+    checks: quality.checks.map(({ onError, ...check }) => ({ ...check, on_error: onError })),
+    by_dimension: quality.by_dimension,
+  }
+}
+
 export function grantJson(grant: ProductGrant) {
   return {
     id: grant.id,
     subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
     may: grant.may,
     classes: grant.classes,
+    granted_by: grant.grantedBy.subject,
+    created_at: iso(grant.createdAt),
+  }
+}
+
+export function rawGrantJson(grant: RawTableGrant) {
+  return {
+    id: grant.id,
+    subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
+    table: grant.tableName,
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),
   }

@@ -62,14 +62,14 @@ export function probeRoutes(readiness: ReadinessChecks, registry: Registry): rea
   ]
 }
 
-/** The OpenAPI document of the given routes and of these two themselves, and the page that shows it. */
+/** The OpenAPI document of the given routes and of these themselves, and the page that shows it. */
 export function documentRoutes(others: readonly Route[], info: OpenApiInfo): readonly Route[] {
   let made: Documents | undefined
   const documents = (): Documents => {
     made ??= documentsOf([...others, ...own], info)
     return made
   }
-  const own = [openApiRoute(() => documents().json), docsRoute((nonce) => documents().page(nonce))]
+  const own = [rootRoute(), openApiRoute(() => documents().json), docsRoute((nonce) => documents().page(nonce))]
   return own
 }
 
@@ -81,6 +81,28 @@ interface Documents {
 function documentsOf(routes: readonly Route[], info: OpenApiInfo): Documents {
   const document = buildOpenApi(routes, info)
   return { json: JSON.stringify(document), page: docsPage(document) }
+}
+
+const Index = Type.Object({
+  service: Type.Literal('sluice'),
+  documentation: Type.String(),
+  openapi: Type.String(),
+  health: Type.String(),
+})
+
+function rootRoute(): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/',
+    name: 'getRoot',
+    summary: 'Where to read on',
+    tags: ['Operation'],
+    auth: 'none',
+    responses: { 200: { description: 'Paths on this server.', schema: Index } },
+    handler: () => ({
+      body: { service: 'sluice', documentation: '/docs', openapi: '/openapi.json', health: '/healthz' },
+    }),
+  })
 }
 
 function openApiRoute(json: () => string): Route {

@@ -1,15 +1,24 @@
-import { Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import type { Platform } from '../../operations/platform.ts'
-import { provisionTenant, removeTenant, tenantDetail } from '../../operations/tenants.ts'
-import { listTenants, updateTenant } from '../../registry/tenants.ts'
+import {
+  changeTenant,
+  provisionTenant,
+  removeTenant,
+  rotateTenantKey,
+  type TenantDetail,
+  tenantDetail,
+  tenantPage,
+} from '../../operations/tenants.ts'
 import type { Cursors } from '../cursor.ts'
+import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
+import { pageOf, Tenant } from './resources.ts'
 import { Page, Reference, TenantRequest, tenantJson } from './shapes.ts'
 
 const TenantParams = Type.Object({ tenant_id: Reference })
 const tags = ['Tenants']
-const ok = (description: string) => ({ 200: { description } })
+const ok = (description: string, schema: TSchema = Tenant) => ({ 200: { description, schema } })
 
 export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
   return [
@@ -23,13 +32,13 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       body: TenantRequest,
       idempotent: true,
       timeoutMs: 60_000,
-      responses: { 201: { description: 'The tenant, provisioned.' } },
+      responses: { 201: { description: 'The tenant, provisioned.', schema: Tenant } },
       errors: ['invalid_slug', 'tenant_exists', 'store_unavailable'],
       authorize: () => {},
       async handler(call) {
         const { slug, display_name: displayName, tier } = call.body
-        await provisionTenant(platform, call, { slug, displayName, tier })
-        return { status: 201, body: tenantJson(await tenantDetail(platform, slug)) }
+        const answer = keptAnswer(call, (detail: TenantDetail) => ({ status: 201, body: tenantJson(detail) }))
+        return answer.reply(await provisionTenant(platform, call, { slug, displayName, tier }, answer.keep))
       },
     }),
     defineRoute({
@@ -40,15 +49,8 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       tags,
       auth: 'admin',
       query: Page,
-      responses: ok('A page of tenants.'),
-      handler: (call) =>
-        listReply(
-          call,
-          cursors,
-          'tenants',
-          (page) => listTenants(platform.pool, page),
-          (tenant) => tenantJson({ tenant, usage: { products: 0, connections: 0, runningRuns: 0, storageBytes: 0 } }),
-        ),
+      responses: ok('A page of tenants.', pageOf(Tenant)),
+      handler: (call) => listReply(call, cursors, 'tenants', (page) => tenantPage(platform, page), tenantJson),
     }),
     defineRoute({
       method: 'GET',
@@ -86,11 +88,32 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       errors: ['tenant_not_found'],
       async handler(call) {
         const { display_name: displayName, tier } = call.body
-        await updateTenant(platform.pool, call.params.tenant_id, {
+        const change = {
           ...(displayName === undefined ? {} : { displayName }),
           ...(tier === undefined ? {} : { tier }),
-        })
-        return { body: tenantJson(await tenantDetail(platform, call.params.tenant_id)) }
+        }
+        return { body: tenantJson(await changeTenant(platform, call, call.params.tenant_id, change)) }
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/tenants/{tenant_id}/rotate-key',
+      name: 'rotateTenantKey',
+      summary: 'Seal the secrets of a tenant’s connections with a new key',
+      description: 'The former key is destroyed. Connections keep working; nothing has to be entered again.',
+      tags,
+      auth: 'admin',
+      params: TenantParams,
+      responses: {
+        200: {
+          description: 'What was sealed anew.',
+          schema: Type.Object({ tenant_id: Type.String(), resealed_secrets: Type.Integer({ minimum: 0 }) }),
+        },
+      },
+      errors: ['tenant_not_found'],
+      async handler(call) {
+        const tenant = call.params.tenant_id
+        return { body: { tenant_id: tenant, resealed_secrets: await rotateTenantKey(platform, call, tenant) } }
       },
     }),
     defineRoute({

@@ -1,0 +1,278 @@
+/** The shapes of answers: formats, ranges, keys, pages, marks, limits and repeats. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Client, type Json, manifests } from './client.ts'
+import { onboardPeople, openWorld, syncNow, type World } from './world.ts'
+
+const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: day, type: date, role: time, nullable: false }
+  - { name: amount, type: "decimal(12,2)", role: measure }
+  - { name: big, type: long }
+  - { name: email, type: string, classification: pii.identifier }
+`
+const ENDPOINTS = `  - type: lookup
+    config: { index_columns: [id, day] }
+  - type: timeseries
+    config: { time_column: day }
+  - type: realtime
+    config: { key_template: "{id}", ttl: 1h, include_columns: [id, amount] }
+  - type: analytics
+`
+
+let world: World
+let developer: Client
+let viewer: Client
+
+before(async () => {
+  world = await openWorld()
+  const [tenant] = world.tenants
+  await world.source.query(`DROP TABLE IF EXISTS answers_people;
+    CREATE TABLE answers_people (id integer PRIMARY KEY, day date, amount numeric(12,2), big bigint, email text);
+    INSERT INTO answers_people SELECT i, '2026-03-01'::date + i % 10, i * 1.25, 9007199254740993 + i, 'e' || i || '@e.test'
+      FROM generate_series(1, 100) i`)
+  await world.createTenant(tenant)
+  developer = await world.as(tenant, 'svc-developers', 'dora')
+  viewer = await world.as(tenant, 'svc-viewers', 'vito')
+  await onboardPeople(world, developer, manifests('public.answers_people', { columns: COLUMNS, endpoints: ENDPOINTS }))
+})
+
+after(() => world?.close())
+
+const SQL = 'SELECT id, day, amount, big, email FROM crm.people WHERE id <= 2 ORDER BY id'
+const queried = (accept: string) => viewer.post('/api/v1/query', { sql: SQL }, { accept })
+
+describe('answers of queries', () => {
+  it('come as JSON, with types, masks and the snapshots they are of', async () => {
+    const { status, body } = await queried('application/json')
+    assert.equal(status, 200)
+    assert.deepEqual(
+      body.columns.map((column: Json) => [column.name, column.type, column.masked]),
+      [
+        ['id', 'integer', false],
+        ['day', 'date', false],
+        ['amount', 'decimal(12,2)', false],
+        ['big', 'long', false],
+        ['email', 'string', true],
+      ],
+    )
+    assert.deepEqual(body.rows[0].slice(0, 4), [1, '2026-03-02', '1.25', '9007199254740994'])
+    assert.deepEqual([body.row_count, body.truncated, Object.keys(body.meta.snapshots)], [2, false, ['crm.people']])
+  })
+
+  it('come as lines, CSV and parquet with the same values', async () => {
+    const lines = (await queried('application/x-ndjson')).body
+      .trim()
+      .split('\n')
+      .map((line: string) => JSON.parse(line))
+    assert.deepEqual([lines.length, lines[0].id, lines[0].big], [2, 1, '9007199254740994'])
+    const csv = await queried('text/csv')
+    assert.match(csv.headers.get('content-type') ?? '', /^text\/csv/)
+    assert.match(csv.body, /^"?id"?,"?day"?,"?amount"?,"?big"?,"?email"?\r?\n1,2026-03-02,1\.25,9007199254740994,/)
+    const parquet = await queried('application/vnd.apache.parquet')
+    assert.ok(parquet.body.startsWith('PAR1') && parquet.body.endsWith('PAR1'))
+    for (const { body } of [csv, parquet]) assert.ok(!body.includes('@e.test'))
+    assert.equal((await queried('image/png')).status, 406)
+  })
+
+  it('know the past by time and by snapshot', async () => {
+    const { body } = await viewer.get('/api/v1/products/people/snapshots')
+    const [first] = body.data
+    await world.source.query('DELETE FROM answers_people WHERE id = 100')
+    await syncNow(developer)
+    const counted = async (as_of?: string) =>
+      (await viewer.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm.people', as_of })).body.rows[0][0]
+    assert.deepEqual(
+      [await counted(), await counted(first.committed_at), await counted(first.snapshot_id)],
+      [99, 100, 100],
+    )
+    const unknown = await viewer.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm.people', as_of: '12345' })
+    assert.deepEqual([unknown.status, unknown.body.code], [404, 'snapshot_not_found'])
+  })
+})
+
+describe('answers of reads', () => {
+  it('take dates to the end of the day, and times exclusively', async () => {
+    const days = async (range: string): Promise<string[]> => {
+      const { body } = await viewer.get(`/api/v1/products/people/timeseries?${range}&limit=1000`)
+      return [...new Set<string>(body.data.map((row: Json) => String(row.day)))].toSorted()
+    }
+    assert.deepEqual(await days('from=2026-03-02&to=2026-03-03'), ['2026-03-02', '2026-03-03'])
+    assert.deepEqual(await days('from=2026-03-02&to=2026-03-03T00:00:00Z'), ['2026-03-02'])
+    const bad = await viewer.get('/api/v1/products/people/timeseries?from=yesterday')
+    assert.deepEqual([bad.status, bad.body.errors?.length ?? 1], [400, 1])
+  })
+
+  it('are in the order asked for, page by page, each row once', async () => {
+    const seen: number[] = []
+    for (let cursor = ''; ; ) {
+      const { body } = await viewer.get(`/api/v1/products/people/timeseries?order=desc&limit=30${cursor}`)
+      seen.push(...body.data.map((row: Json) => row.id))
+      if (body.next_cursor === null) break
+      cursor = `&cursor=${encodeURIComponent(body.next_cursor)}`
+    }
+    assert.deepEqual([seen.length, new Set(seen).size], [99, 99])
+  })
+
+  it('give realtime values with their time to live, and 404 for other keys', async () => {
+    const { status, body } = await viewer.get('/api/v1/products/people/realtime?key=7')
+    assert.equal(status, 200, JSON.stringify(body))
+    assert.deepEqual(body.data, [{ id: 7, amount: '8.75' }])
+    assert.ok(body.meta.ttl_remaining_s > 0 && body.meta.ttl_remaining_s <= 3600)
+    const missing = await viewer.get('/api/v1/products/people/realtime?key=4711')
+    assert.deepEqual([missing.status, missing.body.code], [404, 'key_not_found'])
+  })
+
+  it('are marked: an unchanged answer is 304, a changed one is not', async () => {
+    for (const path of ['latest?filter=id:7', 'timeseries?from=2026-03-02&to=2026-03-02']) {
+      const first = await viewer.get(`/api/v1/products/people/${path}`)
+      const etag = first.headers.get('etag') as string
+      assert.match(etag, /^"[^"]+"$/, path)
+      assert.match(first.headers.get('cache-control') ?? '', /private/)
+      const again = await viewer.get(`/api/v1/products/people/${path}`, { 'if-none-match': etag })
+      assert.deepEqual([again.status, again.body], [304, ''])
+      const other = await viewer.get('/api/v1/products/people/latest?filter=id:8', { 'if-none-match': etag })
+      assert.equal(other.status, 200, 'the mark of another answer')
+    }
+    const before = (await viewer.get('/api/v1/products/people/latest?filter=id:7')).headers.get('etag') as string
+    await world.source.query('UPDATE answers_people SET amount = 1 WHERE id = 7')
+    await syncNow(developer)
+    const changed = await viewer.get('/api/v1/products/people/latest?filter=id:7', { 'if-none-match': before })
+    assert.deepEqual([changed.status, changed.body.data[0].amount], [200, '1.00'])
+  })
+
+  it('name what was read and at which epoch', async () => {
+    const { meta } = (await viewer.get('/api/v1/products/crm.people/latest?filter=id:7&columns=id,email')).body
+    assert.deepEqual(
+      [meta.product, meta.namespace, meta.version, meta.masked_columns],
+      ['people', 'crm', '1.0.0', ['email']],
+    )
+    const newest = (await viewer.get('/api/v1/products/people/snapshots?limit=1')).body.data[0]
+    assert.deepEqual([meta.epoch, meta.as_of], [newest.epoch, newest.committed_at])
+  })
+})
+
+describe('lists', () => {
+  it('go page by page, newest first, with cursors that are good for nobody else', async () => {
+    for (const name of ['one', 'two', 'three']) {
+      const made = await developer.post('/api/v1/products', { name, namespace: 'lists', archetype: 'aggregate' })
+      assert.equal(made.status, 201)
+    }
+    const names: string[] = []
+    let cursor: string | null = ''
+    while (cursor !== null) {
+      const { body }: Json = await developer.get(
+        `/api/v1/products?namespace=lists&limit=1${cursor && `&cursor=${encodeURIComponent(cursor)}`}`,
+      )
+      assert.equal(body.data.length, 1)
+      names.push(body.data[0].name)
+      const foreign =
+        body.next_cursor && `/api/v1/products?namespace=lists&limit=1&cursor=${encodeURIComponent(body.next_cursor)}`
+      if (foreign) assert.equal((await viewer.get(foreign)).body.code, 'cursor_invalid', 'of another subject')
+      if (foreign) assert.equal((await developer.get(foreign.replace('lists', 'crm'))).body.code, 'cursor_invalid')
+      cursor = body.next_cursor
+    }
+    assert.deepEqual(names, ['three', 'two', 'one'])
+    for (const limit of ['0', '1001', 'x', '1.5'])
+      assert.equal((await developer.get(`/api/v1/products?limit=${limit}`)).status, 400)
+  })
+
+  it('tell a name that is in two namespaces from one that is not', async () => {
+    for (const namespace of ['twice', 'lists']) {
+      await developer.post('/api/v1/products', { name: 'double', namespace, archetype: 'aggregate' })
+    }
+    const { status, body } = await developer.get('/api/v1/products/double')
+    assert.deepEqual([status, body.code, body.candidates?.length], [409, 'ambiguous_product', 2])
+    assert.equal((await developer.get('/api/v1/products/double?namespace=twice')).body.namespace, 'twice')
+    assert.equal((await developer.get('/api/v1/products/lists.double')).body.namespace, 'lists')
+  })
+})
+
+describe('every answer', () => {
+  it('has an id, a limit and no place in a cache that is shared', async () => {
+    const { headers } = await viewer.get('/api/v1/products', { 'x-request-id': 'my-own-id' })
+    assert.equal(headers.get('x-request-id'), 'my-own-id')
+    assert.match(headers.get('ratelimit-policy') ?? '', /^"standard";q=\d+;w=\d+$/)
+    assert.match(headers.get('ratelimit') ?? '', /^"standard";r=\d+;t=\d+$/)
+    assert.doesNotMatch(headers.get('cache-control') ?? '', /public/)
+    assert.equal(headers.get('x-content-type-options'), 'nosniff')
+  })
+
+  it('refuses what is no request of ours', async () => {
+    const json = { 'content-type': 'application/json' }
+    const post = (body: string, headers: Record<string, string> = json) =>
+      developer.send('/api/v1/products', { method: 'POST', body, headers })
+    for (const [answer, status] of [
+      [await post('{'), 400],
+      [await post('[]'), 400],
+      [await post('{"name":"a","name":"b"}'), 400],
+      [await post('{}', { 'content-type': 'text/plain' }), 415],
+      [await post(JSON.stringify({ name: 'x'.repeat(3_000_000) })), 413],
+      [await developer.get('/api/v1/nothing'), 404],
+      [await developer.send('/api/v1/products', { method: 'PUT' }), 405],
+      [await developer.get('/api/v1/products?no_such=1'), 400],
+    ] as const) {
+      assert.equal(answer.status, status, JSON.stringify(answer.body))
+      assert.equal(answer.body.status, status)
+    }
+    const faults = await post(JSON.stringify({ name: 1, namespace: 'x', archetype: 'none', other: 1 }))
+    assert.equal(faults.body.code, 'validation_failed')
+    assert.ok(faults.body.errors.length >= 3, 'all of them at once')
+    for (const { pointer, message } of faults.body.errors) assert.ok(typeof pointer === 'string' && message !== '')
+  })
+
+  it('to a request that was sent twice is the first one', async () => {
+    const key = { 'idempotency-key': `twice-${Date.now()}` }
+    const body = { subject: { team: 'sales' }, may: 'read' }
+    const [first, second] = [
+      await developer.post('/api/v1/products/people/grants', body, key),
+      await developer.post('/api/v1/products/people/grants', body, key),
+    ]
+    assert.deepEqual([first.status, second.status, second.body], [201, 201, first.body])
+    assert.equal(second.headers.get('idempotency-replayed'), 'true')
+    const other = await developer.post(
+      '/api/v1/products/people/grants',
+      { ...body, may: 'unmask', classes: ['*'] },
+      key,
+    )
+    assert.deepEqual([other.status, other.body.code], [422, 'idempotency_key_reused'])
+    const runs = await Promise.all(
+      [1, 2, 3].map(() =>
+        developer.post('/api/v1/connections/db/sync', undefined, {
+          'idempotency-key': `sync-${key['idempotency-key']}`,
+        }),
+      ),
+    )
+    const ids = new Set(runs.filter(({ status }) => status === 202).map(({ body: run }) => run.id))
+    assert.equal(ids.size, 1)
+    assert.ok(runs.every(({ status }) => status === 202 || status === 409))
+    await developer.untilEnded([...ids][0])
+  })
+})
+
+describe('tiers', () => {
+  it('bound how many connections and products there may be', async () => {
+    const [, slug] = world.tenants
+    await world.createTenant(slug, 'free')
+    const client = await world.as(slug, 'svc-developers', 'fred')
+    const config = JSON.stringify({
+      host: '127.0.0.1',
+      port: 9,
+      database: 'x',
+      user: 'x',
+      password: 'x',
+      ssl_mode: 'disable',
+    })
+    for (let index = 0; index < 4; index += 1) {
+      const wanted = { name: `c${index}`, connector_type: 'postgresql', config_encrypted: config }
+      const { status, body } = await client.post('/api/v1/connections', wanted)
+      if (index < 3) assert.equal(status, 201, JSON.stringify(body))
+      else assert.deepEqual([status, body.code, body.limit, body.used], [409, 'tier_limit_exceeded', 3, 3])
+    }
+    const { body } = await client.get(`/api/v1/tenants/${slug}`)
+    assert.deepEqual([body.limits.connections, body.usage.connections, body.limits.concurrent_executions], [3, 3, 2])
+    const listed = (await world.admin.get('/api/v1/tenants?limit=1000')).body.data.find(
+      (one: Json) => one.slug === slug,
+    )
+    assert.equal(listed.usage.connections, 3)
+  })
+})

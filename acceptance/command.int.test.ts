@@ -1,0 +1,194 @@
+/** The `sluice` command against a running server: what it prints, and how it ends. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { manifests } from './client.ts'
+import { loginOf, openWorld, type World } from './world.ts'
+
+const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
+
+interface Ended {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+let world: World
+let folder = ''
+let tenant = ''
+let token = ''
+
+before(async () => {
+  world = await openWorld()
+  folder = await mkdtemp(join(tmpdir(), 'sluice-command-'))
+  tenant = world.tenants[0]
+  await world.source.query(`DROP TABLE IF EXISTS command_people;
+    CREATE TABLE command_people (id integer PRIMARY KEY, email text, city text);
+    INSERT INTO command_people SELECT i, 'c' || i || '@c.test', 'city ' || i FROM generate_series(1, 30) i`)
+  await world.createTenant(tenant)
+  token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
+})
+
+after(async () => {
+  await world?.close()
+  await rm(folder, { recursive: true, force: true })
+})
+
+function sluice(words: readonly string[], bearer = token): Promise<Ended> {
+  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
+  const env = { ...Object.fromEntries(foreign), SLUICE_URL: world.deployment.url, SLUICE_TOKEN: bearer }
+  return new Promise((resolve) => {
+    execFile(process.execPath, [launcher, ...words], { env, cwd: folder }, (error, out, err) => {
+      resolve({ code: error ? Number(error.code) : 0, out, err })
+    })
+  })
+}
+
+async function done(...words: string[]): Promise<string> {
+  const { code, out, err } = await sluice(words)
+  assert.equal(code, 0, `${words.join(' ')}: ${err}`)
+  return out
+}
+
+describe('the command', () => {
+  it('tells what it can do, of each command too', async () => {
+    const help = await done('help')
+    for (const name of [
+      'token',
+      'tenant create',
+      'connection test',
+      'product lint',
+      'sync',
+      'query',
+      'logs',
+      'config',
+    ]) {
+      assert.ok(help.includes(`sluice ${name}`), name)
+    }
+    assert.match(await done('product', '--help'), /product rollback/)
+    assert.equal(await done('-h'), help)
+    assert.match(await done('product', 'deploy', '--help'), /--version +a semantic version/)
+  })
+
+  it('ends with 2 for wrong use, and says what was meant', async () => {
+    for (const words of [
+      ['nonsense'],
+      ['tenant', 'create'],
+      ['sync'],
+      ['query', 'SELECT 1', '--formt', 'csv'],
+      ['token', '--ttl', 'x', '--tenant', 'a', '--user', 'b'],
+    ]) {
+      const { code, err } = await sluice(words)
+      assert.equal(code, 2, `${words.join(' ')}: ${err}`)
+    }
+    assert.match((await sluice(['query', 'SELECT 1', '--formt', 'csv'])).err, /did you mean --format/)
+    await writeFile(join(folder, 'broken.json'), '{"password": "geheim"')
+    for (const file of ['absent.json', 'broken.json']) {
+      const { code, err } = await sluice(['connection', 'create', 'db', '--config-file', file])
+      assert.equal(code, 2, err)
+      assert.match(err, new RegExp(`^sluice: ${file} .*(cannot be read|not a JSON object)`))
+      assert.doesNotMatch(err, /ENOENT|geheim/)
+    }
+  })
+
+  it('walks a product from an empty folder to rows', async () => {
+    await writeFile(join(folder, 'login.json'), loginOf(world.deployment))
+    assert.match(await done('connection', 'create', 'db', '--config-file', 'login.json'), /^connection +type/)
+    assert.match(await done('connection', 'test', 'db'), /auth +ok/)
+    assert.match(await done('connection', 'discover', 'db'), /public\.command_people +table/)
+    assert.match(await done('sync', 'db'), /Nothing was ingested/)
+    await done('product', 'init', 'people')
+    const again = await sluice(['product', 'init', 'people'])
+    assert.deepEqual([again.code, /product\.yaml is there already/.test(again.err)], [2, true], again.err)
+    const broken = await sluice(['product', 'lint', 'people'])
+    assert.equal(broken.code, 0, broken.err)
+    for (const [name, text] of Object.entries(manifests('public.command_people'))) {
+      await writeFile(join(folder, 'people', `${name}.yaml`), text)
+    }
+    assert.match(await done('product', 'lint', 'people'), /valid/)
+    const plan = await done('product', 'plan', 'people', '--version', '1.0.0')
+    assert.match(plan, /Verdict: initial/)
+    assert.match(plan, /lookup \(masked\): create/)
+    assert.match(await done('product', 'deploy', 'people', '--version', '1.0.0'), /Version 1\.0\.0 is deployed/)
+    const { code, out, err } = await sluice(['sync', 'db'])
+    assert.equal(code, 0, err)
+    assert.match(out, /public\.command_people +\w+ +30 +30/)
+    assert.match(err, /succeeded, 1\/1 tables, 30 rows/)
+    assert.ok(!err.includes('\u001b'), 'plain lines where there is no terminal')
+    assert.match(await done('product', 'list'), /crm\.people +deployed +1\.0\.0/)
+    const table = await done('query', 'SELECT id, email FROM crm.people ORDER BY id LIMIT 2')
+    assert.match(table, /^id +email \(masked\)\n1 +[0-9a-f]+\n2 /)
+    assert.match(table, /2 rows in \d+ ms/)
+  })
+
+  it('gives rows in other formats, and to files', async () => {
+    const sql = 'SELECT id, city FROM crm.people WHERE id < 3 ORDER BY id'
+    assert.deepEqual(JSON.parse(await done('query', sql, '--json')).rows, [
+      [1, 'city 1'],
+      [2, 'city 2'],
+    ])
+    assert.equal((await done('query', sql, '--format', 'ndjson')).trim().split('\n').length, 2)
+    await done('query', sql, '--format', 'csv', '--output', 'rows.csv')
+    assert.match(await readFile(join(folder, 'rows.csv'), 'utf8'), /^"?id"?,"?city"?\r?\n1,/)
+    await done('query', sql, '--format', 'parquet', '--output', 'rows.parquet')
+    assert.equal((await readFile(join(folder, 'rows.parquet'))).subarray(0, 4).toString(), 'PAR1')
+  })
+
+  it('names problems of manifests by file, line and column, with and without a server', async () => {
+    const file = join(folder, 'people', 'output.yaml')
+    const good = await readFile(file, 'utf8')
+    await writeFile(file, good.replace('type: integer', 'type: integr'))
+    for (const words of [
+      ['product', 'lint', 'people'],
+      ['product', 'plan', 'people', '--version', '1.1.0'],
+    ]) {
+      const { code, err } = await sluice(words)
+      assert.equal(code, 1)
+      assert.match(err, /output\.yaml:\d+:\d+ .*integr/, words.join(' '))
+    }
+    await writeFile(file, good)
+  })
+
+  it('fails where the server refuses, the connection does not work, or the run fails', async () => {
+    assert.match((await sluice(['query', 'DELETE FROM crm.people'])).err, /sql_not_allowed|sql_syntax_error/)
+    await writeFile(join(folder, 'wrong.json'), loginOf(world.deployment, { password: 'wrong', user: 'nobody' }))
+    await done('connection', 'create', 'wrong', '--config-file', 'wrong.json')
+    const test = await sluice(['connection', 'test', 'wrong'])
+    assert.equal(test.code, 1)
+    assert.match(test.out, /failed/)
+    const plain = await sluice(['product', 'list'], 'not-a-token')
+    assert.equal(plain.code, 1)
+    assert.match(plain.err, /token_/)
+    await done('connection', 'delete', 'wrong')
+  })
+
+  it('shows runs with their log, and goes back', async () => {
+    const runs = await done('logs')
+    const id = /^(run_\w+)/m.exec(runs)?.[1]
+    assert.ok(id, runs)
+    assert.match(await done('logs', id), /succeeded, attempt 1/)
+    const anew = await sluice(['product', 'materialize', 'crm.people'])
+    assert.deepEqual([anew.code, /tables/.test(anew.err)], [0, false], anew.err)
+    assert.match(await done('product', 'rollback', 'crm.people', '--version', '1.0.0'), /1\.0\.0 is in service/)
+  })
+
+  it('shows the configuration without secrets', async () => {
+    await writeFile(join(folder, 'sluice.yaml'), 'metrics_token: very-secret\nlimits: { workers: 3 }\n')
+    const shown = JSON.parse(await done('config'))
+    assert.deepEqual([shown.limits.workers, shown.metrics_token], [3, '********'])
+    await rm(join(folder, 'sluice.yaml'))
+  })
+
+  it('lets administrators see to tenants', async () => {
+    const admin = await world.deployment.token(['--role', 'admin'])
+    const list = await sluice(['tenant', 'list'], admin)
+    assert.match(list.out, new RegExp(`^${tenant} `, 'm'))
+    assert.equal((await sluice(['tenant', 'list'])).code, 1, 'a developer may not')
+    assert.match((await sluice(['product', 'list'], admin)).err, /tenant_required[^]*--tenant T/)
+    const named = await sluice(['product', 'list', '--tenant', tenant], admin)
+    assert.match(named.out, /crm\.people/)
+  })
+})

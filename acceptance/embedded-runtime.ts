@@ -1,0 +1,76 @@
+/**
+ * An embedded runtime on a folder of its own, and a PostgreSQL to take data from. Run as a program it prints the
+ * variables that name both (see `deployment.ts`) as JSON on one line, and ends when its standard input does.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { formatAddress } from '../runtime/src/database/address.ts'
+import { startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+
+const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
+const START_MS = 180_000
+/** Requests a minute: tests come from one address, and some from one tenant. */
+const RATE = '5000'
+
+export interface EmbeddedRuntime {
+  readonly env: Readonly<Record<string, string>>
+  stop(): Promise<void>
+}
+
+export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-acceptance-'))
+  const data = join(folder, 'data')
+  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const child = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    env: {
+      ...process.env,
+      SLUICE_LOG__LEVEL: 'error',
+      SLUICE_LIMITS__RATE__STANDARD: RATE,
+      SLUICE_LIMITS__RATE__ADDRESS: RATE,
+      SLUICE_LIMITS__RATE__FREE: RATE,
+    },
+  })
+  const stop = async () => {
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    if (child.exitCode === null) child.kill('SIGTERM')
+    if (child.exitCode === null) await ended
+    await source.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    const env = {
+      SLUICE_ACCEPTANCE_URL: await addressOf(data, () => child.exitCode),
+      SLUICE_ACCEPTANCE_SOURCE: formatAddress(source.tcpAddress),
+      SLUICE_ACCEPTANCE_TOKENS: `${process.execPath} ${launcher} token --data-dir ${data}`,
+    }
+    return { env, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function addressOf(data: string, exitCode: () => number | null): Promise<string> {
+  const deadline = Date.now() + START_MS
+  while (Date.now() < deadline) {
+    if (exitCode() !== null) throw new Error(`the server ended with ${exitCode()}`)
+    const text = await readFile(join(data, 'runtime.json'), 'utf8').catch(() => null)
+    if (text) return (JSON.parse(text) as { url: string }).url
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  throw new Error('the server did not start in time')
+}
+
+if (import.meta.main) {
+  const runtime = await startEmbeddedRuntime()
+  const stop = async () => {
+    await runtime.stop()
+    process.exit(0)
+  }
+  process.stdin.on('end', () => void stop()).resume()
+  process.on('SIGTERM', () => void stop()).on('SIGINT', () => void stop())
+  process.stdout.write(`${JSON.stringify(runtime.env)}\n`)
+}

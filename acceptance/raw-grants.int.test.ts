@@ -1,0 +1,62 @@
+/** Raw tables of a connection: for its creator, and for those to whom the creator grants them. */
+import assert from 'node:assert/strict'
+import { after, before, it } from 'node:test'
+import { type Client, manifests } from './client.ts'
+import { onboardPeople, openWorld, type World } from './world.ts'
+
+const COUNT = { sql: 'SELECT count(*) FROM raw_db.raw_people' }
+
+let world: World
+let creator: Client
+let colleague: Client
+
+before(async () => {
+  world = await openWorld()
+  const [tenant] = world.tenants
+  await world.source.query(`DROP TABLE IF EXISTS raw_people;
+    CREATE TABLE raw_people (id integer PRIMARY KEY, email text, city text);
+    INSERT INTO raw_people SELECT i, 'w' || i || '@w.test', 'city' FROM generate_series(1, 9) i`)
+  await world.createTenant(tenant)
+  creator = await world.as(tenant, 'svc-developers', 'dora')
+  colleague = await world.as(tenant, 'svc-developers', 'dan')
+  await onboardPeople(world, creator, manifests('public.raw_people'))
+})
+
+after(() => world?.close())
+
+it('shows raw tables to the creator, and to others by a grant that only the creator gives', async () => {
+  const path = '/api/v1/connections/db/grants'
+  const wanted = { subject: { user: 'dan' }, table: 'public.raw_people' }
+  assert.deepEqual((await creator.post('/api/v1/query', COUNT)).body.rows, [[9]])
+  assert.equal((await colleague.post('/api/v1/query', COUNT)).body.code, 'table_not_found')
+  assert.equal((await colleague.post(path, wanted)).body.code, 'raw_table_forbidden')
+  const granted = await creator.post(path, wanted)
+  assert.deepEqual([granted.status, granted.body.table, granted.body.subject], [201, wanted.table, { user: 'dan' }])
+  assert.deepEqual((await colleague.post('/api/v1/query', COUNT)).body.rows, [[9]])
+  assert.deepEqual((await colleague.get(path)).body.data, [granted.body])
+  const removed = await creator.send(`${path}/${granted.body.id}`, { method: 'DELETE' })
+  assert.equal(removed.status, 204)
+  assert.equal((await colleague.post('/api/v1/query', COUNT)).body.code, 'table_not_found')
+  assert.equal((await creator.post(path, { subject: {} })).body.code, 'invalid_grant')
+})
+
+it('lets nobody but the creator show under another name, or from elsewhere, what a product hides', async () => {
+  const granted = await creator.post('/api/v1/connections/db/grants', { subject: { user: 'dan' } })
+  assert.equal(granted.status, 201, JSON.stringify(granted.body))
+  const open = (name: string, classification: string) => {
+    const columns = `  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: ${name}, type: string, classification: ${classification} }\n`
+    const files = manifests('public.raw_people', { columns, endpoints: '  - type: analytics\n' })
+    return { ...files, compute: `${files.compute}transform: SELECT id, email AS ${name} FROM source\n` }
+  }
+  const verdict = async (client: Client, files: Readonly<Record<string, string>>) => {
+    assert.equal((await client.upload('/api/v1/products/people/manifests', files)).status, 200)
+    const request = { version: '2.0.0', dry_run: true }
+    const { status, body } = await client.post('/api/v1/products/people/deploy', request)
+    return body.code ?? status
+  }
+  const plain = open('mail', 'public')
+  assert.equal(await verdict(colleague, plain), 'class_lowering_refused')
+  assert.equal(await verdict(colleague, open('email', 'pii.name')), 'class_lowering_refused')
+  assert.equal(await verdict(colleague, open('mail', 'pii.identifier')), 200)
+  assert.equal(await verdict(creator, plain), 200)
+})

@@ -1,0 +1,252 @@
+/** Who may do what, as a table over every operation of the document; an operation that is not in it fails the test. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Answer, Client, type Json, manifests } from './client.ts'
+import { onboardPeople, openWorld, type World } from './world.ts'
+
+type Caller = 'anonymous' | 'nobody' | 'viewer' | 'developer' | 'foreigner' | 'admin'
+const CALLERS = ['anonymous', 'nobody', 'viewer', 'developer', 'foreigner', 'admin'] as const
+
+/**
+ * What each caller is told: refused (401, 403), told that it is not there (404), or anything else: then the answer is
+ * about the request. `nobody` is in the tenant without a group, `foreigner` a developer of another tenant.
+ */
+type Verdict = 401 | 403 | 404 | 'heard'
+type Rule = readonly [Verdict, Verdict, Verdict, Verdict, Verdict, Verdict]
+
+const OPEN: Rule = ['heard', 'heard', 'heard', 'heard', 'heard', 'heard']
+const ANY_TOKEN: Rule = [401, 'heard', 'heard', 'heard', 'heard', 'heard']
+const ADMIN: Rule = [401, 403, 403, 403, 403, 'heard']
+/** Reading one thing of the tenant. */
+const MEMBER: Rule = [401, 403, 'heard', 'heard', 404, 'heard']
+/** Reading the own tenant's list. */
+const OWN_LIST: Rule = [401, 403, 'heard', 'heard', 'heard', 'heard']
+const DEVELOPER: Rule = [401, 403, 403, 'heard', 404, 'heard']
+const OWN_CHANGE: Rule = [401, 403, 403, 'heard', 'heard', 'heard']
+/** An internal product's rows: administrators act by their role. */
+const READER: Rule = [401, 403, 'heard', 'heard', 404, 'heard']
+
+const RULES: Readonly<Record<string, Rule>> = {
+  createTenant: ADMIN,
+  listTenants: ADMIN,
+  getTenant: [401, 'heard', 'heard', 'heard', 404, 'heard'],
+  updateTenant: ADMIN,
+  rotateTenantKey: ADMIN,
+  deleteTenant: ADMIN,
+  createConnection: OWN_CHANGE,
+  listConnections: OWN_LIST,
+  getConnection: MEMBER,
+  updateConnection: DEVELOPER,
+  deleteConnection: DEVELOPER,
+  testConnection: DEVELOPER,
+  discoverConnection: DEVELOPER,
+  syncConnection: DEVELOPER,
+  createRawGrant: DEVELOPER,
+  listRawGrants: DEVELOPER,
+  deleteRawGrant: DEVELOPER,
+  createProduct: OWN_CHANGE,
+  listProducts: OWN_LIST,
+  getProduct: MEMBER,
+  updateProduct: DEVELOPER,
+  deleteProduct: DEVELOPER,
+  uploadManifests: DEVELOPER,
+  getManifests: MEMBER,
+  getManifestsOfVersion: MEMBER,
+  deployProduct: DEVELOPER,
+  rollBackProduct: DEVELOPER,
+  listDeployments: MEMBER,
+  materializeProduct: DEVELOPER,
+  listSnapshots: MEMBER,
+  listQuality: MEMBER,
+  createGrant: DEVELOPER,
+  listGrants: DEVELOPER,
+  deleteGrant: DEVELOPER,
+  readLookup: READER,
+  readTimeseries: READER,
+  readRealtime: READER,
+  query: ANY_TOKEN,
+  listIngestion: OWN_LIST,
+  getIngestion: MEMBER,
+  cancelIngestion: DEVELOPER,
+  retryIngestion: DEVELOPER,
+  listAudit: OWN_CHANGE,
+  followEvents: OWN_LIST,
+  keepUpLake: OWN_CHANGE,
+  listPlugins: ANY_TOKEN,
+  getOpenIdConfiguration: OPEN,
+  getJwks: OPEN,
+  getHealth: OPEN,
+  getReadiness: OPEN,
+  getMetrics: ADMIN,
+  getOpenApi: OPEN,
+  getDocs: OPEN,
+  getRoot: OPEN,
+}
+
+/** Tables of engines' catalogs and logins have tests of their own, with their own clients. */
+const ELSEWHERE = /catalog|iceberg/i
+
+interface Operation {
+  readonly id: string
+  readonly method: string
+  readonly path: string
+  readonly hasBody: boolean
+}
+
+let world: World
+let operations: readonly Operation[] = []
+let product: Json
+let connection: Json
+let run: Json
+const clients = new Map<Caller, Client>()
+
+before(async () => {
+  world = await openWorld()
+  const [own, other] = world.tenants
+  await world.source.query(`DROP TABLE IF EXISTS rules_people;
+    CREATE TABLE rules_people (id integer PRIMARY KEY, email text, city text);
+    INSERT INTO rules_people SELECT i, 'r' || i || '@r.test', 'city' FROM generate_series(1, 5) i`)
+  await world.createTenant(own)
+  await world.createTenant(other)
+  const { url } = world.deployment
+  clients.set('anonymous', new Client(url, null))
+  clients.set('nobody', await world.as(own, null, 'noah'))
+  clients.set('viewer', await world.as(own, 'svc-viewers', 'vito'))
+  clients.set('developer', await world.as(own, 'svc-developers', 'dora'))
+  clients.set('foreigner', await world.as(other, 'svc-developers', 'olga'))
+  clients.set('admin', world.admin)
+  const developer = clients.get('developer') as Client
+  product = await onboardPeople(world, developer, manifests('public.rules_people'))
+  connection = (await developer.get('/api/v1/connections/db')).body
+  run = (await developer.get(`/api/v1/ingestion?tenant_id=${own}`)).body.data[0]
+  operations = operationsOf((await developer.get('/openapi.json')).body)
+})
+
+after(() => world?.close())
+
+function operationsOf(document: Json): readonly Operation[] {
+  return Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(([path, methods]) =>
+    Object.entries(methods)
+      .filter(([, operation]) => !ELSEWHERE.test(`${path} ${operation.operationId}`))
+      .map(([method, operation]) => ({
+        id: operation.operationId,
+        method: method.toUpperCase(),
+        path,
+        hasBody: operation.requestBody?.content?.['application/json'] !== undefined,
+      })),
+  )
+}
+
+/** Of things that are there; but grants and versions are not, and nothing is destroyed before its rule was looked at. */
+function addressOf({ path }: Operation): string {
+  const values: Record<string, string> = {
+    tenant_id: world.tenants[0],
+    connection_id: connection.id,
+    connection_name: connection.id,
+    product_id: product.id,
+    name: product.id,
+    run_id: run.id,
+    grant_id: 'grt_none',
+    version: '1.0.0',
+    task: 'check',
+  }
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? 'none')
+}
+
+/** Bodies that are refused where they are looked at, so that nothing is done: the rules come before. */
+async function ask(operation: Operation, caller: Caller): Promise<Answer> {
+  const client = clients.get(caller) as Client
+  const headers: Record<string, string> = {}
+  if (caller === 'admin' && !operation.path.includes('tenants')) headers['x-tenant-id'] = world.tenants[0]
+  const query = operation.id === 'readRealtime' ? '?key=none' : operation.id === 'deleteTenant' ? '?confirm=no' : ''
+  const body = operation.hasBody ? JSON.stringify(BODIES[operation.id] ?? {}) : undefined
+  if (body !== undefined) headers['content-type'] = 'application/json'
+  if (operation.id === 'uploadManifests') return upload(client, addressOf(operation), headers)
+  if (operation.id === 'followEvents') return beginOf(operation, caller, headers)
+  const init = { method: operation.method, headers, ...(body === undefined ? {} : { body }) }
+  return client.send(`${addressOf(operation)}${query}`, init)
+}
+
+/** Valid for the schema, and refused or without effect after it. */
+const BODIES: Readonly<Record<string, unknown>> = {
+  createTenant: { slug: 'No Slug', display_name: 'x', tier: 'free' },
+  updateTenant: {},
+  createConnection: { name: '!', connector_type: 'none', config_encrypted: '{}' },
+  updateConnection: { config_encrypted: '!' },
+  createRawGrant: { subject: {} },
+  createProduct: { name: 'pg_x', namespace: 'pg_x', archetype: 'aggregate' },
+  updateProduct: { description: 'as it was' },
+  deployProduct: { version: '9.9.9', dry_run: true },
+  rollBackProduct: { version: '0.0.1' },
+  createGrant: { subject: {}, may: 'read' },
+  query: { sql: 'DROP TABLE x' },
+  keepUpLake: { table: 'no.such_table' },
+}
+
+function upload(client: Client, path: string, headers: Record<string, string>): Promise<Answer> {
+  const form = new FormData()
+  form.append('product', new Blob(['not: a manifest']), 'product.yaml')
+  return client.send(path, { method: 'POST', body: form, headers })
+}
+
+/** A stream has no end to wait for. */
+async function beginOf(operation: Operation, caller: Caller, headers: Record<string, string>): Promise<Answer> {
+  const controller = new AbortController()
+  const response = await (clients.get(caller) as Client).begin(addressOf(operation), headers, controller.signal)
+  const body = response.ok ? '' : await response.json()
+  controller.abort()
+  return { status: response.status, headers: response.headers, body }
+}
+
+/** Deleting comes last: nothing could be asked of what is gone. */
+const isDestructive = ({ id }: Operation): boolean => ['deleteProduct', 'deleteConnection'].includes(id)
+
+describe('every operation', () => {
+  it('is in the table', () => {
+    assert.deepEqual(
+      operations.map(({ id }) => id).filter((id) => RULES[id] === undefined),
+      [],
+    )
+  })
+
+  for (const [place, caller] of CALLERS.entries()) {
+    it(`hears or refuses ${caller} as the table says`, async () => {
+      const wrong: string[] = []
+      for (const operation of operations.filter((one) => !isDestructive(one))) {
+        const expected = RULES[operation.id]?.[place]
+        const answer = await ask(operation, caller)
+        const { status, body } = answer
+        const isRefusal = status === 401 || status === 403
+        const isAsExpected = expected === 'heard' ? !isRefusal && status < 500 : status === expected
+        if (!isAsExpected) wrong.push(`${operation.id}: ${status} ${body?.code ?? ''}, not ${expected}`)
+        if (status >= 400) checkProblem(operation, answer)
+      }
+      assert.deepEqual(wrong, [])
+    })
+  }
+
+  it('destroys for developers only', async () => {
+    for (const operation of operations.filter(isDestructive).reverse()) {
+      for (const [place, caller] of CALLERS.entries()) {
+        const expected = RULES[operation.id]?.[place]
+        if (typeof expected === 'number') assert.equal((await ask(operation, caller)).status, expected, operation.id)
+      }
+    }
+    const product = operations.find(({ id }) => id === 'deleteProduct') as Operation
+    assert.equal((await ask(product, 'developer')).status, 204)
+    assert.equal((await ask(product, 'developer')).status, 404)
+  })
+})
+
+/** Every refusal has the one shape, and names nothing of the inside. */
+function checkProblem(operation: Operation, { status, headers, body }: Answer): void {
+  const where = `${operation.id} ${status}`
+  assert.match(headers.get('content-type') ?? '', /^application\/problem\+json/, where)
+  for (const name of ['type', 'title', 'detail', 'instance', 'code', 'request_id', 'remedy']) {
+    assert.equal(typeof body[name], 'string', `${where}: ${name}`)
+  }
+  assert.equal(body.status, status, where)
+  assert.equal(body.request_id, headers.get('x-request-id'), where)
+  if (status === 401) assert.match(headers.get('www-authenticate') ?? '', /^Bearer /, where)
+  assert.doesNotMatch(JSON.stringify(body), /\bat .*\.ts|node_modules|select .* from |\/data\//i, where)
+}

@@ -1,0 +1,129 @@
+/** What readers without clearance must not learn by any path, told by values that can be found in any answer. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import pg from 'pg'
+import { type Answer, Client, manifests } from './client.ts'
+import { type Deployment, openDeployment } from './deployment.ts'
+
+const tenant = `secrecy-${Date.now().toString(36)}`
+
+let deployment: Deployment
+let admin: Client
+let developer: Client
+let viewer: Client
+let source: pg.Client
+
+before(async () => {
+  deployment = await openDeployment()
+  source = new pg.Client(deployment.source)
+  await source.connect()
+  await source.query(`DROP TABLE IF EXISTS secrets;
+    CREATE TABLE secrets (id integer PRIMARY KEY, secret text, name text, n integer);
+    INSERT INTO secrets SELECT i, 'SECRET-' || i, 'NAME-' || i, i FROM generate_series(1, 20) i;
+    INSERT INTO secrets VALUES (100, 'SECRET-bad', 'NAME-bad', -5)`)
+  const token = (...flags: string[]) => deployment.token(flags)
+  admin = new Client(deployment.url, await token('--role', 'admin'))
+  developer = new Client(deployment.url, await token('--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'))
+  viewer = new Client(deployment.url, await token('--tenant', tenant, '--group', 'svc-viewers', '--user', 'vito'))
+  await admin.post('/api/v1/tenants', { slug: tenant, display_name: tenant, tier: 'standard' })
+  const { host, port, user, password, database } = deployment.source
+  const config = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
+  await developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: config })
+  await developer.post('/api/v1/products', { name: 'people', namespace: 'crm', archetype: 'source_aligned' })
+})
+
+after(async () => {
+  await admin?.send(`/api/v1/tenants/${tenant}?confirm=${tenant}`, { method: 'DELETE' })
+  await source?.end()
+  await deployment?.stop()
+})
+
+const product = '/api/v1/products/crm.people'
+const query = (sql: string): Promise<Answer> => viewer.post('/api/v1/query', { sql })
+
+/** Deploys with that class of the column `secret`, and waits for what the deploy starts. */
+async function deploy(version: string, secretClass: string): Promise<void> {
+  const files = manifests('public.secrets', {
+    columns: `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: secret, type: string, classification: ${secretClass} }
+  - { name: name, type: string, classification: pii.name }
+  - { name: n, type: integer }
+`,
+    endpoints: '  - type: lookup\n  - type: analytics\n',
+  })
+  const quality = `apiVersion: svc/v1\nkind: Quality\nchecks:\n  - name: positive\n    range: { column: n, min: 0 }\n    on_error: quarantine\n`
+  const uploaded = await developer.upload(`${product}/manifests`, { ...files, quality })
+  assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+  const deployed = await developer.post(`${product}/deploy`, { version, dry_run: false })
+  assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
+  if (deployed.body.run_id !== null) await developer.untilEnded(deployed.body.run_id)
+}
+
+async function sync(): Promise<void> {
+  const { body } = await developer.post('/api/v1/connections/db/sync')
+  assert.equal((await developer.untilEnded(body.id)).state, 'succeeded')
+}
+
+describe('the key of a tenant’s secrets', () => {
+  it('may be changed under connections that are in use', async () => {
+    const rotated = await admin.post(`/api/v1/tenants/${tenant}/rotate-key`)
+    assert.deepEqual([rotated.status, rotated.body], [200, { tenant_id: tenant, resealed_secrets: 1 }])
+    const tested = await developer.post('/api/v1/connections/db/test')
+    assert.equal(tested.body.ok, true, JSON.stringify(tested.body))
+    const { body } = await developer.get('/api/v1/audit')
+    assert.ok(JSON.stringify(body).includes('tenant.rotate_key'))
+  })
+})
+
+describe('rows that a check put aside', () => {
+  it('are masked as the product is, also when its classes were raised after they were put aside', async () => {
+    await deploy('1.0.0', 'public')
+    await sync()
+    const open = await query('SELECT * FROM crm.people__quarantine')
+    assert.deepEqual(open.body.rows, [[100, 'SECRET-bad', '[redacted]', -5]])
+    await source.query('DELETE FROM secrets WHERE id = 100')
+    await sync()
+    await deploy('1.1.0', 'pii.identifier')
+    const rows = await query('SELECT id FROM crm.people')
+    assert.equal(rows.body.row_count, 20, JSON.stringify(rows.body))
+    const raised = await query('SELECT * FROM crm.people__quarantine')
+    assert.doesNotMatch(JSON.stringify(raised.body), /SECRET-/)
+    assert.deepEqual(raised.body.rows, [], 'the rows of an earlier epoch are gone')
+  })
+})
+
+describe('statements that fail while they run', () => {
+  it('are answered with a problem that repeats no value', async () => {
+    for (const sql of [
+      'SELECT CAST((SELECT secret FROM crm.people LIMIT 1) AS integer)',
+      "SELECT CAST(city AS integer) FROM (SELECT 'abc' AS city)",
+      'SELECT 9223372036854775807 + n FROM crm.people',
+      "SELECT strptime('x', '%Y')",
+    ]) {
+      const { status, body } = await query(sql)
+      assert.equal(status, 400, `${sql}: ${JSON.stringify(body)}`)
+      assert.match(body.code, /^sql_/)
+      assert.doesNotMatch(JSON.stringify(body), /SECRET-|[0-9a-f]{32}/)
+    }
+  })
+})
+
+describe('settings that only the connector can judge', () => {
+  it('are refused when they are sent, without being repeated', async () => {
+    const settings = { host: '127.0.0.1:5432', database: 'd', user: 'u', password: 'SECRET-pw', ssl_mode: 'prefer' }
+    const text = JSON.stringify(settings)
+    const body = { name: 'other', connector_type: 'postgresql', config_encrypted: text }
+    for (const answer of [
+      await developer.post('/api/v1/connections', body),
+      await developer.send('/api/v1/connections/db', {
+        method: 'PATCH',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ config_encrypted: text }),
+      }),
+    ]) {
+      assert.equal(answer.status, 400, JSON.stringify(answer.body))
+      assert.equal(answer.body.code, 'invalid_connection_config')
+      assert.doesNotMatch(JSON.stringify(answer.body), /SECRET-|5432/)
+    }
+  })
+})

@@ -1,0 +1,384 @@
+/** Sources that misbehave: values that cannot be carried, and a server that goes away while it is read. */
+import assert from 'node:assert/strict'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { escapeKeyPart } from '@sluice/sdk'
+import pg from 'pg'
+import { Client, type Json, manifests } from './client.ts'
+import { type Deployment, openDeployment } from './deployment.ts'
+
+const tenant = `sources-${Date.now().toString(36)}`
+const ROWS = 20_000
+
+let deployment: Deployment
+let admin: Client
+let developer: Client
+let source: pg.Client
+let line: Line
+
+before(async () => {
+  deployment = await openDeployment()
+  source = new pg.Client(deployment.source)
+  await source.connect()
+  line = await Line.open(deployment.source)
+  admin = new Client(deployment.url, await deployment.token(['--role', 'admin']))
+  const flags = ['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora']
+  developer = new Client(deployment.url, await deployment.token(flags))
+  await admin.post('/api/v1/tenants', { slug: tenant, display_name: tenant, tier: 'standard' })
+  await connection('db', line.port)
+  await connection('odd', deployment.source.port)
+})
+
+after(async () => {
+  await admin?.send(`/api/v1/tenants/${tenant}?confirm=${tenant}`, { method: 'DELETE' })
+  await line?.close()
+  await source?.end()
+  await deployment?.stop()
+})
+
+/** The way to the source, which can be cut when so many bytes have come. */
+class Line {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #bytes = 0
+  #cutAfterBytes = Number.POSITIVE_INFINITY
+
+  private constructor(server: Server) {
+    this.#server = server
+  }
+
+  static async open(to: { readonly host: string; readonly port: number }): Promise<Line> {
+    const server = createServer()
+    const line = new Line(server)
+    server.on('connection', (client) => line.#join(client, connect(to.port, to.host)))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    return line
+  }
+
+  get port(): number {
+    return (this.#server.address() as { readonly port: number }).port
+  }
+
+  /** From then on nobody gets through. */
+  cutAfter(bytes: number): void {
+    this.#bytes = 0
+    this.#cutAfterBytes = bytes
+  }
+
+  mend(): void {
+    this.#cutAfterBytes = Number.POSITIVE_INFINITY
+  }
+
+  get isCut(): boolean {
+    return this.#bytes >= this.#cutAfterBytes
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  #join(client: Socket, server: Socket): void {
+    for (const [one, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      this.#sockets.add(one)
+      one.on('error', () => other.destroy())
+      one.on('close', () => {
+        this.#sockets.delete(one)
+        other.destroy()
+      })
+    }
+    client.pipe(server)
+    server.pipe(client)
+    server.on('data', (chunk) => {
+      this.#bytes += chunk.length
+      if (this.isCut) client.destroy()
+    })
+    if (this.isCut) client.destroy()
+  }
+}
+
+async function connection(name: string, port: number): Promise<void> {
+  const { host, user, password, database } = deployment.source
+  const config_encrypted = JSON.stringify({ host, port, user, password, database, ssl_mode: 'disable' })
+  const made = await developer.post('/api/v1/connections', { name, connector_type: 'postgresql', config_encrypted })
+  assert.equal(made.status, 201, JSON.stringify(made.body))
+}
+
+async function deploy(
+  name: string,
+  from: string,
+  table: string,
+  columns: string,
+  endpoints = '  - type: lookup\n  - type: analytics\n',
+): Promise<void> {
+  await developer.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned' })
+  const files = manifests(table, { columns, endpoints })
+  const uploaded = await developer.upload(`/api/v1/products/${name}/manifests`, {
+    ...files,
+    product: files.product.replace('name: people', `name: ${name}`),
+    inputs: files.inputs.replace('connection: db', `connection: ${from}`),
+  })
+  assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+  const deployed = await developer.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', dry_run: false })
+  assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
+}
+
+async function sync(name: string): Promise<Json> {
+  const { body } = await developer.post(`/api/v1/connections/${name}/sync`)
+  return developer.untilEnded(body.id)
+}
+
+/** Until the run has said of its table why it could not be read. */
+async function untilTold(runId: string): Promise<Json> {
+  for (;;) {
+    const { body } = await developer.get(`/api/v1/ingestion/${runId}`)
+    if (body.tables.some((table: Json) => table.error !== null)) return body
+    assert.ok(body.state === 'queued' || body.state === 'running', JSON.stringify(body))
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+async function sumOf(product: string): Promise<Json> {
+  const { body } = await developer.post('/api/v1/query', { sql: `SELECT count(*), sum(n) FROM crm.${product}` })
+  return body.rows?.[0].map(Number) ?? body
+}
+
+describe('a source that goes away while it is read', () => {
+  it('is told with a cause and a remedy, takes nothing away, and is read whole by the same run when it is back', async () => {
+    await source.query(`DROP TABLE IF EXISTS big; CREATE TABLE big (id integer PRIMARY KEY, n integer, pad text);
+      INSERT INTO big SELECT i, 1, repeat('x', 200) FROM generate_series(1, ${ROWS}) i`)
+    const columns = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: n, type: long }
+  - { name: pad, type: string }
+`
+    await deploy('big', 'db', 'public.big', columns)
+    assert.equal((await sync('db')).state, 'succeeded')
+    assert.deepEqual(await sumOf('big'), [ROWS, ROWS])
+    await source.query('UPDATE big SET n = 2')
+    line.cutAfter(1_000_000)
+    const begun = await developer.post('/api/v1/connections/db/sync')
+    const [table] = (await untilTold(begun.body.id)).tables
+    assert.ok(line.isCut)
+    assert.equal(table.state, 'failed')
+    assert.match(table.error.message, /public.*big/)
+    assert.match(table.error.remedy, /\w/)
+    assert.ok(!JSON.stringify(table).includes(String(deployment.source.password)))
+    assert.deepEqual(await sumOf('big'), [ROWS, ROWS])
+    assert.equal((await developer.get('/api/v1/products/big/latest?filter=id:7')).body.data[0].n, 1)
+    line.mend()
+    const ended = await developer.untilEnded(begun.body.id)
+    assert.equal(ended.state, 'succeeded', JSON.stringify(ended))
+    assert.ok(ended.attempt > 1)
+    assert.deepEqual(await sumOf('big'), [ROWS, 2 * ROWS])
+    assert.equal((await developer.get('/api/v1/products/big/latest?filter=id:7')).body.data[0].n, 2)
+  })
+})
+
+describe('values of every type', () => {
+  it('arrive as they are in the source, whatever path they are read by', async () => {
+    await source.query(`DROP TABLE IF EXISTS every; CREATE TABLE every (id integer PRIMARY KEY, b bytea, ok boolean, l bigint,
+        f real, d double precision, n numeric(38,10), day date, at timestamp, z timestamptz, u uuid, j jsonb, t text);
+      INSERT INTO every VALUES
+        (1, '\\x00ff5c78', true, 9223372036854775807, 'NaN', 'Infinity', 9999999999999999999999999999.9999999999,
+          '0001-01-01', '9999-12-31 23:59:59.999999', '1969-12-31 23:59:59.999999+00',
+          'ffffffff-ffff-ffff-ffff-ffffffffffff', '{"a": [1, null, "ä"]}', E'a\\t"b",\\n\\\\N'),
+        (2, '\\x', false, -9223372036854775808, 1e-45, 5e-324, -0.0000000001, '9999-12-31', '0001-01-01', '0001-01-01 00:00:00+00',
+          '00000000-0000-0000-0000-000000000000', '[]', ''),
+        (3, null, null, null, null, null, null, null, null, null, null, null, null)`)
+    const types = {
+      ...{ b: 'binary', ok: 'boolean', l: 'long', f: 'float', d: 'double', n: '"decimal(38,10)"', day: 'date' },
+      ...{ at: 'timestamp', z: 'timestamptz', u: 'uuid', j: 'json', t: 'string' },
+    }
+    const columns = Object.entries(types).map(([name, type]) => `  - { name: ${name}, type: ${type} }\n`)
+    await deploy(
+      'every',
+      'odd',
+      'public.every',
+      `  - { name: id, type: integer, role: identity, nullable: false }\n${columns.join('')}`,
+    )
+    assert.equal((await sync('odd')).state, 'succeeded')
+    const expected = [
+      [
+        1,
+        'AP9ceA==',
+        true,
+        '9223372036854775807',
+        'NaN',
+        'Infinity',
+        '9999999999999999999999999999.9999999999',
+        '0001-01-01',
+        '9999-12-31T23:59:59.999999',
+        '1969-12-31T23:59:59.999999Z',
+        'ffffffff-ffff-ffff-ffff-ffffffffffff',
+        { a: [1, null, 'ä'] },
+        'a\t"b",\n\\N',
+      ],
+      [
+        2,
+        '',
+        false,
+        '-9223372036854775808',
+        1e-45,
+        5e-324,
+        '-0.0000000001',
+        '9999-12-31',
+        '0001-01-01T00:00:00.000000',
+        '0001-01-01T00:00:00.000000Z',
+        '00000000-0000-0000-0000-000000000000',
+        [],
+        '',
+      ],
+      [3, null, null, null, null, null, null, null, null, null, null, null, null],
+    ]
+    const queried = await developer.post('/api/v1/query', { sql: 'SELECT * FROM crm.every ORDER BY id' })
+    assert.deepEqual(queried.body.rows, expected)
+    const { body } = await developer.get('/api/v1/products/crm.every/latest?order=id')
+    const names = queried.body.columns.map(({ name }: Json) => name)
+    assert.deepEqual(
+      body.data.map((row: Json) => names.map((name: string) => row[name])),
+      expected,
+    )
+  })
+})
+
+describe('texts of every character', () => {
+  const characters = Array.from({ length: 0x2fe }, (_, index) => `${String.fromCharCode(index + 1)}`)
+  const texts = [
+    ...characters,
+    '',
+    'No. #1',
+    '%23',
+    'a:b',
+    '\u2028',
+    '\ufeff',
+    '😀é',
+    'NULL',
+    '\\N',
+    ' x ',
+    "'; --",
+    '{id}',
+  ]
+  const sorted = texts.toSorted()
+
+  it('are the same on every path', async () => {
+    await source.query(
+      'DROP TABLE IF EXISTS signs; CREATE TABLE signs (id text PRIMARY KEY, n integer, at timestamptz NOT NULL)',
+    )
+    await source.query(
+      `INSERT INTO signs SELECT id, n, timestamptz '2026-01-01Z' + n * interval '1 second'
+       FROM unnest($1::text[]) WITH ORDINALITY AS one(id, n)`,
+      [texts],
+    )
+    const columns = [
+      'id, type: string, role: identity, nullable: false',
+      'n, type: integer',
+      'at, type: timestamptz, nullable: false',
+    ]
+    const endpoints = [
+      'lookup',
+      'analytics',
+      'timeseries\n    config: { time_column: at, chunk_interval: 1 day }',
+      'realtime\n    config: { key_template: "sign-{id}-" }',
+    ]
+    await deploy(
+      'signs',
+      'odd',
+      'public.signs',
+      columns.map((column) => `  - { name: ${column} }\n`).join(''),
+      endpoints.map((endpoint) => `  - type: ${endpoint}\n`).join(''),
+    )
+    const run = await sync('odd')
+    assert.equal(run.state, 'succeeded', JSON.stringify(run))
+    const path = '/api/v1/products/crm.signs'
+    const [looked, timed] = [`${path}/latest`, `${path}/timeseries?from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z`]
+    assert.deepEqual((await allOf(looked)).toSorted(), sorted)
+    assert.deepEqual((await allOf(timed)).toSorted(), sorted)
+    const sql = 'SELECT id FROM crm.signs'
+    const queried = await developer.post('/api/v1/query', { sql })
+    assert.deepEqual(queried.body.rows.flat().toSorted(), sorted)
+    const lines = await developer.post('/api/v1/query', { sql }, { accept: 'application/x-ndjson' })
+    assert.deepEqual(
+      (lines.body as string)
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line).id)
+        .toSorted(),
+      sorted,
+    )
+    for (const text of texts) {
+      const key = encodeURIComponent(`sign-${escapeKeyPart(text)}-`)
+      const { body } = await developer.get(`${path}/realtime?key=${key}`)
+      assert.equal(body.data?.[0]?.id ?? body.data?.id, text, JSON.stringify([key, body]))
+      const one = await developer.get(`${path}/latest?filter=${encodeURIComponent(`id:${text}`)}`)
+      assert.deepEqual(
+        one.body.data?.map(({ id }: Json) => id),
+        [text],
+        JSON.stringify([text, one.body]),
+      )
+    }
+    for (const text of ['No. #1', "'; --", 'a:b', ' x ']) {
+      const asked = await developer.post('/api/v1/query', { sql: `${sql} WHERE id = $1`, params: [text] })
+      assert.deepEqual(asked.body.rows, [[text]], JSON.stringify(asked.body))
+    }
+  })
+
+  async function allOf(path: string): Promise<readonly string[]> {
+    const found: string[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const after: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`
+      const { body } = await developer.get(`${path}${path.includes('?') ? '&' : '?'}limit=300${after}`)
+      found.push(...body.data.map(({ id }: Json) => id))
+      cursor = body.next_cursor
+    }
+    return found
+  }
+})
+
+describe('a product with the longest name that there may be', () => {
+  it('has all its copies, in the lake and in the stores', async () => {
+    await source.query(`DROP TABLE IF EXISTS long_named; CREATE TABLE long_named (id integer PRIMARY KEY, email text);
+      INSERT INTO long_named VALUES (1, 'a@example.com')`)
+    const name = 'n'.repeat(200)
+    await deploy(
+      name,
+      'odd',
+      'public.long_named',
+      '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: email, type: string, classification: pii.identifier }\n',
+    )
+    const run = await sync('odd')
+    assert.equal(run.state, 'succeeded', JSON.stringify(run))
+    const read = await developer.get(`/api/v1/products/${name}/latest`)
+    assert.equal(read.body.data?.length, 1, JSON.stringify(read.body))
+    assert.ok(!JSON.stringify(read.body.data).includes('@'))
+    const queried = await developer.post('/api/v1/query', { sql: `SELECT id FROM crm.${name}` })
+    assert.deepEqual(queried.body.rows, [[1]], JSON.stringify(queried.body))
+  })
+})
+
+describe('values that no type here can hold', () => {
+  it('are counted and named by column, and the other rows are there', async () => {
+    await source.query(`DROP TABLE IF EXISTS odd; CREATE TABLE odd (id integer PRIMARY KEY, n numeric, d date, t text);
+      INSERT INTO odd VALUES (1, 1, '2026-01-01', E'quo"te,\\n\\\\N'), (2, 'NaN', null, null), (3, 3, 'infinity', null),
+        (4, ('1' || repeat('0', 999))::numeric, null, null), (5, null, '0044-03-15 BC', null), (6, 6, null, repeat('x', 1000000))`)
+    const columns = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: n, type: "decimal(38,9)" }
+  - { name: t, type: string }
+`
+    await deploy('odd', 'odd', 'public.odd', columns)
+    const run = await sync('odd')
+    assert.equal(run.state, 'succeeded', JSON.stringify(run))
+    const table = run.tables.find(({ name }: Json) => name === 'public.odd')
+    const kept = await developer.post('/api/v1/query', { sql: 'SELECT id, length(t) FROM crm.odd ORDER BY id' })
+    const ids: readonly number[] = kept.body.rows.map((row: Json) => row[0])
+    assert.ok(ids.includes(1) && ids.includes(6), JSON.stringify(kept.body.rows))
+    assert.ok(!ids.includes(2) && !ids.includes(4))
+    assert.equal(table.rows_read, 6)
+    assert.equal(table.rows_written, ids.length)
+    const warnings = run.log.filter((entry: Json) => entry.level === 'warn').map((entry: Json) => entry.message)
+    assert.ok(warnings.includes(`public.odd: ${6 - ids.length} rows could not be carried`), JSON.stringify(warnings))
+    assert.ok(warnings.some((text: string) => text.startsWith('public.odd: rejected n: ')))
+  })
+})

@@ -1,0 +1,159 @@
+/** Versions of a product: deployed, looked at, and gone back to. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Client, type Json, manifests } from './client.ts'
+import { deployVersion, onboardPeople, openWorld, syncNow, type World } from './world.ts'
+
+const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: email, type: string, classification: pii.identifier }
+  - { name: city, type: string }
+`
+const ENDPOINTS = `  - type: lookup
+    config: { index_columns: [id], history_mode: type_2, tracked_columns: [city] }
+  - type: realtime
+    config: { key_template: "{id}" }
+  - type: analytics
+`
+
+let world: World
+let developer: Client
+let viewer: Client
+let product: Json
+
+before(async () => {
+  world = await openWorld()
+  const [tenant] = world.tenants
+  await world.source.query(`DROP TABLE IF EXISTS versions_people;
+    CREATE TABLE versions_people (id integer PRIMARY KEY, email text, city text, note text);
+    INSERT INTO versions_people SELECT i, 'a' || i || '@v.test', 'old', 'n' || i FROM generate_series(1, 20) i`)
+  await world.createTenant(tenant)
+  developer = await world.as(tenant, 'svc-developers', 'dora')
+  viewer = await world.as(tenant, 'svc-viewers', 'vito')
+  const first = manifests('public.versions_people', { columns: COLUMNS, endpoints: ENDPOINTS })
+  product = await onboardPeople(world, developer, first)
+  await world.source.query(
+    "UPDATE versions_people SET city = 'new' WHERE id <= 5; DELETE FROM versions_people WHERE id > 18",
+  )
+  await syncNow(developer)
+  const second = `${COLUMNS}  - { name: note, type: string }\n`
+  await deployVersion(
+    developer,
+    product.id,
+    '1.1.0',
+    manifests('public.versions_people', { columns: second, endpoints: ENDPOINTS }),
+  )
+})
+
+after(() => world?.close())
+
+async function latest(client: Client, id: number): Promise<Json> {
+  const { status, body } = await client.get(`/api/v1/products/people/latest?filter=id:${id}`)
+  assert.equal(status, 200, JSON.stringify(body))
+  return body
+}
+const realtime = (client: Client, id: number) => client.get(`/api/v1/products/people/realtime?key=${id}`)
+
+/** Reads go on meanwhile: each is answered by the old shape or the new one, or told that the copy is being made. */
+async function whileRead<T>(work: () => Promise<T>): Promise<T> {
+  const done = new AbortController()
+  const refusals = new Set<string>()
+  const readers = [developer, viewer].map(async (client) => {
+    while (!done.signal.aborted) {
+      const { status, body } = await client.get(`/api/v1/products/people/latest?filter=id:3`)
+      if (status !== 200) refusals.add(body.code)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  })
+  const result = await work().finally(() => done.abort())
+  await Promise.all(readers)
+  refusals.delete('not_materialized')
+  assert.deepEqual([...refusals], [])
+  return result
+}
+
+async function rollBack(target: Json): Promise<Json> {
+  const answer = await developer.post(`/api/v1/products/${product.id}/rollback`, target)
+  assert.equal(answer.status, 202, JSON.stringify(answer.body))
+  assert.equal(answer.headers.get('location'), `/api/v1/ingestion/${answer.body.run_id}`)
+  const run = await developer.untilEnded(answer.body.run_id)
+  assert.equal(run.state, 'succeeded', JSON.stringify(run))
+  return answer.body
+}
+
+describe('versions', () => {
+  it('lists what was deployed, with the manifests of each', async () => {
+    const { body } = await viewer.get(`/api/v1/products/${product.id}`)
+    assert.deepEqual([body.current_version, body.status], ['1.1.0', 'deployed'])
+    assert.deepEqual(
+      body.versions.map((one: Json) => one.version),
+      ['1.1.0', '1.0.0'],
+    )
+    const first = await viewer.get(`/api/v1/products/${product.id}/manifests/1.0.0`)
+    assert.ok(!first.body.manifests.output.includes('note'))
+    assert.equal((await viewer.get(`/api/v1/products/${product.id}/manifests/9.9.9`)).status, 404)
+    assert.deepEqual((await latest(viewer, 3)).data[0].note, 'n3')
+  })
+
+  it('goes back to a version: a new epoch with its content and its columns in every store', async () => {
+    const before = (await latest(developer, 3)).meta
+    const { deployment } = await whileRead(() => rollBack({ version: '1.0.0' }))
+    assert.equal(deployment.kind, 'rollback')
+    for (const client of [developer, viewer]) {
+      const { data, meta } = await latest(client, 3)
+      assert.deepEqual([data[0].city, 'note' in data[0]], ['new', false])
+      assert.deepEqual([meta.version, meta.epoch], ['1.0.0', before.epoch + 1])
+      assert.deepEqual((await latest(client, 19)).data, [])
+      assert.equal((await realtime(client, 3)).body.data[0].city, 'new')
+    }
+    const query = await viewer.post('/api/v1/query', { sql: 'SELECT count(*), count(DISTINCT email) FROM crm.people' })
+    assert.deepEqual(query.body.rows, [[18, 18]])
+    assert.ok(!JSON.stringify((await latest(viewer, 3)).data).includes('@v.test'))
+    const { body } = await viewer.get(`/api/v1/products/${product.id}`)
+    assert.equal(body.current_version, '1.0.0')
+    const deployments = await viewer.get(`/api/v1/products/${product.id}/deployments`)
+    assert.deepEqual([deployments.body.data[0].id, deployments.body.data[0].state], [deployment.id, 'succeeded'])
+  })
+
+  it('goes back to a snapshot, and tells the history what happened', async () => {
+    const { body } = await viewer.get(`/api/v1/products/${product.id}/snapshots`)
+    const oldest = body.data.at(-1)
+    const { body: before } = await developer.get(`/api/v1/products/people/latest?filter=id:3&history=true`)
+    await rollBack({ snapshot_id: oldest.snapshot_id })
+    for (const client of [developer, viewer]) {
+      assert.equal((await latest(client, 3)).data[0].city, 'old')
+      assert.equal((await latest(client, 19)).data.length, 1, 'what had been deleted is back')
+      assert.equal((await realtime(client, 19)).status, 200)
+    }
+    const { body: after } = await developer.get(`/api/v1/products/people/latest?filter=id:3&history=true`)
+    assert.equal(after.data.length, before.data.length + 1, 'a rollback is a change like any other')
+    const newest = (await viewer.get(`/api/v1/products/${product.id}/snapshots`)).body.data[0]
+    assert.deepEqual([newest.kind, newest.rows], ['rollback', oldest.rows])
+  })
+
+  it('goes on from there: the next sync brings the source as it is, by the old manifests', async () => {
+    await syncNow(developer)
+    const { data, meta } = await latest(viewer, 3)
+    assert.deepEqual([data[0].city, 'note' in data[0], meta.version], ['new', false, '1.0.0'])
+    assert.deepEqual((await latest(viewer, 19)).data, [])
+  })
+
+  it('refuses what is no target, and who may not deploy', async () => {
+    const path = `/api/v1/products/${product.id}/rollback`
+    for (const body of [{}, { version: '1.0.0', snapshot_id: '1' }, { version: 3 }, { snapshot_id: 'x' }]) {
+      assert.equal((await developer.post(path, body)).status, 400, JSON.stringify(body))
+    }
+    assert.equal((await developer.post(path, { version: '7.0.0' })).body.code, 'version_not_found')
+    assert.equal((await developer.post(path, { snapshot_id: '12345' })).body.code, 'snapshot_not_found')
+    assert.equal((await viewer.post(path, { version: '1.0.0' })).status, 403)
+  })
+
+  it('changes what a product says of itself', async () => {
+    const path = `/api/v1/products/${product.id}`
+    const change = { method: 'PATCH', headers: { 'content-type': 'application/json' } }
+    const changed = await developer.send(path, { ...change, body: JSON.stringify({ description: 'who we know' }) })
+    assert.deepEqual([changed.status, changed.body.description], [200, 'who we know'])
+    assert.equal((await viewer.get(path)).body.description, 'who we know')
+    assert.equal((await developer.send(path, { ...change, body: '{}' })).status, 400)
+    assert.equal((await viewer.send(path, { ...change, body: JSON.stringify({ description: 'x' }) })).status, 403)
+  })
+})

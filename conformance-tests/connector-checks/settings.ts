@@ -1,0 +1,180 @@
+/** Settings, `check`, and what must never be told. */
+import { CHECK_STEPS, isSluiceError } from '@sluice/sdk'
+import { expect } from '../check.ts'
+import { type ConnectorContext, expectRows } from '../connector-context.ts'
+import { brokenSettings, problemsOf, schemaProblems } from '../json-schema.ts'
+import { parseVersion } from '../sdk-range.ts'
+import type { ConnectorCheck } from './check.ts'
+
+export const settingsChecks: readonly ConnectorCheck[] = [
+  {
+    id: 'C1',
+    name: 'spec-schema-and-example',
+    level: 'core',
+    async run(context) {
+      await context.filled()
+      const { plugin, fixture } = context
+      const { settingsSchema: schema } = plugin
+      const secrets = Object.entries(schema.properties ?? {}).filter(([name]) =>
+        /password|secret|token|private_key/i.test(name),
+      )
+      const problems = [
+        ...schemaProblems(schema),
+        ...problemsOf(schema, fixture.settings).map((problem) => `the settings in use: ${problem}`),
+        ...(schema.additionalProperties === false ? [] : ['unknown settings are accepted']),
+        ...secrets.filter(([, one]) => one['x-secret'] !== true).map(([name]) => `${name} is no x-secret`),
+        ...Object.entries(schema.properties ?? {}).flatMap(([name, { description }]) =>
+          description ? [] : [`${name} has no description`],
+        ),
+        ...(plugin.description.trim().length >= 10 && parseVersion(plugin.version)
+          ? []
+          : ['description or version is missing']),
+        ...(plugin.capabilities.modes.includes('full') ? [] : ['the mode full is not declared']),
+      ]
+      expect(problems.length === 0, () => ({
+        what: problems.slice(0, 5).join('; '),
+        where: 'defineConnector',
+        why: 'forms are made from it, and secrets are encrypted by it',
+        remedy: 'Correct what is named.',
+      }))
+      for (const { what, settings } of brokenSettings(schema, fixture.settings)) {
+        if (problemsOf(schema, settings).length > 0) continue
+        const refused = await context.open(settings).then(
+          () => false,
+          (error: unknown) => isSluiceError(error, 'CONFIG'),
+        )
+        expect(refused, () => ({
+          what: `settings ${what} were accepted`,
+          where: 'plugin.open',
+          why: 'whoever writes the settings has to be told',
+          remedy: 'Throw CONFIG, or let the schema refuse them.',
+        }))
+      }
+    },
+  },
+  {
+    id: 'C2',
+    name: 'check-ok',
+    level: 'core',
+    async run(context) {
+      const { table, rows } = await context.filled()
+      const { connector } = await context.open()
+      const report = await connector.check(AbortSignal.timeout(30_000))
+      const names = report.steps.map(({ name }) => name)
+      const inOrder = CHECK_STEPS.filter((name) => names.includes(name)).join() === names.join()
+      const isOk = report.ok && names.length > 1 && report.steps.every(({ ok, message }) => ok && message.trim() !== '')
+      expect(isOk && inOrder && report.latencyMs >= 0, () =>
+        wrongReport('of a source that is in order', JSON.stringify(report)),
+      )
+      expectRows(table, rows, (await context.read(connector, table)).rows, 'what the check says is so')
+    },
+  },
+  {
+    id: 'C3',
+    name: 'check-each-step-fails-with-remedy',
+    level: 'core',
+    async run(context) {
+      await context.filled()
+      const entries = Object.entries(context.fixture.broken)
+      expect(entries.length >= 3, () => wrongReport('the fixture breaks', `${entries.length} steps`))
+      for (const [step, settings] of entries) {
+        const { connector } = await context.open(settings)
+        const report = await connector.check(AbortSignal.timeout(60_000))
+        const last = report.steps.at(-1)
+        const before = report.steps.slice(0, -1)
+        const order = CHECK_STEPS.indexOf(step as (typeof CHECK_STEPS)[number])
+        const isTold =
+          !report.ok &&
+          last?.name === step &&
+          !last.ok &&
+          last.message.trim() !== '' &&
+          (last.remedy ?? '').trim() !== ''
+        const isInOrder = before.every(({ name, ok }) => ok && CHECK_STEPS.indexOf(name) < order)
+        expect(isTold && isInOrder, () => wrongReport(`of settings that fail at ${step}`, JSON.stringify(report)))
+        await connector.close()
+      }
+    },
+  },
+  {
+    id: 'C4',
+    name: 'check-never-writes',
+    level: 'core',
+    async run(context) {
+      const { table, rows } = await context.filled()
+      const { connector } = await context.open()
+      const before = await context.fixture.digest()
+      await connector.check(AbortSignal.timeout(30_000))
+      await connector.discover({ after: null, limit: 10 }, AbortSignal.timeout(30_000))
+      const { rows: given, state } = await context.read(connector, table)
+      await connector.ack({ schema: context.fixture.schema, table: table.name }, state)
+      const after = await context.fixture.digest()
+      expectRows(table, rows, given, 'the connector has to have been there')
+      expect(before === after, () => ({
+        what: 'the source is another after check, discover, read and ack',
+        where: 'the digest of the whole source',
+        why: 'it is somebody else’s, and most logins may not write',
+        remedy: 'Open read-only transactions; make nothing that stays.',
+      }))
+    },
+  },
+  {
+    id: 'C5',
+    name: 'secret-redaction',
+    level: 'core',
+    async run(context) {
+      const { table } = await context.filled()
+      const { fixture, plugin } = context
+      const told: string[] = []
+      const tell = async (run: () => Promise<unknown>) => {
+        told.push(await run().then((value) => JSON.stringify(value, bigintText) ?? '', errorText))
+      }
+      for (const settings of [fixture.settings, ...Object.values(fixture.broken)]) {
+        const { connector } = await context.open(settings)
+        await tell(() => connector.check(AbortSignal.timeout(60_000)))
+        await tell(() => connector.discover({ after: null, limit: 3 }, AbortSignal.timeout(30_000)))
+        await tell(() => context.read(connector, { ...table, name: 'no_such_table' }))
+        await connector.close()
+      }
+      const text = [...told, context.logger.text()].join('\n')
+      const secrets = [fixture.settings, ...Object.values(fixture.broken)].flatMap((settings) =>
+        secretsOf(plugin.settingsSchema, settings),
+      )
+      expect(secrets.length > 0 && told.some((one) => one.includes('"')), () =>
+        wrongReport('the settings hold', 'no secret'),
+      )
+      for (const secret of new Set(secrets)) {
+        expect(!text.includes(secret), () => ({
+          what: 'a secret of the settings stands in a report, an error or the log',
+          where: 'check, discover, read with settings that work and settings that fail',
+          why: 'reports are shown to whoever has the connection, logs to more',
+          remedy: 'Write messages yourself; what the driver says goes into cause.',
+        }))
+      }
+    },
+  },
+]
+
+function secretsOf(schema: ConnectorContext['plugin']['settingsSchema'], settings: unknown): readonly string[] {
+  const values = settings as Readonly<Record<string, unknown>>
+  const names = Object.entries(schema.properties ?? {}).filter(([, one]) => one['x-secret'] === true)
+  return names.flatMap(([name]) => (typeof values[name] === 'string' && values[name].length > 5 ? [values[name]] : []))
+}
+
+function errorText(error: unknown): string {
+  if (!isSluiceError(error)) throw error
+  const { message, code, remedy, details } = error
+  return JSON.stringify([message, code, remedy, details], bigintText)
+}
+
+function bigintText(_: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? `${value}n` : value
+}
+
+function wrongReport(when: string, given: string) {
+  return {
+    what: `${when}: ${given.slice(0, 600)}`,
+    where: 'connector.check',
+    why: 'whoever sets up a connection is led by it, step by step, to what is wrong',
+    remedy: 'Go through the steps in order, end with the first that fails, and say there what to do.',
+  }
+}

@@ -1,0 +1,49 @@
+/** What a connector's author gives to the suite: a source that it may fill, change, break and look into. */
+import type { CHECK_STEPS, Column, ConnectorState, Row } from '@sluice/sdk'
+
+export interface SourceTable {
+  readonly name: string
+  readonly columns: readonly Column[]
+  readonly primaryKey: readonly string[]
+  /** The connector's login may not read it. */
+  readonly hidden?: boolean
+  /** Only this column tells what has changed, as in a view of somebody else's. */
+  readonly cursorColumn?: string
+}
+
+export type CheckStepName = (typeof CHECK_STEPS)[number]
+
+export interface SourceFixture {
+  /** Of a connection that works. */
+  readonly settings: unknown
+  /** Settings that fail at a step of `check`, by its name, as far as the source has that step. */
+  readonly broken: Readonly<Partial<Record<CheckStepName, unknown>>>
+  /** The schema that tables are made in. */
+  readonly schema: string
+  /** Names that the host resolves to 127.0.0.1, besides `localhost`. */
+  readonly names?: readonly string[]
+  /** How many rows a read from a state may repeat, where nothing has changed since. Default: 0. */
+  readonly repeatedRows?: number
+  create(table: SourceTable): Promise<void>
+  /** Adds rows or replaces them by key, as the source's owner does. */
+  put(table: SourceTable, rows: readonly Row[]): Promise<void>
+  remove(table: SourceTable, rows: readonly Row[]): Promise<void>
+  /** Gives the table other columns, its rows kept. */
+  alter(table: SourceTable, next: SourceTable): Promise<void>
+  drop(table: SourceTable): Promise<void>
+  /** Puts rows in a transaction that stays open until the function that it resolves to is called. */
+  hold?(table: SourceTable, rows: readonly Row[]): Promise<() => Promise<void>>
+  /** Adds so many rows that no logical type can carry. */
+  putUnfit?(table: SourceTable, count: number): Promise<void>
+  /** Lets nobody in for being asked too often, until the function that it resolves to is called. */
+  refuse?(): Promise<() => Promise<void>>
+  /** Changes with everything that anybody writes, makes or leaves at the source. */
+  digest(): Promise<string>
+  /** How many sessions the connector has at the source. */
+  sessions(): Promise<number>
+  /** The state with its position far ahead of every row; null where it has none. */
+  future?(state: ConnectorState): ConnectorState | null
+  /** Cuts all of the connector's connections at once. */
+  breakNetwork?(): Promise<void>
+  stop(): Promise<void>
+}

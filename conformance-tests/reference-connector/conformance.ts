@@ -1,0 +1,52 @@
+import type { ConnectorState } from '@sluice/sdk'
+import type { SourceFixture } from '../connector-fixture.ts'
+import { MemorySource } from './memory-source.ts'
+import { PORT, type SourceSettings } from './settings.ts'
+
+export async function start(): Promise<SourceFixture & { readonly source: MemorySource }> {
+  const source = new MemorySource()
+  const settings: SourceSettings = {
+    source,
+    host: 'source.test',
+    port: PORT,
+    user: 'reader',
+    password: 'open sesame 51c9',
+    verify: false,
+  }
+  return {
+    source,
+    settings,
+    broken: {
+      dns: { ...settings, host: 'absent.source.test' },
+      tcp: { ...settings, port: 9 },
+      tls: { ...settings, verify: true },
+      auth: { ...settings, password: 'open barley 77e2' },
+      privileges: { ...settings, user: 'sees_nothing' },
+    },
+    schema: 'memory',
+    names: ['source.test'],
+    create: async (table) => source.create(table),
+    put: async (table, rows) => source.put(table, rows),
+    remove: async (table, rows) => source.remove(table, rows),
+    alter: async (table, next) => source.alter(table, next),
+    drop: async (table) => source.drop(table),
+    hold: async (table, rows) => {
+      const transaction = source.begin()
+      return async () => source.put(table, rows, transaction)
+    },
+    putUnfit: async (table, count) => source.putUnfit(table, count),
+    refuse: async () => {
+      source.refusesLogins = true
+      return async () => {
+        source.refusesLogins = false
+      }
+    },
+    digest: async () => source.digest(),
+    sessions: async () => source.sessions,
+    future: (state: ConnectorState) =>
+      state.value['cursor'] === null
+        ? null
+        : { ...state, value: { ...state.value, from: '9000-01-01T00:00:00.000000Z' } },
+    stop: async () => undefined,
+  }
+}

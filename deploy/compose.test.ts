@@ -1,0 +1,154 @@
+/**
+ * What is deployed fits together: the compose file its specification, its variables .env.example, its settings the
+ * runtime's, and what is watched what the runtime counts.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { Registry } from 'prom-client'
+import { Compile } from 'typebox/compile'
+import { parse } from 'yaml'
+import { loadConfig } from '../runtime/src/config.ts'
+import { httpMetrics } from '../runtime/src/http/metrics.ts'
+import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
+
+interface Service {
+  readonly image: string
+  readonly profiles: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  readonly volumes?: readonly string[]
+  readonly depends_on?: Readonly<Record<string, unknown>>
+  readonly healthcheck?: unknown
+  readonly restart?: string
+}
+
+const root = join(import.meta.dirname, '..')
+const read = (path: string): string => readFileSync(join(root, path), 'utf8')
+const text = read('docker-compose.yml')
+const compose = parse(text, { merge: true }) as {
+  readonly services: Readonly<Record<string, Service>>
+  readonly volumes: Readonly<Record<string, unknown>>
+}
+const services = Object.entries(compose.services)
+const example = new Map(
+  read('.env.example')
+    .split('\n')
+    .filter((line) => /^[A-Z]/.test(line))
+    .map((line) => line.split(/=(.*)/s, 2) as [string, string]),
+)
+
+/** `${NAME}`, `${NAME:?}` or `${NAME:-default}`; `$$` is a dollar sign. */
+const variables = [...text.matchAll(/(?<!\$)\$\{([A-Z0-9_]+)(:\?|:-[^}]*)?\}/g)].map(([, name = '', rule = '']) => ({
+  name,
+  rule,
+}))
+
+test('the compose file keeps the compose specification', () => {
+  const specification = Compile(JSON.parse(read('deploy/compose-spec.schema.json')))
+  assert.deepEqual(specification.Errors(compose).slice(0, 3), [])
+  const broken = { ...compose, services: { ...compose.services, wrong: { imag: 'x' } } }
+  assert.equal(specification.Check(broken), false)
+})
+
+test('every service has a profile, a pinned image, a health check, and depends on what is there', () => {
+  for (const [name, service] of services) {
+    assert.equal(service.profiles.length, 1, name)
+    assert.ok(['core', 'analytics', 'bi', 'monitoring'].includes(service.profiles[0] ?? ''), name)
+    assert.match(service.image, /:[A-Za-z]*\.?v?\d[\w.-]*$/, `${name} names a version`)
+    assert.ok(service.healthcheck !== undefined || service.restart === 'no', `${name} is watched`)
+    for (const other of Object.keys(service.depends_on ?? {})) assert.ok(other in compose.services, `${name}: ${other}`)
+    for (const volume of service.volumes ?? []) {
+      const [from = ''] = volume.split(':')
+      if (from.startsWith('.')) assert.ok(read.length > 0 && isThere(from), `${name} mounts ${from}`)
+      else assert.ok(from in compose.volumes, `${name} mounts ${from}`)
+    }
+  }
+})
+
+function isThere(path: string): boolean {
+  try {
+    readFileSync(join(root, path))
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EISDIR'
+  }
+}
+
+test('every variable stands in .env.example, and no secret has a value that works', () => {
+  const named = new Set(variables.map(({ name }) => name))
+  assert.deepEqual([...named].sort(), [...example.keys()].sort())
+  const secret = /PASSWORD|SECRET|TOKEN|ACCESS_KEY|_ADMIN$|_USER$/
+  for (const { name, rule } of variables) {
+    if (!secret.test(name)) continue
+    assert.equal(rule, ':?', `${name} has no default`)
+    assert.equal(example.get(name), '', `${name} is empty in .env.example`)
+  }
+  assert.doesNotMatch(text, /(PASSWORD|SECRET|SECRET_KEY|TOKEN): (?!\$\{)\S/)
+})
+
+test('the runtime takes the settings that it is given', () => {
+  const { environment = {} } = compose.services['sluice'] as Service
+  const filled = Object.fromEntries(
+    Object.entries(environment).map(([name, value]) => [
+      name,
+      value.replace(/\$\{([A-Z0-9_]+)[^}]*\}/g, (_, variable: string) => example.get(variable) || 'filled-in'),
+    ]),
+  )
+  const config = loadConfig({ file: join(root, 'deploy/sluice/sluice.yaml'), environment: filled, flags: {} })
+  assert.equal(config.serving['realtime']?.driver, 'redis')
+  assert.equal(config.object_store.type, 's3')
+  assert.equal(config.auth.issuers[0]?.issuer, 'http://localhost:8081/realms/sluice')
+  assert.deepEqual(config.events.kafka?.brokers, ['kafka:9092'])
+  assert.match(config.database.registry_url ?? '', /^postgresql:\/\/sluice_registry:filled-in@postgres:5432\//)
+})
+
+test('the dashboard server is the one that tests run against, and the runtime has its login', () => {
+  const [runtime, server, setup] = ['sluice', 'superset', 'superset-setup'].map(
+    (name) => compose.services[name]?.environment,
+  )
+  assert.equal(runtime?.['SLUICE_DASHBOARDS__PASSWORD'], setup?.['SUPERSET_PASSWORD'])
+  const login = new URL((runtime?.['SLUICE_DASHBOARDS__DATABASE_ADMIN_URL'] ?? '').replace(/\$\{[^}]*\}/g, 'secret'))
+  assert.equal(login.pathname, '/sluice_serving')
+  assert.match(read('deploy/postgres/10-logins.sh'), new RegExp(`alter role ${login.username} createrole`))
+  const version = /^FROM apache\/superset:(\S+)$/m.exec(read('deploy/superset/Dockerfile'))?.[1] ?? 'none'
+  const tested = read('stack/servers/superset-requirements.txt')
+  assert.match(tested, new RegExp(`^apache_superset==${version.replaceAll('.', '\\.')}$`, 'm'))
+  const asked = [...read('deploy/superset/superset_config.py').matchAll(/os\.environ(?:\.get\(|\[)"(\w+)"/g)].map(
+    ([, name]) => name,
+  )
+  assert.deepEqual(new Set(asked), new Set(Object.keys(server ?? {})))
+})
+
+test('rules and dashboards speak of metrics that there are', async () => {
+  const registry = new Registry()
+  httpMetrics(registry)({ method: 'GET', route: '/', status: 200, durationMs: 1 } as never)
+  const plugins = new PluginMetrics(registry).of('any')
+  for (const name of ['realtime_rows_without_key', 'source_rows_read']) {
+    assert.match(sourceOf(name), new RegExp(`metrics.count\\('${name}'`), `a plugin counts ${name}`)
+    plugins.count(name)
+  }
+  const known = new Set([...(await registry.metrics()).matchAll(/^([a-z_]+)[{ ]/gm)].map(([, name]) => name))
+  const rules = read('deploy/prometheus/rules.yml')
+  const recorded = new Set([...rules.matchAll(/record: (\S+)/g)].map(([, name]) => name))
+  const asked = [
+    ...`${rules}${read('deploy/grafana/dashboards/sluice.json')}`.matchAll(/(?:\w+:)?sluice_[a-z_]+(?::\w+)?/g),
+  ]
+  assert.ok(asked.length > 10)
+  for (const [name] of asked) assert.ok(known.has(name) || recorded.has(name), name)
+})
+
+function sourceOf(metric: string): string {
+  return read(
+    metric.startsWith('source') ? 'plugins/connectors/postgresql/read.ts' : 'plugins/realtime/redis/writing.ts',
+  )
+}
+
+test('the dashboard and the realm are JSON, and the image runs the Node of the repository', () => {
+  const realm = JSON.parse(read('deploy/keycloak/sluice-realm.json')) as { readonly realm: string }
+  assert.equal(realm.realm, 'sluice')
+  const dockerfile = read('Dockerfile')
+  assert.match(dockerfile, new RegExp(`^ARG NODE_VERSION=${read('.node-version').trim()}$`, 'm'))
+  assert.match(dockerfile, /^USER 10001/m)
+  assert.match(dockerfile, /^HEALTHCHECK /m)
+})

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto'
+import {
+  batchFromRows,
+  checkPosition,
+  checkReadPlan,
+  type Digest,
+  notMaterialized,
+  type ReadBatch,
+  type ReadPlan,
+  type Row,
+  SluiceError,
+  type TableSchema,
+  type Target,
+  totalOrder,
+  type Value,
+} from '@sluice/sdk'
+import { capabilities } from './capabilities.ts'
+import { type Cell, fromCell } from './cells.ts'
+import type { Database, Found } from './database.ts'
+import { type Dataset, datasetOf, rowsTable } from './datasets.ts'
+import type { Config } from './index.ts'
+import { columnOf } from './provisioning.ts'
+import { afterSql, allOf, filterSql, orderSql, predicateSql, type SqlOrderPart } from './where.ts'
+
+const ABORT_EVERY_ROWS = 1000
+
+/** The page and its epoch, in one transaction. */
+export function readPage(database: Database, target: Target<Config>, plan: ReadPlan): ReadBatch {
+  checkReadPlan(plan, capabilities)
+  checkAborted(plan.signal)
+  return database.transaction('DEFERRED', () => {
+    const dataset = datasetOf(database, target)
+    if (dataset.applied === null) throw notMaterialized()
+    const { rows, next } = pageOf(database, dataset, plan)
+    return { ...batchFromRows(rows, plan.columns.length), epoch: dataset.applied.epoch, ...(next ? { next } : {}) }
+  })
+}
+
+function pageOf(
+  database: Database,
+  dataset: Dataset,
+  plan: ReadPlan,
+): { rows: readonly Row[]; next?: readonly Value[] } {
+  const { schema, policy } = dataset
+  const order = sqlOrder(plan, schema)
+  if (plan.after)
+    checkPosition(
+      plan.after,
+      order.map((part) => ({ ...part, column: part.name })),
+    )
+  // Without a policy there are no rows, whatever was written.
+  if (policy === null) return { rows: [] }
+  const where = allOf([
+    predicateSql(plan.policy.rows, schema, plan.policy.claims),
+    ...plan.filters.map((filter) => filterSql(filter, schema)),
+    ...(plan.after ? [afterSql(order, plan.after)] : []),
+  ])
+  const names = [...new Set([...plan.columns.map((name) => columnOf(schema, name)), ...order.map(({ name }) => name)])]
+  const found = database.all(
+    `SELECT ${names.join(', ')} FROM ${rowsTable(dataset)} WHERE ${where.text} ORDER BY ${orderSql(order)} LIMIT ?`,
+    ...where.values,
+    BigInt(plan.limit + 1),
+  )
+  const page = found.slice(0, plan.limit)
+  const last = page.at(-1)
+  return {
+    rows: page.map((row) => plan.columns.map((name) => valueOf(row, columnOf(schema, name), typeOf(schema, name)))),
+    ...(found.length > page.length && last ? { next: order.map(({ name, type }) => valueOf(last, name, type)) } : {}),
+  }
+}
+
+/** Rows without a key may be equal in every column: SQLite's own number of a row tells them apart. */
+function sqlOrder(plan: ReadPlan, schema: TableSchema): readonly SqlOrderPart[] {
+  const order = totalOrder(plan, schema).map(({ column, type, direction }) => ({
+    name: columnOf(schema, column),
+    type,
+    direction,
+  }))
+  return schema.primaryKey.length > 0 ? order : [...order, { name: 'rowid', type: 'long', direction: 'asc' }]
+}
+
+function typeOf(schema: TableSchema, name: string) {
+  return schema.columns.find((column) => column.name === name)?.type ?? 'string'
+}
+
+function valueOf(found: Found, name: string, type: SqlOrderPart['type']): Value {
+  return fromCell((found[name] ?? null) as Cell, type)
+}
+
+/** Equal content gives equal digests: rows are taken in the order of all their columns. */
+export async function digestOf(database: Database, target: Target<Config>, signal: AbortSignal): Promise<Digest> {
+  checkAborted(signal)
+  const dataset = datasetOf(database, target)
+  if (dataset.applied === null) throw notMaterialized()
+  const columns = dataset.schema.columns.map((_, index) => `c${index}`)
+  const hash = createHash('sha256')
+  let rowCount = 0
+  const rows = database.each(`SELECT ${columns.join(', ')} FROM ${rowsTable(dataset)} ORDER BY ${columns.join(', ')}`)
+  for (const row of rows) {
+    hash.update(`${JSON.stringify(columns.map((name) => cellText(row[name] ?? null)))}\n`)
+    rowCount += 1
+    if (rowCount % ABORT_EVERY_ROWS === 0) checkAborted(signal)
+  }
+  return { rowCount, sha256: hash.digest('hex') }
+}
+
+/** Text that keeps null from 'null', 1 from '1' and −0 from 0. */
+function cellText(cell: Cell): readonly [string, string] | null {
+  if (cell === null) return null
+  if (cell instanceof Uint8Array) return ['bytes', Buffer.from(cell).toString('hex')]
+  return [typeof cell, Object.is(cell, -0) ? '-0' : String(cell)]
+}
+
+export function checkAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the call was ended by its caller', { code: 'aborted' })
+}

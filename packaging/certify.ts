@@ -1,0 +1,67 @@
+/**
+ * `npm run certify [-- PLUGIN…]`: proves the stores of this repository, each in a process of its own and with the
+ * servers that it needs, and keeps their certificates in docs/certificates, which the matrix of stores and capabilities
+ * is made from. With `--check` nothing is run: it ends with 1 where a certificate is not of the files as they are now,
+ * which a release asks.
+ */
+import { spawn } from 'node:child_process'
+import { copyFile, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { CERTIFICATE_SUFFIX } from '@sluice/sdk'
+import type { StackServer } from '../stack/server.ts'
+import { CERTIFIED, type Certified } from './certified.ts'
+import { CERTIFICATES, staleCertificates } from './kept-certificates.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const LAUNCHER = join(ROOT, 'conformance-tests/bin/sluice-conformance.js')
+
+/** Whether a certificate was made. */
+async function certify({ plugin, level, servers = [], fixture }: Certified): Promise<boolean> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-certify-'))
+  const running: StackServer[] = []
+  try {
+    for (const [index, kind] of servers.entries()) {
+      if (process.env[kind.variable] === undefined) running.push(await kind.start(join(folder, String(index))))
+    }
+    const report = join(folder, 'report')
+    const env = Object.assign({ ...process.env }, ...running.map((server) => server.env))
+    const args = [LAUNCHER, plugin, '--level', level, '--report', report]
+    const child = spawn(process.execPath, [...args, ...(fixture ? ['--fixture', fixture] : [])], {
+      ...{ cwd: ROOT, stdio: 'inherit', env },
+    })
+    await new Promise((resolve) => child.once('exit', resolve))
+    const made = (await readdir(report).catch(() => [])).filter((name) => name.endsWith(CERTIFICATE_SUFFIX))
+    for (const name of made) await copyFile(join(report, name), join(CERTIFICATES, name))
+    return made.length > 0
+  } finally {
+    for (const server of running.reverse()) await server.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+function chosen(names: readonly string[]): readonly Certified[] {
+  const unknown = names.filter((name) => !CERTIFIED.some(({ plugin }) => plugin === name))
+  if (unknown.length > 0) throw new Error(`no certificate is kept of ${unknown.join(', ')}`)
+  return CERTIFIED.filter(({ plugin }) => names.length === 0 || names.includes(plugin))
+}
+
+async function check(): Promise<void> {
+  const stale = await staleCertificates()
+  for (const line of stale) console.error(line)
+  if (stale.length === 0)
+    console.log(`docs/certificates: ${CERTIFIED.length} certificates are of the files as they are`)
+  else process.exitCode = 1
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  if (args.includes('--check')) return check()
+  await mkdir(CERTIFICATES, { recursive: true })
+  const failed: string[] = []
+  for (const one of chosen(args)) if (!(await certify(one))) failed.push(one.plugin)
+  if (failed.length === 0) return
+  console.error(`no certificate was made of ${failed.join(', ')}`)
+  process.exitCode = 1
+}
+
+await main(process.argv.slice(2))

@@ -1,0 +1,54 @@
+/** The certificates in docs/certificates, beside the stores that they are of. */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { CERTIFICATE_SUFFIX, type CertificateBody, readCertificate, type ServingPlugin } from '@sluice/sdk'
+import { digestOfPackage, packageOf } from '../conformance-tests/plugin-package.ts'
+import { CERTIFIED, type Certified } from './certified.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+
+export const CERTIFICATES = join(ROOT, 'docs/certificates')
+
+/** By the name of the file. Throws where one was changed after it was signed. */
+export async function keptCertificates(): Promise<ReadonlyMap<string, CertificateBody>> {
+  const names = (await readdir(CERTIFICATES)).filter((name) => name.endsWith(CERTIFICATE_SUFFIX)).sort()
+  const kept = new Map<string, CertificateBody>()
+  for (const name of names) {
+    const read = readCertificate(await readFile(join(CERTIFICATES, name), 'utf8'))
+    if ('problem' in read) throw new Error(`${name}: ${read.problem}`)
+    kept.set(name, read.body)
+  }
+  return kept
+}
+
+export function moduleOf({ plugin }: Certified): string {
+  return join(ROOT, plugin, 'index.ts')
+}
+
+export async function certifiedPlugin(one: Certified): Promise<ServingPlugin> {
+  return ((await import(pathToFileURL(moduleOf(one)).href)) as { readonly default: ServingPlugin }).default
+}
+
+export function certificateOf(
+  kept: ReadonlyMap<string, CertificateBody>,
+  { type, name }: Pick<ServingPlugin, 'type' | 'name'>,
+): CertificateBody | null {
+  return [...kept.values()].find(({ plugin }) => plugin.type === type && plugin.name === name) ?? null
+}
+
+/** In words, which certificates are missing or of other files than those that are there now. */
+export async function staleCertificates(): Promise<readonly string[]> {
+  const kept = await keptCertificates()
+  const problems: string[] = []
+  for (const one of CERTIFIED) {
+    const body = certificateOf(kept, await certifiedPlugin(one))
+    const folder = (await packageOf(moduleOf(one)))?.folder
+    const digest = folder === undefined ? null : await digestOfPackage(folder, moduleOf(one))
+    if (body === null) problems.push(`${one.plugin} has no certificate: npm run certify -- ${one.plugin}`)
+    else if (body.package.sha256 !== digest) {
+      problems.push(`${one.plugin} has changed since it was certified: npm run certify -- ${one.plugin}`)
+    }
+  }
+  return problems
+}

@@ -1,0 +1,128 @@
+/** Statements to Trino: bounded in time and rows, cancelled there when their caller goes away. */
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SluiceError } from '@sluice/sdk'
+import { send, type TrinoPage, type TrinoRequest } from './protocol.ts'
+import type { TrinoSettings } from './settings.ts'
+
+export interface Statement {
+  readonly sql: string
+  readonly maxRows: number
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal
+}
+
+export type TrinoRow = readonly unknown[]
+
+type Login = Pick<TrinoRequest, 'headers' | 'ca'>
+
+const SOURCE = 'sluice'
+const CANCEL_MS = 10_000
+const BUSY_PAUSE_MS = 100
+
+export class TrinoClient {
+  readonly #settings: TrinoSettings
+
+  constructor(settings: TrinoSettings) {
+    this.#settings = settings
+  }
+
+  /** Throws TRANSIENT `deadline_exceeded`, `aborted` and `store_failed`; what Trino said is in the cause. */
+  async rows({ maxRows, ...statement }: Statement): Promise<readonly TrinoRow[]> {
+    const rows: TrinoRow[] = []
+    for await (const page of this.pages({ ...statement, maxRows })) rows.push(...page)
+    return rows
+  }
+
+  /** As `rows`, page by page: one is asked for when the one before has been taken. Leaving early cancels the statement. */
+  async *pages({ sql, maxRows, timeoutMs, signal }: Statement): AsyncGenerator<readonly TrinoRow[]> {
+    const deadline = AbortSignal.timeout(timeoutMs)
+    const ended = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+    try {
+      ended.throwIfAborted()
+      yield* this.#carryOut(await this.#login(), sql, maxRows, ended)
+    } catch (error) {
+      throw failure(ended, deadline, error)
+    }
+  }
+
+  async *#carryOut(login: Login, sql: string, maxRows: number, signal: AbortSignal) {
+    let page: TrinoPage | null = null
+    let count = 0
+    let isDone = false
+    try {
+      page = await pageOf({ ...login, method: 'POST', url: `${this.#settings.url}/v1/statement`, body: sql, signal })
+      for (;;) {
+        if (page.error) throw new TrinoFailure(page.error)
+        count += page.data?.length ?? 0
+        if (count > maxRows) throw new TrinoFailure(TOO_MANY_ROWS)
+        if (page.data !== undefined && page.data.length > 0) yield page.data
+        if (page.nextUri === undefined) break
+        page = await pageOf({ ...login, method: 'GET', url: this.#own(page.nextUri), signal })
+      }
+      isDone = true
+    } finally {
+      // Without a first answer nothing names the statement: Trino gives it up when nobody asks for it.
+      if (!isDone && page?.nextUri !== undefined) await cancel(login, this.#own(page.nextUri))
+    }
+  }
+
+  async #login(): Promise<Login> {
+    const { token_file: tokenFile, user = SOURCE, ca_file: caFile } = this.#settings
+    const token = tokenFile === undefined ? null : (await readFile(tokenFile, 'utf8')).trim()
+    const who = token === null ? { 'X-Trino-User': user } : { Authorization: `Bearer ${token}` }
+    const headers = { 'X-Trino-Source': SOURCE, 'Content-Type': 'text/plain; charset=utf-8', ...who }
+    return caFile === undefined ? { headers } : { headers, ca: await readFile(caFile, 'utf8') }
+  }
+
+  /** The token goes to the configured server only, whatever address an answer names. */
+  #own(nextUri: string): string {
+    const { pathname, search } = new URL(nextUri)
+    return `${this.#settings.url}${pathname}${search}`
+  }
+}
+
+const TOO_MANY_ROWS = { errorName: 'TOO_MANY_ROWS', message: 'more rows than the statement may give' }
+
+/** By Trino's name of it: `TABLE_NOT_FOUND`. What its message says is for the log. */
+export class TrinoFailure extends Error {
+  readonly code: string
+  /** `USER_ERROR`, `INSUFFICIENT_RESOURCES`, …; absent where Trino did not say. */
+  readonly type?: string
+  readonly location?: { readonly lineNumber: number; readonly columnNumber: number }
+
+  constructor({ errorName, message, errorType, errorLocation }: NonNullable<TrinoPage['error']>) {
+    super(message)
+    this.code = errorName
+    if (errorType !== undefined) this.type = errorType
+    if (errorLocation) this.location = errorLocation
+  }
+}
+
+/** A server that is busy says so, and is asked again until the signal ends it. */
+async function pageOf(request: TrinoRequest): Promise<TrinoPage> {
+  for (;;) {
+    const { status, text } = await send(request)
+    if (status === 200) return JSON.parse(text) as TrinoPage
+    if (status !== 502 && status !== 503 && status !== 504) {
+      throw new TrinoFailure({ errorName: `HTTP_${status}`, message: text.slice(0, 500) })
+    }
+    await sleep(BUSY_PAUSE_MS, undefined, { signal: request.signal })
+  }
+}
+
+async function cancel(login: Login, url: string): Promise<void> {
+  await send({ ...login, method: 'DELETE', url, signal: AbortSignal.timeout(CANCEL_MS) }).catch(() => undefined)
+}
+
+function failure(ended: AbortSignal, deadline: AbortSignal, cause: unknown): SluiceError {
+  if (deadline.aborted) {
+    return new SluiceError('TRANSIENT', 'the statement took longer than it may', { code: 'deadline_exceeded', cause })
+  }
+  if (ended.aborted) return new SluiceError('TRANSIENT', 'the call was ended by its caller', { code: 'aborted', cause })
+  return new SluiceError('TRANSIENT', 'the analytics store did not carry out the statement', {
+    code: 'store_failed',
+    remedy: 'Check that Trino is up, reachable and lets this runtime in; its own log says more.',
+    cause,
+  })
+}

@@ -1,0 +1,90 @@
+/**
+ * What Trino knows of a person is one text: the claim that it is told to take for the user. The embedded issuer writes
+ * the whole principal into it, so that Trino's questions can be answered as of the token and by nothing else. The text
+ * is true because the token is signed and Trino has checked it: it must come from Trino's verified identity only.
+ */
+import { SluiceError } from '@sluice/sdk'
+import type { Level, Principal } from '../flow.ts'
+import { CLASSIFICATIONS } from '../policy/classification.ts'
+import { DEVELOPERS, TENANT_ID, VIEWERS } from './claims.ts'
+
+/** For `http-server.authentication.jwt.principal-field`. */
+export const TRINO_USER_CLAIM = 'trino_user'
+
+const MAX_LENGTH = 8_192
+const MAX_NAME_LENGTH = 255
+const MAX_GROUPS = 200
+
+interface Written {
+  readonly subject: string
+  readonly tenant?: string
+  readonly groups?: readonly string[]
+  readonly clearance?: Level
+  readonly admin?: true
+}
+
+/** The text, the same for the same person: Trino tells users apart by it. */
+export function trinoUser(claims: Written): string {
+  const { subject, tenant, groups, clearance, admin } = claims
+  if (admin) return JSON.stringify({ subject, admin })
+  return JSON.stringify({ subject, tenant, groups: [...(groups ?? [])].sort(), ...(clearance && { clearance }) })
+}
+
+/**
+ * The principal behind Trino's user. Throws PERMISSION `trino_user_refused` for any text that is not of the issuer's
+ * making.
+ * @param issuer whose tokens Trino accepts
+ */
+export function principalOfTrinoUser(user: string, issuer: string): Principal {
+  const written = parsed(user)
+  const groups = written.groups ?? []
+  const isAdmin = written.admin === true
+  const tenant = isAdmin ? null : (written.tenant ?? null)
+  return {
+    issuer,
+    subject: written.subject,
+    tenant,
+    groups,
+    isAdmin,
+    isDeveloper: tenant !== null && groups.includes(DEVELOPERS),
+    isViewer: tenant !== null && groups.includes(VIEWERS),
+    claimedClearance: written.clearance ?? null,
+    email: null,
+    // Trino checks the token's times at every request of a client's.
+    tokenExpiresAtMs: Number.POSITIVE_INFINITY,
+  }
+}
+
+function parsed(user: string): Written {
+  let value: unknown
+  try {
+    value = user.length <= MAX_LENGTH ? JSON.parse(user) : null
+  } catch {
+    value = null
+  }
+  if (isWritten(value)) return value
+  throw new SluiceError('PERMISSION', 'the user of Trino is none that the issuer has named', {
+    code: 'trino_user_refused',
+    remedy: `Let Trino take the claim ${TRINO_USER_CLAIM} of verified tokens for the user.`,
+  })
+}
+
+const KNOWN: readonly string[] = ['subject', 'tenant', 'groups', 'clearance', 'admin']
+
+function isWritten(value: unknown): value is Written {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const { subject, tenant, groups, clearance, admin } = value as Record<string, unknown>
+  const isPerson = typeof tenant === 'string' && TENANT_ID.test(tenant) && isNames(groups)
+  const isOperator = admin === true && tenant === undefined && groups === undefined
+  const isLevel = clearance === undefined || (CLASSIFICATIONS as readonly unknown[]).includes(clearance)
+  const isKnown = Object.keys(value).every((key) => KNOWN.includes(key))
+  return isName(subject) && isKnown && isLevel && (isOperator || (isPerson && admin === undefined))
+}
+
+function isNames(value: unknown): boolean {
+  return Array.isArray(value) && value.length <= MAX_GROUPS && value.every(isName)
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_NAME_LENGTH && !/\p{Cc}/u.test(value)
+}

@@ -1,0 +1,115 @@
+/** What a command is: its words, its flags and what it does. The help is made from it. */
+import type { Config } from '../config.ts'
+import { type Arguments, UsageError } from './arguments.ts'
+import { type Client, openClient } from './client.ts'
+
+export interface CommandCall {
+  readonly args: Arguments
+  /** Words behind the command's own. */
+  readonly words: readonly string[]
+  readonly config: Config
+  /** Connected to a running server when it is first asked for. */
+  client(): Promise<Client>
+}
+
+export interface Command {
+  /** As it is typed, with what must follow: `tenant create SLUG`. */
+  readonly usage: string
+  readonly summary: string
+  /** Flags besides those of every command, with what they mean. */
+  readonly flags?: Readonly<Record<string, string>>
+  /** Talks to a server: takes --url, --tenant and --data-dir. */
+  readonly remote?: boolean
+  /** What it gives is printed: text as it is, values as JSON. Throws where it fails. */
+  run(call: CommandCall): Promise<unknown>
+}
+
+export const COMMON_FLAGS = {
+  help: 'this help',
+  'data-dir': 'the data folder; default .sluice',
+  config: 'the configuration file; default sluice.yaml',
+} as const
+
+export const REMOTE_FLAGS = {
+  url: 'the server; default: SLUICE_URL, or the one that runs on the data folder',
+  tenant: 'in which tenant; the token of SLUICE_TOKEN names its own',
+  user: 'as whom, where no SLUICE_TOKEN is set; default operator',
+  group: 'as a member of which group, where no SLUICE_TOKEN is set; default svc-developers',
+  json: 'the server’s answer as JSON',
+} as const
+
+export function callOf(args: Arguments, words: readonly string[], config: Config): CommandCall {
+  let client: Promise<Client> | null = null
+  return {
+    args,
+    words,
+    config,
+    client: () => {
+      client ??= openClient(args, config)
+      return client
+    },
+  }
+}
+
+/** The word at that place, or a usage error that names it. */
+export function word({ words }: CommandCall, index: number, what: string): string {
+  const found = words[index]
+  if (found === undefined || found === '') throw new UsageError(`${what} is missing`)
+  return found
+}
+
+/** A word as a segment of a path. */
+export const segment = (call: CommandCall, index: number, what: string): string =>
+  encodeURIComponent(word(call, index, what))
+
+/** The command with the most words of the line; null where there is none. */
+export function findCommand(
+  commands: Readonly<Record<string, Command>>,
+  words: readonly string[],
+): { readonly command: Command; readonly rest: readonly string[] } | null {
+  for (const count of [2, 1]) {
+    const command = commands[words.slice(0, count).join(' ')]
+    if (command && words.length >= count) return { command, rest: words.slice(count) }
+  }
+  return null
+}
+
+/** Commands whose name begins with the words. */
+export function commandsUnder(commands: Readonly<Record<string, Command>>, words: readonly string[]): Command[] {
+  const prefix = words.join(' ')
+  return Object.entries(commands)
+    .filter(([name]) => prefix === '' || name === prefix || name.startsWith(`${prefix} `))
+    .map(([, command]) => command)
+}
+
+export function helpOf(command: Command): string {
+  const flags = { ...command.flags, ...(command.remote ? REMOTE_FLAGS : {}), ...COMMON_FLAGS }
+  const width = Math.max(...Object.keys(flags).map((name) => name.length)) + 4
+  const lines = Object.entries(flags).map(([name, text]) => `  ${`--${name}`.padEnd(width)}${text}`)
+  return [`sluice ${command.usage}`, `  ${command.summary}`, '', ...lines].join('\n')
+}
+
+export function overview(commands: readonly Command[]): string {
+  const width = Math.min(56, Math.max(...commands.map(({ usage }) => usage.length)) + 2)
+  const lines = commands.map(({ usage, summary }) =>
+    usage.length < width
+      ? `  sluice ${usage.padEnd(width)}${summary}`
+      : `  sluice ${usage}\n${' '.repeat(width + 9)}${summary}`,
+  )
+  return [...lines, '', 'sluice help COMMAND tells more. Exit codes: 0 done, 1 failed, 2 wrong use.'].join('\n')
+}
+
+/** Refuses flags that the command does not know, and says what was probably meant. */
+export function checkFlags(command: Command, args: Arguments, configFlags: readonly string[]): void {
+  const known = [
+    ...Object.keys(command.flags ?? {}),
+    ...(command.remote ? Object.keys(REMOTE_FLAGS) : []),
+    ...Object.keys(COMMON_FLAGS),
+    ...configFlags,
+  ]
+  for (const name of Object.keys(args.flags)) {
+    if (known.includes(name) || name.includes('.')) continue
+    const close = known.find((flag) => flag.startsWith(name.slice(0, 3)))
+    throw new UsageError(`--${name} is not known${close ? `; did you mean --${close}?` : ''}`)
+  }
+}

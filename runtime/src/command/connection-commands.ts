@@ -1,0 +1,131 @@
+import { readFile } from 'node:fs/promises'
+import { required, UsageError } from './arguments.ts'
+import { type Command, segment, word } from './command.ts'
+import { textTable } from './text-table.ts'
+
+interface ConnectionAnswer {
+  readonly id: string
+  readonly name: string
+  readonly connector_type: string
+  readonly status: string
+  readonly last_tested_at: string | null
+}
+
+interface TestAnswer {
+  readonly ok: boolean
+  readonly latency_ms: number
+  readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly message: string }[]
+  readonly remedy?: string
+}
+
+interface DiscoverAnswer {
+  readonly tables: readonly {
+    readonly schema: string
+    readonly name: string
+    readonly kind: string
+    readonly estimated_rows: number | null
+    readonly primary_key: readonly string[]
+    readonly columns: readonly unknown[]
+    readonly suggested_cursor: string | null
+  }[]
+}
+
+const HEADER = ['connection', 'type', 'status', 'tested', 'id']
+const row = ({ id, name, connector_type, status, last_tested_at }: ConnectionAnswer) => [
+  name,
+  connector_type,
+  status,
+  last_tested_at,
+  id,
+]
+/** Read and judged here, where the file has a name. What is in it is never shown: it holds a password. */
+async function settingsIn(file: string): Promise<string> {
+  const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch(() => {
+    throw new UsageError(`${file} cannot be read: name a file with --config-file, or - for standard input`)
+  })
+  if (isJsonObject(text)) return text
+  throw new UsageError(`${file} is not a JSON object; it begins like {"host": "127.0.0.1", "port": 5432, …}`)
+}
+
+function isJsonObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+  } catch {
+    return false
+  }
+}
+
+const pathOf = (name: string) => `/api/v1/connections/${name}`
+
+export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
+  'connection create': {
+    usage: 'connection create NAME --config-file FILE.json [--type postgresql]',
+    summary: 'register a source; the file holds host, port, database, user, password, ssl_mode',
+    flags: { 'config-file': 'a JSON document; - reads it from standard input', type: 'default postgresql' },
+    remote: true,
+    async run(call) {
+      const file = required(call.args, 'config-file')
+      const made = (await (
+        await call.client()
+      ).request('POST', '/api/v1/connections', {
+        name: word(call, 0, 'NAME'),
+        connector_type: call.args.flags['type'] ?? 'postgresql',
+        config_encrypted: await settingsIn(file),
+      })) as ConnectionAnswer
+      return call.args.flags['json'] ? made : textTable(HEADER, [row(made)])
+    },
+  },
+  'connection list': {
+    usage: 'connection list',
+    summary: 'the tenant’s connections, newest first',
+    remote: true,
+    async run(call) {
+      const found = (await (await call.client()).list('/api/v1/connections')) as ConnectionAnswer[]
+      return call.args.flags['json'] ? found : textTable(HEADER, found.map(row))
+    },
+  },
+  'connection test': {
+    usage: 'connection test NAME',
+    summary: 'try a connection step by step; fails where a step does',
+    remote: true,
+    async run(call) {
+      const path = `${pathOf(segment(call, 0, 'NAME'))}/test`
+      const report = (await (await call.client()).request('POST', path)) as TestAnswer
+      const steps = report.checks.map(({ name, ok, message }) => [name, ok ? 'ok' : 'failed', message])
+      console.log(
+        call.args.flags['json'] ? JSON.stringify(report, null, 2) : textTable(['step', 'result', 'message'], steps),
+      )
+      if (!report.ok) throw Object.assign(new Error('the connection does not work'), { remedy: report.remedy })
+      return undefined
+    },
+  },
+  'connection discover': {
+    usage: 'connection discover NAME',
+    summary: 'the tables that its login may read',
+    remote: true,
+    async run(call) {
+      const path = `${pathOf(segment(call, 0, 'NAME'))}/discover`
+      const { tables } = (await (await call.client()).request('GET', path)) as DiscoverAnswer
+      if (call.args.flags['json']) return tables
+      const rows = tables.map((table) => [
+        `${table.schema}.${table.name}`,
+        table.kind,
+        table.estimated_rows,
+        table.columns.length,
+        table.primary_key.join(', '),
+        table.suggested_cursor,
+      ])
+      return textTable(['table', 'kind', 'rows', 'columns', 'key', 'cursor'], rows)
+    },
+  },
+  'connection delete': {
+    usage: 'connection delete NAME',
+    summary: 'remove a connection that no product uses',
+    remote: true,
+    async run(call) {
+      await (await call.client()).request('DELETE', pathOf(segment(call, 0, 'NAME')))
+      return `The connection ${word(call, 0, 'NAME')} is gone.`
+    },
+  },
+}

@@ -1,0 +1,50 @@
+/** `sluice product lint`: the checks of an upload, without a server and without asking the sources. */
+import type { ServingPlugin } from '@sluice/sdk'
+import { parse } from 'yaml'
+import type { Config } from '../config.ts'
+import { dashboardSupport } from '../dashboards/support.ts'
+import { servingTypesOf } from '../manifest/context.ts'
+import { parseManifests } from '../manifest/parse-manifests.ts'
+import { loadPlugin } from '../plugins/loader.ts'
+import { problemLine, readManifests } from './product-files.ts'
+
+export interface LintResult {
+  readonly ok: boolean
+  /** Problems, or warnings where there are none. */
+  readonly lines: readonly string[]
+}
+
+export async function lintFolder(folder: string, config: Config): Promise<LintResult> {
+  const texts = await readManifests(folder)
+  const parsed = parseManifests(
+    Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text)])),
+    {
+      product: nameOf(texts['product']),
+      servingTypes: servingTypesOf(await servingPlugins(config)),
+      dashboards: dashboardSupport(config),
+      distributed: true,
+    },
+  )
+  const shown = parsed.ok ? parsed.warnings : parsed.problems
+  return { ok: parsed.ok, lines: shown.map(problemLine) }
+}
+
+/** The product is what its own manifest calls it: there is nothing yet to hold it against. */
+function nameOf(text: string | undefined): { readonly name: string; readonly domain: string } {
+  try {
+    const { name, namespace } = parse(text ?? '', { maxAliasCount: 0 }) as Record<string, unknown>
+    return { name: String(name), domain: String(namespace) }
+  } catch {
+    return { name: '', domain: '' }
+  }
+}
+
+/** Code of plugins that are not proved is not run for a check of manifests. */
+async function servingPlugins(config: Config): Promise<readonly ServingPlugin[]> {
+  const rules = { allowUnproved: config.allow_unproved, trustedKeys: [], folder: null }
+  const loaded = await Promise.all(config.plugins.map((specifier) => loadPlugin(specifier, process.cwd(), rules)))
+  const wanted = new Set(Object.entries(config.serving).map(([type, { driver }]) => `${type}/${driver}`))
+  return loaded.flatMap(({ plugin }) =>
+    plugin.kind === 'serving' && wanted.has(`${plugin.type}/${plugin.name}`) ? [plugin] : [],
+  )
+}

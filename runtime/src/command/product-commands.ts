@@ -1,0 +1,172 @@
+import { join } from 'node:path'
+import { required, UsageError } from './arguments.ts'
+import type { Client } from './client.ts'
+import { type Command, type CommandCall, segment, word } from './command.ts'
+import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
+import { followRun, type RunAnswer } from './run-progress.ts'
+import { textTable } from './text-table.ts'
+
+interface ProductAnswer {
+  readonly id: string
+  readonly name: string
+  readonly namespace: string
+  readonly classification: string
+  readonly status: string
+  readonly current_version: string | null
+}
+
+interface PlanAnswer {
+  readonly verdict: string
+  readonly changes: readonly { readonly verdict: string; readonly subject: string; readonly reason: string }[]
+  readonly lake: readonly string[]
+  readonly stores: readonly {
+    readonly endpoint: string
+    readonly variant: string
+    readonly steps: readonly { readonly action: string; readonly description: string; readonly statement?: string }[]
+  }[]
+  readonly estimated_rows: number | null
+  readonly warnings: readonly ProblemLine[]
+}
+
+interface DeployAnswer {
+  readonly plan: PlanAnswer
+  readonly deployment?: { readonly id: string; readonly version: string; readonly state: string }
+  readonly run_id?: string | null
+}
+
+const FOLDER = { version: 'a semantic version: 1.0.0' }
+
+export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
+  'product init': {
+    usage: 'product init FOLDER',
+    summary: 'write six manifests to begin with',
+    run: async (call) => (await import('./product-files.ts')).initProduct(word(call, 0, 'FOLDER')),
+  },
+  'product lint': {
+    usage: 'product lint FOLDER',
+    summary: 'check the six manifests without a server',
+    run: async (call) => {
+      const { lintFolder } = await import('./lint.ts')
+      const { ok, lines } = await lintFolder(word(call, 0, 'FOLDER'), call.config)
+      if (!ok) throw new Error(`the manifests have problems\n${lines.join('\n')}`)
+      return [...lines, 'The manifests are valid.'].join('\n')
+    },
+  },
+  'product plan': {
+    usage: 'product plan FOLDER --version V',
+    summary: 'what deploying the folder would change; nothing is deployed',
+    flags: FOLDER,
+    remote: true,
+    run: async (call) => {
+      const answer = await deploy(call, true)
+      return call.args.flags['json'] ? answer : shownPlan(answer.plan)
+    },
+  },
+  'product deploy': {
+    usage: 'product deploy FOLDER --version V',
+    summary: 'register the product where it is new, upload the folder, deploy, and wait for its first content',
+    flags: { ...FOLDER, 'no-wait': 'do not wait for the content' },
+    remote: true,
+    run: async (call) => {
+      const answer = await deploy(call, false)
+      if (answer.run_id && !call.args.flags['no-wait']) await followRun(await call.client(), answer.run_id, null)
+      if (call.args.flags['json']) return answer
+      const next = answer.run_id ? '' : '\nIt has no content yet: sync its connections.'
+      return `${shownPlan(answer.plan)}\n\nVersion ${answer.deployment?.version} is deployed.${next}`
+    },
+  },
+  'product rollback': {
+    usage: 'product rollback PRODUCT --version V | --snapshot ID',
+    summary: 'go back to the content and the manifests of a version or a snapshot',
+    flags: { version: 'a version that was in service', snapshot: 'the id of a snapshot', 'no-wait': 'only start it' },
+    remote: true,
+    run: async (call) => {
+      const { version, snapshot } = call.args.flags
+      if ((version === undefined) === (snapshot === undefined))
+        throw new UsageError('--version or --snapshot is needed')
+      const client = await call.client()
+      const target = version === undefined ? { snapshot_id: snapshot } : { version }
+      const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/rollback`
+      const answer = (await client.request('POST', path, target)) as DeployAnswer & { readonly run_id: string }
+      if (!call.args.flags['no-wait']) await followRun(client, answer.run_id, null)
+      return call.args.flags['json'] ? answer : `Version ${answer.deployment?.version} is in service.`
+    },
+  },
+  'product list': {
+    usage: 'product list',
+    summary: 'the tenant’s products, newest first',
+    remote: true,
+    async run(call) {
+      const products = (await (await call.client()).list('/api/v1/products')) as ProductAnswer[]
+      if (call.args.flags['json']) return products
+      const rows = products.map((one) => [
+        `${one.namespace}.${one.name}`,
+        one.status,
+        one.current_version,
+        one.classification,
+        one.id,
+      ])
+      return textTable(['product', 'status', 'version', 'classification', 'id'], rows)
+    },
+  },
+  'product show': {
+    usage: 'product show PRODUCT',
+    summary: 'versions, columns, endpoints, quality, freshness and lineage',
+    remote: true,
+    run: async (call) => (await call.client()).request('GET', `/api/v1/products/${segment(call, 0, 'PRODUCT')}`),
+  },
+  'product materialize': {
+    usage: 'product materialize PRODUCT',
+    summary: 'make the product anew from what the lake has of its inputs, and wait',
+    flags: { 'no-wait': 'only start it' },
+    remote: true,
+    run: async (call) => {
+      const client = await call.client()
+      const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/materialize`
+      const run = (await client.request('POST', path)) as RunAnswer
+      if (call.args.flags['no-wait']) return `The run ${run.id} is queued.`
+      await followRun(client, run.id, null)
+      return 'Done.'
+    },
+  },
+}
+
+/** Registers the product where it is new, uploads the folder's manifests, and plans or deploys the version. */
+async function deploy(call: CommandCall, dryRun: boolean): Promise<DeployAnswer> {
+  const folder = word(call, 0, 'FOLDER')
+  const version = required(call.args, 'version')
+  const parts = await readManifests(folder)
+  const client = await call.client()
+  const path = await registered(client, parts['product'] ?? '', folder)
+  await client.upload(`${path}/manifests`, parts)
+  return (await client.request('POST', `${path}/deploy`, { version, dry_run: dryRun })) as DeployAnswer
+}
+
+async function registered(client: Client, text: string, folder: string): Promise<string> {
+  const { parse } = await import('yaml')
+  const product = parse(text, { maxAliasCount: 0 }) as Readonly<Record<string, string>> | null
+  if (!product?.['name'] || !product['namespace']) {
+    throw new UsageError(`${join(folder, 'product.yaml')} does not say name and namespace`)
+  }
+  const path = `/api/v1/products/${encodeURIComponent(`${product['namespace']}.${product['name']}`)}`
+  const known = await client.find(path)
+  if (known === null) {
+    const { name, namespace, archetype, description } = product
+    await client.request('POST', '/api/v1/products', { name, namespace, archetype, description: description ?? '' })
+  }
+  return path
+}
+
+function shownPlan(plan: PlanAnswer): string {
+  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdict}: ${subject}: ${reason}`)
+  const stores = plan.stores.flatMap(({ endpoint, variant, steps }) =>
+    steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
+  )
+  return [
+    `Verdict: ${plan.verdict}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
+    ...changes,
+    ...plan.lake.map((change) => `  lake: ${change}`),
+    ...stores,
+    ...plan.warnings.map((warning) => `  warning: ${problemLine(warning)}`),
+  ].join('\n')
+}

@@ -1,0 +1,81 @@
+import { type Command, type CommandCall, segment } from './command.ts'
+import { followRun, type RunAnswer } from './run-progress.ts'
+import { textTable } from './text-table.ts'
+
+interface LoggedRun extends RunAnswer {
+  readonly kind: string
+  readonly trigger: string
+  readonly attempt: number
+  readonly created_at: string
+  readonly log: readonly { readonly at: string; readonly level: string; readonly message: string }[]
+}
+
+const TABLES = ['table', 'state', 'read', 'written']
+
+export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
+  sync: {
+    usage: 'sync CONNECTION',
+    summary: 'ingest now, and wait for the end',
+    flags: { 'no-wait': 'only start it' },
+    remote: true,
+    async run(call) {
+      const client = await call.client()
+      const name = segment(call, 0, 'CONNECTION')
+      const queued = (await client.request('POST', `/api/v1/connections/${name}/sync`)) as RunAnswer
+      if (call.args.flags['no-wait']) return call.args.flags['json'] ? queued : `The run ${queued.id} is queued.`
+      return shownRun(call, await followRun(client, queued.id, await expectedRows(call, name)))
+    },
+  },
+  logs: {
+    usage: 'logs [RUN]',
+    summary: 'the newest runs, or progress and log lines of one',
+    flags: { follow: 'wait for the end of the run' },
+    remote: true,
+    async run(call) {
+      const client = await call.client()
+      if (call.words.length === 0) return newestRuns(call)
+      const path = `/api/v1/ingestion/${segment(call, 0, 'RUN')}`
+      if (call.args.flags['follow']) await followRun(client, call.words[0] as string, null)
+      const run = (await client.request('GET', path)) as LoggedRun
+      if (call.args.flags['json']) return run
+      const lines = run.log.map(({ at, level, message }) => `${at}  ${level.padEnd(5)}  ${message}`)
+      const error = run.error ? [`${run.error.code}: ${run.error.message}`, run.error.remedy ?? ''].filter(Boolean) : []
+      return [`${run.kind} ${run.id}: ${run.state}, attempt ${run.attempt}`, tablesOf(run), ...lines, ...error]
+        .filter((part) => part !== '')
+        .join('\n')
+    },
+  },
+}
+
+async function newestRuns(call: CommandCall): Promise<unknown> {
+  const { data } = (await (await call.client()).request('GET', '/api/v1/ingestion?limit=20')) as { data: LoggedRun[] }
+  if (call.args.flags['json']) return data
+  const rows = data.map(({ id, kind, trigger, state, created_at }) => [id, kind, trigger, state, created_at])
+  return textTable(['run', 'kind', 'trigger', 'state', 'created'], rows)
+}
+
+export function shownRun(call: CommandCall, run: RunAnswer): unknown {
+  if (call.args.flags['json']) return run
+  if (run.tables.length === 0) return 'Nothing was ingested: no deployed product reads from this connection.'
+  const products = run.products.map(({ id, state }) => `product ${id}: ${state}`)
+  return [tablesOf(run), ...products].filter((part) => part !== '').join('\n')
+}
+
+function tablesOf(run: RunAnswer): string {
+  const rows = run.tables.map(({ name, state, rows_read, rows_written }) => [name, state, rows_read, rows_written])
+  return rows.length === 0 ? '' : textTable(TABLES, rows)
+}
+
+/** What the source believes it has; without it there is no time left to show. */
+async function expectedRows(call: CommandCall, name: string): Promise<number | null> {
+  if (process.stderr.isTTY !== true) return null
+  try {
+    const client = await call.client()
+    const found = (await client.request('GET', `/api/v1/connections/${name}/discover`)) as {
+      readonly tables: readonly { readonly estimated_rows: number | null }[]
+    }
+    return found.tables.reduce((sum, table) => sum + (table.estimated_rows ?? 0), 0)
+  } catch {
+    return null
+  }
+}

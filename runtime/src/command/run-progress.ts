@@ -1,0 +1,118 @@
+/** Follows a run: rows, rate and time left, rewritten in place on a terminal and as plain lines elsewhere. */
+import type { Client } from './client.ts'
+
+export interface TableOfRun {
+  readonly name: string
+  readonly rows_read: number
+  readonly rows_written: number
+  readonly state: string
+}
+
+export interface RunAnswer {
+  readonly id: string
+  readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
+  readonly tables: readonly TableOfRun[]
+  readonly products: readonly { readonly id: string; readonly state: string }[]
+  readonly error: { readonly code: string; readonly message: string; readonly remedy?: string } | null
+  readonly started_at: string | null
+  readonly finished_at: string | null
+}
+
+export interface ProgressOutput {
+  readonly isTerminal: boolean
+  write(text: string): void
+}
+
+const POLL_MS = 300
+/** Elsewhere than on a terminal a line is written only where something happened, and not more often. */
+const LINE_EVERY_MS = 5_000
+
+export const STDERR: ProgressOutput = {
+  isTerminal: process.stderr.isTTY === true,
+  write: (text) => void process.stderr.write(text),
+}
+
+/**
+ * Waits until the run has ended. `expectedRows` gives the time left. Throws where the run failed or was cancelled, with
+ * its remedy.
+ */
+export async function followRun(
+  client: Client,
+  id: string,
+  expectedRows: number | null,
+  output: ProgressOutput = STDERR,
+): Promise<RunAnswer> {
+  const line = new ProgressLine(output, expectedRows)
+  for (;;) {
+    const run = (await client.request('GET', `/api/v1/ingestion/${encodeURIComponent(id)}`)) as RunAnswer
+    line.show(run, Date.now())
+    if (run.state === 'queued' || run.state === 'running') {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+      continue
+    }
+    line.end()
+    if (run.state === 'succeeded') return run
+    throw Object.assign(
+      new Error(`the run ${run.state === 'cancelled' ? 'was cancelled' : `failed: ${run.error?.message}`}`),
+      {
+        ...(run.error?.remedy === undefined ? {} : { remedy: run.error.remedy }),
+      },
+    )
+  }
+}
+
+class ProgressLine {
+  readonly #output: ProgressOutput
+  readonly #expectedRows: number | null
+  #last = ''
+  #lastAtMs = Number.NEGATIVE_INFINITY
+  #lastState = ''
+
+  constructor(output: ProgressOutput, expectedRows: number | null) {
+    this.#output = output
+    this.#expectedRows = expectedRows
+  }
+
+  show(run: RunAnswer, nowMs: number): void {
+    const text = describeRun(run, this.#expectedRows, nowMs)
+    if (this.#output.isTerminal) {
+      this.#output.write(`\r\u001b[K${text}`)
+    } else if (run.state !== this.#lastState || (text !== this.#last && nowMs - this.#lastAtMs >= LINE_EVERY_MS)) {
+      this.#output.write(`${text}\n`)
+      this.#lastAtMs = nowMs
+    }
+    this.#last = text
+    this.#lastState = run.state
+  }
+
+  end(): void {
+    if (this.#output.isTerminal) this.#output.write('\n')
+  }
+}
+
+/** One line: state, rows, rows a second, and the time left where it is known how many rows there will be. */
+export function describeRun(run: RunAnswer, expectedRows: number | null, nowMs: number): string {
+  const rows = run.tables.reduce((sum, table) => sum + table.rows_read, 0)
+  const done = run.tables.filter((table) => table.state !== 'pending' && table.state !== 'running').length
+  const endMs = run.finished_at === null ? nowMs : Date.parse(run.finished_at)
+  const seconds = run.started_at === null ? 0 : Math.max(0.001, (endMs - Date.parse(run.started_at)) / 1000)
+  const rate = seconds > 0 ? rows / seconds : 0
+  const counts = run.tables.length > 0 ? [`${done}/${run.tables.length} tables`, `${grouped(rows)} rows`] : []
+  const parts = [run.state, ...counts]
+  if (rate > 0) parts.push(`${grouped(Math.round(rate))} rows/s`)
+  if (run.state === 'running' && expectedRows !== null && rate > 0 && expectedRows > rows) {
+    parts.push(`about ${duration((expectedRows - rows) / rate)} left`)
+  }
+  if (seconds > 0) parts.push(duration(seconds))
+  return parts.join(', ')
+}
+
+const grouped = (count: number): string => count.toLocaleString('en-US')
+
+function duration(seconds: number): string {
+  const whole = Math.round(seconds)
+  if (whole < 60) return `${whole} s`
+  return whole < 3600
+    ? `${Math.floor(whole / 60)} min ${whole % 60} s`
+    : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`
+}

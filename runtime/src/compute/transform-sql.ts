@@ -1,0 +1,84 @@
+/** A product's transform as one statement for Trino, and the rows that it gives as CSV. */
+
+import { selectedText, sqlType, type TrinoRow } from '@sluice/analytics/trino/statements'
+import type { Column, LogicalType } from '@sluice/sdk'
+import { guardedCondition, guardedQuery } from './trino-text.ts'
+
+/** What an alias of the transform stands for. */
+export interface InputRelation {
+  readonly alias: string
+  readonly columns: readonly Pick<Column, 'name' | 'type'>[]
+  /** The author's condition; null: every row. */
+  readonly where: string | null
+  /** Null: a relation of these columns without rows. */
+  readonly table: TablePlace | null
+}
+
+export interface TablePlace {
+  readonly catalog: string
+  readonly schema: string
+  readonly name: string
+  readonly snapshotId: string
+}
+
+export interface TransformText {
+  readonly inputs: readonly InputRelation[]
+  /** Null: the only input as it is. */
+  readonly transform: string | null
+  readonly columns: readonly Column[]
+}
+
+export interface TransformSql {
+  readonly sql: string
+  /** The line of `sql` in which the author's text begins, from 1. */
+  readonly firstLine: number
+}
+
+/** Every cell as text, cast to its column's type first. Throws INVALID_DATA where the guard refuses. */
+export function transformSql({ inputs, transform, columns }: TransformText): TransformSql {
+  const query = transform === null ? `SELECT * FROM ${quoted(inputs[0]?.alias ?? '')}` : guardedQuery(transform)
+  const cells = columns.map(({ name, type }) => cellOf(`CAST(${quoted(name)} AS ${sqlType(type)})`, type))
+  const before = `WITH ${inputs.map(relation).join(',\n')}\nSELECT ${cells.join(', ')} FROM (\n`
+  return { sql: `${before}${query}\n) AS "__output"`, firstLine: before.split('\n').length }
+}
+
+function relation({ alias, columns, where, table }: InputRelation): string {
+  const names = columns.map(({ name }) => quoted(name)).join(', ')
+  const typed = columns.map(({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoted(name)}`).join(', ')
+  // A condition may name columns that the alias does not show: it stands beside the table itself.
+  const rows = table === null ? `(SELECT ${typed}) AS t WHERE false` : `${source(table)} AS t WHERE true`
+  const condition = where === null ? '' : ` AND (\n${guardedCondition(where)}\n)`
+  return `${quoted(alias)} AS (SELECT ${names} FROM ${rows}${condition})`
+}
+
+function source({ catalog, schema, name, snapshotId }: TablePlace): string {
+  if (!/^\d{1,19}$/.test(snapshotId)) throw new Error('a snapshot id is a number')
+  return `${[catalog, schema, name].map(quoted).join('.')} FOR VERSION AS OF ${snapshotId}`
+}
+
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+function cellOf(cell: string, type: LogicalType): string {
+  return type === 'binary' ? `lower(to_hex(${cell}))` : selectedText(cell, type)
+}
+
+/** A column of the CSV behind all others, so that no line of it is empty. */
+export const LAST_COLUMN = '__end'
+
+/** The columns of the CSV. Binary arrives as hexadecimal text. */
+export function csvColumns(
+  columns: readonly Column[],
+): readonly { readonly name: string; readonly type: LogicalType }[] {
+  const own = columns.map(({ name, type }) => ({ name, type: type === 'binary' ? ('string' as const) : type }))
+  return [...own, { name: LAST_COLUMN, type: 'string' }]
+}
+
+/** Every value quoted, null an empty field without quotes. */
+export function csvOf(rows: readonly TrinoRow[]): Uint8Array {
+  let text = ''
+  for (const row of rows) {
+    for (const cell of row) text += cell === null ? ',' : `"${String(cell).replaceAll('"', '""')}",`
+    text += '""\n'
+  }
+  return Buffer.from(text)
+}

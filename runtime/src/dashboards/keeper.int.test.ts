@@ -1,0 +1,180 @@
+/** What the keeper does while the dashboard server does not answer, and whose turn it is among several keepers. */
+import assert from 'node:assert/strict'
+import { createServer, type Server } from 'node:net'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import type pg from 'pg'
+import { inTransaction, openPool } from '../database/pools.ts'
+import { startTestPostgres, type TestDatabase, type TestServingDatabase } from '../database/testing.ts'
+import { registryMigrations } from '../registry/migrations.ts'
+import { createTenant } from '../registry/tenants.ts'
+import { DashboardKeeper } from './keeper.ts'
+import { DASHBOARD_MIGRATIONS } from './migrations.ts'
+import { loginName } from './names.ts'
+import { ServingViews } from './serving-views.ts'
+import { claimDashboards, dashboardState, finishDashboards, wishDashboards } from './states.ts'
+import { SupersetClient } from './superset-client.ts'
+import type { WantedDashboards } from './wanted.ts'
+
+const PASSWORD = 'never-to-be-told'
+const PRODUCT = 'prd_1'
+const silent = new Proxy(
+  {},
+  {
+    get:
+      () =>
+      (...said: unknown[]) =>
+        void lines.push(JSON.stringify(said)),
+  },
+) as never
+const lines: string[] = []
+
+let registry: TestDatabase
+let serving: TestServingDatabase
+let pool: pg.Pool
+let owner: pg.Pool
+let views: ServingViews
+/** Takes connections, and says nothing. */
+let mute: Server
+
+before(async () => {
+  const postgres = await startTestPostgres()
+  registry = await postgres.createDatabase({ migrations: [registryMigrations, DASHBOARD_MIGRATIONS] })
+  serving = await postgres.createServingDatabase()
+  pool = registry.pool()
+  owner = openPool(serving.logins.owner, { applicationName: 'test', maxConnections: 2 })
+  views = new ServingViews({ pool: owner, admin: serving.admin, shown: serving.admin })
+  await inTransaction(pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'acme', tier: 'free' }))
+  mute = createServer(() => undefined)
+  await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
+})
+
+after(async () => {
+  mute.close()
+  await owner.end()
+  await serving.drop()
+  await registry.drop()
+})
+
+beforeEach(async () => {
+  await pool.query('delete from product_dashboards')
+  await pool.query('delete from products')
+  await product(PRODUCT, true)
+})
+
+async function product(id: string, enabled: boolean): Promise<void> {
+  await pool.query(
+    `insert into products (id, tenant, domain, name, archetype, classification, status, current_version, created_by)
+     values ($1, 'acme', 'crm', $1, 'aggregate', 'internal', 'deployed', '1.0.0', '{}')`,
+    [id],
+  )
+  await pool.query(
+    `insert into product_versions (product_id, version, manifests, normalised, digest, deployed_by)
+     values ($1, '1.0.0', '{}', $2, 'd', '{}')`,
+    [id, JSON.stringify({ serving: { visualization: { enabled } } })],
+  )
+}
+
+const wish = (id: string) => inTransaction(pool, (tx) => wishDashboards(tx, id))
+const claim = () => inTransaction(pool, (tx) => claimDashboards(tx, 60_000))
+
+function keeper(port: number, load: () => Promise<WantedDashboards | null>, timeoutMs = 200): DashboardKeeper {
+  const server = new SupersetClient({ url: `http://127.0.0.1:${port}`, username: 'u', password: PASSWORD, timeoutMs })
+  return new DashboardKeeper({ pool, logger: silent, views, server, load, pollMs: 5 })
+}
+
+const mutePort = () => (mute.address() as { readonly port: number }).port
+const wantsNothing = async () => null
+const signal = () => AbortSignal.timeout(60_000)
+
+describe('a wish', () => {
+  test('is for products whose version in service asks for dashboards', async () => {
+    await product('prd_2', false)
+    for (const id of [PRODUCT, 'prd_2', 'prd_3']) await wish(id)
+    assert.equal((await dashboardState(pool, PRODUCT))?.state, 'pending')
+    assert.equal(await dashboardState(pool, 'prd_2'), null)
+    assert.equal(await dashboardState(pool, 'prd_3'), null)
+  })
+
+  test('that comes while an older one is carried out stays', async () => {
+    await wish(PRODUCT)
+    const claimed = await claim()
+    assert.ok(claimed !== null)
+    await wish(PRODUCT)
+    await finishDashboards(pool, claimed, { digest: 'old', applied: [], againMs: null })
+    const state = await dashboardState(pool, PRODUCT)
+    assert.deepEqual([state?.state, state?.digest], ['pending', null])
+    assert.notEqual(await claim(), null)
+  })
+
+  test('is one process’s at a time, and one of a tenant', async () => {
+    await product('prd_2', true)
+    for (const id of [PRODUCT, 'prd_2']) await wish(id)
+    const claims = await Promise.all([claim(), claim(), claim()])
+    assert.equal(claims.filter((claimed) => claimed !== null).length, 1)
+  })
+
+  test('comes again when the tenant’s policy changes', async () => {
+    await wish(PRODUCT)
+    const claimed = await claim()
+    assert.ok(claimed !== null)
+    await finishDashboards(pool, claimed, { digest: 'x', applied: [], againMs: null })
+    assert.equal(await claim(), null)
+    await pool.query(`select raise_policy_version('acme')`)
+    assert.equal((await claim())?.productId, PRODUCT)
+  })
+})
+
+describe('while the dashboard server does not answer', () => {
+  for (const [what, port] of [
+    ['is not there', () => 9],
+    ['says nothing', mutePort],
+  ] as const) {
+    test(`because it ${what}, the product’s state tells cause and remedy, and another try is due`, async () => {
+      await wish(PRODUCT)
+      assert.equal(await keeper(port(), wantsNothing).once(signal()), true)
+      const state = await dashboardState(pool, PRODUCT)
+      assert.deepEqual([state?.state, state?.attempts, state?.error?.code], ['failed', 1, 'dashboards_unavailable'])
+      assert.match(state?.error?.remedy ?? '', /dashboards\.url/)
+      const { rows } = await pool.query('select next_retry_at > now() as later, lease_until from product_dashboards')
+      assert.deepEqual(rows, [{ later: true, lease_until: null }])
+      assert.ok(!lines.join('\n').includes(PASSWORD))
+    })
+  }
+
+  test('whoever lost a dataset reads it no more', async () => {
+    await views.setOpen({ productId: PRODUCT, variant: 'clear' }, false)
+    await owner.query(
+      `insert into sluice_views.logins values ('${loginOf('clear')}', 'acme', 'crm', 'p', 'clear', 'lookup', 'crm', '', true)`,
+    )
+    await wish(PRODUCT)
+    await pool.query(`update product_dashboards set applied = '[{"variant":"clear","roles":["sluice:acme:team:x"]}]'`)
+    await keeper(9, wantsNothing).once(signal())
+    const { rows } = await owner.query('select is_open from sluice_views.logins')
+    assert.deepEqual(rows, [{ is_open: false }])
+  })
+
+  test('it stops without waiting, and gives back its turn', async () => {
+    await wish(PRODUCT)
+    const running = keeper(mutePort(), wantsNothing, 3_600_000)
+    running.start()
+    await until(
+      async () => (await pool.query('select from product_dashboards where lease_until is not null')).rowCount === 1,
+    )
+    await running.stop()
+    const { rows } = await pool.query('select lease_until, state from product_dashboards')
+    assert.deepEqual(rows, [{ lease_until: null, state: 'pending' }])
+  })
+})
+
+function loginOf(variant: string): string {
+  return loginName({ productId: PRODUCT, variant })
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + 60_000
+  while (Date.now() < deadline) {
+    if (await holds()) return
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  throw new Error('it did not come about')
+}

@@ -1,0 +1,211 @@
+/**
+ * Brings the dashboard server to what products want, by what the registry has noted: after deploys, materializations and
+ * deletions, after changes of policy, and again after failures. Deploys never wait for it.
+ *
+ * Where fewer may read than before, the rows are shut off in the database first, and opened when the dashboard server
+ * knows: while it cannot be told, nobody reads by what was true before.
+ */
+import { createHash } from 'node:crypto'
+import { isSluiceError, type Logger } from '@sluice/sdk'
+import type pg from 'pg'
+import { toDatabaseError } from '../database/errors.ts'
+import { inTransaction } from '../database/pools.ts'
+import type { RecordedError } from '../registry/deployments.ts'
+import { bundleOf } from './bundle.ts'
+import { subjectRole } from './names.ts'
+import type { ServingView, ServingViews, StoredDataset } from './serving-views.ts'
+import {
+  type AppliedVariant,
+  type ClaimedDashboards,
+  claimDashboards,
+  failDashboards,
+  finishDashboards,
+  forgetDashboards,
+  intendDashboards,
+  releaseDashboards,
+} from './states.ts'
+import { putDataset, removeDataset } from './superset.ts'
+import type { SupersetClient } from './superset-client.ts'
+import type { WantedDashboards } from './wanted.ts'
+
+export interface DashboardKeeperOptions {
+  /** The registry. */
+  readonly pool: pg.Pool
+  readonly logger: Logger
+  readonly views: ServingViews
+  readonly server: SupersetClient
+  /** Null for a product that is gone, or wants none. */
+  readonly load: (product: { readonly tenant: string; readonly productId: string }) => Promise<WantedDashboards | null>
+  /** Between two looks at what is due; default 1 s, and never more than policies may be stale. */
+  readonly pollMs?: number
+}
+
+const POLL_MS = 1_000
+/** Longer than one product takes: a process that died gives its turn back by then. */
+const LEASE_MS = 180_000
+const WORK_MS = 150_000
+const NOT_YET_MS = 2_000
+const LONGEST_RETRY_MS = 60_000
+
+/** One loop a process. */
+export class DashboardKeeper {
+  readonly #options: DashboardKeeperOptions
+  readonly #stop = new AbortController()
+  #loop: Promise<void> | null = null
+
+  constructor(options: DashboardKeeperOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    this.#loop = this.#run()
+  }
+
+  /** Ends what is under way at its next step; what remains is done after the next start. Repeatable. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#loop
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      const worked = await this.once(signal).catch((error: unknown) => {
+        this.#warn('dashboards could not be seen to; it is tried again', error)
+        return false
+      })
+      if (!worked) await pause(this.#options.pollMs ?? POLL_MS, signal)
+    }
+  }
+
+  /** Sees to the product whose turn it is; false where there is none. */
+  async once(signal: AbortSignal): Promise<boolean> {
+    const { pool } = this.#options
+    const claimed = await inTransaction(pool, (tx) => claimDashboards(tx, LEASE_MS), { signal })
+    if (claimed === null) return false
+    try {
+      await this.#see(claimed, AbortSignal.any([signal, AbortSignal.timeout(WORK_MS)]))
+    } catch (error) {
+      if (signal.aborted) {
+        await releaseDashboards(pool, claimed.productId)
+        throw error
+      }
+      this.#warn('the dashboards of a product could not be made', error, { product: claimed.productId })
+      await failDashboards(pool, claimed, recorded(error), retryMs(claimed.attempts))
+    }
+    return true
+  }
+
+  async #see(claimed: ClaimedDashboards, signal: AbortSignal): Promise<void> {
+    const { pool, views, load } = this.#options
+    const wanted = await load(claimed)
+    const datasets = wanted === null ? [] : await describeAll(views, wanted, signal)
+    const digest = digestOf(wanted, datasets)
+    const applied = datasets.map(({ stored, roles }) => ({ variant: stored.variant, roles }))
+    const notYet = wanted?.isIncomplete === true || datasets.length < (wanted?.variants.length ?? 0)
+    if (claimed.digest !== digest) await this.#bring(claimed, wanted, datasets, signal)
+    if (wanted === null) {
+      await forgetDashboards(pool, claimed)
+      await releaseDashboards(pool, claimed.productId)
+      return
+    }
+    await finishDashboards(pool, claimed, { digest, applied, againMs: notYet ? NOT_YET_MS : null })
+  }
+
+  async #bring(
+    claimed: ClaimedDashboards,
+    wanted: WantedDashboards | null,
+    datasets: readonly Described[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { pool, views, server } = this.#options
+    const next = new Map(datasets.map(({ stored, roles }) => [stored.variant, roles]))
+    await intendDashboards(pool, claimed.productId, merged(claimed.applied, next))
+    for (const { variant, roles } of claimed.applied) {
+      const isNarrower = roles.some((role) => next.get(variant)?.includes(role) !== true)
+      if (isNarrower) await views.setOpen({ productId: claimed.productId, variant }, false)
+    }
+    const session = await server.open(signal)
+    for (const { variant } of claimed.applied.filter((former) => !next.has(former.variant))) {
+      const dataset = { productId: claimed.productId, variant }
+      await removeDataset(session, dataset)
+      await views.remove(dataset)
+    }
+    if (wanted === null) return
+    for (const { stored, view, roles } of datasets) {
+      const address = await views.provision(stored, view, signal)
+      const formerRoles = claimed.applied.find(({ variant }) => variant === stored.variant)?.roles ?? []
+      const bundle = bundleOf(wanted, stored.variant, view, address)
+      await putDataset(session, stored, bundle, { tenant: wanted.tenant, roles, formerRoles })
+      await views.setOpen(stored, true)
+    }
+  }
+
+  #warn(message: string, error: unknown, details: Readonly<Record<string, unknown>> = {}): void {
+    const { code, message: what } = recorded(error)
+    this.#options.logger.warn(message, { ...details, code, error: what })
+  }
+}
+
+interface Described {
+  readonly stored: StoredDataset
+  readonly view: ServingView
+  readonly roles: readonly string[]
+}
+
+/** Those of the variants that the store has. */
+async function describeAll(
+  views: ServingViews,
+  wanted: WantedDashboards,
+  signal: AbortSignal,
+): Promise<readonly Described[]> {
+  const described: Described[] = []
+  for (const { variant, subjects } of wanted.variants) {
+    const { productId, tenant, domain, product, endpoint } = wanted
+    const stored = { productId, tenant, domain, product, endpoint, variant }
+    const view = await views.describe(stored, signal)
+    const roles = [...new Set(subjects.map((subject) => subjectRole(tenant, subject)))].sort()
+    if (view !== null) described.push({ stored, view, roles })
+  }
+  return described
+}
+
+/** Of all that is brought there, so that equal wishes ask nothing of anybody. */
+function digestOf(wanted: WantedDashboards | null, datasets: readonly Described[]): string {
+  const { variants: _, isIncomplete: __, ...what } = wanted ?? { variants: [], isIncomplete: false }
+  return createHash('sha256')
+    .update(JSON.stringify([what, datasets]))
+    .digest('hex')
+}
+
+/** What may be there while it is being changed: all roles of before and of now. */
+function merged(
+  before: readonly AppliedVariant[],
+  next: ReadonlyMap<string, readonly string[]>,
+): readonly AppliedVariant[] {
+  const all = new Map<string, ReadonlySet<string>>(before.map(({ variant, roles }) => [variant, new Set(roles)]))
+  for (const [variant, roles] of next) all.set(variant, new Set([...(all.get(variant) ?? []), ...roles]))
+  return [...all].map(([variant, roles]) => ({ variant, roles: [...roles].sort() }))
+}
+
+function recorded(error: unknown): RecordedError {
+  const { code, message, remedy } = isSluiceError(error) ? error : toDatabaseError(error, 'seeing to dashboards')
+  return { code, message, remedy }
+}
+
+function retryMs(attempts: number): number {
+  return Math.min(LONGEST_RETRY_MS, 1_000 * 2 ** Math.min(attempts, 10))
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const end = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal.addEventListener('abort', end, { once: true })
+  })
+}

@@ -1,0 +1,304 @@
+/**
+ * What the dashboard server reads: for each dataset a login of the serving database that may select one view and nothing
+ * else. The view's function finds out by the login itself whose rows to give, so no setting, no statement and no mistake
+ * in the dashboard server leads to another dataset. The function looks the table up anew each time: stores rebuild and
+ * drop their tables without knowing of views.
+ */
+import { randomBytes } from 'node:crypto'
+import { physicalName, SluiceError, variantTable } from '@sluice/sdk'
+import pg from 'pg'
+import { type DatabaseAddress, formatAddress } from '../database/address.ts'
+import { toDatabaseError } from '../database/errors.ts'
+import { clientConfig, inTransaction } from '../database/pools.ts'
+import { loginName } from './names.ts'
+
+export interface ServingViewsDeps {
+  /** The serving database, as the role that owns its tables. */
+  readonly pool: pg.Pool
+  /** A login to the same database that may make roles. */
+  readonly admin: DatabaseAddress
+  /** Where the dashboard server finds it. */
+  readonly shown: Pick<DatabaseAddress, 'host' | 'port' | 'database' | 'tls'>
+}
+
+/** A dataset as the store has it. */
+export interface StoredDataset {
+  readonly productId: string
+  readonly tenant: string
+  readonly domain: string
+  readonly product: string
+  readonly variant: string
+  readonly endpoint: string
+}
+
+export interface ServingView {
+  readonly schema: string
+  readonly name: string
+  /** In the order of the table, with PostgreSQL's types; without the column of the tenant. */
+  readonly columns: readonly { readonly name: string; readonly type: string }[]
+}
+
+/** The column of the tenant's slug in every view: names of products' columns do not begin with two underscores. */
+export const TENANT_COLUMN = '__tenant'
+
+const CONNECTIONS = 10
+
+/** Of every session of such a login, for what a login can always do: hold connections, statements and locks. */
+const SETTINGS = {
+  default_transaction_read_only: 'on',
+  statement_timeout: '60s',
+  lock_timeout: '2s',
+  idle_in_transaction_session_timeout: '60s',
+  idle_session_timeout: '15min',
+} as const
+
+/** What the stores add to every table. */
+const ADDED_COLUMNS = ['tenant_id', 'row_number']
+
+const REGISTER = `
+create schema if not exists sluice_views;
+create table if not exists sluice_views.logins (
+  role_name name primary key,
+  tenant_id text collate "C" not null,
+  domain text collate "C" not null,
+  product text collate "C" not null,
+  variant text collate "C" not null,
+  endpoint text collate "C" not null,
+  schema_name text not null,
+  columns text not null,
+  is_open boolean not null default false
+);
+create or replace function sluice_views.own_rows() returns setof record
+language plpgsql volatile security definer set search_path = pg_catalog as $$
+declare
+  login sluice_views.logins;
+  found_relation text;
+begin
+  select * into login from sluice_views.logins l where l.role_name = session_user;
+  if not coalesce(login.is_open, false) then
+    raise exception 'who may see this is being changed' using errcode = 'insufficient_privilege';
+  end if;
+  perform set_config('app.tenant_id', login.tenant_id, true);
+  select d.relation into found_relation from sluice_store.datasets d
+  where d.tenant_id = login.tenant_id and d.domain = login.domain and d.product = login.product
+    and d.variant = login.variant and d.endpoint = login.endpoint and d.epoch is not null;
+  if found_relation is null then
+    raise exception 'this has no rows yet' using errcode = 'undefined_table';
+  end if;
+  return query execute format(
+    'select tenant_id::text, %s from %I.%I where tenant_id = $1', login.columns, login.schema_name, found_relation
+  ) using login.tenant_id;
+  perform set_config('app.tenant_id', '', true);
+end $$;
+revoke all on function sluice_views.own_rows() from public;`
+
+const REGISTER_LOCK = `select pg_advisory_xact_lock(hashtextextended('sluice:sluice_views', 0))`
+
+export class ServingViews {
+  readonly #deps: ServingViewsDeps
+  #prepared: Promise<void> | null = null
+
+  constructor(deps: ServingViewsDeps) {
+    this.#deps = deps
+  }
+
+  /** What a dataset's view has or would have; null while the store has none of its rows. */
+  async describe(dataset: StoredDataset, signal: AbortSignal): Promise<ServingView | null> {
+    const columns = await inTransaction(
+      this.#deps.pool,
+      async (tx) => {
+        await tx.query(`select set_config('app.tenant_id', $1, true)`, [dataset.tenant])
+        const { rows } = await tx.query<{ there: boolean }>(
+          `select to_regclass('sluice_store.datasets') is not null as there`,
+        )
+        return rows[0]?.there === true ? columnsOf(tx, dataset) : []
+      },
+      { signal },
+    )
+    if (columns.length === 0) return null
+    return { schema: loginName(dataset), name: viewName(dataset), columns }
+  }
+
+  /**
+   * Makes the login and its view, or sets right what is there, and gives the login a new password. It reads nothing before
+   * `setOpen`, unless it was open. Returns the address, which holds the password.
+   */
+  async provision(dataset: StoredDataset, view: ServingView, signal: AbortSignal): Promise<string> {
+    await this.#prepare(signal)
+    const role = loginName(dataset)
+    const password = randomBytes(24).toString('base64url')
+    await this.#asAdmin((client) => makeLogin(client, role, password))
+    await inTransaction(this.#deps.pool, (tx) => makeView(tx, this.#deps.shown.database, role, dataset, view), {
+      signal,
+    })
+    return formatAddress({ ...this.#deps.shown, user: role, password })
+  }
+
+  /** Shut, the view gives no rows to anybody. Of what is not there nothing is changed. */
+  async setOpen(dataset: Pick<StoredDataset, 'productId' | 'variant'>, isOpen: boolean): Promise<void> {
+    await this.#prepare(AbortSignal.timeout(30_000))
+    await asOwner(this.#deps.pool, 'update sluice_views.logins set is_open = $2 where role_name = $1', [
+      loginName(dataset),
+      isOpen,
+    ])
+  }
+
+  /** Removes the login with its view and sessions. Repeatable. */
+  async remove(dataset: Pick<StoredDataset, 'productId' | 'variant'>): Promise<void> {
+    await this.setOpen(dataset, false)
+    const role = loginName(dataset)
+    const name = pg.escapeIdentifier(role)
+    const database = pg.escapeIdentifier(this.#deps.shown.database)
+    const isThere = await this.#asAdmin(async (client) => {
+      if (!(await roleExists(client, role))) return false
+      await client.query(`alter role ${name} nologin`)
+      await endSessions(client, role)
+      return true
+    })
+    await inTransaction(this.#deps.pool, async (tx) => {
+      await tx.query(`drop schema if exists ${name} cascade`)
+      await tx.query('delete from sluice_views.logins where role_name = $1', [role])
+      if (!isThere) return
+      await tx.query(`revoke all on schema sluice_views from ${name}`)
+      await tx.query(`revoke all on function sluice_views.own_rows() from ${name}`)
+      await tx.query(`revoke all on database ${database} from ${name}`)
+    })
+    if (isThere) await this.#asAdmin((client) => client.query(`drop role if exists ${name}`))
+  }
+
+  #prepare(signal: AbortSignal): Promise<void> {
+    this.#prepared ??= inTransaction(
+      this.#deps.pool,
+      async (tx) => {
+        await tx.query(REGISTER_LOCK)
+        await tx.query(REGISTER)
+      },
+      { signal },
+    ).catch((error: unknown) => {
+      this.#prepared = null
+      throw error
+    })
+    return this.#prepared
+  }
+
+  async #asAdmin<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
+    const client = new pg.Client(clientConfig(this.#deps.admin, { applicationName: 'sluice-dashboards' }))
+    client.on('error', () => undefined)
+    try {
+      await client.connect()
+      return await work(client)
+    } catch (error) {
+      throw toDatabaseError(error, 'changing a login of dashboards')
+    } finally {
+      await client.end().catch(() => undefined)
+    }
+  }
+}
+
+/** People read it. Its end differs between datasets: a dashboard server may keep one dataset of a name. */
+function viewName(dataset: StoredDataset): string {
+  const { domain, product, variant } = dataset
+  return physicalName(`${domain}_${variantTable(product, variant)}_${loginName(dataset).slice(-8)}`)
+}
+
+async function columnsOf(tx: pg.ClientBase, dataset: StoredDataset): Promise<ServingView['columns']> {
+  const { tenant, domain, product, variant, endpoint } = dataset
+  const { rows } = await tx.query<{ name: string; type: string }>(
+    `select a.attname as name, format_type(a.atttypid, a.atttypmod) as type
+     from sluice_store.datasets d
+     join pg_class c on c.relname = d.relation
+     join pg_namespace n on n.oid = c.relnamespace and n.nspname = $6
+     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+     where d.tenant_id = $1 and d.domain = $2 and d.product = $3 and d.variant = $4 and d.endpoint = $5
+       and d.epoch is not null and a.attname <> all ($7)
+     order by a.attnum`,
+    [tenant, domain, product, variant, endpoint, physicalName(domain), ADDED_COLUMNS],
+  )
+  return rows
+}
+
+async function makeLogin(client: pg.Client, role: string, password: string): Promise<void> {
+  const name = pg.escapeIdentifier(role)
+  if (!(await roleExists(client, role))) await client.query(`create role ${name} nologin`)
+  await client.query(
+    `alter role ${name} login noinherit
+     connection limit ${CONNECTIONS} password ${pg.escapeLiteral(password)}`,
+  )
+  for (const [setting, value] of Object.entries(SETTINGS)) {
+    await client.query(`alter role ${name} set ${setting} = ${pg.escapeLiteral(value)}`)
+  }
+  const { rows } = await client.query<{ climbs: boolean }>(
+    `select rolsuper or rolbypassrls or rolreplication or rolcreaterole or rolcreatedb or exists (
+       select from pg_auth_members m where m.member = r.oid
+     ) as climbs from pg_roles r where rolname = $1`,
+    [role],
+  )
+  if (rows[0]?.climbs === false) return
+  throw new SluiceError('CONFIG', 'a login of dashboards may do more than read its view', {
+    code: 'dashboard_login_unsafe',
+    remedy: 'Take from the roles named sluice_view_… every attribute and membership that they were given.',
+  })
+}
+
+async function makeView(
+  tx: pg.ClientBase,
+  databaseName: string,
+  role: string,
+  dataset: StoredDataset,
+  { name, columns }: ServingView,
+): Promise<void> {
+  const [login, database] = [pg.escapeIdentifier(role), pg.escapeIdentifier(databaseName)]
+  const view = `${login}.${pg.escapeIdentifier(name)}`
+  const quoted = columns.map((column) => ({ ...column, sql: pg.escapeIdentifier(column.name) }))
+  const types = [`${pg.escapeIdentifier(TENANT_COLUMN)} text`, ...quoted.map(({ sql, type }) => `${sql} ${type}`)]
+  await tx.query(REGISTER_LOCK)
+  await tx.query(
+    `insert into sluice_views.logins
+       (role_name, tenant_id, domain, product, variant, endpoint, schema_name, columns)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)
+     on conflict (role_name) do update set endpoint = $6, columns = $8`,
+    [
+      role,
+      dataset.tenant,
+      dataset.domain,
+      dataset.product,
+      dataset.variant,
+      dataset.endpoint,
+      physicalName(dataset.domain),
+      // Cast to what the view promises, whatever the table has become meanwhile.
+      quoted.map(({ sql, type }) => `${sql}::${type}`).join(', '),
+    ],
+  )
+  await tx.query(`create schema if not exists ${login}`)
+  await tx.query(`drop view if exists ${view}`)
+  await tx.query(
+    `create view ${view} with (security_barrier) as select * from sluice_views.own_rows() as t(${types.join(', ')})`,
+  )
+  for (const grant of [
+    `connect on database ${database}`,
+    'usage on schema sluice_views',
+    'execute on function sluice_views.own_rows()',
+    `usage on schema ${login}`,
+    `select on ${view}`,
+  ]) {
+    await tx.query(`grant ${grant} to ${login}`)
+  }
+}
+
+async function roleExists(client: pg.Client, role: string): Promise<boolean> {
+  return (await client.query('select from pg_roles where rolname = $1', [role])).rowCount === 1
+}
+
+/** A login that made the role may end its sessions only as a member of it. */
+async function endSessions(client: pg.Client, role: string): Promise<void> {
+  await client.query(`grant ${pg.escapeIdentifier(role)} to current_user`)
+  await client.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1', [role])
+}
+
+async function asOwner(pool: pg.Pool, statement: string, values: readonly unknown[]): Promise<void> {
+  try {
+    await pool.query(statement, [...values])
+  } catch (error) {
+    throw toDatabaseError(error, 'changing a view of dashboards')
+  }
+}

@@ -1,0 +1,107 @@
+/** What every client of the brokers has: addresses, login, deadlines, and errors that may be shown. */
+import { readFile } from 'node:fs/promises'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+
+export interface KafkaSettings {
+  /** `host:port` of some of the brokers. */
+  readonly brokers: readonly string[]
+  readonly username?: string
+  readonly password?: string
+  readonly mechanism: 'PLAIN' | 'SCRAM-SHA-256' | 'SCRAM-SHA-512'
+  readonly tls: boolean
+  /** PEM of the authority that signed the brokers' certificates; absent: the system's. */
+  readonly ca_file?: string
+  readonly partitions: number
+  readonly replicas: number
+  /** Whom a tenant's topics are opened to, with `{tenant}` in it: `User:{tenant}`. Absent: no rights are given. */
+  readonly reader_principal?: string
+  /** Who may read clear change topics too: `User:{tenant}-cleared`. Absent: there are no clear change topics. */
+  readonly cleared_principal?: string
+  /** Whether the rows that change are sent, besides events. */
+  readonly change_topics: boolean
+}
+
+const CONNECT_TIMEOUT_MS = 5000
+export const REQUEST_TIMEOUT_MS = 8000
+/** The longest that a call to the bus takes. */
+export const CALL_TIMEOUT_MS = 12_000
+
+export async function clientOptions(settings: KafkaSettings) {
+  const { username, password, mechanism } = settings
+  const ca = settings.ca_file === undefined ? undefined : await readFile(settings.ca_file).catch(unreadable)
+  return {
+    clientId: 'sluice',
+    bootstrapBrokers: [...settings.brokers],
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    timeout: REQUEST_TIMEOUT_MS,
+    retries: 1,
+    autocreateTopics: false,
+    ...(settings.tls ? { tls: ca === undefined ? {} : { ca } } : {}),
+    ...(username === undefined ? {} : { sasl: { mechanism, username, password: password ?? '' } }),
+  }
+}
+
+function unreadable(): never {
+  throw new SluiceError('CONFIG', 'the authority’s certificate of the event bus cannot be read', {
+    code: 'invalid_config',
+    remedy: 'Correct events.kafka.ca_file.',
+  })
+}
+
+/** The client alone may wait for a broker that is away for longer than anybody waits for the client. */
+export async function within<T>(timeoutMs: number, run: () => Promise<T>): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error('no answer in time')), timeoutMs)
+  try {
+    return await Promise.race([run(), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Throws SluiceErrors only. */
+export async function guarded<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return await within(CALL_TIMEOUT_MS, run)
+  } catch (error) {
+    if (isSluiceError(error)) throw error
+    const names = protocolErrors(error)
+    if (names.includes('SECURITY_DISABLED')) throw unguarded(error)
+    if (names.some((name) => TOO_LARGE.includes(name))) throw tooLarge(error)
+    throw new SluiceError('TRANSIENT', 'the event bus could not do it', {
+      code: 'bus_unavailable',
+      remedy: 'Check that the Kafka brokers run, and the addresses, login and rights under events.kafka.',
+      retryAfterMs: 1000,
+      cause: error,
+    })
+  }
+}
+
+const TOO_LARGE: readonly string[] = ['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']
+
+/** Kafka's own names of what went wrong, wherever the client has put them. */
+export function protocolErrors(error: unknown, depth = 0): readonly string[] {
+  if (!(error instanceof Error) || depth > 8) return []
+  const { apiId, cause, errors } = error as Error & { readonly apiId?: unknown; readonly errors?: readonly unknown[] }
+  const inner = [cause, ...(Array.isArray(errors) ? errors : [])].flatMap((one) => protocolErrors(one, depth + 1))
+  return typeof apiId === 'string' ? [apiId, ...inner] : inner
+}
+
+/** Without rules, or a login to give them by, everybody who reaches the brokers may read every topic. */
+export function unguarded(cause?: unknown): SluiceError {
+  return new SluiceError('CONFIG', 'the event bus does not keep readers from topics that are not theirs', {
+    code: 'bus_unguarded',
+    remedy:
+      'Give the Kafka brokers logins and an authorizer, and name a login under events.kafka; or switch change_topics off.',
+    cause,
+  })
+}
+
+function tooLarge(cause: unknown): SluiceError {
+  return new SluiceError('INVALID_DATA', 'a row is larger than the event bus takes', {
+    code: 'change_too_large',
+    remedy:
+      'Raise message.max.bytes and max.message.bytes of the Kafka brokers and the topic, or leave the column out of the product.',
+    cause,
+  })
+}

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict'
+import { after, afterEach, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Consumer, type Message, MessagesStreamModes, stringDeserializers } from '@platformatic/kafka'
+import { inTransaction } from '../database/pools.ts'
+import { startTestPostgres } from '../database/testing.ts'
+import type { BusEvent, EventBus } from './bus.ts'
+import type { CloudEvent } from './envelope.ts'
+import { openKafkaBus } from './kafka-bus.ts'
+import type { KafkaSettings } from './kafka-client.ts'
+import { eventMigrations } from './migrations.ts'
+import { appendEvent, dropTopics, numberEvents, provisionTopics, pruneEvents } from './outbox.ts'
+import { EventRelay } from './relay.ts'
+
+const url = new URL(process.env['SLUICE_TEST_KAFKA_URL'] ?? 'kafka://unset')
+const database = await (await startTestPostgres()).createDatabase({ migrations: [eventMigrations] })
+const pool = database.pool({ maxConnections: 8 })
+const bus = await openKafkaBus(settings())
+after(async () => {
+  await bus.close()
+  await database.drop()
+})
+
+function settings(parts: Partial<KafkaSettings> = {}): KafkaSettings {
+  return {
+    brokers: [url.host],
+    username: url.username,
+    password: url.password,
+    mechanism: 'PLAIN',
+    tls: false,
+    partitions: 1,
+    replicas: 1,
+    reader_principal: 'User:{tenant}',
+    change_topics: false,
+    ...parts,
+  }
+}
+
+const logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+const relays: EventRelay[] = []
+afterEach(async () => {
+  for (const relay of relays.splice(0)) await relay.close()
+})
+
+function relayTo(target: EventBus, leaseMs = 5000): EventRelay {
+  const relay = new EventRelay({ pool, address: database.address, bus: target, logger, leaseMs, pollMs: 100 })
+  relays.push(relay)
+  return relay
+}
+
+let tenants = 0
+
+async function newTenant(slug = `tenant-${Date.now()}-${tenants++}`): Promise<string> {
+  const topics = await inTransaction(pool, (tx) => provisionTopics(tx, slug))
+  await bus.provision(slug, topics)
+  return slug
+}
+
+async function removed(tenant: string): Promise<void> {
+  await bus.drop(tenant)
+  await inTransaction(pool, (tx) => dropTopics(tx, tenant))
+}
+
+function say(tenant: string, name: string): Promise<void> {
+  return inTransaction(pool, (tx) =>
+    appendEvent(tx, { tenant, kind: 'ingestion', name, subject: 'run_1', data: { name } }),
+  )
+}
+
+/** The first events of a topic, as a login sees them. */
+async function take(topic: string, count: number, login: Partial<KafkaSettings> = {}): Promise<CloudEvent[]> {
+  const { username = url.username, password = url.password } = login
+  const consumer = new Consumer({
+    clientId: 'reader',
+    groupId: `${topic}.${Math.random()}`,
+    bootstrapBrokers: [url.host],
+    sasl: { mechanism: 'PLAIN', username, password },
+    deserializers: stringDeserializers,
+    retries: 20,
+    retryDelay: 300,
+  })
+  try {
+    const stream = await consumer.consume({ topics: [topic], mode: MessagesStreamModes.EARLIEST, autocommit: false })
+    const taken: CloudEvent[] = []
+    for await (const message of stream as AsyncIterable<Message<string, string, string, string>>) {
+      assert.equal(message.headers.get('content-type'), 'application/cloudevents+json; charset=UTF-8')
+      assert.equal(message.key, 'run_1')
+      taken.push(JSON.parse(message.value) as CloudEvent)
+      if (taken.length === count) break
+    }
+    return taken
+  } finally {
+    await consumer.close(true)
+  }
+}
+
+/** Rights reach the brokers a little after they were given. */
+async function persistently<T>(run: () => Promise<T>): Promise<T> {
+  for (let attempt = 0; attempt < 20; attempt += 1) {
+    const result = await run().catch(() => null)
+    if (result !== null) return result
+    await sleep(250)
+  }
+  return run()
+}
+
+const names = (events: readonly CloudEvent[]): unknown[] => events.map(({ data }) => data['name'])
+const numbers = (count: number): string[] => Array.from({ length: count }, (_, index) => String(index + 1))
+
+describe('the relay', { timeout: 180_000 }, () => {
+  it('carries every event to the tenant’s topic, in order, as a CloudEvent', async () => {
+    const tenant = await newTenant()
+    for (const name of numbers(3)) await say(tenant, name)
+    const relay = relayTo(bus)
+    const coming = take(`sluice.${tenant}.ingestion`, 450)
+    await inTransaction(pool, async (tx) => {
+      for (const name of numbers(450).slice(3)) {
+        await appendEvent(tx, { tenant, kind: 'ingestion', name, subject: 'run_1', data: { name } })
+      }
+    })
+    const events = await coming
+    assert.deepEqual(names(events), numbers(450))
+    assert.deepEqual(
+      events.map(({ sequence }) => sequence),
+      numbers(450),
+    )
+    const [{ id, time, ...rest }] = events as [CloudEvent]
+    assert.match(id, /^evt_/)
+    assert.equal(new Date(time).toISOString(), time)
+    assert.deepEqual(rest, {
+      specversion: '1.0',
+      source: `/tenants/${tenant}`,
+      type: 'sluice.ingestion.1',
+      subject: 'run_1',
+      datacontenttype: 'application/json',
+      tenantid: tenant,
+      sequence: '1',
+      data: { name: '1' },
+    })
+    await relay.close()
+    await removed(tenant)
+  })
+
+  it('is one at a time, and another takes over where it ends', async () => {
+    const tenant = await newTenant()
+    const sent: (readonly [string, BusEvent])[] = []
+    const watched = (who: string): EventBus => ({
+      ...bus,
+      publish: async (events) => {
+        sent.push(...events.map((event) => [who, event] as const))
+        await bus.publish(events)
+      },
+    })
+    const first = relayTo(watched('first'))
+    const topic = `sluice.${tenant}.ingestion`
+    await say(tenant, '1')
+    await take(topic, 1)
+    const second = relayTo(watched('second'))
+    for (const name of ['2', '3']) await say(tenant, name)
+    await take(topic, 3)
+    assert.deepEqual(new Set(sent.map(([who]) => who)), new Set(['first']))
+    await first.close()
+    for (const name of ['4', '5']) await say(tenant, name)
+    assert.deepEqual(names(await take(topic, 5)), numbers(5))
+    assert.equal(sent.at(-1)?.[0], 'second')
+    assert.equal(sent.length, 5)
+    await second.close()
+    await removed(tenant)
+  })
+
+  it('sends again, under the same ids, what it cannot know to have arrived', async () => {
+    const tenant = await newTenant()
+    for (const name of numbers(3)) await say(tenant, name)
+    let failures = 1
+    const relay = relayTo({
+      ...bus,
+      publish: async (events) => {
+        await bus.publish(events)
+        if (failures-- > 0) throw new Error('the answer was lost')
+      },
+    })
+    const events = await take(`sluice.${tenant}.ingestion`, 6)
+    assert.deepEqual(names(events), [...numbers(3), ...numbers(3)])
+    assert.equal(new Set(events.map(({ id }) => id)).size, 3)
+    await relay.close()
+    await removed(tenant)
+  })
+
+  it('keeps what was not sent while the bus is away, however old it is', async () => {
+    const tenant = await newTenant()
+    const away = await openKafkaBus(settings({ brokers: ['127.0.0.1:1'] }))
+    const waiting = relayTo(away, 200)
+    for (const name of numbers(3)) await say(tenant, name)
+    await assert.rejects(away.provision(tenant, []), { kind: 'TRANSIENT', code: 'bus_unavailable' })
+    await waiting.close()
+    await away.close()
+    await inTransaction(pool, (tx) => numberEvents(tx, tenant))
+    assert.equal(await inTransaction(pool, (tx) => pruneEvents(tx, tenant, { maxEvents: 0 })), 0)
+    const relay = relayTo(bus)
+    assert.deepEqual(names(await take(`sluice.${tenant}.ingestion`, 3)), numbers(3))
+    await relay.close()
+    assert.equal(await inTransaction(pool, (tx) => pruneEvents(tx, tenant, { maxEvents: 0 })), 3)
+    await removed(tenant)
+  })
+
+  it('cannot move what another has taken over', async () => {
+    const tenant = await newTenant()
+    await say(tenant, '1')
+    let sent = 0
+    const slow = relayTo({
+      ...bus,
+      publish: async (events) => {
+        sent += 1
+        await pool.query(
+          `update event_relays set token = token + 1, owner = 'another', lease_until = now() + interval '1 hour'`,
+        )
+        await bus.publish(events)
+      },
+    })
+    await take(`sluice.${tenant}.ingestion`, 1)
+    await slow.close()
+    assert.equal(sent, 1)
+    const { rows } = await pool.query('select sequence::int from event_relay_positions where tenant = $1', [tenant])
+    assert.deepEqual(rows, [{ sequence: 0 }])
+    await pool.query('delete from event_relays')
+    await removed(tenant)
+  })
+})
+
+describe('topics', { timeout: 120_000 }, () => {
+  it('are made once, read by their tenant alone, and go with it', async () => {
+    await newTenant('acme')
+    await newTenant('acme')
+    await say('acme', '1')
+    const asAcme = { username: 'acme', password: 'of-acme' }
+    const relay = relayTo(bus)
+    const topic = 'sluice.acme.ingestion'
+    assert.deepEqual(names(await persistently(() => take(topic, 1, asAcme))), ['1'])
+    await assert.rejects(take(topic, 1, { username: 'other', password: 'of-other' }))
+    await relay.close()
+    await removed('acme')
+    await removed('acme')
+    await assert.rejects(take(topic, 1, asAcme))
+  })
+})

@@ -1,0 +1,128 @@
+/**
+ * Carries events from the outbox to the bus: each at least once, in the order of its tenant's numbers. Of all processes on
+ * a registry one does it at a time, by a lease; one that lost it in the middle can send events twice, and moves nothing.
+ */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isSluiceError, type Logger } from '@sluice/sdk'
+import type pg from 'pg'
+import type { DatabaseAddress } from '../database/address.ts'
+import { type Listener, openListener } from '../database/listener.ts'
+import { inTransaction } from '../database/pools.ts'
+import type { BusEvent, EventBus } from './bus.ts'
+import { type CloudEvent, type EventKind, topicName } from './envelope.ts'
+import { EVENTS_CHANNEL, hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
+import {
+  enlistTenants,
+  giveRelayBack,
+  moveRelay,
+  type RelayLease,
+  type TenantPosition,
+  takeRelay,
+  tenantsToRelay,
+} from './relay-positions.ts'
+
+export interface RelayOptions {
+  readonly pool: pg.Pool
+  /** For the connection that listens; the same database. */
+  readonly address: DatabaseAddress
+  readonly bus: EventBus
+  readonly logger: Logger
+  /** Positions are kept for each name. Default `kafka`. */
+  readonly name?: string
+  /** Default 15 s. */
+  readonly leaseMs?: number
+  /** How often is looked without being told. Default 2 s. */
+  readonly pollMs?: number
+}
+
+const LEASE_MS = 15_000
+const POLL_MS = 2000
+const EVENTS_AT_ONCE = 200
+const TENANTS_AT_ONCE = 100
+
+export class EventRelay {
+  readonly #options: Required<RelayOptions>
+  readonly #owner = randomUUID()
+  readonly #stop = new AbortController()
+  readonly #listener: Listener
+  #bell = Promise.withResolvers<void>()
+  #loop: Promise<void>
+  #lease: RelayLease | null = null
+  #isFailing = false
+
+  constructor(options: RelayOptions) {
+    this.#options = { name: 'kafka', leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
+    this.#listener = openListener(options.address, {
+      applicationName: 'sluice-relay',
+      channels: { [EVENTS_CHANNEL]: () => this.#bell.resolve() },
+      onLost: () => undefined,
+      onReady: () => this.#bell.resolve(),
+    })
+    this.#loop = this.#run()
+  }
+
+  /** Ends after the batch that is under way, and lets another process go on. Repeatable. */
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#bell.resolve()
+    await this.#loop
+    await this.#listener.close()
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    const { logger, pollMs, pool } = this.#options
+    while (!signal.aborted) {
+      this.#bell = Promise.withResolvers<void>()
+      try {
+        await this.#round()
+        this.#isFailing = false
+      } catch (error) {
+        if (!this.#isFailing)
+          logger.warn('events wait for the bus', { code: isSluiceError(error) ? error.code : 'internal_error' })
+        this.#isFailing = true
+      }
+      // A bus that is away is not asked at every event.
+      const rung = this.#isFailing ? [] : [this.#bell.promise]
+      await Promise.race([sleep(pollMs, undefined, { signal, ref: false }).catch(() => undefined), ...rung])
+    }
+    if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+  }
+
+  /** Everything that is there now; nothing where another process has the relay. */
+  async #round(): Promise<void> {
+    const { pool, name, leaseMs } = this.#options
+    let hasMore = true
+    while (hasMore && !this.#stop.signal.aborted) {
+      this.#lease = await takeRelay(pool, name, this.#owner, leaseMs)
+      if (this.#lease === null) return
+      hasMore = false
+      await enlistTenants(pool, name)
+      const positions = await tenantsToRelay(pool, name, TENANTS_AT_ONCE)
+      for (const position of positions) hasMore = (await this.#relayTenant(this.#lease, position)) || hasMore
+    }
+  }
+
+  /** Whether there may be more of the tenant. */
+  async #relayTenant(lease: RelayLease, { tenant, sequence }: TenantPosition): Promise<boolean> {
+    const { pool, bus, name, leaseMs } = this.#options
+    if (this.#stop.signal.aborted) return false
+    if (await hasUnnumbered(pool, tenant)) await inTransaction(pool, (tx) => numberEvents(tx, tenant))
+    const events = await readEvents(pool, tenant, sequence, EVENTS_AT_ONCE)
+    const last = events.at(-1)
+    if (last === undefined) return false
+    // Only who has it still may send: the lease is renewed before each batch, and outlasts the sending of one.
+    const renewed = await takeRelay(pool, name, this.#owner, leaseMs)
+    if (renewed?.token !== lease.token) return false
+    await bus.publish(events.map(toBusEvent))
+    const position = { tenant, sequence: Number(last.sequence) }
+    const isMoved = await inTransaction(pool, (tx) => moveRelay(tx, lease, position))
+    return isMoved && events.length === EVENTS_AT_ONCE
+  }
+}
+
+function toBusEvent(event: CloudEvent): BusEvent {
+  const kind = event.type.split('.')[1] as EventKind
+  return { topic: topicName(event.tenantid, kind), event }
+}

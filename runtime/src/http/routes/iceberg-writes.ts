@@ -1,0 +1,182 @@
+/** The Iceberg REST catalog for writers: the sandbox's namespace and tables. */
+import {
+  parseChange,
+  parseCreate,
+  parseNamespace,
+  parseProperties,
+  parseRename,
+  parseTransaction,
+} from '../../catalog/commit-request.ts'
+import { requireFileAccess } from '../../operations/iceberg-files.ts'
+import { requireWarehouse } from '../../operations/iceberg-read.ts'
+import {
+  changeNamespace,
+  commitTable,
+  commitTables,
+  createNamespace,
+  createTable,
+  dropNamespace,
+  dropTable,
+  renameTable,
+} from '../../operations/iceberg-write.ts'
+import type { Platform } from '../../operations/platform.ts'
+import { defineRoute, type Route } from '../route.ts'
+import {
+  AnyBody,
+  DropQuery,
+  ICEBERG,
+  NAMESPACE,
+  NAMESPACES,
+  NamespaceParams,
+  TABLE,
+  TableParams,
+  type TableSettings,
+  tableReply,
+  WAREHOUSE,
+  WarehouseParams,
+} from './iceberg-shapes.ts'
+
+const COMMIT_TIMEOUT_MS = 120_000
+
+export function icebergWrites(platform: Platform, settings: TableSettings): readonly Route[] {
+  return [...namespaceWrites(platform), ...tableWrites(platform, settings), ...namesAndTransactions(platform)]
+}
+
+function namespaceWrites(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: NAMESPACES,
+      name: 'icebergCreateNamespace',
+      summary: 'Makes the sandbox',
+      params: WarehouseParams,
+      body: AnyBody,
+      bodyFormat: 'exact-json',
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        const { namespace, properties = {} } = parseNamespace(call.body)
+        await createNamespace(platform, call, namespace, properties)
+        return { body: { namespace, properties } }
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'DELETE',
+      path: NAMESPACE,
+      name: 'icebergDropNamespace',
+      summary: 'Removes the empty sandbox',
+      params: NamespaceParams,
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        await dropNamespace(platform, call, call.params.namespace)
+        return { empty: true }
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: `${NAMESPACE}/properties`,
+      name: 'icebergChangeNamespace',
+      summary: 'Sets and removes properties of the sandbox',
+      params: NamespaceParams,
+      body: AnyBody,
+      bodyFormat: 'exact-json',
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        const { updates = {}, removals = [] } = parseProperties(call.body)
+        return { body: await changeNamespace(platform, call, call.params.namespace, updates, removals) }
+      },
+    }),
+  ]
+}
+
+function tableWrites(platform: Platform, settings: TableSettings): readonly Route[] {
+  return [
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: `${NAMESPACE}/tables`,
+      name: 'icebergCreateTable',
+      summary: 'Makes a table, or stages its making',
+      params: NamespaceParams,
+      body: AnyBody,
+      bodyFormat: 'exact-json',
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        const request = parseCreate(call.body)
+        requireFileAccess(platform)
+        const created = await createTable(platform, call, call.params.namespace, request)
+        return tableReply(created, settings({ ...call.params, table: request.name }))
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: TABLE,
+      name: 'icebergCommit',
+      summary: 'Changes a table whose state is as the client requires',
+      params: TableParams,
+      body: AnyBody,
+      bodyFormat: 'exact-json',
+      timeoutMs: COMMIT_TIMEOUT_MS,
+      async handler(call) {
+        const { prefix, namespace, table } = call.params
+        requireWarehouse(call, prefix)
+        return tableReply(await commitTable(platform, call, namespace, table, parseChange(call.body)), {})
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'DELETE',
+      path: TABLE,
+      name: 'icebergDropTable',
+      summary: 'Removes a table with its files, also where no purge is asked for',
+      params: TableParams,
+      query: DropQuery,
+      async handler(call) {
+        const { prefix, namespace, table } = call.params
+        requireWarehouse(call, prefix)
+        await dropTable(platform, call, namespace, table)
+        return { empty: true }
+      },
+    }),
+  ]
+}
+
+function namesAndTransactions(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: `${WAREHOUSE}/tables/rename`,
+      name: 'icebergRename',
+      summary: 'Gives a table another name',
+      params: WarehouseParams,
+      body: AnyBody,
+      bodyFormat: 'exact-json',
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        const { source, destination } = parseRename(call.body)
+        await renameTable(platform, call, source, destination)
+        return { empty: true }
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: `${WAREHOUSE}/transactions/commit`,
+      name: 'icebergTransaction',
+      summary: 'Changes several tables, or none',
+      params: WarehouseParams,
+      body: AnyBody,
+      bodyFormat: 'exact-json',
+      timeoutMs: COMMIT_TIMEOUT_MS,
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        await commitTables(platform, call, parseTransaction(call.body))
+        return { empty: true }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,227 @@
+/**
+ * The Iceberg REST catalog for readers: what a client asks before and while it reads. Paths, parameters and bodies are
+ * those of Iceberg's own specification, so they stand in that document and not in ours.
+ */
+import { parseSigning } from '../../catalog/commit-request.ts'
+import { pageOf } from '../../catalog/page.ts'
+import { referencedOnly } from '../../catalog/visible-metadata.ts'
+import { fileAccessOf, requireFileAccess, signFor } from '../../operations/iceberg-files.ts'
+import {
+  loadTable,
+  namespaceFor,
+  namespacesFor,
+  openWarehouse,
+  requireWarehouse,
+  tableExists,
+  tablesFor,
+} from '../../operations/iceberg-read.ts'
+import type { Platform } from '../../operations/platform.ts'
+import { defineRoute, type Route } from '../route.ts'
+import {
+  AnyBody,
+  ConfigQuery,
+  ICEBERG,
+  LoadQuery,
+  listReply,
+  NAMESPACE,
+  NAMESPACES,
+  NamespaceParams,
+  NamespacesQuery,
+  TABLE,
+  TableParams,
+  type TableSettings,
+  TablesQuery,
+  tableReply,
+  WarehouseParams,
+} from './iceberg-shapes.ts'
+import { icebergWrites } from './iceberg-writes.ts'
+
+/** @param address of this server, as clients write it */
+export function icebergCatalog(platform: Platform, address: string): readonly Route[] {
+  const settings: TableSettings = ({ prefix, namespace, table }) => {
+    const path = ['v1', prefix, 'namespaces', namespace, 'tables', table, 'sign'].map(encodeURIComponent).join('/')
+    return fileAccessOf(platform, `${address}/iceberg`, path)
+  }
+  const routes = [
+    ...namespaceRoutes(platform),
+    ...tableRoutes(platform, settings),
+    ...icebergWrites(platform, settings),
+  ]
+  const endpoints = routes.map(({ method, path }) => `${method} ${path.slice('/iceberg'.length)}`)
+  return [configRoute(platform, endpoints), ...routes, tokenRoute()]
+}
+
+/** @param endpoints all that is offered, as the specification writes it: `GET /v1/{prefix}/namespaces` */
+function configRoute(platform: Platform, endpoints: readonly string[]): Route {
+  return defineRoute({
+    ...ICEBERG,
+    method: 'GET',
+    path: '/iceberg/v1/config',
+    name: 'icebergConfig',
+    summary: 'Settings for clients of the Iceberg catalog',
+    query: ConfigQuery,
+    async handler(call) {
+      const prefix = await openWarehouse(platform, call, call.query.warehouse ?? call.tenant)
+      return { body: { defaults: {}, overrides: { prefix }, endpoints } }
+    },
+  })
+}
+
+function namespaceRoutes(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      ...ICEBERG,
+      method: 'GET',
+      path: NAMESPACES,
+      name: 'icebergNamespaces',
+      summary: 'Namespaces with tables that the caller may load',
+      params: WarehouseParams,
+      query: NamespacesQuery,
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        const { parent, pageToken, pageSize } = call.query
+        // No namespace has another one in it.
+        if (parent !== undefined && parent !== '') {
+          await namespaceFor(platform, call, parent)
+          return listReply('namespaces', [], null)
+        }
+        const { names, nextToken } = pageOf(await namespacesFor(platform, call), pageToken, pageSize)
+        return listReply(
+          'namespaces',
+          names.map((name) => [name]),
+          nextToken,
+        )
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'GET',
+      path: NAMESPACE,
+      name: 'icebergNamespace',
+      summary: 'One namespace',
+      params: NamespaceParams,
+      async handler(call) {
+        const { prefix, namespace } = call.params
+        requireWarehouse(call, prefix)
+        return { body: { namespace: [namespace], properties: await namespaceFor(platform, call, namespace) } }
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'HEAD',
+      path: NAMESPACE,
+      name: 'icebergNamespaceExists',
+      summary: 'Whether a namespace exists',
+      params: NamespaceParams,
+      async handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        await namespaceFor(platform, call, call.params.namespace)
+        return { empty: true }
+      },
+    }),
+  ]
+}
+
+function tableRoutes(platform: Platform, settings: TableSettings): readonly Route[] {
+  return [
+    defineRoute({
+      ...ICEBERG,
+      method: 'GET',
+      path: `${NAMESPACE}/tables`,
+      name: 'icebergTables',
+      summary: 'Tables that the caller may load',
+      params: NamespaceParams,
+      query: TablesQuery,
+      async handler(call) {
+        const { prefix, namespace } = call.params
+        requireWarehouse(call, prefix)
+        const { pageToken, pageSize } = call.query
+        const { names, nextToken } = pageOf(await tablesFor(platform, call, namespace), pageToken, pageSize)
+        return listReply(
+          'identifiers',
+          names.map((name) => ({ namespace: [namespace], name })),
+          nextToken,
+        )
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'GET',
+      path: TABLE,
+      name: 'icebergTable',
+      summary: 'A table in the variant of the caller’s clearance',
+      params: TableParams,
+      query: LoadQuery,
+      async handler(call) {
+        const { prefix, namespace, table } = call.params
+        requireWarehouse(call, prefix)
+        requireFileAccess(platform)
+        const loaded = await loadTable(platform, call, namespace, table)
+        const metadata = call.query.snapshots === 'refs' ? referencedOnly(loaded.metadata) : loaded.metadata
+        return tableReply({ ...loaded, metadata }, settings(call.params))
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'HEAD',
+      path: TABLE,
+      name: 'icebergTableExists',
+      summary: 'Whether a table exists',
+      params: TableParams,
+      async handler(call) {
+        const { prefix, namespace, table } = call.params
+        requireWarehouse(call, prefix)
+        await tableExists(platform, call, namespace, table)
+        return { empty: true }
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: `${TABLE}/sign`,
+      name: 'icebergSign',
+      summary: 'Signs one request to the object store for a file of the table',
+      params: TableParams,
+      body: AnyBody,
+      async handler(call) {
+        const { prefix, namespace, table } = call.params
+        requireWarehouse(call, prefix)
+        return { body: await signFor(platform, call, namespace, table, parseSigning(call.body)) }
+      },
+    }),
+    defineRoute({
+      ...ICEBERG,
+      method: 'POST',
+      path: `${TABLE}/metrics`,
+      name: 'icebergMetrics',
+      summary: 'Takes a client’s report of a scan or commit, and drops it',
+      params: TableParams,
+      bodyFormat: 'ignored',
+      handler(call) {
+        requireWarehouse(call, call.params.prefix)
+        return { empty: true }
+      },
+    }),
+  ]
+}
+
+/** Deprecated by the specification: clients bring a token of the platform's issuer instead. */
+function tokenRoute(): Route {
+  return defineRoute({
+    ...ICEBERG,
+    auth: 'none',
+    method: 'POST',
+    path: '/iceberg/v1/oauth/tokens',
+    name: 'icebergToken',
+    summary: 'Says that tokens are not issued here',
+    bodyFormat: 'ignored',
+    handler: () => ({
+      status: 400,
+      body: {
+        error: 'unsupported_grant_type',
+        error_description:
+          'This catalog issues no tokens. Get one from the platform’s issuer and configure the client with it (token), not with a credential.',
+      },
+    }),
+  })
+}

@@ -1,0 +1,68 @@
+import { Type } from 'typebox'
+import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { addRawGrant, listRawGrants, removeRawGrant } from '../../operations/raw-grants.ts'
+import type { RawTableGrant } from '../../registry/grants.ts'
+import { keptAnswer } from '../idempotency.ts'
+import { defineRoute, type Route } from '../route.ts'
+import { pageOf, RawGrant } from './resources.ts'
+import { RawGrantRequest, Reference, rawGrantJson } from './shapes.ts'
+
+const Params = Type.Object({ connection_id: Reference })
+const tags = ['Connections']
+const path = '/api/v1/connections/{connection_id}/grants'
+
+/** Grants on the raw tables of a connection. */
+export function rawGrantRoutes(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path,
+      name: 'createRawGrant',
+      summary: 'Let a user or a team read raw tables of a connection',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: RawGrantRequest,
+      idempotent: true,
+      authorize: (call) => requireDeveloper(call.principal),
+      responses: { 201: { description: 'The grant.', schema: RawGrant } },
+      errors: ['invalid_grant', 'raw_table_forbidden', 'connection_not_found'],
+      async handler(call) {
+        const { subject, table = null } = call.body
+        const answer = keptAnswer(call, (grant: RawTableGrant) => ({ status: 201, body: rawGrantJson(grant) }))
+        const wanted = { subject, table }
+        return answer.reply(await addRawGrant(platform, call, call.params.connection_id, wanted, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path,
+      name: 'listRawGrants',
+      summary: 'Grants on the raw tables of a connection',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 200: { description: 'All of them.', schema: pageOf(RawGrant) } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        const grants = await listRawGrants(platform, call, call.params.connection_id)
+        return { body: { data: grants.map(rawGrantJson), next_cursor: null } }
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: `${path}/{grant_id}`,
+      name: 'deleteRawGrant',
+      summary: 'Take a grant on raw tables back',
+      tags,
+      auth: 'tenant',
+      params: Type.Object({ connection_id: Reference, grant_id: Reference }),
+      responses: { 204: { description: 'It is gone.' } },
+      errors: ['grant_not_found', 'raw_table_forbidden', 'connection_not_found'],
+      async handler(call) {
+        await removeRawGrant(platform, call, call.params.connection_id, call.params.grant_id)
+        return { empty: true }
+      },
+    }),
+  ]
+}

@@ -1,0 +1,370 @@
+/** What answers look like: the schemas of resources, for the OpenAPI document. Members may be added, never taken away. */
+import { type TSchema, Type } from 'typebox'
+import { RUN_STATES } from '../../registry/runs.ts'
+
+const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+const text = (description?: string) => Type.String(description === undefined ? {} : { description })
+const time = () => Type.String({ format: 'date-time' })
+const count = (description?: string) =>
+  Type.Integer({ minimum: 0, ...(description === undefined ? {} : { description }) })
+const oneOf = (names: readonly string[]) => Type.Union(names.map((name) => Type.Literal(name)))
+const anything = () => Type.Record(Type.String(), Type.Unknown())
+
+/** A page of a list. */
+export const pageOf = (item: TSchema) =>
+  Type.Object({
+    data: Type.Array(item),
+    next_cursor: nullable(text('Give it back as cursor to read on; null at the end.')),
+  })
+
+const Failure = Type.Object(
+  { code: text(), message: text(), remedy: Type.Optional(text()) },
+  { description: 'Why it failed, and what to do.' },
+)
+
+export const Tenant = Type.Object(
+  {
+    id: text('The slug.'),
+    slug: text(),
+    display_name: text(),
+    tier: oneOf(['free', 'standard', 'enterprise']),
+    status: oneOf(['provisioning', 'active', 'failed', 'deprovisioning']),
+    limits: Type.Object({
+      products: nullable(count('Null: unlimited.')),
+      connections: nullable(count('Null: unlimited.')),
+      concurrent_executions: count(),
+      storage_bytes: count(),
+    }),
+    usage: Type.Object({ products: count(), connections: count(), running: count(), storage_bytes: count() }),
+    resources: anything(),
+    created_at: time(),
+    provisioned_in_ms: nullable(count()),
+  },
+  { $id: 'Tenant' },
+)
+
+export const Connection = Type.Object(
+  {
+    id: text(),
+    tenant_id: text(),
+    name: text(),
+    connector_type: text(),
+    config: Type.Record(Type.String(), Type.Unknown(), { description: 'Secrets are shown as "********".' }),
+    status: oneOf(['untested', 'ok', 'failed']),
+    last_tested_at: nullable(time()),
+    created_at: time(),
+    updated_at: time(),
+  },
+  { $id: 'Connection' },
+)
+
+export const TestReport = Type.Object(
+  {
+    ok: Type.Boolean(),
+    latency_ms: Type.Number({ minimum: 0 }),
+    server_version: nullable(text()),
+    checks: Type.Array(
+      Type.Object({ name: text(), ok: Type.Boolean(), message: text(), remedy: Type.Optional(text()) }),
+    ),
+    remedy: Type.Optional(text('Of the step that failed.')),
+  },
+  { $id: 'TestReport' },
+)
+
+export const Discovery = Type.Object(
+  {
+    tables: Type.Array(
+      Type.Object({
+        schema: text(),
+        name: text(),
+        kind: text(),
+        estimated_rows: nullable(Type.Number()),
+        primary_key: Type.Array(text()),
+        columns: Type.Array(Type.Object({ name: text(), type: text(), source_type: text(), nullable: Type.Boolean() })),
+        suggested_cursor: nullable(text()),
+      }),
+    ),
+  },
+  { $id: 'Discovery' },
+)
+
+const productFields = {
+  id: text(),
+  tenant_id: text(),
+  name: text(),
+  namespace: text(),
+  archetype: oneOf(['source_aligned', 'aggregate', 'consumer_aligned']),
+  description: text(),
+  classification: oneOf(['public', 'internal', 'confidential', 'restricted']),
+  status: oneOf(['draft', 'ready', 'deployed', 'degraded', 'retired']),
+  current_version: nullable(text()),
+  created_at: time(),
+  updated_at: time(),
+}
+
+export const Product = Type.Object(productFields, { $id: 'Product' })
+
+const quality = {
+  checks: Type.Array(
+    Type.Object({
+      name: text(),
+      severity: oneOf(['error', 'warn']),
+      dimension: text(),
+      weight: Type.Number(),
+      on_error: text(),
+      passed: Type.Boolean(),
+      violations: nullable(Type.Number()),
+      total: nullable(Type.Number()),
+    }),
+  ),
+  by_dimension: Type.Record(Type.String(), Type.Number()),
+}
+
+const snapshotFields = {
+  id: text(),
+  epoch: nullable(count('Null: its checks kept it from being published.')),
+  state: oneOf(['committed', 'blocked']),
+  kind: oneOf(['materialize', 'rollback']),
+  version: text(),
+  snapshot_id: nullable(text('For as_of and for a rollback.')),
+  rows: nullable(count()),
+  quarantined_rows: count(),
+  quality_score: nullable(Type.Number({ minimum: 0, maximum: 100 })),
+  committed_at: nullable(time()),
+  run_id: nullable(text()),
+}
+
+export const Snapshot = Type.Object(snapshotFields, { $id: 'Snapshot' })
+export const QualityResult = Type.Object(
+  { ...snapshotFields, quality: nullable(Type.Object(quality)) },
+  { $id: 'QualityResult' },
+)
+
+export const ProductDetail = Type.Object(
+  {
+    ...productFields,
+    schema: Type.Array(
+      Type.Object({
+        name: text(),
+        type: text(),
+        role: nullable(text()),
+        classification: text(),
+        nullable: Type.Boolean(),
+        description: Type.Optional(nullable(text())),
+      }),
+    ),
+    endpoints: Type.Array(
+      Type.Object({
+        type: text(),
+        description: Type.Optional(nullable(text())),
+        config: anything(),
+        state: oneOf(['ok', 'pending', 'failed']),
+        epoch: nullable(count()),
+        behind: Type.Boolean(),
+        error: nullable(Failure),
+      }),
+    ),
+    change_topics: Type.Array(
+      Type.Object({
+        topic: text(),
+        variant: oneOf(['masked', 'clear']),
+        state: oneOf(['ok', 'pending', 'failed', 'refused']),
+        reason: nullable(text()),
+        epoch: nullable(count()),
+        error: nullable(Failure),
+      }),
+    ),
+    dashboards: nullable(
+      Type.Object({
+        state: oneOf(['ok', 'pending', 'failed']),
+        error: nullable(Failure),
+        links: Type.Array(Type.Object({ variant: text(), url: text() })),
+      }),
+    ),
+    quality: nullable(Type.Object({ score: nullable(Type.Number()), ...quality })),
+    freshness: Type.Object({
+      age_s: nullable(Type.Number()),
+      objective_s: nullable(Type.Number()),
+      met: nullable(Type.Boolean()),
+    }),
+    lineage: Type.Object({
+      inputs: Type.Array(
+        Type.Object({ name: text(), connection: Type.Optional(text()), table: Type.Optional(text()) }),
+      ),
+    }),
+    versions: Type.Array(Type.Object({ version: text(), digest: text(), deployed_by: text(), deployed_at: time() })),
+    last_materialization: nullable(Snapshot),
+  },
+  { $id: 'ProductDetail' },
+)
+
+const Problem = Type.Object({
+  manifest: text(),
+  line: Type.Integer(),
+  column: Type.Integer(),
+  path: text(),
+  message: text(),
+  hint: Type.Optional(text()),
+})
+
+export const ParsedManifests = Type.Object(
+  { manifests: anything(), warnings: Type.Array(Problem) },
+  { $id: 'ParsedManifests' },
+)
+
+export const ManifestTexts = Type.Object(
+  { version: nullable(text()), digest: text(), manifests: Type.Record(Type.String(), Type.String()) },
+  { $id: 'ManifestTexts' },
+)
+
+export const Deployment = Type.Object(
+  {
+    id: text(),
+    product_id: text(),
+    kind: oneOf(['deploy', 'rollback']),
+    version: text(),
+    state: oneOf(['running', 'succeeded', 'failed']),
+    error: nullable(Failure),
+    created_by: text(),
+    created_at: time(),
+    finished_at: nullable(time()),
+  },
+  { $id: 'Deployment' },
+)
+
+const DeployPlan = Type.Object(
+  {
+    version: text(),
+    verdict: oneOf(['initial', 'compatible', 'additive', 'breaking']),
+    changes: Type.Array(
+      Type.Object({ verdict: text(), subject: text(), column: Type.Optional(text()), reason: text() }),
+    ),
+    lake: Type.Array(text()),
+    stores: Type.Array(
+      Type.Object({
+        endpoint: text(),
+        variant: text(),
+        steps: Type.Array(Type.Object({ action: text(), description: text(), statement: Type.Optional(text()) })),
+      }),
+    ),
+    estimated_rows: nullable(Type.Number()),
+    warnings: Type.Array(Problem),
+    problems: Type.Array(Problem),
+  },
+  { $id: 'DeployPlan' },
+)
+
+export const DryRun = Type.Object({ dry_run: Type.Literal(true), verdict: text(), plan: DeployPlan })
+export const Deployed = Type.Object({
+  dry_run: Type.Literal(false),
+  deployment: Deployment,
+  run_id: nullable(text('The run that makes its first content; null where it waits for a sync.')),
+  plan: DeployPlan,
+})
+export const RolledBack = Type.Object({ deployment: Deployment, run_id: text() })
+
+const runFields = {
+  id: text(),
+  tenant_id: text(),
+  kind: oneOf(['ingestion', 'materialization']),
+  connection_id: nullable(text()),
+  product_id: nullable(text()),
+  state: oneOf(RUN_STATES),
+  trigger: oneOf(['manual', 'ingestion', 'deploy', 'rollback', 'retry', 'schedule']),
+  attempt: count(),
+  tables: Type.Array(
+    Type.Object({
+      name: text(),
+      mode: text(),
+      rows_read: count(),
+      rows_written: count(),
+      bytes: count(),
+      state: oneOf(['pending', 'running', 'succeeded', 'failed']),
+      cursor: nullable(text()),
+      error: nullable(Failure),
+    }),
+  ),
+  products: Type.Array(Type.Object({ id: text(), materialization_id: nullable(text()), state: text() })),
+  created_at: time(),
+  started_at: nullable(time()),
+  finished_at: nullable(time()),
+  error: nullable(Failure),
+}
+
+export const Run = Type.Object(runFields, { $id: 'Run' })
+export const RunDetail = Type.Object(
+  { ...runFields, log: Type.Array(Type.Object({ at: time(), level: text(), message: text() })) },
+  { $id: 'RunDetail' },
+)
+
+export const Grant = Type.Object(
+  {
+    id: text(),
+    subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
+    may: oneOf(['read', 'unmask']),
+    classes: Type.Array(text()),
+    granted_by: text(),
+    created_at: time(),
+  },
+  { $id: 'Grant' },
+)
+
+export const RawGrant = Type.Object(
+  {
+    id: text(),
+    subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
+    table: nullable(text('Null: every table of the connection.')),
+    granted_by: text(),
+    created_at: time(),
+  },
+  { $id: 'RawGrant' },
+)
+
+export const AuditEntry = Type.Object(
+  {
+    id: text(),
+    tenant_id: nullable(text()),
+    at: time(),
+    actor: anything(),
+    action: text(),
+    object: Type.Object({ type: text(), id: nullable(text()) }),
+    outcome: oneOf(['allowed', 'denied', 'failed']),
+    request_id: nullable(text()),
+    details: anything(),
+  },
+  { $id: 'AuditEntry' },
+)
+
+export const QueryResult = Type.Object(
+  {
+    columns: Type.Array(Type.Object({ name: text(), type: text(), masked: Type.Boolean() })),
+    rows: Type.Array(Type.Array(Type.Unknown())),
+    row_count: count(),
+    truncated: Type.Boolean(),
+    meta: Type.Object({
+      engine: text(),
+      elapsed_ms: count(),
+      snapshots: Type.Record(Type.String(), Type.String()),
+    }),
+  },
+  { $id: 'QueryResult' },
+)
+
+export const ReadResult = Type.Object(
+  {
+    data: Type.Array(anything()),
+    meta: Type.Object({
+      product: text(),
+      namespace: text(),
+      version: text(),
+      epoch: count(),
+      snapshot_id: text(),
+      as_of: text('When the epoch was committed.'),
+      masked_columns: Type.Array(text()),
+      store: text(),
+      ttl_remaining_s: Type.Optional(Type.Number()),
+    }),
+    next_cursor: nullable(text()),
+  },
+  { $id: 'ReadResult' },
+)

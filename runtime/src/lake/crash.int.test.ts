@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, test } from 'node:test'
+import type { TableSchema } from '@sluice/sdk'
+import { inTransaction } from '../database/pools.ts'
+import { Lake, type TableRef } from './lake.ts'
+import type { ObjectStore } from './object-store.ts'
+import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
+
+/** A write ends at each of its steps in turn, as it does when the process dies there: nothing is undone afterwards. */
+let lake: TestLake
+
+before(async () => {
+  lake = await startTestLake()
+})
+after(() => lake[Symbol.asyncDispose]())
+
+const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
+const signal = () => AbortSignal.timeout(60_000)
+const append = (id: number) => ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const
+
+class Dead extends Error {}
+
+/** The real store and catalog; the `step`-th change of either is the last thing that is not done. */
+function dyingLake(step: number): { readonly test: TestLake; readonly steps: () => number } {
+  let count = 0
+  const alive = () => {
+    count += 1
+    if (count > step) throw new Dead()
+  }
+  const store = new Proxy<ObjectStore>(lake.store, {
+    get(target, name) {
+      const member = Reflect.get(target, name) as unknown
+      if (typeof member !== 'function') return member
+      return (...args: unknown[]) => {
+        if (name === 'put' || name === 'adopt') alive()
+        return (member as (...all: unknown[]) => unknown).apply(target, args)
+      }
+    },
+  })
+  const pool = new Proxy(lake.pool, {
+    get(target, name) {
+      const member = Reflect.get(target, name) as unknown
+      if (name !== 'query') return typeof member === 'function' ? member.bind(target) : member
+      return async (...args: unknown[]) => {
+        if (/^\s*(insert|update|delete)/i.test(String(args[0]))) alive()
+        return (target.query as (...all: unknown[]) => unknown)(...args)
+      }
+    },
+  })
+  return {
+    test: { ...lake, store: lake.store, pool, lake: new Lake({ store, db: pool, engine: lake.engine }) },
+    steps: () => count,
+  }
+}
+
+test('a commit that dies at any step leaves the old state, and the next one is well', {
+  timeout: 300_000,
+}, async () => {
+  const ref: TableRef = { tenant: 'crashed', domain: 'kept', table: `t_${randomUUID()}` }
+  await commitStep(lake, ref, append(0))
+  let expected = [[0]]
+  for (let step = 0; ; step += 1) {
+    const dying = dyingLake(step)
+    const died = await commitStep(dying.test, ref, append(1_000 + step)).then(
+      () => false,
+      (error: unknown) => error instanceof Dead || (error as Error).cause instanceof Dead,
+    )
+    assert.deepEqual(await lake.lake.check(ref, signal()), [], `after step ${step}`)
+    const rows = await readScan(lake, await lake.lake.scan(ref))
+    if (!died) {
+      assert.deepEqual(rows, [...expected, [1_000 + step]], 'it got through')
+      assert.ok(step >= 4, 'a lease, a data file, a manifest, a list and the metadata were written one by one')
+      return
+    }
+    assert.deepEqual(rows, expected, `after step ${step}`)
+    await commitStep(lake, ref, append(step + 1))
+    expected = [...expected, [step + 1]]
+    assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), expected)
+  }
+})
+
+test('a publication that is rolled back is none, and publishing it later is refused or done once', async () => {
+  const ref: TableRef = { tenant: 'crashed', domain: 'kept', table: `t_${randomUUID()}` }
+  await commitStep(lake, ref, append(0))
+  const base = await lake.lake.load(ref)
+  assert.ok(base)
+  const target = { ref, base, select: 'SELECT 1 AS id', schema: SCHEMA, rows: 'keep' } as const
+  const { written } = await lake.lake.write({ limits: LIMITS }, [target], signal())
+  const [data] = written
+  assert.ok(data)
+  const { plan, files, writeId } = data
+  const staged = await lake.lake.stage(ref, { base, plan, operation: 'append', files, writeId, summary: {} })
+  const rolledBack = inTransaction(lake.pool, async (tx) => {
+    await lake.lake.publish(tx, [staged])
+    throw new Dead()
+  })
+  await assert.rejects(rolledBack, Dead)
+  assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [[0]])
+  await publish(lake, staged)
+  await publish(lake, staged)
+  assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [[0], [1]])
+})

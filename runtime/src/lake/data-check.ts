@@ -1,0 +1,42 @@
+import { SluiceError } from '@sluice/sdk'
+import type { EngineLimits } from '../engine/job.ts'
+import { quoteName } from '../engine/sql-text.ts'
+import { engineTable, type Scan, type ScanFile } from './scan.ts'
+import type { JobRunner } from './write.ts'
+
+const FILES_AT_ONCE = 50
+const LIMITS: EngineLimits = { memoryBytes: 512 * 1024 * 1024, timeoutMs: 120_000, threads: 2 }
+
+/**
+ * The addresses of data files that cannot be decoded, or hold another number of rows than their manifest says. Throws
+ * TRANSIENT where the engine has no time for it.
+ */
+export async function unreadableFiles(engine: JobRunner, scan: Scan, signal: AbortSignal): Promise<readonly string[]> {
+  const bad: string[] = []
+  for (let start = 0; start < scan.files.length; start += FILES_AT_ONCE) {
+    const some = scan.files.slice(start, start + FILES_AT_ONCE)
+    if (await areReadable(engine, scan, some, signal)) continue
+    for (const file of some) if (!(await areReadable(engine, scan, [file], signal))) bad.push(file.uri)
+  }
+  return bad
+}
+
+async function areReadable(
+  engine: JobRunner,
+  scan: Scan,
+  files: readonly ScanFile[],
+  signal: AbortSignal,
+): Promise<boolean> {
+  const tables = files.map((file, at) => engineTable({ ...scan, files: [file], deletes: [] }, [`f${at}`]))
+  // A hash of the whole row makes the engine decode every column, which counting alone would not.
+  const columns = scan.schema.fields.map((field) => quoteName(field.name)).join(', ')
+  const counts = files.map((_, at) => `SELECT count(*), CAST(bit_xor(hash(${columns})) AS VARCHAR) FROM f${at}`)
+  const steps = counts.map((sql) => ({ sql, rows: 'collect' as const }))
+  try {
+    const { results } = await engine.run({ trust: 'own', tables, steps, limits: LIMITS }, signal)
+    return results.every((result, at) => Number(result.rows[0]?.[0]) === files[at]?.rows)
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.code === 'query_cancelled' || error.code === 'engine_busy') throw error
+    return false
+  }
+}

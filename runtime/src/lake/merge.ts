@@ -1,0 +1,191 @@
+import { join } from 'node:path'
+import type { TableSchema } from '@sluice/sdk'
+import type { EngineStep, StepResult } from '../engine/job.ts'
+import { fileType, quoteName, quoteText } from '../engine/sql-text.ts'
+import type { ObjectStore } from './object-store.ts'
+import { engineTable, type Scan, type ScanFile } from './scan.ts'
+import { type LakeSchema, toTableSchema } from './table-schema.ts'
+import type { TableState } from './table-state.ts'
+import { type JobRunner, planTable, type WriteJob, type WriteTarget } from './write.ts'
+
+/**
+ * A change of some rows, by writing anew only the files that hold any of them (copy-on-write: readers see plain files,
+ * and no engine has to know of delete files).
+ */
+export interface MergeRequest {
+  readonly base: TableState
+  /** Of the base, as it is now. */
+  readonly scan: Scan
+  /** The table's columns afterwards. */
+  readonly schema: TableSchema
+  readonly renames?: Readonly<Record<string, string>>
+  /** `rewrite` where a column becomes what the files cannot be read as any more: then all of them are written anew. */
+  readonly rows: WriteTarget['rows']
+  /** At most one row of `changed`, and one of the table, has a key; none is null. */
+  readonly key: readonly string[]
+  /** What `changed` reads. */
+  readonly job: WriteJob
+  /** A statement: the rows that take the place of those with their key, or are new. */
+  readonly changed: string
+  readonly sortBy?: readonly string[]
+  readonly targetFileBytes?: number
+}
+
+export interface DeleteRequest {
+  readonly base: TableState
+  readonly scan: Scan
+  /** One boolean SQL expression over the table's columns: rows for which it is true go. Its trust is the runtime's. */
+  readonly where: string
+  readonly job: WriteJob
+}
+
+/** What `Lake.write` is to be given, and what the commit removes. */
+export interface TouchedFiles {
+  readonly job: WriteJob
+  readonly target: WriteTarget
+  /** The files whose rows are written anew, or are gone. */
+  readonly files: readonly ScanFile[]
+  /** Of the request's own job. */
+  readonly results: readonly StepResult[]
+}
+
+const CHANGED = 'lake_changed'
+const TOUCHED = 'lake_touched'
+
+interface MergeContext {
+  readonly store: ObjectStore
+  readonly engine: JobRunner
+  /** An empty folder that is there until the write has ended. */
+  readonly dir: string
+}
+
+/** Keeps the changed rows aside and finds the files that hold one of their keys, reading the key columns alone. */
+export async function planMerge(
+  context: MergeContext,
+  request: MergeRequest,
+  signal: AbortSignal,
+): Promise<TouchedFiles> {
+  const { base, scan, job, key, renames, rows } = request
+  const target = { base, schema: request.schema, rows, ...(renames === undefined ? {} : { renames }) } as const
+  const { schema } = planTable(target).schema
+  const file = join(context.dir, 'changed.parquet')
+  const steps: EngineStep[] = [...(job.steps ?? []), keepAside(request.changed, file, schema)]
+  const looksForKeys = rows === 'keep' && scan.files.length > 0 && scan.deletes.length === 0
+  const keys = key.map(quoteName).join(', ')
+  if (looksForKeys) {
+    const changed = `SELECT ${keys} FROM read_parquet(${quoteText(file)})`
+    const sql = `SELECT DISTINCT ${FILE} FROM ${namedRows(scan, schema, key)} SEMI JOIN (${changed}) USING (${keys})`
+    steps.push({ sql, rows: 'collect', maxRows: scan.files.length })
+  }
+  const readPaths = [...(job.readPaths ?? []), file, ...scan.files.map(localOf)]
+  const run = await context.engine.run({ ...job, trust: 'own', steps, readPaths, writeDirs: [context.dir] }, signal)
+  const found = looksForKeys ? run.results.at(-1) : undefined
+  // With delete files around, rows cannot be told from those that are gone by their file alone: all is written anew.
+  const files = found === undefined ? scan.files : namedIn(scan, found)
+  const columns = schema.fields.map((field) => quoteName(field.name)).join(', ')
+  const sameKey = key.map((name) => `t.${quoteName(name)} = c.${quoteName(name)}`).join(' AND ')
+  const kept = `SELECT ${list('t', schema)} FROM ${TOUCHED} t ANTI JOIN ${CHANGED} c ON ${sameKey}`
+  return {
+    job: {
+      tables: [engineTable({ ...scan, files }, [TOUCHED], asWritten(base, schema)), asideTable(file, schema)],
+      limits: job.limits,
+    },
+    target: {
+      ref: base.ref,
+      base,
+      select: `SELECT ${columns} FROM ${CHANGED} UNION ALL ${kept}`,
+      schema: request.schema,
+      rows,
+      ...(renames === undefined ? {} : { renames }),
+      ...(request.sortBy === undefined ? {} : { sortBy: request.sortBy }),
+      ...(request.targetFileBytes === undefined ? {} : { targetFileBytes: request.targetFileBytes }),
+    },
+    files,
+    results: looksForKeys ? run.results.slice(0, -1) : run.results,
+  }
+}
+
+/** The new columns, by the ids that the files have them under: a column of another type is another one from now on. */
+function asWritten(base: TableState, schema: LakeSchema): LakeSchema {
+  const idOf = (name: string) => base.schema.fields.find((field) => field.name === name)?.id
+  return { ...schema, fields: schema.fields.map((field) => ({ ...field, id: idOf(field.name) ?? field.id })) }
+}
+
+/** Finds the files with rows to delete; of the others nothing is read but the columns of the condition. */
+export async function planDelete(
+  context: Pick<MergeContext, 'engine'>,
+  request: DeleteRequest,
+  signal: AbortSignal,
+): Promise<TouchedFiles> {
+  const { base, scan, where, job } = request
+  const { schema } = base
+  const all = schema.fields.map((field) => field.name)
+  const condition = `coalesce((${where}), false)`
+  const sql = `SELECT DISTINCT ${FILE} FROM ${namedRows(scan, schema, all)} WHERE ${condition}`
+  const isFound = scan.files.length > 0 && scan.deletes.length === 0
+  const run = isFound
+    ? await context.engine.run(
+        {
+          ...job,
+          trust: 'own',
+          steps: [...(job.steps ?? []), { sql, rows: 'collect', maxRows: scan.files.length }],
+          readPaths: [...(job.readPaths ?? []), ...scan.files.map(localOf)],
+        },
+        signal,
+      )
+    : null
+  const found = run?.results.at(-1)
+  const files = found === undefined ? scan.files : namedIn(scan, found)
+  return {
+    job: { tables: [engineTable({ ...scan, files }, [TOUCHED], schema)], limits: job.limits },
+    target: {
+      ref: base.ref,
+      base,
+      select: `SELECT ${list('t', schema)} FROM ${TOUCHED} t WHERE NOT ${condition}`,
+      schema: toTableSchema(schema),
+      rows: 'keep',
+    },
+    files,
+    results: run?.results.slice(0, -1) ?? [],
+  }
+}
+
+const FILE = '"  file  "'
+
+/** The rows of the files, each with the name of its file. */
+function namedRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): string {
+  const fields = schema.fields.filter((field) => columns.includes(field.name))
+  const types = fields.map(
+    ({ id, name, type }) =>
+      `${id}: {name: ${quoteText(name)}, type: ${quoteText(fileType(type))}, default_value: NULL}`,
+  )
+  const files = scan.files.map((file) => quoteText(localOf(file))).join(', ')
+  return `read_parquet([${files}], schema = MAP {${types.join(', ')}}, filename = ${quoteText('  file  ')})`
+}
+
+function namedIn(scan: Scan, { rows }: StepResult): readonly ScanFile[] {
+  const names = new Set(rows.map(([name]) => String(name)))
+  return scan.files.filter((file) => names.has(localOf(file)))
+}
+
+function keepAside(changed: string, file: string, schema: LakeSchema): EngineStep {
+  const columns = schema.fields.map(
+    ({ name, type }) => `CAST(${quoteName(name)} AS ${fileType(type)}) AS ${quoteName(name)}`,
+  )
+  const ids = schema.fields.map(({ id, name }) => `${quoteName(name)}: ${id}`)
+  const rows = `SELECT ${columns.join(', ')} FROM (${changed}\n)`
+  return { sql: `COPY (${rows}) TO ${quoteText(file)} (FORMAT parquet, FIELD_IDS {${ids.join(', ')}})` }
+}
+
+function asideTable(file: string, schema: LakeSchema) {
+  const columns = schema.fields.map(({ id, name, type }) => ({ name, type, fieldId: id }))
+  return { name: [CHANGED], files: [file], columns }
+}
+
+const list = (alias: string, schema: LakeSchema): string =>
+  schema.fields.map(({ name }) => `${alias}.${quoteName(name)}`).join(', ')
+
+function localOf(file: ScanFile): string {
+  if (file.localFile === null) throw new Error('the object store has no local files')
+  return file.localFile
+}

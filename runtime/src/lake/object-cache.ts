@@ -1,0 +1,161 @@
+import { copyFile, mkdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join, sep } from 'node:path'
+import type { Engine, EngineJob } from '../engine/engine.ts'
+
+export interface ObjectCacheOptions {
+  /** A folder of one process. */
+  readonly dir: string
+  /** Copies beyond it go, the longest unused first; those in use stay, so that it can be exceeded for a time. */
+  readonly maxBytes: number
+  /** Brings an object into a file that is complete when it appears; gives its length. */
+  fetch(path: string, file: string, signal: AbortSignal): Promise<number>
+}
+
+interface Copy {
+  readonly sizeBytes: number
+  holders: number
+}
+
+/** Copies of objects on this machine, for engine processes, which have no network. Objects never change. */
+export class ObjectCache {
+  readonly #options: ObjectCacheOptions
+  /** In the order of their last use. */
+  readonly #copies = new Map<string, Copy>()
+  readonly #fetching = new Map<string, Promise<void>>()
+  #bytes = 0
+
+  constructor(options: ObjectCacheOptions) {
+    this.#options = options
+  }
+
+  fileOf(path: string): string {
+    return join(this.#options.dir, ...path.split('/'))
+  }
+
+  /** Fetches what is missing, and keeps all of it until the function that is given back is called. */
+  async hold(files: readonly string[], signal: AbortSignal): Promise<() => Promise<void>> {
+    const prefix = this.#options.dir + sep
+    const paths = new Set(
+      files.filter((file) => file.startsWith(prefix)).map((file) => file.slice(prefix.length).split(sep).join('/')),
+    )
+    const held: Copy[] = []
+    const release = async () => {
+      for (const copy of held.splice(0)) copy.holders -= 1
+      await this.#shrink()
+    }
+    try {
+      for (const path of paths) held.push(await this.#held(path, signal))
+    } catch (error) {
+      await release()
+      throw error
+    }
+    return release
+  }
+
+  /** Takes over a local file as the copy of an object; it is gone from its place afterwards. */
+  async take(localFile: string, path: string, sizeBytes: number): Promise<void> {
+    const file = this.fileOf(path)
+    await mkdir(dirname(file), { recursive: true })
+    await rename(localFile, file).catch(async () => {
+      // From another file system.
+      await copyFile(localFile, file)
+      await rm(localFile)
+    })
+    this.#remember(path, sizeBytes)
+    await this.#shrink()
+  }
+
+  async forget(path: string): Promise<void> {
+    const copy = this.#copies.get(path)
+    if (copy === undefined || copy.holders > 0) return
+    this.#drop(path, copy)
+    await rm(this.fileOf(path), { force: true })
+  }
+
+  async #held(path: string, signal: AbortSignal): Promise<Copy> {
+    for (;;) {
+      signal.throwIfAborted()
+      const copy = this.#copies.get(path)
+      if (copy !== undefined) {
+        this.#copies.delete(path)
+        this.#copies.set(path, copy)
+        copy.holders += 1
+        // Somebody may have emptied the folder.
+        if (await exists(this.fileOf(path))) return copy
+        copy.holders -= 1
+        this.#drop(path, copy)
+      }
+      await this.#fetchOnce(path, signal)
+    }
+  }
+
+  /** Those who want the same object wait for one transfer; when its caller gives up, they begin anew. */
+  async #fetchOnce(path: string, signal: AbortSignal): Promise<void> {
+    const underway = this.#fetching.get(path)
+    if (underway !== undefined) return underway.catch(() => undefined)
+    const fetching = this.#options
+      .fetch(path, this.fileOf(path), signal)
+      .then((sizeBytes) => this.#remember(path, sizeBytes))
+    this.#fetching.set(path, fetching)
+    try {
+      await fetching
+    } finally {
+      this.#fetching.delete(path)
+    }
+  }
+
+  #remember(path: string, sizeBytes: number): void {
+    const known = this.#copies.get(path)
+    if (known !== undefined) return
+    this.#copies.set(path, { sizeBytes, holders: 0 })
+    this.#bytes += sizeBytes
+  }
+
+  #drop(path: string, copy: Copy): void {
+    if (this.#copies.get(path) !== copy) return
+    this.#copies.delete(path)
+    this.#bytes -= copy.sizeBytes
+  }
+
+  async #shrink(): Promise<void> {
+    for (const [path, copy] of this.#copies) {
+      if (this.#bytes <= this.#options.maxBytes) return
+      if (copy.holders > 0) continue
+      this.#drop(path, copy)
+      await rm(this.fileOf(path), { force: true })
+    }
+  }
+}
+
+/** The engine, given copies of the objects that a job reads before it begins, and until it has ended. */
+export function withObjects(engine: Engine, cache: ObjectCache): Engine {
+  return {
+    async run(job, signal) {
+      const release = await cache.hold(filesOf(job), signal)
+      try {
+        const run = await engine.run(job, signal)
+        if (job.output === undefined) await release()
+        else run.finished.then(release, release).catch(() => undefined)
+        return run
+      } catch (error) {
+        await release()
+        throw error
+      }
+    },
+    walls: () => engine.walls(),
+    probe: (signal) => engine.probe(signal),
+    close: () => engine.close(),
+  }
+}
+
+function filesOf(job: EngineJob): readonly string[] {
+  const inTables = (job.tables ?? []).flatMap((table) => [...table.files, ...(table.deletes ?? [])])
+  return [...inTables, ...(job.readPaths ?? [])]
+}
+
+function exists(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    () => false,
+  )
+}

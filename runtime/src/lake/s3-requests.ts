@@ -1,0 +1,168 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import http from 'node:http'
+import https from 'node:https'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SluiceError } from '@sluice/sdk'
+import { Client } from 'minio'
+
+export interface S3Settings {
+  /** `https://s3.example.com`, with a port where it is not the scheme's own. */
+  readonly endpoint: string
+  readonly region: string
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  readonly sessionToken?: string
+  /** `https://endpoint/bucket/key` instead of `https://bucket.endpoint/key`. */
+  readonly pathStyle: boolean
+  /** For one operation with all its attempts. */
+  readonly deadlineMs: number
+  /** For one attempt; a request that takes longer is given up and sent again. */
+  readonly attemptMs: number
+}
+
+/** What an answer means for whoever asked. */
+type Verdict = 'missing' | 'exists' | 'refused' | 'unsupported' | 'again'
+
+const VERDICTS: Readonly<Record<string, Verdict>> = {
+  NoSuchKey: 'missing',
+  NotFound: 'missing',
+  NoSuchBucket: 'missing',
+  PreconditionFailed: 'exists',
+  AccessDenied: 'refused',
+  InvalidAccessKeyId: 'refused',
+  SignatureDoesNotMatch: 'refused',
+  NotImplemented: 'unsupported',
+}
+
+const MAX_ATTEMPTS = 8
+const FIRST_PAUSE_MS = 100
+const LAST_PAUSE_MS = 5_000
+const MAX_SOCKETS = 32
+
+/** The signal of the request that is being made: the client's own requests take none. */
+const underway = new AsyncLocalStorage<AbortSignal>()
+
+export function openClient(settings: S3Settings): { readonly client: Client; close(): void } {
+  const url = new URL(settings.endpoint)
+  const isTls = url.protocol === 'https:'
+  const driver = isTls ? https : http
+  const agent = new driver.Agent({ keepAlive: true, maxSockets: MAX_SOCKETS })
+  const request = ((options: http.RequestOptions, answered: (response: http.IncomingMessage) => void) => {
+    const signal = underway.getStore()
+    return driver.request({ ...options, agent, ...(signal === undefined ? {} : { signal }) }, answered)
+  }) as typeof http.request
+  const client = new CheckedClient({
+    endPoint: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? (isTls ? 443 : 80) : Number(url.port),
+    useSSL: isTls,
+    region: settings.region,
+    accessKey: settings.accessKeyId,
+    secretKey: settings.secretAccessKey,
+    ...(settings.sessionToken === undefined ? {} : { sessionToken: settings.sessionToken }),
+    pathStyle: settings.pathStyle,
+    retryOptions: { disableRetry: true },
+    transport: { request },
+  })
+  return { client, close: () => agent.destroy() }
+}
+
+/** The driver's parser takes a list of objects that was cut for a shorter one. */
+class CheckedClient extends Client {
+  override async makeRequestAsync(...request: Parameters<Client['makeRequestAsync']>): Promise<http.IncomingMessage> {
+    const answer = await super.makeRequestAsync(...request)
+    if (!request[0].query?.includes('list-type=2')) return answer
+    const body = await text(answer)
+    if (!body.trimEnd().endsWith('</ListBucketResult>')) throw new Error('a list of objects was cut')
+    return Readable.from([Buffer.from(body)]) as http.IncomingMessage
+  }
+}
+
+/**
+ * Runs one request until it has an answer that counts. What may have been done twice has to be told apart by `work`,
+ * which is given the number of the attempt (0 for the first). Throws INTERNAL `object_missing`, CONFLICT
+ * `object_exists`, CONFIG `object_store_refused`, UNSUPPORTED `object_store_unsupported`, or TRANSIENT
+ * `object_store_unavailable` when the deadline is over.
+ */
+export async function insist<Result>(
+  settings: Pick<S3Settings, 'deadlineMs' | 'attemptMs'>,
+  path: string,
+  work: (attempt: number) => Promise<Result>,
+  signal?: AbortSignal,
+): Promise<Result> {
+  const deadline = AbortSignal.timeout(settings.deadlineMs)
+  const outer = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+  let last: unknown
+  for (let attempt = 0; attempt < MAX_ATTEMPTS && !outer.aborted; attempt += 1) {
+    const limit = AbortSignal.any([outer, AbortSignal.timeout(settings.attemptMs)])
+    try {
+      return await underway.run(limit, () => orAborted(work(attempt), limit))
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (error instanceof SluiceError && error.kind !== 'TRANSIENT') throw error
+      const verdict = verdictOf(error)
+      if (verdict !== 'again') throw objectError(verdict, path, error)
+      last = error
+    }
+    await sleep(pauseMs(attempt), undefined, { signal: outer }).catch(() => undefined)
+  }
+  signal?.throwIfAborted()
+  throw new SluiceError('TRANSIENT', 'the object store does not answer as it should', {
+    code: 'object_store_unavailable',
+    remedy: 'Check that the object store is up and reachable; the work is tried again.',
+    cause: last,
+  })
+}
+
+/** Half fixed, half random, so that those who failed together do not come back together. */
+function pauseMs(attempt: number): number {
+  const ms = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LAST_PAUSE_MS)
+  return ms / 2 + (Math.random() * ms) / 2
+}
+
+/** A driver that overlooks the signal must not hold up whoever waits. */
+function orAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
+}
+
+function verdictOf(error: unknown): Verdict {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return VERDICTS[code] ?? 'again'
+}
+
+export function isVerdict(error: unknown, verdict: Verdict): boolean {
+  return verdictOf(error) === verdict
+}
+
+function objectError(verdict: Exclude<Verdict, 'again'>, path: string, cause: unknown): SluiceError {
+  const place = new Error(`object store path ${JSON.stringify(path)}`, { cause })
+  switch (verdict) {
+    case 'missing':
+      return new SluiceError('INTERNAL', 'a file of the object store is missing', {
+        code: 'object_missing',
+        cause: place,
+      })
+    case 'exists':
+      return objectExists(place)
+    case 'refused':
+      return new SluiceError('CONFIG', 'the object store refuses the configured access key', {
+        code: 'object_store_refused',
+        remedy: 'Check object_store.access_key_id, secret_access_key and what the key may do.',
+        cause: place,
+      })
+    case 'unsupported':
+      return new SluiceError('UNSUPPORTED', 'the object store does not offer a request that is needed', {
+        code: 'object_store_unsupported',
+        cause: place,
+      })
+  }
+}
+
+export function objectExists(cause: unknown): SluiceError {
+  return new SluiceError('CONFLICT', 'a file of the object store exists already', { code: 'object_exists', cause })
+}

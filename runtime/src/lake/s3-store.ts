@@ -1,0 +1,427 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { lstat, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import type { IncomingMessage } from 'node:http'
+import { dirname, join } from 'node:path'
+import { SluiceError } from '@sluice/sdk'
+import { isStorePath } from './folder-store.ts'
+import { ObjectCache } from './object-cache.ts'
+import {
+  type AdoptOptions,
+  DEFAULT_MAX_GET_BYTES,
+  type GetOptions,
+  type ObjectStat,
+  type ObjectStore,
+  type PutOptions,
+  type Workspace,
+} from './object-store.ts'
+import { insist, isVerdict, objectExists, openClient, type S3Settings } from './s3-requests.ts'
+
+export interface S3StoreOptions extends S3Settings {
+  /** A folder on this machine for copies of objects that engines read, and for files on their way out. */
+  readonly cacheDir: string
+  readonly maxCacheBytes: number
+  /** Larger files are sent in parts of this size. At least 5 MiB, as S3 asks. */
+  readonly partBytes?: number
+}
+
+const DEFAULT_PART_BYTES = 16 * 1024 * 1024
+const PAGE = 1_000
+const REMOVED_AT_ONCE = 8
+/** Tells a request that arrived twice from somebody else's, and what was read from what was written. */
+const WRITE_ID = 'x-amz-meta-sluice-write'
+const SHA256 = 'x-amz-meta-sluice-sha256'
+
+/**
+ * An S3-compatible object store; a bucket is a bucket there. Every write is proved: the server compares each part with
+ * its MD5, and the object's length is asked for afterwards. Reads are compared with the SHA-256 that was written. Engine
+ * processes have no network: they are lent copies, see `ObjectCache`.
+ */
+export class S3Store implements ObjectStore {
+  readonly cache: ObjectCache
+  readonly #options: S3StoreOptions
+  readonly #s3: ReturnType<typeof openClient>
+  /** Stores differ: false once this one has said that it takes no conditional writes. */
+  #isConditional = true
+
+  constructor(options: S3StoreOptions) {
+    this.#options = options
+    this.#s3 = openClient(options)
+    this.cache = new ObjectCache({
+      dir: join(options.cacheDir, 'objects'),
+      maxBytes: options.maxCacheBytes,
+      fetch: (path, file, signal) => this.#download(path, file, signal),
+    })
+  }
+
+  async ensureBucket(bucket: string): Promise<void> {
+    const { client } = this.#s3
+    await this.#insist(bucket, async () => {
+      if (await client.bucketExists(bucket)) return
+      await client.makeBucket(bucket, this.#options.region).catch(async (error: unknown) => {
+        // Made by another runtime, or by an attempt of ours whose answer was lost.
+        if (!(await client.bucketExists(bucket))) throw error
+      })
+    })
+  }
+
+  async dropBucket(bucket: string): Promise<void> {
+    const { client } = this.#s3
+    if (!(await this.#insist(bucket, () => client.bucketExists(bucket)))) return
+    await this.removeAll(bucket)
+    await this.#insist(bucket, async () => {
+      await client.removeBucket(bucket).catch(async (error: unknown) => {
+        if (await client.bucketExists(bucket)) throw error
+      })
+    })
+  }
+
+  async put(path: string, body: Uint8Array | AsyncIterable<Uint8Array>, options: PutOptions = {}): Promise<ObjectStat> {
+    this.#place(path)
+    const parts = chunksOf(body, this.#options.partBytes ?? DEFAULT_PART_BYTES)
+    const first = await parts.next()
+    const second = first.done === true ? first : await parts.next()
+    const head = first.done === true ? Buffer.alloc(0) : first.value
+    if (second.done === true) {
+      if (options.sizeBytes !== undefined && head.length !== options.sizeBytes) throw truncated(path)
+      return this.#putWhole(path, head, options)
+    }
+    return this.#putParts(path, resumed([head, second.value], parts), {
+      ...options,
+      sha256: body instanceof Uint8Array ? hex(body) : null,
+    })
+  }
+
+  async adopt(localFile: string, path: string, options: AdoptOptions = {}): Promise<ObjectStat> {
+    this.#place(path)
+    const found = await lstat(localFile)
+    if (!found.isFile() || found.nlink !== 1) throw storeError('object_suspect', 'is not a plain file', path)
+    if (options.sizeBytes !== undefined && found.size !== options.sizeBytes) throw truncated(path)
+    const sha256 = await hashOf(createReadStream(localFile))
+    const partBytes = this.#options.partBytes ?? DEFAULT_PART_BYTES
+    const parts = chunksOf(createReadStream(localFile), partBytes)
+    const how = { ifAbsent: true, sizeBytes: found.size, sha256 }
+    const stat =
+      found.size <= partBytes
+        ? await this.#putWhole(path, (await parts.next()).value ?? Buffer.alloc(0), how)
+        : await this.#putParts(path, parts, how)
+    // What was just written is read next: twins are made from it, and stores.
+    await this.cache.take(localFile, path, found.size)
+    return stat
+  }
+
+  async get(path: string, options: GetOptions = {}): Promise<Uint8Array> {
+    options.signal?.throwIfAborted()
+    const { bucketName, objectName } = this.#place(path)
+    let isShort = false
+    let shortSize: number | null = null
+    try {
+      return await this.#insist(
+        path,
+        async () => {
+          isShort = false
+          const response = await this.#s3.client.makeRequestAsync({ method: 'GET', bucketName, objectName })
+          const size = Number(response.headers['content-length'] ?? Number.NaN)
+          if (size > (options.maxBytes ?? DEFAULT_MAX_GET_BYTES)) throw tooLarge(response, path)
+          isShort = options.sizeBytes !== undefined && size !== options.sizeBytes
+          const chunks: Buffer[] = []
+          for await (const chunk of response) chunks.push(chunk as Buffer)
+          const whole = Buffer.concat(chunks)
+          isShort ||= whole.length !== size
+          // Of another length twice over, it is the object and not the way here.
+          if (isShort && shortSize === whole.length) throw truncated(path)
+          shortSize = whole.length
+          if (isShort) throw new Error(`${whole.length} bytes came of ${options.sizeBytes ?? size}`)
+          const sha256 = response.headers[SHA256]
+          if (sha256 !== undefined && sha256 !== hex(whole)) throw new Error('other bytes came than were written')
+          return whole
+        },
+        options.signal,
+      )
+    } catch (error) {
+      throw isShort && error instanceof SluiceError && error.kind === 'TRANSIENT' ? truncated(path) : error
+    }
+  }
+
+  async stat(path: string): Promise<ObjectStat | null> {
+    return (await this.#head(path))?.stat ?? null
+  }
+
+  async *list(prefix: string, signal?: AbortSignal): AsyncIterable<ObjectStat> {
+    const [bucket, ...rest] = prefix.replace(/\/$/, '').split('/')
+    if (bucket === undefined || bucket === '') throw storeError('object_path_invalid', 'needs a bucket', prefix)
+    const key = rest.length === 0 ? '' : `${rest.join('/')}/`
+    let token = ''
+    do {
+      const page = await this.#page(bucket, key, token, signal)
+      for (const item of page?.objects ?? []) {
+        if (item.name === undefined || !isStorePath(`${bucket}/${item.name}`)) continue
+        const modifiedAt = new Date(item.lastModified as unknown as string | Date)
+        yield { path: `${bucket}/${item.name}`, sizeBytes: Number(item.size), modifiedAt }
+      }
+      token = page?.isTruncated === true ? page.nextContinuationToken : ''
+    } while (token !== '')
+  }
+
+  async remove(path: string): Promise<void> {
+    const { bucketName, objectName } = this.#place(path)
+    await this.#insist(path, () => this.#s3.client.removeObject(bucketName, objectName)).catch(unlessMissing)
+    await this.cache.forget(path)
+  }
+
+  async removeAll(folder: string): Promise<void> {
+    let some: Promise<void>[] = []
+    for await (const { path } of this.list(folder)) {
+      some.push(this.remove(path))
+      if (some.length < REMOVED_AT_ONCE) continue
+      await Promise.all(some)
+      some = []
+    }
+    await Promise.all(some)
+  }
+
+  uri(path: string): string {
+    this.#checked(path)
+    return `s3://${path}`
+  }
+
+  pathOf(uri: string): string | null {
+    const path = uri.startsWith('s3://') ? uri.slice('s3://'.length) : ''
+    return isStorePath(path) ? path : null
+  }
+
+  /** Where the copy lies, or will lie once `ObjectCache.hold` has fetched it. */
+  localPath(path: string): string {
+    return this.cache.fileOf(this.#checked(path))
+  }
+
+  async workspace(): Promise<Workspace> {
+    const dir = join(this.#options.cacheDir, 'work', randomUUID())
+    await mkdir(dir, { recursive: true })
+    return { dir, dispose: () => rm(dir, { recursive: true, force: true }) }
+  }
+
+  /** Removes what a crash left. Call it when no other process uses the cache's folder. */
+  async recover(): Promise<void> {
+    await rm(this.#options.cacheDir, { recursive: true, force: true })
+  }
+
+  close(): void {
+    this.#s3.close()
+  }
+
+  async #putWhole(path: string, body: Buffer, options: PutOptions & { readonly sha256?: string }): Promise<ObjectStat> {
+    const { bucketName, objectName } = this.#place(path)
+    const writeId = randomUUID()
+    const headers = {
+      'content-md5': createHash('md5').update(body).digest('base64'),
+      [WRITE_ID]: writeId,
+      [SHA256]: options.sha256 ?? hex(body),
+    }
+    const put = async (condition: Readonly<Record<string, string>>) => {
+      const response = await this.#s3.client.makeRequestAsync(
+        { method: 'PUT', bucketName, objectName, headers: { ...headers, ...condition } },
+        body,
+      )
+      for await (const _ of response);
+    }
+    await this.#insist(
+      path,
+      async () => {
+        if (options.ifAbsent !== true) return put({})
+        try {
+          if (this.#isConditional) return await put({ 'if-none-match': '*' })
+        } catch (error) {
+          if (isVerdict(error, 'unsupported')) this.#isConditional = false
+          else if (!isVerdict(error, 'exists')) throw error
+        }
+        const there = await this.#headOnce(path)
+        if (there !== null && there.writeId !== writeId) throw objectExists(new Error(path))
+        if (there === null) return put({})
+      },
+      options.signal,
+    )
+    return this.#proved(path, body.length, writeId)
+  }
+
+  async #putParts(
+    path: string,
+    parts: AsyncIterable<Buffer>,
+    options: PutOptions & { readonly sha256: string | null },
+  ): Promise<ObjectStat> {
+    const { client } = this.#s3
+    const { bucketName, objectName } = this.#place(path)
+    if (options.ifAbsent === true && (await this.stat(path)) !== null) throw objectExists(new Error(path))
+    const writeId = randomUUID()
+    const headers = { [WRITE_ID]: writeId, ...(options.sha256 === null ? {} : { [SHA256]: options.sha256 }) }
+    const uploadId = await this.#insist(path, () => client.initiateNewMultipartUpload(bucketName, objectName, headers))
+    try {
+      const etags: { part: number; etag: string }[] = []
+      let sent = 0
+      for await (const body of parts) {
+        options.signal?.throwIfAborted()
+        const part = etags.length + 1
+        etags.push({ part, etag: await this.#putPart(path, body, uploadId, part, options.signal) })
+        sent += body.length
+      }
+      if (options.sizeBytes !== undefined && sent !== options.sizeBytes) throw truncated(path)
+      await this.#complete(path, uploadId, etags, writeId, options.ifAbsent === true)
+      return await this.#proved(path, sent, writeId)
+    } catch (error) {
+      await client.abortMultipartUpload(bucketName, objectName, uploadId).catch(() => undefined)
+      throw error
+    }
+  }
+
+  /** A part that arrives twice takes its own place. */
+  #putPart(path: string, body: Buffer, uploadId: string, part: number, signal?: AbortSignal): Promise<string> {
+    const { bucketName, objectName } = this.#place(path)
+    const query = `partNumber=${part}&uploadId=${encodeURIComponent(uploadId)}`
+    const headers = { 'content-md5': createHash('md5').update(body).digest('base64') }
+    return this.#insist(
+      path,
+      async () => {
+        const response = await this.#s3.client.makeRequestAsync(
+          { method: 'PUT', bucketName, objectName, query, headers },
+          body,
+        )
+        for await (const _ of response);
+        return String(response.headers['etag'] ?? '').replaceAll('"', '')
+      },
+      signal,
+    )
+  }
+
+  async #complete(
+    path: string,
+    uploadId: string,
+    etags: { part: number; etag: string }[],
+    writeId: string,
+    ifAbsent: boolean,
+  ): Promise<void> {
+    const { bucketName, objectName } = this.#place(path)
+    await this.#insist(path, async (attempt) => {
+      const there = attempt > 0 || ifAbsent ? await this.#headOnce(path) : null
+      if (there?.writeId === writeId) return
+      if (there !== null && ifAbsent) throw objectExists(new Error(path))
+      await this.#s3.client.completeMultipartUpload(bucketName, objectName, uploadId, etags)
+    })
+  }
+
+  /** Asks the store what it has now. A file that is there in another length was not written. */
+  async #proved(path: string, sizeBytes: number, writeId: string): Promise<ObjectStat> {
+    const there = await this.#head(path)
+    if (there?.stat.sizeBytes === sizeBytes && (there.writeId === null || there.writeId === writeId)) return there.stat
+    throw truncated(path)
+  }
+
+  #head(path: string): Promise<Head | null> {
+    return this.#insist(path, () => this.#headOnce(path))
+  }
+
+  /** One request, for use among others that are tried again together. */
+  async #headOnce(path: string): Promise<Head | null> {
+    const { bucketName, objectName } = this.#place(path)
+    try {
+      const found = await this.#s3.client.statObject(bucketName, objectName)
+      const writeId = (found.metaData as Readonly<Record<string, string>>)[WRITE_ID.slice('x-amz-meta-'.length)]
+      const stat = { path, sizeBytes: found.size, modifiedAt: new Date(found.lastModified) }
+      return { stat, writeId: writeId ?? null }
+    } catch (error) {
+      if (isVerdict(error, 'missing')) return null
+      throw error
+    }
+  }
+
+  async #page(bucket: string, prefix: string, token: string, signal: AbortSignal | undefined) {
+    try {
+      return await this.#insist(
+        bucket,
+        () => this.#s3.client.listObjectsV2Query(bucket, prefix, token, '', PAGE, ''),
+        signal,
+      )
+    } catch (error) {
+      unlessMissing(error)
+      return null
+    }
+  }
+
+  /** The whole object into a file that nobody sees before it is complete. */
+  async #download(path: string, file: string, signal: AbortSignal): Promise<number> {
+    const body = await this.get(path, { signal, maxBytes: Number.MAX_SAFE_INTEGER })
+    const draft = `${file}.${randomUUID()}.draft`
+    await mkdir(dirname(file), { recursive: true })
+    await writeFile(draft, body, { flag: 'wx' })
+    await rename(draft, file)
+    return body.length
+  }
+
+  #insist<Result>(path: string, work: (attempt: number) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+    return insist(this.#options, path, work, signal)
+  }
+
+  #checked(path: string): string {
+    if (isStorePath(path)) return path
+    throw storeError('object_path_invalid', 'has a path that cannot be used', path)
+  }
+
+  #place(path: string): { readonly bucketName: string; readonly objectName: string } {
+    const [bucketName = '', ...key] = this.#checked(path).split('/')
+    if (key.length === 0) throw storeError('object_path_invalid', 'has a path that cannot be used', path)
+    return { bucketName, objectName: key.join('/') }
+  }
+}
+
+interface Head {
+  readonly stat: ObjectStat
+  readonly writeId: string | null
+}
+
+/** Pieces of exactly `size` bytes, the last one smaller. */
+async function* chunksOf(body: Uint8Array | AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Buffer> {
+  let pending: Buffer[] = []
+  let length = 0
+  for await (const chunk of body instanceof Uint8Array ? [body] : body) {
+    pending.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+    length += chunk.byteLength
+    if (length < size) continue
+    const whole = Buffer.concat(pending)
+    let start = 0
+    for (; whole.length - start >= size; start += size) yield whole.subarray(start, start + size)
+    pending = start === whole.length ? [] : [whole.subarray(start)]
+    length = whole.length - start
+  }
+  if (length > 0) yield Buffer.concat(pending)
+}
+
+async function* resumed(first: readonly Buffer[], rest: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield* first
+  yield* rest
+}
+
+const hex = (body: Uint8Array): string => createHash('sha256').update(body).digest('hex')
+
+async function hashOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const hash = createHash('sha256')
+  for await (const chunk of body) hash.update(chunk)
+  return hash.digest('hex')
+}
+
+function unlessMissing(error: unknown): void {
+  if (!(error instanceof SluiceError) || error.code !== 'object_missing') throw error
+}
+
+function tooLarge(response: IncomingMessage, path: string): SluiceError {
+  response.destroy()
+  return storeError('object_too_large', 'is too large', path)
+}
+
+const truncated = (path: string): SluiceError =>
+  storeError('object_truncated', 'has not the length it should have', path)
+
+function storeError(code: string, what: string, path: string): SluiceError {
+  return new SluiceError('INTERNAL', `a file of the object store ${what}`, {
+    code,
+    cause: new Error(`object store path ${JSON.stringify(path)}`),
+  })
+}

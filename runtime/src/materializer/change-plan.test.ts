@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Classification } from '../policy/classification.ts'
+import type { Product } from '../registry/products.ts'
+import { mayStay, type PlannedTopic, planTopics, showsTooMuch } from './change-plan.ts'
+
+const rules = { sensitive: [], strategies: { 'pii.identifier': 'hash', 'pii.name': 'redact' } }
+const principals = { reader: 'User:{tenant}', cleared: 'User:{tenant}-cleared' }
+const product = { id: 'prd_1', tenant: 'acme', domain: 'crm', name: 'people' } as Product
+
+function planned(
+  classes: Readonly<Record<string, string>>,
+  options: { level?: Classification; key?: string[]; cleared?: null } = {},
+) {
+  const columns = Object.entries(classes).map(([name, classification]) => ({
+    name,
+    type: 'string',
+    nullable: true,
+    role: 'attribute',
+    classification,
+  }))
+  const manifests = { output: { columns, primaryKey: options.key ?? ['id'] } } as unknown as ManifestSet
+  const named = options.cleared === null ? { ...principals, cleared: null } : principals
+  return planTopics(product, options.level ?? 'internal', manifests, rules, named)
+}
+
+const seen = (topics: readonly PlannedTopic[]) =>
+  topics.map(({ variant, plan, readers }) => [variant, plan.variant, ...readers])
+
+describe('the topics of a product', () => {
+  it('are one of clear rows where nothing is hidden, else one of each kind', () => {
+    assert.deepEqual(seen(planned({ id: 'public', city: 'public' })), [
+      ['masked', 'clear', 'User:acme', 'User:acme-cleared'],
+    ])
+    assert.deepEqual(seen(planned({ id: 'public', name: 'pii.name' })), [
+      ['masked', 'masked', 'User:acme', 'User:acme-cleared'],
+      ['clear', 'clear', 'User:acme-cleared'],
+    ])
+  })
+
+  it('are none in clear where nobody may read them', () => {
+    assert.deepEqual(seen(planned({ id: 'public', name: 'pii.name' }, { cleared: null })), [
+      ['masked', 'masked', 'User:acme'],
+    ])
+  })
+
+  it('are opened to nobody where not every member may read the product', () => {
+    for (const level of ['confidential', 'restricted'] as const) {
+      assert.deepEqual(seen(planned({ id: 'public', name: 'pii.name' }, { level })), [
+        ['masked', 'masked'],
+        ['clear', 'clear'],
+      ])
+    }
+  })
+
+  it('are refused where rows have no key (any more)', () => {
+    assert.match(planned({ id: 'public' }, { key: [] })[0]?.refused ?? '', /no primary key/)
+    const [masked, clear] = planned({ id: 'pii.name' })
+    assert.notEqual(masked?.refused, null)
+    assert.equal(clear?.refused, null)
+    assert.equal(planned({ id: 'pii.identifier' })[0]?.refused, null)
+  })
+})
+
+describe('what was sent', () => {
+  const shape = (classes: Readonly<Record<string, string>>, level: Classification = 'internal') =>
+    (planned(classes, { level })[0] as PlannedTopic).shape
+  const before = shape({ id: 'public', name: 'pii.name', city: 'public' })
+
+  it('stays where columns come or go, and where fewer may read', () => {
+    assert.equal(mayStay(before, before), true)
+    assert.equal(mayStay(before, shape({ id: 'public', name: 'pii.name' })), true)
+    assert.equal(
+      mayStay(before, shape({ id: 'public', name: 'pii.name', city: 'public', email: 'pii.identifier' })),
+      true,
+    )
+    assert.equal(mayStay(before, shape({ id: 'public', name: 'pii.name', city: 'public' }, 'restricted')), true)
+  })
+
+  it('goes where a column is shown in another way, the key or the table is another, or more may read', () => {
+    assert.equal(mayStay(null, before), false)
+    assert.equal(mayStay(before, shape({ id: 'public', name: 'pii.name', city: 'pii.name' })), false)
+    assert.equal(mayStay(before, shape({ id: 'public', name: 'pii.identifier', city: 'public' })), false)
+    assert.equal(mayStay(before, shape({ id: 'public', name: 'public', city: 'public' })), false)
+    assert.equal(mayStay({ ...before, key: ['city'] }, before), false)
+    assert.equal(mayStay({ ...before, source: 'clear' }, before), false)
+    assert.equal(mayStay({ ...before, level: 'restricted' }, before), false)
+  })
+})
+
+describe('an epoch', () => {
+  it('is not sent while it shows what is hidden by now', () => {
+    const [masked, clear] = planned({ id: 'public', name: 'pii.name', city: 'pii.name' }) as [
+      PlannedTopic,
+      PlannedTopic,
+    ]
+    assert.equal(showsTooMuch(['name'], masked.plan), true)
+    assert.equal(showsTooMuch(['name', 'city'], masked.plan), false)
+    assert.equal(showsTooMuch([], clear.plan), false)
+  })
+})

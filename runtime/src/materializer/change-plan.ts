@@ -1,0 +1,83 @@
+/** Which topics of changed rows a product has, of what, and for whom. Pure. */
+
+import { type ChangeVariant, changeTopic } from '../events/change-message.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Classification } from '../policy/classification.ts'
+import { CLASSIFICATIONS } from '../policy/classification.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import type { TopicShape } from '../registry/change-topics.ts'
+import type { Product } from '../registry/products.ts'
+import { planVariants, type VariantPlan } from './variants.ts'
+
+/** Who may read change topics, with `{tenant}` in it. */
+export interface ChangePrincipals {
+  readonly reader: string | null
+  readonly cleared: string | null
+}
+
+export interface PlannedTopic {
+  readonly variant: ChangeVariant
+  readonly topic: string
+  /** The lake's variant that the rows are taken from. */
+  readonly plan: VariantPlan
+  readonly shape: TopicShape
+  readonly readers: readonly string[]
+  readonly refused: string | null
+}
+
+/**
+ * One topic of what every member may see; where columns are hidden in it, and somebody may be shown them, one in clear.
+ * Logins of a tenant stand for all of its members, so products of a higher level than those may read are opened to none.
+ */
+export function planTopics(
+  product: Product,
+  level: Classification,
+  { output }: ManifestSet,
+  rules: MaskingRules,
+  principals: ChangePrincipals,
+): readonly PlannedTopic[] {
+  const plans = planVariants(output, [], rules)
+  const clear = plans.find((plan) => plan.variant === 'clear') as VariantPlan
+  const masked = plans.find((plan) => plan.masks.length > 0)
+  const isOpen = level === 'public' || level === 'internal'
+  const named = (pattern: string | null) =>
+    pattern === null || !isOpen ? [] : [pattern.replaceAll('{tenant}', product.tenant)]
+  const { reader, cleared } = principals
+  const topic = (variant: ChangeVariant, plan: VariantPlan, readers: readonly string[]): PlannedTopic => ({
+    variant,
+    topic: changeTopic(product.tenant, product.domain, product.name, variant),
+    plan,
+    shape: shapeOf(plan, level),
+    readers: [...new Set(readers)],
+    refused:
+      plan.schema.primaryKey.length > 0 ? null : 'its rows have no primary key by which they could be told apart',
+  })
+  const ofMembers = topic('masked', masked ?? clear, [...named(reader), ...named(cleared)])
+  if (masked === undefined || cleared === null) return [ofMembers]
+  return [ofMembers, topic('clear', clear, named(cleared))]
+}
+
+const PLAIN = 'plain'
+
+function shapeOf({ variant, schema, masks }: VariantPlan, level: Classification): TopicShape {
+  const columns: Record<string, string> = Object.fromEntries(schema.columns.map(({ name }) => [name, PLAIN]))
+  for (const { column, classification, strategy } of masks) columns[column] = `${strategy} of ${classification}`
+  return { source: variant, key: schema.primaryKey, columns, level }
+}
+
+/**
+ * Whether what was sent may stay, and be added to. Not where a column is shown in another way by now, since what was sent
+ * would show the former one; nor where the key, or the table that rows are taken from, is another; nor where members may
+ * read now what they could not.
+ */
+export function mayStay(sent: TopicShape | null, now: TopicShape): boolean {
+  if (sent === null || sent.source !== now.source || sent.key.join() !== now.key.join()) return false
+  const rank = (level: string) => CLASSIFICATIONS.indexOf(level as Classification)
+  if (rank(sent.level) > rank(now.level)) return false
+  return Object.entries(sent.columns).every(([name, how]) => (now.columns[name] ?? how) === how)
+}
+
+/** Masked columns that an epoch's rows would show: it is not sent, and the next one is waited for. */
+export function showsTooMuch(masked: readonly string[], { masks }: VariantPlan): boolean {
+  return masks.some(({ column }) => !masked.includes(column))
+}

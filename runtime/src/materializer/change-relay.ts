@@ -1,0 +1,311 @@
+/**
+ * Sends the rows that each epoch changed to the product's topics on the bus. It goes by what the registry says was sent,
+ * beside the runs: neither a run nor a read ever waits for the bus, and after a crash what is missing is sent. Of all
+ * processes on a registry one does it at a time, by a lease; what a process sends that lost it is refused by the bus.
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isSluiceError } from '@sluice/sdk'
+import type { DatabaseAddress } from '../database/address.ts'
+import { type Listener, openListener } from '../database/listener.ts'
+import { inTransaction } from '../database/pools.ts'
+import type { ChangeBus, ChangeWriter } from '../events/bus.ts'
+import { changeMessages, inBatches } from '../events/change-message.ts'
+import { appendEvent, EVENTS_CHANNEL } from '../events/outbox.ts'
+import { giveRelayBack, type RelayLease, takeRelay } from '../events/relay-positions.ts'
+import type { FaultPoint } from '../fault-points.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { stricter } from '../policy/classification.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import {
+  type ChangeTopicState,
+  changesDelayed,
+  changesResumed,
+  changesSent,
+  changeTopicMade,
+  changeTopicsOf,
+  changeTopicsWithoutProduct,
+  type DueProduct,
+  expectChangeTopic,
+  forgetChangeTopic,
+  nothingSent,
+  productsWithChanges,
+  rememberReaders,
+} from '../registry/change-topics.ts'
+import { latestEpoch } from '../registry/materializations.ts'
+import { findProduct, type Product } from '../registry/products.ts'
+import { findVersion } from '../registry/versions.ts'
+import { type ChangeDeps, ChangesLost, changesSince } from './change-epochs.ts'
+import { type ChangePrincipals, mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
+import { type MaterializeDeps, recordedError } from './materialize.ts'
+
+export interface ChangeRelayOptions extends ChangeDeps, Pick<MaterializeDeps, 'logger'> {
+  /** Of the registry, for the connection that listens. */
+  readonly address: DatabaseAddress
+  readonly bus: ChangeBus
+  readonly rules: MaskingRules
+  readonly principals: ChangePrincipals
+  readonly faultPoint: FaultPoint
+  /** False: topics that were made are removed, and none is made. */
+  readonly isOn: boolean
+  readonly onSent: (variant: string, rows: number) => void
+  /** Default 30 s; longer than any call to the bus. */
+  readonly leaseMs?: number
+  /** How often is looked without being told. Default 2 s. */
+  readonly pollMs?: number
+}
+
+const RELAY = 'changes'
+const LEASE_MS = 30_000
+const POLL_MS = 2000
+const AT_ONCE = 50
+const WAITING_MS = 5000
+const FIRST_RETRY_MS = 2000
+const LAST_RETRY_MS = 300_000
+/** Below what brokers take in one piece unless they are told otherwise. */
+const BATCH = { messages: 2000, characters: 400_000 } as const
+
+export class ChangeRelay {
+  readonly #options: Required<ChangeRelayOptions>
+  readonly #settings: string
+  readonly #owner = randomUUID()
+  readonly #stop = new AbortController()
+  readonly #listener: Listener
+  #bell = Promise.withResolvers<void>()
+  readonly #loop: Promise<void>
+  #lease: RelayLease | null = null
+  #writer: { readonly token: number; readonly writer: ChangeWriter } | null = null
+  #isFailing = false
+
+  constructor(options: ChangeRelayOptions) {
+    this.#options = { leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
+    this.#settings = digestOf(options.rules, options.principals)
+    this.#listener = openListener(options.address, {
+      applicationName: 'sluice-changes',
+      channels: { [EVENTS_CHANNEL]: () => this.#bell.resolve() },
+      onLost: () => undefined,
+      onReady: () => this.#bell.resolve(),
+    })
+    this.#loop = this.#run()
+  }
+
+  /** Ends after the batch that is under way, and lets another process go on. Repeatable. */
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#bell.resolve()
+    await this.#loop
+    await this.#listener.close()
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stop
+    const { logger, pollMs, pool } = this.#options
+    while (!signal.aborted) {
+      this.#bell = Promise.withResolvers<void>()
+      try {
+        await this.#round()
+        this.#isFailing = false
+      } catch (error) {
+        if (!this.#isFailing && !signal.aborted) logger.warn('changed rows wait for the bus', { code: codeOf(error) })
+        this.#isFailing = true
+        await this.#closeWriter()
+      }
+      const rung = this.#isFailing ? [] : [this.#bell.promise]
+      await Promise.race([sleep(pollMs, undefined, { signal, ref: false }).catch(() => undefined), ...rung])
+    }
+    await this.#closeWriter()
+    if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+  }
+
+  async #round(): Promise<void> {
+    const { pool, isOn } = this.#options
+    if ((await this.#takeTurn()) === null) return
+    for (const topic of await changeTopicsWithoutProduct(pool, !isOn, AT_ONCE)) await this.#remove(topic)
+    if (!isOn) return
+    for (const due of await productsWithChanges(pool, this.#settings, AT_ONCE)) {
+      if (this.#stop.signal.aborted || (await this.#takeTurn()) === null) return
+      await this.#serve(due)
+    }
+  }
+
+  /** Renews the lease; null where another process has it. */
+  async #takeTurn(): Promise<RelayLease | null> {
+    const { pool, leaseMs } = this.#options
+    this.#lease = await takeRelay(pool, RELAY, this.#owner, leaseMs)
+    return this.#lease
+  }
+
+  /** One product's failure keeps none of the others waiting, unless it is the bus that is away. */
+  async #serve(due: DueProduct): Promise<void> {
+    const { pool } = this.#options
+    const product = await findProduct(pool, due.tenant, due.id)
+    if (product === null) return
+    const isFailing = (await changeTopicsOf(pool, product.id)).some(({ error }) => error !== null)
+    try {
+      await this.#bringUpToDate(product, due.madeFor)
+      if (isFailing) await this.#tellResumed(product)
+    } catch (error) {
+      this.#stop.signal.throwIfAborted()
+      await this.#closeWriter()
+      await this.#tellDelayed(product, error)
+      if (isSluiceError(error, 'TRANSIENT')) throw error
+    }
+  }
+
+  async #bringUpToDate(product: Product, madeFor: string): Promise<void> {
+    const { pool } = this.#options
+    const planned = await this.#plan(product)
+    for (const { variant, topic } of planned) {
+      await expectChangeTopic(pool, { productId: product.id, tenant: product.tenant, variant, topic })
+    }
+    let isWaiting = false
+    for (const state of await changeTopicsOf(pool, product.id)) {
+      const plan = planned.find(({ variant }) => variant === state.variant)
+      if (plan === undefined) await this.#remove(state)
+      else if (plan.refused !== null) await this.#refuse(state, plan, madeFor)
+      else isWaiting = !(await this.#fill(product, await this.#make(state, plan, madeFor), plan)) || isWaiting
+    }
+    if (isWaiting) await changesDelayed(pool, product.id, null, WAITING_MS)
+  }
+
+  async #plan(product: Product): Promise<readonly PlannedTopic[]> {
+    const { pool, rules, principals } = this.#options
+    const newest = await latestEpoch(pool, product.id)
+    const [version, ofNewest] = await Promise.all(
+      [product.currentVersion, newest?.version ?? product.currentVersion].map((name) =>
+        findVersion<ManifestSet>(pool, product.id, name as string),
+      ),
+    )
+    if (!version) return []
+    const then = ofNewest?.normalised.product.classification ?? product.classification
+    const level = stricter(product.classification, then)
+    return planTopics(product, level, version.normalised, rules, principals)
+  }
+
+  /** The topic with its rules, and nothing in it that may not be there (any more). Returns the newest epoch in it. */
+  async #make(state: ChangeTopicState, plan: PlannedTopic, madeFor: string): Promise<number | null> {
+    const { pool, bus } = this.#options
+    const { topic: name, readers, shape } = plan
+    const stays = mayStay(state.shape, shape)
+    if (!stays && state.shape !== null) {
+      // Whoever wrote before is shut out first: nothing may be added behind the end that is emptied to.
+      await this.#openWriter()
+      await bus.empty(name)
+    }
+    await rememberReaders(pool, state, [...new Set([...state.readers, ...readers])])
+    const isNew = await bus.ensure({ name, tenant: state.tenant, readers, formerReaders: state.readers })
+    const isEmpty = isNew || !stays
+    await changeTopicMade(pool, state, { madeFor, shape, readers, refused: null, isEmpty })
+    return isEmpty ? null : state.sentEpoch
+  }
+
+  /** Removes the topic, where there was one, and says why. */
+  async #refuse(state: ChangeTopicState, { refused }: PlannedTopic, madeFor: string): Promise<void> {
+    const { pool, bus } = this.#options
+    if (state.refused === null) await bus.remove(state.topic)
+    await changeTopicMade(pool, state, { madeFor, shape: null, readers: [], refused, isEmpty: true })
+  }
+
+  async #remove(state: ChangeTopicState): Promise<void> {
+    await this.#options.bus.remove(state.topic)
+    await forgetChangeTopic(this.#options.pool, state)
+  }
+
+  /** Sends what the topic lacks. False where there is something that may not be sent. */
+  async #fill(product: Product, sent: number | null, plan: PlannedTopic): Promise<boolean> {
+    const { pool, bus } = this.#options
+    const key = { productId: product.id, variant: plan.variant }
+    const newest = (await latestEpoch(pool, product.id))?.epoch ?? null
+    let reached = sent
+    try {
+      for await (const { epoch, changes } of changesSince(product, plan.plan, sent, this.#stop.signal, this.#options)) {
+        const rows = await this.#send(product, plan, epoch, changes)
+        reached = epoch.epoch as number
+        await this.#options.faultPoint('changes.after-send')
+        const lease = await this.#turnOrStop()
+        if (!(await changesSent(pool, key, reached, lease))) throw lostTurn()
+        this.#options.onSent(plan.variant, rows)
+      }
+    } catch (error) {
+      if (!(error instanceof ChangesLost)) throw error
+      await this.#openWriter()
+      await bus.empty(plan.topic)
+      await nothingSent(pool, key)
+      return this.#fill(product, null, plan)
+    }
+    return newest === null || (reached ?? 0) >= newest
+  }
+
+  /** In batches, of which each has been acknowledged before the next is made. */
+  async #send(
+    product: Product,
+    { topic, variant }: PlannedTopic,
+    { epoch, version, committedAt }: { epoch: number | null; version: string; committedAt: Date },
+    changes: Parameters<typeof changeMessages>[2],
+  ): Promise<number> {
+    const { id: productId, tenant, domain, name } = product
+    const stream = { tenant, productId, domain, product: name, variant, topic }
+    await this.#options.faultPoint('changes.before-send')
+    const messages = changeMessages(stream, { epoch: epoch as number, version, committedAt }, changes)
+    for await (const batch of inBatches(messages, BATCH)) {
+      await this.#turnOrStop()
+      await (await this.#openWriter()).write(batch)
+    }
+    return changes.upsertCount + changes.deleteCount
+  }
+
+  async #turnOrStop(): Promise<RelayLease> {
+    this.#stop.signal.throwIfAborted()
+    return (await this.#takeTurn()) ?? Promise.reject(lostTurn())
+  }
+
+  /** One for each time that the turn is had: opening it is what shuts others out. */
+  async #openWriter(): Promise<ChangeWriter> {
+    const { token } = await this.#turnOrStop()
+    if (this.#writer?.token === token) return this.#writer.writer
+    await this.#closeWriter()
+    const writer = await this.#options.bus.openWriter()
+    this.#writer = { token, writer }
+    return writer
+  }
+
+  async #closeWriter(): Promise<void> {
+    await this.#writer?.writer.close()
+    this.#writer = null
+  }
+
+  async #tellDelayed(product: Product, error: unknown): Promise<void> {
+    const { pool, logger } = this.#options
+    const states = await changeTopicsOf(pool, product.id)
+    const attempts = Math.max(0, ...states.map((state) => state.attempts))
+    const retryAfterMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts, 10), LAST_RETRY_MS)
+    const away = isSluiceError(error, 'TRANSIENT')
+    await changesDelayed(pool, product.id, recordedError(error), away ? FIRST_RETRY_MS : retryAfterMs)
+    if (attempts > 0) return
+    logger.warn('changes of a product wait', { tenant: product.tenant, product: product.id, code: codeOf(error) })
+    await this.#tell(product, 'changes_delayed', { error: codeOf(error) })
+  }
+
+  async #tellResumed(product: Product): Promise<void> {
+    await changesResumed(this.#options.pool, product.id)
+    await this.#tell(product, 'changes_resumed', {})
+  }
+
+  async #tell(product: Product, name: string, more: Readonly<Record<string, unknown>>): Promise<void> {
+    const data = { product: product.name, namespace: product.domain, ...more }
+    const event = { tenant: product.tenant, kind: 'materialization', name, subject: product.id, data } as const
+    await inTransaction(this.#options.pool, (tx) => appendEvent(tx, event))
+  }
+}
+
+function lostTurn(): Error {
+  return new Error('another process sends changes now')
+}
+
+function codeOf(error: unknown): string {
+  return isSluiceError(error) ? error.code : 'internal_error'
+}
+
+function digestOf(...settings: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(settings)).digest('hex').slice(0, 16)
+}

@@ -1,0 +1,78 @@
+/** What deploying a version would change, in words. */
+import { CLEAR, checkNames, type Plan, type ServingStore, type SluiceError, type Target } from '@sluice/sdk'
+import { qualified } from '../ingestion/source-tables.ts'
+import type { Compatibility } from '../manifest/compatibility.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Problem } from '../manifest/problem.ts'
+import { targetFor } from '../materializer/materialize.ts'
+import { isSchemaConflict } from '../materializer/store-sync.ts'
+import { planVariants, servesVariant } from '../materializer/variants.ts'
+import type { Product } from '../registry/products.ts'
+import type { Platform } from './platform.ts'
+
+export interface DeployPlan {
+  readonly version: string
+  readonly verdict: 'initial' | Compatibility['verdict']
+  readonly changes: Compatibility['changes']
+  readonly lake: readonly string[]
+  readonly stores: readonly {
+    readonly endpoint: string
+    readonly variant: string
+    readonly steps: Plan['steps']
+  }[]
+  readonly estimatedRows: number | null
+  readonly warnings: readonly Problem[]
+}
+
+export function lakeChanges(live: ManifestSet | null, next: ManifestSet): readonly string[] {
+  const name = `${next.product.domain}.${next.product.name}`
+  if (live === null) return [`create table ${name} with ${next.output.columns.length} columns`]
+  const before = new Map(live.output.columns.map((column) => [column.name, column]))
+  const after = new Map(next.output.columns.map((column) => [column.name, column]))
+  return [
+    ...[...after.values()]
+      .filter((column) => !before.has(column.name))
+      .map((column) => `add column ${column.name} ${column.type}`),
+    ...[...before.keys()].filter((column) => !after.has(column)).map((column) => `drop column ${column}`),
+    ...[...after.values()]
+      .filter((column) => before.has(column.name) && before.get(column.name)?.type !== column.type)
+      .map((column) => `change column ${column.name} from ${before.get(column.name)?.type} to ${column.type}`),
+  ]
+}
+
+/** Throws INVALID_DATA `unusable_name` where a store of the product cannot hold one of its names. */
+export async function storePlans(
+  platform: Platform,
+  product: Product,
+  manifests: ManifestSet,
+): Promise<DeployPlan['stores']> {
+  const plans: DeployPlan['stores'][number][] = []
+  for (const { type, config } of manifests.serving.endpoints) {
+    const serving = platform.plugins.serving(type)
+    for (const variant of planVariants(manifests.output, [], platform.rules)) {
+      if (!serving || !servesVariant(type, config, variant, manifests.output)) continue
+      const target = targetFor(product, variant, config)
+      checkNames(target, serving.plugin.capabilities)
+      const steps = await stepsOf(serving.store, target)
+      plans.push({ endpoint: type, variant: variant.variant, steps })
+    }
+  }
+  return plans.sort((a, b) => Number(b.variant === CLEAR) - Number(a.variant === CLEAR))
+}
+
+/** A copy that cannot be changed into what is wanted is built anew from the lake. */
+async function stepsOf(store: ServingStore, target: Target): Promise<Plan['steps']> {
+  try {
+    return (await store.provision(target, 'plan')).steps
+  } catch (error) {
+    if (!isSchemaConflict(error)) throw error
+    const { steps } = await store.drop(target, 'plan')
+    const reason = (error as SluiceError).message
+    return [...steps, { action: 'replace', description: `build the copy anew from the lake: ${reason}` }]
+  }
+}
+
+export function estimatedRows(manifests: ManifestSet, estimates: ReadonlyMap<string, number | null>): number | null {
+  const counts = manifests.inputs.map((input) => estimates.get(`${input.connection}:${qualified(input.table)}`) ?? null)
+  return manifests.compute.transform === null ? (counts[0] ?? null) : null
+}

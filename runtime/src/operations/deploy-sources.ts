@@ -1,0 +1,210 @@
+/** What a version reads: its sources asked for their tables, its author's rights to them, its SQL bound to them. */
+import { SluiceError } from '@sluice/sdk'
+import { guardedQuery } from '../compute/trino-text.ts'
+import type { EngineOutput, EngineRun, EngineTable } from '../engine/engine.ts'
+import { quoteName } from '../engine/sql-text.ts'
+import type { TenantCall } from '../flow.ts'
+import { qualified } from '../ingestion/source-tables.ts'
+import { toTableSchema } from '../lake/lake.ts'
+import { SANDBOX } from '../lake/table-ref.ts'
+import type { SourceTable } from '../manifest/context.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { outputSchema } from '../manifest/manifest-set.ts'
+import type { Problem } from '../manifest/problem.ts'
+import type { Connection } from '../registry/connections.ts'
+import type { ColumnOrigin } from './column-classes.ts'
+import { discoverAll } from './connections.ts'
+import type { Platform } from './platform.ts'
+import { mayReadRaw } from './products.ts'
+
+export interface Sources {
+  readonly tables: ReadonlyMap<string, readonly SourceTable[] | null>
+  readonly estimates: ReadonlyMap<string, number | null>
+  readonly warnings: readonly Problem[]
+}
+
+/** A source that does not answer is a warning: a deploy must not depend on it. */
+export async function discoverSources(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  connections: ReadonlyMap<string, Connection>,
+): Promise<Sources> {
+  const tables = new Map<string, readonly SourceTable[] | null>()
+  const estimates = new Map<string, number | null>()
+  const warnings: Problem[] = []
+  for (const [name, connection] of connections) {
+    try {
+      const found = await discoverAll(platform, connection, call.signal)
+      tables.set(name, found)
+      for (const table of found) estimates.set(`${name}:${table.schema}.${table.name}`, table.estimatedRows)
+    } catch (error) {
+      call.signal.throwIfAborted()
+      if (!(error instanceof SluiceError)) throw error
+      tables.set(name, null)
+      warnings.push({
+        manifest: 'inputs',
+        line: 1,
+        column: 1,
+        path: 'inputs',
+        message: `the connection "${name}" could not be asked for its tables, so inputs were not checked against them`,
+        hint: error.remedy ?? 'Test the connection.',
+      })
+    }
+  }
+  if (manifests.inputs.some((input) => input.connection === SANDBOX)) {
+    tables.set(SANDBOX, await sandboxSources(platform, call))
+  }
+  return { tables, estimates, warnings: manifests.inputs.length > 0 ? warnings : [] }
+}
+
+/** The tenant's plain tables, as a source that has them all in its default schema. */
+async function sandboxSources(platform: Platform, call: TenantCall): Promise<readonly SourceTable[]> {
+  const sources: SourceTable[] = []
+  for (const ref of await platform.lake.tables(call.tenant, SANDBOX)) {
+    const state = await platform.lake.load(ref, { signal: call.signal })
+    if (state === null) continue
+    const { columns, primaryKey } = toTableSchema(state.schema)
+    sources.push({ schema: 'public', name: ref.table, columns, primaryKey, suggestedCursor: null })
+  }
+  return sources
+}
+
+/** Tenant SQL runs with its author's rights: who deploys over a raw table must be allowed to read it. */
+export async function checkRawGrants(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  connections: ReadonlyMap<string, Connection>,
+): Promise<void> {
+  for (const input of manifests.inputs) {
+    const connection = connections.get(input.connection)
+    if (!connection || (await mayReadRaw(platform, call, connection, qualified(input.table)))) continue
+    throw new SluiceError('PERMISSION', `you may not read the raw table of the input "${input.name}"`, {
+      code: 'raw_table_forbidden',
+      remedy: `Ask the creator of the connection "${input.connection}" to deploy, or for a grant on the table.`,
+    })
+  }
+}
+
+const CHECK_MEMORY_BYTES = 256 * 1024 * 1024
+const CHECK_TIMEOUT_MS = 20_000
+
+/**
+ * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
+ * what each output column is made of; null where a source could not be asked.
+ */
+export async function checkTransform(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+): Promise<readonly ColumnOrigin[] | null> {
+  const tables = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
+  if (tables.some((table) => table === null)) return null
+  const known = tables as readonly EngineTable[]
+  if (manifests.compute.engine === 'distributed') return checkDistributed(platform, call, manifests, known)
+  for (const [index, { where }] of manifests.inputs.entries()) {
+    if (where === null) continue
+    const table = known[index] as EngineTable
+    await inspect(platform, call, { kind: 'inspect-condition', sql: where }, [table], 'inputs', 'where')
+  }
+  const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
+  return originsOf(await inspectTransform(platform, call, manifests, from, known), manifests)
+}
+
+function inspectTransform(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  from: string,
+  tables: readonly EngineTable[],
+): Promise<EngineRun> {
+  const names = outputSchema(manifests.output).columns.map((column) => quoteName(column.name))
+  const sql = `SELECT ${names.join(', ')} FROM (\n${from}\n) AS output`
+  return inspect(platform, call, { kind: 'inspect', sql }, tables, 'compute', 'transform')
+}
+
+function originsOf(run: EngineRun, manifests: ManifestSet): readonly ColumnOrigin[] {
+  return run.columns.map((column, index) => ({
+    column: column.name,
+    sources: (run.lineage[index]?.direct ?? []).flatMap(({ table, column: source }) => {
+      const input = manifests.inputs.find((candidate) => candidate.name === table.at(-1))
+      return input ? [rawColumn(input, source)] : []
+    }),
+  }))
+}
+
+/**
+ * Trino says whether the transform can run, and not what its columns are made of. The engine does, where the text means
+ * the same to it; of what it does not understand, every column may be made of everything.
+ */
+async function checkDistributed(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  tables: readonly EngineTable[],
+): Promise<readonly ColumnOrigin[]> {
+  const { transform } = manifests.compute
+  const inputs = manifests.inputs.map(({ name, where }, index) => {
+    return { alias: name, where, columns: tables[index]?.columns ?? [] }
+  })
+  const columns = outputSchema(manifests.output).columns
+  try {
+    await platform.distributed?.check({ inputs, transform, columns }, call.signal)
+  } catch (error) {
+    throw transformInvalid(error, 'compute', 'transform')
+  }
+  const from =
+    transform === null ? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}` : guardedQuery(transform)
+  try {
+    return originsOf(await inspectTransform(platform, call, manifests, from, tables), manifests)
+  } catch (error) {
+    if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+  }
+  const sources = manifests.inputs.flatMap((input, index) =>
+    (tables[index]?.columns ?? []).map((column) => rawColumn(input, column.name)),
+  )
+  return columns.map(({ name }) => ({ column: name, sources, guessed: true }))
+}
+
+function rawColumn(input: Input, column: string): string {
+  return JSON.stringify([input.connection, qualified(input.table), column.toLowerCase()])
+}
+
+async function inspect(
+  platform: Platform,
+  call: TenantCall,
+  output: Extract<EngineOutput, { kind: 'inspect' | 'inspect-condition' }>,
+  tables: readonly EngineTable[],
+  manifest: string,
+  path: string,
+): Promise<EngineRun> {
+  const limits = { memoryBytes: CHECK_MEMORY_BYTES, timeoutMs: CHECK_TIMEOUT_MS, threads: 1 }
+  try {
+    return await platform.engine.run({ trust: 'tenant', tenant: call.tenant, tables, output, limits }, call.signal)
+  } catch (error) {
+    throw transformInvalid(error, manifest, path)
+  }
+}
+
+function transformInvalid(error: unknown, manifest: string, path: string): unknown {
+  if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') return error
+  return new SluiceError('INVALID_DATA', `${path} in ${manifest}.yaml cannot run: ${error.message}`, {
+    code: 'transform_invalid',
+    remedy: error.remedy ?? 'Correct the SQL, or the columns in output.yaml.',
+    details: { errors: [{ manifest, path, message: error.message }], ...error.details },
+    cause: error,
+  })
+}
+
+function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
+  const found = tables?.find((table) => `${table.schema}.${table.name}` === qualified(input.table))
+  if (!found) return null
+  const columns = found.columns.filter((column) => input.columns === null || input.columns.includes(column.name))
+  return {
+    name: [input.name],
+    files: [],
+    columns: columns.map((column, index) => ({ name: column.name, type: column.type, fieldId: index + 1 })),
+  }
+}

@@ -1,0 +1,24 @@
+/** Time travel in SQL: `sales."orders@v1.2.0"`, `sales."orders@2026-11-01"`, `sales."orders@4611686018427387905"`. */
+import { SluiceError } from '@sluice/sdk'
+
+/** More pasts of one product in one statement than anybody compares. */
+const MAX_PASTS = 20
+const PAST_NAME = /"?([a-z_][a-z0-9_]*)"?\s*\.\s*"([a-z_][a-z0-9_]*)@([^"@]{1,64})"/gi
+
+/** The versions, times and snapshots of `domain.product` that the statement names, each once. */
+export function pastsNamed(sql: string, domain: string, product: string): readonly string[] {
+  const pasts = new Set<string>()
+  for (const [, schema = '', table = '', past = ''] of sql.matchAll(PAST_NAME)) {
+    if (schema.toLowerCase() === domain && table.toLowerCase() === product) pasts.add(past)
+  }
+  if (pasts.size <= MAX_PASTS) return [...pasts]
+  throw new SluiceError('INVALID_DATA', `the statement names more than ${MAX_PASTS} pasts of one product`, {
+    code: 'invalid_value',
+    remedy: 'Compare fewer at once.',
+  })
+}
+
+/** The version of a tag: `v1.2.0` → `1.2.0`; null where the text is a time or a snapshot. */
+export function versionOfTag(past: string): string | null {
+  return past.startsWith('v') ? past.slice(1) : null
+}

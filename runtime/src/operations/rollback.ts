@@ -1,0 +1,86 @@
+/** Going back: to the last content of a version, or to that of a snapshot. */
+import { inTransaction } from '../database/pools.ts'
+import type { TenantCall } from '../flow.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { actorOf } from '../registry/actor.ts'
+import { createDeployment, type Deployment, finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
+import { raiseFence } from '../registry/fences.ts'
+import { epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../registry/materializations.ts'
+import type { Product } from '../registry/products.ts'
+import { enqueueRun, type Run } from '../registry/runs.ts'
+import type { Queryable } from '../registry/sql.ts'
+import { findVersion } from '../registry/versions.ts'
+import { checkManifests } from './deploy.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
+import { productOf } from './products.ts'
+
+export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
+
+export interface RollbackAnswer {
+  readonly deployment: Deployment
+  readonly run: Run
+}
+
+/** What a rollback's run works from. */
+export interface RollbackInput {
+  readonly rollback: { readonly epoch: number; readonly deployment: string }
+}
+
+/**
+ * Queues the rollback; until its epoch is committed, the version in service goes on. The caller needs what deploying
+ * that version would take. Throws INVALID_DATA `snapshot_not_found` or `version_not_found`.
+ */
+export async function rollBackProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  target: RollbackTarget,
+  keep: Keep<RollbackAnswer>,
+): Promise<RollbackAnswer> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const old = await epochOf(platform, product, target)
+  const kept = await findVersion<ManifestSet>(platform.pool, product.id, old.version)
+  if (!kept) throw notFound('version')
+  const { lowered, plan } = await checkManifests(platform, call, product, old.version, kept)
+  return inTransaction(platform.pool, async (tx) => {
+    const createdBy = actorOf(call.principal)
+    await supersedeDeployments(tx, product.id)
+    const { token } = await raiseFence(tx, product.id)
+    const about = { tenant: call.tenant, productId: product.id, createdBy } as const
+    const { version, digest } = kept
+    const deployment = await createDeployment(tx, { ...about, kind: 'rollback', version, digest, fence: token, plan })
+    const input: RollbackInput = { rollback: { epoch: old.epoch as number, deployment: deployment.id } }
+    const run = await enqueueRun(tx, { ...about, kind: 'materialization', trigger: 'rollback', input: { ...input } })
+    const details = { version, epoch: old.epoch, ...(lowered.length > 0 ? { lowered_classes: lowered } : {}) }
+    await audited(tx, call, call.tenant, 'product.rollback', { type: 'product', id: product.id }, details)
+    const answer = { deployment, run }
+    await keep(tx, answer)
+    return answer
+  })
+}
+
+async function epochOf(platform: Platform, product: Product, target: RollbackTarget): Promise<Materialization> {
+  const found =
+    'version' in target
+      ? await lastEpochOfVersion(platform.pool, product.id, target.version)
+      : await epochOfSnapshot(platform.pool, product.id, target.snapshotId)
+  if (!found) throw notFound('version' in target ? 'version' : 'snapshot')
+  return found
+}
+
+/** The rollback that a run is for; null where it is another run. */
+export function rollbackOf(run: Run): RollbackInput['rollback'] | null {
+  const { rollback } = run.input as Partial<RollbackInput>
+  return rollback ?? null
+}
+
+/** A rollback whose run did not succeed has failed, and says why. Repeatable. */
+export async function endRollback(
+  db: Queryable,
+  run: Run,
+  error: { readonly code: string; readonly message: string },
+): Promise<void> {
+  const rollback = rollbackOf(run)
+  if (rollback) await finishDeployment(db, rollback.deployment, 'failed', error)
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { type ReadAccess, refuseUnmade, type ServedProduct, servedTarget } from './served-product.ts'
+
+const access: ReadAccess = {
+  variant: 'masked',
+  masks: [{ column: 'email', classification: 'pii.identifier', strategy: 'hash' }],
+  audit: false,
+}
+
+function productWith(variants: readonly string[], targets: readonly string[]): ServedProduct {
+  const endpoint = { type: 'lookup', targets: new Map(targets.map((variant) => [variant, {}])) }
+  return {
+    domain: 'crm',
+    name: 'people',
+    variants: new Map(variants.map((variant) => [variant, {}])),
+    endpoints: new Map([['lookup', endpoint]]),
+  } as unknown as ServedProduct
+}
+
+it('a copy that a raised class asks for and that is not made yet is pending, not forbidden and not absent', () => {
+  const pending = productWith(['clear'], ['clear'])
+  assert.throws(() => servedTarget(pending, 'lookup', access), { code: 'mask_pending' })
+  assert.throws(() => refuseUnmade(pending, access), { code: 'mask_pending' })
+  const keyedByMasked = productWith(['clear', 'masked'], ['clear'])
+  assert.throws(() => servedTarget(keyedByMasked, 'lookup', access), { code: 'column_masked' })
+  assert.throws(() => servedTarget(productWith([], []), 'lookup', access), { code: 'not_materialized' })
+})

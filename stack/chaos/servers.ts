@@ -1,0 +1,168 @@
+/** The servers of a stack, each behind a proxy, and each to be killed, stopped for a while, and started again. */
+import { randomBytes } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { formatAddress } from '../../runtime/src/database/address.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { childrenOf } from '../../runtime/src/database/process-table.ts'
+import { freePort } from '../../runtime/src/free-port.ts'
+import { redisCommand, startRedisLike } from '../servers/redis.ts'
+import { startVersitygw } from '../servers/versitygw.ts'
+import type { FleetServers } from '../several/fleet.ts'
+import { TcpProxy } from './proxy.ts'
+
+/** One that things are done to. */
+export interface Victim {
+  readonly name: string
+  /** Ends it without a word. */
+  kill(): Promise<void>
+  /** After `kill`: with all that it had kept. */
+  restart(): Promise<void>
+  pause(): void
+  resume(): void
+  cut(): void
+  heal(): void
+}
+
+export interface OwnServers {
+  readonly addresses: FleetServers
+  readonly victims: readonly Victim[]
+  stop(): Promise<void>
+}
+
+interface Running {
+  readonly port: number
+  /** All that belong to it. */
+  processes(): readonly number[]
+  stop(): Promise<void>
+}
+
+/** A server that `start` brings up, the second time with what it had kept. */
+class OwnServer implements Victim {
+  readonly name: string
+  readonly proxy: TcpProxy
+  readonly #start: () => Promise<Running>
+  #running: Running
+  #stopped: readonly number[] = []
+
+  private constructor(name: string, start: () => Promise<Running>, running: Running, proxy: TcpProxy) {
+    this.name = name
+    this.#start = start
+    this.#running = running
+    this.proxy = proxy
+  }
+
+  static async start(name: string, start: () => Promise<Running>): Promise<OwnServer> {
+    const running = await start()
+    return new OwnServer(name, start, running, await TcpProxy.listen(running.port))
+  }
+
+  async kill(): Promise<void> {
+    send(this.#running.processes(), 'SIGKILL')
+    await this.#running.stop()
+  }
+
+  async restart(): Promise<void> {
+    this.#running = await this.#start()
+    this.proxy.target = this.#running.port
+  }
+
+  pause(): void {
+    this.#stopped = this.#running.processes()
+    send(this.#stopped, 'SIGSTOP')
+  }
+
+  resume(): void {
+    send(this.#stopped, 'SIGCONT')
+    this.#stopped = []
+  }
+
+  cut(): void {
+    this.proxy.cut()
+  }
+
+  heal(): void {
+    this.proxy.heal()
+  }
+
+  async stop(): Promise<void> {
+    this.resume()
+    await this.#running.stop()
+    await this.proxy.close()
+  }
+}
+
+function send(processes: readonly number[], signal: NodeJS.Signals): void {
+  for (const pid of processes) {
+    try {
+      process.kill(pid, signal)
+    } catch {
+      // It has ended already.
+    }
+  }
+}
+
+export async function startOwnServers(folder: string): Promise<OwnServers> {
+  await mkdir(folder, { recursive: true })
+  const started: OwnServer[] = []
+  const stop = async () => {
+    for (const server of started.splice(0).reverse()) await server.stop()
+  }
+  const add = async (name: string, start: () => Promise<Running>): Promise<OwnServer> => {
+    const server = await OwnServer.start(name, start)
+    started.push(server)
+    return server
+  }
+  try {
+    let database: EmbeddedServer | undefined
+    const postgres = await add('PostgreSQL', async () => {
+      database = await startPostgres(join(folder, 'platform'))
+      return postgresRunning(database)
+    })
+    const redis = { port: await freePort(), url: '' }
+    const values = await add('Redis', () => startRedis(join(folder, 'redis'), redis))
+    const s3 = { port: await freePort(), key: 'sluice', secret: randomBytes(18).toString('base64url') }
+    const objects = await add('S3', () => startS3(join(folder, 's3'), s3))
+    const login = (database as EmbeddedServer).tcpAddress
+    return {
+      victims: [...started],
+      addresses: {
+        postgres: formatAddress({ ...login, port: postgres.proxy.port }),
+        redis: redis.url.replace(String(redis.port), String(values.proxy.port)),
+        s3: { endpoint: `http://127.0.0.1:${objects.proxy.port}`, key: s3.key, secret: s3.secret },
+      },
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** What was committed outlasts a kill of the server; of the machine nobody asks here. */
+function startPostgres(dataFolder: string): Promise<EmbeddedServer> {
+  return startEmbeddedServer({ dataFolder, settings: { fsync: 'off', full_page_writes: 'off' } })
+}
+
+function postgresRunning(server: EmbeddedServer): Running {
+  return {
+    port: server.tcpAddress.port,
+    // Each connection is served by a child, which has a process group of its own.
+    processes: () => [server.pid, ...childrenOf(server.pid)],
+    stop: () => server.stop(),
+  }
+}
+
+async function startRedis(folder: string, wanted: { port: number; url: string }): Promise<Running> {
+  const { env, pid, stop } = await startRedisLike('redis', await redisCommand(), folder, [], wanted.port)
+  wanted.url = env['SLUICE_TEST_REDIS_URL'] as string
+  return { port: wanted.port, processes: () => [pid], stop }
+}
+
+async function startS3(
+  folder: string,
+  login: { readonly port: number; readonly key: string; readonly secret: string },
+): Promise<Running> {
+  const { pid, stop } = await startVersitygw(folder, login)
+  return { port: login.port, processes: () => [pid], stop }
+}

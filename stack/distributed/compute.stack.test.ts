@@ -1,0 +1,178 @@
+/** Transforms in the real Trino over a table that the lake has written, without a runtime around them. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
+import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
+import { DistributedCompute } from '../../runtime/src/compute/distributed.ts'
+import type { EngineTable } from '../../runtime/src/engine/engine.ts'
+import { collect, commitStep, LIMITS, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
+import type { ManifestSet } from '../../runtime/src/manifest/manifest-set.ts'
+import { distributedRows } from '../../runtime/src/materializer/distributed-rows.ts'
+import { type LakeState, stateOfScan, stateTable } from '../../runtime/src/materializer/lake-state.ts'
+import { type StagedRows, stagedTable } from '../../runtime/src/materializer/transform.ts'
+import { Random } from '../readers/random.ts'
+import { quoted, writingSelect } from '../readers/sql.ts'
+import { randomCell } from '../readers/values.ts'
+import { catalogProperties } from '../trino/catalog-properties.ts'
+import { trinoRows } from '../trino/rows.ts'
+
+const URL = process.env['SLUICE_TEST_TRINO_URL'] as string
+const TENANT = `compute${Date.now().toString(36)}`
+const TABLE = { tenant: TENANT, domain: 'raw_db', table: 'things' }
+const ROWS = 300
+const SEED = 7
+
+const TYPES: readonly (readonly [string, LogicalType])[] = [
+  ['rank', 'integer'],
+  ['big', 'long'],
+  ['amount', 'decimal(38,10)'],
+  ['price', 'decimal(9,2)'],
+  ['small', 'float'],
+  ['ratio', 'double'],
+  ['ok', 'boolean'],
+  ['day', 'date'],
+  ['seen', 'timestamp'],
+  ['at', 'timestamptz'],
+  ['code', 'uuid'],
+  ['bytes', 'binary'],
+  ['name', 'string'],
+  ['doc', 'json'],
+]
+const ID: Column = { name: 'id', type: 'integer', nullable: false }
+const SCHEMA: TableSchema = {
+  columns: [ID, ...TYPES.map(([name, type]) => ({ name, type, nullable: true }))],
+  primaryKey: ['id'],
+}
+
+let lake: TestLake
+let compute: DistributedCompute
+let state: LakeState
+
+before(async () => {
+  lake = await startTestLake()
+  const random = new Random(SEED)
+  const columns = SCHEMA.columns.map((column, index) => ({ ...column, id: index + 1 }))
+  const written = Array.from({ length: ROWS }, (_, key) => {
+    return new Map(columns.map(({ id, name, type }) => [id, name === 'id' ? String(key) : randomCell(random, type)]))
+  })
+  const select = writingSelect({ written, after: { columns } })
+  await commitStep(lake, TABLE, { operation: 'replace', schema: SCHEMA, select })
+  state = stateOfScan(await lake.lake.scan(TABLE)) as LakeState
+  const client = new TrinoClient({ url: URL, user: 'sluice', catalog: {} })
+  compute = new DistributedCompute(client, await catalogProperties(lake))
+})
+
+after(async () => {
+  await trinoRows({ url: URL }, `DROP CATALOG IF EXISTS lakehouse_${TENANT}`).catch(() => undefined)
+  await lake?.[Symbol.asyncDispose]()
+})
+
+interface Asked {
+  readonly transform: string
+  readonly columns: readonly Column[]
+  readonly where?: string
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+}
+
+async function staged<T>(asked: Asked, use: (rows: Omit<StagedRows, 'primaryKey'>) => Promise<T>): Promise<T> {
+  const directory = await mkdtemp(join(lake.dir, 'run-'))
+  const input = { name: 'source', columns: null, where: asked.where ?? null } as ManifestSet['inputs'][number]
+  const manifests = { compute: { engine: 'distributed', transform: asked.transform } } as unknown as ManifestSet
+  try {
+    const rows = await distributedRows([{ input, state, table: TABLE }], manifests, asked.columns, {
+      tenant: TENANT,
+      engine: lake.engine,
+      distributed: compute,
+      limits: { ...LIMITS, timeoutMs: asked.timeoutMs ?? LIMITS.timeoutMs },
+      ownLimits: LIMITS,
+      directory,
+      signal: asked.signal ?? new AbortController().signal,
+    })
+    return await use(rows)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+const check = (transform: string) =>
+  compute.check(
+    { inputs: [{ alias: 'source', columns: SCHEMA.columns, where: null }], transform, columns: [ID] },
+    AbortSignal.timeout(60_000),
+  )
+
+/** Longer than anything here waits for, and bounded. */
+const slow = (marker: string): Asked => ({
+  transform: `SELECT max(a.id) AS id FROM source a CROSS JOIN source b CROSS JOIN UNNEST(sequence(1, 10000)) AS s(n)
+    WHERE mod(a.id * b.id + n, 7) <> 8 AND a.name <> '${marker}'`,
+  columns: [ID],
+})
+
+async function endOf(marker: string): Promise<unknown> {
+  const sql = `SELECT state, error_code FROM system.runtime.queries
+    WHERE query LIKE '%${marker}%' AND query NOT LIKE 'EXPLAIN%' AND query NOT LIKE '%runtime.queries%'`
+  for (;;) {
+    const [found] = await trinoRows({ url: URL }, sql)
+    if (found?.[0] === 'FAILED' || found?.[0] === 'FINISHED') return found
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
+
+describe('a transform in Trino', () => {
+  test('gives the rows of the lake’s table as they are, in all types', async () => {
+    await staged({ transform: 'SELECT * FROM source -- all of it', columns: SCHEMA.columns }, async (rows) => {
+      assert.equal(rows.rowCount, ROWS)
+      const tables: readonly EngineTable[] = [stateTable('expected', state), stagedTable('actual', rows)]
+      const texts = SCHEMA.columns.map(({ name, type }) =>
+        type === 'binary' ? `hex(${quoted(name)})` : `CAST(${quoted(name)} AS VARCHAR)`,
+      )
+      const select = (table: string) => `SELECT ${texts.join(', ')} FROM ${table}`
+      const differing = (left: string, right: string) => `SELECT * FROM (${select(left)} EXCEPT ALL ${select(right)})`
+      assert.deepEqual(await collect(lake.engine, tables, [differing('expected', 'actual')]), [[]])
+      assert.deepEqual(await collect(lake.engine, tables, [differing('actual', 'expected')]), [[]])
+    })
+  })
+
+  test('reads only what the input lets through', async () => {
+    const columns = [{ name: 'id', type: 'long', nullable: false } as const]
+    const counted = { transform: 'SELECT count(*) AS id FROM source', columns }
+    const count = (asked: Asked) =>
+      staged(asked, (rows) => collect(lake.engine, [stagedTable('output', rows)], ['SELECT id FROM output']))
+    assert.deepEqual((await count(counted)).flat(2).map(String), [String(ROWS)])
+    assert.deepEqual((await count({ ...counted, where: 'id < 7 -- of them' })).flat(2).map(String), ['7'])
+  })
+
+  test('cannot name what is no input', async () => {
+    for (const table of ['system.runtime.queries', `lakehouse_${TENANT}.raw_db.things`, `"a". /**/ "b"."c"`]) {
+      await assert.rejects(check(`SELECT id FROM ${table}`), { code: 'sql_not_allowed' }, table)
+    }
+    for (const table of ['raw_db.things', 'things', 'information_schema.tables', 'runtime.queries']) {
+      await assert.rejects(check(`SELECT id FROM ${table}`), { kind: 'INVALID_DATA', code: 'sql_invalid' }, table)
+    }
+  })
+
+  test('is refused with Trino’s name and place of what is wrong, and no more', async () => {
+    await assert.rejects(check('SELECT id\n  , nowhere FROM source'), (error: Error) => {
+      assert.match(error.message, /COLUMN_NOT_FOUND at line 2, column 5$/)
+      return true
+    })
+  })
+
+  test('ends with its time and with its caller, in Trino too', async () => {
+    await assert.rejects(
+      staged({ ...slow('out-of-time'), timeoutMs: 3_000 }, async () => undefined),
+      { kind: 'QUOTA', code: 'query_timeout' },
+    )
+    assert.deepEqual(await endOf('out-of-time'), ['FAILED', 'USER_CANCELED'])
+    const caller = new AbortController()
+    const called = staged({ ...slow('called-off'), signal: caller.signal }, async () => undefined)
+    const isRunning = `SELECT 1 FROM system.runtime.queries WHERE state = 'RUNNING' AND query LIKE '%called-off%'
+      AND query NOT LIKE '%runtime.queries%'`
+    while ((await trinoRows({ url: URL }, isRunning)).length === 0) await new Promise((done) => setTimeout(done, 50))
+    caller.abort()
+    await assert.rejects(called, { code: 'query_cancelled' })
+    assert.deepEqual(await endOf('called-off'), ['FAILED', 'USER_CANCELED'])
+  })
+})

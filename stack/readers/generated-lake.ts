@@ -1,0 +1,82 @@
+/** Tables of random histories, written by Sluice, with the model of every snapshot beside them. */
+
+import type { TableRef } from '../../runtime/src/lake/lake.ts'
+import { SANDBOX } from '../../runtime/src/lake/table-ref.ts'
+import { commitStep, type TestLake } from '../../runtime/src/lake/testing.ts'
+import { type Question, questions } from './filters.ts'
+import { History, KEY, type Partitioning, type Step, type TableState } from './history.ts'
+import { Random } from './random.ts'
+import { writingSelect } from './sql.ts'
+
+export interface GeneratedTable {
+  readonly ref: TableRef
+  /** For messages: how it is partitioned. */
+  readonly title: string
+  /** Of the newest snapshot. */
+  readonly metadataUri: string
+  readonly snapshots: readonly { readonly id: string; readonly state: TableState }[]
+  /** About the newest snapshot. */
+  readonly questions: readonly Question[]
+}
+
+/** Each list is one table's; a second spec in it comes with a later snapshot. */
+const PARTITIONINGS: readonly (readonly (readonly Partitioning[])[])[] = [
+  [[]],
+  [[by('ok', 'identity')], [by('s', 'truncate[2]')]],
+  [[by('z', 'day')], [by('i', 'truncate[100]'), by('l', 'bucket[2]')]],
+  [[by('at', 'hour')], []],
+  [[by('n38', 'bucket[3]')], [by('n9', 'truncate[5000]')]],
+  [[by('u', 'bucket[2]'), by('b', 'bucket[2]')]],
+  [[by('s', 'identity')], [by('s', 'bucket[3]')]],
+  [[by('day', 'identity')], [by('z', 'month')], [by('at', 'year')]],
+]
+
+const SNAPSHOTS = 4
+
+export async function generateLake(lake: TestLake, tenant: string, seed: number): Promise<readonly GeneratedTable[]> {
+  const tables: GeneratedTable[] = []
+  for (const [at, partitionings] of PARTITIONINGS.entries()) {
+    tables.push(await generateTable(lake, { tenant, domain: SANDBOX, table: `t${at}` }, partitionings, seed + at))
+  }
+  return tables
+}
+
+async function generateTable(
+  lake: TestLake,
+  ref: TableRef,
+  partitionings: readonly (readonly Partitioning[])[],
+  seed: number,
+): Promise<GeneratedTable> {
+  const random = new Random(seed)
+  const snapshots: { id: string; state: TableState }[] = []
+  for (const step of new History(random, partitionings).steps(SNAPSHOTS)) {
+    const { snapshotId } = await commitStep(lake, ref, await lakeStep(lake, ref, step))
+    snapshots.push({ id: snapshotId as string, state: step.after })
+  }
+  const state = await lake.lake.load(ref)
+  return {
+    ref,
+    title: partitionings.map((spec) => spec.map(describe).join(' + ') || 'nothing').join(', then '),
+    metadataUri: state?.location as string,
+    snapshots,
+    questions: questions(random, snapshots.at(-1)?.state as TableState),
+  }
+}
+
+async function lakeStep(lake: TestLake, ref: TableRef, step: Step) {
+  const { operation, renames, partitioning, after } = step
+  const schema = {
+    columns: after.columns.map(({ name, type }) => ({ name, type, nullable: name !== KEY })),
+    primaryKey: [KEY],
+  }
+  const common = { schema, select: writingSelect(step), partitioning, renames }
+  if (operation !== 'rewrite') return { ...common, operation }
+  const { files } = await lake.lake.scan(ref)
+  return { ...common, operation: 'overwrite', removed: files.map(({ uri }) => uri) } as const
+}
+
+function by(column: string, transform: string): Partitioning {
+  return { column, transform }
+}
+
+const describe = ({ column, transform }: Partitioning): string => `${transform}(${column})`

@@ -1,0 +1,26 @@
+/**
+ * Python with PyIceberg and with DuckDB and its signed extensions, both from wheels: engines of other people, which the
+ * lake's tests let read and write our tables.
+ */
+import { join } from 'node:path'
+import { installed, runTool } from '../cache.ts'
+import type { ServerKind } from '../server.ts'
+
+const DUCKDB = '1.5.5'
+const PACKAGES = [
+  'pyiceberg[pyarrow,sql-postgres,s3fs]==0.12.0',
+  `duckdb==${DUCKDB}`,
+  ...['iceberg', 'avro', 'httpfs'].map((name) => `duckdb-extension-${name}==${DUCKDB}`),
+]
+
+export const icebergReaders: ServerKind = {
+  name: 'PyIceberg and DuckDB',
+  variable: 'SLUICE_TEST_ICEBERG_PYTHON',
+  async start() {
+    const folder = await installed(`iceberg-readers-pyiceberg-0.12.0-duckdb-${DUCKDB}`, async (target) => {
+      await runTool('python3', ['-m', 'venv', target])
+      await runTool(join(target, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...PACKAGES])
+    })
+    return { env: { SLUICE_TEST_ICEBERG_PYTHON: join(folder, 'bin/python') }, stop: async () => {} }
+  },
+}

@@ -1,0 +1,89 @@
+import type { ServerKind } from './server.ts'
+import { cassandra } from './servers/cassandra.ts'
+import { dashboards } from './servers/dashboards.ts'
+import { governedTrino } from './servers/governed-trino.ts'
+import { icebergReaders } from './servers/iceberg-readers.ts'
+import { kafka } from './servers/kafka.ts'
+import { keycloak } from './servers/keycloak.ts'
+import { minio } from './servers/minio.ts'
+import { postgres } from './servers/postgres.ts'
+import { redis } from './servers/redis.ts'
+import { redisCluster } from './servers/redis-cluster.ts'
+import { runtimeOnPostgres } from './servers/runtime.ts'
+import { runtimeOnS3 } from './servers/runtime-on-s3.ts'
+import { twoRuntimes } from './servers/runtimes.ts'
+import { timescaledb } from './servers/timescaledb.ts'
+import { trino } from './servers/trino.ts'
+import { valkey } from './servers/valkey.ts'
+import { versitygw } from './servers/versitygw.ts'
+
+/** Tests that run together, with the servers that they need. A server runs only while its suite does. */
+export interface Suite {
+  readonly name: string
+  readonly servers: readonly ServerKind[]
+  /** Globs of test files, from the repository's root. */
+  readonly tests: readonly string[]
+  /** Besides the servers' addresses. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export const SUITES: readonly Suite[] = [
+  { name: 'crash', servers: [], tests: ['test/crash/*.test.ts'], env: { SLUICE_CRASH_KILLS: '12' } },
+  {
+    name: 'conformance',
+    servers: [],
+    tests: ['conformance-tests/*.stack.test.ts', 'plugins/**/{postgresql,lmdb,duckdb}/conformance.stack.test.ts'],
+    // The certificates in docs/certificates are of 5,000.
+    env: { SLUICE_CONFORMANCE_SCHEDULES: '500' },
+  },
+  { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'] },
+  { name: 'cassandra', servers: [cassandra], tests: ['examples/plugins/cassandra/**/*.stack.test.ts'] },
+  { name: 'packages', servers: [], tests: ['test/packages/**/*.stack.test.ts'] },
+  { name: 'acceptance', servers: [runtimeOnPostgres], tests: ['acceptance/**/*.test.ts'] },
+  { name: 'acceptance-s3', servers: [runtimeOnS3], tests: ['acceptance/contract.int.test.ts'] },
+  { name: 'object-store', servers: [versitygw], tests: ['runtime/src/lake/**/*.stack.test.ts'] },
+  { name: 'readers', servers: [icebergReaders, trino], tests: ['stack/readers/**/*.stack.test.ts'] },
+  { name: 'catalog', servers: [icebergReaders], tests: ['stack/catalog/catalog.stack.test.ts'] },
+  { name: 'catalog-s3', servers: [versitygw, icebergReaders], tests: ['stack/catalog/signed.stack.test.ts'] },
+  { name: 'catalog-trino', servers: [trino], tests: ['stack/catalog/trino.stack.test.ts'] },
+  {
+    name: 'kafka',
+    servers: [kafka],
+    tests: ['runtime/src/events/*.stack.test.ts', 'stack/changes/*.stack.test.ts'],
+  },
+  { name: 'identity', servers: [keycloak], tests: ['stack/identity/*.stack.test.ts'] },
+  { name: 'redis', servers: [redis], tests: ['plugins/realtime/redis/*.stack.test.ts'] },
+  { name: 'redis-cluster', servers: [redisCluster], tests: ['plugins/realtime/redis/conformance.stack.test.ts'] },
+  { name: 'valkey', servers: [valkey], tests: ['plugins/realtime/redis/*.stack.test.ts'] },
+  { name: 'dashboards', servers: [dashboards], tests: ['stack/dashboards/*.stack.test.ts'] },
+  { name: 'trino-policy', servers: [governedTrino], tests: ['stack/trino/policy.stack.test.ts'] },
+  { name: 'acceptance-full-stack', servers: [twoRuntimes], tests: ['acceptance/**/*.int.test.ts'] },
+  {
+    name: 'several-runtimes',
+    servers: [postgres, redis, versitygw],
+    tests: ['stack/several/*.stack.test.ts'],
+  },
+  // Late: its server is built meanwhile.
+  {
+    name: 'minio',
+    servers: [minio, icebergReaders],
+    tests: [
+      'stack/object-store/*.stack.test.ts',
+      'runtime/src/lake/**/*.stack.test.ts',
+      'stack/catalog/signed.stack.test.ts',
+    ],
+  },
+  { name: 'parity', servers: [postgres, redis, versitygw], tests: ['stack/parity/*.stack.test.ts'] },
+  { name: 'chaos', servers: [], tests: ['stack/chaos/*.stack.test.ts'] },
+  {
+    name: 'trino',
+    servers: [postgres, trino],
+    tests: ['stack/trino/{store,conformance}.stack.test.ts', 'stack/distributed/compute.stack.test.ts'],
+  },
+  {
+    name: 'distributed',
+    servers: [postgres, redis, versitygw, trino],
+    tests: ['stack/distributed/product.stack.test.ts'],
+  },
+  { name: 'timescaledb', servers: [timescaledb], tests: ['plugins/timeseries/timescaledb/*.stack.test.ts'] },
+]

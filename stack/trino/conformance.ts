@@ -1,0 +1,57 @@
+/**
+ * What the conformance suite needs to try the Trino store, beside its server (`SLUICE_TEST_TRINO_URL`): tables that the
+ * lake itself has written, in a catalog of `SLUICE_TEST_POSTGRES_URL`.
+ */
+import type { Fixture } from '@sluice/conformance'
+import { type LakeSnapshot, type Row, type TableSchema, type Target, variantTable } from '@sluice/sdk'
+import type { TableRef } from '../../runtime/src/lake/table-ref.ts'
+import { commitStep, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
+import { cellOf } from '../readers/cells.ts'
+import { writingSelect } from '../readers/sql.ts'
+import { catalogProperties } from './catalog-properties.ts'
+
+export async function start(): Promise<Fixture> {
+  const lake = await startTestLake()
+  const engine = { query: () => Promise.reject(new Error('Trino reads the lake by itself')) }
+  const writer = new TableWriter(lake)
+  return {
+    settings: { url: process.env['SLUICE_TEST_TRINO_URL'], catalog: await catalogProperties(lake) },
+    openLake: async () => ({ engine, write: (target, rows) => writer.write(target, rows), async close() {} }),
+    async restart() {},
+    stop: async () => {
+      await lake[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Writes of a table follow one another, as the runtime's do: a commit starts from the table as it is. */
+class TableWriter {
+  readonly #lake: TestLake
+  /** The last write of each table. */
+  readonly #writing = new Map<string, Promise<unknown>>()
+
+  constructor(lake: TestLake) {
+    this.#lake = lake
+  }
+
+  write({ scope, domain, product, variant, schema }: Target, rows: readonly Row[]): Promise<LakeSnapshot> {
+    const ref = { tenant: scope.tenant, domain, table: variantTable(product, variant) }
+    const key = JSON.stringify(ref)
+    const written = (this.#writing.get(key) ?? Promise.resolve()).then(() => this.#replace(ref, schema, rows))
+    this.#writing.set(
+      key,
+      written.catch(() => undefined),
+    )
+    return written
+  }
+
+  async #replace(ref: TableRef, schema: TableSchema, rows: readonly Row[]): Promise<LakeSnapshot> {
+    const columns = schema.columns.map((column, index) => ({ ...column, id: index + 1 }))
+    const written = rows.map((row) => new Map(columns.map(({ id, type }) => [id, cellOf(row[id - 1] ?? null, type)])))
+    const select = writingSelect({ written, after: { columns } })
+    const staged = await commitStep(this.#lake, ref, { operation: 'replace', schema, select })
+    const scan = await this.#lake.lake.scan(ref)
+    const fieldIds = Object.fromEntries(scan.schema.fields.map(({ name, id }) => [name, id]))
+    return { snapshotId: staged.snapshotId as string, files: scan.files.map(({ uri }) => uri), fieldIds }
+  }
+}

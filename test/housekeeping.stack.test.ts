@@ -1,0 +1,198 @@
+/**
+ * Upkeep by the clock, in a runtime as users run it: small files become fewer, snapshots that retention lets go leave,
+ * files that nothing reaches are removed, and the past that is kept answers as it did. So that hours need not pass, the
+ * lake is made older between two lives of the runtime: every time in its metadata, and of its files.
+ */
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { RuntimeProcess } from './crash/runtime-process.ts'
+
+const TENANT = 'acme'
+const EPOCHS = 9
+const ROWS_AN_EPOCH = 10
+const KEPT = 3
+const HOUR_MS = 3_600_000
+/** The loop looks every half minute; a busy machine takes its time. */
+const UPKEEP_MS = 240_000
+
+let folder: string
+let data: string
+let server: EmbeddedServer
+let source: pg.Client
+let runtime: RuntimeProcess
+let developer: Client
+/** Oldest first. */
+let epochs: readonly string[]
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-housekeeping-'))
+  data = join(folder, 'data')
+  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const { host, port, user, password } = server.tcpAddress
+  source = new pg.Client({ host, port, user, password, database: 'postgres' })
+  await source.connect()
+  await source.query('CREATE TABLE log (id integer PRIMARY KEY, city text)')
+  await configure({ compact_minutes: 0, expire_minutes: 0, clean_minutes: 0 })
+  await start()
+  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
+  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  const product = { name: 'log', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  await ok(developer.post('/api/v1/products', product))
+  await ok(developer.upload('/api/v1/products/log/manifests', files()))
+  await ok(developer.post('/api/v1/products/log/deploy', { version: '1.0.0', dry_run: false }))
+  for (let epoch = 0; epoch < EPOCHS; epoch += 1) await grow(epoch)
+  const { body } = await developer.get('/api/v1/products/log/snapshots?limit=100')
+  epochs = body.data.map((one: Json) => one.snapshot_id).reverse()
+  assert.equal(epochs.length, EPOCHS)
+})
+
+after(async () => {
+  await runtime?.stop()
+  await source?.end()
+  await server?.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const configure = (upkeep: Readonly<Record<string, number>>) =>
+  writeFile(join(folder, 'sluice.yaml'), JSON.stringify({ upkeep }))
+
+async function start(): Promise<void> {
+  runtime = await RuntimeProcess.spawn(data, null, 0, join(folder, 'sluice.yaml'))
+  const url = await runtime.address()
+  assert.ok(url, runtime.output)
+  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  const { status } = await admin.post('/api/v1/tenants', { slug: TENANT, display_name: TENANT, tier: 'enterprise' })
+  assert.ok(status === 201 || status === 409, String(status))
+  const who = { tenant: TENANT, groups: ['svc-developers'], user: 'dora' }
+  developer = new Client(url, await issueToken(data, who, { ttlS: 3600 }))
+}
+
+function files() {
+  const columns = '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: city, type: string }\n'
+  const made = manifests('public.log', { columns, endpoints: '  - type: lookup\n' })
+  return {
+    ...made,
+    product: made.product.replace('name: people', 'name: log'),
+    output: `${made.output.replace('write_mode: replace', 'write_mode: append')}retention: { keep_last: ${KEPT} }\n`,
+  }
+}
+
+async function ok(answer: Promise<Answer>): Promise<Json> {
+  const { status, body } = await answer
+  assert.ok(status < 300, JSON.stringify(body))
+  return body
+}
+
+async function grow(epoch: number): Promise<void> {
+  await source.query(`INSERT INTO log SELECT i, 'city ' || i FROM generate_series($1::integer, $2::integer) i`, [
+    epoch * ROWS_AN_EPOCH + 1,
+    (epoch + 1) * ROWS_AN_EPOCH,
+  ])
+  const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
+  assert.equal((await developer.untilEnded(id)).state, 'succeeded')
+}
+
+const tableFolder = (domain: string, table: string) => join(data, 'lake', `sluice-${TENANT}`, TENANT, domain, table)
+
+/** Everything of the lake happened that much earlier. */
+async function makeOlder(ms: number): Promise<void> {
+  const root = join(data, 'lake', `sluice-${TENANT}`)
+  for (const name of await readdir(root, { recursive: true })) {
+    const file = join(root, name)
+    const found = await stat(file)
+    if (!found.isFile()) continue
+    if (name.endsWith('.metadata.json')) {
+      const earlier = (_: string, key: string, at: string) => `"${key}":${Number(at) - ms}`
+      await writeFile(
+        file,
+        (await readFile(file, 'utf8')).replace(/"(timestamp-ms|last-updated-ms)":\s*(\d+)/g, earlier),
+      )
+    }
+    await utimes(file, new Date(found.mtimeMs - ms), new Date(found.mtimeMs - ms))
+  }
+}
+
+async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+  for (const deadline = Date.now() + UPKEEP_MS; Date.now() < deadline; await sleep(500)) if (await holds()) return
+  assert.fail(`${what}: not by now\n${runtime.output}`)
+}
+
+async function snapshots(): Promise<readonly Json[]> {
+  const { metadata } = await ok(developer.get(`/iceberg/v1/${TENANT}/namespaces/crm/tables/log`))
+  return metadata.snapshots
+}
+
+const countAsOf = (asOf?: string) =>
+  developer.post('/api/v1/query', {
+    sql: 'SELECT count(*)::INTEGER FROM crm.log',
+    ...(asOf === undefined ? {} : { as_of: asOf }),
+  })
+
+async function assertPast(): Promise<void> {
+  for (const [at, epoch] of epochs.entries()) {
+    if (at < EPOCHS - KEPT) continue
+    const { status, body } = await countAsOf(epoch)
+    assert.deepEqual([status, body.rows], [200, [[(at + 1) * ROWS_AN_EPOCH]]], `epoch ${at + 1}`)
+  }
+  assert.deepEqual((await countAsOf()).body.rows, [[EPOCHS * ROWS_AN_EPOCH]])
+}
+
+const dataFiles = async (domain: string, table: string) =>
+  (await readdir(join(tableFolder(domain, table), 'data'))).length
+
+describe('upkeep by the clock', () => {
+  it('does nothing where it is switched off', async () => {
+    assert.equal((await snapshots()).length, EPOCHS)
+    assert.equal(await dataFiles('crm', 'log'), EPOCHS)
+  })
+
+  it('compacts, expires and cleans, and keeps what retention keeps', async () => {
+    await runtime.stop()
+    await configure({
+      compact_minutes: 1,
+      expire_minutes: 1,
+      clean_minutes: 1,
+      clean_min_age_hours: 1,
+      raw_keep_last: 1,
+      raw_keep_days: 1,
+    })
+    await makeOlder(48 * HOUR_MS)
+    const orphans = ['old', 'young'].map((name) => join(tableFolder('crm', 'log'), 'data', `${name}.parquet`))
+    const [old = '', young = ''] = orphans
+    for (const orphan of orphans) await writeFile(orphan, 'left by a writer that died')
+    await utimes(old, new Date(Date.now() - 2 * HOUR_MS), new Date(Date.now() - 2 * HOUR_MS))
+    await start()
+    await until('compaction', async () =>
+      (await snapshots()).some(({ summary }) => summary['sluice.upkeep'] === 'compact'),
+    )
+    await until('expiry', async () => (await snapshots()).length <= KEPT + 2)
+    await until('cleaning', async () => !existsSync(old))
+    assert.ok(existsSync(young), 'a young file may be of a commit that is under way')
+    const compacted = (await snapshots()).at(-1)
+    assert.equal(compacted.summary['total-data-files'], '1')
+    await assertPast()
+    const gone = await countAsOf(epochs[1])
+    assert.deepEqual([gone.status, gone.body.code], [gone.status, 'snapshot_not_found'])
+  })
+
+  it('removes the files of what has expired when nobody can read them any more', async () => {
+    const before = await dataFiles('raw_db', 'log')
+    assert.ok(before >= EPOCHS, `${before} files of the raw table`)
+    await runtime.stop()
+    await makeOlder(3 * HOUR_MS)
+    await start()
+    await until('cleaning', async () => (await dataFiles('raw_db', 'log')) < 3)
+    await assertPast()
+    await grow(EPOCHS)
+    assert.deepEqual((await countAsOf()).body.rows, [[(EPOCHS + 1) * ROWS_AN_EPOCH]])
+  })
+})

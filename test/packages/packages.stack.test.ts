@@ -1,0 +1,125 @@
+/** What is published works where this repository is not: installed from tarballs, started, and used. */
+import assert from 'node:assert/strict'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { installOutside, type Outside } from './outside.ts'
+import { runOutside, startOutside } from './outside-process.ts'
+
+let outside: Outside
+
+before(async () => {
+  outside = await installOutside()
+})
+
+after(() => outside?.remove())
+
+test('packages hold compiled code and no sources or tests', async () => {
+  assert.ok(outside.tarballs.size >= 8)
+  for (const name of outside.tarballs.keys()) {
+    const folder = join(outside.folder, 'node_modules', name)
+    const all = await readdir(folder, { recursive: true })
+    // Templates of new plugins are sources, with tests, and are copied as they are.
+    const files = all.filter((file) => !file.startsWith('node_modules') && !file.includes('templates/'))
+    const sources = files.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'))
+    assert.deepEqual(sources, [], name)
+    assert.deepEqual(
+      files.filter((file) => file.includes('.test.')),
+      [],
+      name,
+    )
+    assert.ok(files.includes('LICENSE'), `${name} has no licence`)
+  }
+})
+
+test('every export of every package can be imported', async () => {
+  const specifiers = []
+  for (const name of outside.tarballs.keys()) {
+    const text = await readFile(join(outside.folder, 'node_modules', name, 'package.json'), 'utf8')
+    const { exports = {} } = JSON.parse(text) as { exports?: Record<string, string | { types: string }> }
+    for (const [subpath, target] of Object.entries(exports)) {
+      if (typeof target === 'string') continue
+      specifiers.push(name + subpath.slice(1))
+      await readFile(join(outside.folder, 'node_modules', name, target.types))
+    }
+  }
+  assert.ok(specifiers.length >= 10)
+  const imports = specifiers.map((specifier) => `await import(${JSON.stringify(specifier)})\n`)
+  await writeFile(join(outside.folder, 'imports.js'), imports.join(''))
+  await runOutside(outside.folder, 'node', ['imports.js'])
+})
+
+test('the runtime starts, and a tenant is made in every store that it loaded by package name', async () => {
+  const runtime = await startOutside(outside.folder)
+  try {
+    const plugins = (await runtime.get('/api/v1/plugins')) as {
+      data: { package: string; health: { status: string } }[]
+    }
+    const packages = new Set(plugins.data.map((plugin) => plugin.package))
+    assert.ok(packages.has('@sluice/lookup') && packages.has('@sluice/realtime') && packages.has('@sluice/connectors'))
+    await runtime.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'standard' })
+    const { data } = (await runtime.get('/api/v1/tenants')) as { data: { slug: string }[] }
+    assert.deepEqual(
+      data.map(({ slug }) => slug),
+      ['acme'],
+    )
+    const { paths } = (await runtime.get('/openapi.json')) as { paths: object }
+    assert.ok('/api/v1/plugins' in paths)
+  } finally {
+    await runtime.stop()
+  }
+})
+
+test('sluice-conformance proves an installed plugin by its name', async () => {
+  const printed = await runOutside(outside.folder, 'npx', ['sluice-conformance', '@sluice/realtime/lmdb'])
+  assert.match(printed, /realtime\/lmdb: \d+ checks, [1-9]\d* passed, .* 0 failed \(level core/)
+})
+
+test('a new plugin compiles, passes, is certified, and serves under its certificate alone', async () => {
+  const { folder } = outside
+  await runOutside(folder, 'npx', ['sluice', 'plugin', 'new', 'my-store'])
+  assert.match(await runOutside(join(folder, 'my-store'), 'npm', ['test']), /fail 0/)
+  const printed = await runOutside(folder, 'npx', [
+    'sluice-conformance',
+    './my-store',
+    '--report',
+    'my-store',
+    '--key',
+    'key.pem',
+  ])
+  const [, key = ''] = /signed by the key (\S+)/.exec(printed) ?? []
+  assert.notEqual(key, '', printed)
+
+  const proofUnder = async (trusted: readonly string[]) => {
+    await writeFile(join(folder, 'sluice.yaml'), JSON.stringify(configWith(trusted)))
+    const runtime = await startOutside(folder)
+    try {
+      const { data } = (await runtime.get('/api/v1/plugins')) as {
+        data: { name: string; proof: Proof; health: object }[]
+      }
+      const own = data.find(({ name }) => name === 'my-store')
+      return { printed: runtime.printed(), proof: own?.proof, health: own?.health }
+    } finally {
+      await runtime.stop()
+    }
+  }
+  const trusting = await proofUnder([key])
+  assert.deepEqual([trusting.proof?.status, trusting.proof?.off, trusting.health], ['certified', [], { status: 'ok' }])
+  assert.doesNotMatch(trusting.printed, /switched off/)
+  const doubting = await proofUnder([])
+  assert.deepEqual([doubting.proof?.status, doubting.health], ['unproved', { status: 'unused' }])
+  assert.match(doubting.printed, /lookup \(my-store\) of my-store: not proved, and so switched off: .*trusted_keys/)
+})
+
+interface Proof {
+  readonly status: string
+  readonly off: readonly string[]
+}
+
+function configWith(trusted: readonly string[]) {
+  return {
+    plugins: ['@sluice/connectors/postgresql', './my-store'],
+    serving: { lookup: { driver: 'my-store', settings: { space: 'main' } } },
+    certificates: { trusted_keys: trusted },
+  }
+}
