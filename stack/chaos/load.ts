@@ -7,7 +7,9 @@ import { nextVersion, type Person, type Tenant } from './world.ts'
 
 /** Nothing may take longer, whatever does not answer; the runtime's own deadlines are shorter. */
 const PATIENCE_MS = 45_000
-const PAUSE_MS = 150
+const MIN_PAUSE_MS = 150
+/** Readers rest for as long as they waited, so that a slow machine comes to its own work; not after a long outage. */
+const MAX_PAUSE_MS = 2000
 
 export interface Tally {
   answered: number
@@ -71,8 +73,9 @@ export class Load {
 
   async #reading(person: Person, first: number): Promise<void> {
     for (let turn = first; !this.#isStopped; turn += 1) {
+      const startedMs = performance.now()
       await this.#ask(person, questionAt(turn))
-      await sleep(PAUSE_MS)
+      await sleep(Math.min(MAX_PAUSE_MS, Math.max(MIN_PAUSE_MS, performance.now() - startedMs)))
     }
   }
 
@@ -131,7 +134,7 @@ export class Load {
       await nextVersion(this.#source, tenant.slug)
       const state = await this.#sync(tenant).catch(() => 'unknown')
       if (state === 'succeeded') tally.synced.add(tenant.slug)
-      await sleep(PAUSE_MS)
+      await sleep(MIN_PAUSE_MS)
     }
   }
 
@@ -143,7 +146,7 @@ export class Load {
       const { status: seen, body: run } = await tenant.developer.get(`/api/v1/ingestion/${body.id}`)
       if (seen === 200 && run.state !== 'queued' && run.state !== 'running') return run.state
       if (seen !== 200 && seen !== 503 && seen !== 502) this.wrong.push(`${tenant.slug} run: ${seen} ${run.code}`)
-      await sleep(PAUSE_MS)
+      await sleep(MIN_PAUSE_MS)
     }
     return 'unknown'
   }

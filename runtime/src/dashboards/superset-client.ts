@@ -26,7 +26,7 @@ export interface SupersetSession {
 const MAX_ANSWER_BYTES = 8 * 1024 * 1024
 const KEPT_WORDS = 2_000
 // Superset reads a list in several statements, and answers 500 where another request deletes a row between them.
-const READ_ATTEMPTS = 4
+const READ_ATTEMPTS = 8
 const READ_AGAIN_MS = 100
 
 interface Login {
@@ -77,7 +77,7 @@ export class SupersetClient {
     for (let attempt = 1; ; attempt++) {
       const { status, text, cookie } = await this.#send(request, login, signal)
       if (status === 500 && request.method === 'GET' && attempt < READ_ATTEMPTS) {
-        await sleep(READ_AGAIN_MS * attempt, undefined, { signal }).catch(() => undefined)
+        await sleep(READ_AGAIN_MS * attempt * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined)
         continue
       }
       if (status === 404) return { body: null, cookie: '' }

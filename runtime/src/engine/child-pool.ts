@@ -45,7 +45,7 @@ export class ChildPool {
 
   /**
    * A ready child. Its slot is free again when it has ended. Rejected with TRANSIENT `engine_busy` where no slot was
-   * free in time, and with the signal's reason.
+   * free in time, and with the reason of the signal that came before the child was ready.
    */
   async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<EngineChild> {
     await this.#slot(owner, deadline, caller)
@@ -171,7 +171,7 @@ export class ChildPool {
   }
 }
 
-function busyError(message: string): SluiceError {
+export function busyError(message: string): SluiceError {
   return new SluiceError('TRANSIENT', message, {
     code: 'engine_busy',
     remedy: 'Send the statement again in a moment.',

@@ -593,6 +593,27 @@ describe('a job', () => {
     }
   })
 
+  it('is told that the engine was busy where it waited for most of its time', async () => {
+    const small = createEngine({
+      scratchDir: join(dir, 'scratch'),
+      codeCacheDir: join(dir, 'code'),
+      maxChildren: 1,
+      warmChildren: 0,
+      maxQueued: 1,
+    })
+    const job = { trust: 'tenant' as const, steps: [{ sql: FOREVER }], limits: LIMITS }
+    try {
+      const caller = new AbortController()
+      const busy = assert.rejects(small.run(job, caller.signal), { code: 'query_cancelled' })
+      const late = small.run({ ...job, limits: { ...LIMITS, timeoutMs: 4000 } }, AbortSignal.timeout(60_000))
+      const free = pause(2500).then(() => caller.abort())
+      await assert.rejects(late, { kind: 'TRANSIENT', code: 'engine_busy' })
+      await Promise.all([busy, free])
+    } finally {
+      await small.close()
+    }
+  })
+
   it('clears away what a killed runtime spilled', async () => {
     const scratch = await folder('orphans')
     await mkdir(join(scratch, 'spill-999999999-x'))

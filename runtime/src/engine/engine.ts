@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
-import { isSluiceError } from '@sluice/sdk'
-import { ChildPool, closedError, type PoolLimits } from './child-pool.ts'
+import { isSluiceError, type SluiceError } from '@sluice/sdk'
+import { busyError, ChildPool, closedError, type PoolLimits } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, JobRun, timeoutError } from './job-run.ts'
@@ -67,11 +67,14 @@ class ChildEngine implements Engine {
 
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
+    const askedMs = performance.now()
     const child = await this.#take(job, deadline, signal)
+    const waitedMs = performance.now() - askedMs
     let staging: Staging | null = null
     try {
       if (job.output?.kind === 'parquet-files') staging = await Staging.open(job.output.dir)
       const run = new JobRun(child, job, {
+        late: () => lateError(job.limits.timeoutMs, waitedMs),
         walls: (walls) => this.#seen(walls),
         keep: async (files) => (await staging?.keep(files)) ?? [],
       })
@@ -106,7 +109,7 @@ class ChildEngine implements Engine {
       if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
       if (isSluiceError(error)) throw error
-      if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
+      if (deadline.aborted) throw lateError(job.limits.timeoutMs, job.limits.timeoutMs)
       throw error
     }
   }
@@ -129,6 +132,12 @@ class ChildEngine implements Engine {
     void child.ended.then(() => rm(dir, { recursive: true, force: true })).catch(() => undefined)
     return dir
   }
+}
+
+/** A statement that had to wait for most of its time was not slow itself; whoever reads less is not helped. */
+function lateError(timeoutMs: number, waitedMs: number): SluiceError {
+  if (waitedMs <= timeoutMs / 2) return timeoutError(timeoutMs)
+  return busyError('the engine was busy with other statements for most of the time')
 }
 
 interface JobPlace {

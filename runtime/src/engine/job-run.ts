@@ -10,6 +10,8 @@ import { decodeRows } from './rows.ts'
 import type { Wall } from './walls.ts'
 
 export interface JobHooks {
+  /** What is said of a job that was not done at its deadline. */
+  readonly late: () => SluiceError
   /** Called once the child has put up its walls. */
   readonly walls: (walls: readonly Wall[]) => void
   /** Turns what the child wrote into what stays; called after the child has ended well. */
@@ -40,7 +42,7 @@ export class JobRun {
 
   /** Sends the job and waits until its steps are done (without a streamed output: until all is done). */
   async start(childJob: ChildJob, deadline: AbortSignal, caller: AbortSignal): Promise<EngineRun> {
-    this.#endOn(deadline, () => timeoutError(this.#job.limits.timeoutMs))
+    this.#endOn(deadline, this.#hooks.late)
     this.#endOn(caller, () => cancelledError(caller.reason))
     this.#child.onMessage((message) => this.#receive(message))
     void this.#child.ended.then((how) => this.#childEnded(how))
@@ -64,7 +66,7 @@ export class JobRun {
 
   #streamingRun(results: readonly StepResult[], opened: Opened, deadline: AbortSignal): EngineRun {
     // Bytes that nobody takes do not hold their pipe open for ever.
-    const late = () => this.#child.output.destroy(timeoutError(this.#job.limits.timeoutMs))
+    const late = () => this.#child.output.destroy(this.#hooks.late())
     deadline.addEventListener('abort', late, { once: true })
     const finished = Promise.withResolvers<OutputSummary>()
     finished.promise.catch(() => {})
