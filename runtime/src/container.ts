@@ -24,6 +24,7 @@ import { parseAddress } from './database/address.ts'
 import { openListener } from './database/listener.ts'
 import { migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
+import { bundleChild } from './engine/child-bundle.ts'
 import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
 import type { EventBus } from './events/bus.ts'
 import { EventFeed } from './events/feed.ts'
@@ -104,7 +105,7 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
   await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
   const bareEngine = await lifecycle.start(
     'the engine',
-    () => openEngine(config, scratchDirectory),
+    () => openEngine(config, scratchDirectory, logger),
     (opened) => opened.close(),
   )
   const objects = await lifecycle.start(
@@ -246,11 +247,18 @@ async function openChanges(
   )
 }
 
-function openEngine(config: Config, scratchDir: string): Engine {
+async function openEngine(config: Config, scratchDir: string, logger: Logger): Promise<Engine> {
   const { engine_processes: processes } = config.limits
+  const codeCacheDir = join(config.data_dir, 'code-cache')
+  const childBundle = await bundleChild(codeCacheDir).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : String(error)
+    logger.warn('the program of engine processes could not be bundled: each starts slower than it could', { message })
+    return undefined
+  })
   return createEngine({
     scratchDir,
-    codeCacheDir: join(config.data_dir, 'code-cache'),
+    codeCacheDir,
+    ...(childBundle === undefined ? {} : { childBundle }),
     maxChildren: processes,
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,

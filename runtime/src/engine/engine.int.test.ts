@@ -9,6 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { isSluiceError } from '@sluice/sdk'
 import { childrenOf, isAlive } from '../database/process-table.ts'
+import { bundleChild } from './child-bundle.ts'
 import { createEngine, type Engine, type EngineJob, type EngineRun, type EngineTable, rowsOf } from './engine.ts'
 
 const MIB = 1024 * 1024
@@ -23,6 +24,7 @@ before(async () => {
   engine = createEngine({
     scratchDir: join(dir, 'scratch'),
     codeCacheDir: join(dir, 'code'),
+    childBundle: await bundleChild(join(dir, 'code')),
     maxChildren: 2,
     warmChildren: 1,
     maxQueued: 2,

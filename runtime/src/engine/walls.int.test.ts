@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { bundleChild } from './child-bundle.ts'
 import { createEngine } from './engine.ts'
 import { closeQuietly, pipeOpener } from './pipe.ts'
 import type { ChildJob } from './protocol.ts'
@@ -77,6 +78,20 @@ describe('the walls of a child that a tenant has taken over', { skip: process.pl
   it('stand under a user of its own, where the runtime is root', () => {
     assert.equal(report.user, isRoot ? USER_ID : process.getuid?.())
   })
+})
+
+it('a bundled child puts up the walls that the modules do', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
+  const limits = { scratchDir: folder, maxChildren: 1, warmChildren: 0, maxQueued: 1 }
+  const engines = [createEngine(limits), createEngine({ ...limits, childBundle: await bundleChild(folder) })]
+  try {
+    const [modules, bundle] = await Promise.all(engines.map((engine) => engine.probe(AbortSignal.timeout(60_000))))
+    assert.deepEqual(bundle, modules)
+    assert(bundle?.some((wall) => wall.up))
+  } finally {
+    await Promise.all(engines.map((engine) => engine.close()))
+    await rm(folder, { recursive: true, force: true })
+  }
 })
 
 it('an engine says which walls are up after a probe', async () => {
