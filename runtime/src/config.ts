@@ -127,7 +127,11 @@ const OBJECT_STORES = [
         minimum: 1000,
         description: 'One operation, retries and all.',
       }),
-      attempt_ms: Type.Integer({ default: 30_000, minimum: 100 }),
+      attempt_ms: Type.Integer({
+        default: 30_000,
+        minimum: 100,
+        description: 'One attempt; where an object is copied for engines, the time without any bytes.',
+      }),
       part_mb: Type.Integer({ default: 16, minimum: 5, maximum: 1024 }),
       cache_mb: Type.Integer({
         default: 10_240,

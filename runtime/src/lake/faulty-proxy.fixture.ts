@@ -14,7 +14,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
  * - `garbled`: the answer's body with its first byte changed.
  */
 export const FAULTS = ['late', 'lost', 'twice', 'error', 'failed', 'cut', 'short', 'garbled'] as const
-export type Fault = (typeof FAULTS)[number]
+/** Besides those that a second try mends, `slow`: the answer's body comes in pieces, each long before its time. */
+export type Fault = (typeof FAULTS)[number] | 'slow'
 
 export interface FaultyProxy extends AsyncDisposable {
   readonly url: string
@@ -24,6 +25,8 @@ export interface FaultyProxy extends AsyncDisposable {
 }
 
 const LATE_MS = 1_500
+const SLOW_PIECES = 12
+const SLOW_PIECE_MS = 150
 
 interface Answer {
   readonly status: number
@@ -69,6 +72,7 @@ async function answerWith(
   }
   if (fault === 'failed') return send(response, { status: 500, headers: {}, body: Buffer.alloc(0) })
   const answer = fault === 'twice' ? await carryOut() : first
+  if (fault === 'slow') return sendSlowly(response, answer)
   const half = answer.body.subarray(0, Math.floor(answer.body.length / 2))
   if (fault === 'cut' && answer.body.length > 1) {
     response.writeHead(answer.status, answer.headers)
@@ -80,6 +84,16 @@ async function answerWith(
   }
   if (fault === 'garbled' && answer.body.length > 0) answer.body[0] = (answer.body[0] as number) ^ 0xff
   send(response, answer)
+}
+
+async function sendSlowly(response: http.ServerResponse, { status, headers, body }: Answer): Promise<void> {
+  response.writeHead(status, headers)
+  const pieceBytes = Math.ceil(body.length / SLOW_PIECES)
+  for (let at = 0; at < body.length && !response.destroyed; at += pieceBytes) {
+    await sleep(SLOW_PIECE_MS)
+    response.write(body.subarray(at, at + pieceBytes))
+  }
+  response.end()
 }
 
 function send(response: http.ServerResponse, { status, headers, body }: Answer): void {

@@ -1,6 +1,9 @@
 import { copyFile, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, sep } from 'node:path'
 import type { Engine, EngineJob } from '../engine/engine.ts'
+import { mapAtOnce } from './at-once.ts'
+
+const FETCHED_AT_ONCE = 4
 
 export interface ObjectCacheOptions {
   /** A folder of one process. */
@@ -44,7 +47,7 @@ export class ObjectCache {
       await this.#shrink()
     }
     try {
-      for (const path of paths) held.push(await this.#held(path, signal))
+      await mapAtOnce([...paths], FETCHED_AT_ONCE, async (path) => held.push(await this.#held(path, signal)))
     } catch (error) {
       await release()
       throw error

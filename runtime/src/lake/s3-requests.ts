@@ -16,14 +16,14 @@ export interface S3Settings {
   readonly sessionToken?: string
   /** `https://endpoint/bucket/key` instead of `https://bucket.endpoint/key`. */
   readonly pathStyle: boolean
-  /** For one operation with all its attempts. */
+  /** For one operation with all its attempts; where an object is fetched into a file, from the last bytes that came. */
   readonly deadlineMs: number
-  /** For one attempt; a request that takes longer is given up and sent again. */
+  /** For one attempt, counted likewise; a request that takes longer is given up and sent again. */
   readonly attemptMs: number
 }
 
 /** What an answer means for whoever asked. */
-type Verdict = 'missing' | 'exists' | 'refused' | 'unsupported' | 'again'
+type Verdict = 'missing' | 'exists' | 'refused' | 'unsupported' | 'beyond' | 'again'
 
 const VERDICTS: Readonly<Record<string, Verdict>> = {
   NoSuchKey: 'missing',
@@ -34,6 +34,7 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
   InvalidAccessKeyId: 'refused',
   SignatureDoesNotMatch: 'refused',
   NotImplemented: 'unsupported',
+  InvalidRange: 'beyond',
 }
 
 const MAX_ATTEMPTS = 8
@@ -79,33 +80,54 @@ class CheckedClient extends Client {
   }
 }
 
+export interface Attempt {
+  /** 0 for the first. */
+  readonly number: number
+  /** Aborted when the attempt is given up; what it does afterwards must not count. */
+  readonly signal: AbortSignal
+  /** Says that a part of the work is done for good, as bytes that are kept: the times begin anew. */
+  advanced(): void
+}
+
 /**
- * Runs one request until it has an answer that counts. What may have been done twice has to be told apart by `work`,
- * which is given the number of the attempt (0 for the first). Throws INTERNAL `object_missing`, CONFLICT
- * `object_exists`, CONFIG `object_store_refused`, UNSUPPORTED `object_store_unsupported`, or TRANSIENT
- * `object_store_unavailable` when the deadline is over.
+ * Runs one request until it has an answer that counts. What may have been done twice has to be told apart by `work`.
+ * Throws INTERNAL `object_missing`, CONFLICT `object_exists`, CONFIG
+ * `object_store_refused`, UNSUPPORTED `object_store_unsupported`, or TRANSIENT `object_store_unavailable` when the
+ * deadline is over.
  */
 export async function insist<Result>(
   settings: Pick<S3Settings, 'deadlineMs' | 'attemptMs'>,
   path: string,
-  work: (attempt: number) => Promise<Result>,
+  work: (attempt: Attempt) => Promise<Result>,
   signal?: AbortSignal,
 ): Promise<Result> {
-  const deadline = AbortSignal.timeout(settings.deadlineMs)
-  const outer = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+  const deadline = new Stopwatch(settings.deadlineMs)
+  const outer = signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, signal])
   let last: unknown
-  for (let attempt = 0; attempt < MAX_ATTEMPTS && !outer.aborted; attempt += 1) {
-    const limit = AbortSignal.any([outer, AbortSignal.timeout(settings.attemptMs)])
-    try {
-      return await underway.run(limit, () => orAborted(work(attempt), limit))
-    } catch (error) {
-      signal?.throwIfAborted()
-      if (error instanceof SluiceError && error.kind !== 'TRANSIENT') throw error
-      const verdict = verdictOf(error)
-      if (verdict !== 'again') throw objectError(verdict, path, error)
-      last = error
+  try {
+    for (let number = 0, left = MAX_ATTEMPTS; left > 0 && !outer.aborted; number += 1, left -= 1) {
+      const limit = new Stopwatch(settings.attemptMs)
+      const stop = AbortSignal.any([outer, limit.signal])
+      const advanced = () => {
+        left = MAX_ATTEMPTS
+        deadline.restart()
+        limit.restart()
+      }
+      try {
+        return await underway.run(stop, () => orAborted(work({ number, signal: stop, advanced }), stop))
+      } catch (error) {
+        signal?.throwIfAborted()
+        if (error instanceof SluiceError && error.kind !== 'TRANSIENT') throw error
+        const verdict = verdictOf(error)
+        if (verdict !== 'again' && verdict !== 'beyond') throw objectError(verdict, path, error)
+        last = error
+      } finally {
+        limit.stop()
+      }
+      await sleep(pauseMs(MAX_ATTEMPTS - left), undefined, { signal: outer }).catch(() => undefined)
     }
-    await sleep(pauseMs(attempt), undefined, { signal: outer }).catch(() => undefined)
+  } finally {
+    deadline.stop()
   }
   signal?.throwIfAborted()
   throw new SluiceError('TRANSIENT', 'the object store does not answer as it should', {
@@ -113,6 +135,29 @@ export async function insist<Result>(
     remedy: 'Check that the object store is up and reachable; the work is tried again.',
     cause: last,
   })
+}
+
+/** Aborts its signal when the time is over since it was made or last restarted. */
+class Stopwatch {
+  readonly #controller = new AbortController()
+  readonly #timer: NodeJS.Timeout
+
+  constructor(ms: number) {
+    const over = () => this.#controller.abort(new DOMException(`nothing came for ${ms} ms`, 'TimeoutError'))
+    this.#timer = setTimeout(over, ms)
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  restart(): void {
+    if (!this.signal.aborted) this.#timer.refresh()
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+  }
 }
 
 /** Half fixed, half random, so that those who failed together do not come back together. */
@@ -139,7 +184,7 @@ export function isVerdict(error: unknown, verdict: Verdict): boolean {
   return verdictOf(error) === verdict
 }
 
-function objectError(verdict: Exclude<Verdict, 'again'>, path: string, cause: unknown): SluiceError {
+function objectError(verdict: Exclude<Verdict, 'again' | 'beyond'>, path: string, cause: unknown): SluiceError {
   const place = new Error(`object store path ${JSON.stringify(path)}`, { cause })
   switch (verdict) {
     case 'missing':

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { FAULTS, type Fault, type FaultyProxy, startFaultyProxy } from './faulty-proxy.fixture.ts'
 import { testObjectStore } from './object-store.contract.fixture.ts'
@@ -84,6 +84,55 @@ describe('behind a network that spoils requests', () => {
     })
   }
 
+  for (const fault of FAULTS) {
+    test(`${fault}: a copy for an engine is whole in the end`, async () => {
+      const [path, body] = [`${bucket}/copy-${fault}`, randomBytes(2 * PART_BYTES)]
+      await direct.put(path, body)
+      spoilEverySecond(fault)
+      const release = await store.cache.hold([store.localPath(path)], AbortSignal.timeout(60_000))
+      proxy.spoil = () => null
+      assert.ok(body.equals(await readFile(store.localPath(path))))
+      assert.deepEqual(await draftsBeside(store.localPath(path)), [])
+      await release()
+    })
+  }
+
+  test('a copy takes longer than an attempt may, as long as bytes come', async () => {
+    const [path, body] = [`${bucket}/slow`, randomBytes(PART_BYTES)]
+    await direct.put(path, body)
+    // The way takes 1.8 s.
+    const hasty = openStore({ endpoint: proxy.url, attemptMs: 600, deadlineMs: 900 })
+    proxy.seen.length = 0
+    proxy.spoil = ({ method }) => (method === 'GET' ? 'slow' : null)
+    const release = await hasty.cache.hold([hasty.localPath(path)], AbortSignal.timeout(60_000))
+    proxy.spoil = () => null
+    assert.ok(body.equals(await readFile(hasty.localPath(path))))
+    assert.equal(proxy.seen.filter(({ fault }) => fault === 'slow').length, 1)
+    await release()
+  })
+
+  test('a copy whose every way is cut goes on where it ended', async () => {
+    const [path, body] = [`${bucket}/cut-again`, randomBytes(PART_BYTES)]
+    await direct.put(path, body)
+    proxy.spoil = ({ method }) => (method === 'GET' ? 'cut' : null)
+    // Half of what is left comes each time, the last byte uncut.
+    const release = await store.cache.hold([store.localPath(path)], AbortSignal.timeout(60_000))
+    proxy.spoil = () => null
+    assert.ok(body.equals(await readFile(store.localPath(path))))
+    await release()
+  })
+
+  test('a copy of bytes that nobody wrote is not kept, and is given up', async () => {
+    const path = `${bucket}/garbled-again`
+    await direct.put(path, randomBytes(1_000))
+    proxy.spoil = ({ method }) => (method === 'GET' ? 'garbled' : null)
+    const hasty = openStore({ endpoint: proxy.url, attemptMs: 1_000, deadlineMs: 2_000 })
+    const file = hasty.localPath(path)
+    await assert.rejects(hasty.cache.hold([file], AbortSignal.timeout(60_000)), { code: 'object_store_unavailable' })
+    proxy.spoil = () => null
+    assert.deepEqual(await readdir(dirname(file)), [])
+  })
+
   test('a store that never answers is given up in time, with an error that may be tried again', async () => {
     const hasty = openStore({ endpoint: proxy.url, attemptMs: 200, deadlineMs: 700 })
     proxy.spoil = () => 'late'
@@ -100,6 +149,10 @@ describe('behind a network that spoils requests', () => {
     await assert.rejects(store.get(`${bucket}/late-1000`, { signal }), { name: 'TimeoutError' })
     proxy.spoil = () => null
   })
+
+  async function draftsBeside(file: string): Promise<readonly string[]> {
+    return (await readdir(dirname(file))).filter((name) => name.endsWith('.draft'))
+  }
 
   /** The first try of each request is spoiled and the next one let through. */
   function spoilEverySecond(fault: Fault): void {

@@ -1,11 +1,13 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { lstat, mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
+import { fromDriver } from '../engine/driver-error.ts'
 import { isStorePath } from './folder-store.ts'
 import { ObjectCache } from './object-cache.ts'
+import { ObjectDraft } from './object-draft.ts'
 import {
   type AdoptOptions,
   DEFAULT_MAX_GET_BYTES,
@@ -15,7 +17,7 @@ import {
   type PutOptions,
   type Workspace,
 } from './object-store.ts'
-import { insist, isVerdict, objectExists, openClient, type S3Settings } from './s3-requests.ts'
+import { type Attempt, insist, isVerdict, objectExists, openClient, type S3Settings } from './s3-requests.ts'
 
 export interface S3StoreOptions extends S3Settings {
   /** A folder on this machine for copies of objects that engines read, and for files on their way out. */
@@ -300,8 +302,8 @@ export class S3Store implements ObjectStore {
     ifAbsent: boolean,
   ): Promise<void> {
     const { bucketName, objectName } = this.#place(path)
-    await this.#insist(path, async (attempt) => {
-      const there = attempt > 0 || ifAbsent ? await this.#headOnce(path) : null
+    await this.#insist(path, async ({ number }) => {
+      const there = number > 0 || ifAbsent ? await this.#headOnce(path) : null
       if (there?.writeId === writeId) return
       if (there !== null && ifAbsent) throw objectExists(new Error(path))
       await this.#s3.client.completeMultipartUpload(bucketName, objectName, uploadId, etags)
@@ -346,17 +348,46 @@ export class S3Store implements ObjectStore {
     }
   }
 
-  /** The whole object into a file that nobody sees before it is complete. */
+  /** The whole object into a file that nobody sees before it is complete; its length. */
   async #download(path: string, file: string, signal: AbortSignal): Promise<number> {
-    const body = await this.get(path, { signal, maxBytes: Number.MAX_SAFE_INTEGER })
-    const draft = `${file}.${randomUUID()}.draft`
-    await mkdir(dirname(file), { recursive: true })
-    await writeFile(draft, body, { flag: 'wx' })
-    await rename(draft, file)
-    return body.length
+    const draft = await ObjectDraft.open(file)
+    try {
+      await this.#insist(path, (attempt) => this.#continue(path, draft, attempt), signal)
+      await draft.publish(file)
+      return draft.receivedBytes
+    } catch (error) {
+      await draft.discard()
+      throw draft.failure === null ? error : fromDriver(draft.failure, null)
+    }
   }
 
-  #insist<Result>(path: string, work: (attempt: number) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+  /** Fetches what is missing of the object. Objects never change, so that parts of several answers are of the same one. */
+  async #continue(path: string, draft: ObjectDraft, { signal, advanced }: Attempt): Promise<void> {
+    const { bucketName, objectName } = this.#place(path)
+    const from = draft.receivedBytes
+    const headers = from === 0 ? {} : { range: `bytes=${from}-` }
+    const request = { method: 'GET', bucketName, objectName, headers }
+    const response = await this.#s3.client.makeRequestAsync(request, '', [200, 206]).catch((error: unknown) => {
+      // The way here broke behind the last byte, or the object is not what the first bytes were of.
+      if (isVerdict(error, 'beyond')) draft.restart()
+      throw error
+    })
+    signal.throwIfAborted()
+    if (response.statusCode === 200) draft.restart()
+    const sizeBytes = draft.receivedBytes + Number(response.headers['content-length'] ?? Number.NaN)
+    for await (const chunk of response as AsyncIterable<Uint8Array>) {
+      signal.throwIfAborted()
+      if (await draft.take(chunk)) advanced()
+      if (draft.failure !== null) return
+    }
+    if (draft.receivedBytes !== sizeBytes) throw new Error(`${draft.receivedBytes} bytes came of ${sizeBytes}`)
+    const sha256 = response.headers[SHA256]
+    if (sha256 === undefined || sha256 === draft.sha256) return
+    draft.restart()
+    throw new Error('other bytes came than were written')
+  }
+
+  #insist<Result>(path: string, work: (attempt: Attempt) => Promise<Result>, signal?: AbortSignal): Promise<Result> {
     return insist(this.#options, path, work, signal)
   }
 
