@@ -11,9 +11,9 @@ const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false 
   - { name: email, type: string, classification: pii.identifier }
 `
 const ENDPOINTS = `  - type: lookup
-    config: { index_columns: [id, day] }
+    config: { index_columns: [id, day], tracked_columns: [amount] }
   - type: timeseries
-    config: { time_column: day }
+    config: { time_column: day, continuous_aggregates: [] }
   - type: realtime
     config: { key_template: "{id}", ttl: 1h, include_columns: [id, amount] }
   - type: analytics
@@ -59,6 +59,23 @@ describe('answers of queries', () => {
     assert.deepEqual([body.row_count, body.truncated, Object.keys(body.meta.snapshots)], [2, false, ['crm.people']])
   })
 
+  it('say of a computed column whether anything that it is made of is masked', async () => {
+    const sql = `WITH mails AS (SELECT id, email AS mail FROM crm.people)
+      SELECT p.email AS contact, upper(m.mail) AS loud, p.id AS email, count(*) OVER () AS n
+      FROM crm.people p JOIN mails m USING (id) LIMIT 1`
+    const { status, body } = await viewer.post('/api/v1/query', { sql })
+    assert.equal(status, 200, JSON.stringify(body))
+    assert.deepEqual(
+      body.columns.map((column: Json) => [column.name, column.masked]),
+      [
+        ['contact', true],
+        ['loud', true],
+        ['email', false],
+        ['n', false],
+      ],
+    )
+  })
+
   it('come as lines, CSV and parquet with the same values', async () => {
     const lines = (await queried('application/x-ndjson')).body
       .trim()
@@ -72,6 +89,18 @@ describe('answers of queries', () => {
     assert.ok(parquet.body.startsWith('PAR1') && parquet.body.endsWith('PAR1'))
     for (const { body } of [csv, parquet]) assert.ok(!body.includes('@e.test'))
     assert.equal((await queried('image/png')).status, 406)
+  })
+
+  it('have no more rows than were asked for, as parquet too', async () => {
+    const sql = "SELECT 'row-' || id AS mark FROM crm.people WHERE id BETWEEN 11 AND 19 ORDER BY id"
+    const accept = 'application/vnd.apache.parquet'
+    // The least and the greatest value of a column stand in the file as they are.
+    const marks = async (body: Json) => {
+      const { body: file } = await viewer.post('/api/v1/query', body, { accept })
+      return ['row-11', 'row-13', 'row-19'].filter((mark) => file.includes(mark))
+    }
+    assert.deepEqual(await marks({ sql, limit: 3 }), ['row-11', 'row-13'])
+    assert.ok((await marks({ sql })).includes('row-19'))
   })
 
   it('know the past by time and by snapshot', async () => {
@@ -184,6 +213,49 @@ describe('lists', () => {
     assert.deepEqual([status, body.code, body.candidates?.length], [409, 'ambiguous_product', 2])
     assert.equal((await developer.get('/api/v1/products/double?namespace=twice')).body.namespace, 'twice')
     assert.equal((await developer.get('/api/v1/products/lists.double')).body.namespace, 'lists')
+  })
+
+  it('tell it by the namespace on every path of a product', async () => {
+    const one = (await developer.get('/api/v1/products/double?namespace=twice')).body
+    const ask = (method: string, path: string, body?: unknown) => {
+      const headers = { 'content-type': 'application/json' }
+      return developer.send(`/api/v1/products/${path}`, {
+        method,
+        ...(body === undefined ? {} : { headers, body: JSON.stringify(body) }),
+      })
+    }
+    const uploaded = (path: string) => developer.upload(`/api/v1/products/${path}`, manifests('public.answers_people'))
+    const grant = { subject: { team: 'sales' }, may: 'read' }
+    const deploy = { version: '1.0.0', dry_run: true }
+    for (const [method, rest, body, status, code] of [
+      ['PATCH', '', { description: 'told apart' }, 200],
+      ['GET', '/manifests', undefined, 404, 'manifests_not_found'],
+      ['GET', '/manifests/1.0.0', undefined, 404, 'manifests_not_found'],
+      ['POST', '/deploy', deploy, 409, 'manifests_missing'],
+      ['POST', '/rollback', { version: '1.0.0' }, 404, 'version_not_found'],
+      ['GET', '/deployments?limit=1', undefined, 200],
+      ['POST', '/materialize', undefined, 409, 'not_deployed'],
+      ['GET', '/snapshots?limit=1', undefined, 200],
+      ['GET', '/quality', undefined, 200],
+      ['POST', '/grants', grant, 201],
+      ['GET', '/grants', undefined, 200],
+      ['DELETE', '/grants/grt_none', undefined, 404, 'grant_not_found'],
+      ['DELETE', '', undefined, 204],
+    ] as const) {
+      const join = rest.includes('?') ? '&' : '?'
+      const bare = await ask(method, `double${rest}`, body)
+      assert.equal(bare.body.code, 'ambiguous_product', `${method} ${rest}`)
+      if (method === 'DELETE' && rest === '') {
+        assert.equal((await uploaded('double/manifests')).body.code, 'ambiguous_product')
+        assert.equal((await uploaded('double/manifests?namespace=twice')).body.code, 'manifests_invalid')
+      }
+      const nowhere = await ask(method, `double${rest}${join}namespace=nowhere`, body)
+      assert.equal(nowhere.body.code, 'product_not_found', `${method} ${rest}`)
+      const path = method === 'GET' ? one.id : 'double'
+      const settled = await ask(method, `${path}${rest}${join}namespace=${path === one.id ? 'lists' : 'twice'}`, body)
+      assert.deepEqual([settled.status, settled.body.code], [status, code], `${method} ${rest}`)
+    }
+    assert.equal((await developer.get('/api/v1/products/double')).body.namespace, 'lists', 'the other one is gone')
   })
 })
 

@@ -135,12 +135,27 @@ describe('reads', () => {
     )
   })
 
+  it('compares by the operator at the column, and by the whole value', async () => {
+    const ids = async (...filters: readonly string[]) => {
+      const query = filters.map((text) => `filter=${encodeURIComponent(text)}`).join('&')
+      const { status, body } = await viewer.get(`/api/v1/products/people/latest?${query}`)
+      assert.equal(status, 200, JSON.stringify(body))
+      return body.data.map((row: { id: number }) => row.id).toSorted((a: number, b: number) => a - b)
+    }
+    assert.deepEqual(await ids('id.ge:5', 'id.lt:8'), [5, 6, 7])
+    assert.deepEqual(await ids('id.in:3,9'), [3, 9])
+    assert.deepEqual(await ids('id:4'), await ids('id.eq:4'))
+    assert.deepEqual(await ids('city:in.city 1,city 2'), [])
+  })
+
   it('refuses what cannot be answered, and says why', async () => {
     for (const [path, status, code] of [
       ['people/latest?filter=email:a@b', 403, 'column_masked'],
       ['people/latest?filter=id:x', 400, 'invalid_value'],
       ['people/latest?filter=nope:1', 400, 'unknown_column'],
       ['people/latest?filter=id', 400, 'filter_malformed'],
+      ['people/latest?filter=id.like:1', 400, 'filter_malformed'],
+      ['people/latest?filter=id:gt.1', 400, 'invalid_value'],
       ['people/latest?limit=0', 400, 'validation_failed'],
       ['people/latest?cursor=abc', 400, 'cursor_invalid'],
       ['people/timeseries', 404, 'endpoint_not_declared'],
@@ -217,6 +232,30 @@ describe('tenancy', () => {
     }
     const header = await developer.get('/api/v1/products', { 'x-tenant-id': TENANTS[1] })
     assert.equal(header.status, 403)
+  })
+
+  it('takes the tenant of an administrator from the query, on record, and from one place', async () => {
+    const path = (tenant: string) => `/api/v1/ingestion?tenant_id=${tenant}`
+    const uses = async () => {
+      const { body } = await developer.get('/api/v1/audit?limit=1000')
+      const isUse = ({ action, object }: { action: string; object: { id: string } }) =>
+        action === 'admin.use' && object.id === 'GET /api/v1/ingestion'
+      return body.data.filter(isUse).length
+    }
+    const before = await uses()
+    const named = await admin.get(path(TENANTS[0]))
+    assert.deepEqual([named.status, named.body.data.length > 0], [200, true])
+    assert.equal(await uses(), before + 1)
+    assert.equal((await admin.get(path(TENANTS[0]), { 'x-tenant-id': TENANTS[0] })).status, 200)
+    assert.equal(await uses(), before + 2, 'once, where both name it')
+    const two = await admin.get(path(TENANTS[0]), { 'x-tenant-id': TENANTS[1] })
+    assert.deepEqual([two.status, two.body.code], [400, 'tenant_contradictory'])
+    for (const tenant of ['no-such-tenant', 'No Tenant']) {
+      const gone = await admin.get(path(encodeURIComponent(tenant)))
+      assert.deepEqual([gone.status, gone.body.code], [404, 'tenant_not_found'])
+    }
+    assert.equal((await admin.get('/api/v1/ingestion')).body.code, 'tenant_required')
+    assert.equal(await uses(), before + 2)
   })
 
   it('keeps interleaved reads of many callers apart', async () => {
@@ -308,6 +347,40 @@ describe('changes', () => {
       new Set(['output', 'serving']),
     )
     for (const error of body.errors) assert.ok(error.line >= 1 && error.column >= 1)
+  })
+
+  it('names the place of SQL that cannot run', async () => {
+    const files = manifests('public.people_a')
+    const places = async (changed: Partial<typeof files>) => {
+      assert.equal((await developer.upload('/api/v1/products/people/manifests', { ...files, ...changed })).status, 200)
+      const request = { version: '1.1.0', dry_run: true }
+      const { status, body } = await developer.post('/api/v1/products/people/deploy', request)
+      assert.deepEqual([status, body.code], [422, 'transform_invalid'], JSON.stringify(body))
+      return body.errors.map(({ manifest, path, line, column }: Record<string, unknown>) => [
+        manifest,
+        path,
+        line,
+        column,
+      ])
+    }
+    const compute = `${files.compute}transform: SELECT nothing AS id FROM source\n`
+    assert.deepEqual(await places({ compute }), [['compute', 'transform', 5, 12]])
+    const inputs = files.inputs.replace('mode: full', 'mode: full, where: nothing = 1')
+    const column = inputs.split('\n')[3]?.indexOf('nothing = 1') ?? 0
+    assert.deepEqual(await places({ inputs }), [['inputs', 'inputs[0].where', 4, column + 1]])
+  })
+
+  it('deploys what asks for dashboards that nobody serves, and warns', async () => {
+    const files = manifests('public.people_a')
+    const serving = `${files.serving}visualization: { enabled: true, dashboard_template: no_such }\n`
+    const uploaded = await developer.upload('/api/v1/products/people/manifests', { ...files, serving })
+    const isNamed = ({ path }: { path: string }) => path === 'visualization.enabled'
+    assert.deepEqual([uploaded.status, uploaded.body.warnings.filter(isNamed).length], [200, 1])
+    const deployed = await developer.post('/api/v1/products/people/deploy', { version: '1.0.1', dry_run: false })
+    assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
+    assert.equal(deployed.body.plan.warnings.filter(isNamed).length, 1)
+    if (deployed.body.run_id) assert.equal((await developer.untilEnded(deployed.body.run_id)).state, 'succeeded')
+    assert.equal((await developer.get('/api/v1/products/people')).body.dashboards, null)
   })
 
   it('brings changed rows to every copy, and lets the past be asked for', async () => {

@@ -88,3 +88,39 @@ it('keeps a past to those who might read it then', async () => {
   const past = await shows(noor, 'SELECT * FROM crm.people', 'v5.0.0')
   assert.deepEqual([past.status, past.code], [403, 'product_forbidden'])
 })
+
+it('keeps what was hidden last, when its column is gone', async () => {
+  const wanted = { name: 'folk', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  const { body: folk } = await developer.post('/api/v1/products', wanted)
+  const deploy = async (number: string, classification: string | null) => {
+    const files = version(classification)
+    const product = files.product.replace('name: people', 'name: folk')
+    await deployVersion(developer, folk.id, number, { ...files, product })
+    await syncNow(developer)
+  }
+  await deploy('1.0.0', 'internal')
+  const open = await shows(viewer, 'SELECT * FROM crm.folk')
+  assert.deepEqual(open, { status: 200, plain: true, code: undefined }, 'as it was open')
+  await deploy('1.1.0', 'pii.identifier')
+  await deploy('2.0.0', null)
+  for (const [sql, asOf] of [
+    ['SELECT * FROM crm.folk', 'v1.0.0'],
+    ['SELECT * FROM crm."folk@v1.0.0"', undefined],
+  ] as const)
+    assert.deepEqual([(await shows(viewer, sql, asOf)).plain], [false], sql)
+})
+
+it('asks the past of the product that is named, not of its namesakes', async () => {
+  const wanted = { name: 'people', namespace: 'ops', archetype: 'source_aligned', description: '' }
+  const { body: namesake } = await developer.post('/api/v1/products', wanted)
+  const files = version(null, 'restricted', false)
+  const product = files.product.replace('namespace: crm', 'namespace: ops')
+  await deployVersion(developer, namesake.id, '1.0.0', { ...files, product })
+  await syncNow(developer)
+  const { body } = await viewer.get('/api/v1/products/crm.people/snapshots')
+  const [{ snapshot_id: as_of }] = body.data
+  const sql = 'SELECT count(*) FROM crm.people'
+  const past = await viewer.post('/api/v1/query', { sql, as_of })
+  assert.equal(past.status, 200, JSON.stringify(past.body))
+  assert.deepEqual(Object.keys(past.body.meta.snapshots), ['crm.people'])
+})

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, it } from 'node:test'
 import { type Client, manifests } from './client.ts'
-import { onboardPeople, openWorld, type World } from './world.ts'
+import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 const COUNT = { sql: 'SELECT count(*) FROM raw_db.raw_people' }
 
@@ -34,6 +34,11 @@ it('shows raw tables to the creator, and to others by a grant that only the crea
   assert.deepEqual([granted.status, granted.body.table, granted.body.subject], [201, wanted.table, { user: 'dan' }])
   assert.deepEqual((await colleague.post('/api/v1/query', COUNT)).body.rows, [[9]])
   assert.deepEqual((await colleague.get(path)).body.data, [granted.body])
+  const second = await creator.post(path, { ...wanted, subject: { team: 'sales' } })
+  const first = (await creator.get(`${path}?limit=1`)).body
+  assert.deepEqual(first.data, [second.body], 'newest first')
+  const rest = (await creator.get(`${path}?limit=1&cursor=${encodeURIComponent(first.next_cursor)}`)).body
+  assert.deepEqual([rest.data, rest.next_cursor], [[granted.body], null])
   const removed = await creator.send(`${path}/${granted.body.id}`, { method: 'DELETE' })
   assert.equal(removed.status, 204)
   assert.equal((await colleague.post('/api/v1/query', COUNT)).body.code, 'table_not_found')
@@ -59,4 +64,24 @@ it('lets nobody but the creator show under another name, or from elsewhere, what
   assert.equal(await verdict(colleague, open('email', 'pii.name')), 'class_lowering_refused')
   assert.equal(await verdict(colleague, open('mail', 'pii.identifier')), 200)
   assert.equal(await verdict(creator, plain), 200)
+})
+
+it('finds raw tables of a connection whose name has capitals', async () => {
+  const body = { name: 'Warehouse', connector_type: 'postgresql', config_encrypted: loginOf(world.deployment) }
+  assert.equal((await creator.post('/api/v1/connections', body)).status, 201)
+  const wanted = { name: 'stock', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  const { body: product } = await creator.post('/api/v1/products', wanted)
+  const files = manifests('public.raw_people', { endpoints: '  - type: analytics\n' })
+  await deployVersion(creator, product.id, '1.0.0', {
+    ...files,
+    product: files.product.replace('name: people', 'name: stock'),
+    inputs: files.inputs.replace('connection: db', 'connection: Warehouse'),
+  })
+  await syncNow(creator, 'Warehouse')
+  for (const name of ['raw_Warehouse', '"raw_Warehouse"', 'raw_warehouse']) {
+    const { status, body: answer } = await creator.post('/api/v1/query', {
+      sql: `SELECT count(*) FROM ${name}.raw_people`,
+    })
+    assert.deepEqual([status, answer.rows], [200, [[9]]], name)
+  }
 })

@@ -147,6 +147,25 @@ describe('versions', () => {
     assert.equal((await viewer.post(path, { version: '1.0.0' })).status, 403)
   })
 
+  it('plans a change that breaks readers, and names what stands against it', async () => {
+    const without = COLUMNS.replace(/.*name: city.*\n/, '')
+    assert.notEqual(without, COLUMNS)
+    const path = `/api/v1/products/${product.id}`
+    const breaking = manifests('public.versions_people', { columns: without, endpoints: '  - type: analytics\n' })
+    assert.equal((await developer.upload(`${path}/manifests`, breaking)).status, 200)
+    const wanted = { version: '1.9.0', dry_run: true }
+    const { status, body } = await developer.post(`${path}/deploy`, wanted)
+    assert.deepEqual([status, body.verdict, body.plan?.verdict], [200, 'breaking', 'breaking'], JSON.stringify(body))
+    assert.deepEqual(
+      body.plan.problems.map(({ code }: Json) => code),
+      ['breaking_change'],
+    )
+    const refused = await developer.post(`${path}/deploy`, { ...wanted, dry_run: false })
+    assert.deepEqual([refused.status, refused.body.code], [409, 'breaking_change'])
+    const major = await developer.post(`${path}/deploy`, { version: '2.0.0', dry_run: true })
+    assert.deepEqual([major.status, major.body.plan.problems], [200, []])
+  })
+
   it('changes what a product says of itself', async () => {
     const path = `/api/v1/products/${product.id}`
     const change = { method: 'PATCH', headers: { 'content-type': 'application/json' } }

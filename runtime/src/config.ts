@@ -107,7 +107,8 @@ const Dashboards = Type.Object(
   },
   {
     additionalProperties: false,
-    description: 'The server of dashboards. Absent: there is none, and products that want one are refused.',
+    description:
+      'The server of dashboards. Absent: there is none, and products that want one are deployed without, with a warning.',
   },
 )
 
@@ -323,6 +324,12 @@ export const ConfigSchema = Type.Object(
         policy_key_file: Type.Optional(Type.String({ description: 'Its private key (PEM).' })),
         policy_client_ca_file: Type.Optional(
           Type.String({ description: 'What signed the certificates of those who may ask (PEM).' }),
+        ),
+        issuer: Type.Optional(
+          Type.String({
+            description:
+              'The `iss` of the tokens that Trino accepts: its users may be what this issuer may claim. Needed where several are configured.',
+          }),
         ),
       },
       closed,

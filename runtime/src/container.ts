@@ -46,6 +46,7 @@ import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import { ServedProducts } from './operations/served-products.ts'
 import { checkStorage } from './operations/tenants.ts'
+import { ownEndpoints } from './own-endpoints.ts'
 import { createClock, createHost } from './plugins/host.ts'
 import type { LoadedPlugin } from './plugins/loader.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
@@ -313,7 +314,7 @@ function createConnectorHost(
   metrics: PluginMetrics,
 ): ConnectorHost {
   const isEmbedded = databases.embedded !== null
-  const own = ownEndpoints(config, databases)
+  const own = ownEndpoints(config, databases.embedded?.tcpAddress ?? null)
   const { network } = config
   return {
     clock: createClock(logger),
@@ -328,15 +329,6 @@ function createConnectorHost(
       ownEndpoints: () => own,
     }),
   }
-}
-
-/** What no tenant's connection may reach, whatever else is allowed: this server, and its databases wherever they are. */
-function ownEndpoints(config: Config, databases: Databases): readonly { address: string; port: number }[] {
-  const { registry_url, serving_owner_url, serving_writer_url, serving_reader_url } = config.database
-  const urls = [registry_url, serving_owner_url, serving_writer_url, serving_reader_url]
-  const outside = urls.filter((url) => url !== undefined).map((url) => parseAddress(url))
-  const all = [...outside, ...(databases.embedded ? [databases.embedded.tcpAddress] : []), config]
-  return all.map(({ host, port }) => ({ address: host, port }))
 }
 
 /** The owner of statements whose plugin does not say whose they are; no tenant is called so. */

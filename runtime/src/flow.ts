@@ -44,6 +44,8 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly principal: Principal | null
   /** The tenant on whose behalf this runs: the token's, or the one that an administrator names by X-Tenant-Id. */
   readonly tenant: string | null
+  /** The tenant of X-Tenant-Id; null where there is no such header. */
+  readonly namedTenant: string | null
   /** Aborted when the client goes away or the route's time is over. */
   readonly signal: AbortSignal
   readonly params: Params

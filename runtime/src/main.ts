@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import { EMBEDDED_ISSUER_PATH, EmbeddedIssuer } from './auth/embedded-issuer.ts'
-import { DEFAULT_CLAIMS, SIGNATURE_ALGORITHMS, type TrustedIssuer } from './auth/issuers.ts'
+import { DEFAULT_CLAIMS, issuerOfTrino, SIGNATURE_ALGORITHMS, type TrustedIssuer } from './auth/issuers.ts'
 import { remoteKeys } from './auth/remote-keys.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
@@ -90,7 +90,9 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     const assembled = await assemble(config, logger, lifecycle)
     const platform = assembled.container.resolve(TOKENS.platform)
     await recover(platform, assembled)
-    const app = await createApp(config, url, assembled, platform, logger)
+    const embedded = await embeddedIssuer(config, url)
+    const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
+    const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger })
     const worker = createWorker(assembled.container)
     await lifecycle.start(
       'the workers',
@@ -115,7 +117,7 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     }
     const tls = await policyTls(config)
     if (tls !== null) {
-      const issuer = config.auth.issuers[0]?.issuer ?? `${url}${EMBEDDED_ISSUER_PATH}`
+      const issuer = issuerOfTrino(issuers, config.trino.issuer)
       const listener = { host: config.trino.policy_host, port: config.trino.policy_port, tls, issuer, logger }
       await lifecycle.start(
         'the policy endpoint of Trino',
@@ -171,28 +173,34 @@ async function recover(platform: Platform, { databases }: Assembled): Promise<vo
   platform.engine.probe(AbortSignal.timeout(30_000)).catch(() => undefined)
 }
 
-async function createApp(
-  config: Config,
-  url: string,
-  { container, databases, metrics }: Assembled,
-  platform: Platform,
-  logger: Logger,
-): Promise<HttpApp> {
-  const embedded =
-    config.auth.issuers.length > 0
-      ? null
-      : await EmbeddedIssuer.open({
-          dataDirectory: config.secrets_dir,
-          issuer: `${url}${EMBEDDED_ISSUER_PATH}`,
-          audience: config.auth.audience,
-        })
-  const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
+/** Null where others are configured. */
+async function embeddedIssuer(config: Config, url: string): Promise<EmbeddedIssuer | null> {
+  if (config.auth.issuers.length > 0) return null
+  return EmbeddedIssuer.open({
+    dataDirectory: config.secrets_dir,
+    issuer: `${url}${EMBEDDED_ISSUER_PATH}`,
+    audience: config.auth.audience,
+  })
+}
+
+interface AppParts {
+  readonly config: Config
+  readonly url: string
+  readonly embedded: EmbeddedIssuer | null
+  readonly issuers: readonly TrustedIssuer[]
+  readonly assembled: Assembled
+  readonly platform: Platform
+  readonly logger: Logger
+}
+
+async function createApp({ config, url, embedded, issuers, assembled, platform, logger }: AppParts): Promise<HttpApp> {
+  const { container, databases, metrics } = assembled
   const cursors = new Cursors([await cursorKey(config.secrets_dir)])
   const readiness = new ReadinessChecks(probesOf(platform))
   const api: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
-    ...rawGrantRoutes(platform),
+    ...rawGrantRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...readRoutes(platform, cursors),
     ...queryRoutes(platform),

@@ -36,7 +36,7 @@ export function generateReads(random: Random, tables: readonly Rows[], counts: R
 
 type Parameters = readonly (readonly [string, string])[]
 
-const OPERATORS = ['', 'eq.', 'ne.', 'lt.', 'le.', 'gt.', 'ge.', 'in.'] as const
+const OPERATORS = ['', '.eq', '.ne', '.lt', '.le', '.gt', '.ge', '.in'] as const
 
 function pathOf(product: string, endpoint: string, parameters: Parameters): string {
   const query = new URLSearchParams(parameters.map(([name, value]): [string, string] => [name, value]))
@@ -49,8 +49,8 @@ function filter(random: Random, { table, all }: Rows): readonly [string, string]
   const { type } = table.columns.find((column) => column.name === name) as TableColumn
   const operator = random.pick(OPERATORS)
   const cells = all.map((row) => row.get(name) ?? null).filter((cell) => cell !== null)
-  const asked = random.sample(cells, operator === 'in.' ? 3 : 1).map((cell) => requestText(cell, type))
-  return ['filter', `${name}:${operator}${asked.join(',') || '7'}`]
+  const asked = random.sample(cells, operator === '.in' ? 3 : 1).map((cell) => requestText(cell, type))
+  return ['filter', `${name}${operator}:${asked.join(',') || '7'}`]
 }
 
 function lookup(random: Random, rows: Rows): Read {

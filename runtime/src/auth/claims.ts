@@ -2,7 +2,7 @@ import type { JWTPayload } from 'jose'
 import type { Level, Principal } from '../flow.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
 import { tokenRefused } from './errors.ts'
-import type { TrustedIssuer } from './issuers.ts'
+import { identityOf, type TrustedIssuer } from './issuers.ts'
 
 /** Group names that carry rights in a tenant. */
 export const DEVELOPERS = 'svc-developers'
@@ -28,7 +28,7 @@ export function principalOf(payload: JWTPayload, issuer: TrustedIssuer): Princip
     throw tokenRefused('token_claim_refused', 'the issuer of this token may not claim the admin role')
   }
   return {
-    issuer: issuer.identity ?? issuer.issuer,
+    issuer: identityOf(issuer),
     subject: name(payload.sub, 'sub'),
     tenant,
     groups,

@@ -2,6 +2,7 @@
  * The issuers whose tokens are taken, and what each of them may claim. Trust is given per issuer: a token that claims
  * a tenant or a role outside its issuer's binding is refused, not trimmed.
  */
+import { SluiceError } from '@sluice/sdk'
 import type { JWTVerifyGetKey } from 'jose'
 
 /** Where the claims stand; a dot goes one level down: `realm_access.roles`. */
@@ -51,4 +52,23 @@ export interface TrustedIssuer {
   readonly mayClaimAdmin: boolean
   readonly claims: ClaimNames
   readonly keys: KeySource
+}
+
+/** The issuer of a principal's: what grants of people are bound to. */
+export function identityOf({ identity, issuer }: TrustedIssuer): string {
+  return identity ?? issuer
+}
+
+/**
+ * Whose tokens Trino accepts. Its questions do not say who signed a token, so of several issuers the one has to be named:
+ * a guess would give people what only another issuer may claim. Throws CONFIG `invalid_config`.
+ */
+export function issuerOfTrino(issuers: readonly TrustedIssuer[], named: string | undefined): TrustedIssuer {
+  const candidates = named === undefined ? issuers : issuers.filter(({ issuer }) => issuer === named)
+  const [only] = candidates
+  if (only !== undefined && candidates.length === 1) return only
+  throw new SluiceError('CONFIG', 'it is not told which of the issuers signs the tokens that Trino accepts', {
+    code: 'invalid_config',
+    remedy: 'Set trino.issuer to the address of one of auth.issuers, and required-issuer of Trino to the same.',
+  })
 }

@@ -1,8 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { DEFAULT_CLAIMS, issuerOfTrino, type TrustedIssuer } from './issuers.ts'
 import { principalOfTrinoUser, trinoUser } from './trino-user.ts'
 
-const ISSUER = 'https://issuer.test'
+const ISSUER: TrustedIssuer = {
+  issuer: 'https://issuer.test',
+  audience: 'sluice',
+  algorithms: ['EdDSA'],
+  tenants: 'all',
+  mayClaimAdmin: true,
+  claims: DEFAULT_CLAIMS,
+  keys: {
+    getKey: () => Promise.reject(new Error('no token is verified here')),
+    check: async () => undefined,
+  },
+}
 
 test('a person comes back as the token named it', () => {
   const groups = ['svc-viewers', 'red "team"']
@@ -11,7 +23,7 @@ test('a person comes back as the token named it', () => {
     user,
     ISSUER,
   )
-  assert.deepEqual([issuer, subject, tenant, claimedClearance], [ISSUER, 'vito', 'acme', 'public'])
+  assert.deepEqual([issuer, subject, tenant, claimedClearance], [ISSUER.issuer, 'vito', 'acme', 'public'])
   assert.deepEqual([isAdmin, isViewer, isDeveloper], [false, true, false])
   assert.deepEqual([...rest.groups].sort(), [...groups].sort())
   assert.equal(trinoUser({ subject: 'vito', tenant: 'acme', groups: groups.reverse(), clearance: 'public' }), user)
@@ -44,4 +56,29 @@ test('any other text is nobody', () => {
   ]) {
     assert.throws(() => principalOfTrinoUser(user, ISSUER), { kind: 'PERMISSION', code: 'trino_user_refused' }, user)
   }
+})
+
+test('nobody is what their issuer may not claim', () => {
+  const bound = { ...ISSUER, tenants: new Set(['acme']), mayClaimAdmin: false }
+  const refused = { kind: 'PERMISSION', code: 'trino_user_refused' }
+  const person = (tenant: string) => trinoUser({ subject: 'vito', tenant, groups: [] })
+  assert.throws(() => principalOfTrinoUser(trinoUser({ subject: 'x', admin: true }), bound), refused)
+  assert.throws(() => principalOfTrinoUser(person('globex'), bound), refused)
+  assert.equal(principalOfTrinoUser(person('acme'), bound).tenant, 'acme')
+  assert.equal(principalOfTrinoUser(person('globex'), { ...bound, tenants: 'all' }).tenant, 'globex')
+})
+
+test('a person is the same one as over REST, whatever the address of the issuer is', () => {
+  const user = trinoUser({ subject: 'vito', tenant: 'acme', groups: [] })
+  assert.equal(principalOfTrinoUser(user, { ...ISSUER, identity: 'urn:issuer' }).issuer, 'urn:issuer')
+})
+
+test('of several issuers the one of Trino has to be named', () => {
+  const other = { ...ISSUER, issuer: 'https://other.test' }
+  const invalid = { kind: 'CONFIG', code: 'invalid_config' }
+  assert.equal(issuerOfTrino([ISSUER], undefined), ISSUER)
+  assert.equal(issuerOfTrino([ISSUER, other], other.issuer), other)
+  assert.throws(() => issuerOfTrino([ISSUER, other], undefined), invalid)
+  assert.throws(() => issuerOfTrino([ISSUER], other.issuer), invalid)
+  assert.throws(() => issuerOfTrino([ISSUER, ISSUER], ISSUER.issuer), invalid)
 })

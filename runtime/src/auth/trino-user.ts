@@ -7,6 +7,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Level, Principal } from '../flow.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
 import { DEVELOPERS, TENANT_ID, VIEWERS } from './claims.ts'
+import { identityOf, type TrustedIssuer } from './issuers.ts'
 
 /** For `http-server.authentication.jwt.principal-field`. */
 export const TRINO_USER_CLAIM = 'trino_user'
@@ -32,16 +33,17 @@ export function trinoUser(claims: Written): string {
 
 /**
  * The principal behind Trino's user. Throws PERMISSION `trino_user_refused` for any text that is not of the issuer's
- * making.
+ * making, or claims what the issuer may not claim: the text is one of its claims and no more believed than the others.
  * @param issuer whose tokens Trino accepts
  */
-export function principalOfTrinoUser(user: string, issuer: string): Principal {
+export function principalOfTrinoUser(user: string, issuer: TrustedIssuer): Principal {
   const written = parsed(user)
   const groups = written.groups ?? []
   const isAdmin = written.admin === true
   const tenant = isAdmin ? null : (written.tenant ?? null)
+  refuseOutsideBinding(tenant, isAdmin, issuer)
   return {
-    issuer,
+    issuer: identityOf(issuer),
     subject: written.subject,
     tenant,
     groups,
@@ -55,6 +57,13 @@ export function principalOfTrinoUser(user: string, issuer: string): Principal {
   }
 }
 
+function refuseOutsideBinding(tenant: string | null, isAdmin: boolean, issuer: TrustedIssuer): void {
+  if (isAdmin && !issuer.mayClaimAdmin) throw refused('the issuer of this user of Trino may not claim the admin role')
+  if (tenant !== null && issuer.tenants !== 'all' && !issuer.tenants.has(tenant)) {
+    throw refused('the issuer of this user of Trino may not claim this tenant')
+  }
+}
+
 function parsed(user: string): Written {
   let value: unknown
   try {
@@ -63,7 +72,11 @@ function parsed(user: string): Written {
     value = null
   }
   if (isWritten(value)) return value
-  throw new SluiceError('PERMISSION', 'the user of Trino is none that the issuer has named', {
+  throw refused('the user of Trino is none that the issuer has named')
+}
+
+function refused(message: string): SluiceError {
+  return new SluiceError('PERMISSION', message, {
     code: 'trino_user_refused',
     remedy: `Let Trino take the claim ${TRINO_USER_CLAIM} of verified tokens for the user.`,
   })

@@ -23,6 +23,7 @@ export async function lintFolder(folder: string, config: Config): Promise<LintRe
       servingTypes: servingTypesOf(await servingPlugins(config)),
       dashboards: dashboardSupport(config),
       distributed: true,
+      sensitiveClasses: config.masking.sensitive,
     },
   )
   const shown = parsed.ok ? parsed.warnings : parsed.problems

@@ -1,4 +1,5 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -14,7 +15,7 @@ export const CHILD_ENTRY = fileURLToPath(ENTRY)
  */
 export async function bundleChild(dir: string): Promise<string> {
   const { build, stop } = await import('esbuild')
-  const here = JSON.stringify(ENTRY.href)
+  const driver = JSON.stringify(createRequire(ENTRY).resolve('@duckdb/node-api'))
   try {
     const { outputFiles } = await build({
       entryPoints: [CHILD_ENTRY],
@@ -24,11 +25,9 @@ export async function bundleChild(dir: string): Promise<string> {
       format: 'esm',
       target: 'node22',
       external: ['@duckdb/node-bindings'],
-      // Whatever is looked up from the bundle is found as from the program itself.
-      define: { 'import.meta.url': here },
-      banner: {
-        js: `import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(${here})`,
-      },
+      // What is looked up is found as from the program itself, and the driver's native part as from the driver.
+      define: { 'import.meta.url': JSON.stringify(ENTRY.href) },
+      banner: { js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(${driver})` },
       logLevel: 'silent',
     })
     await mkdir(dir, { recursive: true, mode: 0o700 })

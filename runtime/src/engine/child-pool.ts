@@ -17,6 +17,12 @@ interface Waiter {
   readonly refuse: (error: SluiceError) => void
 }
 
+export interface TakenChild {
+  readonly child: EngineChild
+  /** How long all slots were others'; a child's own start is not in it. */
+  readonly queuedMs: number
+}
+
 /** Whose job it is: a tenant's, or, where it is null, the runtime's own. */
 type Owner = string | null
 
@@ -45,8 +51,10 @@ export class ChildPool {
    * A ready child. Its slot is free again when it has ended. Rejected with TRANSIENT `engine_busy` where no slot was
    * free in time, and with the reason of the signal that came before the child was ready.
    */
-  async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<EngineChild> {
+  async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<TakenChild> {
+    const askedMs = performance.now()
     await this.#slot(owner, deadline, caller)
+    const queuedMs = performance.now() - askedMs
     const stop = AbortSignal.any([deadline, caller])
     let child: EngineChild | undefined
     const kill = () => child?.kill()
@@ -64,7 +72,7 @@ export class ChildPool {
       stop.removeEventListener('abort', kill)
     }
     void child.ended.then(() => this.#release(owner))
-    return child
+    return { child, queuedMs }
   }
 
   get closed(): boolean {

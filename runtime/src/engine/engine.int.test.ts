@@ -269,6 +269,26 @@ describe('output', () => {
     ])
   })
 
+  it('is a parquet file of no more rows than it may have', async () => {
+    for (const [sql, kept] of [
+      [
+        'SELECT id, customer FROM sales.orders ORDER BY id DESC',
+        [
+          [3, 'zoë'],
+          [2, 'bob'],
+        ],
+      ],
+      ['SELECT id, customer FROM sales.orders WHERE id = 1 -- the end', [[1, 'ada']]],
+    ] as const) {
+      const run = await start({ tables: [orders], limits: { ...LIMITS, maxRows: 2 } }, sql, 'parquet')
+      await writeFile(join(dir, 'cut.parquet'), await collect(run))
+      assert.deepEqual(await own(`SELECT * FROM '${join(dir, 'cut.parquet')}'`), kept)
+      assert.deepEqual(await run.finished.then(({ rows }) => rows), kept.length)
+    }
+    const two = 'SELECT 1) TO stdout; SELECT (2'
+    await assert.rejects(start({ limits: { ...LIMITS, maxRows: 2 } }, two, 'parquet'), { code: 'sql_syntax_error' })
+  })
+
   it('stops at its limit of rows and says so', async () => {
     const run = await start({ limits: { ...LIMITS, maxRows: 5000 } }, 'SELECT * FROM range(100000)')
     assert.equal((await allRows(run)).length, 5000)

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
-import { busyError, ChildPool, closedError, type PoolLimits } from './child-pool.ts'
+import { busyError, ChildPool, closedError, type PoolLimits, type TakenChild } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, JobRun, timeoutError } from './job-run.ts'
@@ -67,14 +67,12 @@ class ChildEngine implements Engine {
 
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
-    const askedMs = performance.now()
-    const child = await this.#take(job, deadline, signal)
-    const waitedMs = performance.now() - askedMs
+    const { child, queuedMs } = await this.#take(job, deadline, signal)
     let staging: Staging | null = null
     try {
       if (job.output?.kind === 'parquet-files') staging = await Staging.open(job.output.dir)
       const run = new JobRun(child, job, {
-        late: () => lateError(job.limits.timeoutMs, waitedMs),
+        late: () => lateError(job.limits.timeoutMs, queuedMs),
         walls: (walls) => this.#seen(walls),
         keep: async (files) => (await staging?.keep(files)) ?? [],
       })
@@ -102,14 +100,14 @@ class ChildEngine implements Engine {
     await this.#pool.close()
   }
 
-  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineChild> {
+  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<TakenChild> {
     try {
       return await this.#pool.take(job.tenant ?? null, deadline, signal)
     } catch (error) {
       if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
       if (isSluiceError(error)) throw error
-      if (deadline.aborted) throw lateError(job.limits.timeoutMs, job.limits.timeoutMs)
+      if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
       throw error
     }
   }
@@ -135,8 +133,8 @@ class ChildEngine implements Engine {
 }
 
 /** A statement that had to wait for most of its time was not slow itself; whoever reads less is not helped. */
-function lateError(timeoutMs: number, waitedMs: number): SluiceError {
-  if (waitedMs <= timeoutMs / 2) return timeoutError(timeoutMs)
+function lateError(timeoutMs: number, queuedMs: number): SluiceError {
+  if (queuedMs <= timeoutMs / 2) return timeoutError(timeoutMs)
   return busyError('the engine was busy with other statements for most of the time')
 }
 

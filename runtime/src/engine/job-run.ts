@@ -71,7 +71,8 @@ export class JobRun {
     const finished = Promise.withResolvers<OutputSummary>()
     finished.promise.catch(() => {})
     const output = this.#bytes(finished)
-    return { results, columns: opened.columns, lineage: [], files: [], output, finished: finished.promise }
+    const { columns, lineage } = opened
+    return { results, columns, lineage, files: [], output, finished: finished.promise }
   }
 
   async *#bytes(finished: PromiseWithResolvers<OutputSummary>): AsyncGenerator<Uint8Array> {

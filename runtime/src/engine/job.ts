@@ -80,7 +80,7 @@ export interface KeyedOutput {
 }
 
 /** Streamed outputs that would be wrong, not just short, when rows are left out. */
-export const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'parquet', 'keyed-json'])
+export const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'keyed-json'])
 
 /** The rows of `sql`, written into new parquet files in `dir`. The files stay only if the whole job succeeds. */
 export interface ParquetFilesOutput {
@@ -115,7 +115,10 @@ export interface EngineLimits {
   /** From the call of `run` to the last byte of output. */
   readonly timeoutMs: number
   readonly threads: number
-  /** Rows of a streamed output. `rows`, `json-rows`, `ndjson` and `csv` stop there (`truncated`); others fail. */
+  /**
+   * Rows of a streamed output. `rows`, `json-rows`, `ndjson` and `csv` stop there (`truncated`); so does `parquet`, which
+   * cannot tell that there were more; others fail.
+   */
   readonly maxRows?: number
   readonly maxOutputBytes?: number
   /** Disk that an own job may use to spill. Tenants' jobs never spill. */

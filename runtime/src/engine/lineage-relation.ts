@@ -36,7 +36,17 @@ export const NONE: Sources = new Set()
 
 export function tableRelation(table: LineageTable): Relation {
   const fields = table.columns.map((column) => ({ name: column, sources: new Set([columnKey(table.name, column)]) }))
-  return { fields, all: union(...fields.map((field) => field.sources)), rows: NONE }
+  return told({ fields, all: union(...fields.map((field) => field.sources)), rows: NONE })
+}
+
+/**
+ * The relation as others can call its columns. The engine gives columns of one name numbers (`note_1`), and those without
+ * a name one of its own making, which may set others' numbers off: then no column is known by its name.
+ */
+export function told(relation: Relation): Relation {
+  const names = relation.fields?.map(({ name }) => foldName(name)) ?? []
+  const isSure = !names.includes('') && new Set(names).size === names.length
+  return isSure ? relation : { ...relation, fields: null }
 }
 
 export function withoutKeys(relation: Relation, keys: ReadonlySet<string>): Relation {

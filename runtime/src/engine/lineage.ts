@@ -10,6 +10,7 @@ import {
   type Sources,
   tableRelation,
   toColumns,
+  told,
   union,
   unknownColumns,
   withoutKeys,
@@ -38,6 +39,12 @@ interface Place {
 
 /** Nested recursive queries are worked out again and again; past this the answer is everything. */
 const MAX_VISITS = 10_000
+
+/** Written like a column, and one where there is none of that name. */
+const CONSTANT_NAMES: ReadonlySet<string> = new Set([
+  ...['current_date', 'current_time', 'current_timestamp', 'localtime', 'localtimestamp'],
+  ...['current_user', 'current_role', 'session_user', 'user', 'current_schema', 'current_catalog'],
+])
 
 /**
  * The lineage of each output column of a guarded SELECT, in order; `columns` are the output's names as the engine
@@ -85,7 +92,7 @@ class LineageWalk {
       const isRecursive = inner.type === 'RECURSIVE_CTE_NODE'
       const relation = isRecursive ? this.#recursive(key, inner, place) : this.query(inner, place)
       const aliases = (value.aliases as readonly string[]).length > 0 ? value.aliases : inner.aliases
-      ctes.set(foldName(key), renamed(relation, (aliases ?? []) as readonly string[]))
+      ctes.set(foldName(key), told(renamed(relation, (aliases ?? []) as readonly string[])))
     }
     return { ctes, inSight: outer.inSight }
   }
@@ -98,7 +105,7 @@ class LineageWalk {
     let pot = union(start.all, start.rows)
     for (;;) {
       const seen = { fields: names?.map((each) => ({ name: each, sources: pot })) ?? null, all: pot, rows: pot }
-      const ctes = new Map(place.ctes).set(foldName(name), seen)
+      const ctes = new Map(place.ctes).set(foldName(name), told(seen))
       const step = this.query(node.right as TreeNode, { ...place, ctes })
       const grown = union(pot, step.all, step.rows)
       if (grown.size === pot.size) return seen
@@ -231,11 +238,11 @@ class LineageWalk {
     const aliases = (node.column_name_alias ?? []) as readonly string[]
     switch (node.type) {
       case 'BASE_TABLE':
-        return renamed(this.#table(node, place), aliases)
+        return told(renamed(this.#table(node, place), aliases))
       case 'SUBQUERY':
-        return renamed(this.query((node.subquery as TreeNode).node as TreeNode, place), aliases)
+        return told(renamed(this.query((node.subquery as TreeNode).node as TreeNode, place), aliases))
       case 'EXPRESSION_LIST':
-        return this.#values(node, place)
+        return told(this.#values(node, place))
       case 'TABLE_FUNCTION': {
         const all = this.#sourcesOf((node.function as TreeNode).children, place)
         return { fields: null, all, rows: all }
@@ -294,28 +301,38 @@ class LineageWalk {
     if (kind === 'STAR' || kind === 'POSITIONAL_REFERENCE') {
       return union(...place.inSight.map(({ relation }) => relation.all), this.#sourcesOf(Object.values(node), place))
     }
+    if (kind === 'LAMBDA') return this.#lambda(node as TreeNode, place)
     if (kind !== 'SUBQUERY') return union(...Object.values(node).map((field) => this.#sourcesOf(field, place)))
     const { subquery, ...rest } = node as TreeNode
     const inner = this.query((subquery as TreeNode).node as TreeNode, place)
     return union(inner.all, inner.rows, this.#sourcesOf(Object.values(rest), place))
   }
 
-  /** All columns in sight that the parts of a dotted name could mean: `a`, `t.a`, `s.t.a`, or a member of one. */
+  /** Its parameters are of the list that stands beside it. `a -> 'b'` may also be an operator upon a column. */
+  #lambda(node: TreeNode, place: Place): Sources {
+    const fields = columnRefsIn(node.lhs).map((parts) => ({ name: parts.at(-1) ?? '', sources: NONE }))
+    const parameters: Named = { names: [], relation: { fields, all: NONE, rows: NONE } }
+    const inSight = [parameters, ...place.inSight]
+    return union(...Object.values(node).map((field) => this.#sourcesOf(field, { ...place, inSight })))
+  }
+
+  /**
+   * All columns in sight that the parts of a dotted name could mean: `a`, `t.a`, `s.t.a`, or a member of one. All there
+   * are, where it could mean none: the engine knows it by a name that is not known here.
+   */
   #named(parts: readonly string[], place: Place): Sources {
     const folded = new Set(parts.map(foldName))
     const found = new Set<string>()
+    let isKnown = parts.length === 1 && CONSTANT_NAMES.has([...folded][0] ?? '')
     for (const { names, relation } of place.inSight) {
-      const fields = relation.fields
-      const known = new Set(names.map(foldName))
-      if (!fields || [...folded].every((part) => known.has(part))) {
-        // A relation whose columns cannot be told, or a whole row by its table's name.
-        for (const source of relation.all) found.add(source)
-      }
-      for (const field of fields ?? []) {
-        if (folded.has(foldName(field.name))) for (const source of field.sources) found.add(source)
-      }
+      const fields = relation.fields?.filter((field) => folded.has(foldName(field.name)))
+      // A relation whose columns cannot be told, or a whole row by its table's name.
+      const isWhole = !fields || isRow(folded, names)
+      for (const source of isWhole ? relation.all : NONE) found.add(source)
+      for (const field of fields ?? []) for (const source of field.sources) found.add(source)
+      isKnown ||= isWhole || fields.length > 0
     }
-    return found
+    return isKnown ? found : union(...place.inSight.map(({ relation }) => relation.all))
   }
 
   #everything(): Relation {
@@ -352,6 +369,19 @@ function relationNames(node: TreeNode): readonly string[] {
   if (node.alias !== '' && node.alias !== undefined) return [String(node.alias)]
   if (node.type !== 'BASE_TABLE') return []
   return [String(node.schema_name), String(node.table_name)].filter((name) => name !== '')
+}
+
+/** By its own name, or by the one that the engine gives to subqueries without an alias: `unnamed_subquery2`. */
+function isRow(parts: ReadonlySet<string>, names: readonly string[]): boolean {
+  if (names.length === 0) return [...parts].every((part) => /^unnamed_subquery\d*$/.test(part))
+  const known = new Set(names.map(foldName))
+  return [...parts].every((part) => known.has(part))
+}
+
+function columnRefsIn(node: unknown): readonly (readonly string[])[] {
+  if (typeof node !== 'object' || node === null) return []
+  const { class: kind, column_names: names } = node as TreeNode
+  return kind === 'COLUMN_REF' ? [names as readonly string[]] : Object.values(node).flatMap(columnRefsIn)
 }
 
 function windowsIn(node: unknown): readonly unknown[] {

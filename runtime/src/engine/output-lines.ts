@@ -17,7 +17,8 @@ export class OutputLines {
     // Only CSV has line breaks inside of a line, in quotes.
     this.#quoted = kind === 'csv'
     this.#commas = kind === 'json-rows'
-    this.#maxLines = maxRows !== undefined && !WHOLE_KINDS.has(kind) ? maxRows + header : Number.POSITIVE_INFINITY
+    const isCut = maxRows !== undefined && kind !== 'parquet' && !WHOLE_KINDS.has(kind)
+    this.#maxLines = isCut ? maxRows + header : Number.POSITIVE_INFINITY
   }
 
   /** The part of the chunk that may leave now. */

@@ -38,6 +38,11 @@ export const ERROR_CODES = {
   body_not_expected: { status: 400, title: 'Body not expected', remedy: 'Send this request without a body.' },
   validation_failed: { status: 400, title: 'Validation failed', remedy: 'Correct what errors[] names.' },
   cursor_invalid: { status: 400, title: 'Invalid cursor', remedy: 'Start again without a cursor.' },
+  tenant_contradictory: {
+    status: 400,
+    title: 'Two tenants named',
+    remedy: 'Name the same tenant in X-Tenant-Id and in tenant_id, or leave one of them out.',
+  },
   tenant_required: { status: 400, title: 'Tenant required', remedy: 'Name the tenant in the header X-Tenant-Id.' },
   not_found: {
     status: 404,
@@ -205,7 +210,11 @@ export const ERROR_CODES = {
   // Reads
   not_materialized: { status: 409, title: 'Not materialized yet', remedy: 'Sync its connections, then read again.' },
   endpoint_not_declared: { status: 404, title: 'No such endpoint', remedy: 'Declare it in serving.yaml.' },
-  filter_malformed: { status: 400, title: 'Malformed filter', remedy: 'Write <column>:<value>.' },
+  filter_malformed: {
+    status: 400,
+    title: 'Malformed filter',
+    remedy: 'Write <column>:<value> or <column>.<operator>:<value>.',
+  },
   filter_not_indexed: { status: 400, title: 'Filter not indexed', remedy: 'Filter by an indexed column.' },
   too_many_filters: { status: 400, title: 'Too many filters', remedy: 'Send fewer filters.' },
   too_many_values: { status: 400, title: 'Too many values', remedy: 'Send fewer values.' },

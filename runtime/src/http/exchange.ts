@@ -22,6 +22,7 @@ export class Exchange implements Call, Timed {
   routePath = ''
   principal: Principal | null = null
   tenant: string | null = null
+  namedTenant: string | null = null
   params: unknown = undefined
   query: unknown = undefined
   body: unknown = undefined

@@ -149,6 +149,7 @@ export class Guard {
     if (!principal.isAdmin) throw refuse('tenant_header_forbidden', 'only administrators may name a tenant')
     if (!TENANT_ID.test(tenant)) throw refuse('malformed_header', 'X-Tenant-Id is not the id of a tenant')
     exchange.tenant = tenant
+    exchange.namedTenant = tenant
     const { path, requestId } = exchange
     const audited = this.#deps.onAdminUse({
       principal,

@@ -9,6 +9,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { isSluiceError, type Logger } from '@sluice/sdk'
+import type { TrustedIssuer } from '../auth/issuers.ts'
 import { principalOfTrinoUser } from '../auth/trino-user.ts'
 import type { Platform } from '../operations/platform.ts'
 import {
@@ -28,7 +29,7 @@ export interface PolicyListenerOptions {
   /** PEM texts: the listener's own certificate and key, and what signed the certificates of those who may ask. */
   readonly tls: { readonly cert: string; readonly key: string; readonly clientCa: string }
   /** Whose tokens Trino accepts. */
-  readonly issuer: string
+  readonly issuer: TrustedIssuer
   readonly logger: Logger
 }
 
@@ -97,7 +98,7 @@ async function handle(
 }
 
 /** Throws where the question is none: what is half understood is not answered. */
-function questionOf(body: unknown, issuer: string): TrinoQuestion {
+function questionOf(body: unknown, issuer: TrustedIssuer): TrinoQuestion {
   const { context, action } = recordOf(recordOf(body)['input'])
   const { operation, resource, filterResources } = recordOf(action)
   const user = recordOf(recordOf(context)['identity'])['user']
@@ -111,7 +112,7 @@ function questionOf(body: unknown, issuer: string): TrinoQuestion {
 }
 
 /** A user that the issuer has not named is refused everything: that is an answer, too. */
-function personOrNobody(user: string, issuer: string): TrinoQuestion['principal'] {
+function personOrNobody(user: string, issuer: TrustedIssuer): TrinoQuestion['principal'] {
   try {
     return principalOfTrinoUser(user, issuer)
   } catch (error) {

@@ -155,6 +155,8 @@ describe('/openapi.json', () => {
     const plugins = JSON.stringify(document.paths['/api/v1/plugins']?.get?.responses['200'])
     assert.match(plugins, /#\/components\/schemas\/Plugin/)
     assert.ok('Plugin' in document.components.schemas)
+    const list = await server.ask('/api/v1/plugins?limit=1')
+    assert.deepEqual([list.status, await list.json()], [200, { data: [], next_cursor: null }])
     assert.match(JSON.stringify(operation?.responses['200']), /"properties":{"\$id":{"type":"string"}}/)
   })
 

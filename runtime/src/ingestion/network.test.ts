@@ -25,6 +25,7 @@ describe('where connections may go', () => {
   const never = [
     ...['169.254.169.254', '::ffff:169.254.169.254', '::ffff:a9fe:a9fe', 'fd00:ec2::254', 'fe80::1'],
     ...['0.0.0.0', '::', '224.0.0.1', '255.255.255.255', 'ff02::1'],
+    ...['::ffff:0:10.0.0.1', '::ffff:0:a00:1', '0:0:0:0:FFFF:0:a00:1'],
     ...['::10.0.0.1', '::7f00:2', '2002:a00:1::1', '2001::1', 'fec0::1'],
   ]
   for (const address of never) {
@@ -56,6 +57,23 @@ describe('where connections may go', () => {
       assert.ok(await resolve(address, rules, 5433))
     })
   }
+
+  it('knows the platform’s own servers by every spelling of their addresses', async () => {
+    const spellings: readonly (readonly [own: string, others: readonly string[]])[] = [
+      ['10.0.0.5', ['10.0.0.5', '::ffff:10.0.0.5', '::ffff:a00:5', '::FFFF:A00:5', '0:0:0:0:0:ffff:a00:5']],
+      ['::FFFF:A00:5', ['10.0.0.5', '::ffff:a00:5', '0:0:0:0:0:ffff:10.0.0.5']],
+      ['2001:DB8:0:0::A', ['2001:db8::a', '2001:DB8::A', '2001:0db8:0000:0000:0000:0000:0000:000a']],
+      ['2001:db8::a', ['2001:DB8:0:0:0:0:0:A']],
+    ]
+    const allow = ['10.0.0.0/8', '::/0']
+    for (const [own, others] of spellings) {
+      const ownEndpoints = () => [{ address: own, port: 5432 }]
+      for (const other of others) {
+        await assert.rejects(resolve(other, { allow, ownEndpoints }, 5432), REFUSED, `${own} as ${other}`)
+        assert.ok(await resolve(other, { allow, ownEndpoints }, 5433))
+      }
+    }
+  })
 
   it('knows the platform’s own servers by name too, and by each loopback address when they listen on all', async () => {
     const rules = { allowLoopback: true, allow: ['127.0.0.0/8', '::1/128'] }

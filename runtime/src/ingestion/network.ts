@@ -1,6 +1,6 @@
 /** Where connections of tenants may go. Decided once per connection attempt, and the address is then used as it is. */
 import { lookup } from 'node:dns/promises'
-import { BlockList, isIP } from 'node:net'
+import { BlockList, isIP, SocketAddress } from 'node:net'
 import { type NetworkPolicy, SluiceError } from '@sluice/sdk'
 
 export interface NetworkRules {
@@ -16,7 +16,8 @@ type Ranges = readonly (readonly [string, number, 'ipv4' | 'ipv6'])[]
 
 /**
  * Link-local (cloud metadata among it), multicast, unspecified and reserved addresses: never a data source. Nor are
- * IPv6 addresses that carry an IPv4 address to a relay (IPv4-compatible, Teredo, 6to4): they would lead past the rules.
+ * IPv6 addresses that carry an IPv4 address to a relay (IPv4-compatible, SIIT, Teredo, 6to4): they would lead past the
+ * rules.
  */
 const NEVER: Ranges = [
   ['0.0.0.0', 8, 'ipv4'],
@@ -24,6 +25,7 @@ const NEVER: Ranges = [
   ['192.0.0.0', 24, 'ipv4'],
   ['224.0.0.0', 3, 'ipv4'],
   ['::', 96, 'ipv6'],
+  ['::ffff:0:0:0', 96, 'ipv6'],
   ['2001::', 32, 'ipv6'],
   ['2002::', 16, 'ipv6'],
   ['fec0::', 10, 'ipv6'],
@@ -70,7 +72,7 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
     async resolve(host, port, signal) {
       signal.throwIfAborted()
       const found = await resolveOnce(host)
-      const [address, family] = unmapped(found.address)
+      const [address, family] = canonical(found.address)
       if (await isAllowed(address, family === 4 ? 'ipv4' : 'ipv6', port)) return { address, family }
       throw new SluiceError('PERMISSION', 'connections to that address are not allowed', {
         code: 'address_refused',
@@ -91,9 +93,9 @@ function sameHost(own: string, address: string, loopback: BlockList, family: 'ip
 }
 
 async function addressesOf(host: string): Promise<readonly string[]> {
-  if (isIP(host)) return [unmapped(host)[0]]
+  if (isIP(host)) return [canonical(host)[0]]
   try {
-    return (await lookup(host, { all: true })).map((found) => unmapped(found.address)[0])
+    return (await lookup(host, { all: true })).map((found) => canonical(found.address)[0])
   } catch {
     return []
   }
@@ -117,11 +119,16 @@ function unresolvable(cause?: unknown): SluiceError {
   })
 }
 
-/** `::ffff:10.0.0.1` is 10.0.0.1. */
-function unmapped(address: string): readonly [string, 4 | 6] {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+/**
+ * The one spelling of an address, by which two are compared: an IPv6 address has many, and `::ffff:a00:1` is 10.0.0.1.
+ */
+function canonical(address: string): readonly [string, 4 | 6] {
+  if (isIP(address) !== 6) return [address, 4]
+  const [unscoped = ''] = address.split('%')
+  const spelled = new SocketAddress({ address: unscoped, family: 'ipv6' }).address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(spelled)
   if (mapped) return [mapped[1] as string, 4]
-  return [address, isIP(address) === 6 ? 6 : 4]
+  return [unscoped === address ? spelled : address, 6]
 }
 
 function blockList(ranges: Ranges): BlockList {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { DiscoveredTable } from '@sluice/sdk'
+import { type Edit, parseEdited } from '../manifest/editing.ts'
+import { exampleContext } from '../manifest/examples.ts'
 import type { Input } from '../manifest/manifest-set.ts'
 import { readMode, tablesOf } from './source-tables.ts'
 
@@ -60,6 +62,57 @@ describe('how a table is read', () => {
   it('says so where a reader asks for what cannot be', () => {
     assert.throws(() => mode([{ mode: 'incremental' }], found(['id'], null)), { code: 'incremental_not_possible' })
     assert.throws(() => mode([{ mode: 'incremental' }], found([], 'at')), { code: 'incremental_not_possible' })
+  })
+
+  it('can be as every manifest asks that was accepted for that source', async () => {
+    const as = {
+      none: '',
+      full: '    mode: full\n',
+      incremental: '    mode: incremental\n',
+      named: '    mode: incremental\n    cursor_column: sequence\n',
+      bare: '    cursor_column: sequence\n',
+    }
+    const key = '    primary_key: [sequence, sensor]\n'
+    const accepted: string[] = []
+    for (const primaryKey of [[], ['sequence']]) {
+      for (const suggestedCursor of [null, 'measured_at']) {
+        const columns = [
+          { name: 'sequence', type: 'long', nullable: false },
+          { name: 'sensor', type: 'string', nullable: false },
+          { name: 'measured_at', type: 'timestamp', nullable: false },
+          { name: 'value', type: 'double', nullable: true },
+          { name: 'details', type: 'json', nullable: true },
+        ] as const
+        const source = { schema: 'public', name: 'readings', columns, primaryKey, suggestedCursor }
+        const context = { ...exampleContext('readings'), connections: new Map([['historian', [source]]]) }
+        for (const [name, lines] of Object.entries(as).flatMap(([name, text]) => [
+          [name, text],
+          [`${name} with a key`, text + key],
+        ])) {
+          const edits: readonly Edit[] = [
+            ['inputs', `${as.named}    primary_key: [sequence]\n`, lines as string],
+            ['output', 'write_mode: append', 'write_mode: replace'],
+          ]
+          const parsed = await parseEdited('readings', edits, context)
+          if (!parsed.ok) continue
+          const [table] = tablesOf(parsed.manifests.inputs)
+          assert.ok(table)
+          const { mode: read } = readMode(table, source as unknown as DiscoveredTable)
+          accepted.push(`${name}: ${read}`)
+        }
+      }
+    }
+    const kinds = [...new Set(accepted)].toSorted()
+    assert.ok(kinds.includes('bare: full') && kinds.includes('bare with a key: incremental'), kinds.join('\n'))
+    assert.ok(kinds.includes('named with a key: incremental') && !kinds.includes('named: full'), kinds.join('\n'))
+  })
+
+  it('is incremental for the example that appends', async () => {
+    const parsed = await parseEdited('readings', [])
+    assert.ok(parsed.ok)
+    const [table] = tablesOf(parsed.manifests.inputs)
+    assert.ok(table)
+    assert.deepEqual(readMode(table, found([], null)).mode, 'incremental')
   })
 
   it('treats changes of the schema as its strictest reader does', () => {

@@ -129,7 +129,8 @@ export class FolderStore implements ObjectStore {
 
   async removeAll(folder: string): Promise<void> {
     const target = this.localPath(folder)
-    await rm(target, { recursive: true, force: true })
+    // Somebody may still write below it: what came meanwhile goes, too.
+    await rm(target, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 })
     await syncFolder(dirname(target)).catch(ignoreMissing)
   }
 

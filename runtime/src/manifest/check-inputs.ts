@@ -52,7 +52,7 @@ function normalised(fields: InputFields): Input | null {
     name: fields.name,
     connection: fields.connection,
     table: fields.table,
-    mode: fields.mode ?? (fields.cursor_column === undefined ? 'auto' : 'incremental'),
+    mode: fields.mode ?? 'auto',
     cursorColumn: fields.cursor_column ?? null,
     primaryKey: fields.primary_key ?? [],
     columns: fields.columns ?? null,
@@ -102,17 +102,27 @@ function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext
   return tableNamed(value.table, value.connection, tables, [...path, 'table'])
 }
 
+const DEFAULT_SCHEMA = 'public'
+
+/** A bare name is one in the default schema, where it is read; those elsewhere are only for the hint. */
 function tableNamed(written: string, connection: string, tables: readonly SourceTable[], path: Path): LookUp {
-  const found = tables.filter((table) => `${table.schema}.${table.name}` === written || table.name === written)
-  const exact = found.filter((table) => `${table.schema}.${table.name}` === written)
-  const source = exact[0] ?? (found.length === 1 ? found[0] : undefined)
-  if (source !== undefined) return { source, findings: [] }
-  if (found.length > 1) {
-    const names = found.map((table) => `${table.schema}.${table.name}`).slice(0, 5)
+  const fullName = (table: SourceTable) => `${table.schema}.${table.name}`
+  const exact = tables.find((table) => fullName(table) === written)
+  if (exact !== undefined) return { source: exact, findings: [] }
+  const [first, ...others] = written.includes('.') ? [] : tables.filter((table) => table.name === written)
+  if (first !== undefined && others.length === 0) {
+    if (first.schema === DEFAULT_SCHEMA) return { source: first, findings: [] }
+    const message = `"${connection}" has no table "${written}" in the schema ${DEFAULT_SCHEMA}`
+    return { findings: [{ manifest: 'inputs', path, message, hint: `Write ${fullName(first)}.` }] }
+  }
+  if (first !== undefined) {
+    const names = [first, ...others].map(fullName).slice(0, 5)
     const message = `"${connection}" has several tables "${written}"`
     return { findings: [{ manifest: 'inputs', path, message, hint: `Write one of ${names.join(', ')}.` }] }
   }
-  const names = tables.flatMap((table) => [table.name, `${table.schema}.${table.name}`])
+  const names = tables.flatMap((table) =>
+    table.schema === DEFAULT_SCHEMA ? [table.name, fullName(table)] : [fullName(table)],
+  )
   const message = `"${connection}" has no table "${written}"`
   return { findings: [{ manifest: 'inputs', path, message, unknown: { name: written, among: names } }] }
 }
@@ -165,26 +175,35 @@ function cursorFindings({ path, value }: Item<InputFields>, source: SourceTable)
   }
   const type = source.columns.find((column) => column.name === name)?.type
   const at = [...path, value.cursor_column === undefined ? 'mode' : 'cursor_column']
-  return type === undefined ? [] : cursorTypeFindings(at, name, type, keyOf(value, source))
+  return type === undefined ? [] : cursorTypeFindings(at, name, type, source, value)
 }
 
-function keyOf(value: InputFields, source: SourceTable): readonly string[] {
-  return value.primary_key ?? source.primaryKey
-}
-
-function cursorTypeFindings(path: Path, name: string, type: LogicalType, key: readonly string[]): readonly Finding[] {
+function cursorTypeFindings(
+  path: Path,
+  name: string,
+  type: LogicalType,
+  source: SourceTable,
+  { mode, primary_key: written }: InputFields,
+): readonly Finding[] {
+  const key = written ?? source.primaryKey
   const at = { manifest: 'inputs', path } as const
   if (!CURSOR_TYPES.has(typeName(type))) {
     return [{ ...at, message: `a column of type ${type} cannot be a cursor`, hint: 'Use a number or a time.' }]
   }
-  // Times are read with an overlap, because rows commit late; only a key can take the doubles out again.
-  if (key.length === 0 && !['integer', 'long'].includes(type)) {
-    const message = 'a cursor of times needs a primary key, because rows are read again with an overlap'
-    return [{ ...at, message, hint: 'Add primary_key, or use mode full.' }]
-  }
+  if (key.length === 0) return [{ ...at, ...keyless(source, mode) }]
   if (key.length === 1 && key[0] === name) {
     const message = `"${name}" is the primary key: changes of rows that were read before will be missed`
     return [{ ...at, message, hint: 'Fine where rows never change.', warning: true }]
   }
   return []
+}
+
+/** Rows are read again where others commit late, whatever the cursor is; only a key can take the doubles out again. */
+function keyless({ name }: SourceTable, mode: InputFields['mode']): Pick<Finding, 'message' | 'hint' | 'warning'> {
+  if (mode === undefined) {
+    const message = `is not used: "${name}" has no primary key, so it is read in full`
+    return { message, hint: 'Add primary_key to read only what has changed.', warning: true }
+  }
+  const message = `incremental needs a primary key, because rows are read again with an overlap; "${name}" has none`
+  return { message, hint: 'Add primary_key, or use mode full.' }
 }

@@ -73,7 +73,7 @@ function readEndpoint(
   const served = context.servingTypes.get(value.type)
   if (served === undefined) return { value: null, findings: [unknownType(path, value.type, context)] }
   const raw = file.raw(...path, 'config')
-  const config = raw !== undefined && isJsonObject(raw) ? raw : {}
+  const config = withoutEmptyLists(raw !== undefined && isJsonObject(raw) ? raw : {})
   const at = [...path, 'config']
   const contract = CONTRACT_TYPES.get(value.type)
   const misfits = shapeFindings(config, at, served, contract)
@@ -110,6 +110,16 @@ function notSaidYet(more: readonly Finding[], said: readonly Finding[]): readonl
   const key = (finding: Finding): string => JSON.stringify(finding.path.map(String))
   const places = new Set(said.map(key))
   return more.filter((finding) => !places.has(key(finding)))
+}
+
+/** Of these fields an empty list says what their absence says, whatever a plugin's schema makes of it. */
+const NONE_WHEN_EMPTY: ReadonlySet<string> = new Set(['tracked_columns', 'continuous_aggregates'])
+
+function withoutEmptyLists(config: JsonObject): JsonObject {
+  const isEmpty = (value: Json) => Array.isArray(value) && value.length === 0
+  return Object.fromEntries(
+    Object.entries(config).filter(([name, value]) => !NONE_WHEN_EMPTY.has(name) || !isEmpty(value)),
+  )
 }
 
 /** The `default`s that a plugin's schema gives its top-level fields. */

@@ -33,7 +33,8 @@ export function checkVisualization(
 ): readonly Finding[] {
   if (block?.enabled !== true) return []
   if (dashboards === null) {
-    return [finding('enabled', 'this deployment has no dashboard server', 'Leave it out, or set dashboards.url.')]
+    const message = 'this deployment has no dashboard server, so the block has no effect'
+    return [{ ...finding('enabled', message, 'Leave it out, or set dashboards.url.'), warning: true }]
   }
   return [
     ...endpointFindings(product, dashboards),

@@ -7,7 +7,7 @@ export interface ManifestContext {
   /** The product as it was registered; its manifests must name the same. */
   readonly product: { readonly name: string; readonly domain: string }
   readonly servingTypes: ServingTypes
-  /** Absent or null: there is no dashboard server, and a product that wants one is refused. */
+  /** Absent or null: there is no dashboard server, and a product that wants one is told so. */
   readonly dashboards?: DashboardSupport | null
   /** Whether a Trino is configured for transforms. */
   readonly distributed?: boolean

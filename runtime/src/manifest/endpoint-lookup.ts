@@ -4,7 +4,9 @@ import type { Finding, JsonObject, Path } from './problem.ts'
 
 /** lookup: point reads by primary key. The config has met its schema. */
 export function lookupDefaults(config: JsonObject, output: OutputDraft): JsonObject {
-  return { index_columns: output.value.primaryKey, history_mode: 'current', tracked_columns: [], ...config }
+  const filled = { index_columns: output.value.primaryKey, history_mode: 'current', tracked_columns: [], ...config }
+  // Without a history nothing is tracked, and a store is not told of it.
+  return filled.history_mode === 'current' ? { ...filled, tracked_columns: [] } : filled
 }
 
 export function checkLookup(config: JsonObject, output: OutputDraft, path: Path): readonly Finding[] {

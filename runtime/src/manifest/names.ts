@@ -14,6 +14,9 @@ const RESERVED_NAMESPACES: ReadonlySet<string> = new Set([
 
 const RESERVED_PREFIXES = ['pg_', 'raw_', 'timescaledb_'] as const
 
+/** Schemas of the runtime's own stand beside those of namespaces. */
+const RESERVED_NAMESPACE_PREFIX = 'sluice_'
+
 /** Columns that stores add to every table. */
 const RESERVED_COLUMNS: ReadonlySet<string> = new Set(['tenant_id'])
 
@@ -26,7 +29,8 @@ export function nameRefusal(name: string, what: 'name' | 'namespace'): string | 
   if (!/^[a-z][a-z0-9_]*$/.test(name)) {
     return 'must begin with a lower-case letter and hold only lower-case letters, digits and underscores'
   }
-  const prefix = RESERVED_PREFIXES.find((reserved) => name.startsWith(reserved))
+  const prefixes = what === 'namespace' ? [...RESERVED_PREFIXES, RESERVED_NAMESPACE_PREFIX] : RESERVED_PREFIXES
+  const prefix = prefixes.find((reserved) => name.startsWith(reserved))
   if (prefix !== undefined) return `must not begin with ${prefix}, which the platform keeps for itself`
   if (name.includes('__')) return 'must not hold two underscores in a row, which the platform keeps for itself'
   if (what === 'namespace' && RESERVED_NAMESPACES.has(name)) return 'is a name that the platform keeps for itself'

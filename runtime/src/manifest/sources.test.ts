@@ -67,6 +67,17 @@ describe('inputs are held against their sources', () => {
     assert.equal(first?.hint, 'Write one of public.orders, archive.orders.')
   })
 
+  it('asks for the schema where a bare name is in another one than is read', async () => {
+    const elsewhere = { ...ORDERS, schema: 'sales' }
+    const bare = await against('customers', { shop: [CUSTOMERS, elsewhere] })
+    assert.deepEqual(bare.problems, ['inputs[1].table: "shop" has no table "orders" in the schema public'])
+    assert.equal(bare.first?.hint, 'Write sales.orders.')
+    const both = await against('customers', { shop: [CUSTOMERS, elsewhere, { ...ORDERS, schema: 'archive' }] })
+    assert.equal(both.first?.hint, 'Write one of sales.orders, archive.orders.')
+    const named: Edit = ['inputs', 'table: orders', 'table: sales.orders']
+    assert.deepEqual((await against('customers', { shop: [CUSTOMERS, elsewhere] }, [named])).problems, [])
+  })
+
   it('warns where nothing was discovered yet', async () => {
     const { problems, warnings } = await against('minimal', { erp: null })
     assert.deepEqual(problems, [])
@@ -79,9 +90,6 @@ describe('inputs are held against their sources', () => {
       'inputs[0].mode: "readings" suggests no column that grows with every change, so incremental needs one named',
     ])
     const byTime: Edit = ['inputs', 'cursor_column: sequence', 'cursor_column: measured_at']
-    assert.deepEqual((await against('readings', { historian: [READINGS] }, [byTime])).problems, [
-      'inputs[0].cursor_column: a cursor of times needs a primary key, because rows are read again with an overlap',
-    ])
     const keyed = { ...READINGS, primaryKey: ['sequence'] }
     assert.deepEqual((await against('readings', { historian: [keyed] }, [byTime])).problems, [])
     assert.deepEqual((await against('readings', { historian: [keyed] })).warnings, [
@@ -91,6 +99,33 @@ describe('inputs are held against their sources', () => {
     assert.deepEqual((await against('readings', { historian: [keyed] }, [byName])).problems, [
       'inputs[0].cursor_column: a column of type string cannot be a cursor',
     ])
+  })
+
+  it('asks for a key wherever rows are read incrementally', async () => {
+    const noKey: Edit = ['inputs', '    primary_key: [sequence]\n', '']
+    const byTime: Edit = ['inputs', 'cursor_column: sequence', 'cursor_column: measured_at']
+    const why = 'incremental needs a primary key, because rows are read again with an overlap; "readings" has none'
+    for (const edits of [[noKey], [noKey, byTime]]) {
+      const { problems, first } = await against('readings', { historian: [READINGS] }, edits)
+      assert.deepEqual(problems, [`inputs[0].cursor_column: ${why}`])
+      assert.equal(first?.hint, 'Add primary_key, or use mode full.')
+    }
+    const bySource: Edit = ['inputs', '    cursor_column: sequence\n', '']
+    const suggested = { ...READINGS, suggestedCursor: 'measured_at' }
+    assert.deepEqual((await against('readings', { historian: [suggested] }, [noKey, bySource])).problems, [
+      `inputs[0].mode: ${why}`,
+    ])
+  })
+
+  it('reads in full where a cursor is named and there is no key, and says so', async () => {
+    const noMode: Edit = ['inputs', 'mode: full', 'cursor_column: id']
+    const { problems, warnings } = await against('customers', { shop: [CUSTOMERS, ORDERS] }, [noMode])
+    assert.deepEqual(problems, [])
+    assert.deepEqual(warnings, [
+      'inputs[1].cursor_column: is not used: "orders" has no primary key, so it is read in full',
+    ])
+    const parsed = await parseEdited('customers', [noMode])
+    assert.equal(parsed.ok && parsed.manifests.inputs[1]?.mode, 'auto')
   })
 
   it('asks that the cursor and the key are read', async () => {

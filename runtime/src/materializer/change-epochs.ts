@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type ChangeSet, isSluiceError } from '@sluice/sdk'
 import { epochsFrom, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
-import { showsTooMuch } from './change-plan.ts'
+import { type PlannedTopic, showsTooMuch } from './change-plan.ts'
 import { deltaChangeSet, fullChangeSet } from './change-set.ts'
 import type { LakeState } from './lake-state.ts'
 import { type MaterializeDeps, variantState } from './materialize.ts'
@@ -30,14 +30,15 @@ export class ChangesLost extends Error {}
  */
 export async function* changesSince(
   product: Product,
-  plan: VariantPlan,
+  topic: Pick<PlannedTopic, 'variant' | 'plan'>,
   sent: number | null,
   signal: AbortSignal,
   deps: ChangeDeps,
 ): AsyncGenerator<EpochChanges> {
+  const { plan } = topic
   if (sent === null) {
     const newest = await latestEpoch(deps.pool, product.id)
-    if (newest === null || !maySend(newest, plan)) return
+    if (newest === null || !maySend(newest, topic)) return
     const state = await stateAt(product, plan, newest, signal, deps)
     if (state !== null) yield* inFolder(newest, (options) => fullChangeSet(state, options), signal, deps)
     return
@@ -46,7 +47,7 @@ export async function* changesSince(
   let before = last?.epoch === sent ? await stateAt(product, plan, last, signal, deps) : null
   for (const epoch of missing) {
     if (before === null) throw new ChangesLost()
-    if (!maySend(epoch, plan)) continue
+    if (!maySend(epoch, topic)) continue
     const [from, to] = [before, await stateAt(product, plan, epoch, signal, deps)]
     // Retention may have taken it, as long as nobody had to begin there: the next one holds its changes too.
     if (to === null) continue
@@ -56,8 +57,11 @@ export async function* changesSince(
   }
 }
 
-function maySend(epoch: Materialization, plan: VariantPlan): boolean {
-  return epoch.snapshots[plan.variant] !== undefined && !showsTooMuch(epoch.maskedColumns[plan.variant] ?? [], plan)
+function maySend(
+  { snapshots, maskedColumns }: Materialization,
+  topic: Pick<PlannedTopic, 'variant' | 'plan'>,
+): boolean {
+  return snapshots[topic.plan.variant] !== undefined && !showsTooMuch(maskedColumns, topic)
 }
 
 async function stateAt(

@@ -11,18 +11,27 @@ const product = { id: 'prd_1', tenant: 'acme', domain: 'crm', name: 'people' } a
 
 function planned(
   classes: Readonly<Record<string, string>>,
-  options: { level?: Classification; key?: string[]; cleared?: null } = {},
+  options: {
+    level?: Classification
+    key?: string[]
+    cleared?: null
+    /** Classes of the version that made the newest epoch. */
+    newest?: Readonly<Record<string, string>>
+  } = {},
 ) {
-  const columns = Object.entries(classes).map(([name, classification]) => ({
-    name,
-    type: 'string',
-    nullable: true,
-    role: 'attribute',
-    classification,
-  }))
-  const manifests = { output: { columns, primaryKey: options.key ?? ['id'] } } as unknown as ManifestSet
+  const manifestsOf = (classesOf: Readonly<Record<string, string>>) => {
+    const columns = Object.entries(classesOf).map(([name, classification]) => ({
+      name,
+      type: 'string',
+      nullable: true,
+      role: 'attribute',
+      classification,
+    }))
+    return { output: { columns, primaryKey: options.key ?? ['id'] } } as unknown as ManifestSet
+  }
+  const newest = options.newest === undefined ? null : manifestsOf(options.newest)
   const named = options.cleared === null ? { ...principals, cleared: null } : principals
-  return planTopics(product, options.level ?? 'internal', manifests, rules, named)
+  return planTopics(product, options.level ?? 'internal', manifestsOf(classes), newest, rules, named)
 }
 
 const seen = (topics: readonly PlannedTopic[]) =>
@@ -63,6 +72,27 @@ describe('the topics of a product', () => {
   })
 })
 
+describe('a version that hides less than the newest epoch', () => {
+  const newest = { id: 'public', email: 'pii.identifier', gone: 'pii.name' }
+
+  it('opens nothing before it has made an epoch of its own', () => {
+    const before = planned(newest, { newest })
+    const deployed = planned({ id: 'public', email: 'public' }, { newest })
+    assert.deepEqual(seen(deployed), seen(before))
+    assert.equal(deployed[0]?.shape.columns['email'], 'hash of pii.identifier')
+    assert.equal(mayStay(before[0]?.shape ?? null, (deployed[0] as PlannedTopic).shape), true)
+    const materialized = planned({ id: 'public', email: 'public' }, { newest: { id: 'public', email: 'public' } })
+    assert.deepEqual(seen(materialized), [['masked', 'clear', 'User:acme', 'User:acme-cleared']])
+    assert.equal(mayStay((deployed[0] as PlannedTopic).shape, (materialized[0] as PlannedTopic).shape), false)
+  })
+
+  it('shows a column as the epoch does until then, where both mask it', () => {
+    const [masked] = planned({ id: 'pii.identifier' }, { newest: { id: 'pii.name' } })
+    assert.equal(masked?.shape.columns['id'], 'redact of pii.name')
+    assert.notEqual(masked?.refused, null)
+  })
+})
+
 describe('what was sent', () => {
   const shape = (classes: Readonly<Record<string, string>>, level: Classification = 'internal') =>
     (planned(classes, { level })[0] as PlannedTopic).shape
@@ -95,8 +125,15 @@ describe('an epoch', () => {
       PlannedTopic,
       PlannedTopic,
     ]
-    assert.equal(showsTooMuch(['name'], masked.plan), true)
-    assert.equal(showsTooMuch(['name', 'city'], masked.plan), false)
-    assert.equal(showsTooMuch([], clear.plan), false)
+    assert.equal(showsTooMuch({ clear: [], masked: ['name'] }, masked), true)
+    assert.equal(showsTooMuch({ clear: [], masked: ['name', 'city'] }, masked), false)
+    assert.equal(showsTooMuch({ clear: [], masked: ['name', 'city'] }, clear), false)
+  })
+
+  it('is not sent to members in clear where its own version hides something', () => {
+    const [ofMembers] = planned({ id: 'public', email: 'public' }) as [PlannedTopic]
+    assert.equal(ofMembers.plan.variant, 'clear')
+    assert.equal(showsTooMuch({ clear: [], masked: ['email'] }, ofMembers), true)
+    assert.equal(showsTooMuch({ clear: [] }, ofMembers), false)
   })
 })

@@ -4,7 +4,7 @@ import { type ChangeVariant, changeTopic } from '../events/change-message.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
-import type { MaskingRules } from '../policy/masking.ts'
+import { isSensitive, type MaskingRules } from '../policy/masking.ts'
 import type { TopicShape } from '../registry/change-topics.ts'
 import type { Product } from '../registry/products.ts'
 import { planVariants, type VariantPlan } from './variants.ts'
@@ -28,15 +28,18 @@ export interface PlannedTopic {
 /**
  * One topic of what every member may see; where columns are hidden in it, and somebody may be shown them, one in clear.
  * Logins of a tenant stand for all of its members, so products of a higher level than those may read are opened to none.
+ * @param ofNewest the version that made the newest epoch: what it hides stays hidden until the one in service has made one
  */
 export function planTopics(
   product: Product,
   level: Classification,
   { output }: ManifestSet,
+  ofNewest: ManifestSet | null,
   rules: MaskingRules,
   principals: ChangePrincipals,
 ): readonly PlannedTopic[] {
-  const plans = planVariants(output, [], rules)
+  const columns = stillHidden(output.columns, ofNewest?.output.columns ?? [], rules)
+  const plans = planVariants({ ...output, columns }, [], rules)
   const clear = plans.find((plan) => plan.variant === 'clear') as VariantPlan
   const masked = plans.find((plan) => plan.masks.length > 0)
   const isOpen = level === 'public' || level === 'internal'
@@ -55,6 +58,16 @@ export function planTopics(
   const ofMembers = topic('masked', masked ?? clear, [...named(reader), ...named(cleared)])
   if (masked === undefined || cleared === null) return [ofMembers]
   return [ofMembers, topic('clear', clear, named(cleared))]
+}
+
+type Columns = ManifestSet['output']['columns']
+
+/** Today's columns, each with the class of then where that is masked: rows of then show its mask, and may show no more. */
+function stillHidden(today: Columns, then: Columns, rules: MaskingRules): Columns {
+  return today.map((column) => {
+    const before = then.find(({ name }) => name === column.name)?.classification
+    return before !== undefined && isSensitive(before, rules) ? { ...column, classification: before } : column
+  })
 }
 
 const PLAIN = 'plain'
@@ -77,7 +90,18 @@ export function mayStay(sent: TopicShape | null, now: TopicShape): boolean {
   return Object.entries(sent.columns).every(([name, how]) => (now.columns[name] ?? how) === how)
 }
 
-/** Masked columns that an epoch's rows would show: it is not sent, and the next one is waited for. */
-export function showsTooMuch(masked: readonly string[], { masks }: VariantPlan): boolean {
-  return masks.some(({ column }) => !masked.includes(column))
+/**
+ * Masked columns that an epoch's rows would show: it is not sent, and the next one is waited for. Of what members see,
+ * those count too that the epoch's own version masks, whichever version the topic is planned for.
+ */
+export function showsTooMuch(
+  maskedColumns: Readonly<Record<string, readonly string[]>>,
+  { variant, plan }: Pick<PlannedTopic, 'variant' | 'plan'>,
+): boolean {
+  const masked = maskedColumns[plan.variant] ?? []
+  const ofItsVersion = variant === 'masked' ? (maskedColumns[FULL_MASK] ?? []) : []
+  return [...plan.masks.map(({ column }) => column), ...ofItsVersion].some((column) => !masked.includes(column))
 }
+
+/** The variant of an epoch in which all is masked that its version masks; there is none where that is nothing. */
+const FULL_MASK = 'masked'

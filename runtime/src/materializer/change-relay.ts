@@ -179,7 +179,7 @@ export class ChangeRelay {
     if (!version) return []
     const then = ofNewest?.normalised.product.classification ?? product.classification
     const level = stricter(product.classification, then)
-    return planTopics(product, level, version.normalised, rules, principals)
+    return planTopics(product, level, version.normalised, ofNewest?.normalised ?? null, rules, principals)
   }
 
   /** The topic with its rules, and nothing in it that may not be there (any more). Returns the newest epoch in it. */
@@ -218,7 +218,7 @@ export class ChangeRelay {
     const newest = (await latestEpoch(pool, product.id))?.epoch ?? null
     let reached = sent
     try {
-      for await (const { epoch, changes } of changesSince(product, plan.plan, sent, this.#stop.signal, this.#options)) {
+      for await (const { epoch, changes } of changesSince(product, plan, sent, this.#stop.signal, this.#options)) {
         const rows = await this.#send(product, plan, epoch, changes)
         reached = epoch.epoch as number
         await this.#options.faultPoint('changes.after-send')

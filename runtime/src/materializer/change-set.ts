@@ -18,7 +18,7 @@ import { type Engine, type EngineLimits, type EngineTable, rowsOf } from '../eng
 import type { KeyedOutput, PlainOutput } from '../engine/job.ts'
 import { quoteName, quoteText } from '../engine/sql-text.ts'
 import { difference } from './difference.ts'
-import { type LakeState, stateSchema, stateTable } from './lake-state.ts'
+import { type LakeState, sameFields, stateSchema, stateTable } from './lake-state.ts'
 
 export interface ChangeSetOptions {
   readonly engine: Engine
@@ -34,7 +34,10 @@ export function fullChangeSet(state: LakeState, options: ChangeSetOptions): Chan
   return viewOf('full', state, part, null, options)
 }
 
-/** What turns `before` into `after`, by key. Both must have the same key. */
+/**
+ * What turns `before` into `after`, by key. Both must have the same key. Columns that are others under the same name are
+ * compared by their values, which must be readable as the type of today.
+ */
 export async function deltaChangeSet(
   before: LakeState,
   after: LakeState,
@@ -42,6 +45,10 @@ export async function deltaChangeSet(
 ): Promise<ChangeSet> {
   const schema = stateSchema(after)
   const sql = difference('before', 'after', schema)
+  const same = sameFields(before, after)
+  const tables = same
+    ? [stateTable('before', own(before, after), after.columns), stateTable('after', own(after, before))]
+    : [stateTable('before', before), stateTable('after', after)]
   const files = {
     upserts: join(options.directory, 'upserts.parquet'),
     deletes: join(options.directory, 'deletes.parquet'),
@@ -49,7 +56,7 @@ export async function deltaChangeSet(
   const run = await options.engine.run(
     {
       trust: 'own',
-      tables: [stateTable('before', own(before, after), after.columns), stateTable('after', own(after, before))],
+      tables,
       steps: [copyStep(sql.upserts, files.upserts, after), copyStep(sql.deletes, files.deletes, after)],
       writeDirs: [options.directory],
       limits: options.limits,

@@ -58,6 +58,9 @@ export function lakeTable(tenant: string, domain: string, product: string, varia
   return { tenant, domain, table: variantTable(product, variant) }
 }
 
+/** Behind a product's name: the table of the rows that its checks put aside. */
+export const QUARANTINE = '__quarantine'
+
 /**
  * The other way round: `orders` is the clear table, `orders__masked` a twin. Quarantine tables are the product's, too;
  * names of products have no `__`.

@@ -1,11 +1,16 @@
 /** The classes of output columns: inherited from what they are made of, and lowered by few. */
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../flow.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
-import { isSensitive } from '../policy/masking.ts'
-import type { Connection } from '../registry/connections.ts'
+import { qualified } from '../ingestion/source-tables.ts'
+import { SANDBOX } from '../lake/table-ref.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { CLASSIFICATIONS } from '../policy/classification.ts'
+import { type ClassifiedColumn, isSensitive } from '../policy/masking.ts'
+import type { Actor } from '../registry/actor.ts'
+import { findConnectionByName } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
 import { rawClasses } from '../registry/raw-classes.ts'
+import type { ProductVersion } from '../registry/versions.ts'
 import type { Platform } from './platform.ts'
 
 export interface ColumnOrigin {
@@ -18,7 +23,8 @@ export interface ColumnOrigin {
 
 /**
  * An output column inherits the strictest class that any product of the tenant gives to the raw columns it is made
- * of, so that nobody shows as public in one product, or under another name, what is hidden.
+ * of, so that nobody shows as public in one product, or under another name, what is hidden. Where it is not known what
+ * the columns are made of, each is made of all that the inputs have.
  */
 export async function laundered(
   platform: Platform,
@@ -27,16 +33,26 @@ export async function laundered(
   origins: readonly ColumnOrigin[] | null,
 ): Promise<readonly string[]> {
   const classes = await rawClasses(platform.pool, product.tenant)
-  return (origins ?? []).flatMap(({ column, sources }) => {
+  const isHidden = (source: string) => classes.get(source)?.some((one) => isSensitive(one, platform.rules)) ?? false
+  const known = origins ?? originsOfAny(manifests, [...classes.keys()])
+  return known.flatMap(({ column, sources }) => {
     const declared = manifests.output.columns.find((candidate) => candidate.name === column)?.classification ?? 'public'
-    const inherited = sources.some((source) => classes.get(source)?.some((one) => isSensitive(one, platform.rules)))
+    const inherited = sources.some(isHidden)
     return inherited && !isSensitive(declared, platform.rules) ? [column] : []
   })
 }
 
-/** Columns that lose a masked class: to none, or to another one, for which other readers are cleared. */
-export function loweredClasses(platform: Platform, live: ManifestSet | null, next: ManifestSet): readonly string[] {
-  return (live?.output.columns ?? [])
+/**
+ * Columns that lose a masked class: to none, or to another one, for which other readers are cleared. `former` holds those
+ * of the live version and, with the class that they had last, those that were dropped before it: rows of a kept state
+ * and of a history still have them.
+ */
+export function loweredClasses(
+  platform: Platform,
+  former: readonly ClassifiedColumn[],
+  next: ManifestSet,
+): readonly string[] {
+  return former
     .filter((column) => isSensitive(column.classification, platform.rules))
     .filter((column) => {
       const now = next.output.columns.find((candidate) => candidate.name === column.name)
@@ -45,24 +61,74 @@ export function loweredClasses(platform: Platform, live: ManifestSet | null, nex
     .map((column) => column.name)
 }
 
-/** A class may be lowered by the owner of all the product's sources, those of the live version too, or an administrator. */
+/** Whether readers of the product become more: the rows that it keeps are theirs, too, then. */
+export function opensProduct(live: ManifestSet | null, next: ManifestSet): boolean {
+  if (live === null) return false
+  const level = ({ product }: ManifestSet) => CLASSIFICATIONS.indexOf(product.classification)
+  return level(next) < level(live)
+}
+
+export interface Lowering {
+  readonly columns: readonly string[]
+  /** Whether the product is opened to more readers. */
+  readonly opens: boolean
+}
+
+/** The version before this one, and those whose rows the product may still keep. */
+export interface FormerVersions {
+  readonly live: ManifestSet | null
+  readonly deployed: readonly Pick<ProductVersion<ManifestSet>, 'normalised' | 'deployedAt'>[]
+}
+
+/**
+ * Creators of all connections that rows came from which the lowering shows: those of the new version and the live one,
+ * and of each that hid more. Null for a connection that is gone: of its name there may be another one now.
+ */
+export async function sourceOwners(
+  platform: Platform,
+  tenant: string,
+  next: ManifestSet,
+  { columns, opens }: Lowering,
+  { live, deployed }: FormerVersions,
+): Promise<readonly (Actor | null)[]> {
+  const hidMore = deployed.filter(
+    ({ normalised }) =>
+      (opens && opensProduct(normalised, next)) ||
+      normalised.output.columns.some(
+        ({ name, classification }) => columns.includes(name) && isSensitive(classification, platform.rules),
+      ),
+  )
+  const now = { normalised: next, deployedAt: new Date() }
+  const versions = [now, ...(live === null ? [] : [{ ...now, normalised: live }]), ...hidMore]
+  const owners = versions.map(async ({ normalised, deployedAt }) => {
+    const names = new Set(normalised.inputs.map((input) => input.connection).filter((name) => name !== SANDBOX))
+    const found = await Promise.all([...names].map((name) => findConnectionByName(platform.pool, tenant, name)))
+    return found.map((one) => (one !== null && one.createdAt <= deployedAt ? one.createdBy : null))
+  })
+  return (await Promise.all(owners)).flat()
+}
+
+/**
+ * A class, and the classification of the product, may be lowered by the owner of all sources of the rows, or an
+ * administrator. Gives the columns, each once. Throws PERMISSION `class_lowering_refused`.
+ */
 export function checkClasses(
   call: Pick<TenantCall, 'principal'>,
   product: Pick<Product, 'createdBy'>,
-  columns: readonly string[],
-  connections: ReadonlyMap<string, Connection>,
+  { columns, opens }: Lowering,
+  owners: readonly (Actor | null)[],
 ): readonly string[] {
   const lowered = [...new Set(columns)]
-  if (lowered.length === 0) return lowered
+  if (lowered.length === 0 && !opens) return lowered
   const { principal } = call
-  const isOwn = (actor: { readonly issuer: string; readonly subject: string }) =>
-    actor.issuer === principal.issuer && actor.subject === principal.subject
-  const owners = [...connections.values()].map((one) => one.createdBy)
+  const isOwn = (actor: Actor | null) => actor?.issuer === principal.issuer && actor.subject === principal.subject
   // Plain tables have no owner: a product that is made of nothing else is its creator's.
   if (principal.isAdmin || (owners.length > 0 ? owners : [product.createdBy]).every(isOwn)) return lowered
   throw new SluiceError(
     'PERMISSION',
-    'only the owner of the source or an administrator may lower the class of a column',
+    lowered.length === 0
+      ? 'only the owner of the source or an administrator may lower the classification of a product'
+      : 'only the owner of the source or an administrator may lower the class of a column',
     {
       code: 'class_lowering_refused',
       remedy: 'Keep the class, or ask the creator of the connection.',
@@ -71,20 +137,49 @@ export function checkClasses(
   )
 }
 
+/** Every output column may be made of each of these raw columns that an input reads. */
+function originsOfAny({ inputs, output }: ManifestSet, rawColumns: readonly string[]): readonly ColumnOrigin[] {
+  const sources = rawColumns.filter((raw) => {
+    const [connection, table, column] = JSON.parse(raw) as readonly [string, string, string]
+    const reads = (names: readonly string[] | null) => names?.some((name) => name.toLowerCase() === column) ?? true
+    return inputs.some(
+      (input) => input.connection === connection && qualified(input.table) === table && reads(input.columns),
+    )
+  })
+  return output.columns.map(({ name }) => ({ column: name, sources, guessed: true }))
+}
+
 /**
- * By raw column, the classes that this version gives to what is made of it; where that is guessed, to the columns of
- * the same name.
+ * By raw column, all classes that this version gives to what is made of it: one that hides nothing says nothing against
+ * one that does. Where that is guessed, or not known at all, to the columns of the same name.
  */
-export function classesOf(manifests: ManifestSet, origins: readonly ColumnOrigin[]): ReadonlyMap<string, string> {
-  const classes = new Map<string, string>()
-  for (const { column, sources, guessed = false } of origins) {
+export function classesOf(
+  manifests: ManifestSet,
+  origins: readonly ColumnOrigin[] | null,
+): ReadonlyMap<string, readonly string[]> {
+  const classes = new Map<string, Set<string>>()
+  for (const { column, sources, guessed = false } of origins ?? originsByName(manifests)) {
     const declared = manifests.output.columns.find((candidate) => candidate.name === column)
     if (!declared || declared.classification === 'public') continue
     for (const source of sources) {
-      if (!guessed || sourceName(source) === column.toLowerCase()) classes.set(source, declared.classification)
+      if (guessed && sourceName(source) !== column.toLowerCase()) continue
+      classes.set(source, (classes.get(source) ?? new Set()).add(declared.classification))
     }
   }
-  return classes
+  return new Map([...classes].map(([source, names]) => [source, [...names]]))
+}
+
+function originsByName({ inputs, output }: ManifestSet): readonly ColumnOrigin[] {
+  return output.columns.map(({ name }) => ({
+    column: name,
+    sources: inputs.map((input) => rawColumn(input, name)),
+    guessed: true,
+  }))
+}
+
+/** How a column of an input's raw table is named among the classes. */
+export function rawColumn(input: Pick<Input, 'connection' | 'table'>, column: string): string {
+  return JSON.stringify([input.connection, qualified(input.table), column.toLowerCase()])
 }
 
 function sourceName(source: string): string {

@@ -4,6 +4,8 @@ import { SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { inTransaction } from '../database/pools.ts'
 import type { TenantCall } from '../flow.ts'
+import type { TableRef } from '../lake/lake.ts'
+import { rawDomain } from '../materializer/materialize.ts'
 import { actorOf } from '../registry/actor.ts'
 import { readSecrets, storeSecrets } from '../registry/connection-secrets.ts'
 import {
@@ -14,6 +16,7 @@ import {
   recordConnectionTest,
   updateConnection,
 } from '../registry/connections.ts'
+import { forgetConnectorStates } from '../registry/connector-states.ts'
 import { productsReadingFrom } from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
@@ -56,7 +59,11 @@ export async function registerConnection(
   })
 }
 
-/** Another place to log in to needs the password again: a stored one goes nowhere that its owner did not name. */
+/**
+ * Another place to log in to needs the password again: a stored one goes nowhere that its owner did not name. Throws 400
+ * `invalid_connection_config` where it is not sent, and 409 `connection_in_use` for another name of a connection whose
+ * name products, or rows in the lake, go by.
+ */
 export async function changeConnection(
   platform: Platform,
   call: TenantCall,
@@ -65,39 +72,94 @@ export async function changeConnection(
 ): Promise<Connection> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, idOrName)
-  if (change.name !== undefined) requireText(change.name, 'name', NAME, 'Use lower-case letters, digits, "_" and "-".')
+  if (change.name !== undefined && change.name !== connection.name) await checkRename(platform, connection, change.name)
   const plugin = connectorPlugin(platform, connection.connectorType)
   const parsed =
     change.configText === undefined
       ? null
       : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
+  if (parsed !== null) checkSecretsAreSent(connection, parsed)
   return inTransaction(platform.pool, async (tx) => {
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
       ...(parsed === null ? {} : { config: parsed.open }),
     })
     if (!updated) throw notFound('connection')
-    if (parsed) await storeSecrets(tx, platform.masters, updated, parsed.secrets)
+    if (parsed) {
+      const stored = await readSecrets(tx, platform.masters, connection)
+      await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
+      if (changedSettings(connection, parsed.open).some((name) => !SAME_ROWS.test(name)))
+        await forgetConnectorStates(tx, connection.id)
+    }
     await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id })
     return updated
   })
 }
 
+/** Whoever took over the name would take over the rows that lie under it in the lake, and the inputs of products. */
+async function checkRename(platform: Platform, connection: Connection, name: string): Promise<void> {
+  requireText(name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
+  await refuseUsed(platform, connection)
+  if ((await rawTables(platform, connection)).length === 0) return
+  throw new SluiceError('CONFLICT', 'rows of this connection lie in the lake under its name', {
+    code: 'connection_in_use',
+    remedy: 'Register a connection of the new name, and delete this one with its rows.',
+  })
+}
+
+async function refuseUsed(platform: Platform, { tenant, name }: Connection): Promise<void> {
+  const users = await productsReadingFrom(platform.pool, tenant, name)
+  if (users.length === 0) return
+  throw new SluiceError('CONFLICT', 'products read from this connection', {
+    code: 'connection_in_use',
+    remedy: 'Change or delete these products first.',
+    details: { products: users.map((product) => `${product.domain}.${product.name}`) },
+  })
+}
+
+function rawTables(platform: Platform, { tenant, name }: Connection): Promise<readonly TableRef[]> {
+  return platform.lake.tables(tenant, rawDomain(name))
+}
+
+/** With these changed, a login still goes where it went, as whom it did. */
+const SAME_LOGIN = /^(database|schemas?|tables?|\w+_m?s)$/
+/** With these changed, the same rows are read. */
+const SAME_ROWS = /^(schemas?|tables?|\w+_m?s)$/
+
+function changedSettings(connection: Connection, open: Readonly<Record<string, unknown>>): readonly string[] {
+  const isSame = (name: string) => JSON.stringify(open[name]) === JSON.stringify(connection.config[name])
+  return [...new Set([...Object.keys(open), ...Object.keys(connection.config)])].filter((name) => !isSame(name))
+}
+
+function checkSecretsAreSent(connection: Connection, { open, secrets }: ReturnType<typeof splitSecrets>): void {
+  const missing = connection.secretFields.filter((field) => !(field in secrets))
+  if (missing.length === 0) return
+  const moved = changedSettings(connection, open).filter((name) => !SAME_LOGIN.test(name))
+  if (moved.length === 0) return
+  const errors = missing.map((field) => ({
+    in: 'body',
+    pointer: `/config_encrypted/${field}`,
+    message: `is needed again where ${moved.join(', ')} is another`,
+  }))
+  throw new SluiceError('INVALID_DATA', 'another place to log in to needs its secrets again', {
+    code: 'invalid_connection_config',
+    remedy: `Send ${missing.join(', ')} with the settings.`,
+    details: { errors },
+  })
+}
+
+/** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
 export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, idOrName)
-  const users = await productsReadingFrom(platform.pool, call.tenant, connection.name)
-  if (users.length > 0) {
-    throw new SluiceError('CONFLICT', 'products read from this connection', {
-      code: 'connection_in_use',
-      remedy: 'Change or delete these products first.',
-      details: { products: users.map((product) => `${product.domain}.${product.name}`) },
-    })
-  }
+  await refuseUsed(platform, connection)
+  const tables = await rawTables(platform, connection)
   await inTransaction(platform.pool, async (tx) => {
+    for (const table of tables) await platform.lake.dropTable(tx, table)
     await deleteConnection(tx, call.tenant, connection.id)
     await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
   })
+  for (const table of tables) await platform.lake.purgeTable(table)
 }
 
 export async function connectionOf(platform: Platform, tenant: string, idOrName: string): Promise<Connection> {

@@ -123,8 +123,9 @@ export interface ShownDashboards {
   readonly links: readonly { readonly variant: string; readonly url: string }[]
 }
 
-/** Null where the product has no dashboards and is to have none. */
+/** Null where the product has no dashboards and is to have none, and where there is no server of them. */
 export async function shownDashboards(platform: Platform, productId: string): Promise<ShownDashboards | null> {
+  if (platform.dashboards === null) return null
   const state = await dashboardState(platform.pool, productId)
   if (state === null) return null
   const { url, public_url: publicUrl } = platform.config.dashboards ?? {}

@@ -22,6 +22,15 @@ export interface DeployPlan {
   }[]
   readonly estimatedRows: number | null
   readonly warnings: readonly Problem[]
+  /** What would refuse the deployment itself; a dry run tells it, with the rest of the plan. */
+  readonly problems: readonly DeployProblem[]
+}
+
+export interface DeployProblem {
+  /** Of the error that deploying would throw. */
+  readonly code: string
+  readonly message: string
+  readonly remedy: string | null
 }
 
 export function lakeChanges(live: ManifestSet | null, next: ManifestSet): readonly string[] {

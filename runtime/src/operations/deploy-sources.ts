@@ -11,8 +11,9 @@ import type { SourceTable } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
+import { rawTable } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
-import type { ColumnOrigin } from './column-classes.ts'
+import { type ColumnOrigin, rawColumn } from './column-classes.ts'
 import { discoverAll } from './connections.ts'
 import type { Platform } from './platform.ts'
 import { mayReadRaw } from './products.ts'
@@ -92,7 +93,8 @@ const CHECK_TIMEOUT_MS = 20_000
 
 /**
  * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
- * what each output column is made of; null where a source could not be asked.
+ * what each output column is made of. Of a source that could not be asked, the lake's copy says which columns it has;
+ * null where there is none, or where it is too old for this transform.
  */
 export async function checkTransform(
   platform: Platform,
@@ -100,14 +102,40 @@ export async function checkTransform(
   manifests: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
 ): Promise<readonly ColumnOrigin[] | null> {
-  const tables = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
-  if (tables.some((table) => table === null)) return null
-  const known = tables as readonly EngineTable[]
+  const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
+  if (!asked.includes(null)) return bindTransform(platform, call, manifests, asked as readonly EngineTable[])
+  const known: EngineTable[] = []
+  for (const [index, input] of manifests.inputs.entries()) {
+    const table = asked[index] ?? emptyInput(input, await lakeCopy(platform, call, input))
+    if (table === null) return null
+    known.push(table)
+  }
+  try {
+    return await bindTransform(platform, call, manifests, known)
+  } catch (error) {
+    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
+    throw error
+  }
+}
+
+async function bindTransform(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  known: readonly EngineTable[],
+): Promise<readonly ColumnOrigin[]> {
   if (manifests.compute.engine === 'distributed') return checkDistributed(platform, call, manifests, known)
   for (const [index, { where }] of manifests.inputs.entries()) {
     if (where === null) continue
     const table = known[index] as EngineTable
-    await inspect(platform, call, { kind: 'inspect-condition', sql: where }, [table], 'inputs', 'where')
+    await inspect(
+      platform,
+      call,
+      { kind: 'inspect-condition', sql: where },
+      [table],
+      'inputs',
+      `inputs[${index}].where`,
+    )
   }
   const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
   return originsOf(await inspectTransform(platform, call, manifests, from, known), manifests)
@@ -168,10 +196,6 @@ async function checkDistributed(
   return columns.map(({ name }) => ({ column: name, sources, guessed: true }))
 }
 
-function rawColumn(input: Input, column: string): string {
-  return JSON.stringify([input.connection, qualified(input.table), column.toLowerCase()])
-}
-
 async function inspect(
   platform: Platform,
   call: TenantCall,
@@ -196,6 +220,15 @@ function transformInvalid(error: unknown, manifest: string, path: string): unkno
     details: { errors: [{ manifest, path, message: error.message }], ...error.details },
     cause: error,
   })
+}
+
+/** The input's table as it was when it was last loaded; none where it never was. */
+async function lakeCopy(platform: Platform, call: TenantCall, input: Input): Promise<readonly SourceTable[]> {
+  const ref = rawTable(call.tenant, input.connection, input.table)
+  const state = await platform.lake.load(ref, { signal: call.signal })
+  if (state === null) return []
+  const [schema = '', ...rest] = qualified(input.table).split('.')
+  return [{ schema, name: rest.join('.'), ...toTableSchema(state.schema), suggestedCursor: null }]
 }
 
 function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {

@@ -7,6 +7,7 @@ import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
 import { compareManifests } from '../manifest/compatibility.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { ClassifiedColumn } from '../policy/masking.ts'
 import { type Actor, actorOf } from '../registry/actor.ts'
 import { createDeployment, type Deployment, finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
@@ -15,11 +16,21 @@ import { type Product, updateProduct } from '../registry/products.ts'
 import { saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
-import { findDraft, findVersion, type ManifestRecord, saveVersion } from '../registry/versions.ts'
-import { type ColumnOrigin, checkClasses, classesOf, laundered, loweredClasses } from './column-classes.ts'
+import { deployedVersions, findDraft, findVersion, type ManifestRecord, saveVersion } from '../registry/versions.ts'
+import {
+  type ColumnOrigin,
+  checkClasses,
+  classesOf,
+  type FormerVersions,
+  laundered,
+  loweredClasses,
+  opensProduct,
+  sourceOwners,
+} from './column-classes.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, storePlans } from './deploy-plan.ts'
 import { checkRawGrants, checkTransform, discoverSources } from './deploy-sources.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
+import { withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
 
 export interface DeployAnswer {
@@ -41,7 +52,10 @@ export interface Checked {
   readonly lowered: readonly string[]
 }
 
-/** A dry run writes nothing anywhere. Throws 422 `manifests_invalid` and its kin, 409 `breaking_change`, `version_exists`. */
+/**
+ * A dry run writes nothing anywhere, and names in its plan what would be a 409. Throws 422 `manifests_invalid` and its
+ * kin, 409 `breaking_change`, `version_exists`.
+ */
 export async function deployProduct(
   platform: Platform,
   call: TenantCall,
@@ -60,11 +74,19 @@ export async function deployProduct(
     })
   }
   const checked = await checkManifests(platform, call, product, request.version, draft)
-  await checkVersionStep(platform, checked)
-  if (request.dryRun) return { dryRun: true, plan: checked.plan, deployment: null, runId: null }
+  const problem = await versionProblem(platform, checked)
+  if (request.dryRun) return planned(checked.plan, problem)
+  if (problem !== null) throw problem
   const answer = await commitDeployment(platform, call, checked, keep)
   platform.served.drop(call.tenant)
   return answer
+}
+
+/** What stands against the deployment is part of a plan, beside all that the plan says. */
+function planned(plan: DeployPlan, problem: SluiceError | null): DeployAnswer {
+  const problems =
+    problem === null ? [] : [{ code: problem.code, message: problem.message, remedy: problem.remedy ?? null }]
+  return { dryRun: true, plan: { ...plan, problems }, deployment: null, runId: null }
 }
 
 /** Whether these manifests can run, and whether the caller may put them in service. */
@@ -81,21 +103,27 @@ export async function checkManifests(
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  const origins = await checkTransform(platform, call, manifests, sources.tables)
+  const origins = await checkTransform(platform, call, manifests, sources.tables).catch((error: unknown) => {
+    throw withPlaces(error, kept.manifests)
+  })
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
+  const deployed = await deployedVersions<ManifestSet>(platform.pool, product.id)
+  const lowering = {
+    columns: [
+      ...loweredClasses(platform, columnsBefore(live, deployed), manifests),
+      ...(await laundered(platform, product, manifests, origins)),
+    ],
+    opens: opensProduct(live, manifests),
+  }
+  const owners = await sourceOwners(platform, call.tenant, manifests, lowering, { live, deployed })
   return {
     product,
     texts: kept.manifests,
     manifests,
     live,
     origins,
-    lowered: checkClasses(
-      call,
-      product,
-      [...loweredClasses(platform, live, manifests), ...(await laundered(platform, product, manifests, origins))],
-      live === null ? connections : new Map([...(await connectionsOf(platform, call.tenant, live)), ...connections]),
-    ),
+    lowered: checkClasses(call, product, lowering, owners),
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
@@ -104,6 +132,7 @@ export async function checkManifests(
       stores: await storePlans(platform, product, manifests),
       estimatedRows: estimatedRows(manifests, sources.estimates),
       warnings: [...parsed.warnings, ...sources.warnings],
+      problems: [],
     },
   }
 }
@@ -113,19 +142,28 @@ async function liveManifests(platform: Platform, product: Product): Promise<Mani
   return (await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion))?.normalised ?? null
 }
 
-async function checkVersionStep(platform: Platform, { product, manifests, plan }: Checked): Promise<void> {
+/** Those of the live version as it says, which a rollback may have made an older one; others as they were last. */
+function columnsBefore(live: ManifestSet | null, deployed: FormerVersions['deployed']): readonly ClassifiedColumn[] {
+  const columns = new Map<string, ClassifiedColumn>()
+  for (const version of [...(live === null ? [] : [live]), ...deployed.map(({ normalised }) => normalised)])
+    for (const column of version.output.columns) if (!columns.has(column.name)) columns.set(column.name, column)
+  return [...columns.values()]
+}
+
+/** Why the version cannot follow the one in service under this number; null where it can. */
+async function versionProblem(platform: Platform, { product, manifests, plan }: Checked): Promise<SluiceError | null> {
   const { version, verdict, changes } = plan
   const same = await findVersion<ManifestSet>(platform.pool, product.id, version)
   if (same && same.digest !== manifests.digest) {
-    throw new SluiceError('CONFLICT', 'this version was deployed with other manifests', {
+    return new SluiceError('CONFLICT', 'this version was deployed with other manifests', {
       code: 'version_exists',
       remedy: 'Deploy the changed manifests under a new version.',
       details: { version },
     })
   }
   const current = product.currentVersion
-  if (current === null || verdict !== 'breaking' || semver.major(version) > semver.major(current)) return
-  throw new SluiceError('CONFLICT', `the changes break readers of version ${current}`, {
+  if (current === null || verdict !== 'breaking' || semver.major(version) > semver.major(current)) return null
+  return new SluiceError('CONFLICT', `the changes break readers of version ${current}`, {
     code: 'breaking_change',
     remedy: `Deploy it as ${semver.inc(current, 'major')}.`,
     details: { changes: changes.filter((change) => change.verdict === 'breaking') },
@@ -173,7 +211,8 @@ async function commitDeployment(
     })
     if (checked.live === null) await grantInitially(tx, call, product, manifests)
     await wishDashboards(tx, product.id, { anew: true })
-    if (checked.origins !== null) await saveRawClasses(tx, product, classesOf(manifests, checked.origins))
+    const classes = classesOf(manifests, checked.origins)
+    await saveRawClasses(tx, product, classes, { keepFormer: checked.origins === null })
     const details = { version, ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}) }
     await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
     await appendEvent(tx, {

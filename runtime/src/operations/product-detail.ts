@@ -9,9 +9,9 @@ import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { productOf } from './products.ts'
 
-export async function productDetail(platform: Platform, call: TenantCall, reference: string, domain?: string) {
+export async function productDetail(platform: Platform, call: TenantCall, reference: string) {
   requireMember(call.principal)
-  const product = await productOf(platform, call, reference, domain)
+  const product = await productOf(platform, call, reference)
   const live =
     product.currentVersion === null
       ? null

@@ -7,9 +7,11 @@ import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { nameRefusal, nameSuggestion } from '../manifest/names.ts'
 import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
 import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
 import { rawTable } from '../materializer/materialize.ts'
+import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName } from '../registry/connections.ts'
@@ -20,9 +22,6 @@ import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { findByReference } from './served-products.ts'
-
-const IDENTIFIER = /^[a-z][a-z0-9_]{0,199}$/
-const RESERVED = /^(pg_|raw_|sluice|information_schema$|main$|temp$|system$|public$|sandbox$)|__/
 
 export interface NewProductRequest {
   readonly name: string
@@ -38,8 +37,8 @@ export async function registerProduct(
   keep: Keep<Product>,
 ): Promise<Product> {
   requireDeveloper(call.principal)
-  checkIdentifier(request.name, 'name', /^(pg_|raw_)|__/)
-  checkIdentifier(request.domain, 'namespace', RESERVED)
+  checkName(request.name, 'name')
+  checkName(request.domain, 'namespace')
   return inTransaction(platform.pool, async (tx) => {
     const product = await createProduct(tx, {
       tenant: call.tenant,
@@ -72,16 +71,19 @@ export async function changeProduct(
   })
 }
 
-function checkIdentifier(text: string, what: string, reserved: RegExp): void {
-  if (IDENTIFIER.test(text) && !reserved.test(text)) return
-  throw new SluiceError('INVALID_DATA', `the ${what} is not valid`, {
+/** By the rule of manifests: what can be registered can be deployed. */
+function checkName(name: string, what: 'name' | 'namespace'): void {
+  const refusal = nameRefusal(name, what)
+  if (refusal === null) return
+  const suggestion = nameSuggestion(name)
+  throw new SluiceError('INVALID_DATA', `the ${what} ${refusal}`, {
     code: 'invalid_name',
-    remedy: `Use lower-case letters, digits and "_", beginning with a letter; "pg_", "raw_", "__" and names of the system are refused.`,
+    remedy: suggestion === null ? 'Choose another name.' : `Write ${suggestion}.`,
   })
 }
 
-export function productOf(platform: Platform, call: TenantCall, reference: string, domain?: string): Promise<Product> {
-  return findByReference(platform.pool, call.tenant, reference, domain)
+export function productOf(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+  return findByReference(platform.pool, call.tenant, reference)
 }
 
 /** Keeps the draft, or answers every problem of all six files at once. */
@@ -121,6 +123,7 @@ export function parseTexts(
     servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
     dashboards: platform.dashboards,
     distributed: platform.distributed !== null,
+    sensitiveClasses: platform.rules.sensitive,
     ...(connections === undefined ? {} : { connections }),
   }
   const files: Partial<Record<ManifestName, Uint8Array>> = {}
@@ -243,13 +246,10 @@ export async function removeGrant(platform: Platform, call: TenantCall, referenc
 export async function removeProduct(platform: Platform, call: TenantCall, reference: string): Promise<void> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
-  const served = await platform.served.find(call.tenant, product.id)
   await inTransaction(platform.pool, async (tx) => {
     await tx.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
   })
-  for (const { targets } of served.endpoints.values()) {
-    for (const { store, target } of targets.values()) await store.drop(target, 'apply')
-  }
+  await dropAllCopies(product, platform)
   // Twins of grants that are no more, too: a product of the same name would go on with their history.
   const tables = (await platform.lake.tables(call.tenant, product.domain)).filter(
     ({ table }) => productOfTable(table).product === product.name,

@@ -5,8 +5,8 @@ import type { TenantCall } from '../flow.ts'
 import { engineTable, type TableRef } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
-import { rawTable } from '../materializer/materialize.ts'
-import { lakeTable } from '../materializer/variants.ts'
+import { rawDomain, rawTable } from '../materializer/materialize.ts'
+import { lakeTable, QUARANTINE } from '../materializer/variants.ts'
 import { listConnections } from '../registry/connections.ts'
 import { epochAsOf, epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../registry/materializations.ts'
 import { findVersion } from '../registry/versions.ts'
@@ -66,19 +66,32 @@ export async function runQuery(platform: Platform, call: TenantCall, request: Qu
         timeoutMs: Math.min(request.timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
         threads: QUERY_THREADS,
         ...(request.format === 'parquet'
-          ? { maxOutputBytes: MAX_PARQUET_BYTES }
+          ? { maxOutputBytes: MAX_PARQUET_BYTES, ...(request.limit === undefined ? {} : { maxRows: request.limit }) }
           : { maxRows: Math.min(request.limit ?? limits.query_rows, limits.query_rows) }),
       },
     },
     call.signal,
   )
-  const masked = new Set(visible.flatMap((entry) => entry.maskedColumns))
   return {
     run,
-    columns: run.columns.map((column) => ({ ...column, masked: masked.has(column.name) })),
+    columns: withMasks(run, visible),
     snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),
     startedAtMs,
   }
+}
+
+/** A column of the answer is masked where any column that it is computed from is; where that is not told, by its name. */
+function withMasks({ columns, lineage }: EngineRun, visible: readonly Visible[]): QueryAnswer['columns'] {
+  const names = new Set(visible.flatMap((entry) => entry.maskedColumns))
+  const sourceKey = (table: readonly string[], column: string) => JSON.stringify([...table, column])
+  const sources = new Set(
+    visible.flatMap(({ table, maskedColumns }) => maskedColumns.map((column) => sourceKey(table.name, column))),
+  )
+  return columns.map((column, at) => {
+    const direct = lineage[at]?.direct
+    const masked = direct?.some((one) => sources.has(sourceKey(one.table, one.column))) ?? names.has(column.name)
+    return { ...column, masked }
+  })
 }
 
 /** What the statement may refer to and its author may read; nothing else exists for it. */
@@ -88,7 +101,7 @@ async function visibleTables(platform: Platform, call: TenantCall, request: Quer
   for (const product of products) {
     const access = accessOrNull(platform, call, product)
     if (access === null) continue
-    const table = await productTable(platform, call, product, access, request.asOf)
+    const table = await productTable(platform, call, product, access, request)
     const pasts = await pastTables(platform, call, product, access, request.sql)
     if (table === null && pasts.length === 0) continue
     if (access.audit) await recordRead(platform, call, product)
@@ -117,7 +130,7 @@ async function productTable(
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
-  asOf: string | undefined,
+  { sql, asOf }: Pick<QueryRequest, 'sql' | 'asOf'>,
 ): Promise<readonly Visible[] | null> {
   const own = asOf === undefined ? newestTable(product, access) : await pastTable(platform, call, product, asOf)
   if (own === null) return null
@@ -126,7 +139,8 @@ async function productTable(
   if (own.access.audit && !access.audit) await recordRead(platform, call, product)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const table = await visibleTable(platform, call, ref, [product.domain, product.name], snapshotId, maskedColumns)
-  const aside = await quarantineTable(platform, call, product, access)
+  const isAsideNamed = sql.toLowerCase().includes(`${product.name}${QUARANTINE}`)
+  const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
   return aside === null ? [table] : [table, aside]
 }
 
@@ -180,7 +194,7 @@ async function pastTables(
 ): Promise<readonly Visible[]> {
   const visible: Visible[] = []
   for (const past of pastsNamed(sql, product.domain, product.name)) {
-    const [own] = (await productTable(platform, call, product, access, past)) ?? []
+    const [own] = (await productTable(platform, call, product, access, { sql, asOf: past })) ?? []
     if (own === undefined) throw noSuchPast()
     const name = [product.domain, `${product.name}@${past}`]
     visible.push({ ...own, table: { ...own.table, name }, name: name.join('.') })
@@ -207,7 +221,7 @@ async function quarantineTable(
   product: ServedProduct,
   access: ReadAccess,
 ): Promise<Visible | null> {
-  const ref = lakeTable(call.tenant, product.domain, `${product.name}__quarantine`, access.variant)
+  const ref = lakeTable(call.tenant, product.domain, `${product.name}${QUARANTINE}`, access.variant)
   const table = await platform.lake.load(ref, { signal: call.signal })
   if (table?.snapshotId == null) return null
   // These may be of an earlier epoch than the product's, and of other classes: only what they say of themselves counts.
@@ -215,7 +229,7 @@ async function quarantineTable(
   const masked = (summary['sluice.masked-columns'] ?? '').split(',')
   const masks = await masksUnder(platform, call, product, summary['sluice.version'])
   if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
-  return visibleTable(platform, call, ref, [product.domain, `${product.name}__quarantine`], table.snapshotId, masked)
+  return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], table.snapshotId, masked)
 }
 
 /** Null where the reader may see nothing of what that version made. */
@@ -289,8 +303,8 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
   const visible: Visible[] = []
   const connections = await listConnections(platform.pool, call.tenant, { limit: 1000, after: null })
   for (const connection of connections.items) {
-    const domain = `raw_${connection.name}`
-    if (!lower.includes(domain)) continue
+    const domain = rawDomain(connection.name)
+    if (!lower.includes(domain.toLowerCase())) continue
     for (const ref of await platform.lake.tables(call.tenant, domain)) {
       const name = ref.table.includes('.') ? ref.table : `public.${ref.table}`
       if (!lower.includes(ref.table.toLowerCase()) || !(await mayReadRaw(platform, call, connection, name))) continue

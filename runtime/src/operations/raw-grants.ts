@@ -4,7 +4,8 @@ import { inTransaction } from '../database/pools.ts'
 import type { TenantCall } from '../flow.ts'
 import { actorOf } from '../registry/actor.ts'
 import type { Connection } from '../registry/connections.ts'
-import { grantRawTable, type RawTableGrant, rawTableGrants, revokeRawTableGrant } from '../registry/grants.ts'
+import { grantRawTable, listRawTableGrants, type RawTableGrant, revokeRawTableGrant } from '../registry/grants.ts'
+import type { Page, PageRequest } from '../registry/paging.ts'
 import { connectionOf } from './connections.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 
@@ -47,15 +48,16 @@ export async function addRawGrant(
   })
 }
 
-/** At most 10,000. */
+/** Newest first. */
 export async function listRawGrants(
   platform: Platform,
   call: TenantCall,
   reference: string,
-): Promise<readonly RawTableGrant[]> {
+  page: PageRequest,
+): Promise<Page<RawTableGrant>> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, reference)
-  return rawTableGrants(platform.pool, call.tenant, connection.id)
+  return listRawTableGrants(platform.pool, call.tenant, connection.id, page)
 }
 
 export async function removeRawGrant(

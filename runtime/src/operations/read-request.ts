@@ -11,10 +11,14 @@ import {
 import { parseValue } from './parse-value.ts'
 
 const OPERATORS: readonly FilterOperator[] = ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in']
+const FILTER_FORM = 'a filter has the form <column>:<value> or <column>.<operator>:<value>'
 const MAX_FILTERS = 20
 const MAX_IN_VALUES = 100
 
-/** `<column>:<value>`, or `<column>:<operator>:<value>` where the operator is spelled `gt.`, e.g. `price:gt.10`. */
+/**
+ * `<column>:<value>` is equality with all that follows the first colon, whatever it looks like; another operator stands
+ * at the column, `price.gt:10`, because no column's name holds a dot.
+ */
 export function parseFilters(texts: readonly string[], schema: TableSchema, policy: ReadPolicy): readonly Filter[] {
   if (texts.length > MAX_FILTERS) {
     throw invalid('too_many_filters', `a read takes at most ${MAX_FILTERS} filters`, 'Send fewer filters.')
@@ -25,12 +29,13 @@ export function parseFilters(texts: readonly string[], schema: TableSchema, poli
 function parseFilter(text: string, schema: TableSchema, policy: ReadPolicy): Filter {
   const colon = text.indexOf(':')
   if (colon <= 0) {
-    throw invalid('filter_malformed', 'a filter has the form <column>:<value>', 'For example filter=id:42.')
+    throw invalid('filter_malformed', FILTER_FORM, 'For example filter=id:42 or filter=id.gt:42.')
   }
-  const name = text.slice(0, colon)
+  const [name, operatorName] = splitOnce(text.slice(0, colon), '.')
+  const value = text.slice(colon + 1)
   const column = visibleColumn(name, schema, policy)
   if (policy.maskedColumns.includes(name)) throw columnMasked(name)
-  const { operator, value } = splitOperator(text.slice(colon + 1))
+  const operator = operatorNamed(operatorName ?? 'eq')
   const parts = operator === 'in' ? value.split(',') : [value]
   if (parts.length > MAX_IN_VALUES) {
     throw invalid('too_many_values', `a filter takes at most ${MAX_IN_VALUES} values`, 'Send fewer values.')
@@ -42,11 +47,16 @@ function parseFilter(text: string, schema: TableSchema, policy: ReadPolicy): Fil
   }
 }
 
-/** Values that begin like an operator are written with `eq.` in front. */
-function splitOperator(text: string): { readonly operator: FilterOperator; readonly value: string } {
-  const match = /^([a-z]{2})\.(.*)$/s.exec(text)
-  const operator = OPERATORS.find((candidate) => candidate === match?.[1])
-  return operator ? { operator, value: match?.[2] ?? '' } : { operator: 'eq', value: text }
+function splitOnce(text: string, separator: string): readonly [string, string | null] {
+  const at = text.indexOf(separator)
+  return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)]
+}
+
+function operatorNamed(name: string): FilterOperator {
+  const operator = OPERATORS.find((candidate) => candidate === name)
+  if (operator !== undefined) return operator
+  const message = `there is no filter operator "${name.slice(0, 64)}"`
+  throw invalid('filter_malformed', message, `Operators: ${OPERATORS.join(', ')}; for example filter=id.gt:42.`)
 }
 
 /** All visible columns where none are named. */

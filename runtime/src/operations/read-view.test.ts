@@ -35,6 +35,7 @@ function behind(level: string): ServedProduct {
     classification: 'internal',
     snapshotClassification: 'internal',
     columns,
+    formerColumns: [],
     grants: [],
     variants: new Map([['clear', {}]]),
     endpoints: new Map([['lookup', { type: 'lookup', targets }]]),

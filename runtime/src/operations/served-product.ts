@@ -43,6 +43,8 @@ export interface ServedProduct {
   readonly classification: Classification
   readonly snapshotClassification: Classification
   readonly columns: readonly ClassifiedColumn[]
+  /** Those that the version deployed now has no more, each with the class that it had last. */
+  readonly formerColumns: readonly ClassifiedColumn[]
   readonly grants: readonly ProductGrant[]
   readonly policyVersion: string
   readonly endpoints: ReadonlyMap<string, ServedEndpoint>

@@ -4,16 +4,16 @@ import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { targetFor } from '../materializer/materialize.ts'
-import { planVariants, type VariantPlan } from '../materializer/variants.ts'
+import { planVariants, QUARANTINE, type VariantPlan } from '../materializer/variants.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { stricter } from '../policy/classification.ts'
-import { isSensitive, type MaskingRules } from '../policy/masking.ts'
+import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../policy/masking.ts'
 import { endpointStates } from '../registry/endpoint-states.ts'
 import { productGrants } from '../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { policyVersion } from '../registry/policy-versions.ts'
 import { deployedProducts, findProduct, findProductsByName, type Product } from '../registry/products.ts'
-import { findVersion, type ProductVersion } from '../registry/versions.ts'
+import { columnsEver, findVersion, type ProductVersion } from '../registry/versions.ts'
 import type { ServedEndpoint, ServedProduct, ServedTarget, ServedVariant } from './served-product.ts'
 
 /** Policies are at most this stale, were a notification lost that should have come. */
@@ -52,11 +52,16 @@ export class ServedProducts {
     return loading
   }
 
-  /** Those with a version in service whose name occurs in the text: a superset of what a statement can refer to. */
+  /**
+   * Those with a version in service whose name and namespace occur in the text as words: a superset of what a statement
+   * can refer to, since comments and quotes may stand between the two.
+   */
   async mentionedIn(tenant: string, text: string): Promise<readonly ServedProduct[]> {
-    const lower = text.toLowerCase()
+    const words = new Set(text.toLowerCase().match(/[\p{L}\p{N}_$]+/gu))
     const products = await deployedProducts(this.#deps.pool, tenant)
-    const mentioned = products.filter((product) => lower.includes(product.name.toLowerCase()))
+    const mentioned = products.filter(
+      ({ domain, name }) => words.has(domain) && (words.has(name) || words.has(`${name}${QUARANTINE}`)),
+    )
     return Promise.all(mentioned.map((product) => this.find(tenant, product.id)))
   }
 
@@ -78,6 +83,9 @@ export class ServedProducts {
     const versions = new VersionCache(pool, product.id)
     const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
     const snapshotVersion = newest === null ? null : await versions.get(newest.version)
+    const today = current?.normalised.output.columns ?? []
+    const ever = await columnsEver<ClassifiedColumn>(pool, product.id)
+    const formerColumns = ever.filter(({ name }) => !today.some((column) => column.name === name))
     return {
       id: product.id,
       tenant,
@@ -85,7 +93,8 @@ export class ServedProducts {
       name: product.name,
       classification: product.classification,
       snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
-      columns: strictestColumns(current, snapshotVersion, rules),
+      columns: strictestThen(today, formerColumns, snapshotVersion?.normalised.output.columns ?? [], rules),
+      formerColumns,
       grants,
       policyVersion: version,
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
@@ -161,22 +170,25 @@ function isSettled(product: ServedProduct): boolean {
   )
 }
 
-/** Today's columns; a class that the snapshot was made under stays where today's is none. */
-function strictestColumns(
-  current: Version | null,
-  snapshot: Version | null,
-  rules: MaskingRules,
-): ServedProduct['columns'] {
-  return strictestOf(current?.normalised.output.columns ?? [], snapshot?.normalised.output.columns ?? [], rules)
-}
-
 /** The product as readers of what that version made meet it: by the stricter of its policy and today's. */
 export function asMadeBy(product: ServedProduct, version: ManifestSet, rules: MaskingRules): ServedProduct {
   return {
     ...product,
     snapshotClassification: stricter(product.snapshotClassification, version.product.classification),
-    columns: strictestOf(product.columns, version.output.columns, rules),
+    columns: strictestThen(product.columns, product.formerColumns, version.output.columns, rules),
   }
+}
+
+/** As `strictestOf`, where columns that are no more count with the class that they had last. */
+function strictestThen(
+  today: ServedProduct['columns'],
+  former: ServedProduct['columns'],
+  then: ServedProduct['columns'],
+  rules: MaskingRules,
+): ServedProduct['columns'] {
+  const isAmong = (columns: ServedProduct['columns'], name: string) => columns.some((column) => column.name === name)
+  const dropped = former.filter(({ name }) => isAmong(then, name) && !isAmong(today, name))
+  return strictestOf([...today, ...dropped], then, rules)
 }
 
 /**

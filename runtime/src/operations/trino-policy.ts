@@ -168,6 +168,7 @@ function callOf({ requestId, signal }: Asking, principal: Principal, tenant: str
     idempotencyKey: null,
     idempotency: null,
     lastEventId: null,
+    namedTenant: null,
     accept: '',
   }
 }

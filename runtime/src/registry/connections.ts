@@ -40,6 +40,10 @@ export interface NewConnection {
 /** Throws QUOTA `tier_limit_exceeded`, or CONFLICT `connection_exists` for a name that is taken in the tenant. */
 export async function createConnection(tx: Transaction, connection: NewConnection): Promise<Connection> {
   await reserveRoom(tx, connection.tenant, 'connections')
+  const alike = 'select id from connections where tenant = $1 and lower(name) = lower($2)'
+  // The lake's engine takes names that differ in their case alone for one.
+  if ((await maybeOne(tx, 'looking for the name', alike, [connection.tenant, connection.name])) !== null)
+    throw nameTaken()
   return namesOnce(() =>
     one<Connection>(
       tx,
@@ -142,10 +146,14 @@ async function namesOnce<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!isUniqueViolation(error, 'connections_tenant_name_key')) throw error
-    throw new SluiceError('CONFLICT', 'the tenant has a connection of that name', {
-      code: 'connection_exists',
-      remedy: 'Choose another name, or change the connection that has it.',
-      cause: error,
-    })
+    throw nameTaken(error)
   }
+}
+
+function nameTaken(cause?: unknown): SluiceError {
+  return new SluiceError('CONFLICT', 'the tenant has a connection of that name', {
+    code: 'connection_exists',
+    remedy: 'Choose another name, or change the connection that has it.',
+    cause,
+  })
 }

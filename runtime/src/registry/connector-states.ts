@@ -54,3 +54,9 @@ export async function forgetConnectorState(db: Queryable, connectionId: string, 
   const statement = 'delete from connector_states where connection_id = $1 and table_name = $2'
   await change(db, 'forgetting the connector’s state', statement, [connectionId, tableName])
 }
+
+/** All tables are read from their beginning: what the states tell is of a place that is read no more. */
+export async function forgetConnectorStates(db: Queryable, connectionId: string): Promise<void> {
+  const statement = 'delete from connector_states where connection_id = $1'
+  await change(db, 'forgetting the connector’s states', statement, [connectionId])
+}

@@ -91,6 +91,38 @@ export function endpointStates(db: Queryable, productId: string): Promise<Endpoi
   )
 }
 
+/** An endpoint as the newest of the versions that have had it declares it, with that version's output. */
+export interface FormerEndpoint<Output> {
+  readonly type: string
+  readonly config: Readonly<Record<string, unknown>>
+  readonly output: Output
+}
+
+/** Every endpoint that a deployed version has had. */
+export function endpointsEver<Output>(db: Queryable, productId: string): Promise<FormerEndpoint<Output>[]> {
+  return many<FormerEndpoint<Output>>(
+    db,
+    'reading the endpoints of all versions',
+    `select distinct on (item ->> 'type') item ->> 'type' as type, item -> 'config' as config,
+       normalised -> 'output' as output
+     from product_versions, jsonb_array_elements(normalised #> '{serving,endpoints}') item
+     where product_id = $1 order by item ->> 'type', deployed_at desc, version desc`,
+    [productId],
+  )
+}
+
+/** Every variant that an epoch has had, or that a store was to have. */
+export async function variantsEver(db: Queryable, productId: string): Promise<readonly string[]> {
+  const rows = await many<{ readonly variant: string }>(
+    db,
+    'reading the variants of all epochs',
+    `select variant from endpoint_states where product_id = $1
+     union select jsonb_object_keys(snapshots) from materializations where product_id = $1 and epoch is not null`,
+    [productId],
+  )
+  return rows.map(({ variant }) => variant)
+}
+
 /** Those whose time for another attempt has come, the longest waiting first. */
 export function endpointsDue(db: Queryable, limit: number): Promise<EndpointState[]> {
   return many<EndpointState>(

@@ -158,6 +158,24 @@ export function rawTableGrants(db: Queryable, tenant: string, connectionId: stri
   )
 }
 
+export async function listRawTableGrants(
+  db: Queryable,
+  tenant: string,
+  connectionId: string,
+  page: PageRequest,
+): Promise<Page<RawTableGrant>> {
+  const parameters = pageParameters(page)
+  const rows = await many<RawTableGrant>(
+    db,
+    'listing grants',
+    `select ${RAW_COLUMNS} from raw_table_grants
+     where tenant = $4 and connection_id = $5 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, tenant, connectionId],
+  )
+  return toPage(rows, parameters, (row) => row)
+}
+
 export function revokeRawTableGrant(
   db: Queryable,
   tenant: string,

@@ -7,3 +7,7 @@ export type IdPrefix = 'con' | 'prd' | 'dep' | 'run' | 'mat' | 'grt' | 'rgt' | '
 export function newId(prefix: IdPrefix): string {
   return `${prefix}_${randomBytes(12).toString('hex')}`
 }
+
+export function isId(text: string, prefix: IdPrefix): boolean {
+  return text.startsWith(`${prefix}_`) && /^[0-9a-f]{24}$/.test(text.slice(prefix.length + 1))
+}

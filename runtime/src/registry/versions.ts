@@ -1,6 +1,6 @@
 /**
  * A product's manifests: the draft that was uploaded last, and the versions that were deployed. The registry keeps the
- * texts as they came and what they mean as JSON; only its caller knows the latter's shape.
+ * texts as they came and what they mean as JSON; of the latter's shape it knows where the columns are.
  */
 import { SluiceError } from '@sluice/sdk'
 import type { Actor } from './actor.ts'
@@ -115,6 +115,20 @@ export function findVersion<Normalised = unknown>(
   )
 }
 
+/** Every version that was deployed, newest first. */
+export function deployedVersions<Normalised>(
+  db: Queryable,
+  productId: string,
+): Promise<Pick<ProductVersion<Normalised>, 'version' | 'normalised' | 'deployedAt'>[]> {
+  return many(
+    db,
+    'reading the versions',
+    `select version, normalised, deployed_at as "deployedAt" from product_versions
+     where product_id = $1 order by deployed_at desc, version desc`,
+    [productId],
+  )
+}
+
 /** Newest first, at most 1000; without the manifests. */
 export function listVersions(
   db: Queryable,
@@ -127,4 +141,20 @@ export function listVersions(
      where product_id = $1 order by deployed_at desc, version desc limit 1000`,
     [productId],
   )
+}
+
+/**
+ * Every column that a deployed version of the product has had, as the newest of those versions had it: what its class
+ * hides stays hidden in snapshots of the past when the column is gone.
+ */
+export async function columnsEver<Column>(db: Queryable, productId: string): Promise<readonly Column[]> {
+  const rows = await many<{ readonly column: Column }>(
+    db,
+    'reading the columns of all versions',
+    `select distinct on (item ->> 'name') item as "column"
+     from product_versions, jsonb_array_elements(normalised #> '{output,columns}') item
+     where product_id = $1 order by item ->> 'name', deployed_at desc, version desc`,
+    [productId],
+  )
+  return rows.map(({ column }) => column)
 }

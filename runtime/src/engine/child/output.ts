@@ -72,15 +72,15 @@ export async function describe(
   return shapeOf(await statement.run())
 }
 
-/** One row more than is wanted tells that there are more. */
+/** One row more than is wanted tells that there are more; of a parquet file nobody could take it off again. */
 function copyStatement(output: WireStreamOutput, shape: ResultShape, { maxRows }: EngineLimits): string {
   const cells = shape.types.map((_type, index) => cellName(index))
   const limit = maxRows === undefined ? '' : ` LIMIT ${maxRows + 1}`
   const from = `FROM (${output.sql}\n) AS output(${cells.join(', ')})${limit}`
   const target = quoteText(descriptorPath(OUTPUT_FD))
   if (output.kind === 'parquet') {
-    const names = `FROM (${output.sql}\n)${limit}`
-    return `COPY (SELECT * ${names}) TO ${target} (FORMAT parquet, COMPRESSION zstd)`
+    const exactly = maxRows === undefined ? '' : ` LIMIT ${maxRows}`
+    return `COPY (SELECT * FROM (${output.sql}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd)`
   }
   if (output.kind === 'copy-csv') {
     const list = shape.types.map((type, index) => postgresCell(type, cellName(index))).join(', ')

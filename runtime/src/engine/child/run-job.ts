@@ -1,5 +1,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
+import type { TreeNode } from '../guard-tree.ts'
+import { columnLineage } from '../lineage.ts'
 import type { ChildJob, FromChild, Opening, WireInspectOutput, WireOutput, WireResult, WireStep } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { collectRows } from './collect.ts'
@@ -33,8 +35,20 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
     send({ kind: 'done', rows: 0, files: [] })
     return
   }
-  const sql = await judged(connection, job, output.sql)
-  send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, opened)) })
+  const { sql, tree } = await judged(connection, job, output.sql)
+  const told = (opening: Opening) => opened({ ...opening, lineage: lineageOf(job, output, tree, opening) })
+  send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, told)) })
+}
+
+/** For answers that say of each column what it is made of. */
+function lineageOf(job: ChildJob, { kind }: WireOutput, tree: TreeNode | null, { columns }: Opening) {
+  if (tree === null || kind !== 'json-rows') return []
+  const known = job.tables.map((table) => ({ name: table.name, columns: table.columns.map((column) => column.name) }))
+  return columnLineage(
+    tree,
+    known,
+    columns.map((column) => column.name),
+  )
 }
 
 function isInspection(output: WireOutput): output is WireInspectOutput {
@@ -42,7 +56,7 @@ function isInspection(output: WireOutput): output is WireInspectOutput {
 }
 
 async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireStep): Promise<WireResult | null> {
-  const sql = await judged(connection, job, step.sql)
+  const { sql } = await judged(connection, job, step.sql)
   const parameters = step.parameters.map(fromWire)
   try {
     if (step.collect) return await collectRows(await prepare(connection, sql, parameters), step.maxRows)
@@ -53,9 +67,13 @@ async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireSt
   }
 }
 
-/** The text that may run: our own as it stands, a tenant's as the guard has written it down. */
-async function judged(connection: DuckDBConnection, job: ChildJob, sql: string): Promise<string> {
-  if (job.trust === 'own') return sql
+/** The text that may run: our own as it stands, a tenant's as the guard has written it down, with its tree. */
+async function judged(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  sql: string,
+): Promise<{ readonly sql: string; readonly tree: TreeNode | null }> {
+  if (job.trust === 'own') return { sql, tree: null }
   const tables = job.tables.map((table) => table.name)
-  return (await guardStatement(connection, sql, tables)).sql
+  return await guardStatement(connection, sql, tables)
 }

@@ -1,5 +1,7 @@
 import { Type } from 'typebox'
 import { defineRoute, type Route } from '../route.ts'
+import { pageOf } from './resources.ts'
+import { Page } from './shapes.ts'
 
 export interface PluginProofSummary {
   readonly status: string
@@ -43,8 +45,9 @@ export function pluginRoutes(list: () => readonly PluginSummary[]): readonly Rou
       summary: 'Plugins that this runtime has loaded',
       tags: ['Plugins'],
       auth: 'any',
-      responses: { 200: { description: 'All of them.', schema: Type.Object({ data: Type.Array(Plugin) }) } },
-      handler: () => ({ body: { data: list() } }),
+      query: Page,
+      responses: { 200: { description: 'All of them: there is no second page.', schema: pageOf(Plugin) } },
+      handler: () => ({ body: { data: list(), next_cursor: null } }),
     }),
   ]
 }

@@ -43,11 +43,14 @@ import {
   deploymentJson,
   GrantRequest,
   grantJson,
+  InNamespace,
   materializationJson,
   Page,
+  PageInNamespace,
   ProductChangeRequest,
   ProductRequest,
   productJson,
+  productReference,
   qualityJson,
   queuedReply,
   Reference,
@@ -123,14 +126,11 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
-      query: Type.Object(
-        { namespace: Type.Optional(Type.String({ maxLength: 500 })) },
-        { additionalProperties: false },
-      ),
+      query: InNamespace,
       responses: { 200: { description: 'The product.', schema: ProductDetail } },
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const detail = await productDetail(platform, call, call.params.product_id, call.query.namespace)
+        const detail = await productDetail(platform, call, productReference(call))
         const { product, materialization, versions, quality, ...rest } = detail
         return {
           body: {
@@ -156,6 +156,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       body: ProductChangeRequest,
       responses: { 200: { description: 'The product as it is now.', schema: ProductShape } },
       errors: ['product_not_found', 'ambiguous_product'],
@@ -165,7 +166,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           ...(description === undefined ? {} : { description }),
           ...(archetype === undefined ? {} : { archetype }),
         }
-        return { body: productJson(await changeProduct(platform, call, call.params.product_id, change)) }
+        return { body: productJson(await changeProduct(platform, call, productReference(call), change)) }
       },
     }),
     defineRoute({
@@ -176,11 +177,12 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       timeoutMs: 120_000,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['product_not_found'],
+      errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
-        await removeProduct(platform, call, call.params.product_id)
+        await removeProduct(platform, call, productReference(call))
         return { empty: true }
       },
     }),
@@ -197,6 +199,7 @@ function manifests(platform: Platform): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       multipart: {
         parts: MANIFEST_NAMES,
         required: [],
@@ -204,9 +207,9 @@ function manifests(platform: Platform): readonly Route[] {
         description: 'Six YAML files.',
       },
       responses: { 200: { description: 'What they mean, with warnings.', schema: ParsedManifests } },
-      errors: ['manifests_invalid', 'product_not_found'],
+      errors: ['manifests_invalid', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const parsed = await uploadManifests(platform, call, call.params.product_id, call.body)
+        const parsed = await uploadManifests(platform, call, productReference(call), call.body)
         const { product, ...others } = parsed.manifests
         const { domain, ...named } = product
         return {
@@ -224,12 +227,13 @@ function manifests(platform: Platform): readonly Route[] {
         auth: 'tenant',
         params:
           suffix === '' ? Params : Type.Object({ product_id: Reference, version: Type.String({ maxLength: 100 }) }),
+        query: InNamespace,
         responses: { 200: { description: 'The texts as they were uploaded.', schema: ManifestTexts } },
-        errors: ['product_not_found', 'manifests_not_found'],
+        errors: ['product_not_found', 'manifests_not_found', 'ambiguous_product'],
         async handler(call) {
           requireMember(call.principal)
           const params = call.params as { readonly product_id: string; readonly version?: string }
-          const product = await productOf(platform, call, params.product_id)
+          const product = await productOf(platform, call, productReference(call))
           const kept =
             params.version === undefined
               ? await findDraft(platform.pool, product.id)
@@ -252,6 +256,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       body: DeployRequest,
       idempotent: true,
       authorize: developer,
@@ -260,12 +265,20 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         200: { description: 'The plan of a dry run.', schema: DryRun },
         201: { description: 'The deployment.', schema: Deployed },
       },
-      errors: ['manifests_missing', 'manifests_invalid', 'breaking_change', 'version_exists', 'transform_invalid'],
+      errors: [
+        'manifests_missing',
+        'manifests_invalid',
+        'breaking_change',
+        'version_exists',
+        'transform_invalid',
+        'product_not_found',
+        'ambiguous_product',
+      ],
       async handler(call) {
         const { version, dry_run: dryRun = false } = call.body
         const answer = keptAnswer(call, deployReply)
         const wanted = { version, dryRun }
-        return answer.reply(await deployProduct(platform, call, call.params.product_id, wanted, answer.keep))
+        return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -276,17 +289,18 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       body: RollbackRequest,
       idempotent: true,
       authorize: developer,
       timeoutMs: 120_000,
       responses: { 202: { description: 'The deployment and its run, queued.', schema: RolledBack } },
-      errors: ['version_not_found', 'snapshot_not_found', 'product_not_found'],
+      errors: ['version_not_found', 'snapshot_not_found', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const { version, snapshot_id: snapshotId } = call.body
         const target = version === undefined ? { snapshotId: snapshotId as string } : { version }
         const answer = keptAnswer(call, rollbackReply)
-        return answer.reply(await rollBackProduct(platform, call, call.params.product_id, target, answer.keep))
+        return answer.reply(await rollBackProduct(platform, call, productReference(call), target, answer.keep))
       },
     }),
     defineRoute({
@@ -297,11 +311,12 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
-      query: Page,
+      query: PageInNamespace,
       responses: { 200: { description: 'A page of deployments.', schema: pageOf(Deployment) } },
+      errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         requireMember(call.principal)
-        const product = await productOf(platform, call, call.params.product_id)
+        const product = await productOf(platform, call, productReference(call))
         return listReply(
           call,
           cursors,
@@ -319,13 +334,14 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       idempotent: true,
       authorize: developer,
       responses: { 202: { description: 'The run, queued.', schema: Run } },
-      errors: ['not_deployed', 'product_not_found'],
+      errors: ['not_deployed', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
-        return answer.reply(await requestMaterialization(platform, call, call.params.product_id, answer.keep))
+        return answer.reply(await requestMaterialization(platform, call, productReference(call), answer.keep))
       },
     }),
     ...(['snapshots', 'quality'] as const).map((what) =>
@@ -340,12 +356,12 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         tags,
         auth: 'tenant',
         params: Params,
-        query: Page,
+        query: PageInNamespace,
         responses: { 200: { description: 'A page.', schema: pageOf(what === 'snapshots' ? Snapshot : QualityResult) } },
-        errors: ['product_not_found'],
+        errors: ['product_not_found', 'ambiguous_product'],
         async handler(call) {
           requireMember(call.principal)
-          const product = await productOf(platform, call, call.params.product_id)
+          const product = await productOf(platform, call, productReference(call))
           return listReply(
             call,
             cursors,
@@ -363,8 +379,8 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
 }
 
 function deployReply({ plan, deployment, runId }: DeployAnswer): Reply {
-  const { version, verdict, changes, lake, stores, estimatedRows, warnings } = plan
-  const shown = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems: [] }
+  const { version, verdict, changes, lake, stores, estimatedRows, warnings, problems } = plan
+  const shown = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems }
   if (deployment === null) return { body: { dry_run: true, verdict, plan: shown } }
   return { status: 201, body: { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, plan: shown } }
 }
@@ -387,16 +403,17 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
+      query: InNamespace,
       body: GrantRequest,
       idempotent: true,
       authorize: developer,
       responses: { 201: { description: 'The grant.', schema: Grant } },
-      errors: ['invalid_grant', 'self_grant_refused', 'product_not_found'],
+      errors: ['invalid_grant', 'self_grant_refused', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const { subject, may, classes = [] } = call.body
         const answer = keptAnswer(call, (grant: ProductGrant) => ({ status: 201, body: grantJson(grant) }))
         const wanted = { subject, may, classes }
-        return answer.reply(await addGrant(platform, call, call.params.product_id, wanted, answer.keep))
+        return answer.reply(await addGrant(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
     defineRoute({
@@ -407,11 +424,12 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
-      query: Page,
+      query: PageInNamespace,
       responses: { 200: { description: 'A page of grants.', schema: pageOf(Grant) } },
+      errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         requireDeveloper(call.principal)
-        const product = await productOf(platform, call, call.params.product_id)
+        const product = await productOf(platform, call, productReference(call))
         const read = (page: Parameters<typeof listProductGrants>[3]) =>
           listProductGrants(platform.pool, call.tenant, product.id, page)
         return listReply(call, cursors, 'grants', read, grantJson)
@@ -425,10 +443,11 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Type.Object({ product_id: Reference, grant_id: Reference }),
+      query: InNamespace,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['grant_not_found', 'product_not_found'],
+      errors: ['grant_not_found', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        await removeGrant(platform, call, call.params.product_id, call.params.grant_id)
+        await removeGrant(platform, call, productReference(call), call.params.grant_id)
         return { empty: true }
       },
     }),

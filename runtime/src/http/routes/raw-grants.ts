@@ -2,17 +2,20 @@ import { Type } from 'typebox'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
 import { addRawGrant, listRawGrants, removeRawGrant } from '../../operations/raw-grants.ts'
 import type { RawTableGrant } from '../../registry/grants.ts'
+import type { PageRequest } from '../../registry/paging.ts'
+import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
 import { pageOf, RawGrant } from './resources.ts'
-import { RawGrantRequest, Reference, rawGrantJson } from './shapes.ts'
+import { Page, RawGrantRequest, Reference, rawGrantJson } from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const tags = ['Connections']
 const path = '/api/v1/connections/{connection_id}/grants'
 
 /** Grants on the raw tables of a connection. */
-export function rawGrantRoutes(platform: Platform): readonly Route[] {
+export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
   return [
     defineRoute({
       method: 'POST',
@@ -38,15 +41,16 @@ export function rawGrantRoutes(platform: Platform): readonly Route[] {
       method: 'GET',
       path,
       name: 'listRawGrants',
-      summary: 'Grants on the raw tables of a connection',
+      summary: 'Grants on the raw tables of a connection, newest first',
       tags,
       auth: 'tenant',
       params: Params,
-      responses: { 200: { description: 'All of them.', schema: pageOf(RawGrant) } },
+      query: Page,
+      responses: { 200: { description: 'A page of grants.', schema: pageOf(RawGrant) } },
       errors: ['connection_not_found'],
-      async handler(call) {
-        const grants = await listRawGrants(platform, call, call.params.connection_id)
-        return { body: { data: grants.map(rawGrantJson), next_cursor: null } }
+      handler(call) {
+        const read = (page: PageRequest) => listRawGrants(platform, call, call.params.connection_id, page)
+        return listReply(call, cursors, 'raw-grants', read, rawGrantJson)
       },
     }),
     defineRoute({

@@ -11,18 +11,19 @@ import {
 import type { Cursors } from '../cursor.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { ReadResult } from './resources.ts'
-import { Reference } from './shapes.ts'
+import { Namespace, Reference } from './shapes.ts'
 
 const READ_TIMEOUT_MS = 20_000
 const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }))
 
 const Common = {
-  namespace: text(500, 'Settles a name that exists in several namespaces.'),
+  namespace: Namespace,
   columns: text(3000, 'Comma-separated; default: all.'),
   filter: Type.Optional(
     Type.Array(Type.String({ maxLength: 2000 }), {
       maxItems: 50,
-      description: '<column>:<value>; repeats are joined by AND.',
+      description:
+        '<column>:<value>: the column equals the whole text after the first colon. <column>.<operator>:<value> with lt, le, gt, ge, ne, eq, or in, whose values are comma-separated: price.ge:10. Repeats are joined by AND.',
     }),
   ),
   order: text(1000, '<column> or <column>:desc, comma-separated.'),
@@ -94,6 +95,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
     responses: { 200: { description: 'Rows in data; what was read, in meta.', schema: ReadResult } },
     errors: [
       'product_not_found',
+      'ambiguous_product',
       'product_forbidden',
       'endpoint_not_declared',
       'not_materialized',

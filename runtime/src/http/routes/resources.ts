@@ -249,7 +249,9 @@ const DeployPlan = Type.Object(
     ),
     estimated_rows: nullable(Type.Number()),
     warnings: Type.Array(Problem),
-    problems: Type.Array(Problem),
+    problems: Type.Array(Type.Object({ code: text(), message: text(), remedy: nullable(text()) }), {
+      description: 'What would refuse the deployment itself; of a dry run only.',
+    }),
   },
   { $id: 'DeployPlan' },
 )

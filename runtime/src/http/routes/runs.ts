@@ -1,10 +1,11 @@
 import { Type } from 'typebox'
-import type { TenantCall } from '../../flow.ts'
-import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
+import { audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { endRun, retryRun, runOf } from '../../operations/runs.ts'
 import { listAudit } from '../../registry/audit.ts'
 import { runLog, tableProgress } from '../../registry/run-progress.ts'
 import { listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
+import { findTenant } from '../../registry/tenants.ts'
 import type { Cursors } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -35,9 +36,10 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         { additionalProperties: false },
       ),
       responses: { 200: { description: 'A page of runs.', schema: pageOf(RunShape) } },
+      errors: ['tenant_required', 'tenant_contradictory', 'tenant_not_found'],
       async handler(call) {
         requireMember(call.principal)
-        const tenant = tenantOf(call)
+        const tenant = await tenantOf(platform, call)
         const filter = call.query.state === undefined ? {} : { state: call.query.state }
         const read = async (page: Parameters<typeof listRuns>[2]) => {
           const runs = await listRuns(platform.pool, tenant, page, filter)
@@ -127,12 +129,12 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
 }
 
 /** A token's own tenant; administrators name one by tenant_id or X-Tenant-Id. Another tenant's runs do not exist. */
-function tenantOf(call: IngestionCall): string {
+async function tenantOf(platform: Platform, call: IngestionCall): Promise<string> {
   const asked = call.query.tenant_id
   if (call.principal.isAdmin) {
-    const tenant = asked ?? call.tenant
-    if (tenant === null) throw refuse('tenant_required', 'name the tenant by tenant_id')
-    return tenant
+    if (asked !== undefined) return namedByAdmin(platform, call, asked)
+    if (call.tenant === null) throw refuse('tenant_required', 'name the tenant by tenant_id')
+    return call.tenant
   }
   const own = call.tenant ?? call.principal.tenant
   if (own === null) throw refuse('tenant_required', 'the token names no tenant')
@@ -140,11 +142,20 @@ function tenantOf(call: IngestionCall): string {
   return own
 }
 
-interface IngestionCall {
-  readonly tenant: string | null
-  readonly principal: { readonly isAdmin: boolean; readonly tenant: string | null }
-  readonly query: { readonly tenant_id?: string }
+/** On record before anything is read, as the header is. */
+async function namedByAdmin(platform: Platform, call: IngestionCall, asked: string): Promise<string> {
+  const { namedTenant } = call
+  if (namedTenant !== null && namedTenant !== asked) {
+    throw refuse('tenant_contradictory', 'X-Tenant-Id and tenant_id name different tenants')
+  }
+  if ((await findTenant(platform.pool, asked)) === null) throw notFound('tenant')
+  if (namedTenant === null) {
+    await audited(platform.pool, call, asked, 'admin.use', { type: 'route', id: 'GET /api/v1/ingestion' })
+  }
+  return asked
 }
+
+type IngestionCall = AuthenticatedCall<unknown, { readonly tenant_id?: string }>
 
 async function withTables(platform: Platform, run: Run) {
   return runJson(run, await tableProgress(platform.pool, run.id))

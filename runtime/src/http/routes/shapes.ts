@@ -6,6 +6,7 @@ import type { AuditRecord } from '../../registry/audit.ts'
 import type { Connection } from '../../registry/connections.ts'
 import type { Deployment } from '../../registry/deployments.ts'
 import type { ProductGrant, RawTableGrant } from '../../registry/grants.ts'
+import { isId } from '../../registry/ids.ts'
 import type { Materialization } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
 import type { TableProgress } from '../../registry/run-progress.ts'
@@ -30,6 +31,32 @@ export const Reference = Type.String({
   pattern: SEGMENT,
   description: 'An id or a name.',
 })
+
+export const Namespace = Type.Optional(
+  Type.String({ maxLength: 500, description: 'Settles a name that exists in several namespaces.' }),
+)
+
+/** Of the routes of one product. */
+export const InNamespace = Type.Object({ namespace: Namespace }, { additionalProperties: false })
+
+/** Of the lists of one product. */
+export const PageInNamespace = Type.Object(
+  { ...Page.properties, namespace: Namespace },
+  { additionalProperties: false },
+)
+
+interface ProductCall {
+  readonly params: { readonly product_id: string }
+  readonly query: { readonly namespace?: string }
+}
+
+/** What operations take: an id, a name, or `namespace.name`, which the query makes of a bare name. */
+export function productReference({ params, query }: ProductCall): string {
+  const { product_id: reference } = params
+  const { namespace } = query
+  const isSettled = namespace === undefined || reference.includes('.') || isId(reference, 'prd')
+  return isSettled ? reference : `${namespace}.${reference}`
+}
 
 export const Anything = Type.Record(Type.String(), Type.Unknown())
 

@@ -13,7 +13,7 @@ export const InputFields = closed({
     'letters, digits and underscores, at most 63, not beginning with a digit',
   ),
   connection: Type.Optional(text('The name of a connection.', MANIFEST_LIMITS.nameLength)),
-  table: Type.Optional(text('The table at the source: name, or schema.name.', 255)),
+  table: Type.Optional(text('The table at the source: schema.name, or the name of one in the schema public.', 255)),
   product: Type.Optional(text('Another product: namespace.name.', 2 * MANIFEST_LIMITS.nameLength)),
   mode: Type.Optional(
     oneOf(INPUT_MODES, 'How rows are read. Default: incremental where a safe cursor can be had, else full.'),
