@@ -67,9 +67,12 @@ export interface ReadRequest {
  * What a read yields: one `schema` first, then rows (as batches or as CSV), `reject` for a row that cannot be
  * carried, and one `state` last, with counts that match what was sent since the former. A read that finds nothing new
  * still ends with a state, equal to the one it was given.
+ *
+ * `whole` with the schema says of an incremental read that it could not go on from its state and brings every row of
+ * the table: rows of former reads that do not come again are gone.
  */
 export type ReadEvent =
-  | { readonly kind: 'schema'; readonly schema: TableSchema }
+  | { readonly kind: 'schema'; readonly schema: TableSchema; readonly whole?: boolean }
   | { readonly kind: 'estimate'; readonly rows: number | null }
   | { readonly kind: 'batch'; readonly batch: ColumnBatch }
   | { readonly kind: 'csv'; readonly chunk: CsvChunk }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { type Connector, isSluiceError, type ReadRequest } from '@sluice/sdk'
+import { escapeLiteral } from 'pg'
 import { createConnector } from './connector.ts'
 import { parseSettings } from './settings.ts'
 import { gather, sourceHost } from './source-host.ts'
@@ -170,6 +171,38 @@ test('rows that cannot be carried are rejected one by one, by column; all others
   assert.equal(last.rows, 2)
   const without = await read('odd', { columns: ['id'] })
   assert.deepEqual([without.rows.length, without.rejects.length], [10, 0])
+})
+
+test('half of a surrogate pair in JSON keeps its row from being carried, and nothing that looks like one does', async () => {
+  const whole = [
+    String.raw`{"a":"\ud83d\uDE00"}`,
+    String.raw`{"a":"\\ud800"}`,
+    String.raw`{"a":"\n\\\ud83d\ude00"}`,
+    '{"a":"\\u0041ud800"}',
+  ]
+  const half = [
+    String.raw`{"a":"\ud800"}`,
+    String.raw`{"a":"\uDFFF"}`,
+    String.raw`{"\\\ud83d":1}`,
+    String.raw`{"a":"\ude00\ud83d"}`,
+    String.raw`{"a":"\ud83d\ud83d\ude00"}`,
+    String.raw`{"a":"\ud83d\\\ude00"}`,
+    String.raw`{"a":"\ud83d\u0041"}`,
+  ]
+  const rows = [...whole, ...half].map((text, id) => `(${id}, ${escapeLiteral(text)}::json)`)
+  await give(`CREATE TABLE escaped (id int, v json); INSERT INTO escaped VALUES (-1, NULL), ${rows.join(', ')};
+    CREATE TYPE holder AS (j json); CREATE TABLE held (id int, v json[], w holder);
+    INSERT INTO held SELECT id, ARRAY[v], ROW(v)::holder FROM escaped;
+    INSERT INTO held SELECT 100 + id, NULL, ROW(v)::holder FROM escaped`)
+  for (const [table, times] of [
+    ['escaped', 1],
+    ['held', 2],
+  ] as const) {
+    const { rows, rejects } = await read(table)
+    assert.equal(rows.length, times * (whole.length + 1), table)
+    assert.equal(rejects.length, times * half.length, table)
+    for (const [, value] of rows) if (value != null) assert.ok(String(JSON.parse(String(value))).isWellFormed())
+  }
 })
 
 const HOSTILE = [

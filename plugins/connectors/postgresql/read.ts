@@ -25,9 +25,10 @@ export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator
 async function* stream(way: Way, session: Session, request: ReadRequest, where: string): AsyncGenerator<ReadEvent> {
   const relation = await lockedRelation(session, request, where)
   const columns = chosenColumns(relation, request, where)
-  yield { kind: 'schema', schema: schemaOf(relation, columns, request, where) }
+  const schema = schemaOf(relation, columns, request, where)
   const increment =
     request.mode === 'incremental' ? await planIncrement(way, session, relation, columns, request) : null
+  yield { kind: 'schema', schema, whole: !increment?.where }
   yield { kind: 'estimate', rows: increment?.where ? null : relation.estimatedRows }
   await reached(way, 'postgresql.after-snapshot')
   const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null)

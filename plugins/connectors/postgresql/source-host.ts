@@ -49,6 +49,7 @@ export function sourceHost(options: SourceHostOptions = {}): SourceHost {
 /** A read, gathered: its rows as texts, in the order they came. */
 export interface Gathered {
   readonly schema: TableSchema
+  readonly whole: boolean
   readonly rows: readonly Row[]
   readonly rejects: readonly Extract<ReadEvent, { kind: 'reject' }>[]
   readonly last: Extract<ReadEvent, { kind: 'state' }>
@@ -64,6 +65,7 @@ export async function gather(events: AsyncIterable<ReadEvent>): Promise<Gathered
   const csv = Buffer.concat(all.flatMap((event) => (event.kind === 'csv' ? [event.chunk] : []))).toString('utf8')
   return {
     schema: schema.schema,
+    whole: schema.whole === true,
     rows: parseCsv(csv),
     rejects: all.filter((event) => event.kind === 'reject'),
     last,

@@ -4,6 +4,7 @@
  * is rejected and counted.
  */
 import type { LogicalType } from '@sluice/sdk'
+import { escapeLiteral } from 'pg'
 
 /** A column as the catalog has it, domains resolved to what they are made of. */
 export interface SourceType {
@@ -39,8 +40,25 @@ const UNCONSTRAINED: Carriage = {
   },
 }
 
+/** `json`, unlike `jsonb`, keeps escapes as they were written: half of a surrogate pair, too, which is no character. */
+const SURROGATE = escapeLiteral(String.raw`\\u[dD][89a-fA-F]`)
+/** What may stand before such an escape, or is a whole pair: without all of these, each escape that is left is a half. */
+const WHOLE = escapeLiteral(String.raw`\\(\\|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
+
+const halfPairs = (express: (column: string) => string): NonNullable<Carriage['unfit']> => ({
+  when: (column) => {
+    const text = `${express(column)}::text`
+    return `${text} ~ ${SURROGATE} AND regexp_replace(${text}, ${WHOLE}, '', 'g') ~ ${SURROGATE}`
+  },
+  reason: 'the JSON has half of a surrogate pair',
+})
+
+const toJson = (column: string): string => `to_json(${column})`
+
 const AS_TEXT: Carriage = { type: 'string' }
-const AS_JSON: Carriage = { type: 'json', express: (column) => `to_json(${column})` }
+const AS_JSON: Carriage = { type: 'json', express: toJson }
+/** Of what may hold values of the type `json`. */
+const AS_JSON_OF_JSON: Carriage = { ...AS_JSON, unfit: halfPairs(toJson) }
 
 const BUILTIN: Readonly<Record<string, Carriage>> = {
   bool: { type: 'boolean' },
@@ -58,14 +76,15 @@ const BUILTIN: Readonly<Record<string, Carriage>> = {
   },
   uuid: { type: 'uuid' },
   bytea: { type: 'binary' },
-  json: { type: 'json' },
+  json: { type: 'json', unfit: halfPairs((column) => column) },
   jsonb: { type: 'json' },
   // The text form follows the server's locale; 8 bytes of minor units with at most 4 decimals fit always.
   money: { type: 'decimal(23,4)', express: (column) => `${column}::numeric(23,4)` },
 }
 
 export function carriageOf(source: SourceType): Carriage {
-  if (source.category === 'A' || source.kind === 'c') return AS_JSON
+  if (source.category === 'A' && source.builtin && source.name !== '_json') return AS_JSON
+  if (source.category === 'A' || source.kind === 'c') return AS_JSON_OF_JSON
   if (!source.builtin) return source.name === 'hstore' && source.kind === 'b' ? AS_JSON : AS_TEXT
   if (source.name === 'numeric') return numericCarriage(source.modifier)
   return BUILTIN[source.name] ?? AS_TEXT

@@ -10,6 +10,8 @@ import type { ReadOutcome, TableRead } from './read-table.ts'
 
 export interface LoadRequest {
   readonly ref: TableRef
+  /** The raw table as it was when the read began; null: there is none. */
+  readonly base: TableState | null
   readonly read: TableRead
   readonly mode: 'full' | 'incremental'
   /** The key by which an incremental read replaces rows. */
@@ -30,12 +32,21 @@ export interface LoadedTable {
 
 const INCOMING = 'incoming'
 
+/**
+ * Whether rows can be merged into the raw table by that key. A raw table requires the columns of the key that it was
+ * written by, and no others: by another key, or none, its rows may have been kept more than once.
+ */
+export function takesIncrements(base: TableState | null, primaryKey: readonly string[]): boolean {
+  if (base === null || base.snapshotId === null) return false
+  const required = base.schema.fields.filter((field) => !field.nullable).map((field) => field.name)
+  return required.length === primaryKey.length && primaryKey.every((name) => required.includes(name))
+}
+
 export async function loadTable(
   request: LoadRequest,
   deps: { readonly lake: Lake; readonly faultPoint: FaultPoint },
 ): Promise<LoadedTable> {
-  const { ref, read, signal } = request
-  const base = await deps.lake.load(ref, { signal })
+  const { ref, base, read, signal } = request
   const scan = base === null ? null : await deps.lake.scan(base, {}, signal)
   const schema: TableSchema = {
     columns: read.schema.columns.map(asRaw(request.primaryKey)),
@@ -43,7 +54,7 @@ export async function loadTable(
   }
   const before = scan?.snapshotId == null ? null : scan
   if (before) checkSchemaChange(before.schema.fields, schema.columns, request)
-  const merges = request.mode === 'incremental' && request.previousState !== null
+  const merges = request.mode === 'incremental' && request.previousState !== null && !read.whole
   const { written, ...change } =
     merges && base && before
       ? await mergeRows(request, base, before, schema, deps.lake)

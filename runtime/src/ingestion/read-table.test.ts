@@ -65,6 +65,12 @@ describe('reading a table from a connector', () => {
     assert.throws(() => read.outcome(), { code: 'connector_contract' })
   })
 
+  it('says that the rows are the whole table only where the connector does', async () => {
+    assert.equal((await open([SCHEMA, STATE])).whole, false)
+    assert.equal((await open([{ ...SCHEMA, whole: false }, STATE])).whole, false)
+    assert.equal((await open([{ ...SCHEMA, whole: true }, STATE])).whole, true)
+  })
+
   it('refuses rows before the schema, and no schema at all', async () => {
     await assert.rejects(open([{ kind: 'csv', chunk: Buffer.from('') }, SCHEMA]), { code: 'connector_contract' })
     await assert.rejects(open([]), { code: 'connector_contract' })

@@ -12,6 +12,8 @@ import {
 
 export interface TableRead {
   readonly schema: TableSchema
+  /** The connector could not go on from its state: the rows are the whole table. */
+  readonly whole: boolean
   /** To be consumed once, to its end. */
   readonly rows: AsyncIterable<Uint8Array>
   /** After the end of `rows`. */
@@ -70,6 +72,7 @@ export async function readTable(
   }
   return {
     schema: first.schema,
+    whole: first.whole === true,
     rows: rows(),
     outcome() {
       if (tally.state === null) throw brokenConnector('it ended without a state')

@@ -9,11 +9,11 @@ import type { Lake } from '../lake/lake.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
-import { connectorState, saveConnectorState } from '../registry/connector-states.ts'
+import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
 import type { Product } from '../registry/products.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
-import { loadTable } from './load-table.ts'
+import { loadTable, takesIncrements } from './load-table.ts'
 import { readTable } from './read-table.ts'
 import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound, tablesOf } from './source-tables.ts'
 
@@ -120,7 +120,10 @@ async function ingestTable(
 ): Promise<void> {
   const { connection, lease, signal } = run
   await deps.checkStorage(connection.tenant)
-  const known = mode.mode === 'full' ? null : await connectorState(deps.pool, connection.id, table.name)
+  const ref = rawTable(connection.tenant, connection.name, table.name)
+  const base = await deps.lake.load(ref, { signal })
+  const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey)
+  const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
   await report.now('running', 0, 0, 0)
@@ -140,7 +143,8 @@ async function ingestTable(
   )
   const { commit, outcome } = await loadTable(
     {
-      ref: rawTable(connection.tenant, connection.name, table.name),
+      ref,
+      base,
       read,
       mode: mode.mode,
       primaryKey: mode.primaryKey,
@@ -160,11 +164,9 @@ async function ingestTable(
     async (tx) => {
       await checkRun(tx, lease)
       await deps.lake.publish(tx, [commit])
-      await saveConnectorState(
-        tx,
-        { connectionId: connection.id, tableName: table.name, runId: lease.runId },
-        outcome.state,
-      )
+      const key = { connectionId: connection.id, tableName: table.name, runId: lease.runId }
+      if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
+      else await forgetConnectorState(tx, connection.id, table.name)
       await saveTableProgress(tx, lease, {
         name: table.name,
         mode: mode.mode,

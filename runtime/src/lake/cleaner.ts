@@ -1,6 +1,7 @@
 import { hasOpenWrites, type Queryable, setStorage } from './catalog.ts'
 import type { Manifests } from './manifests.ts'
 import type { TableMetadata } from './metadata.ts'
+import { statisticsOf } from './statistics-updates.ts'
 import type { TableFiles } from './table-files.ts'
 import type { TableReader, TableState } from './table-state.ts'
 
@@ -56,11 +57,15 @@ async function reachable(
 ): Promise<ReadonlySet<string>> {
   const { files } = state
   const paths = new Set<string>([files.pathOf(state.location)])
-  const lists = new Set(state.metadata.snapshots.map((snapshot) => snapshot['manifest-list']))
+  const lists = new Set<string>()
   for (const { 'metadata-file': uri } of state.metadata['metadata-log']) paths.add(files.pathOf(uri))
-  for (const older of currentSince(state.metadata, sinceMs)) {
-    const metadata = await context.reader.metadataAt(files, older, signal)
+  const recent = currentSince(state.metadata, sinceMs)
+  for (const location of [null, ...recent]) {
+    const metadata = location === null ? state.metadata : await context.reader.metadataAt(files, location, signal)
     for (const snapshot of metadata.snapshots) lists.add(snapshot['manifest-list'])
+    for (const kind of ['statistics', 'partition-statistics'] as const) {
+      for (const file of statisticsOf(metadata, kind)) paths.add(files.pathOf(file['statistics-path']))
+    }
   }
   const seen = new Set<string>()
   for (const list of lists) {

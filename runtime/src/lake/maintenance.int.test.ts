@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { readdir, utimes } from 'node:fs/promises'
+import { readdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
-import type { TableRef } from './lake.ts'
+import { Lake, type TableRef } from './lake.ts'
 import { tablePath } from './table-ref.ts'
 import { commitStep, publish, readScan, stageStep, startTestLake, type TestLake } from './testing.ts'
 
@@ -45,6 +45,37 @@ test('cleaning keeps whatever a snapshot reaches, and takes what none does', asy
   assert.deepEqual(await readScan(lake, await lake.lake.scan(ref, { snapshotId: first.snapshotId as string })), [[1]])
   assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [[2]])
   await assert.rejects(lake.store.get(lake.store.pathOf(lost.to) as string), { code: 'object_missing' })
+})
+
+test('cleaning keeps the statistics that current metadata names, or metadata that was current lately', async () => {
+  const ref = newRef()
+  const start = Date.now()
+  /** A commit whose metadata names these files instead of former ones, as an engine's would. */
+  const withStatistics = async (id: number, kinds: Readonly<Record<string, string>>) => {
+    const { to, snapshotId } = await commitStep(lake, ref, replace(id))
+    const file = lake.store.localPath(lake.store.pathOf(to) as string)
+    const parts = await Promise.all(
+      Object.entries(kinds).map(async ([kind, name]) => {
+        const path = `${tablePath(ref)}/metadata/${name}`
+        await writeFile(lake.store.localPath(path), 'puffin')
+        return `,"${kind}":[{"snapshot-id":${snapshotId},"statistics-path":${JSON.stringify(lake.store.uri(path))}}]`
+      }),
+    )
+    await writeFile(file, (await readFile(file, 'utf8')).replace(/\}\s*$/, `${parts.join('')}}`))
+  }
+  await withStatistics(1, { statistics: 'old.puffin' })
+  await withStatistics(2, { statistics: 'new.puffin', 'partition-statistics': 'parts.parquet' })
+  await writeFile(lake.store.localPath(`${tablePath(ref)}/metadata/none.puffin`), 'puffin')
+  await age(ref, 100)
+  const cleaned = async (hours: number) => {
+    const { store, pool: db, engine } = lake
+    const fresh = new Lake({ store, db, engine, clock: () => start + hours * HOUR_MS })
+    await fresh.clean(ref, { minAgeMs: 24 * HOUR_MS }, signal())
+    const names = (await filesOf(ref)).map((path) => path.slice(path.lastIndexOf('/') + 1))
+    return names.filter((name) => /puffin|parts/.test(name))
+  }
+  assert.deepEqual(await cleaned(1), ['new.puffin', 'old.puffin', 'parts.parquet'])
+  assert.deepEqual(await cleaned(30), ['new.puffin', 'parts.parquet'])
 })
 
 test('young files and tables with an open write are left alone', async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Row, TableSchema } from '@sluice/sdk'
 import type pg from 'pg'
+import type { MigrationList } from '../database/migrate.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import { createEngine, type Engine, type EngineLimits, type EngineTable } from '../engine/engine.ts'
@@ -30,9 +31,10 @@ export interface TestLake extends AsyncDisposable {
   setTime(ms: number): void
 }
 
-export async function startTestLake(): Promise<TestLake> {
+/** @param others tables that the same database is to have beside the lake's */
+export async function startTestLake(others: readonly MigrationList[] = []): Promise<TestLake> {
   const postgres = await startTestPostgres()
-  const database = await postgres.createDatabase({ migrations: [LAKE_MIGRATIONS] })
+  const database = await postgres.createDatabase({ migrations: [...others, LAKE_MIGRATIONS] })
   const dir = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
   const store = new FolderStore(join(dir, 'store'))
   const engine = createEngine({ maxChildren: 2, warmChildren: 1, maxQueued: 10, scratchDir: join(dir, 'scratch') })

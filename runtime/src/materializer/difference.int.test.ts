@@ -99,6 +99,33 @@ describe('the SQL that separates two states of a table', () => {
     })
   })
 
+  it('appends without a key what comes more often than before, nulls and repeated rows included', async () => {
+    const schema: TableSchema = { ...SCHEMA, primaryKey: [] }
+    const cells = fc.tuple(
+      fc.constantFrom<(number | null)[]>(null, 1, Number.NaN),
+      fc.option(fc.integer({ min: 0, max: 1 })),
+      fc.constantFrom('x', null),
+    )
+    const rows = fc.array(cells, { maxLength: 12 })
+    await fc.assert(
+      fc.asyncProperty(rows, rows, async (earlier, later) => {
+        await load('earlier', earlier)
+        await load('later', later)
+        const left = earlier.map(textOf)
+        const added = later.map(textOf).filter((text) => {
+          const at = left.indexOf(text)
+          if (at >= 0) left.splice(at, 1)
+          return at < 0
+        })
+        const unseen = unseenSelect('earlier', 'later', schema)
+        assert.deepEqual(await select(unseen), added.sort())
+        const all = await select(`SELECT v, a, "b""c" FROM earlier UNION ALL ${unseen}`)
+        assert.deepEqual(all, [...earlier.map(textOf), ...added].sort())
+      }),
+      { numRuns: 150 },
+    )
+  })
+
   it('counts rows with a null in the key and keys that come again', async () => {
     const cells = fc.tuple(fc.constant(null), fc.option(fc.integer({ min: 0, max: 2 })), fc.constantFrom('x', null))
     await fc.assert(

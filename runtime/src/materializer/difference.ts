@@ -34,8 +34,17 @@ export function mergeSelect(before: string, output: string, schema: TableSchema)
     UNION ALL SELECT ${list('b')} FROM ${quoteName(before)} b ANTI JOIN ${quoteName(output)} o ON ${sameKey}`
 }
 
-/** The rows of `output` whose key `before` has not: what an append adds. */
+/**
+ * What an append adds: the rows of `output` whose key `before` has not. Without a key every row counts, as often as it
+ * comes more often than before.
+ */
 export function unseenSelect(before: string, output: string, schema: TableSchema): string {
+  const names = schema.columns.map((column) => quoteName(column.name)).join(', ')
+  if (schema.primaryKey.length === 0) {
+    // In a query of its own: beside a UNION the parts would be taken from left to right.
+    return `SELECT ${names} FROM (SELECT ${names} FROM ${quoteName(output)}
+      EXCEPT ALL SELECT ${names} FROM ${quoteName(before)})`
+  }
   const list = schema.columns.map((column) => `o.${quoteName(column.name)}`).join(', ')
   const sameKey = schema.primaryKey.map((name) => `b.${quoteName(name)} = o.${quoteName(name)}`).join(' AND ')
   return `SELECT ${list} FROM ${quoteName(output)} o ANTI JOIN ${quoteName(before)} b ON ${sameKey}`

@@ -19,6 +19,22 @@ export interface LakeState {
   readonly rowCount: number
 }
 
+/** No file has a column of such an id: it reads as null. Ids of columns that a state lacks count down from it. */
+export const UNKNOWN_FIELD = 2_000_000_000
+
+const MAX_COLUMNS = 1_000_000
+
+/**
+ * Whether a column under the name of one of `before` is that one still. By the ids of `after` another one's values of
+ * before could not be read; where `before` has none, they are null in any case.
+ */
+export function sameFields(before: LakeState, after: LakeState): boolean {
+  return after.columns.every(({ name, id }) => {
+    const former = before.columns.find((column) => column.name === name)?.id ?? UNKNOWN_FIELD
+    return former === id || former > UNKNOWN_FIELD - MAX_COLUMNS
+  })
+}
+
 export function stateSchema(state: LakeState): TableSchema {
   return {
     columns: state.columns.map(({ name, type, nullable }) => ({ name, type, nullable })),

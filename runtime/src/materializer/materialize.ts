@@ -12,6 +12,7 @@ import type { MaskingRules } from '../policy/masking.ts'
 import { scoreOf } from '../quality/verdict.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import {
+  type EndpointState,
   endpointApplied,
   endpointFailed,
   endpointPending,
@@ -21,6 +22,7 @@ import {
 import { raiseFence } from '../registry/fences.ts'
 import {
   epochsFrom,
+  findEpoch,
   latestEpoch,
   type Materialization,
   materializationOfRun,
@@ -31,10 +33,11 @@ import {
 } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { findVersion } from '../registry/versions.ts'
-import { type LakeState, stateOfScan } from './lake-state.ts'
+import { type LakeState, stateOfScan, UNKNOWN_FIELD } from './lake-state.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { ifProductIsFree, withProductLock } from './product-lock.ts'
+import { dropCopy } from './store-copies.ts'
 import { type EpochState, type StoreSyncDeps, syncStore } from './store-sync.ts'
 import type { InputState } from './transform.ts'
 import { configFor, lakeTable, planVariants, servesVariant, type VariantPlan } from './variants.ts'
@@ -238,9 +241,14 @@ function limitsFor(manifests: ManifestSet, most: EngineLimits): EngineLimits {
 export function rawTable(tenant: string, connection: string, table: string) {
   return {
     tenant,
-    domain: connection === SANDBOX ? SANDBOX : `raw_${connection}`,
+    domain: connection === SANDBOX ? SANDBOX : rawDomain(connection),
     table: table.startsWith('public.') ? table.slice('public.'.length) : table,
   }
+}
+
+/** Where the rows of a connection lie as they came. */
+export function rawDomain(connection: string): string {
+  return `raw_${connection}`
 }
 
 async function readInputs(
@@ -288,7 +296,7 @@ export async function syncEndpoints(
   )
   for (const state of states) {
     const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
-    if (!kept) await forgetEndpoint(deps.pool, state)
+    if (!kept) await leaveEndpoint(product, state, deps)
   }
   const outcomes = await Promise.all(
     wanted.map(async ({ endpoint, plan }) => {
@@ -300,9 +308,7 @@ export async function syncEndpoints(
         return null
       } catch (error) {
         signal.throwIfAborted()
-        const attempts = known?.attempts ?? 0
-        const retryAfterMs = Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts, 10), LAST_RETRY_MS)
-        await endpointFailed(deps.pool, key, recordedError(error), retryAfterMs)
+        await endpointFailed(deps.pool, key, recordedError(error), retryAfterMs(known?.attempts ?? 0))
         deps.logger.warn('a store could not be brought up to date', {
           tenant: product.tenant,
           product: product.id,
@@ -318,6 +324,26 @@ export async function syncEndpoints(
   const failed = [...new Set(outcomes.filter((outcome) => outcome !== null))]
   await updateProduct(deps.pool, product.tenant, product.id, { status: failed.length > 0 ? 'degraded' : 'deployed' })
   return failed
+}
+
+/** What the product has no more at an endpoint; it is kept in mind until the store has dropped it. */
+async function leaveEndpoint(product: Product, state: EndpointState, deps: MaterializeDeps): Promise<void> {
+  try {
+    await dropCopy(product, state, deps)
+    await forgetEndpoint(deps.pool, state)
+  } catch (error) {
+    await endpointFailed(deps.pool, state, recordedError(error), retryAfterMs(state.attempts))
+    deps.logger.warn('a store could not drop what it has no more to serve', {
+      tenant: product.tenant,
+      product: product.id,
+      endpoint: state.endpoint,
+      code: recordedError(error).code,
+    })
+  }
+}
+
+function retryAfterMs(attempts: number): number {
+  return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts, 10), LAST_RETRY_MS)
 }
 
 export function recordedError(error: unknown): RecordedError {
@@ -343,7 +369,6 @@ async function syncEndpoint(
     })
   }
   const target = targetFor(product, plan, endpoint.config)
-  const keepsHistory = (endpoint.config['history_mode'] ?? 'current') !== 'current'
   await syncStore(
     {
       plugin: serving.plugin,
@@ -353,7 +378,16 @@ async function syncEndpoint(
       applied,
       policyVersion: newest.digest,
       signal,
-      epochs: (from) => epochStates(product, plan, keepsHistory, from, newest, signal, deps),
+      newest: newest.epoch as number,
+      async committedAt(epoch) {
+        const found = await findEpoch(deps.pool, product.id, epoch)
+        return found && instantOf(found)
+      },
+      async at(epoch) {
+        const found = await findEpoch(deps.pool, product.id, epoch)
+        return found && epochState(product, plan, found, signal, deps)
+      },
+      after: (epoch) => epochStates(product, plan, epoch, signal, deps),
     },
     deps,
   )
@@ -375,27 +409,49 @@ export function targetFor(
   }
 }
 
-const EPOCHS_AT_ONCE = 10_000
+const EPOCHS_AT_ONCE = 1_000
 
-async function epochStates(
+/** The variant at each epoch after that one, oldest first, without those that the lake has not kept. */
+async function* epochStates(
   product: Product,
   plan: VariantPlan,
-  keepsHistory: boolean,
-  from: number | null,
-  newest: Materialization,
+  after: number,
   signal: AbortSignal,
   deps: MaterializeDeps,
-): Promise<readonly EpochState[]> {
-  const all = await epochsFrom(deps.pool, product.id, from ?? 1, EPOCHS_AT_ONCE)
-  const needed = all.filter(({ epoch }) => keepsHistory || epoch === from || epoch === newest.epoch)
-  const states: EpochState[] = []
-  for (const { epoch, committedAt, snapshots } of needed) {
-    const snapshotId = snapshots[plan.variant]
-    if (snapshotId === undefined) continue
-    const state = await variantState(product, plan, snapshotId, signal, deps.lake)
-    states.push({ epoch: epoch as number, committedAt: committedAt.toISOString().replace('Z', '000Z'), state })
+): AsyncGenerator<EpochState> {
+  let last = after
+  for (;;) {
+    const page = await epochsFrom(deps.pool, product.id, last + 1, EPOCHS_AT_ONCE)
+    for (const epoch of page) {
+      const state = await epochState(product, plan, epoch, signal, deps)
+      if (state !== null) yield state
+    }
+    if (page.length < EPOCHS_AT_ONCE) return
+    last = page.at(-1)?.epoch as number
   }
-  return states
+}
+
+/** Null where the variant was not made then, or the lake has not kept it. */
+async function epochState(
+  product: Product,
+  plan: VariantPlan,
+  materialization: Materialization,
+  signal: AbortSignal,
+  deps: MaterializeDeps,
+): Promise<EpochState | null> {
+  const snapshotId = materialization.snapshots[plan.variant]
+  if (snapshotId === undefined) return null
+  try {
+    const state = await variantState(product, plan, snapshotId, signal, deps.lake)
+    return { epoch: materialization.epoch as number, committedAt: instantOf(materialization), state }
+  } catch (error) {
+    if (isSluiceError(error) && error.code === 'snapshot_not_found') return null
+    throw error
+  }
+}
+
+function instantOf({ committedAt }: Materialization): string {
+  return committedAt.toISOString().replace('Z', '000Z')
 }
 
 /** The variant as a snapshot has it, in the columns of the plan. Throws `snapshot_not_found`. */
@@ -411,9 +467,6 @@ export async function variantState(
   if (state) return { ...state, columns: columnsOf(plan, state), primaryKey: plan.schema.primaryKey }
   throw new SluiceError('INTERNAL', 'a snapshot of the product is missing in the lake', { code: 'snapshot_not_found' })
 }
-
-/** No file has a column of such an id: it reads as null. */
-const UNKNOWN_FIELD = 2_000_000_000
 
 /** The columns that the target has today, where an epoch of another version had fewer or more. */
 function columnsOf(plan: VariantPlan, state: LakeState): LakeState['columns'] {

@@ -18,7 +18,7 @@ import { stateOfScan, stateTable } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import { type InputState, type StagedRows, stagedTable, transformRows } from './transform.ts'
-import { lakeTable, type VariantPlan } from './variants.ts'
+import { lakeTable, QUARANTINE, type VariantPlan } from './variants.ts'
 
 export interface PrepareDeps {
   readonly engine: Engine
@@ -229,7 +229,7 @@ async function quarantineDestinations(
   const destinations: Destination[] = []
   let isNeeded = hasRejects
   for (const variant of request.variants) {
-    const ref = lakeTable(request.tenant, request.domain, `${request.product}__quarantine`, variant.variant)
+    const ref = lakeTable(request.tenant, request.domain, `${request.product}${QUARANTINE}`, variant.variant)
     const base = await deps.lake.load(ref)
     isNeeded ||= base !== null && isOutdated(await deps.lake.scan(base, {}, request.signal), variant)
     destinations.push(quarantineDestination(variant, ref, base, request))

@@ -7,12 +7,13 @@ import {
   type Receipt,
   type ServingPlugin,
   type ServingStore,
+  SluiceError,
   type Target,
 } from '@sluice/sdk'
 import type { Engine, EngineLimits } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { deltaChangeSet, fullChangeSet } from './change-set.ts'
-import type { LakeState } from './lake-state.ts'
+import { type LakeState, sameFields } from './lake-state.ts'
 
 /** One epoch of the product as this target's variant has it. */
 export interface EpochState {
@@ -37,8 +38,14 @@ export interface StoreSync {
   readonly applied: number | null
   readonly policyVersion: string
   readonly signal: AbortSignal
-  /** The epochs to walk, oldest first: `from` (where the lake has it), and what the store needs up to the newest. */
-  epochs(from: number | null): Promise<readonly EpochState[]>
+  /** The product's newest epoch, at which the store is to arrive. */
+  readonly newest: number
+  /** When the product committed that epoch; null where it has none of that number. */
+  committedAt(epoch: number): Promise<string | null>
+  /** The variant at that epoch; null where the lake has not kept it. */
+  at(epoch: number): Promise<EpochState | null>
+  /** The epochs after that one of which the lake has kept the variant, oldest first. */
+  after(epoch: number): AsyncIterable<EpochState>
 }
 
 /**
@@ -47,21 +54,47 @@ export interface StoreSync {
  */
 export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
   const isRebuilt = await makePlace(sync)
-  await sync.store.rls.install(sync.target, { version: sync.policyVersion, tenantIsolation: 'forced' })
-  const known = sync.store.recover ? ((await sync.store.recover(sync.target))?.epoch ?? null) : sync.applied
-  const recovered = isRebuilt ? null : known
-  const epochs = await sync.epochs(recovered)
-  const start = epochs.findIndex((entry) => entry.epoch === recovered)
-  const newest = epochs.at(-1) as EpochState
-  if (start >= 0 && recovered === newest.epoch) {
-    return { epoch: newest.epoch, outcome: 'already_applied', upserted: 0, deleted: 0 }
-  }
+  await installWall(sync)
+  const recovered = isRebuilt ? null : await ownEpoch(sync)
+  if (recovered === sync.newest) return { epoch: recovered, outcome: 'already_applied', upserted: 0, deleted: 0 }
+  const from = recovered === null ? null : await sync.at(recovered)
+  if (recovered !== null && from === null) return startOver(sync, deps)
   try {
-    return await walk(start < 0 ? null : start, epochs, sync, deps)
+    return await walk(from, sync, deps)
   } catch (error) {
-    if (start < 0 || !isSluiceError(error, 'CONFLICT')) throw error
-    return walk(null, await sync.epochs(null), sync, deps)
+    if (from === null || !isSluiceError(error, 'CONFLICT')) throw error
+    return startOver(sync, deps)
   }
+}
+
+/**
+ * The epoch that the store has. What a former product of the same name has left there goes: its epochs have the same
+ * numbers, and none of them was committed when one of this product's was.
+ */
+async function ownEpoch(sync: StoreSync): Promise<number | null> {
+  if (!sync.store.recover) return sync.applied
+  const found = await sync.store.recover(sync.target)
+  if (found === null) return null
+  const committedAt = await sync.committedAt(found.epoch)
+  if (committedAt !== null && Date.parse(committedAt) === Date.parse(found.committedAt)) return found.epoch
+  await remake(sync)
+  return null
+}
+
+/** From a full set. A fold goes anew through all that the lake has kept, so that its place must be empty. */
+async function startOver(sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
+  if (keepsHistory(sync)) await remake(sync)
+  return walk(null, sync, deps)
+}
+
+async function remake(sync: StoreSync): Promise<void> {
+  await sync.store.drop(sync.target, 'apply')
+  await sync.store.provision(sync.target, 'apply')
+  await installWall(sync)
+}
+
+function installWall({ store, target, policyVersion }: StoreSync): Promise<void> {
+  return store.rls.install(target, { version: policyVersion, tenantIsolation: 'forced' })
 }
 
 /**
@@ -84,28 +117,23 @@ export function isSchemaConflict(error: unknown): boolean {
   return isSluiceError(error, 'CONFLICT') && error.code === 'schema_conflict'
 }
 
-async function walk(
-  start: number | null,
-  epochs: readonly EpochState[],
-  sync: StoreSync,
-  deps: StoreSyncDeps,
-): Promise<Receipt> {
-  const path = stepsFrom(start, epochs, keepsHistory(sync))
+async function walk(from: EpochState | null, sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
+  const steps = keepsHistory(sync) ? sync.after(from?.epoch ?? 0) : newestOf(sync)
+  let before = from
   let receipt: Receipt | null = null
-  for (const [before, after] of path) receipt = await writeStep(before, after, sync, deps)
-  return receipt as Receipt
+  for await (const after of steps) {
+    receipt = await writeStep(before, after, sync, deps)
+    before = after
+  }
+  if (receipt !== null && receipt.epoch >= sync.newest) return receipt
+  throw new SluiceError('INTERNAL', 'the newest epoch of the product is missing in the lake', {
+    code: 'snapshot_not_found',
+  })
 }
 
-function stepsFrom(
-  start: number | null,
-  epochs: readonly EpochState[],
-  everyEpoch: boolean,
-): readonly (readonly [EpochState | null, EpochState])[] {
-  const newest = epochs.at(-1) as EpochState
-  const first = start === null ? null : (epochs[start] as EpochState)
-  if (!everyEpoch) return [[first, newest]]
-  const rest = start === null ? epochs : epochs.slice(start + 1)
-  return rest.map((entry, index) => [index === 0 ? first : (rest[index - 1] as EpochState), entry])
+async function* newestOf(sync: StoreSync): AsyncGenerator<EpochState> {
+  const newest = await sync.at(sync.newest)
+  if (newest !== null) yield newest
 }
 
 function keepsHistory(sync: StoreSync): boolean {
@@ -146,14 +174,20 @@ async function changesFor(
 ): Promise<ChangeSet> {
   const hasKey = after.state.primaryKey.length > 0
   const isCopy = sync.plugin.capabilities.commit !== 'lake'
-  if (before && hasKey && isCopy && comparable(before.state, after.state)) {
+  // A full set would end a history, which goes on by the values where its columns have become others.
+  const compare = keepsHistory(sync) ? sameKey : comparable
+  if (before && hasKey && isCopy && compare(before.state, after.state)) {
     return deltaChangeSet(before.state, after.state, options)
   }
   return fullChangeSet(after.state, options)
 }
 
-/** A delta needs the same key under the same field ids; a column that came or went is no hindrance. */
+/** A delta needs the same columns under the same field ids; one that came or went is no hindrance. */
 export function comparable(before: LakeState, after: LakeState): boolean {
+  return sameKey(before, after) && sameFields(before, after)
+}
+
+function sameKey(before: LakeState, after: LakeState): boolean {
   const keyIds = (state: LakeState) =>
     state.primaryKey.map((name) => state.columns.find((column) => column.name === name)?.id).join(',')
   return keyIds(before) === keyIds(after)

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Column, Connector, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
+import { batchFromRows } from '@sluice/sdk'
+import { inTransaction } from '../database/pools.ts'
+import { LIMITS, readScan, startTestLake, type TestLake } from '../lake/testing.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { rawTable } from '../materializer/materialize.ts'
+import type { Connection } from '../registry/connections.ts'
+import { createConnection } from '../registry/connections.ts'
+import { connectorState, saveConnectorState } from '../registry/connector-states.ts'
+import { registryMigrations } from '../registry/migrations.ts'
+import type { Product } from '../registry/products.ts'
+import { claimRun, finishRun } from '../registry/run-claims.ts'
+import { enqueueRun } from '../registry/runs.ts'
+import { createTenant, setTenantStatus } from '../registry/tenants.ts'
+import { ANN } from '../registry/testing.ts'
+import { type IngestionDeps, runIngestion } from './run-ingestion.ts'
+
+const TENANT = 'acme'
+const COLUMNS: readonly Column[] = [
+  { name: 'id', type: 'integer', nullable: false },
+  { name: 'v', type: 'string', nullable: true },
+]
+
+let lake: TestLake
+let tables = 0
+
+before(async () => {
+  lake = await startTestLake([registryMigrations])
+  await inTransaction(lake.pool, (tx) => createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' }))
+  await setTenantStatus(lake.pool, TENANT, 'active')
+})
+after(() => lake[Symbol.asyncDispose]())
+
+interface Source {
+  /** What the next read gives, given its request. */
+  rows: (request: ReadRequest) => readonly Row[]
+  whole: boolean
+  key: readonly string[]
+}
+
+/** A connection with one table, which a product reads in this mode. */
+async function follow() {
+  tables += 1
+  const name = `db${tables}`
+  const connection: Connection = await inTransaction(lake.pool, (tx) =>
+    createConnection(tx, { tenant: TENANT, name, connectorType: 'postgresql', config: {}, createdBy: ANN }),
+  )
+  const source: Source = { rows: () => [], whole: false, key: ['id'] }
+  const states: (ConnectorState | null)[] = []
+  const connector = {
+    discover: async () => ({
+      tables: [
+        { schema: 'public', name: 't', primaryKey: source.key, suggestedCursor: 'v', columns: [], kind: 'table' },
+      ],
+      next: null,
+    }),
+    async *read(request: ReadRequest): AsyncGenerator<ReadEvent> {
+      states.push(request.state)
+      const rows = source.rows(request)
+      yield { kind: 'schema', schema: { columns: COLUMNS, primaryKey: source.key }, whole: source.whole }
+      yield { kind: 'batch', batch: batchFromRows(rows, COLUMNS.length) }
+      yield { kind: 'state', state: { version: 1, value: { read: states.length } }, rows: rows.length }
+    },
+    ack: async () => undefined,
+    close: async () => undefined,
+  } as unknown as Connector
+  const ref = rawTable(TENANT, name, 'public.t')
+  return {
+    source,
+    /** The state that each read was given. */
+    states,
+    ref,
+    stored: async () => (await connectorState(lake.pool, connection.id, 'public.t'))?.state ?? null,
+    store: (state: unknown) =>
+      inTransaction(lake.pool, (tx) =>
+        saveConnectorState(tx, { connectionId: connection.id, tableName: 'public.t', runId: 'run_0' }, state),
+      ),
+    content: async () => readScan(lake, await lake.lake.scan(ref)),
+    async sync(mode: 'full' | 'incremental') {
+      const input = { name: 'source', connection: name, table: 'public.t', mode, cursorColumn: null, primaryKey: [] }
+      const manifests = { inputs: [{ ...input, onSchemaChange: 'evolve' }], compute: { trigger: 'manual' } }
+      const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
+      await enqueueRun(lake.pool, { ...run, createdBy: ANN })
+      const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 60_000 })
+      assert.ok(claimed)
+      const { lease } = claimed
+      try {
+        await runIngestion({ connection, lease, signal: AbortSignal.timeout(60_000) }, {
+          pool: lake.pool,
+          lake: lake.lake,
+          faultPoint: async () => undefined,
+          limits: LIMITS,
+          openConnector: async () => connector,
+          productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
+          checkStorage: async () => undefined,
+        } as unknown as IngestionDeps)
+      } finally {
+        await finishRun(lake.pool, lease, { state: 'succeeded', result: {} })
+      }
+    },
+  }
+}
+
+test('an incremental read after a full one begins anew, and those after it go on', async () => {
+  const table = await follow()
+  table.source.rows = () => [
+    [1, 'a'],
+    [2, 'a'],
+  ]
+  await table.sync('incremental')
+  assert.notEqual(await table.stored(), null)
+  table.source.rows = () => [
+    [1, 'b'],
+    [2, 'b'],
+  ]
+  await table.sync('full')
+  assert.equal(await table.stored(), null)
+  table.source.rows = () => [
+    [2, 'c'],
+    [3, 'c'],
+  ]
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [2, 'c'],
+    [3, 'c'],
+  ])
+  table.source.rows = () => [[3, 'd']]
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [2, 'c'],
+    [3, 'd'],
+  ])
+  assert.deepEqual(
+    table.states.map((state) => state?.value['read'] ?? null),
+    [null, null, null, 3],
+  )
+})
+
+test('a raw table without that key, or without a snapshot, is read and written anew', async () => {
+  const table = await follow()
+  await table.store({ version: 1, value: { read: 0 } })
+  table.source.rows = () => [
+    [1, 'a'],
+    [1, 'b'],
+  ]
+  await table.sync('full')
+  await table.store({ version: 1, value: { read: 1 } })
+  table.source.rows = () => [
+    [1, 'c'],
+    [2, 'c'],
+  ]
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [1, 'c'],
+    [2, 'c'],
+  ])
+  table.source.key = ['id', 'v']
+  table.source.rows = () => [
+    [1, 'c'],
+    [1, 'd'],
+  ]
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [1, 'c'],
+    [1, 'd'],
+  ])
+  assert.deepEqual(
+    table.states.map((state) => state?.value ?? null),
+    [null, null, null],
+  )
+  await table.sync('incremental')
+  assert.deepEqual(table.states.at(-1)?.value, { read: 3 })
+})
+
+test('where the connector starts anew, rows of the former table go', async () => {
+  const table = await follow()
+  table.source.rows = () => [
+    [1, 'a'],
+    [2, 'a'],
+  ]
+  await table.sync('incremental')
+  table.source.rows = () => [
+    [2, 'b'],
+    [3, 'b'],
+  ]
+  table.source.whole = true
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [2, 'b'],
+    [3, 'b'],
+  ])
+  table.source.rows = () => []
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [])
+})

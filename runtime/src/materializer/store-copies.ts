@@ -1,0 +1,50 @@
+/** What stores keep of a product, beyond what the version in service has there. */
+import { openTenantScope } from '@sluice/sdk'
+import type pg from 'pg'
+import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
+import type { PluginSet } from '../plugins/plugin-set.ts'
+import { endpointsEver, type FormerEndpoint, variantsEver } from '../registry/endpoint-states.ts'
+import type { Product } from '../registry/products.ts'
+
+export interface StoreCopiesDeps {
+  readonly pool: pg.Pool
+  readonly plugins: PluginSet
+}
+
+/** Drops every variant that there ever was at every endpoint that a version has had, whatever is said to be there. */
+export async function dropAllCopies(product: Product, deps: StoreCopiesDeps): Promise<void> {
+  const variants = await variantsEver(deps.pool, product.id)
+  for (const endpoint of await endpointsEver<OutputManifest>(deps.pool, product.id)) {
+    for (const variant of variants) await drop(product, endpoint, variant, deps)
+  }
+}
+
+/** Drops one variant at one endpoint, which the version in service has no more. */
+export async function dropCopy(
+  product: Product,
+  copy: { readonly endpoint: string; readonly variant: string },
+  deps: StoreCopiesDeps,
+): Promise<void> {
+  const endpoints = await endpointsEver<OutputManifest>(deps.pool, product.id)
+  const endpoint = endpoints.find(({ type }) => type === copy.endpoint)
+  if (endpoint !== undefined) await drop(product, endpoint, copy.variant, deps)
+}
+
+/** By its name: stores ask for no more of the schema than that the config fits it, as that of the rows in clear does. */
+async function drop(
+  product: Product,
+  { type, config, output }: FormerEndpoint<OutputManifest>,
+  variant: string,
+  { plugins }: StoreCopiesDeps,
+): Promise<void> {
+  const { tenant, domain, name } = product
+  const target = {
+    scope: openTenantScope(tenant),
+    domain,
+    product: name,
+    variant,
+    schema: outputSchema(output),
+    config,
+  }
+  await plugins.serving(type)?.store.drop(target, 'apply')
+}

@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { type AppliedEpoch, type ChangeSet, type Commit, SluiceError, type Target } from '@sluice/sdk'
+import { inTransaction } from '../database/pools.ts'
+import { endpointApplied, endpointStates } from '../registry/endpoint-states.ts'
+import type { Product } from '../registry/products.ts'
+import { ANN, startTestRegistry } from '../registry/testing.ts'
+import { saveVersion } from '../registry/versions.ts'
+import { type MaterializeDeps, syncEndpoints } from './materialize.ts'
+import { dropAllCopies } from './store-copies.ts'
+
+const registry = await startTestRegistry()
+const { pool } = registry
+const scratchDirectory = await mkdtemp(join(tmpdir(), 'sluice-sync-'))
+after(async () => {
+  await registry[Symbol.asyncDispose]()
+  await rm(scratchDirectory, { recursive: true, force: true })
+})
+
+const SIGNAL = AbortSignal.timeout(300_000)
+const COLUMNS = [
+  { name: 'id', type: 'integer', nullable: false, role: 'identity', classification: 'none', description: '' },
+]
+
+interface Endpoint {
+  readonly type: string
+  readonly config: Readonly<Record<string, unknown>>
+}
+
+async function newProduct(endpoints: readonly Endpoint[]): Promise<Product> {
+  const product = await registry.product(await registry.tenant())
+  await newVersion(product, '1.0.0', endpoints)
+  return product
+}
+
+async function newVersion(product: Product, version: string, endpoints: readonly Endpoint[]): Promise<void> {
+  const normalised = { output: { columns: COLUMNS, primaryKey: ['id'] }, serving: { endpoints } }
+  await inTransaction(pool, (tx) =>
+    saveVersion(tx, { productId: product.id, version, digest: version, manifests: {}, normalised, deployedBy: ANN }),
+  )
+}
+
+/** Epochs from `from` to `to`, a second apart; each of the snapshot with its number. */
+async function commitEpochs(product: Product, from: number, to: number, version = '1.0.0'): Promise<void> {
+  await pool.query(
+    `insert into materializations (id, tenant, product_id, epoch, kind, state, version, digest, snapshots, masked_columns,
+       inputs, counts, committed_at)
+     select 'mat_' || $2 || '_' || i, $1, $2, i, 'materialize', 'committed', $5, 'd', jsonb_build_object('clear', i::text),
+       '{}', '{}', '{}', $6::timestamptz + make_interval(secs => i) from generate_series($3::int, $4::int) i`,
+    [product.tenant, product.id, from, to, version, new Date(START)],
+  )
+  await pool.query('update product_fences set epoch = $2 where product_id = $1', [product.id, to])
+}
+
+const START = Date.parse('2024-01-01T00:00:00Z')
+const committedAt = (epoch: number) => new Date(START + epoch * 1000).toISOString().replace('Z', '000Z')
+
+/** A store that has epochs and no rows, and tells what was done to it. */
+function fakeStore() {
+  const seen = { applied: null as AppliedEpoch | null, calls: [] as string[], dropFails: false }
+  const place = ({ product, variant }: Target) => `${product}/${variant}`
+  const store = {
+    provision: async () => ({ steps: [], hash: '' }),
+    rls: { install: async () => undefined },
+    recover: async () => seen.applied,
+    async drop(target: Target) {
+      if (seen.dropFails) throw new SluiceError('TRANSIENT', 'away', { code: 'store_unavailable' })
+      seen.calls.push(`drop ${place(target)}`)
+      seen.applied = null
+      return { steps: [], hash: '' }
+    },
+    async write(_target: Target, { mode }: ChangeSet, { epoch, fence, ...commit }: Commit) {
+      seen.calls.push(`${mode} ${epoch}`)
+      seen.applied = { epoch, fence, committedAt: commit.committedAt }
+      return { epoch, outcome: 'applied', upserted: 0, deleted: 0 }
+    },
+  }
+  return { ...seen, seen, serving: { plugin: { capabilities: { commit: 'copy' } }, store } }
+}
+
+type FakeStore = ReturnType<typeof fakeStore>
+
+/** @param oldest snapshots before it have expired */
+function depsOf(stores: Readonly<Record<string, FakeStore>>, oldest = 1): MaterializeDeps {
+  const schema = { schemaId: 0, fields: [{ ...COLUMNS[0], id: 1 }], identifierFieldIds: [1] }
+  return {
+    pool,
+    scratchDirectory,
+    plugins: { serving: (type: string) => stores[type]?.serving },
+    lake: {
+      async scan(_ref: unknown, { snapshotId }: { readonly snapshotId: string }) {
+        if (Number(snapshotId) >= oldest) return { snapshotId, schema, files: [], deletes: [], rows: 0 }
+        throw new SluiceError('INVALID_DATA', 'expired', { code: 'snapshot_not_found' })
+      },
+    },
+    engine: { run: async () => ({ results: [] }) },
+    logger: { warn: () => undefined },
+    rules: { sensitive: [], strategies: {} },
+    faultPoint: async () => undefined,
+    grants: async () => [],
+  } as unknown as MaterializeDeps
+}
+
+const LOOKUP = { type: 'lookup', config: {} }
+const HISTORY = { type: 'lookup', config: { history_mode: 'type_2' } }
+const lookupOf = (product: Product) => ({ productId: product.id, endpoint: 'lookup', variant: 'clear' })
+
+test('a new store goes straight to the newest of however many epochs', async () => {
+  const [product, store] = [await newProduct([LOOKUP]), fakeStore()]
+  await commitEpochs(product, 1, 10_050)
+  const deps = depsOf({ lookup: store })
+  assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
+  assert.deepEqual(store.calls, ['full 10050'])
+  await commitEpochs(product, 10_051, 10_060)
+  assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
+  assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
+  assert.deepEqual(store.calls, ['full 10050', 'delta 10060'])
+})
+
+test('a history is folded from every epoch, however many there are', async () => {
+  const [product, store] = [await newProduct([HISTORY]), fakeStore()]
+  await commitEpochs(product, 1, 10_050)
+  assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
+  const wanted = Array.from({ length: 10_050 }, (_, at) => `${at === 0 ? 'full' : 'delta'} ${at + 1}`)
+  assert.deepEqual(store.calls, wanted)
+  assert.equal((await endpointStates(pool, product.id))[0]?.appliedEpoch, 10_050)
+})
+
+test('where the snapshot of the store’s epoch has expired, it begins with a full set', async () => {
+  const [current, history] = [await newProduct([LOOKUP]), await newProduct([HISTORY])]
+  for (const product of [current, history]) {
+    const store = fakeStore()
+    await commitEpochs(product, 1, 5)
+    store.seen.applied = { epoch: 2, fence: 1n, committedAt: committedAt(2) }
+    assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), [])
+    const anew = [`drop ${product.name}/clear`, 'full 4', 'delta 5']
+    assert.deepEqual(store.calls, product === current ? ['full 5'] : anew)
+  }
+})
+
+test('without the newest snapshot no epoch is said to be applied', async () => {
+  for (const endpoint of [LOOKUP, HISTORY]) {
+    const [product, store] = [await newProduct([endpoint]), fakeStore()]
+    await commitEpochs(product, 1, 3)
+    assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), ['lookup'])
+    const [state] = await endpointStates(pool, product.id)
+    assert.deepEqual([state?.appliedEpoch, state?.error?.code], [null, 'snapshot_not_found'])
+  }
+})
+
+test('what a former product of the same name has left in a store is dropped', async () => {
+  const [own, sameNumber, unknown] = [committedAt(2), '2023-05-05T05:05:05.000000Z', committedAt(7)]
+  for (const [epoch, instant] of [
+    [2, own],
+    [2, sameNumber],
+    [3, sameNumber],
+    [7, unknown],
+  ] as const) {
+    const [product, store] = [await newProduct([LOOKUP]), fakeStore()]
+    await commitEpochs(product, 1, 3)
+    store.seen.applied = { epoch, fence: 1n, committedAt: instant }
+    assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
+    assert.deepEqual(store.calls, instant === own ? ['delta 3'] : [`drop ${product.name}/clear`, 'full 3'])
+  }
+})
+
+test('an endpoint that a version has no more loses its copy, at once or when the store can', async () => {
+  const [product, lookup, realtime] = [
+    await newProduct([LOOKUP, { type: 'realtime', config: {} }]),
+    fakeStore(),
+    fakeStore(),
+  ]
+  const deps = depsOf({ lookup, realtime })
+  await commitEpochs(product, 1, 1)
+  await syncEndpoints(product, SIGNAL, deps)
+  await newVersion(product, '2.0.0', [LOOKUP])
+  await commitEpochs(product, 2, 2, '2.0.0')
+  realtime.seen.dropFails = true
+  await syncEndpoints(product, SIGNAL, deps)
+  const kept = (await endpointStates(pool, product.id)).find(({ endpoint }) => endpoint === 'realtime')
+  assert.deepEqual([kept?.state, kept?.attempts], ['failed', 1])
+  realtime.seen.dropFails = false
+  await syncEndpoints(product, SIGNAL, deps)
+  assert.deepEqual(realtime.calls, ['full 1', `drop ${product.name}/clear`])
+  assert.deepEqual(
+    (await endpointStates(pool, product.id)).map(({ endpoint }) => endpoint),
+    ['lookup'],
+  )
+  assert.deepEqual(lookup.calls, ['full 1', 'delta 2'])
+})
+
+test('a product leaves at every endpoint that it ever had no variant that it ever had', async () => {
+  const [product, lookup, realtime] = [
+    await newProduct([LOOKUP, { type: 'realtime', config: {} }]),
+    fakeStore(),
+    fakeStore(),
+  ]
+  await newVersion(product, '2.0.0', [LOOKUP])
+  await commitEpochs(product, 1, 1)
+  await endpointApplied(pool, { ...lookupOf(product), variant: 'masked' }, 1)
+  await dropAllCopies(product, depsOf({ lookup, realtime }))
+  const dropped = [`drop ${product.name}/clear`, `drop ${product.name}/masked`]
+  assert.deepEqual([lookup.calls.sort(), realtime.calls.sort()], [dropped, dropped])
+})
