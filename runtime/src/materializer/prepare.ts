@@ -14,7 +14,7 @@ import type { ManifestSet, PartitionField } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
-import { stateOfScan, stateTable } from './lake-state.ts'
+import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import { type InputState, type StagedRows, stagedTable, transformRows } from './transform.ts'
@@ -164,9 +164,6 @@ async function currentState(clear: TableState | null, request: PrepareRequest, d
   const columns = wanted.map((column, index) => ({ ...column, id: known[index]?.id ?? UNKNOWN_FIELD - index }))
   return stateTable(BEFORE, state, columns)
 }
-
-/** No file has a column of such an id: it reads as null. */
-const UNKNOWN_FIELD = 2_000_000_000
 
 function contentSelect(hasBefore: boolean, request: PrepareRequest): string {
   const schema = outputSchema(request.manifests.output)
