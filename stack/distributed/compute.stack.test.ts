@@ -113,11 +113,12 @@ const slow = (marker: string): Asked => ({
 async function endOf(marker: string): Promise<unknown> {
   const sql = `SELECT state, error_code FROM system.runtime.queries
     WHERE query LIKE '%${marker}%' AND query NOT LIKE 'EXPLAIN%' AND query NOT LIKE '%runtime.queries%'`
-  for (;;) {
+  for (const deadlineMs = performance.now() + 60_000; performance.now() < deadlineMs; ) {
     const [found] = await trinoRows({ url: URL }, sql)
     if (found?.[0] === 'FAILED' || found?.[0] === 'FINISHED') return found
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
+  return 'Trino has no such statement that has ended'
 }
 
 describe('a transform in Trino', () => {
@@ -162,7 +163,8 @@ describe('a transform in Trino', () => {
 
   test('ends with its time and with its caller, in Trino too', async () => {
     await assert.rejects(
-      staged({ ...slow('out-of-time'), timeoutMs: 3_000 }, async () => undefined),
+      // Time enough for the statement to have reached Trino, which plans it first.
+      staged({ ...slow('out-of-time'), timeoutMs: 8_000 }, async () => undefined),
       { kind: 'QUOTA', code: 'query_timeout' },
     )
     assert.deepEqual(await endOf('out-of-time'), ['FAILED', 'USER_CANCELED'])
