@@ -4,6 +4,7 @@ import type { ConnectionOptions } from 'node:tls'
 import { type Health, isSluiceError } from '@sluice/sdk'
 import { Cluster, Redis } from 'ioredis'
 import { checkSettings, invalidSettings } from '../keyed-values/settings.ts'
+import { BulkConnection } from './bulk-connection.ts'
 import { DEFAULT_COMMAND_TIMEOUT_MS, DEFAULT_CONNECT_TIMEOUT_MS, type RedisSettings, settingsSchema } from './config.ts'
 import { storeError } from './driver-errors.ts'
 import { beginningWith } from './keys.ts'
@@ -21,6 +22,8 @@ export interface Connections {
   readonly replicas: number
   /** Every server that takes writes. */
   servers(): readonly Redis[]
+  /** A new one, its caller's to close. A cluster has none: it would have to be told where each key lies. */
+  readonly openBulk: (() => Promise<BulkConnection>) | null
   health(): Health
   close(): Promise<void>
 }
@@ -43,20 +46,26 @@ export async function openConnections(settings: RedisSettings): Promise<Connecti
   }
   try {
     const [reads, writes] = [await connect(), await connect()]
-    return connectionsOf(settings, reads, writes)
+    return connectionsOf(settings, options, reads, writes)
   } catch (error) {
     for (const client of clients) client.disconnect()
     throw storeError(isSluiceError(error) ? error : (told ?? error))
   }
 }
 
-function connectionsOf({ cluster = false, replicas = 0 }: RedisSettings, reads: Client, writes: Client): Connections {
+function connectionsOf(
+  { cluster = false, replicas = 0 }: RedisSettings,
+  options: ClientOptions,
+  reads: Client,
+  writes: Client,
+): Connections {
   let closed = false
   return {
     reads,
     writes,
     isCluster: cluster,
     replicas,
+    openBulk: cluster ? null : () => BulkConnection.open(options),
     servers: () => (writes instanceof Cluster ? writes.nodes('master') : [writes]),
     health: () =>
       closed || (reads.status === 'ready' && writes.status === 'ready')

@@ -8,13 +8,12 @@ import {
   type TableSchema,
   type Value,
 } from '@sluice/sdk'
-import { Cluster } from 'ioredis'
 import { checkRowSize, type Layout, rowEncoder } from '../keyed-values/cells.ts'
 import { contentIdentity, identityText, isKeyedByIdentity } from '../keyed-values/identity.ts'
 import { keyedUpserts } from '../keyed-values/shape.ts'
 import { capabilities } from './config.ts'
 import { type Connections, runScript } from './connections.ts'
-import { Buffers, fill } from './filling.ts'
+import { Filler } from './filling.ts'
 import { placeKey } from './keys.ts'
 import { type Visibility, visibleVersion } from './records.ts'
 import { PUT } from './scripts.ts'
@@ -58,7 +57,7 @@ export class RowWriter {
   readonly #parts: RowWriterParts
   readonly isKeyedByIdentity: boolean
   #areKeysFree: boolean
-  readonly #buffers = new Buffers()
+  #filler: Promise<Filler> | null = null
   readonly #columns: ReadonlyMap<string, number>
   readonly #encode: (row: Row) => string
   /** Rows that a null in the template leaves without a key. */
@@ -129,10 +128,26 @@ export class RowWriter {
   /** False where something lies there: of an earlier write that came to nothing, or of a newer one. */
   async #fill(rows: KeyedRows): Promise<boolean> {
     const { connections, liveForMs } = this.#parts
-    if (!this.#areKeysFree || connections.writes instanceof Cluster) return false
-    const isFilled = await fill(connections.writes, rows, { ...this.#parts, liveForMs: liveForMs() }, this.#buffers)
+    const { openBulk } = connections
+    if (!this.#areKeysFree || openBulk === null) return false
+    this.#filler ??= openBulk().then((connection) => new Filler(connection))
+    const isFilled = await (await this.#filler).fill(rows, { ...this.#parts, liveForMs: liveForMs() })
     this.#areKeysFree &&= isFilled
     return isFilled
+  }
+
+  /** How many replicas of each server have all that was put, waiting for so many of them. */
+  async replicated(replicas: number, timeoutMs: number): Promise<number> {
+    // A server answers for what came by the connection that asks.
+    const filler = await this.#filler
+    const askedOf = [...this.#parts.connections.servers(), ...(filler === null ? [] : [filler])]
+    return Math.min(...(await Promise.all(askedOf.map((asked) => asked.wait(replicas, timeoutMs)))))
+  }
+
+  /** Frees its connection. What is under way fails. */
+  async close(): Promise<void> {
+    const filler = await this.#filler?.catch(() => null)
+    filler?.close()
   }
 
   async #moveWithPlaces(moves: readonly Move[]): Promise<void> {

@@ -96,17 +96,25 @@ function workOf(begun: Marker, given: Pick<Work, 'prefix' | 'target' | 'changes'
 }
 
 async function apply(parts: WriteParts, work: Work): Promise<Receipt> {
+  await parts.host.faultPoint('realtime.after-begin')
+  const rows = rowWriter(parts, work)
+  try {
+    return await put(parts, work, rows)
+  } finally {
+    await rows.close()
+  }
+}
+
+async function put(parts: WriteParts, work: Work, rows: RowWriter): Promise<Receipt> {
   const { host } = parts
   const { changes, commit } = work
-  await host.faultPoint('realtime.after-begin')
-  const rows = rowWriter(parts, work)
   const upserted = rows.isKeyedByIdentity
     ? await putKeyed(parts, work, rows)
     : await putAll(parts, work, rows, changes.upserts(), (row) => rows.upserted(row))
   const deleted = await putAll(parts, work, rows, changes.deletes(), (row) => rows.deleted(row))
   if (upserted !== changes.upsertCount || deleted !== changes.deleteCount) throw truncated()
   const isRenewed = await renew(parts, work)
-  await replicate(parts, commit.signal)
+  await replicate(parts, rows, commit.signal)
   await host.faultPoint('realtime.before-commit')
   stopIfEnded(parts, work)
   await parts.markers.update(work.prefix, (marker) => committed(existing(marker), work, isRenewed))
@@ -170,7 +178,7 @@ function layoutIndexOf({ layouts }: Marker, wanted: string): number {
   })
 }
 
-/** Sends chunks while the next are made. `finish` resolves when all of them are there. */
+/** Sends chunks while the next are made. `finish` resolves when all of them are there, `settled` when none is under way. */
 function senderOf(parts: WriteParts, work: Work) {
   const underWay: Promise<unknown>[] = []
   return {
@@ -183,17 +191,22 @@ function senderOf(parts: WriteParts, work: Work) {
       await parts.host.faultPoint('realtime.after-chunk')
     },
     finish: () => Promise.all(underWay),
+    settled: () => Promise.allSettled(underWay),
   }
 }
 
 async function putKeyed(parts: WriteParts, work: Work, rows: RowWriter): Promise<number> {
   const sender = senderOf(parts, work)
   let count = 0
-  for await (const chunk of rows.keyedUpserts(work.changes, CHUNK_ROWS)) {
-    await sender.send(rows.put(chunk))
-    count += chunk.rowCount
+  try {
+    for await (const chunk of rows.keyedUpserts(work.changes, CHUNK_ROWS)) {
+      await sender.send(rows.put(chunk))
+      count += chunk.rowCount
+    }
+    await sender.finish()
+  } finally {
+    await sender.settled()
   }
-  await sender.finish()
   return count
 }
 
@@ -216,17 +229,21 @@ async function putAll(
     bytes = 0
     await sender.send(moving)
   }
-  for await (const batch of batches) {
-    for (const row of rowsOf(batch)) {
-      const move = moveOf(row)
-      chunk.push(move)
-      count += 1
-      bytes += move.value?.length ?? 0
-      if (chunk.length >= CHUNK_ROWS || bytes >= CHUNK_BYTES) await settle()
+  try {
+    for await (const batch of batches) {
+      for (const row of rowsOf(batch)) {
+        const move = moveOf(row)
+        chunk.push(move)
+        count += 1
+        bytes += move.value?.length ?? 0
+        if (chunk.length >= CHUNK_ROWS || bytes >= CHUNK_BYTES) await settle()
+      }
     }
+    if (chunk.length > 0) await settle()
+    await sender.finish()
+  } finally {
+    await sender.settled()
   }
-  if (chunk.length > 0) await settle()
-  await sender.finish()
   return count
 }
 
@@ -262,18 +279,16 @@ async function renew(parts: WriteParts, work: Work): Promise<boolean> {
 const REPLICATION_TIMEOUT_MS = 10_000
 
 /** So that a replica that takes over has what the marker is about to promise. */
-async function replicate({ connections }: WriteParts, signal: AbortSignal): Promise<void> {
+async function replicate({ connections }: WriteParts, rows: RowWriter, signal: AbortSignal): Promise<void> {
   const { replicas } = connections
   if (replicas === 0) return
-  for (const server of connections.servers()) {
-    const reached = signal.aborted ? 0 : await server.wait(replicas, REPLICATION_TIMEOUT_MS)
-    if (reached >= replicas) continue
-    throw new SluiceError('TRANSIENT', 'too few replicas of the realtime store have the values', {
-      code: 'store_unavailable',
-      remedy: 'Check the replicas of the Redis server, or lower the setting replicas.',
-      details: { reached, replicas },
-    })
-  }
+  const reached = signal.aborted ? 0 : await rows.replicated(replicas, REPLICATION_TIMEOUT_MS)
+  if (reached >= replicas) return
+  throw new SluiceError('TRANSIENT', 'too few replicas of the realtime store have the values', {
+    code: 'store_unavailable',
+    remedy: 'Check the replicas of the Redis server, or lower the setting replicas.',
+    details: { reached, replicas },
+  })
 }
 
 function overtaken(marker: Marker, { commit, write: own }: Work): SluiceError {
