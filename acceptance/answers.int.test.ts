@@ -269,6 +269,29 @@ describe('every answer', () => {
     assert.equal(headers.get('x-content-type-options'), 'nosniff')
   })
 
+  it('to a change leaves events in the caller’s trace', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    const created = await developer.post('/api/v1/products', {
+      name: 'traced',
+      namespace: 'lists',
+      archetype: 'aggregate',
+    })
+    assert.equal(created.status, 201)
+    await developer.send('/api/v1/products/traced', { method: 'DELETE', headers: { traceparent } })
+    const ended = new AbortController()
+    const stream = await developer.begin('/api/v1/events', { 'last-event-id': '0' }, ended.signal)
+    let text = ''
+    for await (const chunk of stream.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += chunk
+      if (text.includes(`"subject":"${created.body.id}"`) && text.endsWith('\n\n')) break
+    }
+    ended.abort()
+    const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data as string) as Json)
+    assert.equal(events.find(({ subject }) => subject === created.body.id)?.traceparent, traceparent)
+    const untraced = events.filter((event) => !Object.hasOwn(event, 'traceparent'))
+    assert.ok(untraced.some(({ type }) => type === 'sluice.deployment.succeeded'))
+  })
+
   it('refuses what is no request of ours', async () => {
     const json = { 'content-type': 'application/json' }
     const post = (body: string, headers: Record<string, string> = json) =>

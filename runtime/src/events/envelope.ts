@@ -22,6 +22,8 @@ export interface CloudEvent {
   readonly sequence: string
   /** Of events about a product: 1, 2, 3 … within it, without gaps. */
   readonly productsequence?: string
+  /** Of events that a request gave rise to: the W3C trace context that came with it. */
+  readonly traceparent?: string
   readonly data: Readonly<Record<string, unknown>>
 }
 
@@ -31,6 +33,8 @@ export interface NewEvent {
   /** What happened, in the past tense: `committed`. */
   readonly name: string
   readonly subject?: string
+  /** Of the request that it tells of, where one came with it. */
+  readonly traceparent?: string | null
   /** JSON; names, ids and numbers, never a row's values or a secret. */
   readonly data?: Readonly<Record<string, unknown>>
 }
@@ -44,6 +48,7 @@ export interface EventRow {
   readonly data: Readonly<Record<string, unknown>>
   readonly sequence: number
   readonly product_sequence: number | null
+  readonly traceparent: string | null
 }
 
 export function toCloudEvent(row: EventRow): CloudEvent {
@@ -58,6 +63,7 @@ export function toCloudEvent(row: EventRow): CloudEvent {
     tenantid: row.tenant,
     sequence: String(row.sequence),
     ...(row.product_sequence === null ? {} : { productsequence: String(row.product_sequence) }),
+    ...(row.traceparent === null ? {} : { traceparent: row.traceparent }),
     data: row.data,
   }
 }

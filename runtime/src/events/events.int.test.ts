@@ -77,6 +77,17 @@ describe('events', { timeout: 120_000 }, () => {
     ])
   })
 
+  it('carry the trace of the request that gave rise to them', async () => {
+    const tenant = await newTenant()
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    const told = { tenant, kind: 'tenant', name: 'told' } as const
+    await inTransaction(pool, (tx) => appendEvent(tx, { ...told, traceparent }))
+    await inTransaction(pool, (tx) => appendEvent(tx, { ...told, traceparent: null }))
+    const [traced, untraced] = await take(tenant, 0, 2)
+    assert.equal(traced?.traceparent, traceparent)
+    assert.equal(Object.hasOwn(untraced as CloudEvent, 'traceparent'), false)
+  })
+
   it('are there with what they tell, or neither', async () => {
     const tenant = await newTenant()
     const failing = inTransaction(pool, async (tx) => {

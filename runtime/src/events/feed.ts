@@ -1,10 +1,10 @@
 /** Events as a stream: what is kept since a given one, then what comes, each exactly once and in order. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import type { DatabaseAddress } from '../database/address.ts'
 import { type Listener, openListener } from '../database/listener.ts'
 import { inTransaction } from '../database/pools.ts'
+import { Bell } from './bell.ts'
 import type { CloudEvent } from './envelope.ts'
 import { EVENTS_CHANNEL, eventBounds, hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
 
@@ -115,29 +115,6 @@ export class EventFeed {
 
   #wakeAll(): void {
     for (const tenant of this.#followers.keys()) this.#wake(tenant)
-  }
-}
-
-/** Remembers a ring that came while nobody listened, so that none is lost between looking and waiting. */
-class Bell {
-  #rung = false
-  #wake: (() => void) | null = null
-
-  readonly ring = (): void => {
-    this.#rung = true
-    this.#wake?.()
-  }
-
-  clear(): void {
-    this.#rung = false
-  }
-
-  async heard(atMostMs: number, signal: AbortSignal): Promise<void> {
-    if (this.#rung) return
-    const rung = new AbortController()
-    this.#wake = () => rung.abort()
-    await sleep(atMostMs, undefined, { signal: AbortSignal.any([signal, rung.signal]) }).catch(() => undefined)
-    this.#wake = null
   }
 }
 

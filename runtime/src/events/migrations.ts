@@ -75,5 +75,9 @@ create table event_product_counters (
 );
 `,
     },
+    {
+      id: '004_traces',
+      sql: `alter table events add column traceparent text`,
+    },
   ],
 }

@@ -29,14 +29,15 @@ export async function appendEvent(tx: Transaction, event: NewEvent): Promise<voi
   const inserted = await change(
     tx,
     'writing an event',
-    `insert into events (id, tenant, kind, type, subject, data)
-     select $1, $2, $3, $4, $5, coalesce($6::jsonb, '{}') from event_topics where tenant = $2 and kind = $3`,
+    `insert into events (id, tenant, kind, type, subject, traceparent, data)
+     select $1, $2, $3, $4, $5, $6, coalesce($7::jsonb, '{}') from event_topics where tenant = $2 and kind = $3`,
     [
       newId('evt'),
       event.tenant,
       event.kind,
       `sluice.${event.kind}.${event.name}`,
       event.subject ?? null,
+      event.traceparent ?? null,
       json(event.data),
     ],
   )
@@ -138,7 +139,7 @@ export async function readEvents(
   const rows = await many<EventRow>(
     db,
     'reading events',
-    `select id, tenant, type, subject, at, data, sequence, product_sequence from events
+    `select id, tenant, type, subject, at, data, sequence, product_sequence, traceparent from events
      where tenant = $1 and sequence > $2 order by sequence limit $3`,
     [tenant, after, limit],
   )

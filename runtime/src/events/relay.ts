@@ -3,15 +3,13 @@
  * a registry one does it at a time, by a lease; one that lost it in the middle can send events twice, and moves nothing.
  */
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { DatabaseAddress } from '../database/address.ts'
-import { type Listener, openListener } from '../database/listener.ts'
 import { inTransaction } from '../database/pools.ts'
 import type { BusEvent, EventBus } from './bus.ts'
 import { type CloudEvent, type EventKind, topicName } from './envelope.ts'
-import { EVENTS_CHANNEL, hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
+import { hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
 import {
   enlistTenants,
   giveRelayBack,
@@ -21,6 +19,7 @@ import {
   takeRelay,
   tenantsToRelay,
 } from './relay-positions.ts'
+import { runInRounds } from './rounds.ts'
 
 export interface RelayOptions {
   readonly pool: pg.Pool
@@ -45,49 +44,32 @@ export class EventRelay {
   readonly #options: Required<RelayOptions>
   readonly #owner = randomUUID()
   readonly #stop = new AbortController()
-  readonly #listener: Listener
-  #bell = Promise.withResolvers<void>()
-  #loop: Promise<void>
+  readonly #rounds: Promise<void>
   #lease: RelayLease | null = null
-  #isFailing = false
 
   constructor(options: RelayOptions) {
     this.#options = { name: 'kafka', leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
-    this.#listener = openListener(options.address, {
+    const { address, logger, pollMs, pool } = this.#options
+    this.#rounds = runInRounds({
+      address,
       applicationName: 'sluice-relay',
-      channels: { [EVENTS_CHANNEL]: () => this.#bell.resolve() },
-      onLost: () => undefined,
-      onReady: () => this.#bell.resolve(),
+      pollMs,
+      round: () => this.#round(),
+      failed: (error, isNews) => {
+        const code = isSluiceError(error) ? error.code : 'internal_error'
+        if (isNews) logger.warn('events wait for the bus', { code })
+      },
+      ended: async () => {
+        if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+      },
+      signal: this.#stop.signal,
     })
-    this.#loop = this.#run()
   }
 
   /** Ends after the batch that is under way, and lets another process go on. Repeatable. */
   async close(): Promise<void> {
     this.#stop.abort()
-    this.#bell.resolve()
-    await this.#loop
-    await this.#listener.close()
-  }
-
-  async #run(): Promise<void> {
-    const { signal } = this.#stop
-    const { logger, pollMs, pool } = this.#options
-    while (!signal.aborted) {
-      this.#bell = Promise.withResolvers<void>()
-      try {
-        await this.#round()
-        this.#isFailing = false
-      } catch (error) {
-        if (!this.#isFailing)
-          logger.warn('events wait for the bus', { code: isSluiceError(error) ? error.code : 'internal_error' })
-        this.#isFailing = true
-      }
-      // A bus that is away is not asked at every event.
-      const rung = this.#isFailing ? [] : [this.#bell.promise]
-      await Promise.race([sleep(pollMs, undefined, { signal, ref: false }).catch(() => undefined), ...rung])
-    }
-    if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+    await this.#rounds
   }
 
   /** Everything that is there now; nothing where another process has the relay. */

@@ -44,7 +44,7 @@ export interface HttpDeps extends GuardDeps {
   readonly faultPoint?: FaultPoint
   onFinished?(report: RequestReport): void
   /** An error that no client hears the cause of. */
-  onFault?(error: unknown, requestId: string): void
+  onFault?(error: unknown, call: Pick<Call, 'requestId' | 'traceparent'>): void
 }
 
 export interface HttpApp {
@@ -218,10 +218,9 @@ class Edge {
   }
 
   #fail(exchange: Exchange, error: unknown): void {
-    const { requestId } = exchange
     const cause = exchange.isLate && !exchange.response.headersSent ? exchange.signal.reason : error
     const problem = problemOf(cause, contextOf(exchange))
-    if (problem.status >= 500 && !isClientGone(exchange)) this.#deps.onFault?.(error, requestId)
+    if (problem.status >= 500 && !isClientGone(exchange)) this.#deps.onFault?.(error, exchange)
     // A half answer must not look whole: the connection is cut instead of ended.
     if (exchange.response.headersSent) exchange.response.destroy()
     else sendProblem(exchange, problem)

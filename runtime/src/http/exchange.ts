@@ -1,16 +1,18 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
 import type { Timed } from './deadlines.ts'
 import { refuse } from './problem.ts'
 
 const REQUEST_ID = /^[\w.~:/+=@-]{1,128}$/
-const TRACEPARENT = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})$/
+/** Of version 00, which ends after its flags, or of a later one, which may have more behind them. */
+const TRACEPARENT =
+  /^(?:00(?=.{53}$)|(?!00|ff)[0-9a-f]{2})-((?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?=-|$)/
 /** A handler that does not heed its signal gets this long before the client is answered without it. */
 const GRACE_MS = 2_000
 
 /**
- * One request and its answer. It is the Call that handlers see; what few handlers need (the signal, the trace) is made
+ * One request and its answer. It is the Call that handlers see; the signal, which few handlers need, is made
  * when it is first asked for.
  */
 export class Exchange implements Call, Timed {
@@ -41,7 +43,6 @@ export class Exchange implements Call, Timed {
   onLate: (exchange: Exchange) => void = () => {}
   #abort: AbortController | null = null
   #aborted: unknown = undefined
-  #traceparent: string | null = null
 
   constructor(request: IncomingMessage, response: ServerResponse) {
     this.request = request
@@ -60,9 +61,8 @@ export class Exchange implements Call, Timed {
     return this.#abort.signal
   }
 
-  get traceparent(): string {
-    this.#traceparent ??= traceOf(this.request.headers.traceparent)
-    return this.#traceparent
+  get traceparent(): string | null {
+    return traceOf(this.request.headers.traceparent)
   }
 
   get lastEventId(): string | null {
@@ -106,9 +106,10 @@ function clientGone(): Error {
   return new DOMException('the client has gone away', 'AbortError')
 }
 
-/** Goes on with the caller's trace, under a span of this server's own. */
-function traceOf(header: unknown): string {
-  const inbound = typeof header === 'string' ? TRACEPARENT.exec(header) : null
-  const trace = inbound?.[1] ?? randomBytes(16).toString('hex')
-  return `00-${trace}-${randomBytes(8).toString('hex')}-${inbound?.[2] ?? '01'}`
+/** Of the flags only the first is known to version 00: whether the caller records the trace. */
+function traceOf(header: unknown): string | null {
+  const found = typeof header === 'string' ? TRACEPARENT.exec(header) : null
+  if (found === null) return null
+  const [, ids, flags = ''] = found
+  return `00-${ids}-0${Number.parseInt(flags, 16) & 1}`
 }

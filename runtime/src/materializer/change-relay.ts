@@ -4,15 +4,14 @@
  * processes on a registry one does it at a time, by a lease; what a process sends that lost it is refused by the bus.
  */
 import { createHash, randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError } from '@sluice/sdk'
 import type { DatabaseAddress } from '../database/address.ts'
-import { type Listener, openListener } from '../database/listener.ts'
 import { inTransaction } from '../database/pools.ts'
 import type { ChangeBus, ChangeWriter } from '../events/bus.ts'
 import { changeMessages, inBatches } from '../events/change-message.ts'
-import { appendEvent, EVENTS_CHANNEL } from '../events/outbox.ts'
+import { appendEvent } from '../events/outbox.ts'
 import { giveRelayBack, type RelayLease, takeRelay } from '../events/relay-positions.ts'
+import { runInRounds } from '../events/rounds.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { stricter } from '../policy/classification.ts'
@@ -70,51 +69,37 @@ export class ChangeRelay {
   readonly #settings: string
   readonly #owner = randomUUID()
   readonly #stop = new AbortController()
-  readonly #listener: Listener
-  #bell = Promise.withResolvers<void>()
-  readonly #loop: Promise<void>
+  readonly #rounds: Promise<void>
   #lease: RelayLease | null = null
   #writer: { readonly token: number; readonly writer: ChangeWriter } | null = null
-  #isFailing = false
 
   constructor(options: ChangeRelayOptions) {
     this.#options = { leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
     this.#settings = digestOf(options.rules, options.principals)
-    this.#listener = openListener(options.address, {
+    const { address, logger, pollMs, pool } = this.#options
+    const { signal } = this.#stop
+    this.#rounds = runInRounds({
+      address,
       applicationName: 'sluice-changes',
-      channels: { [EVENTS_CHANNEL]: () => this.#bell.resolve() },
-      onLost: () => undefined,
-      onReady: () => this.#bell.resolve(),
+      pollMs,
+      round: () => this.#round(),
+      failed: async (error, isNews) => {
+        // Of a round that was ended the error says only that.
+        if (isNews && !signal.aborted) logger.warn('changed rows wait for the bus', { code: codeOf(error) })
+        await this.#closeWriter()
+      },
+      ended: async () => {
+        await this.#closeWriter()
+        if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+      },
+      signal,
     })
-    this.#loop = this.#run()
   }
 
   /** Ends after the batch that is under way, and lets another process go on. Repeatable. */
   async close(): Promise<void> {
     this.#stop.abort()
-    this.#bell.resolve()
-    await this.#loop
-    await this.#listener.close()
-  }
-
-  async #run(): Promise<void> {
-    const { signal } = this.#stop
-    const { logger, pollMs, pool } = this.#options
-    while (!signal.aborted) {
-      this.#bell = Promise.withResolvers<void>()
-      try {
-        await this.#round()
-        this.#isFailing = false
-      } catch (error) {
-        if (!this.#isFailing && !signal.aborted) logger.warn('changed rows wait for the bus', { code: codeOf(error) })
-        this.#isFailing = true
-        await this.#closeWriter()
-      }
-      const rung = this.#isFailing ? [] : [this.#bell.promise]
-      await Promise.race([sleep(pollMs, undefined, { signal, ref: false }).catch(() => undefined), ...rung])
-    }
-    await this.#closeWriter()
-    if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
+    await this.#rounds
   }
 
   async #round(): Promise<void> {

@@ -44,7 +44,13 @@ export async function provisionTenant(
       const provisionedInMs = Math.round(performance.now() - startedAt)
       await updateTenant(tx, wanted.slug, { resources, provisionedInMs })
       const tenant = await setTenantStatus(tx, wanted.slug, 'active')
-      await appendEvent(tx, { tenant: wanted.slug, kind: 'tenant', name: 'provisioned', subject: wanted.slug })
+      await appendEvent(tx, {
+        tenant: wanted.slug,
+        kind: 'tenant',
+        name: 'provisioned',
+        subject: wanted.slug,
+        traceparent: call.traceparent,
+      })
       await audited(tx, call, wanted.slug, 'tenant.create', { type: 'tenant', id: wanted.slug })
       const detail = { tenant, usage: { ...(await tenantUsage(tx, wanted.slug)), storageBytes: 0 } }
       await keep(tx, detail)
