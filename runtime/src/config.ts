@@ -92,6 +92,12 @@ const Dashboards = Type.Object(
       description: 'Address of Superset: https://superset.example.com.',
     }),
     public_url: Type.Optional(Type.String({ description: 'The address that people use, where it is another.' })),
+    issuer: Type.Optional(
+      Type.String({
+        description:
+          'The `iss` of the issuer that people log in to Superset through: grants of its people are roles there. Needed where several are configured.',
+      }),
+    ),
     username: Type.String({ description: 'A login of Superset’s own, with the role Admin.' }),
     password: Type.String(),
     database_admin_url: Type.Optional(

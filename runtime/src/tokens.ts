@@ -17,6 +17,7 @@ import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import type { ServedProducts } from './operations/served-products.ts'
 import type { PluginSet } from './plugins/plugin-set.ts'
+import type { NamingIssuer } from './policy/identity.ts'
 import type { MaskingRules } from './policy/masking.ts'
 import type { MasterKeys } from './registry/master-keys.ts'
 
@@ -37,6 +38,7 @@ export const TOKENS = {
   sandbox: token<Sandbox>('sandbox'),
   catalogLogins: token<CatalogLogins>('catalogLogins'),
   rules: token<MaskingRules>('rules'),
+  issuers: token<readonly NamingIssuer[]>('issuers'),
   plugins: token<PluginSet>('plugins'),
   events: token<EventFeed>('events'),
   bus: token<EventBus | null>('bus'),

@@ -1,8 +1,9 @@
 import type { JWTPayload } from 'jose'
 import type { Level, Principal } from '../flow.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
+import { identityOf } from '../policy/identity.ts'
 import { tokenRefused } from './errors.ts'
-import { identityOf, type TrustedIssuer } from './issuers.ts'
+import type { TrustedIssuer } from './issuers.ts'
 
 /** Group names that carry rights in a tenant. */
 export const DEVELOPERS = 'svc-developers'

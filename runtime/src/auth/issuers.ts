@@ -4,6 +4,7 @@
  */
 import { SluiceError } from '@sluice/sdk'
 import type { JWTVerifyGetKey } from 'jose'
+import type { NamingIssuer } from '../policy/identity.ts'
 
 /** Where the claims stand; a dot goes one level down: `realm_access.roles`. */
 export interface ClaimNames {
@@ -37,26 +38,12 @@ export interface KeySource {
   check(signal: AbortSignal): Promise<void>
 }
 
-export interface TrustedIssuer {
-  /** Compared with `iss` as it stands, no slash added or taken away. */
-  readonly issuer: string
-  /**
-   * Under which name its subjects are known; default: `issuer`. For an issuer whose address may change while its
-   * people stay the same.
-   */
-  readonly identity?: string
+export interface TrustedIssuer extends NamingIssuer {
   readonly audience: string
   readonly algorithms: readonly SignatureAlgorithm[]
-  /** Tenants that it may claim. */
-  readonly tenants: 'all' | ReadonlySet<string>
   readonly mayClaimAdmin: boolean
   readonly claims: ClaimNames
   readonly keys: KeySource
-}
-
-/** The issuer of a principal's: what grants of people are bound to. */
-export function identityOf({ identity, issuer }: TrustedIssuer): string {
-  return identity ?? issuer
 }
 
 /**
@@ -64,11 +51,28 @@ export function identityOf({ identity, issuer }: TrustedIssuer): string {
  * a guess would give people what only another issuer may claim. Throws CONFIG `invalid_config`.
  */
 export function issuerOfTrino(issuers: readonly TrustedIssuer[], named: string | undefined): TrustedIssuer {
+  const remedy = 'Set trino.issuer to the address of one of auth.issuers, and required-issuer of Trino to the same.'
+  return theIssuer(issuers, named, 'signs the tokens that Trino accepts', remedy)
+}
+
+/**
+ * Whose people log in to the dashboard server, which knows them by their subject only. Throws CONFIG `invalid_config`
+ * where several could be meant.
+ */
+export function issuerOfDashboards(issuers: readonly TrustedIssuer[], named: string | undefined): TrustedIssuer {
+  const remedy =
+    'Set dashboards.issuer to the address of one of auth.issuers: the one that people log in through there.'
+  return theIssuer(issuers, named, 'names the people of the dashboard server', remedy)
+}
+
+function theIssuer(
+  issuers: readonly TrustedIssuer[],
+  named: string | undefined,
+  what: string,
+  remedy: string,
+): TrustedIssuer {
   const candidates = named === undefined ? issuers : issuers.filter(({ issuer }) => issuer === named)
   const [only] = candidates
   if (only !== undefined && candidates.length === 1) return only
-  throw new SluiceError('CONFIG', 'it is not told which of the issuers signs the tokens that Trino accepts', {
-    code: 'invalid_config',
-    remedy: 'Set trino.issuer to the address of one of auth.issuers, and required-issuer of Trino to the same.',
-  })
+  throw new SluiceError('CONFIG', `it is not told which of the issuers ${what}`, { code: 'invalid_config', remedy })
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DEFAULT_CLAIMS, issuerOfTrino, type TrustedIssuer } from './issuers.ts'
+import { grantsOf } from '../policy/classification.ts'
+import { DEFAULT_CLAIMS, issuerOfDashboards, issuerOfTrino, type TrustedIssuer } from './issuers.ts'
 import { principalOfTrinoUser, trinoUser } from './trino-user.ts'
 
 const ISSUER: TrustedIssuer = {
@@ -73,12 +74,23 @@ test('a person is the same one as over REST, whatever the address of the issuer 
   assert.equal(principalOfTrinoUser(user, { ...ISSUER, identity: 'urn:issuer' }).issuer, 'urn:issuer')
 })
 
-test('of several issuers the one of Trino has to be named', () => {
+test('a person is not served by what another issuer’s person of that name was granted', () => {
+  const principal = principalOfTrinoUser(trinoUser({ subject: 'vito', tenant: 'acme', groups: ['sales'] }), ISSUER)
+  const to = (subjectType: 'user' | 'team', subject: string, issuer: string | null) =>
+    ({ subjectType, subject, issuer, may: 'read', classes: [] }) as const
+  const own = [to('user', 'vito', ISSUER.issuer), to('team', 'sales', null)]
+  const others = [to('user', 'vito', 'https://other.test'), to('user', 'vito', null), to('team', 'vito', null)]
+  assert.deepEqual(grantsOf(principal, [...others, ...own]), own)
+})
+
+test('of several issuers the one of Trino has to be named, and that of dashboards', () => {
   const other = { ...ISSUER, issuer: 'https://other.test' }
   const invalid = { kind: 'CONFIG', code: 'invalid_config' }
-  assert.equal(issuerOfTrino([ISSUER], undefined), ISSUER)
-  assert.equal(issuerOfTrino([ISSUER, other], other.issuer), other)
-  assert.throws(() => issuerOfTrino([ISSUER, other], undefined), invalid)
-  assert.throws(() => issuerOfTrino([ISSUER], other.issuer), invalid)
-  assert.throws(() => issuerOfTrino([ISSUER, ISSUER], ISSUER.issuer), invalid)
+  for (const issuerOf of [issuerOfTrino, issuerOfDashboards]) {
+    assert.equal(issuerOf([ISSUER], undefined), ISSUER)
+    assert.equal(issuerOf([ISSUER, other], other.issuer), other)
+    assert.throws(() => issuerOf([ISSUER, other], undefined), invalid)
+    assert.throws(() => issuerOf([ISSUER], other.issuer), invalid)
+    assert.throws(() => issuerOf([ISSUER, ISSUER], ISSUER.issuer), invalid)
+  }
 })

@@ -6,8 +6,9 @@
 import { SluiceError } from '@sluice/sdk'
 import type { Level, Principal } from '../flow.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
+import { identityOf } from '../policy/identity.ts'
 import { DEVELOPERS, TENANT_ID, VIEWERS } from './claims.ts'
-import { identityOf, type TrustedIssuer } from './issuers.ts'
+import type { TrustedIssuer } from './issuers.ts'
 
 /** For `http-server.authentication.jwt.principal-field`. */
 export const TRINO_USER_CLAIM = 'trino_user'

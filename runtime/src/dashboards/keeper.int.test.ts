@@ -11,7 +11,7 @@ import { DashboardKeeper } from './keeper.ts'
 import { DASHBOARD_MIGRATIONS } from './migrations.ts'
 import { loginName } from './names.ts'
 import { ServingViews } from './serving-views.ts'
-import { claimDashboards, dashboardState, finishDashboards, wishDashboards } from './states.ts'
+import { claimDashboards, dashboardState, finishDashboards, reviewDashboards, wishDashboards } from './states.ts'
 import { SupersetClient } from './superset-client.ts'
 import type { WantedDashboards } from './wanted.ts'
 
@@ -113,13 +113,15 @@ describe('a wish', () => {
     assert.equal(claims.filter((claimed) => claimed !== null).length, 1)
   })
 
-  test('comes again when the tenant’s policy changes', async () => {
+  test('comes again when the tenant’s policy changes, and when all are reviewed', async () => {
     await wish(PRODUCT)
-    const claimed = await claim()
-    assert.ok(claimed !== null)
-    await finishDashboards(pool, claimed, { digest: 'x', applied: [], againMs: null })
-    assert.equal(await claim(), null)
-    await pool.query(`select raise_policy_version('acme')`)
+    for (const change of [() => pool.query(`select raise_policy_version('acme')`), () => reviewDashboards(pool)]) {
+      const claimed = await claim()
+      assert.ok(claimed !== null)
+      await finishDashboards(pool, claimed, { digest: 'x', applied: [], againMs: null })
+      assert.equal(await claim(), null)
+      await change()
+    }
     assert.equal((await claim())?.productId, PRODUCT)
   })
 })

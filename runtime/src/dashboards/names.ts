@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 
-/** Whom an audience holds: everybody of a team, or one user of any issuer of the tenant. */
+/** Whom an audience holds: everybody of a team, or one user of the issuer that people log in to the server through. */
 export interface Subject {
   readonly kind: 'team' | 'user'
   readonly name: string

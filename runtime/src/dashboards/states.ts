@@ -55,6 +55,11 @@ export async function wishDashboards(tx: Transaction, productId: string, options
   )
 }
 
+/** All dashboards are seen to again: what else than the registry they are made by, the configuration, may be another. */
+export async function reviewDashboards(db: Queryable) {
+  await change(db, 'reviewing dashboards', 'update product_dashboards set policy_version = -1')
+}
+
 export function dashboardState(db: Queryable, productId: string): Promise<DashboardState | null> {
   const statement = `select ${COLUMNS} from product_dashboards d where product_id = $1`
   return maybeOne<DashboardState>(db, 'reading the state of dashboards', statement, [productId])

@@ -14,10 +14,14 @@ const [DEVELOPERS, VIEWERS] = ['svc-developers', 'svc-viewers']
 /** Each is a role in the dashboard server. Whom more grants name reads over REST. */
 const MOST_SUBJECTS = 200
 
-/** Null for a product that is gone or retired, or wants no dashboards. */
+/**
+ * Null for a product that is gone or retired, or wants no dashboards.
+ * @param issuer whose people the dashboard server knows, by their subjects alone
+ */
 export async function wantedDashboards(
   platform: Platform,
   { tenant, productId }: { readonly tenant: string; readonly productId: string },
+  issuer: string,
 ): Promise<WantedDashboards | null> {
   const product = await findProduct(platform.pool, tenant, productId)
   if (product === null || product.status === 'retired') return null
@@ -29,7 +33,7 @@ export async function wantedDashboards(
   // Policy as of now: what other requests have kept may be of a moment ago.
   platform.served.drop(tenant)
   const served = await platform.served.find(tenant, productId)
-  const audiences = audiencesOf(platform, served, endpoint.type)
+  const audiences = audiencesOf(platform, served, endpoint.type, issuer)
   return {
     productId,
     tenant,
@@ -50,15 +54,17 @@ async function manifestsInService(platform: Platform, product: Product): Promise
   return (await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion))?.normalised ?? null
 }
 
-function audiencesOf(
-  platform: Platform,
+/** Which copies of the endpoint the tenant's teams and the issuer's people may have. */
+export function audiencesOf(
+  platform: Pick<Platform, 'rules'>,
   served: ServedProduct,
   endpoint: string,
+  issuer: string,
 ): Pick<WantedDashboards, 'variants' | 'isIncomplete'> {
   const variants = new Map<string, Subject[]>()
   let isIncomplete = false
-  for (const subject of subjectsOf(served)) {
-    const variant = variantFor(platform, served, endpoint, subject)
+  for (const subject of subjectsOf(served, issuer)) {
+    const variant = variantFor(platform, served, endpoint, standIn(served.tenant, subject, issuer))
     if (variant === 'later') isIncomplete = true
     else if (variant !== null) variants.set(variant.name, [...(variants.get(variant.name) ?? []), subject])
   }
@@ -66,27 +72,27 @@ function audiencesOf(
   return { variants: sorted.map(([variant, subjects]): WantedVariant => ({ variant, subjects })), isIncomplete }
 }
 
-/** The two groups of every tenant, and whoever holds a grant. A grant to one issuer's user names nobody elsewhere. */
-function subjectsOf({ grants }: ServedProduct): readonly Subject[] {
+/** The two groups of every tenant, and whoever holds a grant: of persons those whom the dashboard server knows. */
+function subjectsOf({ grants }: ServedProduct, known: string): readonly Subject[] {
   const subjects = new Map<string, Subject>()
   const add = (subject: Subject) => subjects.set(`${subject.kind}:${subject.name}`, subject)
   for (const name of [DEVELOPERS, VIEWERS]) add({ kind: 'team', name: name as string })
   for (const { subjectType, subject, issuer } of grants) {
-    if (issuer === null && subjects.size < MOST_SUBJECTS) add({ kind: subjectType, name: subject })
+    const isKnown = subjectType === 'team' || issuer === known
+    if (isKnown && subjects.size < MOST_SUBJECTS) add({ kind: subjectType, name: subject })
   }
   return [...subjects.values()]
 }
 
 /** Null: nothing. `later`: it is not there yet, or not by today's rules. */
 function variantFor(
-  platform: Platform,
+  platform: Pick<Platform, 'rules'>,
   served: ServedProduct,
   endpoint: string,
-  subject: Subject,
+  principal: Principal,
 ): { readonly name: string } | 'later' | null {
   const targets = served.endpoints.get(endpoint)?.targets
   try {
-    const principal = standIn(served.tenant, subject)
     const access = accessTo(served, principal, platform.rules, (variant) => targets?.has(variant) ?? false)
     // Who reads a restricted product must be on record, which nobody keeps there.
     if (access.audit) return null
@@ -101,10 +107,10 @@ function variantFor(
 }
 
 /** A member of the tenant who is in that team and no other, or is that user and in no team. */
-function standIn(tenant: string, { kind, name }: Subject): Principal {
+function standIn(tenant: string, { kind, name }: Subject, issuer: string): Principal {
   const isDeveloper = kind === 'team' && name === DEVELOPERS
   return {
-    issuer: '',
+    issuer,
     subject: kind === 'user' ? name : '',
     tenant,
     groups: kind === 'team' ? [name] : [],

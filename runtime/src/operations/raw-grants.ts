@@ -7,10 +7,10 @@ import type { Connection } from '../registry/connections.ts'
 import { grantRawTable, listRawTableGrants, type RawTableGrant, revokeRawTableGrant } from '../registry/grants.ts'
 import type { Page, PageRequest } from '../registry/paging.ts'
 import { connectionOf } from './connections.ts'
+import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 
-export interface RawGrantRequest {
-  readonly subject: { readonly user?: string; readonly team?: string }
+export interface RawGrantRequest extends SubjectRequest {
   /** `schema.table`; null for every table of the connection. */
   readonly table: string | null
 }
@@ -24,21 +24,13 @@ export async function addRawGrant(
   keep: Keep<RawTableGrant>,
 ): Promise<RawTableGrant> {
   const connection = await ownConnection(platform, call, reference)
-  const { user, team } = request.subject
-  if ((user === undefined) === (team === undefined)) {
-    throw new SluiceError('INVALID_DATA', 'a grant is for one user or for one team', {
-      code: 'invalid_grant',
-      remedy: 'Send subject.user or subject.team.',
-    })
-  }
+  const subject = subjectOf(platform, call, request)
   return inTransaction(platform.pool, async (tx) => {
     const created = await grantRawTable(tx, {
       tenant: call.tenant,
       connectionId: connection.id,
       tableName: request.table,
-      subjectType: user === undefined ? 'team' : 'user',
-      subject: (user ?? team) as string,
-      issuer: null,
+      ...subject,
       grantedBy: actorOf(call.principal),
     })
     const details = { grant: created.id, table: request.table }

@@ -3,16 +3,13 @@
  * a decision comes out.
  */
 import type { Principal } from '../flow.ts'
+import type { GrantSubject } from '../registry/grants.ts'
 
 export const CLASSIFICATIONS = ['public', 'internal', 'confidential', 'restricted'] as const
 
 export type Classification = (typeof CLASSIFICATIONS)[number]
 
-export interface ProductGrant {
-  readonly subjectType: 'user' | 'team'
-  readonly subject: string
-  /** Of the subject's issuer, for users; null: any issuer of the tenant. */
-  readonly issuer: string | null
+export interface ProductGrant extends GrantSubject {
   readonly may: 'read' | 'unmask'
   /** For `unmask`: the classes it opens; `*` opens all. */
   readonly classes: readonly string[]
@@ -27,10 +24,13 @@ export type ClearClasses = 'all' | ReadonlySet<string>
 
 /** The grants that are the principal's own or one of its teams'. */
 export function grantsOf(principal: Principal, grants: readonly ProductGrant[]): readonly ProductGrant[] {
-  return grants.filter((grant) => {
-    if (grant.subjectType === 'team') return principal.groups.includes(grant.subject)
-    return grant.subject === principal.subject && (grant.issuer === null || grant.issuer === principal.issuer)
-  })
+  return grants.filter((grant) => isSubject(principal, grant))
+}
+
+/** Whether the subject is the principal itself, or a team of its. */
+export function isSubject(principal: Principal, { subjectType, subject, issuer }: GrantSubject): boolean {
+  if (subjectType === 'team') return principal.groups.includes(subject)
+  return subject === principal.subject && issuer === principal.issuer
 }
 
 export function decideRead(

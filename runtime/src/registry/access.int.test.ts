@@ -6,12 +6,13 @@ import { inTransaction } from '../database/pools.ts'
 import { appendAudit, listAudit } from './audit.ts'
 import { deleteConnection } from './connections.ts'
 import {
+  bindGrants,
   grantProduct,
   grantRawTable,
   listProductGrants,
   type NewProductGrant,
   productGrants,
-  productGrantsOfSubjects,
+  productGrantsOf,
   rawTableGrants,
   revokeProductGrant,
   revokeRawTableGrant,
@@ -32,7 +33,7 @@ function grantOn(product: Product): NewProductGrant {
     productId,
     subjectType: 'user',
     subject: 'bob',
-    issuer: null,
+    issuer: ANN.issuer,
     may: 'unmask',
     classes: ['pii.name'],
     grantedBy: ANN,
@@ -47,18 +48,16 @@ describe('grants', () => {
     assert.equal(again.id, first.id)
     assert.deepEqual(again.classes, ['pii.identifier', 'pii.name'])
     const other = await grantProduct(pool, { ...grantOn(product), issuer: 'https://i' })
-    const team = await grantProduct(pool, { ...grantOn(product), subjectType: 'team', may: 'read', classes: [] })
+    const sales = { subjectType: 'team', subject: 'sales', issuer: null } as const
+    const team = await grantProduct(pool, { ...grantOn(product), ...sales, may: 'read', classes: [] })
     const all = [again, other, team].map(({ id }) => id).sort()
     assert.deepEqual((await productGrants(pool, product.tenant, product.id)).map(({ id }) => id).sort(), all)
-    assert.deepEqual(
-      (await productGrantsOfSubjects(pool, product.tenant, 'bob', ['x', 'bob'])).map(({ id }) => id).sort(),
-      all,
-    )
-    assert.deepEqual(
-      (await productGrantsOfSubjects(pool, product.tenant, 'eve', ['bob'])).map(({ id }) => id),
-      [team.id],
-    )
-    assert.deepEqual(await productGrantsOfSubjects(pool, 'another', 'bob', ['bob']), [])
+    const held = async (issuer: string, subject: string, groups: readonly string[], tenant = product.tenant) =>
+      (await productGrantsOf(pool, tenant, { issuer, subject, groups })).map(({ id }) => id)
+    assert.deepEqual(await held(ANN.issuer, 'bob', ['x', 'sales']), [first.id, team.id])
+    assert.deepEqual(await held('https://i', 'bob', []), [other.id])
+    assert.deepEqual(await held(ANN.issuer, 'eve', ['bob', 'sales']), [team.id])
+    assert.deepEqual(await held(ANN.issuer, 'bob', ['sales'], 'another'), [])
     assert.deepEqual(await productGrants(pool, 'another', product.id), [])
     assert.equal(await revokeProductGrant(pool, 'another', product.id, team.id), null)
     assert.equal((await revokeProductGrant(pool, product.tenant, product.id, team.id))?.id, team.id)
@@ -66,6 +65,19 @@ describe('grants', () => {
       (await listProductGrants(pool, product.tenant, product.id, { limit: 10, after: null })).items.length,
       2,
     )
+  })
+
+  it('of people name their issuer, and those of teams do not', async () => {
+    const product = await registry.product(await registry.tenant())
+    const connection = await registry.connection(product.tenant)
+    const raw = { tenant: product.tenant, connectionId: connection.id, tableName: null, grantedBy: ANN }
+    for (const subject of [
+      { subjectType: 'user', subject: 'bob', issuer: null },
+      { subjectType: 'team', subject: 'sales', issuer: ANN.issuer },
+    ] as const) {
+      await assert.rejects(grantProduct(pool, { ...grantOn(product), ...subject }), { kind: 'CONFLICT' })
+      await assert.rejects(grantRawTable(pool, { ...raw, ...subject }), { kind: 'CONFLICT' })
+    }
   })
 
   it('that unmask name classes, and those that do not name none', async () => {
@@ -92,6 +104,66 @@ describe('grants', () => {
     assert.deepEqual(new Set(found), new Set([all, one]))
     assert.equal(await revokeRawTableGrant(pool, 'another', connection.id, all.id), null)
     assert.deepEqual(await revokeRawTableGrant(pool, connection.tenant, connection.id, all.id), all)
+  })
+})
+
+describe('grants of people without an issuer, of a former release', () => {
+  const ruleOf = (table: string) => `constraint ${table}_issuer`
+
+  /** A grant of a person and one of a team, on a product and on raw tables. */
+  async function makeFormer(): Promise<Product> {
+    const product = await registry.product(await registry.tenant())
+    const { id: connectionId } = await registry.connection(product.tenant)
+    const raw = { tenant: product.tenant, connectionId, tableName: null, grantedBy: ANN }
+    for (const subject of [
+      { subjectType: 'user', subject: 'bob', issuer: 'https://elsewhere' },
+      { subjectType: 'team', subject: 'sales', issuer: null },
+    ] as const) {
+      await grantProduct(pool, { ...grantOn(product), ...subject })
+      await grantRawTable(pool, { ...raw, ...subject })
+    }
+    await inTransaction(pool, async (tx) => {
+      for (const table of ['product_grants', 'raw_table_grants']) {
+        await tx.query(`alter table ${table} drop ${ruleOf(table)}`)
+        await tx.query(`update ${table} set issuer = null where tenant = '${product.tenant}'`)
+        await tx.query(
+          `alter table ${table} add ${ruleOf(table)} check ((subject_type = 'user') = (issuer is not null)) not valid`,
+        )
+      }
+    })
+    return product
+  }
+
+  async function issuersOf({ tenant }: Product): Promise<readonly unknown[]> {
+    const { rows } = await pool.query(
+      `select subject, issuer from product_grants where tenant = $1 union all
+       select subject, issuer from raw_table_grants where tenant = $1 order by subject`,
+      [tenant],
+    )
+    return rows.map(({ subject, issuer }) => [subject, issuer])
+  }
+
+  const TEAMS = [
+    ['sales', null],
+    ['sales', null],
+  ]
+
+  it('are for the one issuer that is trusted, and stay so', async () => {
+    const product = await makeFormer()
+    const before = await policyVersion(pool, product.tenant)
+    await bindGrants(pool, 'https://one')
+    const bound = [['bob', 'https://one'], ['bob', 'https://one'], ...TEAMS]
+    assert.deepEqual(await issuersOf(product), bound)
+    assert.ok((await policyVersion(pool, product.tenant)) > before)
+    await bindGrants(pool, 'https://two')
+    await bindGrants(pool, null)
+    assert.deepEqual(await issuersOf(product), bound)
+  })
+
+  it('are for the issuer of who granted, where several are trusted', async () => {
+    const product = await makeFormer()
+    await bindGrants(pool, null)
+    assert.deepEqual(await issuersOf(product), [['bob', ANN.issuer], ['bob', ANN.issuer], ...TEAMS])
   })
 })
 
@@ -133,7 +205,7 @@ describe('the policy version', { timeout: 60_000 }, () => {
       tableName: null,
       subjectType: 'user',
       subject: 'b',
-      issuer: null,
+      issuer: ANN.issuer,
     }
     await raises('a raw grant', () => grantRawTable(pool, { ...raw, subjectType: 'user', grantedBy: ANN }))
     await raises('its end with the connection', () =>

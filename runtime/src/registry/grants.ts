@@ -1,13 +1,15 @@
 /** Who was given what: on products, and on the raw tables of connections. Every change raises the policy version. */
+import type { Principal } from '../flow.ts'
 import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
-import { json, many, maybeOne, one, type Queryable } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable } from './sql.ts'
 
+/** Whom something is granted to: a person, or everybody of a team of the tenant. */
 export interface GrantSubject {
   readonly subjectType: 'user' | 'team'
   readonly subject: string
-  /** Of a user; null: any issuer of the tenant. */
+  /** Of a person: the issuer's identity, a part of who it is. Null: of a team. */
   readonly issuer: string | null
 }
 
@@ -73,20 +75,21 @@ export function productGrants(db: Queryable, tenant: string, productId: string):
   )
 }
 
-/** The grants on any product of the tenant that one of these subjects holds: for deciding on many products at once. */
-export function productGrantsOfSubjects(
+/** The grants on any product of the tenant that the person or one of its teams holds: for deciding on many at once. */
+export function productGrantsOf(
   db: Queryable,
   tenant: string,
-  user: string,
-  teams: readonly string[],
+  { issuer, subject, groups }: Pick<Principal, 'issuer' | 'subject' | 'groups'>,
 ): Promise<ProductGrant[]> {
   return many<ProductGrant>(
     db,
     'reading grants',
     `select ${PRODUCT_COLUMNS} from product_grants
-     where tenant = $1 and ((subject_type = 'user' and subject = $2) or (subject_type = 'team' and subject = any($3)))
+     where tenant = $1 and (
+       (subject_type = 'user' and subject = $2 and issuer = $3) or (subject_type = 'team' and subject = any($4))
+     )
      order by created_at, id limit 10000`,
-    [tenant, user, teams],
+    [tenant, subject, issuer, groups],
   )
 }
 
@@ -188,4 +191,22 @@ export function revokeRawTableGrant(
     `delete from raw_table_grants where tenant = $1 and connection_id = $2 and id = $3 returning ${RAW_COLUMNS}`,
     [tenant, connectionId, id],
   )
+}
+
+/**
+ * Gives grants of people that name no issuer, as former releases wrote them, the one that they are from now on for.
+ * Repeatable.
+ * @param only the identity of the one issuer that is trusted, whom they served; null where there are several: then each
+ *   is for the issuer of whoever granted it, because whom else it meant is not known
+ */
+export async function bindGrants(db: Queryable, only: string | null): Promise<void> {
+  for (const table of ['product_grants', 'raw_table_grants']) {
+    await change(
+      db,
+      'binding grants to issuers',
+      `update ${table} set issuer = coalesce($1, granted_by ->> 'issuer')
+       where subject_type = 'user' and issuer is null`,
+      [only],
+    )
+  }
 }

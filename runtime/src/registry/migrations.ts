@@ -7,9 +7,22 @@ import { rawClassesTable } from './migrations/005-raw-classes.ts'
 import { rateBuckets } from './migrations/006-rate-buckets.ts'
 import { changeTopics } from './migrations/007-change-topics.ts'
 import { allRawClasses } from './migrations/008-all-raw-classes.ts'
+import { connectionNames } from './migrations/009-connection-names.ts'
+import { grantsNameIssuers } from './migrations/010-grants-name-issuers.ts'
 
 /** The registry's tables. A released migration is never changed: a change is a new one at the end. */
 export const registryMigrations: MigrationList = {
   name: 'registry',
-  migrations: [tenants, products, runs, access, rawClassesTable, rateBuckets, changeTopics, allRawClasses],
+  migrations: [
+    tenants,
+    products,
+    runs,
+    access,
+    rawClassesTable,
+    rateBuckets,
+    changeTopics,
+    allRawClasses,
+    connectionNames,
+    grantsNameIssuers,
+  ],
 }
