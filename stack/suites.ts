@@ -73,7 +73,7 @@ export const SUITES: readonly Suite[] = [
       'stack/catalog/signed.stack.test.ts',
     ],
   },
-  { name: 'parity', servers: [postgres, redis, versitygw], tests: ['stack/parity/*.stack.test.ts'] },
+  { name: 'parity', servers: [postgres, redis, versitygw, trino], tests: ['stack/parity/*.stack.test.ts'] },
   { name: 'chaos', servers: [], tests: ['stack/chaos/*.stack.test.ts'] },
   {
     name: 'trino',
@@ -83,7 +83,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'distributed',
     servers: [postgres, redis, versitygw, trino],
-    tests: ['stack/distributed/product.stack.test.ts'],
+    tests: ['stack/distributed/{product,queries}.stack.test.ts'],
   },
   { name: 'timescaledb', servers: [timescaledb], tests: ['plugins/timeseries/timescaledb/*.stack.test.ts'] },
 ]

@@ -51,6 +51,7 @@ import { createClock, createHost } from './plugins/host.ts'
 import type { LoadedPlugin } from './plugins/loader.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
 import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
+import type { NamingIssuer } from './policy/identity.ts'
 import { forgetChangeTopics } from './registry/change-topics.ts'
 import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
@@ -74,7 +75,12 @@ export interface Assembled {
   readonly metrics: MetricsRegistry
 }
 
-export async function assemble(config: Config, logger: Logger, lifecycle: Lifecycle): Promise<Assembled> {
+export async function assemble(
+  config: Config,
+  logger: Logger,
+  lifecycle: Lifecycle,
+  issuers: readonly NamingIssuer[],
+): Promise<Assembled> {
   const container = root.createChildContainer()
   const metrics = new MetricsRegistry()
   const pluginMetrics = new PluginMetrics(metrics)
@@ -167,12 +173,13 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
   container.register(TOKENS.masters, { useValue: masters })
   container.register(TOKENS.engine, { useValue: engine })
   container.register(TOKENS.lake, { useValue: lake })
-  const distributed = openDistributed(config)
+  const distributed = distributedBy((config.compute.trino as TrinoSettings | undefined) ?? servingTrino(config))
   container.register(TOKENS.distributed, { useFactory: () => distributed })
   container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
   container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
+  container.register(TOKENS.issuers, { useValue: issuers })
   container.register(TOKENS.plugins, { useValue: plugins })
   container.register(TOKENS.events, { useValue: events })
   container.register(TOKENS.bus, { useFactory: () => bus })
@@ -186,12 +193,13 @@ export async function assemble(config: Config, logger: Logger, lifecycle: Lifecy
   return { container, databases, metrics }
 }
 
-/** Says nothing to Trino yet: a runtime starts without it, and a transform that needs it says so. */
-function openDistributed({ compute, serving }: Config): DistributedCompute | null {
-  const { analytics } = serving
-  const serves =
-    analytics?.driver === 'trino' ? (analytics.settings as unknown as TrinoSettings | undefined) : undefined
-  const settings = (compute.trino as TrinoSettings | undefined) ?? serves
+/** The Trino that serves analytics, and so answers queries; undefined where none does. */
+function servingTrino({ serving: { analytics } }: Config): TrinoSettings | undefined {
+  return analytics?.driver === 'trino' ? (analytics.settings as unknown as TrinoSettings | undefined) : undefined
+}
+
+/** Says nothing to Trino yet: a runtime starts without it, and what needs it says so. */
+function distributedBy(settings: TrinoSettings | undefined): DistributedCompute | null {
   return settings === undefined ? null : new DistributedCompute(new TrinoClient(settings), settings.catalog)
 }
 
@@ -381,8 +389,10 @@ function platformOf(from: DependencyContainer, connectorHost: ConnectorHost, sto
     reachable: from.resolve(TOKENS.reachable),
     engine: from.resolve(TOKENS.engine),
     distributed: from.resolve(TOKENS.distributed),
+    distributedQueries: distributedBy(servingTrino(from.resolve(TOKENS.config))),
     plugins: from.resolve(TOKENS.plugins),
     rules: from.resolve(TOKENS.rules),
+    issuers: from.resolve(TOKENS.issuers),
     events: from.resolve(TOKENS.events),
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),

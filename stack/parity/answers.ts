@@ -91,7 +91,7 @@ export class Answers {
     }
   }
 
-  #queryMeta({ elapsed_ms: _, snapshots, ...meta }: Json): Json {
+  #queryMeta({ elapsed_ms: _, engine: __, snapshots, ...meta }: Json): Json {
     const entries = Object.entries(snapshots as Record<string, string>).map(([name, snapshot]) => {
       return [name, this.#epochOf(name.split(/[.@]/)[1] ?? '', snapshot)] as const
     })

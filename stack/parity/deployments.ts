@@ -22,14 +22,17 @@ export interface Epoch {
 
 export class ParityDeployment {
   readonly name: string
+  /** Whether statements are Trino's to answer, in its dialect. */
+  readonly isTrino: boolean
   readonly #url: string
   readonly #token: (flags: readonly string[]) => Promise<string>
   readonly #tokens = new Map<Reader, string>()
   /** Of each product, oldest first. */
   readonly epochs = new Map<string, readonly Epoch[]>()
 
-  constructor(name: string, url: string, token: (flags: readonly string[]) => Promise<string>) {
+  constructor(name: 'embedded' | 'stack', url: string, token: (flags: readonly string[]) => Promise<string>) {
     this.name = name
+    this.isTrino = name === 'stack'
     this.#url = url
     this.#token = token
   }

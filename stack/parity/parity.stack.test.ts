@@ -1,6 +1,6 @@
 /**
- * The same products on an embedded runtime, and on two runtimes with PostgreSQL, Redis and an S3 store: whatever is read,
- * the answers are equal. `SLUICE_TEST_SEED` repeats a run.
+ * The same products on an embedded runtime, and on two runtimes with PostgreSQL, Redis, an S3 store and Trino: whatever is
+ * read, the answers are equal; statements are asked in the dialect of each. `SLUICE_TEST_SEED` repeats a run.
  */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -33,7 +33,8 @@ let reads: readonly Read[]
 before(async () => {
   console.log(`seed ${seed}`)
   folder = await mkdtemp(join(tmpdir(), 'sluice-parity-'))
-  fleet = await Fleet.start(folder, serversFromEnvironment(process.env), 2)
+  const trino = process.env['SLUICE_TEST_TRINO_URL'] as string
+  fleet = await Fleet.start(folder, serversFromEnvironment(process.env), 2, { trino, isAnalyticsInTrino: true })
   embedded = await openDeployment()
   source = new pg.Client({ connectionString: fleet.source })
   await source.connect()

@@ -1,6 +1,6 @@
 /** Generated reads. What only one deployment knows, its snapshots and times, is filled in when it is asked. */
 import type { Random } from '../readers/random.ts'
-import { duckdb } from '../readers/sql.ts'
+import { type Dialect, duckdb, quoted, trino } from '../readers/sql.ts'
 import { DOMAIN, type ParityDeployment, READERS, type Reader } from './deployments.ts'
 import { type GeneratedTable, HASHED, KEY, type Rows, requestText, type TableColumn } from './tables.ts'
 
@@ -132,7 +132,7 @@ function realtime(random: Random, { table, all }: Rows): Read {
 
 function statement(random: Random, rows: Rows): Read {
   const { name } = rows.table
-  const sql = random.pick(STATEMENTS)(random, rows)
+  const make = random.pick(STATEMENTS)(random, rows)
   const epochs = random.chance(0.4) ? random.integer(4) : null
   const byTime = random.chance(0.5)
   return {
@@ -141,6 +141,7 @@ function statement(random: Random, rows: Rows): Read {
     reader: random.pick(READERS),
     path: () => '/api/v1/query',
     body(deployment) {
+      const sql = make(deployment.isTrino ? trino : duckdb)
       if (epochs === null) return { sql }
       const known = deployment.epochs.get(name) ?? []
       if (byTime) return { sql, as_of: timeWithin(deployment, name, epochs) }
@@ -152,37 +153,67 @@ function statement(random: Random, rows: Rows): Read {
 /** Hashes have an order of their own on each deployment, so nothing is sorted or compared by them. */
 const open = ({ columns }: GeneratedTable) => columns.filter(({ name }) => !HASHED.has(name))
 
-const STATEMENTS: readonly ((random: Random, rows: Rows) => string)[] = [
+/**
+ * What both dialects have an order for: to DuckDB NaN is above every number and -0 is 0, to Trino NaN is no number at
+ * all, and it has no order of documents.
+ */
+const ordered = (table: GeneratedTable) =>
+  open(table).filter(({ type }) => !['boolean', 'json', 'float', 'double'].includes(type))
+
+/** A document is a text to Trino. */
+const shown = ({ name, type }: TableColumn): string =>
+  type === 'json' ? `cast(${name} as varchar) as ${name}` : quoted(name)
+
+/** Each makes its choices once, and is written in the dialect of whom it is asked. */
+const STATEMENTS: readonly ((random: Random, rows: Rows) => (dialect: Dialect) => string)[] = [
   (random, { table }) => {
-    const names = random.sample(
-      table.columns.map(({ name }) => name),
-      1 + random.integer(6),
-    )
-    return `select ${KEY}, ${names.filter((name) => name !== KEY).join(', ') || '1 as one'} from ${DOMAIN}.${table.name} order by ${KEY}`
+    const columns = random.sample(table.columns, 1 + random.integer(6)).filter(({ name }) => name !== KEY)
+    const sql = `select ${KEY}, ${columns.map(shown).join(', ') || '1 as one'} from ${DOMAIN}.${table.name} order by ${KEY}`
+    return () => sql
   },
   (random, { table, all }) => {
-    const { name, type } = random.pick(open(table).filter((column) => column.type !== 'json'))
+    const { name, type } = random.pick(ordered(table))
     const cell = random.pick(all.map((row) => row.get(name) ?? null))
     const sign = random.pick(['=', '<', '>='])
-    const condition =
-      cell === null || cell === 'nan' ? `${name} is null` : `${name} ${sign} ${duckdb.literal(cell, type)}`
-    return `select * from ${DOMAIN}.${table.name} where ${condition} order by ${KEY}`
+    return (dialect) => {
+      const condition =
+        cell === null ? `${quoted(name)} is null` : `${quoted(name)} ${sign} ${dialect.literal(cell, type)}`
+      return `select ${table.columns.map(shown).join(', ')} from ${DOMAIN}.${table.name} where ${condition} order by ${KEY}`
+    }
   },
   (random, { table }) => {
-    const { name } = random.pick(table.columns)
-    return `select ${name}, count(*) as n, min(${KEY}) as first from ${DOMAIN}.${table.name} group by ${name} order by first`
+    const { name } = random.pick([...ordered(table), ...table.columns.filter((column) => HASHED.has(column.name))])
+    const sql = `select ${quoted(name)}, count(*) as n, min(${KEY}) as first from ${DOMAIN}.${table.name} group by ${quoted(name)} order by first`
+    return () => sql
   },
   (random, { table }) => {
-    const columns = random.sample(
-      open(table).filter(({ type }) => !['boolean', 'json'].includes(type)),
-      3,
-    )
-    const sums = columns.flatMap(({ name }) => [`min(${name})`, `max(${name})`, `count(distinct ${name})`])
-    return `select ${sums.join(', ')}, count(*), sum(i::decimal(38,0)) from ${DOMAIN}.${table.name}`
+    const sums = random
+      .sample(ordered(table), 3)
+      .flatMap(({ name }) => [
+        `min(${quoted(name)}) as ${name}_min`,
+        `max(${quoted(name)}) as ${name}_max`,
+        `count(distinct ${quoted(name)}) as ${name}_n`,
+      ])
+    const sql = `select ${sums.join(', ')}, count(*) as n, sum(cast(i as decimal(38,0))) as total from ${DOMAIN}.${table.name}`
+    return () => sql
   },
+  (_, { table }) => {
+    const total = `cast(sum(i) over (order by ${KEY}) as bigint)`
+    const sql = `select ${KEY}, lag(${KEY}) over (order by ${KEY}) as before, i, ${total} as total from ${DOMAIN}.${table.name} order by ${KEY}`
+    return () => sql
+  },
+  () => () =>
+    `select a.k, a.mail, b.mail as other, a.s from ${DOMAIN}.facts a join ${DOMAIN}.dated b on a.k = b.k order by a.k`,
   (_, { table }) =>
-    `select ${KEY}, lag(${KEY}) over (order by ${KEY}) as before, i, sum(i) over (order by ${KEY}) from ${DOMAIN}.${table.name} order by ${KEY}`,
-  () => `select a.k, a.mail, b.mail, a.s from ${DOMAIN}.facts a join ${DOMAIN}.dated b using (k) order by a.k`,
-  (_, { table }) => `select nothing from ${DOMAIN}.${table.name}`,
-  (_, { table }) => `select count(*), count(i) from ${DOMAIN}."${table.name}@v1.0.0"`,
+    () =>
+      `with t as (select ${KEY}, i from ${DOMAIN}.${table.name} where i is not null) select count(*) as n, max(t.${KEY}) as last from t`,
+  (_, { table }) =>
+    () =>
+      `select nothing from ${DOMAIN}.${table.name}`,
+  (_, { table }) =>
+    () =>
+      `select ${KEY} from ${DOMAIN}.${table.name} join ${DOMAIN}.nowhere using (${KEY})`,
+  (_, { table }) =>
+    () =>
+      `select count(*) as n, count(i) as m from ${DOMAIN}."${table.name}@v1.0.0"`,
 ]

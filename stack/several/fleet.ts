@@ -38,6 +38,8 @@ export interface FleetOptions {
   readonly kafka?: string
   /** Address of a coordinator that lets everybody in: transforms may run there, over the fleet's own lake. */
   readonly trino?: string
+  /** Whether it serves analytics, and answers queries, as well. */
+  readonly isAnalyticsInTrino?: boolean
   /** Where a runtime is reached that listens on the port; for a proxy before it. */
   readonly reachedBy?: (name: string, port: number) => Promise<number>
 }
@@ -217,11 +219,29 @@ async function writeConfig(folder: string, options: FleetOptions, ofTrino: NodeJ
     /\$\{ENV:(\w+)\}/g,
     (_, name: string) => JSON.stringify(ofTrino[name]),
   )
-  const { auth: _, events, compute, ...kept } = parse(text) as Record<string, unknown>
-  const chosen = { ...(options.kafka ? { events } : {}), ...(options.trino ? { compute } : {}) }
+  const { auth: _, events, compute, ...kept } = parse(text) as DeployedConfig
+  const chosen = {
+    ...(options.kafka ? { events } : {}),
+    ...(options.trino ? { compute } : {}),
+    ...(options.isAnalyticsInTrino ? servedByTrino(kept, compute.trino) : {}),
+  }
   const file = join(folder, 'sluice.yaml')
-  await writeFile(file, stringify({ ...kept, ...chosen, host: '127.0.0.1' }))
+  await writeFile(file, stringify({ ...kept, ...chosen, host: '127.0.0.1' }, { aliasDuplicateObjects: false }))
   return file
+}
+
+interface DeployedConfig extends Record<string, unknown> {
+  readonly plugins: readonly string[]
+  readonly serving: Readonly<Record<string, unknown>>
+  readonly compute: { readonly trino: Readonly<Record<string, unknown>> }
+}
+
+function servedByTrino({ plugins, serving }: Pick<DeployedConfig, 'plugins' | 'serving'>, trino: object) {
+  const settings = { ...trino, path: `\${env:ANALYTICS_DIR}` }
+  return {
+    plugins: plugins.map((name) => name.replace('@sluice/analytics/duckdb', '@sluice/analytics/trino')),
+    serving: { ...serving, analytics: { driver: 'trino', settings } },
+  }
 }
 
 function settingsOf(folder: string, { redis, s3 }: FleetServers, publicUrl: string): NodeJS.ProcessEnv {

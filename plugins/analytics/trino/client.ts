@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
-import { send, type TrinoPage, type TrinoRequest } from './protocol.ts'
+import { exactPage, send, type TrinoColumn, type TrinoPage, type TrinoRequest } from './protocol.ts'
 import type { TrinoSettings } from './settings.ts'
 
 export interface Statement {
@@ -14,7 +14,18 @@ export interface Statement {
 
 export type TrinoRow = readonly unknown[]
 
+export interface TrinoResult {
+  readonly columns: readonly TrinoColumn[]
+  readonly rows: readonly TrinoRow[]
+}
+
 type Login = Pick<TrinoRequest, 'headers' | 'ca'>
+
+type Parse = (text: string) => TrinoPage
+
+interface Asked extends Pick<Statement, 'sql' | 'maxRows'> {
+  readonly parse: Parse
+}
 
 const SOURCE = 'sluice'
 const CANCEL_MS = 10_000
@@ -35,30 +46,45 @@ export class TrinoClient {
   }
 
   /** As `rows`, page by page: one is asked for when the one before has been taken. Leaving early cancels the statement. */
-  async *pages({ sql, maxRows, timeoutMs, signal }: Statement): AsyncGenerator<readonly TrinoRow[]> {
+  async *pages(statement: Statement): AsyncGenerator<readonly TrinoRow[]> {
+    for await (const { data } of this.#answers(statement, parsed)) if (data !== undefined && data.length > 0) yield data
+  }
+
+  /**
+   * As `pages`, with the columns: at least one page, also of a statement without rows. A number that JavaScript cannot
+   * hold is its text.
+   */
+  async *results(statement: Statement): AsyncGenerator<TrinoResult> {
+    for await (const { columns, data = [] } of this.#answers(statement, exactPage)) {
+      if (columns !== undefined) yield { columns, rows: data }
+    }
+  }
+
+  async *#answers({ sql, maxRows, timeoutMs, signal }: Statement, parse: Parse): AsyncGenerator<TrinoPage> {
     const deadline = AbortSignal.timeout(timeoutMs)
     const ended = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
     try {
       ended.throwIfAborted()
-      yield* this.#carryOut(await this.#login(), sql, maxRows, ended)
+      yield* this.#carryOut(await this.#login(), { sql, maxRows, parse }, ended)
     } catch (error) {
       throw failure(ended, deadline, error)
     }
   }
 
-  async *#carryOut(login: Login, sql: string, maxRows: number, signal: AbortSignal) {
+  async *#carryOut(login: Login, { sql, maxRows, parse }: Asked, signal: AbortSignal): AsyncGenerator<TrinoPage> {
     let page: TrinoPage | null = null
     let count = 0
     let isDone = false
     try {
-      page = await pageOf({ ...login, method: 'POST', url: `${this.#settings.url}/v1/statement`, body: sql, signal })
+      const url = `${this.#settings.url}/v1/statement`
+      page = await pageOf({ ...login, method: 'POST', url, body: sql, signal }, parse)
       for (;;) {
         if (page.error) throw new TrinoFailure(page.error)
         count += page.data?.length ?? 0
         if (count > maxRows) throw new TrinoFailure(TOO_MANY_ROWS)
-        if (page.data !== undefined && page.data.length > 0) yield page.data
+        yield page
         if (page.nextUri === undefined) break
-        page = await pageOf({ ...login, method: 'GET', url: this.#own(page.nextUri), signal })
+        page = await pageOf({ ...login, method: 'GET', url: this.#own(page.nextUri), signal }, parse)
       }
       isDone = true
     } finally {
@@ -71,7 +97,9 @@ export class TrinoClient {
     const { token_file: tokenFile, user = SOURCE, ca_file: caFile } = this.#settings
     const token = tokenFile === undefined ? null : (await readFile(tokenFile, 'utf8')).trim()
     const who = token === null ? { 'X-Trino-User': user } : { Authorization: `Bearer ${token}` }
-    const headers = { 'X-Trino-Source': SOURCE, 'Content-Type': 'text/plain; charset=utf-8', ...who }
+    // Without it Trino rounds what is finer than milliseconds.
+    const exact = { 'X-Trino-Client-Capabilities': 'PARAMETRIC_DATETIME' }
+    const headers = { 'X-Trino-Source': SOURCE, ...exact, 'Content-Type': 'text/plain; charset=utf-8', ...who }
     return caFile === undefined ? { headers } : { headers, ca: await readFile(caFile, 'utf8') }
   }
 
@@ -99,11 +127,13 @@ export class TrinoFailure extends Error {
   }
 }
 
+const parsed: Parse = (text) => JSON.parse(text) as TrinoPage
+
 /** A server that is busy says so, and is asked again until the signal ends it. */
-async function pageOf(request: TrinoRequest): Promise<TrinoPage> {
+async function pageOf(request: TrinoRequest, parse: Parse): Promise<TrinoPage> {
   for (;;) {
     const { status, text } = await send(request)
-    if (status === 200) return JSON.parse(text) as TrinoPage
+    if (status === 200) return parse(text)
     if (status !== 502 && status !== 503 && status !== 504) {
       throw new TrinoFailure({ errorName: `HTTP_${status}`, message: text.slice(0, 500) })
     }

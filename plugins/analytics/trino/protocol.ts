@@ -5,10 +5,31 @@
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 
+/** A type as Trino takes it apart: `decimal` with two numbers, `row` with named types. */
+export interface TrinoType {
+  readonly rawType: string
+  readonly arguments: readonly TrinoTypeArgument[]
+}
+
+export type TrinoTypeArgument =
+  | { readonly kind: 'TYPE'; readonly value: TrinoType }
+  | {
+      readonly kind: 'NAMED_TYPE'
+      readonly value: { readonly fieldName?: { readonly name: string } | null; readonly typeSignature: TrinoType }
+    }
+  | { readonly kind: 'LONG'; readonly value: number }
+
+export interface TrinoColumn {
+  readonly name: string
+  readonly typeSignature: TrinoType
+}
+
 export interface TrinoPage {
   readonly id: string
   /** Absent where the statement has ended. */
   readonly nextUri?: string
+  /** Absent until Trino has planned the statement. */
+  readonly columns?: readonly TrinoColumn[]
   readonly data?: readonly (readonly unknown[])[]
   readonly error?: {
     readonly errorName: string
@@ -29,6 +50,13 @@ export interface TrinoRequest {
 }
 
 const MAX_PAGE_BYTES = 64 * 1024 * 1024
+
+/** A page of which a number that JavaScript would write otherwise, as one of more than 53 bits, is its text. */
+export function exactPage(text: string): TrinoPage {
+  return JSON.parse(text, (_, value: unknown, ...[read]: readonly { readonly source?: string }[]) =>
+    typeof value !== 'number' || read?.source === undefined || String(value) === read.source ? value : read.source,
+  ) as TrinoPage
+}
 
 /** Throws plain Errors: what they say is for the log. */
 export function send({

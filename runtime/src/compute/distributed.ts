@@ -1,15 +1,20 @@
-/** Transforms in Trino, over the lake's own tables; their rows come back in pages. */
+/** Queries and transforms in Trino, over the lake's own tables; their rows come back in pages. */
 
 import {
   catalogOf,
   ensureCatalog,
   type TrinoClient,
+  type TrinoColumn,
   TrinoFailure,
+  type TrinoResult,
   type TrinoSettings,
 } from '@sluice/analytics/trino/statements'
-import { isSluiceError, openTenantScope, SluiceError } from '@sluice/sdk'
+import { isSluiceError, openTenantScope, SluiceError, type TenantScope } from '@sluice/sdk'
+import { tableNotFound } from '../engine/guard.ts'
 import type { TableRef } from '../lake/lake.ts'
-import { csvOf, type InputRelation, type TransformSql, type TransformText, transformSql } from './transform-sql.ts'
+import { type ArrivingColumn, arrivingColumns, resultCsv } from './query-result.ts'
+import { type NamedPlace, type Parameter, type Place, querySql } from './query-sql.ts'
+import { csvOf, type InputRelation, type TablePlace, type TransformText, transformSql } from './transform-sql.ts'
 
 export interface DistributedInput extends Omit<InputRelation, 'table'> {
   readonly table: TableRef
@@ -25,6 +30,42 @@ export interface DistributedTransform extends Omit<TransformText, 'inputs'> {
 
 export interface UncheckedTransform extends Omit<TransformText, 'inputs'> {
   readonly inputs: readonly Omit<InputRelation, 'table'>[]
+}
+
+/** A relation that a query may name. */
+export interface VisibleRelation extends Pick<InputRelation, 'columns'> {
+  readonly name: readonly string[]
+  readonly table: TableRef
+  /** Null where nothing was ever written. */
+  readonly snapshotId: string | null
+}
+
+export interface DistributedQuery {
+  readonly tenant: string
+  readonly sql: string
+  readonly parameters: readonly Parameter[]
+  readonly relations: readonly VisibleRelation[]
+  readonly maxRows: number
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+}
+
+export interface QueryRows {
+  readonly columns: readonly TrinoColumn[]
+  /** The columns of `csv`. */
+  readonly arriving: readonly ArrivingColumn[]
+  /** At most one row more than was asked for. To be read once, or left: the statement is cancelled then. */
+  readonly csv: AsyncGenerator<Uint8Array>
+}
+
+/** What a failure is told as. */
+interface Asked {
+  readonly what: 'transform' | 'query'
+  readonly remedy: string
+  readonly timeoutMs: number
+  /** The author's own text. */
+  readonly text: string
+  placeOf(place: Place): NamedPlace | null
 }
 
 const CHECK_TIMEOUT_MS = 60_000
@@ -47,7 +88,8 @@ export class DistributedCompute {
    */
   async check(transform: UncheckedTransform, signal: AbortSignal): Promise<void> {
     const text = transformSql({ ...transform, inputs: transform.inputs.map((input) => ({ ...input, table: null })) })
-    await this.#ask(`EXPLAIN (TYPE VALIDATE)\n${text.sql}`, shifted(text), CHECK_TIMEOUT_MS, signal)
+    const asked = askedTransform(text.firstLine, CHECK_TIMEOUT_MS)
+    await this.#explain('TYPE VALIDATE', text.sql, asked, signal)
   }
 
   /**
@@ -62,46 +104,128 @@ export class DistributedCompute {
       return { ...input, table: place }
     })
     const text = transformSql({ ...transform, inputs })
+    const asked = askedTransform(text.firstLine, timeoutMs)
     try {
       await ensureCatalog(this.#client, scope, this.#catalog)
-    } catch (error) {
-      throw explained(error, null, timeoutMs)
-    }
-    await this.#checkTables(text, inputs, timeoutMs, signal)
-    try {
+      await this.#checkTables(text.sql, inputs, asked, signal)
       const pages = this.#client.pages({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
       for await (const rows of pages) yield csvOf(rows)
     } catch (error) {
-      throw explained(error, text, timeoutMs)
+      throw explained(error, asked)
+    }
+  }
+
+  /**
+   * The rows of a reader's query, in its order. Throws INVALID_DATA with the guard's reason or Trino's name of the problem
+   * and its place, QUOTA `query_timeout` and `query_memory_exceeded`, TRANSIENT where Trino does not answer; so does
+   * reading the rows.
+   */
+  async query(query: DistributedQuery): Promise<QueryRows> {
+    const { tenant, timeoutMs, signal } = query
+    const scope = openTenantScope(tenant)
+    const relations = query.relations.map((one) => ({ ...one, table: trinoTable(catalogOf(scope), one) }))
+    const text = querySql({ ...query, relations })
+    const asked: Asked = {
+      what: 'query',
+      remedy: 'Correct the statement.',
+      timeoutMs,
+      text: query.sql,
+      placeOf: text.placeOf,
+    }
+    const results = this.#client.results({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
+    try {
+      await this.#withCatalog(scope, () => this.#checkTables(text.sql, text.named, asked, signal))
+      const first = await results.next()
+      if (first.done) throw new Error('Trino names no columns')
+      const { columns } = first.value
+      const csv = csvOfResults(first.value, results, query.maxRows, asked)
+      return { columns, arriving: arrivingColumns(columns), csv }
+    } catch (error) {
+      await results.return(undefined)
+      throw explained(error, asked)
+    }
+  }
+
+  /** The tenant may be older than its catalog. */
+  async #withCatalog<T>(scope: TenantScope, run: () => Promise<T>): Promise<T> {
+    try {
+      return await run()
+    } catch (error) {
+      if (failureIn(error)?.code !== 'CATALOG_NOT_FOUND') throw error
+      await ensureCatalog(this.#client, scope, this.#catalog)
+      return run()
     }
   }
 
   /** Trino's own word for what the statement would read: the guard is not believed alone. */
   async #checkTables(
-    text: TransformSql,
-    inputs: readonly { readonly table: { readonly catalog: string; readonly schema: string; readonly name: string } }[],
-    timeoutMs: number,
+    sql: string,
+    relations: readonly { readonly table: Pick<TablePlace, 'catalog' | 'schema' | 'name'> | null }[],
+    asked: Asked,
     signal: AbortSignal,
   ): Promise<void> {
-    const answer = await this.#ask(`EXPLAIN (TYPE IO, FORMAT JSON)\n${text.sql}`, shifted(text), timeoutMs, signal)
+    const answer = await this.#explain('TYPE IO, FORMAT JSON', sql, asked, signal)
     const plan = JSON.parse(String(answer[0]?.[0])) as IoPlan
     const declared = new Set(
-      inputs.map(({ table: { catalog, schema, name } }) => JSON.stringify([catalog, schema, name])),
+      relations.map(({ table }) => table && JSON.stringify([table.catalog, table.schema, table.name])),
     )
     for (const { table } of plan.inputTableColumnInfos) {
       const { schema, table: name } = table.schemaTable
       if (!declared.has(JSON.stringify([table.catalog, schema, name]))) {
-        throw invalid('the transform reads a table that is none of its inputs', 'Read what inputs.yaml names.')
+        throw invalid(`the ${asked.what} reads a table that it does not declare`, asked.remedy)
       }
     }
   }
 
-  async #ask(sql: string, text: TransformSql, timeoutMs: number, signal: AbortSignal) {
+  /** EXPLAIN stands in a line of its own. */
+  async #explain(how: string, sql: string, asked: Asked, signal: AbortSignal) {
+    const { timeoutMs, placeOf } = asked
     try {
-      return await this.#client.rows({ sql, maxRows: 1, timeoutMs, signal })
+      return await this.#client.rows({ sql: `EXPLAIN (${how})\n${sql}`, maxRows: 1, timeoutMs, signal })
     } catch (error) {
-      throw explained(error, text, timeoutMs)
+      throw explained(error, { ...asked, placeOf: ({ line, column }) => placeOf({ line: line - 1, column }) })
     }
+  }
+}
+
+function askedTransform(firstLine: number, timeoutMs: number): Asked {
+  return {
+    what: 'transform',
+    remedy: 'Correct the SQL in compute.yaml.',
+    timeoutMs,
+    text: '',
+    placeOf: ({ line, column }) =>
+      line < firstLine ? null : { line: line - firstLine + 1, column, name: [], offsetBytes: 0 },
+  }
+}
+
+function trinoTable(catalog: string, { table, snapshotId }: VisibleRelation): TablePlace | null {
+  return snapshotId === null ? null : { catalog, ...placeOf(table), snapshotId }
+}
+
+async function* csvOfResults(
+  first: TrinoResult,
+  others: AsyncGenerator<TrinoResult>,
+  maxRows: number,
+  asked: Asked,
+): AsyncGenerator<Uint8Array> {
+  let left = maxRows + 1
+  const taken = ({ columns, rows }: TrinoResult) => {
+    const some = rows.slice(0, left)
+    left -= some.length
+    return resultCsv({ columns, rows: some })
+  }
+  try {
+    yield taken(first)
+    while (left > 0) {
+      const next = await others.next()
+      if (next.done) return
+      yield taken(next.value)
+    }
+  } catch (error) {
+    throw explained(error, asked)
+  } finally {
+    await others.return(undefined)
   }
 }
 
@@ -114,9 +238,6 @@ interface IoPlan {
   }[]
 }
 
-/** EXPLAIN stands in a line of its own. */
-const shifted = (text: TransformSql): TransformSql => ({ ...text, firstLine: text.firstLine + 1 })
-
 /** Trino knows lower case only. */
 function placeOf({ domain, table }: TableRef): { readonly schema: string; readonly name: string } {
   if (domain === domain.toLowerCase() && table === table.toLowerCase()) return { schema: domain, name: table }
@@ -126,39 +247,53 @@ function placeOf({ domain, table }: TableRef): { readonly schema: string; readon
   })
 }
 
-/** What Trino's refusals mean to the author; its messages may hold values and go into the log alone. */
-function explained(error: unknown, text: TransformSql | null, timeoutMs: number): unknown {
+/** What Trino said, below what is told of it. */
+function failureIn(error: unknown): TrinoFailure | null {
+  if (error instanceof TrinoFailure) return error
+  return error instanceof Error && error.cause !== undefined ? failureIn(error.cause) : null
+}
+
+/** What Trino’s refusals mean to the author; its messages may hold values and go into the log alone. */
+function explained(error: unknown, { what, remedy, timeoutMs, text, placeOf }: Asked): unknown {
   if (!isSluiceError(error)) return error
   if (error.code === 'deadline_exceeded') {
-    return new SluiceError('QUOTA', `the transform took longer than ${timeoutMs} ms`, {
+    return new SluiceError('QUOTA', `the ${what} took longer than ${timeoutMs} ms`, {
       code: 'query_timeout',
-      remedy: 'Read fewer rows, or raise resources.timeout where that is allowed.',
+      remedy:
+        what === 'query' ? 'Read fewer rows.' : 'Read fewer rows, or raise resources.timeout where that is allowed.',
       details: { timeout_ms: timeoutMs },
       cause: error,
     })
   }
   const failure = error.cause
-  if (!(failure instanceof TrinoFailure) || text === null) return error
+  if (!(failure instanceof TrinoFailure)) return error
   const name = /^[A-Z][A-Z0-9_]{0,79}$/.test(failure.code) ? failure.code : 'an error'
   if (failure.type === 'INSUFFICIENT_RESOURCES') {
-    return new SluiceError('QUOTA', `Trino has not enough for the transform: ${name}`, {
+    return new SluiceError('QUOTA', `Trino has not enough for the ${what}: ${name}`, {
       code: 'query_memory_exceeded',
       remedy: 'Aggregate earlier, read fewer columns, or give Trino more.',
       cause: error,
     })
   }
   if (failure.type !== 'USER_ERROR' || name === 'PERMISSION_DENIED') return error
-  return invalid(
-    `Trino cannot run the transform: ${name}${placeIn(failure, text)}`,
-    'Correct the SQL in compute.yaml.',
-    error,
-  )
+  const { location } = failure
+  const place = location ? placeOf({ line: location.lineNumber, column: location.columnNumber }) : null
+  const where = place ? ` at line ${place.line}, column ${place.column}` : ''
+  if (what === 'query' && place !== null) {
+    const source = { text, leadBytes: 0 }
+    if (NO_TABLE.has(name)) return tableNotFound(place.name.join('.'), source, place.offsetBytes)
+    if (name === 'COLUMN_NOT_FOUND') {
+      const message = `there is no column "${place.name.at(-1)}"`
+      return new SluiceError('INVALID_DATA', message, { code: 'column_not_found', cause: error })
+    }
+  }
+  return invalid(`Trino cannot run the ${what}: ${name}${where}`, remedy, error)
 }
 
-function placeIn({ location }: TrinoFailure, { firstLine }: TransformSql): string {
-  if (location === undefined || location.lineNumber < firstLine) return ''
-  return ` at line ${location.lineNumber - firstLine + 1}, column ${location.columnNumber}`
-}
+/** A name that is none of ours has no catalog to be looked up in. */
+const NO_TABLE: ReadonlySet<string> = new Set([
+  ...['TABLE_NOT_FOUND', 'SCHEMA_NOT_FOUND', 'CATALOG_NOT_FOUND', 'MISSING_SCHEMA_NAME', 'MISSING_CATALOG_NAME'],
+])
 
 function invalid(message: string, remedy: string, cause?: unknown): SluiceError {
   return new SluiceError('INVALID_DATA', message, { code: 'sql_invalid', remedy, cause })

@@ -42,7 +42,8 @@ export function transformSql({ inputs, transform, columns }: TransformText): Tra
   return { sql: `${before}${query}\n) AS "__output"`, firstLine: before.split('\n').length }
 }
 
-function relation({ alias, columns, where, table }: InputRelation): string {
+/** What stands for an alias, as an item of WITH. */
+export function relation({ alias, columns, where, table }: InputRelation): string {
   const names = columns.map(({ name }) => quoted(name)).join(', ')
   const typed = columns.map(({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoted(name)}`).join(', ')
   // A condition may name columns that the alias does not show: it stands beside the table itself.
@@ -56,7 +57,7 @@ function source({ catalog, schema, name, snapshotId }: TablePlace): string {
   return `${[catalog, schema, name].map(quoted).join('.')} FOR VERSION AS OF ${snapshotId}`
 }
 
-const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
+export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 function cellOf(cell: string, type: LogicalType): string {
   return type === 'binary' ? `lower(to_hex(${cell}))` : selectedText(cell, type)
@@ -73,12 +74,15 @@ export function csvColumns(
   return [...own, { name: LAST_COLUMN, type: 'string' }]
 }
 
-/** Every value quoted, null an empty field without quotes. */
 export function csvOf(rows: readonly TrinoRow[]): Uint8Array {
   let text = ''
-  for (const row of rows) {
-    for (const cell of row) text += cell === null ? ',' : `"${String(cell).replaceAll('"', '""')}",`
-    text += '""\n'
-  }
+  for (const row of rows) text += csvLine(row)
   return Buffer.from(text)
+}
+
+/** Every value quoted, null an empty field without quotes, and `LAST_COLUMN`. */
+export function csvLine(cells: readonly unknown[]): string {
+  let text = ''
+  for (const cell of cells) text += cell === null ? ',' : `"${String(cell).replaceAll('"', '""')}",`
+  return `${text}""\n`
 }

@@ -6,9 +6,9 @@
  */
 import { checkText, notAllowed, type Source, syntaxError } from '../engine/guard.ts'
 
-type Kind = 'blank' | 'name' | 'text' | 'number' | 'mark'
+type Kind = 'blank' | 'name' | 'text' | 'number' | 'mark' | 'parameter'
 
-interface Token {
+export interface Token {
   readonly kind: Kind
   readonly text: string
   readonly at: number
@@ -21,6 +21,7 @@ const TOKENS: readonly (readonly [Kind, RegExp])[] = [
   ['name', /[A-Za-z_][A-Za-z0-9_]*|"(?:[^"]|"")*"(?!")/y],
   ['number', /(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_])/y],
   // A comment that nothing closes here could be closed by text that stands behind.
+  ['parameter', /\?|\$[1-9][0-9]{0,4}(?![A-Za-z0-9_])/y],
   ['mark', /\/(?!\*)|<>|<=|>=|!=|\|\||->|=>|[-+*%=<>()[\],.]/y],
 ]
 
@@ -33,17 +34,37 @@ const BEGINS = ['SELECT', 'WITH', 'VALUES']
  */
 export function guardedQuery(text: string): string {
   const source: Source = { text, leadBytes: 0 }
+  const tokens = queryTokens(source)
+  checkNoParameters(tokens, source)
+  return withoutComments(tokens, text)
+}
+
+/** The parts of a query that may hold `?` or `$1`, without its comments and a semicolon at its end. Throws as `guardedQuery`. */
+export function guardedTokens(text: string): readonly Token[] {
+  return queryTokens({ text: text.replace(/;\s*$/, ''), leadBytes: 0 })
+}
+
+function queryTokens(source: Source): readonly Token[] {
+  const { text } = source
   const tokens = checked(source)
   const first = tokens.find(({ text: own }) => own !== '(')
   if (first === undefined) throw syntaxError(source, null, null)
   if (!BEGINS.includes(first.text.toUpperCase()))
     throw notAllowed('anything but one SELECT', source, bytesAt(first, text))
-  return withoutComments(tokens, text)
+  return tokens
 }
 
 /** As `guardedQuery`, for what stands behind WHERE. */
 export function guardedCondition(text: string): string {
-  return withoutComments(checked({ text, leadBytes: 0 }), text)
+  const source: Source = { text, leadBytes: 0 }
+  const tokens = checked(source)
+  checkNoParameters(tokens, source)
+  return withoutComments(tokens, text)
+}
+
+function checkNoParameters(tokens: readonly Token[], source: Source): void {
+  const found = tokens.find(({ kind }) => kind === 'parameter')
+  if (found !== undefined) throw notAllowed('parameters', source, bytesAt(found, source.text))
 }
 
 function checked(source: Source): readonly Token[] {
@@ -105,7 +126,7 @@ function withoutComments(tokens: readonly Token[], text: string): string {
 }
 
 /** Lines and columns stay what they were. */
-function blank(text: string): string {
+export function blank(text: string): string {
   return text.replace(/[^\r\n]/g, ' ')
 }
 

@@ -13,6 +13,7 @@ import type { Principal, TenantCall } from '../flow.ts'
 import type { Lake } from '../lake/lake.ts'
 import type { DashboardSupport } from '../manifest/context.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { actorOf } from '../registry/actor.ts'
 import { appendAudit } from '../registry/audit.ts'
@@ -31,8 +32,12 @@ export interface Platform {
   readonly engine: Engine
   /** Null where no Trino is configured for transforms. */
   readonly distributed: DistributedCompute | null
+  /** Null where the embedded engine answers queries. */
+  readonly distributedQueries: DistributedCompute | null
   readonly plugins: PluginSet
   readonly rules: MaskingRules
+  /** All that are trusted. */
+  readonly issuers: readonly NamingIssuer[]
   readonly events: EventFeed
   /** Null where events stay in the registry. */
   readonly bus: EventBus | null

@@ -1,15 +1,18 @@
-/** SQL over the products that the caller may read, in an engine process that holds nothing else. */
-import { SluiceError, type Value } from '@sluice/sdk'
-import type { EngineRun, EngineTable, ResultColumn } from '../engine/engine.ts'
+/** SQL over the products that the caller may read, in an engine that is given nothing else. */
+import { SluiceError } from '@sluice/sdk'
+import type { EngineLimits, EngineRun, ResultColumn } from '../engine/engine.ts'
 import type { TenantCall } from '../flow.ts'
 import { engineTable, type TableRef } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
+import { qualified } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawDomain, rawTable } from '../materializer/materialize.ts'
 import { lakeTable, QUARANTINE } from '../materializer/variants.ts'
 import { listConnections } from '../registry/connections.ts'
 import { epochAsOf, epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../registry/materializations.ts'
 import { findVersion } from '../registry/versions.ts'
+import { type AskedQuery, parametersOf, type QueryRequest, type Visible } from './asked-query.ts'
+import { distributedRun } from './distributed-query.ts'
 import { parseValue } from './parse-value.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
 import { audited, type Platform } from './platform.ts'
@@ -17,30 +20,12 @@ import { mayReadRaw } from './products.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, refuseUnmade, type ServedProduct } from './served-product.ts'
 import { asMadeBy } from './served-products.ts'
 
-export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
-
-export interface QueryRequest {
-  readonly sql: string
-  readonly params?: readonly (string | number | boolean | null)[]
-  readonly limit?: number
-  readonly timeoutMs?: number
-  /** A time (RFC 3339), a snapshot id, or a version as `v1.2.0`. */
-  readonly asOf?: string
-  readonly format: QueryFormat
-}
-
 export interface QueryAnswer {
+  readonly engine: 'duckdb' | 'trino'
   readonly run: EngineRun
   readonly columns: readonly (ResultColumn & { readonly masked: boolean })[]
   readonly snapshots: Readonly<Record<string, string>>
   readonly startedAtMs: number
-}
-
-interface Visible {
-  readonly table: EngineTable
-  readonly name: string
-  readonly snapshotId: string
-  readonly maskedColumns: readonly string[]
 }
 
 const OUTPUT_KINDS = { json: 'json-rows', ndjson: 'ndjson', csv: 'csv', parquet: 'parquet' } as const
@@ -50,34 +35,43 @@ const QUERY_THREADS = 2
 export async function runQuery(platform: Platform, call: TenantCall, request: QueryRequest): Promise<QueryAnswer> {
   const startedAtMs = performance.now()
   const visible = await visibleTables(platform, call, request)
-  const { limits } = platform.config
-  const run = await platform.engine.run(
-    {
-      trust: 'tenant',
-      tenant: call.tenant,
-      tables: visible.map((entry) => entry.table),
-      output: {
-        kind: OUTPUT_KINDS[request.format],
-        sql: request.sql,
-        parameters: (request.params ?? []).map((value): Value => value),
-      },
-      limits: {
-        memoryBytes: limits.query_memory_mb * 1024 * 1024,
-        timeoutMs: Math.min(request.timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
-        threads: QUERY_THREADS,
-        ...(request.format === 'parquet'
-          ? { maxOutputBytes: MAX_PARQUET_BYTES, ...(request.limit === undefined ? {} : { maxRows: request.limit }) }
-          : { maxRows: Math.min(request.limit ?? limits.query_rows, limits.query_rows) }),
-      },
-    },
-    call.signal,
-  )
+  const { distributedQueries } = platform
+  const asked = { request, visible, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
+  const run =
+    distributedQueries === null
+      ? await embeddedRun(platform, call, asked)
+      : await distributedRun(platform, call, asked, distributedQueries)
   return {
+    engine: distributedQueries === null ? 'duckdb' : 'trino',
     run,
     columns: withMasks(run, visible),
     snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),
     startedAtMs,
   }
+}
+
+function limitsOf({ config: { limits } }: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
+  return {
+    memoryBytes: limits.query_memory_mb * 1024 * 1024,
+    timeoutMs: Math.min(timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
+    threads: QUERY_THREADS,
+    ...(format === 'parquet'
+      ? { maxOutputBytes: MAX_PARQUET_BYTES, ...(limit === undefined ? {} : { maxRows: limit }) }
+      : { maxRows: Math.min(limit ?? limits.query_rows, limits.query_rows) }),
+  }
+}
+
+function embeddedRun(platform: Platform, call: TenantCall, { request, visible, kind, limits }: AskedQuery) {
+  return platform.engine.run(
+    {
+      trust: 'tenant',
+      tenant: call.tenant,
+      tables: visible.map((entry) => entry.table),
+      output: { kind, sql: request.sql, parameters: parametersOf(request) },
+      limits,
+    },
+    call.signal,
+  )
 }
 
 /** A column of the answer is masked where any column that it is computed from is; where that is not told, by its name. */
@@ -211,7 +205,7 @@ async function visibleTable(
   maskedColumns: readonly string[],
 ): Promise<Visible> {
   const scan = await platform.lake.scan(ref, { snapshotId }, call.signal)
-  return { table: engineTable(scan, name), name: name.join('.'), snapshotId, maskedColumns }
+  return { table: engineTable(scan, name), ref, name: name.join('.'), snapshotId, maskedColumns }
 }
 
 /** Rows that checks put aside, for those who may read the product. */
@@ -288,6 +282,7 @@ async function sandboxTables(platform: Platform, call: TenantCall, request: Quer
     const name = [SANDBOX, ref.table]
     visible.push({
       table: engineTable(scan, name),
+      ref,
       name: name.join('.'),
       snapshotId: scan.snapshotId ?? '',
       maskedColumns: [],
@@ -306,7 +301,7 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
     const domain = rawDomain(connection.name)
     if (!lower.includes(domain.toLowerCase())) continue
     for (const ref of await platform.lake.tables(call.tenant, domain)) {
-      const name = ref.table.includes('.') ? ref.table : `public.${ref.table}`
+      const name = qualified(ref.table)
       if (!lower.includes(ref.table.toLowerCase()) || !(await mayReadRaw(platform, call, connection, name))) continue
       const table = await platform.lake.load(rawTable(call.tenant, connection.name, name), { signal: call.signal })
       if (table?.snapshotId == null) continue

@@ -1,5 +1,6 @@
+import type { QueryFormat } from '../../operations/asked-query.ts'
 import type { Platform } from '../../operations/platform.ts'
-import { type QueryAnswer, type QueryFormat, runQuery } from '../../operations/query.ts'
+import { type QueryAnswer, runQuery } from '../../operations/query.ts'
 import { refuse } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './resources.ts'
@@ -45,6 +46,8 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'sql_not_allowed',
         'sql_syntax_error',
         'table_not_found',
+        'sql_invalid',
+        'unusable_name',
         'query_timeout',
         'query_memory_exceeded',
         'snapshot_not_found',
@@ -88,7 +91,7 @@ async function* jsonChunks(answer: QueryAnswer): AsyncGenerator<string | Uint8Ar
   yield* answer.run.output
   const summary = await answer.run.finished
   const meta = {
-    engine: 'duckdb',
+    engine: answer.engine,
     elapsed_ms: Math.round(performance.now() - answer.startedAtMs),
     snapshots: answer.snapshots,
   }

@@ -1,0 +1,34 @@
+/** A query as it was asked, and the tables that its author may read. */
+import type { Value } from '@sluice/sdk'
+import type { EngineLimits, EngineTable, PlainOutput } from '../engine/engine.ts'
+import type { TableRef } from '../lake/lake.ts'
+
+export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
+
+export interface QueryRequest {
+  readonly sql: string
+  readonly params?: readonly (string | number | boolean | null)[]
+  readonly limit?: number
+  readonly timeoutMs?: number
+  /** A time (RFC 3339), a snapshot id, or a version as `v1.2.0`. */
+  readonly asOf?: string
+  readonly format: QueryFormat
+}
+
+/** A request with all that its answer is made of. */
+export interface AskedQuery {
+  readonly request: QueryRequest
+  readonly visible: readonly Visible[]
+  readonly kind: PlainOutput['kind']
+  readonly limits: EngineLimits
+}
+
+export const parametersOf = ({ params }: QueryRequest): readonly Value[] => params ?? []
+
+export interface Visible {
+  readonly table: EngineTable
+  readonly ref: TableRef
+  readonly name: string
+  readonly snapshotId: string
+  readonly maskedColumns: readonly string[]
+}

@@ -1,0 +1,85 @@
+/** A query in Trino, whose rows an engine job writes as it writes those of its own. */
+import type { DistributedCompute, VisibleRelation } from '../compute/distributed.ts'
+import { arrivingName } from '../compute/query-result.ts'
+import type { ColumnLineage, EngineLimits, EngineRun } from '../engine/engine.ts'
+import { quoteName } from '../engine/sql-text.ts'
+import type { TenantCall } from '../flow.ts'
+import { type AskedQuery, parametersOf, type Visible } from './asked-query.ts'
+import type { Platform } from './platform.ts'
+
+const ARRIVING = 'arriving'
+
+/** Throws as `DistributedCompute.query` and `Engine.run` do. */
+export async function distributedRun(
+  platform: Platform,
+  call: TenantCall,
+  asked: AskedQuery,
+  compute: DistributedCompute,
+): Promise<EngineRun> {
+  const { request, visible, kind, limits } = asked
+  const endsAtMs = performance.now() + limits.timeoutMs
+  const ended = new AbortController()
+  const [rows, lineage] = await Promise.all([
+    compute.query({
+      tenant: call.tenant,
+      sql: request.sql,
+      parameters: request.params ?? [],
+      relations: visible.map(relationOf),
+      maxRows: limits.maxRows ?? Number.MAX_SAFE_INTEGER - 1,
+      timeoutMs: limits.timeoutMs,
+      signal: AbortSignal.any([call.signal, ended.signal]),
+    }),
+    lineageOf(platform, call, asked),
+  ])
+  try {
+    const columns = rows.columns.map(({ name }, at) => `${arrivingName(at)} AS ${quoteName(name)}`)
+    const run = await platform.engine.run(
+      {
+        trust: 'own',
+        tenant: call.tenant,
+        csvInput: { name: ARRIVING, columns: rows.arriving, source: rows.csv },
+        output: { kind, sql: `SELECT ${columns.join(', ')} FROM ${ARRIVING}` },
+        limits: { ...limits, timeoutMs: Math.max(1, Math.round(endsAtMs - performance.now())) },
+      },
+      call.signal,
+    )
+    // A job that ends before its input would leave the statement running.
+    const end = () => ended.abort()
+    run.finished.then(end, end)
+    return { ...run, lineage: lineage.length === run.columns.length ? lineage : [] }
+  } catch (error) {
+    ended.abort()
+    await rows.csv.return(undefined)
+    throw error
+  }
+}
+
+function relationOf({ table, ref, snapshotId }: Visible): VisibleRelation {
+  return {
+    name: table.name,
+    columns: table.columns,
+    table: ref,
+    snapshotId: snapshotId === '' ? null : snapshotId,
+  }
+}
+
+const INSPECTION: EngineLimits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20_000, threads: 1 }
+
+/**
+ * Which columns the answer’s are made of, for those that are masked. Trino does not tell; the engine does where it
+ * understands the text. Empty where it does not, or where nothing is masked.
+ */
+async function lineageOf(
+  { engine }: Platform,
+  call: TenantCall,
+  { request, visible }: AskedQuery,
+): Promise<readonly ColumnLineage[]> {
+  if (visible.every(({ maskedColumns }) => maskedColumns.length === 0)) return []
+  const tables = visible.map(({ table: { name, columns } }) => ({ name, columns, files: [] }))
+  const output = { kind: 'inspect', sql: request.sql, parameters: parametersOf(request) } as const
+  const job = { trust: 'tenant', tenant: call.tenant, tables, output, limits: INSPECTION } as const
+  return engine.run(job, call.signal).then(
+    ({ lineage }) => lineage,
+    () => [],
+  )
+}
