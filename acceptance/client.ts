@@ -27,10 +27,10 @@ export class Client {
     return this.send(path, { method: 'POST', body: JSON.stringify(body), headers: json })
   }
 
-  upload(path: string, files: Readonly<Record<string, string>>): Promise<Answer> {
+  upload(path: string, files: Readonly<Record<string, string>>, headers: Record<string, string> = {}): Promise<Answer> {
     const form = new FormData()
     for (const [name, text] of Object.entries(files)) form.append(name, new Blob([text]), `${name}.yaml`)
-    return this.send(path, { method: 'POST', body: form })
+    return this.send(path, { method: 'POST', body: form, headers })
   }
 
   /** The head of an answer that may have no end. */

@@ -333,6 +333,27 @@ describe('changes', () => {
     assert.equal((await developer.post('/api/v1/products', { ...body, name: 'twice' }, headers)).status, 422)
   })
 
+  it('takes the same manifests once, however they are parted, and refuses the key for others', async () => {
+    const path = '/api/v1/products/once/manifests'
+    const headers = { 'idempotency-key': `manifests-${suffix}` }
+    const files = manifests('public.people_a')
+    const first = { ...files, product: files.product.replace('name: people', 'name: once') }
+    const second = { ...first, serving: files.serving.replace('[id, city]', '[id]') }
+    const before = await developer.upload(path, first, headers)
+    assert.equal(before.status, 200, JSON.stringify(before.body))
+    assert.equal((await developer.upload(path, second)).status, 200)
+    // Each form has a boundary of its own.
+    assert.deepEqual((await developer.upload(path, first, headers)).body, before.body)
+    assert.equal((await developer.get(path)).body.manifests.serving, second.serving)
+    const other = await developer.upload(path, second, headers)
+    assert.deepEqual([other.status, other.body.code], [422, 'idempotency_key_reused'])
+    const refused = { 'idempotency-key': `refused-${suffix}` }
+    const broken = { ...first, serving: 'kind: Serving\n' }
+    const [once, again] = [await developer.upload(path, broken, refused), await developer.upload(path, broken, refused)]
+    assert.deepEqual([once.status, again.status, again.body], [422, 422, once.body])
+    assert.equal((await viewer.upload(path, first, headers)).status, 403)
+  })
+
   it('names every problem of manifests with file, line and column', async () => {
     const files = manifests('public.people_a')
     const broken = {

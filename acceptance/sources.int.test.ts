@@ -113,16 +113,17 @@ async function deploy(
   table: string,
   columns: string,
   endpoints = '  - type: lookup\n  - type: analytics\n',
+  { version = '1.0.0', mode = 'mode: full' } = {},
 ): Promise<void> {
   await developer.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned' })
   const files = manifests(table, { columns, endpoints })
   const uploaded = await developer.upload(`/api/v1/products/${name}/manifests`, {
     ...files,
     product: files.product.replace('name: people', `name: ${name}`),
-    inputs: files.inputs.replace('connection: db', `connection: ${from}`),
+    inputs: files.inputs.replace('connection: db', `connection: ${from}`).replace('mode: full', mode),
   })
   assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
-  const deployed = await developer.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', dry_run: false })
+  const deployed = await developer.post(`/api/v1/products/${name}/deploy`, { version, dry_run: false })
   assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
 }
 
@@ -382,3 +383,48 @@ describe('values that no type here can hold', () => {
     assert.ok(warnings.some((text: string) => text.startsWith('public.odd: rejected n: ')))
   })
 })
+
+describe('a row that can be carried no longer', () => {
+  it('stays as it was carried last where changes are read, and goes where everything is', async () => {
+    await source.query(`DROP TABLE IF EXISTS fading;
+      CREATE TABLE fading (id integer PRIMARY KEY, n numeric(9,2), at timestamptz NOT NULL DEFAULT now());
+      INSERT INTO fading VALUES (1, 1), (2, 2), (3, 3)`)
+    const columns =
+      '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: n, type: "decimal(9,2)" }\n'
+    const endpoints = '  - type: analytics\n'
+    const incremental = { mode: 'mode: incremental, cursor_column: at' }
+    await deploy('fading', 'odd', 'public.fading', columns, endpoints, incremental)
+    assert.equal((await sync('odd')).state, 'succeeded')
+    await source.query(`UPDATE fading SET n = 'NaN', at = now() WHERE id = 2;
+      UPDATE fading SET n = 30, at = now() WHERE id = 3; INSERT INTO fading VALUES (4, 'NaN'), (5, 5)`)
+    const run = await sync('odd')
+    assert.equal(run.state, 'succeeded', JSON.stringify(run))
+    const table = run.tables.find(({ name }: Json) => name === 'public.fading')
+    assert.deepEqual([table.mode, table.rows_read - table.rows_written], ['incremental', 2])
+    const warned = run.log.filter(({ level, message }: Json) => level === 'warn' && message.includes('fading'))
+    assert.deepEqual(
+      warned.map(({ message }: Json) => message.replace(/(rejected n: ).*/, '$1…')),
+      [
+        'public.fading: 2 rows could not be carried; of those that were carried before, the former values stay',
+        'public.fading: rejected n: …',
+      ],
+    )
+    assert.deepEqual(await rowsOf('fading'), [
+      [1, '1.00'],
+      [2, '2.00'],
+      [3, '30.00'],
+      [5, '5.00'],
+    ])
+    await deploy('fading', 'odd', 'public.fading', columns, endpoints, { version: '1.1.0' })
+    assert.equal((await sync('odd')).state, 'succeeded')
+    assert.deepEqual(
+      (await rowsOf('fading')).map(([id]) => id),
+      [1, 3, 5],
+    )
+  })
+})
+
+async function rowsOf(product: string): Promise<readonly Json[]> {
+  const { body } = await developer.post('/api/v1/query', { sql: `SELECT id, n FROM crm.${product} ORDER BY id` })
+  return body.rows ?? body
+}

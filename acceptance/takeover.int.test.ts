@@ -54,6 +54,16 @@ function register(client: Client, name: string) {
   return client.post('/api/v1/connections', body)
 }
 
+function patch(path: string, body: unknown) {
+  const headers = { 'content-type': 'application/json' }
+  return dan.send(path, { method: 'PATCH', headers, body: JSON.stringify(body) })
+}
+
+async function rename(connection: string, name: string) {
+  const { status, body } = await patch(`/api/v1/connections/${connection}`, { name })
+  return [status, body.code ?? body.name]
+}
+
 async function verdict(client: Client, version: string, files: Readonly<Record<string, string>>) {
   assert.equal((await client.upload('/api/v1/products/people/manifests', files)).status, 200)
   const { status, body } = await client.post('/api/v1/products/people/deploy', { version, dry_run: true })
@@ -80,12 +90,7 @@ it('gives nobody the rows of a connection by its name', async () => {
   const seen = async (client: Client) =>
     JSON.stringify((await client.post('/api/v1/query', { sql: 'SELECT * FROM raw_db.takeover_people' })).body)
   assert.match(await seen(dora), new RegExp(PLAIN))
-  const renamed = await dan.send('/api/v1/connections/db', {
-    method: 'PATCH',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ name: 'moved' }),
-  })
-  assert.deepEqual([renamed.status, renamed.body.code], [409, 'connection_in_use'])
+  assert.deepEqual(await rename('db', 'moved'), [409, 'connection_in_use'])
   assert.equal((await register(dan, 'DB')).body.code, 'connection_exists')
   assert.equal((await dan.send('/api/v1/connections/db', { method: 'DELETE' })).status, 204)
   assert.equal((await register(dan, 'db')).status, 201)
@@ -93,14 +98,17 @@ it('gives nobody the rows of a connection by its name', async () => {
   assert.doesNotMatch(await seen(dora), new RegExp(PLAIN))
 })
 
+it('gives nobody a name that is another’s in another case, and everybody another case of their own', async () => {
+  assert.equal((await register(dan, 'spare')).status, 201)
+  assert.deepEqual(await rename('spare', 'DB'), [409, 'connection_exists'])
+  assert.deepEqual(await rename('spare', 'SPARE'), [200, 'SPARE'])
+  assert.equal((await register(dora, 'spare')).body.code, 'connection_exists')
+})
+
 it('keeps a password where the login stays, and asks for it again where it goes elsewhere', async () => {
   const change = (settings: Readonly<Record<string, unknown>>) => {
     const { password: _, ...open } = JSON.parse(loginOf(world.deployment, settings))
-    return dan.send('/api/v1/connections/own', {
-      method: 'PATCH',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ config_encrypted: JSON.stringify(open) }),
-    })
+    return patch('/api/v1/connections/own', { config_encrypted: JSON.stringify(open) })
   }
   const works = async () => (await dan.post('/api/v1/connections/own/test')).body.ok
   assert.equal((await change({ schemas: ['public'] })).status, 200)

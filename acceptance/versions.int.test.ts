@@ -35,13 +35,10 @@ before(async () => {
     "UPDATE versions_people SET city = 'new' WHERE id <= 5; DELETE FROM versions_people WHERE id > 18",
   )
   await syncNow(developer)
-  const second = `${COLUMNS}  - { name: note, type: string }\n`
-  await deployVersion(
-    developer,
-    product.id,
-    '1.1.0',
-    manifests('public.versions_people', { columns: second, endpoints: ENDPOINTS }),
-  )
+  const columns = `${COLUMNS}  - { name: note, type: string }\n`
+  const second = manifests('public.versions_people', { columns, endpoints: ENDPOINTS })
+  const said = 'owner: { team: crm-team, email: crm@v.example }\ntags: [people, gdpr]\nslo: { availability: 99.9 }\n'
+  await deployVersion(developer, product.id, '1.1.0', { ...second, product: `${second.product}${said}` })
 })
 
 after(() => world?.close())
@@ -88,6 +85,10 @@ describe('versions', () => {
       body.versions.map((one: Json) => one.version),
       ['1.1.0', '1.0.0'],
     )
+    assert.deepEqual(
+      [body.owner, body.tags, body.availability],
+      [{ team: 'crm-team', email: 'crm@v.example' }, ['people', 'gdpr'], { objective_percent: 99.9 }],
+    )
     const first = await viewer.get(`/api/v1/products/${product.id}/manifests/1.0.0`)
     assert.ok(!first.body.manifests.output.includes('note'))
     assert.equal((await viewer.get(`/api/v1/products/${product.id}/manifests/9.9.9`)).status, 404)
@@ -110,6 +111,10 @@ describe('versions', () => {
     assert.ok(!JSON.stringify((await latest(viewer, 3)).data).includes('@v.test'))
     const { body } = await viewer.get(`/api/v1/products/${product.id}`)
     assert.equal(body.current_version, '1.0.0')
+    assert.deepEqual(
+      [body.owner, body.tags, body.availability],
+      [{ team: null, email: null }, [], { objective_percent: null }],
+    )
     const deployments = await viewer.get(`/api/v1/products/${product.id}/deployments`)
     assert.deepEqual([deployments.body.data[0].id, deployments.body.data[0].state], [deployment.id, 'succeeded'])
   })
@@ -176,3 +181,57 @@ describe('versions', () => {
     assert.equal((await viewer.send(path, { ...change, body: JSON.stringify({ description: 'x' }) })).status, 403)
   })
 })
+
+describe('a rollback past a change of partitions', () => {
+  const PLACED = `${COLUMNS}  - { name: region, type: string, nullable: true }\n`
+  const files = (columns: string, partitioning: string) => {
+    const all = manifests('public.versions_places', { columns, endpoints: '  - type: lookup\n  - type: analytics\n' })
+    const product = all.product.replace('name: people', 'name: places')
+    return { ...all, product, output: `${all.output}partitioning:\n${partitioning}` }
+  }
+
+  it('lays out the old rows as their own version has it', async () => {
+    await world.source.query(`DROP TABLE IF EXISTS versions_places;
+      CREATE TABLE versions_places (id integer PRIMARY KEY, email text, city text, region text);
+      INSERT INTO versions_places SELECT i, 'a' || i || '@v.test', 'c' || i % 2, 'r' || i % 3 FROM generate_series(1, 9) i`)
+    const wanted = { name: 'places', namespace: 'crm', archetype: 'source_aligned', description: '' }
+    const { body: places } = await developer.post('/api/v1/products', wanted)
+    await deployVersion(developer, places.id, '1.0.0', files(COLUMNS, '  - { column: city, transform: identity }\n'))
+    await syncNow(developer)
+    const byRegion = files(PLACED, '  - { column: region, transform: identity }\n')
+    await deployVersion(developer, places.id, '1.1.0', byRegion)
+    const { status, body } = await developer.post(`/api/v1/products/${places.id}/rollback`, { version: '1.0.0' })
+    assert.equal(status, 202, JSON.stringify(body))
+    const run = await developer.untilEnded(body.run_id)
+    assert.equal(run.state, 'succeeded', JSON.stringify(run.error))
+    const [tenant] = world.tenants
+    for (const reader of [developer, await world.as(tenant, 'svc-viewers', 'vito')]) {
+      const { body: counted } = await reader.post('/api/v1/query', {
+        sql: 'SELECT city, count(*) FROM crm.places GROUP BY city ORDER BY city',
+      })
+      assert.deepEqual(counted.rows, [
+        ['c0', 4],
+        ['c1', 5],
+      ])
+    }
+    const asAdmin = { 'x-tenant-id': tenant }
+    for (const client of [viewer, world.admin]) {
+      const table = `/iceberg/v1/${tenant}/namespaces/crm/tables/places`
+      const { metadata } = (await client.get(table, client === viewer ? {} : asAdmin)).body
+      assert.deepEqual(shapeOf(metadata), { partitioning: ['city'], sorting: ['id'] }, metadata.location)
+    }
+  })
+})
+
+/** What the table's default partition spec and sort order go by, in names of its current schema. */
+function shapeOf(metadata: Json) {
+  const { fields } = metadata.schemas.find((one: Json) => one['schema-id'] === metadata['current-schema-id'])
+  const names = (of: Json) =>
+    of.fields.map((field: Json) => fields.find((one: Json) => one.id === field['source-id'])?.name ?? null)
+  return {
+    partitioning: names(
+      metadata['partition-specs'].find((one: Json) => one['spec-id'] === metadata['default-spec-id']),
+    ),
+    sorting: names(metadata['sort-orders'].find((one: Json) => one['order-id'] === metadata['default-sort-order-id'])),
+  }
+}

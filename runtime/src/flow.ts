@@ -38,8 +38,8 @@ export interface IdempotencyClaim {
  */
 export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly requestId: string
-  /** W3C trace context of the caller, or one begun here. */
-  readonly traceparent: string
+  /** The caller's W3C trace context, in version 00; null where it sent none. This server adds no spans to it. */
+  readonly traceparent: string | null
   /** Null only on routes that ask for no token. */
   readonly principal: Principal | null
   /** The tenant on whose behalf this runs: the token's, or the one that an administrator names by X-Tenant-Id. */

@@ -3,14 +3,22 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import { EMBEDDED_ISSUER_PATH, EmbeddedIssuer } from './auth/embedded-issuer.ts'
-import { DEFAULT_CLAIMS, issuerOfTrino, SIGNATURE_ALGORITHMS, type TrustedIssuer } from './auth/issuers.ts'
+import {
+  DEFAULT_CLAIMS,
+  issuerOfDashboards,
+  issuerOfTrino,
+  SIGNATURE_ALGORITHMS,
+  type TrustedIssuer,
+} from './auth/issuers.ts'
 import { remoteKeys } from './auth/remote-keys.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import type { Config, IssuerConfig } from './config.ts'
 import { type Assembled, assemble, ownLimits } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
+import { reviewDashboards } from './dashboards/states.ts'
 import { lockFolder } from './database/folder-lock.ts'
+import type { Call } from './flow.ts'
 import { freePort } from './free-port.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { createHttpApp, type HttpApp } from './http/app.ts'
@@ -41,9 +49,11 @@ import { createLogger } from './logger.ts'
 import { wantedDashboards } from './operations/dashboards.ts'
 import type { Platform } from './operations/platform.ts'
 import { endHalfProvisioned } from './operations/tenants.ts'
+import { identityOf } from './policy/identity.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
 import { changeBacklog } from './registry/change-topics.ts'
+import { bindGrants } from './registry/grants.ts'
 import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
 import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
@@ -79,7 +89,7 @@ function welcome(url: string, config: Config): string {
 export async function startRuntime(config: Config, logger: Logger): Promise<RunningRuntime> {
   const lifecycle = new Lifecycle(logger)
   try {
-    await mkdir(config.data_dir, { recursive: true, mode: 0o700 })
+    for (const folder of [config.data_dir, config.secrets_dir]) await mkdir(folder, { recursive: true, mode: 0o700 })
     await lifecycle.start(
       'the lock',
       () => lockFolder(config.data_dir),
@@ -87,11 +97,13 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     )
     const port = config.port === 0 ? await freePort(config.host) : config.port
     const url = config.public_url ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
-    const assembled = await assemble(config, logger, lifecycle)
-    const platform = assembled.container.resolve(TOKENS.platform)
-    await recover(platform, assembled)
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
+    const assembled = await assemble(config, logger, lifecycle, issuers)
+    const platform = assembled.container.resolve(TOKENS.platform)
+    await recover(platform, assembled)
+    const [only] = issuers
+    await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger })
     const worker = createWorker(assembled.container)
     await lifecycle.start(
@@ -107,7 +119,9 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     )
     const dashboards = assembled.container.resolve(TOKENS.dashboards)
     if (dashboards !== null) {
-      const load = (product: Parameters<typeof wantedDashboards>[1]) => wantedDashboards(platform, product)
+      const issuer = identityOf(issuerOfDashboards(issuers, config.dashboards?.issuer))
+      const load = (product: Parameters<typeof wantedDashboards>[1]) => wantedDashboards(platform, product, issuer)
+      await reviewDashboards(platform.pool)
       const keeper = new DashboardKeeper({ pool: platform.pool, logger, load, ...dashboards })
       await lifecycle.start(
         'keeping dashboards',
@@ -237,7 +251,7 @@ async function createApp({ config, url, embedded, issuers, assembled, platform, 
     },
     faultPoint: container.resolve(TOKENS.faultPoint),
     onFinished: httpMetrics(metrics),
-    onFault: (error, requestId) => logFault(logger, error, requestId),
+    onFault: (error, call) => logFault(logger, error, call),
   })
 }
 
@@ -356,10 +370,11 @@ function pluginSummaries(platform: Platform) {
 }
 
 /** Only here does the process's log say what was behind an internal error. */
-function logFault(logger: Logger, error: unknown, requestId: string): void {
+function logFault(logger: Logger, error: unknown, call: Pick<Call, 'requestId' | 'traceparent'>): void {
   const cause = error instanceof Error ? error.cause : undefined
   logger.error('a request failed', {
-    request_id: requestId,
+    request_id: call.requestId,
+    trace_id: call.traceparent?.split('-')[1],
     code: isSluiceError(error) ? error.code : undefined,
     error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     cause: cause instanceof Error ? (cause.stack ?? cause.message) : undefined,

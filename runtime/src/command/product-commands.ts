@@ -111,7 +111,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   },
   'product show': {
     usage: 'product show PRODUCT',
-    summary: 'versions, columns, endpoints, quality, freshness and lineage',
+    summary: 'owner, versions, columns, endpoints, quality, objectives and lineage',
     remote: true,
     run: async (call) => (await call.client()).request('GET', `/api/v1/products/${segment(call, 0, 'PRODUCT')}`),
   },

@@ -50,6 +50,11 @@ after(async () => {
   await rm(dir, { recursive: true, force: true })
 })
 
+/** Has one place for a job, and one for a job that waits. */
+function engineOfOne(scratchDir = join(dir, 'scratch')): Engine {
+  return createEngine({ scratchDir, codeCacheDir: join(dir, 'code'), maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+}
+
 describe('places', () => {
   it('are never all of one tenant', async () => {
     const unread = { kind: 'rows', sql: 'SELECT i, i::VARCHAR FROM range(5000000) r(i)' } as const
@@ -540,13 +545,7 @@ describe('a job', () => {
   }
 
   it('has a child of its own: nothing of it is left for the next', async () => {
-    const open = createEngine({
-      scratchDir: join(dir, 'scratch'),
-      codeCacheDir: join(dir, 'code'),
-      maxChildren: 1,
-      warmChildren: 0,
-      maxQueued: 1,
-    })
+    const open = engineOfOne()
     try {
       const first = { trust: 'own' as const, steps: [{ sql: 'CREATE TABLE left_over AS SELECT 1' }], limits: LIMITS }
       await open.run(first, AbortSignal.timeout(60_000))
@@ -558,13 +557,7 @@ describe('a job', () => {
   })
 
   it('waits for its turn, and is refused when too many wait', async () => {
-    const small = createEngine({
-      scratchDir: join(dir, 'scratch'),
-      codeCacheDir: join(dir, 'code'),
-      maxChildren: 1,
-      warmChildren: 0,
-      maxQueued: 1,
-    })
+    const small = engineOfOne()
     const done = { trust: 'tenant' as const, steps: [{ sql: 'SELECT 1', rows: 'collect' as const }], limits: LIMITS }
     try {
       const caller = new AbortController()
@@ -594,13 +587,7 @@ describe('a job', () => {
   })
 
   it('gives up its place in the queue when it is cancelled or late', async () => {
-    const small = createEngine({
-      scratchDir: join(dir, 'scratch'),
-      codeCacheDir: join(dir, 'code'),
-      maxChildren: 1,
-      warmChildren: 0,
-      maxQueued: 1,
-    })
+    const small = engineOfOne()
     const job = { trust: 'tenant' as const, steps: [{ sql: FOREVER }], limits: LIMITS }
     try {
       const busy = small.run(job, AbortSignal.timeout(60_000))
@@ -616,13 +603,7 @@ describe('a job', () => {
   })
 
   it('is told that the engine was busy where it waited for most of its time', async () => {
-    const small = createEngine({
-      scratchDir: join(dir, 'scratch'),
-      codeCacheDir: join(dir, 'code'),
-      maxChildren: 1,
-      warmChildren: 0,
-      maxQueued: 1,
-    })
+    const small = engineOfOne()
     const job = { trust: 'tenant' as const, steps: [{ sql: FOREVER }], limits: LIMITS }
     try {
       const caller = new AbortController()
@@ -640,7 +621,7 @@ describe('a job', () => {
     const scratch = await folder('orphans')
     await mkdir(join(scratch, 'spill-999999999-x'))
     await mkdir(join(scratch, 'keep'))
-    const open = createEngine({ scratchDir: scratch, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    const open = engineOfOne(scratch)
     const job = { trust: 'own' as const, steps: [{ sql: 'SELECT 1' }], limits: { ...LIMITS, tempBytes: MIB } }
     await open.run(job, AbortSignal.timeout(60_000))
     await open.close()

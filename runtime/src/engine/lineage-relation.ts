@@ -2,7 +2,7 @@ import { foldName } from './guard-tree.ts'
 
 export interface LineageTable {
   readonly name: readonly string[]
-  readonly columns: readonly string[]
+  readonly columns: readonly { readonly name: string }[]
 }
 
 export interface SourceColumn {
@@ -35,7 +35,7 @@ export interface Named {
 export const NONE: Sources = new Set()
 
 export function tableRelation(table: LineageTable): Relation {
-  const fields = table.columns.map((column) => ({ name: column, sources: new Set([columnKey(table.name, column)]) }))
+  const fields = table.columns.map(({ name }) => ({ name, sources: new Set([columnKey(table.name, name)]) }))
   return told({ fields, all: union(...fields.map((field) => field.sources)), rows: NONE })
 }
 

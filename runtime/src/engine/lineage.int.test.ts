@@ -131,10 +131,11 @@ async function lineageOf(sql: string): Promise<{ readonly text: string; readonly
   const { sql: text, tree } = await guardStatement(connection, sql, TABLES)
   const tables = Object.entries(COLUMNS).map(([name, columns]) => ({
     name: name.split('.'),
-    columns: Object.keys(columns),
+    columns: Object.keys(columns).map((column) => ({ name: column })),
   }))
   const result = await (await prepare(connection, text, parametersOf(sql))).run()
-  return { text, lineage: columnLineage(tree, tables, result.columnNames()) }
+  const columns = result.columnNames().map((name) => ({ name }))
+  return { text, lineage: columnLineage(tree, tables, columns) }
 }
 
 /** The values of each column; null where the statement fails on the changed data. */

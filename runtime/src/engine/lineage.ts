@@ -47,21 +47,21 @@ const CONSTANT_NAMES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The lineage of each output column of a guarded SELECT, in order; `columns` are the output's names as the engine
- * gives them.
+ * The lineage of each output column of a guarded SELECT, in order; `columns` are the output's as the engine names
+ * them.
  */
 export function columnLineage(
   tree: TreeNode,
   tables: readonly LineageTable[],
-  columns: readonly string[],
+  columns: readonly { readonly name: string }[],
 ): readonly ColumnLineage[] {
   const statement = (tree.statements as readonly TreeNode[])[0] as TreeNode
   const walk = new LineageWalk(tables)
   const { fields, all, rows } = walk.query(statement.node as TreeNode, { ctes: new Map(), inSight: [] })
   const matched =
     fields?.length === columns.length &&
-    fields.every(({ name }, index) => name === '' || foldName(name) === foldName(columns[index] ?? ''))
-  return columns.map((name, index) => {
+    fields.every(({ name }, index) => name === '' || foldName(name) === foldName(columns[index]?.name ?? ''))
+  return columns.map(({ name }, index) => {
     const direct = (matched ? fields?.[index]?.sources : undefined) ?? all
     return { name, direct: toColumns(direct), influence: toColumns(rows) }
   })

@@ -28,6 +28,8 @@ export interface LoadRequest {
 export interface LoadedTable {
   readonly commit: StagedCommit
   readonly outcome: ReadOutcome
+  /** Whether rows that did not come, or could not be carried, stay as they were. */
+  readonly keepsOthers: boolean
 }
 
 const INCOMING = 'incoming'
@@ -79,7 +81,7 @@ export async function loadTable(
     signal,
   )
   await deps.faultPoint('ingestion.table-staged')
-  return { commit, outcome }
+  return { commit, outcome, keepsOthers: change.operation === 'overwrite' }
 }
 
 const MAX_CURSOR_CHARACTERS = 1_000

@@ -141,7 +141,7 @@ async function ingestTable(
     },
     report.soon,
   )
-  const { commit, outcome } = await loadTable(
+  const { commit, outcome, keepsOthers } = await loadTable(
     {
       ref,
       base,
@@ -183,7 +183,10 @@ async function ingestTable(
   await deps.faultPoint('ingestion.after-commit')
   await connector.ack({ schema: table.schema, table: table.table }, outcome.state)
   await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
-  if (outcome.rejected > 0) await log(run, deps, 'warn', `${table.name}: ${outcome.rejected} rows could not be carried`)
+  if (outcome.rejected > 0) {
+    const former = keepsOthers ? '; of those that were carried before, the former values stay' : ''
+    await log(run, deps, 'warn', `${table.name}: ${outcome.rejected} rows could not be carried${former}`)
+  }
   for (const reason of outcome.rejectReasons) await log(run, deps, 'warn', `${table.name}: rejected ${reason}`)
 }
 

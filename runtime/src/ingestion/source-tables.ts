@@ -1,5 +1,6 @@
 /** Which tables of a connection are read, and how: what the deployed products ask for, taken together. */
 import { type Connector, type DiscoveredTable, SluiceError } from '@sluice/sdk'
+import { fullName, qualified } from '../manifest/context.ts'
 import type { Input, SchemaChangeMode } from '../manifest/manifest-set.ts'
 
 export interface SourceTable {
@@ -23,10 +24,6 @@ export function tablesOf(inputs: readonly Input[]): readonly SourceTable[] {
       const dot = name.indexOf('.')
       return { schema: name.slice(0, dot), table: name.slice(dot + 1), name, inputs: asked }
     })
-}
-
-export function qualified(table: string): string {
-  return table.includes('.') ? table : `public.${table}`
 }
 
 export interface ReadMode {
@@ -80,7 +77,7 @@ export async function discoverTables(
   for (let page = 0; page < MAX_PAGES && found.size < names.length; page += 1) {
     const answer = await connector.discover({ after, limit: PAGE }, signal)
     for (const table of answer.tables) {
-      const name = `${table.schema}.${table.name}`
+      const name = fullName(table)
       if (names.includes(name)) found.set(name, table)
     }
     after = answer.next

@@ -55,7 +55,7 @@ export interface TablePlan {
 export interface CommitRequest {
   /** The state that the change was computed from; null to make the table. */
   readonly base: TableState | null
-  /** Schema and partitioning that the files were written with; may be left out where there are none. */
+  /** Schema and layout that the files were written with, or of `planRestore`; may be left out where there are no files. */
   readonly plan?: TablePlan
   /**
    * - `append`: adds the files.

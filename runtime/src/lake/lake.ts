@@ -29,7 +29,7 @@ export { engineTable, type Scan, type ScanFile } from './scan.ts'
 export type { TableRef } from './table-ref.ts'
 export { type LakeField, type LakeSchema, toTableSchema } from './table-schema.ts'
 export type { SnapshotChoice, SnapshotId, TableState } from './table-state.ts'
-export type { WriteJob, WriteRun, WriteTarget, WrittenData } from './write.ts'
+export { planRestore, type WriteJob, type WriteRun, type WriteTarget, type WrittenData } from './write.ts'
 
 /**
  * Glossary. A *table* is a folder of files and a pointer in the catalog. A *commit* is staged (written, invisible) and

@@ -14,6 +14,7 @@ import {
   type WrittenFile,
   writeSteps,
 } from './data-writer.ts'
+import { schemaById } from './metadata.ts'
 import type { ObjectStore } from './object-store.ts'
 import { type PartitionColumn, planSpec } from './partitioning.ts'
 import { planSchema } from './schema-change.ts'
@@ -21,7 +22,7 @@ import { planSortOrder } from './sort-order.ts'
 import { TableFiles } from './table-files.ts'
 import type { TableRef } from './table-ref.ts'
 import { fromIceberg } from './table-schema.ts'
-import type { TableState } from './table-state.ts'
+import { chooseSnapshot, type SnapshotId, type TableState } from './table-state.ts'
 
 /** Whatever runs engine jobs. */
 export interface JobRunner {
@@ -88,6 +89,26 @@ export function planTable(
   const specs = metadata?.['partition-specs'] ?? []
   const lastId = metadata?.['last-partition-id'] ?? 0
   return { schema, spec: planSpec(specs, lastId, schema.schema, target.partitioning ?? []), order }
+}
+
+/**
+ * The shape of a table whose older snapshot is to be restored: that snapshot's schema, and the layout that the next files
+ * are to have. Today's may go by columns which that schema has not. Throws CONFIG `lake_partitioning_invalid`,
+ * INVALID_DATA `snapshot_not_found`.
+ */
+export function planRestore(
+  { metadata, schema: current }: TableState,
+  snapshotId: SnapshotId,
+  layout: { readonly partitioning: readonly PartitionColumn[]; readonly sortBy: readonly string[] },
+): TablePlan {
+  const id = chooseSnapshot(metadata, { snapshotId })?.['schema-id']
+  const kept = id === undefined ? null : schemaById(metadata, id)
+  const schema = kept === null ? current : fromIceberg(kept)
+  return {
+    schema: { schema, lastColumnId: metadata['last-column-id'], isNew: false },
+    spec: planSpec(metadata['partition-specs'], metadata['last-partition-id'], schema, layout.partitioning),
+    order: planSortOrder(metadata['sort-orders'], schema, layout.sortBy),
+  }
 }
 
 /** Runs one job that writes the data files of all targets, and takes the files into the object store. */

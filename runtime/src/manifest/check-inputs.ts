@@ -1,7 +1,7 @@
 import type { LogicalType } from '@sluice/sdk'
 import { typeName } from '@sluice/sdk'
 import { type CheckedFile, type Item, repeated } from './checked-file.ts'
-import type { ManifestContext, SourceTable } from './context.ts'
+import { DEFAULT_SCHEMA, fullName, type ManifestContext, type SourceTable } from './context.ts'
 import type { InputFields } from './files/inputs.ts'
 import type { Input } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
@@ -102,11 +102,8 @@ function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext
   return tableNamed(value.table, value.connection, tables, [...path, 'table'])
 }
 
-const DEFAULT_SCHEMA = 'public'
-
 /** A bare name is one in the default schema, where it is read; those elsewhere are only for the hint. */
 function tableNamed(written: string, connection: string, tables: readonly SourceTable[], path: Path): LookUp {
-  const fullName = (table: SourceTable) => `${table.schema}.${table.name}`
   const exact = tables.find((table) => fullName(table) === written)
   if (exact !== undefined) return { source: exact, findings: [] }
   const [first, ...others] = written.includes('.') ? [] : tables.filter((table) => table.name === written)

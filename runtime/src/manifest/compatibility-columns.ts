@@ -1,4 +1,4 @@
-import { type LogicalType, parseDecimal } from '@sluice/sdk'
+import { type LogicalType, parseDecimal, type TableSchema, typeName } from '@sluice/sdk'
 import type { Change } from './compatibility.ts'
 import { canonical } from './digest.ts'
 import type { ManifestSet, OutputColumn, OutputManifest } from './manifest-set.ts'
@@ -56,6 +56,35 @@ function isWider(from: LogicalType, to: LogicalType): boolean {
   if (from === 'float' && to === 'double') return true
   const [old, now] = [parseDecimal(from), parseDecimal(to)]
   return old !== null && now !== null && old.scale === now.scale && now.precision >= old.precision
+}
+
+/**
+ * Whether rows of the former schema can stand in one history with those of the next: under the same key, and with every
+ * value told by the types of the next.
+ */
+export function sharesHistory(former: TableSchema, next: TableSchema): boolean {
+  if (canonical([...former.primaryKey].sort()) !== canonical([...next.primaryKey].sort())) return false
+  const types = new Map(former.columns.map(({ name, type }) => [name, type]))
+  return next.columns.every(({ name, type }) => tells(types.get(name) ?? type, type))
+}
+
+/** Pairs of which the second holds every value of the first, be it in another form. Texts hold all but bytes. */
+const TOLD: readonly string[] = [
+  'integer double',
+  'date timestamp',
+  'date timestamptz',
+  'timestamp timestamptz',
+  'timestamptz timestamp',
+]
+
+const INTEGER_DIGITS: Readonly<Record<string, number>> = { integer: 10, long: 19 }
+
+function tells(from: LogicalType, to: LogicalType): boolean {
+  if (from === to || isWider(from, to) || TOLD.includes(`${from} ${to}`)) return true
+  if (to === 'string') return typeName(from) !== 'binary'
+  const [old, now] = [parseDecimal(from) ?? { precision: INTEGER_DIGITS[from], scale: 0 }, parseDecimal(to)]
+  if (old.precision === undefined || now === null) return false
+  return now.scale >= old.scale && now.precision - now.scale >= old.precision - old.scale
 }
 
 function compareKeys(before: readonly string[], after: readonly string[]): readonly Change[] {

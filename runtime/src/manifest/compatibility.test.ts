@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { LogicalType } from '@sluice/sdk'
 import { type Compatibility, compareManifests } from './compatibility.ts'
+import { sharesHistory } from './compatibility-columns.ts'
 import { type Edit, inBrief, parseEdited } from './editing.ts'
 import type { ManifestSet } from './manifest-set.ts'
 
@@ -94,6 +96,54 @@ const CASES: readonly (readonly [string, readonly Edit[], string])[] = [
   ['another transform', [['compute', 'GROUP BY ALL', 'GROUP BY 1, 2, 3']], 'compatible compute '],
 ]
 
+const HISTORIES: readonly (readonly [from: LogicalType, to: LogicalType, goesOn: boolean])[] = [
+  ['integer', 'integer', true],
+  ['integer', 'long', true],
+  ['integer', 'double', true],
+  ['long', 'integer', false],
+  ['long', 'double', false],
+  ['float', 'double', true],
+  ['integer', 'decimal(12,2)', true],
+  ['integer', 'decimal(11,2)', false],
+  ['long', 'decimal(19,0)', true],
+  ['decimal(18,2)', 'decimal(20,4)', true],
+  ['decimal(18,2)', 'decimal(20,5)', false],
+  ['decimal(18,2)', 'decimal(20,1)', false],
+  ['decimal(18,2)', 'long', false],
+  ['date', 'timestamp', true],
+  ['timestamp', 'date', false],
+  ['json', 'string', true],
+  ['boolean', 'string', true],
+  ['binary', 'string', false],
+  ['string', 'json', false],
+  ['string', 'uuid', false],
+]
+
+describe('sharesHistory', () => {
+  const schema = (type: LogicalType, primaryKey: readonly string[] = ['id'], more: readonly string[] = []) => ({
+    columns: [
+      { name: 'id', type: 'integer' as const, nullable: false },
+      { name: 'value', type, nullable: true },
+      ...more.map((name) => ({ name, type: 'string' as const, nullable: true })),
+    ],
+    primaryKey,
+  })
+
+  for (const [from, to, goesOn] of HISTORIES) {
+    it(`says that a history ${goesOn ? 'goes on' : 'begins anew'} from ${from} to ${to}`, () => {
+      assert.equal(sharesHistory(schema(from), schema(to)), goesOn)
+    })
+  }
+
+  it('goes by the key, whatever its order, and not by columns that come or go', () => {
+    const of = (...key: readonly string[]) => schema('integer', key)
+    assert.equal(sharesHistory(of('id', 'value'), of('value', 'id')), true)
+    assert.equal(sharesHistory(of('id'), of('id', 'value')), false)
+    assert.equal(sharesHistory(of('id', 'value'), of('id')), false)
+    assert.equal(sharesHistory(schema('integer', ['id'], ['gone']), schema('integer', ['id'], ['come'])), true)
+  })
+})
+
 describe('compareManifests', () => {
   it('finds nothing where nothing changed', async () => {
     assert.deepEqual(await compare(), { verdict: 'compatible', changes: [] })
@@ -107,6 +157,15 @@ describe('compareManifests', () => {
       assert.equal(verdict, gravest?.verdict)
     })
   }
+
+  it('says of a history whether it goes on', async () => {
+    const isCut = async (...edits: readonly Edit[]) =>
+      (await compare(...edits)).changes.some(({ reason }) => reason.includes('begins anew'))
+    assert.equal(await isCut(['output', 'decimal(18,2)', 'double']), true)
+    assert.equal(await isCut(['output', 'decimal(18,2)', 'decimal(20,3)']), false)
+    const current: Edit = ['serving', '      history_mode: type_2\n', '']
+    assert.equal(await isCut(current, ['output', 'decimal(18,2)', 'double']), false)
+  })
 
   it('judges the way back', async () => {
     assert.equal((await reverse(NEW_COLUMN)).verdict, 'breaking')

@@ -1,8 +1,8 @@
 import { parseInterval, parseTtl } from '@sluice/sdk'
-import { compareColumns, compareWriting } from './compatibility-columns.ts'
+import { compareColumns, compareWriting, sharesHistory } from './compatibility-columns.ts'
 import { canonical } from './digest.ts'
 import type { LookupFields, RealtimeFields, TimeseriesFields } from './files/serving.ts'
-import type { Endpoint, ManifestSet } from './manifest-set.ts'
+import { type Endpoint, type ManifestSet, outputSchema } from './manifest-set.ts'
 import type { JsonObject } from './problem.ts'
 
 /**
@@ -41,6 +41,7 @@ export function compareManifests(live: ManifestSet, next: ManifestSet): Compatib
 }
 
 function compareEndpoints(live: ManifestSet, next: ManifestSet): readonly Change[] {
+  const schemas = [outputSchema(live.output), outputSchema(next.output)] as const
   const types = new Set([...live.serving.endpoints, ...next.serving.endpoints].map((endpoint) => endpoint.type))
   return [...types].flatMap((type): readonly Change[] => {
     const before = live.serving.endpoints.find((endpoint) => endpoint.type === type)
@@ -48,8 +49,19 @@ function compareEndpoints(live: ManifestSet, next: ManifestSet): readonly Change
     const subject = `serving.${type}`
     if (after === undefined) return [{ verdict: 'breaking', subject, reason: `the ${type} endpoint goes away` }]
     if (before === undefined) return [{ verdict: 'additive', subject, reason: `a ${type} endpoint is added` }]
-    return canonical(before.config) === canonical(after.config) ? [] : compareConfigs(before, after, subject)
+    const changes = canonical(before.config) === canonical(after.config) ? [] : compareConfigs(before, after, subject)
+    const isCut = keepsHistory(before) && keepsHistory(after) && !sharesHistory(...schemas)
+    return isCut ? [...changes, newHistory(subject)] : changes
   })
+}
+
+function keepsHistory({ config }: Endpoint): boolean {
+  return ((config as LookupFields).history_mode ?? 'current') !== 'current'
+}
+
+function newHistory(subject: string): Change {
+  const reason = 'the history begins anew with this version: it has another key, or types that do not hold what was'
+  return { verdict: 'breaking', subject: `${subject}.history_mode`, reason }
 }
 
 function compareConfigs(before: Endpoint, after: Endpoint, subject: string): readonly Change[] {

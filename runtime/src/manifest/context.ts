@@ -41,6 +41,19 @@ export interface SourceTable {
   readonly suggestedCursor: string | null
 }
 
+/** Where a table lies that inputs.yaml names without a schema. */
+export const DEFAULT_SCHEMA = 'public'
+
+/** `schema.table`: what a table of a source is called in runs, states, grants and classes. */
+export function fullName({ schema, name }: Pick<SourceTable, 'schema' | 'name'>): string {
+  return `${schema}.${name}`
+}
+
+/** The full name of a table that is written as `table` or `schema.table`. */
+export function qualified(table: string): string {
+  return table.includes('.') ? table : fullName({ schema: DEFAULT_SCHEMA, name: table })
+}
+
 /** The endpoint types of the stores that this deployment has. */
 export interface ServingTypes {
   readonly names: readonly string[]

@@ -5,6 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits } from '../engine/engine.ts'
 import type { Lake } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
+import { DEFAULT_SCHEMA } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
@@ -33,7 +34,7 @@ import {
 } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { findVersion } from '../registry/versions.ts'
-import { type LakeState, stateOfScan, UNKNOWN_FIELD } from './lake-state.ts'
+import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-state.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { ifProductIsFree, withProductLock } from './product-lock.ts'
@@ -242,7 +243,7 @@ export function rawTable(tenant: string, connection: string, table: string) {
   return {
     tenant,
     domain: connection === SANDBOX ? SANDBOX : rawDomain(connection),
-    table: table.startsWith('public.') ? table.slice('public.'.length) : table,
+    table: table.startsWith(`${DEFAULT_SCHEMA}.`) ? table.slice(DEFAULT_SCHEMA.length + 1) : table,
   }
 }
 
@@ -369,6 +370,7 @@ async function syncEndpoint(
     })
   }
   const target = targetFor(product, plan, endpoint.config)
+  const keyOf = keysOfVersions(product, deps)
   await syncStore(
     {
       plugin: serving.plugin,
@@ -385,9 +387,9 @@ async function syncEndpoint(
       },
       async at(epoch) {
         const found = await findEpoch(deps.pool, product.id, epoch)
-        return found && epochState(product, plan, found, signal, deps)
+        return found && epochState(product, plan, found, keyOf, signal, deps)
       },
-      after: (epoch) => epochStates(product, plan, epoch, signal, deps),
+      after: (epoch) => epochStates(product, plan, epoch, keyOf, signal, deps),
     },
     deps,
   )
@@ -409,6 +411,20 @@ export function targetFor(
   }
 }
 
+type KeyOf = (version: string) => Promise<readonly string[] | null>
+
+/** The identity that each version gave its rows, asked for once; null where there is no such version. */
+function keysOfVersions(product: Product, deps: MaterializeDeps): KeyOf {
+  const known = new Map<string, readonly string[] | null>()
+  return async (version) => {
+    if (!known.has(version)) {
+      const kept = await findVersion<ManifestSet>(deps.pool, product.id, version)
+      known.set(version, kept?.normalised.output.primaryKey ?? null)
+    }
+    return known.get(version) ?? null
+  }
+}
+
 const EPOCHS_AT_ONCE = 1_000
 
 /** The variant at each epoch after that one, oldest first, without those that the lake has not kept. */
@@ -416,6 +432,7 @@ async function* epochStates(
   product: Product,
   plan: VariantPlan,
   after: number,
+  keyOf: KeyOf,
   signal: AbortSignal,
   deps: MaterializeDeps,
 ): AsyncGenerator<EpochState> {
@@ -423,7 +440,7 @@ async function* epochStates(
   for (;;) {
     const page = await epochsFrom(deps.pool, product.id, last + 1, EPOCHS_AT_ONCE)
     for (const epoch of page) {
-      const state = await epochState(product, plan, epoch, signal, deps)
+      const state = await epochState(product, plan, epoch, keyOf, signal, deps)
       if (state !== null) yield state
     }
     if (page.length < EPOCHS_AT_ONCE) return
@@ -436,14 +453,21 @@ async function epochState(
   product: Product,
   plan: VariantPlan,
   materialization: Materialization,
+  keyOf: KeyOf,
   signal: AbortSignal,
   deps: MaterializeDeps,
 ): Promise<EpochState | null> {
   const snapshotId = materialization.snapshots[plan.variant]
   if (snapshotId === undefined) return null
   try {
-    const state = await variantState(product, plan, snapshotId, signal, deps.lake)
-    return { epoch: materialization.epoch as number, committedAt: instantOf(materialization), state }
+    const kept = await snapshotState(product, plan, snapshotId, signal, deps.lake)
+    const primaryKey = (await keyOf(materialization.version)) ?? kept.primaryKey
+    return {
+      epoch: materialization.epoch as number,
+      committedAt: instantOf(materialization),
+      state: inColumnsOf(plan, kept),
+      schema: { ...stateSchema(kept), primaryKey },
+    }
   } catch (error) {
     if (isSluiceError(error) && error.code === 'snapshot_not_found') return null
     throw error
@@ -462,16 +486,27 @@ export async function variantState(
   signal: AbortSignal,
   lake: Lake,
 ): Promise<LakeState> {
+  return inColumnsOf(plan, await snapshotState(product, plan, snapshotId, signal, lake))
+}
+
+async function snapshotState(
+  product: Product,
+  plan: VariantPlan,
+  snapshotId: string,
+  signal: AbortSignal,
+  lake: Lake,
+): Promise<LakeState> {
   const ref = lakeTable(product.tenant, product.domain, product.name, plan.variant)
   const state = stateOfScan(await lake.scan(ref, { snapshotId }, signal))
-  if (state) return { ...state, columns: columnsOf(plan, state), primaryKey: plan.schema.primaryKey }
+  if (state) return state
   throw new SluiceError('INTERNAL', 'a snapshot of the product is missing in the lake', { code: 'snapshot_not_found' })
 }
 
 /** The columns that the target has today, where an epoch of another version had fewer or more. */
-function columnsOf(plan: VariantPlan, state: LakeState): LakeState['columns'] {
-  return plan.schema.columns.map((column, index) => ({
+function inColumnsOf({ schema }: VariantPlan, state: LakeState): LakeState {
+  const columns = schema.columns.map((column, index) => ({
     ...column,
     id: state.columns.find((own) => own.name === column.name)?.id ?? UNKNOWN_FIELD - index,
   }))
+  return { ...state, columns, primaryKey: schema.primaryKey }
 }

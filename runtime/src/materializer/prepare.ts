@@ -9,8 +9,8 @@ import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Engine, EngineLimits } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { Lake, PartitionColumn, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
-import type { ManifestSet, PartitionField } from '../manifest/manifest-set.ts'
+import type { Lake, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
@@ -18,7 +18,7 @@ import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import { type InputState, type StagedRows, stagedTable, transformRows } from './transform.ts'
-import { lakeTable, QUARANTINE, type VariantPlan } from './variants.ts'
+import { lakeTable, layoutOf, QUARANTINE, type VariantPlan } from './variants.ts'
 
 export interface PrepareDeps {
   readonly engine: Engine
@@ -192,26 +192,10 @@ function destinationOf(
         ? 'SELECT * FROM content'
         : twinSelect('content', output.columns, variant.masks, request.keys),
     schema: variant.schema,
-    partitioning: partitioningOf(output.partitioning, variant),
     rows: appends ? 'keep' : 'rewrite',
-    ...sortOf(variant, isClear),
+    ...layoutOf(variant, output),
   }
   return { variant, quarantine: false, target, appends }
-}
-
-/**
- * A twin's rows lie in an order of what it shows: by its key, or by all of it, so that their order tells nothing of
- * what is hidden.
- */
-function sortOf(variant: VariantPlan, isClear: boolean): { readonly sortBy?: readonly string[] } {
-  if (isClear) return variant.schema.primaryKey.length > 0 ? { sortBy: variant.schema.primaryKey } : {}
-  const { columns, primaryKey } = variant.schema
-  return { sortBy: primaryKey.length > 0 ? primaryKey : columns.map((column) => column.name) }
-}
-
-function partitioningOf(fields: readonly PartitionField[], variant: VariantPlan): readonly PartitionColumn[] {
-  const masked = new Set(variant.masks.map((mask) => mask.column))
-  return fields.filter((field) => !masked.has(field.column)).map(({ column, transform }) => ({ column, transform }))
 }
 
 /**

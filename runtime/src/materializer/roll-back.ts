@@ -5,7 +5,7 @@
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { StagedCommit, TableState } from '../lake/lake.ts'
+import { planRestore, type StagedCommit, type TableState } from '../lake/lake.ts'
 import { finishDeployment } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
@@ -28,7 +28,7 @@ import {
   syncEndpoints,
 } from './materialize.ts'
 import { withProductLock } from './product-lock.ts'
-import { lakeTable, type VariantPlan } from './variants.ts'
+import { lakeTable, layoutOf, type VariantPlan } from './variants.ts'
 
 export interface RollbackRequest {
   readonly product: Product
@@ -82,7 +82,7 @@ async function stageVariants(
 ): Promise<Staged> {
   const twins = deployed.variants.filter((plan) => plan.masks.length > 0)
   const about = (plan: VariantPlan) => summaryOf(request, old, epoch, plan)
-  const clear = await stageClear(request, old, about, deps)
+  const clear = await stageClear(request, old, deployed, about, deps)
   const commits = [clear, ...(await stageTwins(request, old, deployed, twins, about, deps))]
   const variants = ['clear', ...twins.map((plan) => plan.variant)]
   const snapshots = Object.fromEntries(
@@ -96,18 +96,22 @@ type About = (plan: VariantPlan) => Readonly<Record<string, string>>
 async function stageClear(
   { product, signal }: RollbackRequest,
   old: Materialization,
+  { manifests, variants }: Deployed,
   about: About,
   deps: MaterializeDeps,
 ): Promise<StagedCommit> {
   const ref = lakeTable(product.tenant, product.domain, product.name, 'clear')
-  const plan = { variant: 'clear', masks: [] } as unknown as VariantPlan
+  const [plan] = variants as readonly [VariantPlan]
+  const base = await requireTable(ref, deps)
+  const snapshotId = old.snapshots['clear'] as string
   return deps.lake.stage(
     ref,
     {
-      base: await requireTable(ref, deps),
+      base,
+      plan: planRestore(base, snapshotId, layoutOf(plan, manifests.output)),
       operation: 'restore',
       files: [],
-      snapshotId: old.snapshots['clear'] as string,
+      snapshotId,
       summary: about(plan),
       tags: [`v${old.version}`],
     },
@@ -133,14 +137,13 @@ async function stageTwins(
   const targets = await Promise.all(
     twins.map(async (plan) => {
       const ref = lakeTable(product.tenant, product.domain, product.name, plan.variant)
-      const { primaryKey, columns: shown } = plan.schema
       return {
         ref,
         base: await deps.lake.load(ref, { signal }),
         select: twinSelect('content', columns, plan.masks, keys),
         schema: plan.schema,
         rows: 'rewrite' as const,
-        sortBy: primaryKey.length > 0 ? primaryKey : shown.map((column) => column.name),
+        ...layoutOf(plan, manifests.output),
       }
     }),
   )

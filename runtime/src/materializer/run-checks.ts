@@ -10,6 +10,7 @@ import {
   countingSql,
   countsOf,
   planChecks,
+  shapeSql,
   type TenantCheck,
 } from '../quality/check-plan.ts'
 import { type CheckResult, judge } from '../quality/verdict.ts'
@@ -97,7 +98,7 @@ async function countTenantCheck(
     return (await run.engine.run(job, run.signal)).results[0]
   }
   const counted = await orUnable(run, async () => {
-    const shape = await collect(`SELECT * FROM (\n${check.sql}\n) AS found LIMIT 0`)
+    const shape = await collect(shapeSql(check))
     const columns = (shape?.columns ?? []).map((column) => column.name)
     return (await collect(countingSql(check.sql, columns, output)))?.rows[0] ?? []
   })

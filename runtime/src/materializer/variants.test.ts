@@ -17,7 +17,7 @@ function output(primaryKey: readonly string[], classes: Readonly<Record<string, 
 const PEOPLE = output(['id'], { id: 'none', name: 'pii.name', email: 'pii.identifier' })
 
 function unmask(subject: string, ...classes: string[]): ProductGrant {
-  return { may: 'unmask', subjectType: 'user', subject, classes } as unknown as ProductGrant
+  return { may: 'unmask', subjectType: 'user', subject, issuer: 'urn:test', classes }
 }
 
 function named(plans: readonly VariantPlan[], variant: string): VariantPlan {
@@ -54,6 +54,14 @@ describe('the variants of a product', () => {
     assert.deepEqual(
       plans.map((plan) => plan.variant),
       ['clear', 'masked'],
+    )
+  })
+
+  it('tell people of two issuers apart who have one name', () => {
+    const grants = [unmask('a', 'pii.name'), { ...unmask('a', 'pii.identifier'), issuer: 'urn:other' }]
+    assert.deepEqual(
+      planVariants(PEOPLE, grants, RULES).map(({ masks }) => masks.map((mask) => mask.column)),
+      [[], ['name', 'email'], ['email'], ['name']],
     )
   })
 

@@ -1,5 +1,6 @@
 /** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
+import type { PartitionColumn } from '../lake/lake.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import { type ColumnMask, keepsIdentity, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
@@ -34,7 +35,7 @@ function clearancesOf(grants: readonly ProductGrant[]): readonly ReadonlySet<str
   const bySubject = new Map<string, Set<string>>()
   for (const grant of grants) {
     if (grant.may !== 'unmask' || grant.classes.includes('*')) continue
-    const subject = `${grant.subjectType}:${grant.subject}`
+    const subject = JSON.stringify([grant.subjectType, grant.issuer, grant.subject])
     const classes = bySubject.get(subject) ?? new Set<string>()
     for (const name of grant.classes) classes.add(name)
     bySubject.set(subject, classes)
@@ -51,6 +52,24 @@ function schemaFor(output: OutputManifest, masks: readonly ColumnMask[]): TableS
   const lost = masks.filter((mask) => !keepsIdentity(mask)).map((mask) => mask.column)
   const primaryKey = output.primaryKey.some((name) => lost.includes(name)) ? [] : output.primaryKey
   return { columns, primaryKey }
+}
+
+/**
+ * How a variant's files lie. A twin is not partitioned by what it hides, and its rows lie in an order of what it shows,
+ * by its key or by all of it, so that neither tells anything of what is hidden.
+ */
+export function layoutOf(
+  { masks, schema }: VariantPlan,
+  output: OutputManifest,
+): { readonly partitioning: readonly PartitionColumn[]; readonly sortBy: readonly string[] } {
+  const hidden = new Set(masks.map((mask) => mask.column))
+  const all = masks.length === 0 ? [] : schema.columns.map((column) => column.name)
+  return {
+    partitioning: output.partitioning
+      .filter((field) => !hidden.has(field.column))
+      .map(({ column, transform }) => ({ column, transform })),
+    sortBy: schema.primaryKey.length > 0 ? schema.primaryKey : all,
+  }
 }
 
 /** The lake table of a variant, in the product's domain. */

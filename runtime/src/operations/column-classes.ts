@@ -1,8 +1,8 @@
 /** The classes of output columns: inherited from what they are made of, and lowered by few. */
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../flow.ts'
-import { qualified } from '../ingestion/source-tables.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
+import { qualified } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive } from '../policy/masking.ts'
@@ -10,7 +10,7 @@ import type { Actor } from '../registry/actor.ts'
 import { findConnectionByName } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
 import { rawClasses } from '../registry/raw-classes.ts'
-import type { ProductVersion } from '../registry/versions.ts'
+import { deployedVersions } from '../registry/versions.ts'
 import type { Platform } from './platform.ts'
 
 export interface ColumnOrigin {
@@ -74,23 +74,20 @@ export interface Lowering {
   readonly opens: boolean
 }
 
-/** The version before this one, and those whose rows the product may still keep. */
-export interface FormerVersions {
-  readonly live: ManifestSet | null
-  readonly deployed: readonly Pick<ProductVersion<ManifestSet>, 'normalised' | 'deployedAt'>[]
-}
-
 /**
  * Creators of all connections that rows came from which the lowering shows: those of the new version and the live one,
- * and of each that hid more. Null for a connection that is gone: of its name there may be another one now.
+ * and of each that hid more, whose rows the product may still keep. Null for a connection that is gone: of its name there
+ * may be another one now. None where nothing is lowered.
  */
 export async function sourceOwners(
   platform: Platform,
-  tenant: string,
+  { id, tenant }: Pick<Product, 'id' | 'tenant'>,
   next: ManifestSet,
   { columns, opens }: Lowering,
-  { live, deployed }: FormerVersions,
+  live: ManifestSet | null,
 ): Promise<readonly (Actor | null)[]> {
+  if (columns.length === 0 && !opens) return []
+  const deployed = await deployedVersions<ManifestSet>(platform.pool, id)
   const hidMore = deployed.filter(
     ({ normalised }) =>
       (opens && opensProduct(normalised, next)) ||

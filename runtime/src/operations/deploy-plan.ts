@@ -1,7 +1,7 @@
 /** What deploying a version would change, in words. */
 import { CLEAR, checkNames, type Plan, type ServingStore, type SluiceError, type Target } from '@sluice/sdk'
-import { qualified } from '../ingestion/source-tables.ts'
 import type { Compatibility } from '../manifest/compatibility.ts'
+import { qualified } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
 import { targetFor } from '../materializer/materialize.ts'

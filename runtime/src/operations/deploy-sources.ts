@@ -1,13 +1,12 @@
 /** What a version reads: its sources asked for their tables, its author's rights to them, its SQL bound to them. */
 import { SluiceError } from '@sluice/sdk'
 import { guardedQuery } from '../compute/trino-text.ts'
-import type { EngineOutput, EngineRun, EngineTable } from '../engine/engine.ts'
+import type { EngineRun, EngineTable, InspectOutput } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { TenantCall } from '../flow.ts'
-import { qualified } from '../ingestion/source-tables.ts'
 import { toTableSchema } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
-import type { SourceTable } from '../manifest/context.ts'
+import { DEFAULT_SCHEMA, fullName, qualified, type SourceTable } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
@@ -38,7 +37,7 @@ export async function discoverSources(
     try {
       const found = await discoverAll(platform, connection, call.signal)
       tables.set(name, found)
-      for (const table of found) estimates.set(`${name}:${table.schema}.${table.name}`, table.estimatedRows)
+      for (const table of found) estimates.set(`${name}:${fullName(table)}`, table.estimatedRows)
     } catch (error) {
       call.signal.throwIfAborted()
       if (!(error instanceof SluiceError)) throw error
@@ -66,7 +65,7 @@ async function sandboxSources(platform: Platform, call: TenantCall): Promise<rea
     const state = await platform.lake.load(ref, { signal: call.signal })
     if (state === null) continue
     const { columns, primaryKey } = toTableSchema(state.schema)
-    sources.push({ schema: 'public', name: ref.table, columns, primaryKey, suggestedCursor: null })
+    sources.push({ schema: DEFAULT_SCHEMA, name: ref.table, columns, primaryKey, suggestedCursor: null })
   }
   return sources
 }
@@ -88,8 +87,8 @@ export async function checkRawGrants(
   }
 }
 
-const CHECK_MEMORY_BYTES = 256 * 1024 * 1024
-const CHECK_TIMEOUT_MS = 20_000
+/** Of jobs that read no row. */
+export const CHECK_LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20_000, threads: 1 } as const
 
 /**
  * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
@@ -199,17 +198,29 @@ async function checkDistributed(
 async function inspect(
   platform: Platform,
   call: TenantCall,
-  output: Extract<EngineOutput, { kind: 'inspect' | 'inspect-condition' }>,
+  output: InspectOutput,
   tables: readonly EngineTable[],
   manifest: string,
   path: string,
 ): Promise<EngineRun> {
-  const limits = { memoryBytes: CHECK_MEMORY_BYTES, timeoutMs: CHECK_TIMEOUT_MS, threads: 1 }
   try {
-    return await platform.engine.run({ trust: 'tenant', tenant: call.tenant, tables, output, limits }, call.signal)
+    return await bind(platform, call, output, tables)
   } catch (error) {
     throw transformInvalid(error, manifest, path)
   }
+}
+
+/** An author's text bound to tables, of which nothing is read. Throws what the engine does. */
+export function bind(
+  platform: Platform,
+  call: TenantCall,
+  output: InspectOutput,
+  tables: readonly EngineTable[],
+): Promise<EngineRun> {
+  return platform.engine.run(
+    { trust: 'tenant', tenant: call.tenant, tables, output, limits: CHECK_LIMITS },
+    call.signal,
+  )
 }
 
 function transformInvalid(error: unknown, manifest: string, path: string): unknown {
@@ -223,7 +234,7 @@ function transformInvalid(error: unknown, manifest: string, path: string): unkno
 }
 
 /** The input's table as it was when it was last loaded; none where it never was. */
-async function lakeCopy(platform: Platform, call: TenantCall, input: Input): Promise<readonly SourceTable[]> {
+export async function lakeCopy(platform: Platform, call: TenantCall, input: Input): Promise<readonly SourceTable[]> {
   const ref = rawTable(call.tenant, input.connection, input.table)
   const state = await platform.lake.load(ref, { signal: call.signal })
   if (state === null) return []
@@ -231,8 +242,9 @@ async function lakeCopy(platform: Platform, call: TenantCall, input: Input): Pro
   return [{ schema, name: rest.join('.'), ...toTableSchema(state.schema), suggestedCursor: null }]
 }
 
-function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
-  const found = tables?.find((table) => `${table.schema}.${table.name}` === qualified(input.table))
+/** Null where the table is not among those of the source. */
+export function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
+  const found = tables?.find((table) => fullName(table) === qualified(input.table))
   if (!found) return null
   const columns = found.columns.filter((column) => input.columns === null || input.columns.includes(column.name))
   return {

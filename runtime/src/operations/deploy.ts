@@ -11,24 +11,25 @@ import type { ClassifiedColumn } from '../policy/masking.ts'
 import { type Actor, actorOf } from '../registry/actor.ts'
 import { createDeployment, type Deployment, finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
-import { grantProduct } from '../registry/grants.ts'
+import { type GrantSubject, grantProduct } from '../registry/grants.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
-import { deployedVersions, findDraft, findVersion, type ManifestRecord, saveVersion } from '../registry/versions.ts'
+import { findDraft, findVersion, formerColumns, type ManifestRecord, saveVersion } from '../registry/versions.ts'
 import {
   type ColumnOrigin,
   checkClasses,
   classesOf,
-  type FormerVersions,
   laundered,
   loweredClasses,
   opensProduct,
   sourceOwners,
 } from './column-classes.ts'
+import { checkQuality } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, storePlans } from './deploy-plan.ts'
-import { checkRawGrants, checkTransform, discoverSources } from './deploy-sources.ts'
+import { checkRawGrants, checkTransform, discoverSources, type Sources } from './deploy-sources.ts'
+import { subjectOf } from './grant-subject.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
@@ -46,8 +47,11 @@ export interface Checked {
   readonly texts: Readonly<Record<string, string>>
   readonly manifests: ManifestSet
   readonly live: ManifestSet | null
+  readonly sources: Sources['tables']
   readonly origins: readonly ColumnOrigin[] | null
   readonly plan: DeployPlan
+  /** Whom the first version lets read. */
+  readonly readers: readonly GrantSubject[]
   /** Columns whose class this version lowers, for the audit log. */
   readonly lowered: readonly string[]
 }
@@ -74,6 +78,10 @@ export async function deployProduct(
     })
   }
   const checked = await checkManifests(platform, call, product, request.version, draft)
+  // Not when a version comes back: it was in service with these checks.
+  await checkQuality(platform, call, checked.manifests, checked.sources).catch((error: unknown) => {
+    throw withPlaces(error, checked.texts)
+  })
   const problem = await versionProblem(platform, checked)
   if (request.dryRun) return planned(checked.plan, problem)
   if (problem !== null) throw problem
@@ -108,22 +116,25 @@ export async function checkManifests(
   })
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
-  const deployed = await deployedVersions<ManifestSet>(platform.pool, product.id)
+  const today: readonly ClassifiedColumn[] = live?.output.columns ?? []
+  const former = [...today, ...(await formerColumns(platform.pool, product.id, today))]
   const lowering = {
     columns: [
-      ...loweredClasses(platform, columnsBefore(live, deployed), manifests),
+      ...loweredClasses(platform, former, manifests),
       ...(await laundered(platform, product, manifests, origins)),
     ],
     opens: opensProduct(live, manifests),
   }
-  const owners = await sourceOwners(platform, call.tenant, manifests, lowering, { live, deployed })
+  const owners = await sourceOwners(platform, product, manifests, lowering, live)
   return {
     product,
     texts: kept.manifests,
     manifests,
     live,
+    sources: sources.tables,
     origins,
     lowered: checkClasses(call, product, lowering, owners),
+    readers: live === null ? firstReaders(platform, call, manifests) : [],
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
@@ -140,14 +151,6 @@ export async function checkManifests(
 async function liveManifests(platform: Platform, product: Product): Promise<ManifestSet | null> {
   if (product.currentVersion === null) return null
   return (await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion))?.normalised ?? null
-}
-
-/** Those of the live version as it says, which a rollback may have made an older one; others as they were last. */
-function columnsBefore(live: ManifestSet | null, deployed: FormerVersions['deployed']): readonly ClassifiedColumn[] {
-  const columns = new Map<string, ClassifiedColumn>()
-  for (const version of [...(live === null ? [] : [live]), ...deployed.map(({ normalised }) => normalised)])
-    for (const column of version.output.columns) if (!columns.has(column.name)) columns.set(column.name, column)
-  return [...columns.values()]
 }
 
 /** Why the version cannot follow the one in service under this number; null where it can. */
@@ -209,7 +212,7 @@ async function commitDeployment(
       archetype: manifests.product.archetype,
       description: manifests.product.description,
     })
-    if (checked.live === null) await grantInitially(tx, call, product, manifests)
+    for (const reader of checked.readers) await grantReading(tx, call, product, reader)
     await wishDashboards(tx, product.id, { anew: true })
     const classes = classesOf(manifests, checked.origins)
     await saveRawClasses(tx, product, classes, { keepFormer: checked.origins === null })
@@ -220,6 +223,7 @@ async function commitDeployment(
       kind: 'deployment',
       name: 'succeeded',
       subject: product.id,
+      traceparent: call.traceparent,
       data: { version, product: product.name, namespace: product.domain },
     })
     const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
@@ -236,26 +240,20 @@ async function queueFirstRun(tx: Transaction, product: Product, createdBy: Actor
   return (await enqueueRun(tx, { ...work, trigger: 'deploy', createdBy })).id
 }
 
-async function grantInitially(
-  tx: Transaction,
-  call: TenantCall,
-  product: Product,
-  manifests: ManifestSet,
-): Promise<void> {
-  const { teams, users } = manifests.product.access
-  const subjects = [
-    ...teams.map((subject) => ({ subjectType: 'team' as const, subject })),
-    ...users.map((subject) => ({ subjectType: 'user' as const, subject })),
-  ]
-  for (const subject of subjects) {
-    await grantProduct(tx, {
-      ...subject,
-      tenant: call.tenant,
-      productId: product.id,
-      issuer: null,
-      may: 'read',
-      classes: [],
-      grantedBy: actorOf(call.principal),
-    })
-  }
+/** Users are those of the issuer of who deploys. Throws INVALID_DATA `invalid_grant`. */
+function firstReaders(platform: Platform, call: TenantCall, { product }: ManifestSet): readonly GrantSubject[] {
+  const { teams, users } = product.access
+  const subjects = [...teams.map((team) => ({ team })), ...users.map((user) => ({ user }))]
+  return subjects.map((subject) => subjectOf(platform, call, { subject }))
+}
+
+async function grantReading(tx: Transaction, call: TenantCall, product: Product, reader: GrantSubject): Promise<void> {
+  await grantProduct(tx, {
+    ...reader,
+    tenant: call.tenant,
+    productId: product.id,
+    may: 'read',
+    classes: [],
+    grantedBy: actorOf(call.principal),
+  })
 }

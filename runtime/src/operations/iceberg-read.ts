@@ -13,7 +13,7 @@ import { lakeTable } from '../materializer/variants.ts'
 import { decideRead, stricter } from '../policy/classification.ts'
 import { masksFor } from '../policy/masking.ts'
 import { epochsOfVariant, listedProducts } from '../registry/catalog-products.ts'
-import { productGrantsOfSubjects } from '../registry/grants.ts'
+import { productGrantsOf } from '../registry/grants.ts'
 import { findTenant } from '../registry/tenants.ts'
 import { findVersion } from '../registry/versions.ts'
 import { namespaceNotFound, tableNotFound } from './iceberg-errors.ts'
@@ -84,7 +84,7 @@ const isMember = ({ principal }: TenantCall): boolean =>
 async function readableProducts(platform: Platform, call: TenantCall, domain: string | null) {
   const { principal } = call
   const products = await listedProducts(platform.pool, call.tenant, domain)
-  const grants = await productGrantsOfSubjects(platform.pool, call.tenant, principal.subject, principal.groups)
+  const grants = await productGrantsOf(platform.pool, call.tenant, principal)
   const byProduct = Map.groupBy(grants, (grant) => grant.productId)
   return products.filter((product) => {
     const level = stricter(product.classification, product.snapshotClassification)

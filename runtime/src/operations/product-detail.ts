@@ -1,4 +1,4 @@
-/** A product with all that is known of it: versions, columns, endpoints, quality, freshness, lineage. */
+/** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../flow.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../registry/change-topics.ts'
@@ -8,6 +8,13 @@ import { findVersion, listVersions } from '../registry/versions.ts'
 import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { productOf } from './products.ts'
+
+/** Of a product without a version in service. */
+const UNSAID: Pick<ManifestSet['product'], 'owner' | 'tags' | 'slo'> = {
+  owner: { team: null, email: null },
+  tags: [],
+  slo: { freshnessMs: null, availabilityPercent: null },
+}
 
 export async function productDetail(platform: Platform, call: TenantCall, reference: string) {
   requireMember(call.principal)
@@ -23,9 +30,12 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     changeTopicsOf(platform.pool, product.id),
   ])
   const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
-  const wantedMs = live?.normalised.product.slo.freshnessMs ?? null
+  const { owner, tags, slo } = live?.normalised.product ?? UNSAID
+  const wantedMs = slo.freshnessMs
   return {
     product,
+    owner,
+    tags,
     versions,
     schema: (live?.normalised.output.columns ?? []).map(
       ({ name, type, role, classification, nullable, description }) => ({
@@ -48,6 +58,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
       objective_s: wantedMs === null ? null : wantedMs / 1000,
       met: ageMs === null || wantedMs === null ? null : ageMs <= wantedMs,
     },
+    availability: { objective_percent: slo.availabilityPercent },
     materialization: newest,
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),

@@ -13,6 +13,7 @@ import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
 import { rawTable } from '../materializer/materialize.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
+import { isSubject } from '../policy/classification.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName } from '../registry/connections.ts'
 import { grantProduct, type ProductGrant, rawTableGrants, revokeProductGrant } from '../registry/grants.ts'
@@ -20,6 +21,7 @@ import { createProduct, deleteProduct, type Product, type ProductChange, updateP
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
+import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { findByReference } from './served-products.ts'
 
@@ -86,13 +88,16 @@ export function productOf(platform: Platform, call: TenantCall, reference: strin
   return findByReference(platform.pool, call.tenant, reference)
 }
 
+export type AcceptedManifests = Extract<ParsedManifests, { ok: true }>
+
 /** Keeps the draft, or answers every problem of all six files at once. */
 export async function uploadManifests(
   platform: Platform,
   call: TenantCall,
   reference: string,
   texts: Readonly<Partial<Record<string, string>>>,
-): Promise<Extract<ParsedManifests, { ok: true }>> {
+  keep: Keep<AcceptedManifests>,
+): Promise<AcceptedManifests> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   const parsed = parseTexts(platform, product, texts)
@@ -108,6 +113,7 @@ export async function uploadManifests(
     })
     if (product.status === 'draft') await updateProduct(tx, call.tenant, product.id, { status: 'ready' })
     await audited(tx, call, call.tenant, 'product.manifests', { type: 'product', id: product.id })
+    await keep(tx, parsed)
   })
   return parsed
 }
@@ -177,8 +183,7 @@ async function queueMaterialization(tx: Transaction, call: TenantCall, product: 
   return run
 }
 
-export interface GrantRequest {
-  readonly subject: { readonly user?: string; readonly team?: string }
+export interface GrantRequest extends SubjectRequest {
   readonly may: 'read' | 'unmask'
   readonly classes: readonly string[]
 }
@@ -193,21 +198,14 @@ export async function addGrant(
 ): Promise<ProductGrant> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
-  const { user, team } = request.subject
-  if ((user === undefined) === (team === undefined)) {
-    throw new SluiceError('INVALID_DATA', 'a grant is for one user or for one team', {
-      code: 'invalid_grant',
-      remedy: 'Send subject.user or subject.team.',
-    })
-  }
+  const subject = subjectOf(platform, call, request)
   if ((request.may === 'unmask') !== request.classes.length > 0) {
     throw new SluiceError('INVALID_DATA', 'classes go with may: unmask, and only with it', {
       code: 'invalid_grant',
       remedy: 'Name the classes to unmask, or ["*"] for all.',
     })
   }
-  const isOwn = user === call.principal.subject || (team !== undefined && call.principal.groups.includes(team))
-  if (isOwn && !call.principal.isAdmin) {
+  if (isSubject(call.principal, subject) && !call.principal.isAdmin) {
     throw new SluiceError('PERMISSION', 'nobody grants to themselves', {
       code: 'self_grant_refused',
       remedy: 'Ask another developer of the tenant, or an administrator.',
@@ -217,9 +215,7 @@ export async function addGrant(
     const created = await grantProduct(tx, {
       tenant: call.tenant,
       productId: product.id,
-      subjectType: user === undefined ? 'team' : 'user',
-      subject: (user ?? team) as string,
-      issuer: null,
+      ...subject,
       may: request.may,
       classes: request.classes,
       grantedBy: actorOf(call.principal),
@@ -259,7 +255,8 @@ export async function removeProduct(platform: Platform, call: TenantCall, refere
     await deleteProduct(tx, call.tenant, product.id)
     await wishDashboards(tx, product.id)
     await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id })
-    await appendEvent(tx, { tenant: call.tenant, kind: 'deployment', name: 'deleted', subject: product.id })
+    const { tenant, traceparent } = call
+    await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
   })
   for (const table of tables) await platform.lake.purgeTable(table)
   platform.served.drop(call.tenant)
@@ -277,11 +274,7 @@ export async function mayReadRaw(
   const { issuer, subject } = connection.createdBy
   if (principal.isDeveloper && issuer === principal.issuer && subject === principal.subject) return true
   const grants = await rawTableGrants(platform.pool, connection.tenant, connection.id)
-  return grants.some((grant) => {
-    if (grant.tableName !== null && grant.tableName !== table) return false
-    if (grant.subjectType === 'team') return principal.groups.includes(grant.subject)
-    return grant.subject === principal.subject && (grant.issuer === null || grant.issuer === principal.issuer)
-  })
+  return grants.some((grant) => (grant.tableName === null || grant.tableName === table) && isSubject(principal, grant))
 }
 
 /** The inputs' connections by name; throws where one is not the tenant's. */

@@ -13,7 +13,7 @@ import { productGrants } from '../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { policyVersion } from '../registry/policy-versions.ts'
 import { deployedProducts, findProduct, findProductsByName, type Product } from '../registry/products.ts'
-import { columnsEver, findVersion, type ProductVersion } from '../registry/versions.ts'
+import { findVersion, formerColumns, type ProductVersion } from '../registry/versions.ts'
 import type { ServedEndpoint, ServedProduct, ServedTarget, ServedVariant } from './served-product.ts'
 
 /** Policies are at most this stale, were a notification lost that should have come. */
@@ -84,8 +84,7 @@ export class ServedProducts {
     const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
     const snapshotVersion = newest === null ? null : await versions.get(newest.version)
     const today = current?.normalised.output.columns ?? []
-    const ever = await columnsEver<ClassifiedColumn>(pool, product.id)
-    const formerColumns = ever.filter(({ name }) => !today.some((column) => column.name === name))
+    const former = await formerColumns<ClassifiedColumn>(pool, product.id, today)
     return {
       id: product.id,
       tenant,
@@ -93,8 +92,8 @@ export class ServedProducts {
       name: product.name,
       classification: product.classification,
       snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
-      columns: strictestThen(today, formerColumns, snapshotVersion?.normalised.output.columns ?? [], rules),
-      formerColumns,
+      columns: strictestThen(today, former, snapshotVersion?.normalised.output.columns ?? [], rules),
+      formerColumns: former,
       grants,
       policyVersion: version,
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),

@@ -161,7 +161,7 @@ function callOf({ requestId, signal }: Asking, principal: Principal, tenant: str
     signal,
     principal,
     tenant,
-    traceparent: '',
+    traceparent: null,
     params: {},
     query: {},
     body: null,

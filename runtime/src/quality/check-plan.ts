@@ -71,9 +71,7 @@ export function planChecks(checks: readonly Check[], tables: CheckTables): Check
   const passes = chunks(inOnePass, CHECKS_PER_PASS).map((some) => passOver(some, badRows, tables))
   return {
     statements: [...passes, ...checks.flatMap((check) => ownStatement(check, badRows, tables))],
-    tenantChecks: checks.flatMap(({ name, rule }) =>
-      rule.kind === 'sql' ? [{ name, sql: withOutput(rule.sql, tables.output) }] : [],
-    ),
+    tenantChecks: tenantChecks(checks, tables.output),
     counts: checks.flatMap(({ name, rule }) =>
       rule.kind === 'schema' ? [{ name, ...schemaCount(rule, tables) }] : [],
     ),
@@ -119,6 +117,11 @@ function ownStatement(
   }
 }
 
+/** The checks that their author wrote as queries. */
+export function tenantChecks(checks: readonly Check[], output: CheckTable): readonly TenantCheck[] {
+  return checks.flatMap(({ name, rule }) => (rule.kind === 'sql' ? [{ name, sql: withOutput(rule.sql, output) }] : []))
+}
+
 function withOutput(sql: string, output: CheckTable): string {
   return sql.replaceAll(/\{\{\s*this\s*\}\}/g, () => quoteTable(output.name))
 }
@@ -135,14 +138,27 @@ function wholeNumber(value: unknown): number {
   return Math.max(0, Number(value))
 }
 
+/** Has the columns of a tenant's query, and no row. */
+export function shapeSql({ sql }: TenantCheck): string {
+  return `SELECT * FROM ${asTable(sql)} LIMIT 0`
+}
+
+/** Whether a query with such a result gives the number of violations, rather than each as a row. */
+export function givesNumber(columns: readonly string[]): boolean {
+  return columns.length === 1 && columns[0]?.toLowerCase() === 'violations'
+}
+
 /**
  * Counts the violations of a tenant's query, as `countsOf` reads them. `guardedSql` is what the guard gave back, one
  * SELECT; `columns` are the names of its result. A single column `violations` is taken for the number, else every
  * row is a violation.
  */
 export function countingSql(guardedSql: string, columns: readonly string[], output: CheckTable): string {
-  const isNumber = columns.length === 1 && columns[0]?.toLowerCase() === 'violations'
-  const count = isNumber ? 'coalesce(CAST(sum(found.violations) AS BIGINT), 0)' : 'count(*)'
-  // The closing parenthesis has a line of its own: a comment at the end of the query must not swallow it.
-  return `SELECT (SELECT count(*) FROM ${quoteTable(output.name)}), ${count} FROM (\n${guardedSql}\n) AS found`
+  const count = givesNumber(columns) ? 'coalesce(CAST(sum(found.violations) AS BIGINT), 0)' : 'count(*)'
+  return `SELECT (SELECT count(*) FROM ${quoteTable(output.name)}), ${count} FROM ${asTable(guardedSql)}`
+}
+
+/** The closing parenthesis has a line of its own: a comment at the end of the query must not swallow it. */
+function asTable(sql: string): string {
+  return `(\n${sql}\n) AS found`
 }

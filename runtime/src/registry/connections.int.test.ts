@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
+import { migrate } from '../database/migrate.ts'
 import { inTransaction } from '../database/pools.ts'
+import { startTestPostgres } from '../database/testing.ts'
 import {
   createConnection,
   deleteConnection,
@@ -11,6 +13,8 @@ import {
   updateConnection,
 } from './connections.ts'
 import { connectorState, connectorStates, forgetConnectorState, saveConnectorState } from './connector-states.ts'
+import { connectionNames } from './migrations/009-connection-names.ts'
+import { registryMigrations } from './migrations.ts'
 import { ANN, startTestRegistry } from './testing.ts'
 
 const registry = await startTestRegistry()
@@ -43,6 +47,45 @@ describe('a connection', () => {
     )
     assert.equal(await inTransaction(pool, (tx) => deleteConnection(tx, theirs, crm.id)), false)
     assert.equal(await inTransaction(pool, (tx) => deleteConnection(tx, mine, crm.id)), true)
+  })
+
+  it('has a name that no other of its tenant has in another case', async () => {
+    const [mine, theirs] = [await registry.tenant(), await registry.tenant()]
+    const [crm, billing] = [await create(mine, 'crm'), await create(mine, 'billing')]
+    const taken = { kind: 'CONFLICT', code: 'connection_exists' }
+    await assert.rejects(create(mine, 'CRM'), taken)
+    await assert.rejects(updateConnection(pool, mine, billing.id, { name: 'Crm' }), taken)
+    assert.equal((await create(theirs, 'CRM')).name, 'CRM')
+    assert.equal((await updateConnection(pool, mine, crm.id, { name: 'Crm' }))?.name, 'Crm')
+    await assert.rejects(create(mine, 'crm'), taken)
+  })
+
+  it('keeps a name that it had when another could have it in another case', async () => {
+    const former = registryMigrations.migrations.slice(0, registryMigrations.migrations.indexOf(connectionNames))
+    const postgres = await startTestPostgres()
+    await using database = await postgres.createDatabase({ migrations: [{ name: 'registry', migrations: former }] })
+    const old = database.pool()
+    await old.query(`insert into tenant_slugs (slug) values ('acme'), ('other');
+      insert into tenants (slug, display_name, tier, status) values ('acme', '', 'standard', 'active'),
+        ('other', '', 'standard', 'active');
+      insert into connections (id, tenant, name, connector_type, config, created_by, created_at)
+        select id, tenant, name, 'postgresql', '{}', '{}', now() + after from (values
+          ('con_1', 'acme', 'crm', interval '1 s'), ('con_2', 'acme', 'CRM', interval '2 s'),
+          ('con_3', 'acme', 'Crm', interval '3 s'), ('con_4', 'other', 'CRM', interval '4 s')) c (id, tenant, name, after)`)
+    await migrate(old, [registryMigrations])
+    assert.equal((await updateConnection(old, 'acme', 'con_2', { config: { host: 'db' } }))?.name, 'CRM')
+    const taken = { code: 'connection_exists' }
+    await assert.rejects(updateConnection(old, 'acme', 'con_2', { name: 'cRM' }), taken)
+    await assert.rejects(make('other', 'crm'), taken)
+    for (const name of ['CRM', 'cRm']) await assert.rejects(make('acme', name), taken)
+    assert.equal((await updateConnection(old, 'acme', 'con_3', { name: 'billing' }))?.name, 'billing')
+    await assert.rejects(make('acme', 'Billing'), taken)
+
+    function make(tenant: string, name: string) {
+      return inTransaction(old, (tx) =>
+        createConnection(tx, { tenant, name, connectorType: 'postgresql', config: {}, createdBy: ANN }),
+      )
+    }
   })
 
   it('that is named like the id of another does not stand in for it', async () => {

@@ -37,13 +37,12 @@ export interface NewConnection {
   readonly createdBy: Actor
 }
 
-/** Throws QUOTA `tier_limit_exceeded`, or CONFLICT `connection_exists` for a name that is taken in the tenant. */
+/**
+ * Throws QUOTA `tier_limit_exceeded`, or CONFLICT `connection_exists` where the tenant has a connection of that name, in
+ * any case: the lake's engine takes names that differ in case alone for one.
+ */
 export async function createConnection(tx: Transaction, connection: NewConnection): Promise<Connection> {
   await reserveRoom(tx, connection.tenant, 'connections')
-  const alike = 'select id from connections where tenant = $1 and lower(name) = lower($2)'
-  // The lake's engine takes names that differ in their case alone for one.
-  if ((await maybeOne(tx, 'looking for the name', alike, [connection.tenant, connection.name])) !== null)
-    throw nameTaken()
   return namesOnce(() =>
     one<Connection>(
       tx,
@@ -100,7 +99,7 @@ export interface ConnectionChange {
   readonly config?: Readonly<Record<string, unknown>>
 }
 
-/** Null where the tenant has no such connection; CONFLICT `connection_exists` where the new name is taken. */
+/** Null where the tenant has no such connection; CONFLICT `connection_exists` where another has the name, in any case. */
 export function updateConnection(
   db: Queryable,
   tenant: string,
@@ -141,19 +140,16 @@ export async function deleteConnection(tx: Transaction, tenant: string, id: stri
   return (await maybeOne(tx, 'removing the connection', statement, [tenant, id])) !== null
 }
 
+/** For statements on `connections` itself, of which nothing but names can be there already. */
 async function namesOnce<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!isUniqueViolation(error, 'connections_tenant_name_key')) throw error
-    throw nameTaken(error)
+    if (!isUniqueViolation(error)) throw error
+    throw new SluiceError('CONFLICT', 'the tenant has a connection of that name', {
+      code: 'connection_exists',
+      remedy: 'Choose a name that differs in more than case, or change the connection that has it.',
+      cause: error,
+    })
   }
-}
-
-function nameTaken(cause?: unknown): SluiceError {
-  return new SluiceError('CONFLICT', 'the tenant has a connection of that name', {
-    code: 'connection_exists',
-    remedy: 'Choose another name, or change the connection that has it.',
-    cause,
-  })
 }

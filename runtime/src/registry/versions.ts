@@ -144,17 +144,22 @@ export function listVersions(
 }
 
 /**
- * Every column that a deployed version of the product has had, as the newest of those versions had it: what its class
- * hides stays hidden in snapshots of the past when the column is gone.
+ * The columns of deployed versions whose names are not among those of today, each as the newest of those versions had
+ * it: what its class hides stays hidden in snapshots of the past when the column is gone.
  */
-export async function columnsEver<Column>(db: Queryable, productId: string): Promise<readonly Column[]> {
+export async function formerColumns<Column extends { readonly name: string }>(
+  db: Queryable,
+  productId: string,
+  today: readonly Column[],
+): Promise<readonly Column[]> {
   const rows = await many<{ readonly column: Column }>(
     db,
-    'reading the columns of all versions',
+    'reading the columns of former versions',
     `select distinct on (item ->> 'name') item as "column"
      from product_versions, jsonb_array_elements(normalised #> '{output,columns}') item
-     where product_id = $1 order by item ->> 'name', deployed_at desc, version desc`,
-    [productId],
+     where product_id = $1 and item ->> 'name' <> all($2)
+     order by item ->> 'name', deployed_at desc, version desc`,
+    [productId, today.map(({ name }) => name)],
   )
   return rows.map(({ column }) => column)
 }

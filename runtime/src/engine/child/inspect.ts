@@ -21,8 +21,8 @@ export async function inspect(
   const names = tables.map((table) => table.name)
   const { sql, tree } = await guardStatement(connection, output.sql, names)
   const shape = await described(connection, sql, parameters, output.sql)
-  const known = tables.map(({ name, columns }) => ({ name, columns: columns.map((column) => column.name) }))
-  return { columns: resultColumns(shape), lineage: columnLineage(tree, known, shape.names) }
+  const columns = resultColumns(shape)
+  return { columns, lineage: columnLineage(tree, tables, columns) }
 }
 
 async function inspectCondition(

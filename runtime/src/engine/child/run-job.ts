@@ -42,13 +42,7 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
 
 /** For answers that say of each column what it is made of. */
 function lineageOf(job: ChildJob, { kind }: WireOutput, tree: TreeNode | null, { columns }: Opening) {
-  if (tree === null || kind !== 'json-rows') return []
-  const known = job.tables.map((table) => ({ name: table.name, columns: table.columns.map((column) => column.name) }))
-  return columnLineage(
-    tree,
-    known,
-    columns.map((column) => column.name),
-  )
+  return tree === null || kind !== 'json-rows' ? [] : columnLineage(tree, job.tables, columns)
 }
 
 function isInspection(output: WireOutput): output is WireInspectOutput {

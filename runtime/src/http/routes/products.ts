@@ -4,6 +4,7 @@ import { type DeployAnswer, deployProduct } from '../../operations/deploy.ts'
 import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { productDetail } from '../../operations/product-detail.ts'
 import {
+  type AcceptedManifests,
   addGrant,
   changeProduct,
   productOf,
@@ -122,7 +123,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       method: 'GET',
       path: '/api/v1/products/{product_id}',
       name: 'getProduct',
-      summary: 'A product with versions, columns, endpoints, quality scores, freshness and lineage',
+      summary: 'A product with owner, versions, columns, endpoints, quality scores, objectives and lineage',
       tags,
       auth: 'tenant',
       params: Params,
@@ -206,15 +207,13 @@ function manifests(platform: Platform): readonly Route[] {
         maxPartBytes: MAX_MANIFEST_BYTES,
         description: 'Six YAML files.',
       },
+      idempotent: true,
+      authorize: developer,
       responses: { 200: { description: 'What they mean, with warnings.', schema: ParsedManifests } },
       errors: ['manifests_invalid', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const parsed = await uploadManifests(platform, call, productReference(call), call.body)
-        const { product, ...others } = parsed.manifests
-        const { domain, ...named } = product
-        return {
-          body: { manifests: { ...others, product: { ...named, namespace: domain } }, warnings: parsed.warnings },
-        }
+        const answer = keptAnswer(call, manifestsReply)
+        return answer.reply(await uploadManifests(platform, call, productReference(call), call.body, answer.keep))
       },
     }),
     ...(['', '/{version}'] as const).map((suffix) =>
@@ -271,6 +270,8 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'breaking_change',
         'version_exists',
         'transform_invalid',
+        'check_invalid',
+        'invalid_grant',
         'product_not_found',
         'ambiguous_product',
       ],
@@ -378,6 +379,11 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
   ]
 }
 
+function manifestsReply({ manifests: { product, ...others }, warnings }: AcceptedManifests): Reply {
+  const { domain, ...named } = product
+  return { body: { manifests: { ...others, product: { ...named, namespace: domain } }, warnings } }
+}
+
 function deployReply({ plan, deployment, runId }: DeployAnswer): Reply {
   const { version, verdict, changes, lake, stores, estimatedRows, warnings, problems } = plan
   const shown = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems }
@@ -410,9 +416,9 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       responses: { 201: { description: 'The grant.', schema: Grant } },
       errors: ['invalid_grant', 'self_grant_refused', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const { subject, may, classes = [] } = call.body
+        const { subject, issuer, may, classes = [] } = call.body
         const answer = keptAnswer(call, (grant: ProductGrant) => ({ status: 201, body: grantJson(grant) }))
-        const wanted = { subject, may, classes }
+        const wanted = { subject, issuer, may, classes }
         return answer.reply(await addGrant(platform, call, productReference(call), wanted, answer.keep))
       },
     }),

@@ -143,6 +143,8 @@ export const QualityResult = Type.Object(
 export const ProductDetail = Type.Object(
   {
     ...productFields,
+    owner: Type.Object({ team: nullable(text()), email: nullable(text()) }),
+    tags: Type.Array(text()),
     schema: Type.Array(
       Type.Object({
         name: text(),
@@ -186,6 +188,9 @@ export const ProductDetail = Type.Object(
       age_s: nullable(Type.Number()),
       objective_s: nullable(Type.Number()),
       met: nullable(Type.Boolean()),
+    }),
+    availability: Type.Object({
+      objective_percent: nullable(Type.Number({ description: 'As product.yaml says; it is not measured here.' })),
     }),
     lineage: Type.Object({
       inputs: Type.Array(
@@ -303,6 +308,7 @@ export const Grant = Type.Object(
   {
     id: text(),
     subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
+    issuer: nullable(text('Whose user it is. Null: of a team.')),
     may: oneOf(['read', 'unmask']),
     classes: Type.Array(text()),
     granted_by: text(),
@@ -315,6 +321,7 @@ export const RawGrant = Type.Object(
   {
     id: text(),
     subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
+    issuer: nullable(text('Whose user it is. Null: of a team.')),
     table: nullable(text('Null: every table of the connection.')),
     granted_by: text(),
     created_at: time(),

@@ -122,6 +122,13 @@ export const GrantRequest = Type.Object(
       },
       { additionalProperties: false },
     ),
+    issuer: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 2000,
+        description: 'Of the user: the `iss` of its tokens. Absent: your own issuer.',
+      }),
+    ),
     may: Type.Union([Type.Literal('read'), Type.Literal('unmask')]),
     classes: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
   },
@@ -131,6 +138,7 @@ export const GrantRequest = Type.Object(
 export const RawGrantRequest = Type.Object(
   {
     subject: GrantRequest.properties.subject,
+    issuer: GrantRequest.properties.issuer,
     table: Type.Optional(
       Type.String({ minLength: 1, maxLength: 500, description: 'As discovered: schema.table. Absent: every table.' }),
     ),
@@ -289,6 +297,7 @@ export function grantJson(grant: ProductGrant) {
   return {
     id: grant.id,
     subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
+    issuer: grant.issuer,
     may: grant.may,
     classes: grant.classes,
     granted_by: grant.grantedBy.subject,
@@ -300,6 +309,7 @@ export function rawGrantJson(grant: RawTableGrant) {
   return {
     id: grant.id,
     subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
+    issuer: grant.issuer,
     table: grant.tableName,
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),

@@ -34,7 +34,9 @@ export const ProductFile = closed(
       closed(
         {
           teams: Type.Optional(subjects('Teams that are granted reading at the first deploy.')),
-          users: Type.Optional(subjects('Users that are granted reading at the first deploy.')),
+          users: Type.Optional(
+            subjects('Users that are granted reading at the first deploy: of the issuer of who deploys.'),
+          ),
         },
         { description: 'The initial grants.' },
       ),

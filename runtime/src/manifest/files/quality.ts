@@ -116,7 +116,12 @@ export const CheckFields = closed({
 export const QualityFile = closed(
   {
     ...header('Quality'),
-    on_error: Type.Optional(oneOf(ON_ERROR, 'What happens when a check of severity error fails. Default: block.')),
+    on_error: Type.Optional(
+      oneOf(
+        ON_ERROR,
+        'What happens when a check of severity error fails. Default: block. Rows in quarantine lie beside the product; where it is merged, their keys keep the rows that passed last.',
+      ),
+    ),
     checks: Type.Optional(Type.Array(CheckFields, { description: 'The checks.', maxItems: MANIFEST_LIMITS.checks })),
   },
   { title: 'quality.yaml' },
