@@ -151,6 +151,15 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
     const { rows } = await ask(developer, sql, { params: [4, `é "4', `] })
     assert.deepEqual(rows, [[4, [4, 5], { k: { n: 4, t: 'x' } }]])
     assert.deepEqual((await ask(developer, 'SELECT 1 AS a, 2 AS a, NULL')).rows, [[1, 2, null]])
+    const times = ['UTC', '+02:00', '-03:30', 'Europe/Berlin'].map(
+      (zone) => `TIMESTAMP '2026-07-01 10:00:00.5 ${zone}'`,
+    )
+    const [instants] = (await ask(developer, `SELECT ${times.join(', ')}, current_timestamp`)).rows
+    assert.deepEqual(
+      instants.slice(0, 4).map((text: string) => new Date(text).toISOString().slice(11, 21)),
+      ['10:00:00.5', '08:00:00.5', '13:30:00.5', '08:00:00.5'],
+    )
+    assert.ok(Math.abs(Date.parse(instants[4]) - Date.now()) < 60_000, instants[4])
     assert.deepEqual((await ask(developer, 'SELECT people.id FROM crm.people WHERE people.id > 5000')).rows, [])
     const ids = [...(await ask(developer, 'SELECT big FROM crm.people ORDER BY big LIMIT 1')).rows]
     assert.equal(String(ids[0][0]), '9007199254740994', 'no digit is lost')

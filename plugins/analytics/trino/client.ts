@@ -28,6 +28,9 @@ interface Asked extends Pick<Statement, 'sql' | 'maxRows'> {
 }
 
 const SOURCE = 'sluice'
+
+/** Or else Trino rounds what is finer than milliseconds, and takes its host's zone for a statement's. */
+const TIMES = { 'X-Trino-Client-Capabilities': 'PARAMETRIC_DATETIME', 'X-Trino-Time-Zone': 'UTC' }
 const CANCEL_MS = 10_000
 const BUSY_PAUSE_MS = 100
 
@@ -97,9 +100,7 @@ export class TrinoClient {
     const { token_file: tokenFile, user = SOURCE, ca_file: caFile } = this.#settings
     const token = tokenFile === undefined ? null : (await readFile(tokenFile, 'utf8')).trim()
     const who = token === null ? { 'X-Trino-User': user } : { Authorization: `Bearer ${token}` }
-    // Without it Trino rounds what is finer than milliseconds.
-    const exact = { 'X-Trino-Client-Capabilities': 'PARAMETRIC_DATETIME' }
-    const headers = { 'X-Trino-Source': SOURCE, ...exact, 'Content-Type': 'text/plain; charset=utf-8', ...who }
+    const headers = { 'X-Trino-Source': SOURCE, ...TIMES, 'Content-Type': 'text/plain; charset=utf-8', ...who }
     return caFile === undefined ? { headers } : { headers, ca: await readFile(caFile, 'utf8') }
   }
 

@@ -59,7 +59,11 @@ function cellText(type: TrinoType): CellText {
     case 'timestamp':
       return (cell) => microseconds(String(cell))
     case 'timestamp with time zone':
-      return (cell) => microseconds(String(cell)).replace(/ UTC$/, '+00')
+      // Behind a space DuckDB reads names of zones, and nothing from offsets.
+      return (cell) =>
+        microseconds(String(cell))
+          .replace(/ UTC$/, '+00')
+          .replace(/ ([+-][0-9:]+)$/, '$1')
     case 'array':
     case 'map':
     case 'row':

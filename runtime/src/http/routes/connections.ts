@@ -89,7 +89,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
         { additionalProperties: false },
       ),
       responses: { 200: { description: 'The connection as it is now.', schema: ConnectionShape } },
-      errors: ['connection_not_found', 'invalid_connection_config', 'connection_exists'],
+      errors: ['connection_not_found', 'invalid_connection_config', 'connection_exists', 'connection_in_use'],
       async handler(call) {
         const { name, config_encrypted: configText } = call.body
         const changed = await changeConnection(platform, call, call.params.connection_id, {
