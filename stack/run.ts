@@ -88,8 +88,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 const suites = SUITES.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
 // What fails here fails again, and is told, where the server is started.
-for (const { prepare, variable } of new Set(suites.flatMap(({ servers }) => servers))) {
-  if (process.env[variable] === undefined) prepare?.(interrupted.signal).catch(() => undefined)
+for (const { prepare, variable, container } of new Set(suites.flatMap(({ servers }) => servers))) {
+  if (prepare === undefined || process.env[variable] !== undefined) continue
+  if (container === undefined || !(await engineAnswers())) prepare(interrupted.signal).catch(() => undefined)
 }
 
 const failed = new Map<string, string>()

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { Admin } from '@platformatic/kafka'
 import type { Content } from '../../test/crash/source.ts'
+import { serverProcess } from '../server-process.ts'
 import { ChangingProducts } from './changing-products.ts'
 import { type Change, ConsoleConsumer, type Login } from './console-consumer.ts'
 
 const broker = new URL(process.env['SLUICE_TEST_KAFKA_URL'] ?? 'kafka://unset')
-const brokerPid = Number(process.env['SLUICE_TEST_KAFKA_PID'] ?? 0)
+const brokerProcess = serverProcess('SLUICE_TEST_KAFKA_PROCESS')
 const MASKED = 'sluice-changes.acme.crm.people.masked'
 const CLEAR = 'sluice-changes.acme.crm.people.clear'
 const VISITS = 'sluice-changes.acme.web.visits.masked'
@@ -177,9 +178,9 @@ describe('topics of changed rows', { timeout: 1_200_000 }, () => {
   })
 
   it('wait for a broker that hangs, while runs and reads go on and everybody is told', {
-    skip: !brokerPid,
+    skip: !brokerProcess,
   }, async () => {
-    process.kill(brokerPid, 'SIGSTOP')
+    await brokerProcess?.signal('SIGSTOP')
     try {
       await products.change()
       await products.synced()
@@ -197,7 +198,7 @@ describe('topics of changed rows', { timeout: 1_200_000 }, () => {
       assert.ok((await metric('sluice_change_topics_failing')) >= 1)
       assert.ok((await metric('sluice_change_epochs_behind')) >= 1)
     } finally {
-      process.kill(brokerPid, 'SIGCONT')
+      await brokerProcess?.signal('SIGCONT')
     }
     await products.sent('people', 7)
     await products.sent('visits', 7)

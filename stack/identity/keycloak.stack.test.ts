@@ -7,10 +7,11 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RuntimeProcess } from '../../test/crash/runtime-process.ts'
+import { serverProcess } from '../server-process.ts'
 import { Keycloak } from './keycloak-admin.ts'
 
 const address = new URL(process.env['SLUICE_TEST_KEYCLOAK_URL'] ?? 'http://unset')
-const keycloakPid = Number(process.env['SLUICE_TEST_KEYCLOAK_PID'] ?? 0)
+const keycloakProcess = serverProcess('SLUICE_TEST_KEYCLOAK_PROCESS')
 const keycloak = new Keycloak(address)
 const WAIT_MS = 120_000
 
@@ -184,11 +185,11 @@ describe('people of Keycloak', { timeout: 600_000 }, () => {
   })
 
   it('keep their access while Keycloak is down, and whose keys were never read are told so', {
-    skip: !keycloakPid,
+    skip: !keycloakProcess,
   }, async () => {
     const { access: partner } = await keycloak.logIn('partners', 'paul')
     const known = await access('vito')
-    process.kill(-keycloakPid, 'SIGKILL')
+    await keycloakProcess?.signal('SIGKILL')
     await until('it is down', () =>
       fetch(keycloak.origin).then(
         () => false,

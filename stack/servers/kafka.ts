@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { Admin } from '@platformatic/kafka'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { CACHE_FOLDER, installed, runTool } from '../cache.ts'
+import type { ContainerSpec } from '../containers.ts'
 import { javaCommand } from '../java.ts'
 import { startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
+import { containerProcess } from '../server-process.ts'
 
 const VERSION = '4.3.1'
 const READY_MS = 120_000
@@ -21,15 +23,41 @@ const LOGINS = {
   other: 'of-other',
 } as const
 
+const container: ContainerSpec = {
+  service: 'kafka',
+  command: [],
+  // Each property is a variable of its image.
+  env: async (host, port) => {
+    const named = settings({
+      listening: { clients: ':9092', brokers: 'localhost:9093', controller: 'localhost:9094' },
+      reached: `${host}:${port}`,
+      folder: '/var/lib/kafka/data',
+    })
+    const variable = (name: string) => `KAFKA_${name.replaceAll('.', '_').toUpperCase()}`
+    return Object.fromEntries(Object.entries(named).map(([name, value]) => [variable(name), value]))
+  },
+  port: 9092,
+  address: (host, port, id) => addressOf(`${host}:${port}`, containerProcess(id)),
+  ready: (address) => answers(new URL(address['SLUICE_TEST_KAFKA_URL'] ?? '').host),
+}
+
 export const kafka: ServerKind = {
   name: 'Kafka',
   variable: 'SLUICE_TEST_KAFKA_URL',
+  container,
   async start(folder) {
     const [java, jars] = await Promise.all([javaCommand(MIN_JAVA), installedKafka()])
     await mkdir(folder, { recursive: true })
-    const ports = { clients: await freePort(), controller: await freePort() }
+    const address = async () => `127.0.0.1:${await freePort()}`
+    const listening = { clients: await address(), brokers: await address(), controller: await address() }
+    const named = settings({ listening, reached: listening.clients, folder: join(folder, 'data') })
     const properties = join(folder, 'server.properties')
-    await writeFile(properties, serverProperties(folder, ports))
+    await writeFile(
+      properties,
+      Object.entries(named)
+        .map((property) => property.join('='))
+        .join('\n'),
+    )
     const heap = ['-Xmx256m', '-cp', join(jars, '*')]
     const id = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
     await runTool(java, [...heap, 'kafka.tools.StorageTool', 'format', '-t', id, '-c', properties])
@@ -38,41 +66,53 @@ export const kafka: ServerKind = {
       command: java,
       args: [...heap, 'kafka.Kafka', properties],
       logFile: join(folder, 'kafka.log'),
-      ready: () => answers(ports.clients),
+      ready: () => answers(listening.clients),
       readyTimeoutMs: READY_MS,
     })
-    const url = `kafka://sluice:${LOGINS.sluice}@127.0.0.1:${ports.clients}`
-    // By its id a test may make it hang.
-    const env = { SLUICE_TEST_KAFKA_URL: url, SLUICE_TEST_KAFKA_PID: String(running.pid) }
-    return { env, stop: () => running.stop() }
+    return { env: addressOf(listening.clients, String(running.pid)), stop: () => running.stop() }
   },
 }
 
-function serverProperties(folder: string, ports: { readonly clients: number; readonly controller: number }): string {
+/** By its process a test may make it hang. */
+function addressOf(clients: string, process: string) {
+  return {
+    SLUICE_TEST_KAFKA_URL: `kafka://sluice:${LOGINS.sluice}@${clients}`,
+    SLUICE_TEST_KAFKA_PROCESS: process,
+  }
+}
+
+interface Places {
+  readonly listening: { readonly clients: string; readonly brokers: string; readonly controller: string }
+  /** Where clients are sent. */
+  readonly reached: string
+  readonly folder: string
+}
+
+/** Clients alone log in: the broker speaks with itself where nobody else comes. */
+function settings({ listening, reached, folder }: Places): Readonly<Record<string, string>> {
   const users = Object.entries(LOGINS).map(([name, password]) => `user_${name}="${password}"`)
-  const login = `username="sluice" password="${LOGINS.sluice}" ${users.join(' ')};`
-  return `
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:${ports.controller}
-listeners=SASL_PLAINTEXT://127.0.0.1:${ports.clients},CONTROLLER://127.0.0.1:${ports.controller}
-advertised.listeners=SASL_PLAINTEXT://127.0.0.1:${ports.clients}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
-controller.listener.names=CONTROLLER
-inter.broker.listener.name=SASL_PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-sasl.mechanism.inter.broker.protocol=PLAIN
-listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required ${login}
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:sluice;User:ANONYMOUS
-allow.everyone.if.no.acl.found=false
-auto.create.topics.enable=false
-log.dirs=${join(folder, 'data')}
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-group.initial.rebalance.delay.ms=0
-`
+  const within = `BROKERS://${listening.brokers}`
+  return {
+    'process.roles': 'broker,controller',
+    'node.id': '1',
+    'controller.quorum.voters': `1@${listening.controller}`,
+    listeners: `CLIENTS://${listening.clients},${within},CONTROLLER://${listening.controller}`,
+    'advertised.listeners': `CLIENTS://${reached},${within}`,
+    'listener.security.protocol.map': 'CLIENTS:SASL_PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'controller.listener.names': 'CONTROLLER',
+    'inter.broker.listener.name': 'BROKERS',
+    'sasl.enabled.mechanisms': 'PLAIN',
+    'listener.name.clients.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required ${users.join(' ')};`,
+    'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
+    'super.users': 'User:sluice;User:ANONYMOUS',
+    'allow.everyone.if.no.acl.found': 'false',
+    'auto.create.topics.enable': 'false',
+    'log.dirs': folder,
+    'offsets.topic.replication.factor': '1',
+    'transaction.state.log.replication.factor': '1',
+    'transaction.state.log.min.isr': '1',
+    'group.initial.rebalance.delay.ms': '0',
+  }
 }
 
 /** The folder of its jars, tools and all. */
@@ -104,10 +144,10 @@ const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 `
 
-async function answers(port: number): Promise<boolean> {
+async function answers(clients: string): Promise<boolean> {
   const admin = new Admin({
     clientId: 'stack',
-    bootstrapBrokers: [`127.0.0.1:${port}`],
+    bootstrapBrokers: [clients],
     sasl: { mechanism: 'PLAIN', username: 'sluice', password: LOGINS.sluice },
     retries: 0,
     connectTimeout: 1000,

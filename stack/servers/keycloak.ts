@@ -3,10 +3,12 @@ import { copyFile, mkdir, readFile, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { installed, runTool } from '../cache.ts'
+import type { ContainerSpec } from '../containers.ts'
 import { javaCommand } from '../java.ts'
 import { mavenFile } from '../maven.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
+import { containerProcess } from '../server-process.ts'
 
 const VERSION = '26.7.3'
 const MIN_JAVA = 17
@@ -17,18 +19,41 @@ const ADMIN = { user: 'operator', password: 'for-tests-alone' } as const
 
 const JVM_FLAGS = ['-Xmx400m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-XX:MaxMetaspaceSize=300m']
 
+const OPTIONS = ['--import-realm', '--cache=local', '--http-enabled=true']
+
+const container: ContainerSpec = {
+  service: 'keycloak',
+  command: ['start', '--db=dev-mem', ...OPTIONS],
+  async env(host, port) {
+    if (host !== '127.0.0.1') throw new Error('the runtime takes an issuer without https from this machine alone')
+    return { ...(await environment()), KC_HOSTNAME: `http://${host}:${port}` }
+  },
+  port: 8080,
+  files: { '/opt/keycloak/data/import/sluice-realm.json': REALM },
+  address: (host, port, id) => addressOf(`${host}:${port}`, containerProcess(id)),
+  ready: (address) => answers(`http://${new URL(address['SLUICE_TEST_KEYCLOAK_URL'] ?? '').host}`),
+}
+
 export const keycloak: ServerKind = {
-  name: `Keycloak ${VERSION}`,
+  name: 'Keycloak',
   variable: 'SLUICE_TEST_KEYCLOAK_URL',
+  container,
   async start(folder) {
     const running = await startKeycloak(folder)
-    const url = `http://${ADMIN.user}:${ADMIN.password}@${new URL(running.url).host}`
-    return {
-      env: { SLUICE_TEST_KEYCLOAK_URL: url, SLUICE_TEST_KEYCLOAK_PID: String(running.pid) },
-      stop: () => running.stop(),
-    }
+    return { env: addressOf(new URL(running.url).host, String(running.pid)), stop: () => running.stop() }
   },
 }
+
+/** A test ends its process. */
+function addressOf(host: string, process: string) {
+  return {
+    SLUICE_TEST_KEYCLOAK_URL: `http://${ADMIN.user}:${ADMIN.password}@${host}`,
+    SLUICE_TEST_KEYCLOAK_PROCESS: process,
+  }
+}
+
+const answers = async (url: string): Promise<boolean> =>
+  (await fetch(`${url}/realms/sluice/.well-known/openid-configuration`)).ok
 
 async function startKeycloak(folder: string): Promise<NativeProcess & { readonly url: string }> {
   const [home, java] = await Promise.all([installedKeycloak(), javaCommand(MIN_JAVA, MAX_JAVA)])
@@ -40,36 +65,27 @@ async function startKeycloak(folder: string): Promise<NativeProcess & { readonly
   await copyFile(REALM, join(imports, 'sluice-realm.json'))
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const listening = [`--http-port=${port}`, '--http-host=127.0.0.1', '--http-enabled=true', `--hostname=${url}`]
+  const listening = [`--http-port=${port}`, '--http-host=127.0.0.1', `--hostname=${url}`]
   const running = await startNative({
     name: 'Keycloak',
     command: java,
-    args: [
-      ...JVM_FLAGS,
-      ...main(home, folder),
-      'start',
-      '--optimized',
-      '--import-realm',
-      '--cache=local',
-      ...listening,
-    ],
-    env: {
-      ...process.env,
-      KC_BOOTSTRAP_ADMIN_USERNAME: ADMIN.user,
-      KC_BOOTSTRAP_ADMIN_PASSWORD: ADMIN.password,
-      ...(await fillings()),
-    },
+    args: [...JVM_FLAGS, ...main(home, folder), 'start', '--optimized', ...OPTIONS, ...listening],
+    env: { ...process.env, ...(await environment()) },
     logFile: join(folder, 'keycloak.log'),
-    ready: async () => (await fetch(`${url}/realms/sluice/.well-known/openid-configuration`)).ok,
+    ready: () => answers(url),
     readyTimeoutMs: READY_MS,
   })
   return { ...running, url }
 }
 
-/** For everything that the realm's file leaves to the environment: addresses and secrets of other servers. */
-async function fillings(): Promise<NodeJS.ProcessEnv> {
+/** The administrator, and all that the realm's file leaves to the environment: addresses and secrets of other servers. */
+async function environment(): Promise<Readonly<Record<string, string>>> {
   const names = (await readFile(REALM, 'utf8')).matchAll(/\$\{(\w+)\}/g)
-  return Object.fromEntries(Array.from(names, ([, name]) => [name, 'http://127.0.0.1:3000']))
+  return {
+    KC_BOOTSTRAP_ADMIN_USERNAME: ADMIN.user,
+    KC_BOOTSTRAP_ADMIN_PASSWORD: ADMIN.password,
+    ...Object.fromEntries(Array.from(names, ([, name]) => [name, 'http://127.0.0.1:3000'])),
+  }
 }
 
 /** As `kc.sh` starts it, with a folder for data that is not the program's own. */
