@@ -143,6 +143,8 @@ describe('a transform in Trino', () => {
       staged(asked, (rows) => collect(lake.engine, [stagedTable('output', rows)], ['SELECT id FROM output']))
     assert.deepEqual((await count(counted)).flat(2).map(String), [String(ROWS)])
     assert.deepEqual((await count({ ...counted, where: 'id < 7 -- of them' })).flat(2).map(String), ['7'])
+    const any = { ...counted, where: "bytes IS NULL OR bytes >= X''" }
+    assert.deepEqual((await count(any)).flat(2).map(String), [String(ROWS)], 'a filter of bytes')
   })
 
   test('cannot name what is no input', async () => {

@@ -151,6 +151,9 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
     const { rows } = await ask(developer, sql, { params: [4, `é "4', `] })
     assert.deepEqual(rows, [[4, [4, 5], { k: { n: 4, t: 'x' } }]])
     assert.deepEqual((await ask(developer, 'SELECT 1 AS a, 2 AS a, NULL')).rows, [[1, 2, null]])
+    const byBytes =
+      "SELECT id FROM crm.people WHERE bytes = X'00000007' OR bytes BETWEEN X'0000000a' AND X'0000000b' ORDER BY 1"
+    assert.deepEqual((await ask(developer, byBytes)).rows, [[7], [10], [11]])
     const times = ['UTC', '+02:00', '-03:30', 'Europe/Berlin'].map(
       (zone) => `TIMESTAMP '2026-07-01 10:00:00.5 ${zone}'`,
     )

@@ -107,7 +107,7 @@ export class DistributedCompute {
     const asked = askedTransform(text.firstLine, timeoutMs)
     try {
       await ensureCatalog(this.#client, scope, this.#catalog)
-      await this.#checkTables(text.sql, inputs, asked, signal)
+      await this.#checkTables(text.tablesSql, inputs, asked, signal)
       const pages = this.#client.pages({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
       for await (const rows of pages) yield csvOf(rows)
     } catch (error) {
@@ -134,7 +134,7 @@ export class DistributedCompute {
     }
     const results = this.#client.results({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
     try {
-      await this.#withCatalog(scope, () => this.#checkTables(text.sql, text.named, asked, signal))
+      await this.#withCatalog(scope, () => this.#checkTables(text.tablesSql, text.named, asked, signal))
       const first = await results.next()
       if (first.done) throw new Error('Trino names no columns')
       const { columns } = first.value

@@ -18,13 +18,18 @@ const written = (sql: string, ...parameters: readonly Parameter[]): string =>
 
 describe('a query for Trino', () => {
   test('names relations that stand in front of it, with the name that a reader expects to qualify columns with', () => {
-    const { sql, named } = query('SELECT * FROM sales.orders ORDER BY id')
+    const { sql, tablesSql, named } = query('SELECT * FROM sales.orders ORDER BY id')
     assert.equal(
       sql,
       'WITH "sales.orders" AS (SELECT "id" FROM "lakehouse_acme"."sales"."orders" FOR VERSION AS OF 7 AS t WHERE true)\n' +
         'SELECT * FROM "sales.orders" AS "orders" ORDER BY id',
     )
     assert.deepEqual(named, [RELATIONS[0]])
+    assert.match(
+      tablesSql,
+      /FROM \(SELECT \* FROM "lakehouse_acme"."sales"."orders" .* LIMIT 9223372036854775807\) AS t/,
+    )
+    assert.equal(tablesSql.split('\n')[1], sql.split('\n')[1])
   })
 
   test('finds them wherever a relation may stand, and nowhere else', () => {

@@ -1,7 +1,7 @@
 /** A reader's query as one statement for Trino, over the relations that this reader may see. */
 import { textLiteral } from '@sluice/analytics/trino/statements'
 import { SluiceError } from '@sluice/sdk'
-import { type InputRelation, quoted, relation } from './transform-sql.ts'
+import { atSnapshot, type InputRelation, quoted, relation, type Source, withoutFilters } from './transform-sql.ts'
 import { blank, guardedTokens, type Token } from './trino-text.ts'
 
 export type Parameter = string | number | boolean | null
@@ -20,6 +20,8 @@ export interface QueryText<R extends QueryRelation> {
 
 export interface QuerySql<R extends QueryRelation> {
   readonly sql: string
+  /** Names the same tables and has the same lines; for an answer to which tables that are. */
+  readonly tablesSql: string
   /** Those that the query names. */
   readonly named: readonly R[]
   /** Where in the reader's text a place in `sql` comes from, and which name stands there, if one does. */
@@ -63,12 +65,18 @@ export function querySql<R extends QueryRelation>({ sql, parameters, relations }
       written.skip(tokens[at] as Token)
     }
   }
-  const items = [...named].map(([alias, { columns, table }]) => relation({ alias, columns, table, where: null }))
-  const lead = leadOf(items, begin)
+  const lead = (source: Source): string => {
+    const items = [...named].map(([alias, { columns, table }]) =>
+      relation({ alias, columns, table, where: null }, source),
+    )
+    return leadOf(items, begin)
+  }
+  const leadLines = lead(atSnapshot).split('\n').length - 1
   return {
-    sql: `${lead}${written.text}`,
+    sql: `${lead(atSnapshot)}${written.text}`,
+    tablesSql: `${lead(withoutFilters)}${written.text}`,
     named: [...named.values()],
-    placeOf: ({ line, column }) => written.placeOf({ line: line - lead.split('\n').length + 1, column }),
+    placeOf: ({ line, column }) => written.placeOf({ line: line - leadLines, column }),
   }
 }
 

@@ -30,6 +30,8 @@ export interface TransformText {
 
 export interface TransformSql {
   readonly sql: string
+  /** Names the same tables and has the same lines; for an answer to which tables that are. */
+  readonly tablesSql: string
   /** The line of `sql` in which the author's text begins, from 1. */
   readonly firstLine: number
 }
@@ -38,12 +40,20 @@ export interface TransformSql {
 export function transformSql({ inputs, transform, columns }: TransformText): TransformSql {
   const query = transform === null ? `SELECT * FROM ${quoted(inputs[0]?.alias ?? '')}` : guardedQuery(transform)
   const cells = columns.map(({ name, type }) => cellOf(`CAST(${quoted(name)} AS ${sqlType(type)})`, type))
-  const before = `WITH ${inputs.map(relation).join(',\n')}\nSELECT ${cells.join(', ')} FROM (\n`
-  return { sql: `${before}${query}\n) AS "__output"`, firstLine: before.split('\n').length }
+  const before = (source: Source) =>
+    `WITH ${inputs.map((input) => relation(input, source)).join(',\n')}\nSELECT ${cells.join(', ')} FROM (\n`
+  const around = (source: Source) => `${before(source)}${query}\n) AS "__output"`
+  return {
+    sql: around(atSnapshot),
+    tablesSql: around(withoutFilters),
+    firstLine: before(atSnapshot).split('\n').length,
+  }
 }
 
+export type Source = (table: TablePlace) => string
+
 /** What stands for an alias, as an item of WITH. */
-export function relation({ alias, columns, where, table }: InputRelation): string {
+export function relation({ alias, columns, where, table }: InputRelation, source: Source): string {
   const names = columns.map(({ name }) => quoted(name)).join(', ')
   const typed = columns.map(({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoted(name)}`).join(', ')
   // A condition may name columns that the alias does not show: it stands beside the table itself.
@@ -52,10 +62,16 @@ export function relation({ alias, columns, where, table }: InputRelation): strin
   return `${quoted(alias)} AS (SELECT ${names} FROM ${rows}${condition})`
 }
 
-function source({ catalog, schema, name, snapshotId }: TablePlace): string {
+export const atSnapshot: Source = ({ catalog, schema, name, snapshotId }) => {
   if (!/^\d{1,19}$/.test(snapshotId)) throw new Error('a snapshot id is a number')
   return `${[catalog, schema, name].map(quoted).join('.')} FOR VERSION AS OF ${snapshotId}`
 }
+
+/**
+ * No filter gets behind a LIMIT to the table: where Trino tells which tables a statement reads it writes their filters,
+ * too, and fails over those that it has no text for, as of bytes.
+ */
+export const withoutFilters: Source = (table) => `(SELECT * FROM ${atSnapshot(table)} LIMIT ${2n ** 63n - 1n})`
 
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
