@@ -34,7 +34,7 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     tests: ['conformance-tests/*.stack.test.ts', 'plugins/**/{postgresql,lmdb,duckdb}/conformance.stack.test.ts'],
     // The certificates in docs/certificates are of 5,000.
-    env: { SLUICE_CONFORMANCE_SCHEDULES: '500' },
+    env: { SLUICE_CONFORMANCE_SCHEDULES: '300' },
   },
   { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'] },
   { name: 'cassandra', servers: [cassandra], tests: ['examples/plugins/cassandra/**/*.stack.test.ts'] },
