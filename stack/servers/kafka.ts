@@ -59,7 +59,8 @@ export const kafka: ServerKind = {
         .join('\n'),
     )
     const heap = ['-Xmx256m', '-cp', join(jars, '*')]
-    const id = Buffer.from(randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
+    // A cluster's id is in base64; one that begins with a hyphen would be taken for an option.
+    const id = Buffer.from(`0${randomUUID().replaceAll('-', '').slice(1)}`, 'hex').toString('base64url')
     await runTool(java, [...heap, 'kafka.tools.StorageTool', 'format', '-t', id, '-c', properties])
     const running = await startNative({
       name: 'kafka',
