@@ -99,15 +99,11 @@ export class DistributedCompute {
   async *rows(transform: DistributedTransform): AsyncGenerator<Uint8Array> {
     const { tenant, timeoutMs, signal } = transform
     const scope = openTenantScope(tenant)
-    const inputs = transform.inputs.map((input) => {
-      const place = { catalog: catalogOf(scope), ...placeOf(input.table), snapshotId: input.snapshotId }
-      return { ...input, table: place }
-    })
+    const inputs = transform.inputs.map((input) => ({ ...input, table: placeIn(scope, input.table, input.snapshotId) }))
     const text = transformSql({ ...transform, inputs })
     const asked = askedTransform(text.firstLine, timeoutMs)
     try {
-      await ensureCatalog(this.#client, scope, this.#catalog)
-      await this.#checkTables(text.tablesSql, inputs, asked, signal)
+      await this.#withCatalog(scope, () => this.#checkTables(text.tablesSql, inputs, asked, signal))
       const pages = this.#client.pages({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
       for await (const rows of pages) yield csvOf(rows)
     } catch (error) {
@@ -123,7 +119,9 @@ export class DistributedCompute {
   async query(query: DistributedQuery): Promise<QueryRows> {
     const { tenant, timeoutMs, signal } = query
     const scope = openTenantScope(tenant)
-    const relations = query.relations.map((one) => ({ ...one, table: trinoTable(catalogOf(scope), one) }))
+    const relations = query.relations.map((one) => {
+      return { ...one, table: one.snapshotId === null ? null : placeIn(scope, one.table, one.snapshotId) }
+    })
     const text = querySql({ ...query, relations })
     const asked: Asked = {
       what: 'query',
@@ -199,10 +197,6 @@ function askedTransform(firstLine: number, timeoutMs: number): Asked {
   }
 }
 
-function trinoTable(catalog: string, { table, snapshotId }: VisibleRelation): TablePlace | null {
-  return snapshotId === null ? null : { catalog, ...placeOf(table), snapshotId }
-}
-
 async function* csvOfResults(
   first: TrinoResult,
   others: AsyncGenerator<TrinoResult>,
@@ -239,8 +233,9 @@ interface IoPlan {
 }
 
 /** Trino knows lower case only. */
-function placeOf({ domain, table }: TableRef): { readonly schema: string; readonly name: string } {
-  if (domain === domain.toLowerCase() && table === table.toLowerCase()) return { schema: domain, name: table }
+function placeIn(scope: TenantScope, { domain, table }: TableRef, snapshotId: string): TablePlace {
+  if (domain === domain.toLowerCase() && table === table.toLowerCase())
+    return { catalog: catalogOf(scope), schema: domain, name: table, snapshotId }
   throw new SluiceError('INVALID_DATA', 'Trino knows tables in lower case only, and an input’s is not', {
     code: 'unusable_name',
     remedy: 'Use engine: embedded for this product.',

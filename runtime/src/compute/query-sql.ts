@@ -52,7 +52,7 @@ export function querySql<R extends QueryRelation>({ sql, parameters, relations }
   const values = parameterTexts(parameters)
   const starts = relationStarts(tokens)
   const written = new WrittenQuery(sql)
-  const begin = wordsOf(tokens, 0) === 'WITH' ? (wordsOf(tokens, 1) === 'RECURSIVE' ? 2 : 1) : 0
+  const begin = wordAt(tokens, 0) === 'WITH' ? (wordAt(tokens, 1) === 'RECURSIVE' ? 2 : 1) : 0
   for (let at = begin; at < tokens.length; at += 1) {
     const token = tokens[at] as Token
     const found = starts.has(at) ? relationAt(tokens, at, relations) : undefined
@@ -71,9 +71,10 @@ export function querySql<R extends QueryRelation>({ sql, parameters, relations }
     )
     return leadOf(items, begin)
   }
-  const leadLines = lead(atSnapshot).split('\n').length - 1
+  const before = lead(atSnapshot)
+  const leadLines = before.split('\n').length - 1
   return {
-    sql: `${lead(atSnapshot)}${written.text}`,
+    sql: `${before}${written.text}`,
     tablesSql: `${lead(withoutFilters)}${written.text}`,
     named: [...named.values()],
     placeOf: ({ line, column }) => written.placeOf({ line: line - leadLines, column }),
@@ -107,7 +108,7 @@ function literalOf(value: Parameter): string {
   return Number.isSafeInteger(value) ? `(${value})` : `CAST('${value}' AS double)`
 }
 
-const wordsOf = (tokens: readonly Token[], at: number): string => tokens[at]?.text.toUpperCase() ?? ''
+const wordAt = (tokens: readonly Token[], at: number): string => tokens[at]?.text.toUpperCase() ?? ''
 
 /** Each ends what stands behind FROM. */
 const ENDS_FROM: ReadonlySet<string> = new Set(
@@ -127,7 +128,7 @@ function relationStarts(tokens: readonly Token[]): ReadonlySet<number> {
   const clauses: Clause[] = []
   let clause: Clause = { isSelect: false, isFrom: false, awaitsRelation: false }
   for (const [at] of tokens.entries()) {
-    const word = wordsOf(tokens, at)
+    const word = wordAt(tokens, at)
     const isAwaited = clause.awaitsRelation
     clause.awaitsRelation = false
     if (word === '(') {
@@ -135,7 +136,7 @@ function relationStarts(tokens: readonly Token[]): ReadonlySet<number> {
       clause = { isSelect: false, isFrom: isAwaited, awaitsRelation: isAwaited }
     } else if (word === ')') clause = clauses.pop() ?? clause
     // Others are in `extract(day FROM at)` and `IS DISTINCT FROM`.
-    else if (word === 'FROM' && clause.isSelect && wordsOf(tokens, at - 1) !== 'DISTINCT') {
+    else if (word === 'FROM' && clause.isSelect && wordAt(tokens, at - 1) !== 'DISTINCT') {
       clause.isFrom = true
       clause.awaitsRelation = true
     } else if (word === 'JOIN' || word === ',') clause.awaitsRelation = clause.isFrom
@@ -171,7 +172,7 @@ const BEHIND_RELATION: ReadonlySet<string> = new Set([
 
 /** Whether the reader names the relation that ends here. */
 function hasAlias(tokens: readonly Token[], end: number): boolean {
-  return tokens[end + 1]?.kind === 'name' && !BEHIND_RELATION.has(wordsOf(tokens, end + 1))
+  return tokens[end + 1]?.kind === 'name' && !BEHIND_RELATION.has(wordAt(tokens, end + 1))
 }
 
 const NAME = /\w+|"(?:[^"]|"")*"/g

@@ -1,5 +1,4 @@
 /** A query as it was asked, and the tables that its author may read. */
-import type { Value } from '@sluice/sdk'
 import type { EngineLimits, EngineTable, PlainOutput } from '../engine/engine.ts'
 import type { TableRef } from '../lake/lake.ts'
 
@@ -23,7 +22,7 @@ export interface AskedQuery {
   readonly limits: EngineLimits
 }
 
-export const parametersOf = ({ params }: QueryRequest): readonly Value[] => params ?? []
+export const parametersOf = ({ params }: QueryRequest): NonNullable<QueryRequest['params']> => params ?? []
 
 export interface Visible {
   readonly table: EngineTable

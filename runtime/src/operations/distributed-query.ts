@@ -23,7 +23,7 @@ export async function distributedRun(
     compute.query({
       tenant: call.tenant,
       sql: request.sql,
-      parameters: request.params ?? [],
+      parameters: parametersOf(request),
       relations: visible.map(relationOf),
       maxRows: limits.maxRows ?? Number.MAX_SAFE_INTEGER - 1,
       timeoutMs: limits.timeoutMs,
