@@ -1,6 +1,6 @@
 /** Histories of a lookup endpoint over versions that change what their rows are: columns of another type, another key. */
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
+import { after, afterEach, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
@@ -18,6 +18,16 @@ before(async () => {
   const config_encrypted = loginOf(world.deployment)
   const connection = { name: 'db', connector_type: 'postgresql', config_encrypted }
   assert.equal((await developer.post('/api/v1/connections', connection)).status, 201)
+})
+
+// A sync makes every product of its source anew: those of the tests before would be made in each.
+afterEach(async () => {
+  await moveTo('a')
+  const { body } = await developer.get('/api/v1/products')
+  for (const { id } of body.data) {
+    const deleted = await developer.send(`/api/v1/products/${id}`, { method: 'DELETE' })
+    assert.ok(deleted.status < 300, JSON.stringify(deleted.body))
+  }
 })
 
 after(() => world?.close())
@@ -87,7 +97,6 @@ async function moveTo(city: string): Promise<void> {
 async function deployBoth(name: string, first: Shape, second: Shape, mode: string): Promise<Json> {
   const wanted = { name, namespace: 'crm', archetype: 'source_aligned', description: '' }
   const { body: product } = await developer.post('/api/v1/products', wanted)
-  await moveTo('a')
   await deployVersion(developer, product.id, '1.0.0', filesOf(name, first, mode))
   await syncNow(developer)
   await moveTo('b')

@@ -4,7 +4,7 @@
  * is made from. With `--check` nothing is run: it ends with 1 where a certificate is not of the files as they are now,
  * which a release asks.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { copyFile, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,6 +15,10 @@ import { CERTIFICATES, staleCertificates } from './kept-certificates.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const LAUNCHER = join(ROOT, 'conformance-tests/bin/sluice-conformance.js')
+
+// Interrupted: the proof ends, its servers are ended as always, and no other is begun.
+const interrupted = new AbortController()
+let proving: ChildProcess | null = null
 
 /** Whether a certificate was made. */
 async function certify({ plugin, level, servers = [], fixture }: Certified): Promise<boolean> {
@@ -30,6 +34,7 @@ async function certify({ plugin, level, servers = [], fixture }: Certified): Pro
     const child = spawn(process.execPath, [...args, ...(fixture ? ['--fixture', fixture] : [])], {
       ...{ cwd: ROOT, stdio: 'inherit', env },
     })
+    proving = child
     await new Promise((resolve) => child.once('exit', resolve))
     const made = (await readdir(report).catch(() => [])).filter((name) => name.endsWith(CERTIFICATE_SUFFIX))
     for (const name of made) await copyFile(join(report, name), join(CERTIFICATES, name))
@@ -58,7 +63,13 @@ async function main(args: readonly string[]): Promise<void> {
   if (args.includes('--check')) return check()
   await mkdir(CERTIFICATES, { recursive: true })
   const failed: string[] = []
-  for (const one of chosen(args)) if (!(await certify(one))) failed.push(one.plugin)
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      interrupted.abort()
+      proving?.kill(signal)
+    })
+  }
+  for (const one of chosen(args)) if (interrupted.signal.aborted || !(await certify(one))) failed.push(one.plugin)
   if (failed.length === 0) return
   console.error(`no certificate was made of ${failed.join(', ')}`)
   process.exitCode = 1

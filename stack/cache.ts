@@ -13,11 +13,19 @@ export const CACHE_FOLDER = join(
   'stack',
 )
 
+const installing = new Map<string, Promise<string>>()
+
 /**
  * The folder of `name`, made by `install` when it is not there yet. An interrupted install leaves nothing that a later
  * run would take for complete: it works in a folder beside, which is renamed at the end.
  */
-export async function installed(name: string, install: (folder: string) => Promise<void>): Promise<string> {
+export function installed(name: string, install: (folder: string) => Promise<void>): Promise<string> {
+  const running = installing.get(name) ?? installedNow(name, install).finally(() => installing.delete(name))
+  installing.set(name, running)
+  return running
+}
+
+async function installedNow(name: string, install: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(CACHE_FOLDER, name)
   if (await exists(folder)) return folder
   await mkdir(CACHE_FOLDER, { recursive: true })

@@ -1,11 +1,12 @@
 /**
  * `npm run test:stack [-- SUITE…]`: tests against real servers, which are installed into a cache, started natively, and
  * ended; some run in containers where a Docker engine answers. `SLUICE_TEST_…` variables name servers to use instead.
- * Every suite runs even when one before it failed.
+ * Every suite runs even when one before it failed. Two run side by side, since most wait more than they work; what one
+ * prints is shown when it has ended.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -14,31 +15,38 @@ import type { ServerKind, StackServer } from './server.ts'
 import { SUITES, type Suite } from './suites.ts'
 
 const root = join(import.meta.dirname, '..')
-const TEST_TIMEOUT_MS = 1_500_000
+const TEST_TIMEOUT_MS = 3_600_000
 
-let testing: ChildProcess | null = null
+const testing = new Set<ChildProcess>()
 
-/**
- * What failed, as text: tests, or what kept the suite from coming to them or its servers from ending; empty when it
- * passed. The servers are ended in every case, the last started first.
- */
-async function runSuite(suite: Suite): Promise<string> {
+interface Report {
+  /** As text: tests, or what kept the suite from coming to them or its servers from ending; empty when it passed. */
+  readonly failures: string
+  /** What the tests printed; empty where they printed it themselves. */
+  readonly output: string
+}
+
+/** The servers are ended in every case, the last started first. */
+async function runSuite(suite: Suite, isShown: boolean): Promise<Report> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-stack-'))
   const running: StackServer[] = []
   const failures: string[] = []
+  let output = ''
   try {
     for (const [index, kind] of suite.servers.entries()) {
       if (process.env[kind.variable] !== undefined) continue
       running.push(await start(kind, join(folder, String(index))))
     }
     const addresses = Object.assign({}, suite.env, ...running.map((server) => server.env))
-    failures.push(await runTests(suite, addresses, join(folder, 'failures')))
+    const tested = await runTests(suite, addresses, folder, isShown)
+    failures.push(tested.failures)
+    output = tested.output
   } catch (error) {
     failures.push(inspect(error))
   }
   for (const server of running.reverse()) await server.stop().catch((error) => failures.push(inspect(error)))
   await rm(folder, { recursive: true, force: true })
-  return failures.join('\n').trim()
+  return { failures: failures.join('\n').trim(), output }
 }
 
 async function start(kind: ServerKind, folder: string): Promise<StackServer> {
@@ -53,23 +61,31 @@ async function start(kind: ServerKind, folder: string): Promise<StackServer> {
   }
 }
 
-async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, failuresFile: string): Promise<string> {
+async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: string, isShown: boolean): Promise<Report> {
   const files = globSync([...suite.tests], { cwd: root, exclude: ['**/node_modules/**', '**/dist/**'] }).sort()
   if (files.length === 0) throw new Error(`suite ${suite.name}: no test file matches ${suite.tests.join(', ')}`)
   const limits = ['--test-concurrency=1', `--test-timeout=${TEST_TIMEOUT_MS}`]
+  const failuresFile = join(folder, 'failures')
   const reporters = ['spec', 'stdout', join(import.meta.dirname, 'failures.ts'), failuresFile].map(
     (value, index) => `--test-reporter${index % 2 === 0 ? '' : '-destination'}=${value}`,
   )
+  const outputFile = join(folder, 'output')
+  const printed = await open(outputFile, 'w')
+  const out = isShown ? 'inherit' : printed.fd
   const child = spawn(process.execPath, ['--test', ...limits, ...reporters, ...files], {
     cwd: root,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', out, out],
     env: { ...process.env, ...addresses },
   })
-  testing = child
+  testing.add(child)
   const code = await new Promise((resolve) => child.once('exit', resolve))
-  if (code === 0) return ''
+  testing.delete(child)
+  await printed.close()
   const told = await readFile(failuresFile, 'utf8').catch(() => '')
-  return told || `the tests ended with ${String(code)}`
+  return {
+    failures: code === 0 ? '' : told || `the tests ended with ${String(code)}`,
+    output: await readFile(outputFile, 'utf8'),
+  }
 }
 
 const wanted = process.argv.slice(2)
@@ -77,12 +93,12 @@ const unknown = wanted.filter((name) => !SUITES.some((suite) => suite.name === n
 if (unknown.length > 0)
   throw new Error(`no suite ${unknown.join(', ')}; there are ${SUITES.map((suite) => suite.name).join(', ')}`)
 
-// Interrupted: the tests end, and with them the suite, whose servers are ended as always. No other is begun.
+// Interrupted: the tests end, and with them the suites, whose servers are ended as always. No other is begun.
 const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     interrupted.abort()
-    testing?.kill(signal)
+    for (const child of testing) child.kill(signal)
   })
 }
 
@@ -94,15 +110,26 @@ for (const { prepare, variable, container } of new Set(suites.flatMap(({ servers
 }
 
 const failed = new Map<string, string>()
-for (const suite of suites) {
-  if (interrupted.signal.aborted) break
-  console.log(`-- ${suite.name}`)
-  const startedMs = performance.now()
-  const failures = await runSuite(suite)
-  const seconds = Math.round((performance.now() - startedMs) / 1000)
-  console.log(`-- ${suite.name}: ${failures === '' ? 'passed' : 'FAILED'} in ${seconds} s`)
-  if (failures !== '') failed.set(suite.name, failures)
+
+/** One after the other, each taken from the front of `waiting`. */
+async function work(waiting: Suite[], isShown: boolean): Promise<void> {
+  for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) {
+    if (interrupted.signal.aborted) return
+    console.log(`-- ${suite.name}`)
+    const startedMs = performance.now()
+    const { failures, output } = await runSuite(suite, isShown)
+    const seconds = Math.round((performance.now() - startedMs) / 1000)
+    console.log(`${output}-- ${suite.name}: ${failures === '' ? 'passed' : 'FAILED'} in ${seconds} s`)
+    if (failures !== '') failed.set(suite.name, failures)
+  }
 }
+
+const alone = suites.filter((suite) => suite.isAlone)
+const together = suites.filter((suite) => !suite.isAlone)
+const isShown = together.length === 1
+await Promise.all([work(together, isShown), work(together, isShown)])
+await work(alone, true)
+
 for (const [suite, failures] of failed) console.error(`-- what failed in ${suite}\n${failures}`)
 if (failed.size > 0) {
   console.error(`stack: failed: ${[...failed.keys()].join(', ')}`)

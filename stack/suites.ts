@@ -25,9 +25,21 @@ export interface Suite {
   readonly tests: readonly string[]
   /** Besides the servers' addresses. */
   readonly env?: Readonly<Record<string, string>>
+  /** No other runs meanwhile: it is about what happens in seconds, with both processors its own. */
+  readonly isAlone?: boolean
 }
 
 export const SUITES: readonly Suite[] = [
+  // First, since it takes longest: a server that has been running for a while answers in half the time.
+  {
+    name: 'trino',
+    servers: [postgres, redis, versitygw, icebergReaders, trino],
+    tests: [
+      'stack/trino/{store,conformance}.stack.test.ts',
+      'stack/catalog/trino.stack.test.ts',
+      'stack/{distributed,parity,readers}/*.stack.test.ts',
+    ],
+  },
   { name: 'crash', servers: [], tests: ['test/crash/*.test.ts'], env: { SLUICE_CRASH_KILLS: '12' } },
   {
     name: 'conformance',
@@ -39,13 +51,16 @@ export const SUITES: readonly Suite[] = [
   { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'] },
   { name: 'cassandra', servers: [cassandra], tests: ['examples/plugins/cassandra/**/*.stack.test.ts'] },
   { name: 'packages', servers: [], tests: ['test/packages/**/*.stack.test.ts'] },
-  { name: 'acceptance', servers: [runtimeOnPostgres], tests: ['acceptance/**/*.test.ts'] },
+  // The others of acceptance/ run embedded in `npm test`, and on the full stack.
+  {
+    name: 'acceptance',
+    servers: [runtimeOnPostgres],
+    tests: ['acceptance/*.stack.test.ts', 'acceptance/{contract,isolation,secrecy}.int.test.ts'],
+  },
   { name: 'acceptance-s3', servers: [runtimeOnS3], tests: ['acceptance/contract.int.test.ts'] },
   { name: 'object-store', servers: [versitygw], tests: ['runtime/src/lake/**/*.stack.test.ts'] },
-  { name: 'readers', servers: [icebergReaders, trino], tests: ['stack/readers/**/*.stack.test.ts'] },
   { name: 'catalog', servers: [icebergReaders], tests: ['stack/catalog/catalog.stack.test.ts'] },
   { name: 'catalog-s3', servers: [versitygw, icebergReaders], tests: ['stack/catalog/signed.stack.test.ts'] },
-  { name: 'catalog-trino', servers: [trino], tests: ['stack/catalog/trino.stack.test.ts'] },
   {
     name: 'kafka',
     servers: [kafka],
@@ -58,11 +73,7 @@ export const SUITES: readonly Suite[] = [
   { name: 'dashboards', servers: [dashboards], tests: ['stack/dashboards/*.stack.test.ts'] },
   { name: 'trino-policy', servers: [governedTrino], tests: ['stack/trino/policy.stack.test.ts'] },
   { name: 'acceptance-full-stack', servers: [twoRuntimes], tests: ['acceptance/**/*.int.test.ts'] },
-  {
-    name: 'several-runtimes',
-    servers: [postgres, redis, versitygw],
-    tests: ['stack/several/*.stack.test.ts'],
-  },
+  { name: 'timescaledb', servers: [timescaledb], tests: ['plugins/timeseries/timescaledb/*.stack.test.ts'] },
   // Late: its server is built meanwhile.
   {
     name: 'minio',
@@ -73,17 +84,6 @@ export const SUITES: readonly Suite[] = [
       'stack/catalog/signed.stack.test.ts',
     ],
   },
-  { name: 'parity', servers: [postgres, redis, versitygw, trino], tests: ['stack/parity/*.stack.test.ts'] },
-  { name: 'chaos', servers: [], tests: ['stack/chaos/*.stack.test.ts'] },
-  {
-    name: 'trino',
-    servers: [postgres, trino],
-    tests: ['stack/trino/{store,conformance}.stack.test.ts', 'stack/distributed/compute.stack.test.ts'],
-  },
-  {
-    name: 'distributed',
-    servers: [postgres, redis, versitygw, trino],
-    tests: ['stack/distributed/{product,queries}.stack.test.ts'],
-  },
-  { name: 'timescaledb', servers: [timescaledb], tests: ['plugins/timeseries/timescaledb/*.stack.test.ts'] },
+  { name: 'several-runtimes', servers: [postgres, redis, versitygw], tests: ['stack/several/*.stack.test.ts'] },
+  { name: 'chaos', servers: [], tests: ['stack/chaos/*.stack.test.ts'], isAlone: true },
 ]

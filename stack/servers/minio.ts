@@ -17,8 +17,8 @@ const SERVER = 'v0.0.0-20260212201848-7aac2a2c5b7c'
 const CLIENT = 'v0.0.0-20250313080218-cf909e1063a9'
 const READY_MS = 60_000
 const POLICIES = join(import.meta.dirname, '../../deploy/minio')
-/** In digits and letters alone: what begins with a hyphen the client would take for an option. */
-const secret = (): string => randomBytes(18).toString('hex')
+/** Each begins with a hyphen: the script must not let the client take it for an option. */
+const secret = (): string => `-${randomBytes(18).toString('hex')}`
 
 /** As the deployment names them. */
 const LOGINS = {

@@ -90,7 +90,8 @@ async function writeSettings({ folder, port, config, accessControl }: TrinoOptio
     'memory.heap-headroom-per-node': '200MB',
     'task.concurrency': '2',
     'task.max-worker-threads': '4',
-    'query.min-expire-age': '1m',
+    'query.min-expire-age': '15s',
+    'query.max-history': '10',
     ...config,
   }
   await writeFile(join(folder, 'etc/config.properties'), properties(settings))

@@ -3,4 +3,4 @@ import { testServingStore } from '@sluice/conformance'
 import plugin from '../../plugins/analytics/trino/index.ts'
 import { start } from './conformance.ts'
 
-testServingStore({ plugin, start })
+testServingStore({ plugin, start, level: 'full' })

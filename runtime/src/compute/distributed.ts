@@ -62,6 +62,8 @@ export interface QueryRows {
 interface Asked {
   readonly what: 'transform' | 'query'
   readonly remedy: string
+  /** For one that reads another table. */
+  readonly inputsRemedy: string
   readonly timeoutMs: number
   /** The author's own text. */
   readonly text: string
@@ -126,6 +128,7 @@ export class DistributedCompute {
     const asked: Asked = {
       what: 'query',
       remedy: 'Correct the statement.',
+      inputsRemedy: 'Read products and sources by their names alone.',
       timeoutMs,
       text: query.sql,
       placeOf: text.placeOf,
@@ -170,7 +173,7 @@ export class DistributedCompute {
     for (const { table } of plan.inputTableColumnInfos) {
       const { schema, table: name } = table.schemaTable
       if (!declared.has(JSON.stringify([table.catalog, schema, name]))) {
-        throw invalid(`the ${asked.what} reads a table that it does not declare`, asked.remedy)
+        throw invalid(`the ${asked.what} reads a table that is none of its inputs`, asked.inputsRemedy)
       }
     }
   }
@@ -190,6 +193,7 @@ function askedTransform(firstLine: number, timeoutMs: number): Asked {
   return {
     what: 'transform',
     remedy: 'Correct the SQL in compute.yaml.',
+    inputsRemedy: 'Read what inputs.yaml names.',
     timeoutMs,
     text: '',
     placeOf: ({ line, column }) =>
