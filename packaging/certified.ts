@@ -22,7 +22,7 @@ export const CERTIFIED: readonly Certified[] = [
   { plugin: 'plugins/analytics/duckdb', level: 'hard' },
   {
     plugin: 'plugins/analytics/trino',
-    level: 'core',
+    level: 'full',
     servers: [postgres, trino],
     fixture: 'stack/trino/conformance.ts',
   },

@@ -1,6 +1,6 @@
 /** Rows of another tenant do not exist, whoever asks and however. */
 import { isSluiceError, type TableSchema, type TenantScope } from '@sluice/sdk'
-import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
+import { type Check, CheckFailure, expect, expectRefusal, type Level } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import { FORCED_POLICY } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
@@ -126,8 +126,7 @@ export const isolationChecks: readonly Check[] = [
     async run(context) {
       const datasets = []
       for (let tenant = 0; tenant < 5; tenant += 1) datasets.push(await filled(context, `t${tenant}`, tenant * 50 + 1))
-      const reads = context.level === 'core' ? 300 : 10_000
-      await interleaved(context, datasets, reads, async () => undefined)
+      context.measured['reads'] = await interleaved(context, datasets, READS[context.level], async () => undefined)
     },
   },
   {
@@ -138,7 +137,7 @@ export const isolationChecks: readonly Check[] = [
       const datasets = [await filled(context, 'a', 1), await filled(context, 'b', 50)]
       const [first] = datasets
       let errors = 0
-      await interleaved(context, datasets, 100, async (turn) => {
+      await interleaved(context, datasets, { most: 100 }, async (turn) => {
         if (turn % 3 !== 0 || !first) return
         await badRead(context, first).catch(() => {
           errors += 1
@@ -159,12 +158,26 @@ export const isolationChecks: readonly Check[] = [
     async run(context) {
       const datasets = [await filled(context, 'a', 1), await filled(context, 'b', 50)]
       const [first] = datasets
-      await interleaved(context, datasets, 100, async (turn) => {
+      await interleaved(context, datasets, { most: 100 }, async (turn) => {
         if (turn % 3 === 0 && first) await cancelledRead(context, first)
       })
     },
   },
 ]
+
+interface Reads {
+  readonly most: number
+  /** After that long these are enough: the level is over in minutes, whatever a read takes. */
+  readonly afterMs?: number
+  readonly least?: number
+}
+
+/** A server that plans each read for 50 ms would take eight minutes for them all; `hard` takes them. */
+const READS: Readonly<Record<Level, Reads>> = {
+  core: { most: 300 },
+  full: { most: 10_000, afterMs: 120_000, least: 1_000 },
+  hard: { most: 10_000 },
+}
 
 const ODD_TENANTS = ['a:b', 'a%3Ab', 'a%', "a'--", '..', 'a"b', 'a/b', 'a_b', 'ab', 'a.b', 'a', 'A', 'ä', '😀']
 
@@ -263,14 +276,17 @@ async function expectApart(context: CheckContext, names: readonly string[]): Pro
   }
 }
 
-/** Reads of all datasets in turn, several at once, each checked; `disturb` happens among them. */
+/** Reads of all datasets in turn, several at once, each checked; `disturb` happens among them. Returns how many. */
 async function interleaved(
   context: CheckContext,
   datasets: readonly Dataset[],
-  reads: number,
+  { most, afterMs = Number.POSITIVE_INFINITY, least = most }: Reads,
   disturb: (turn: number) => Promise<void>,
-): Promise<void> {
-  for (let turn = 0; turn < reads; turn += 10) {
+): Promise<number> {
+  const startedMs = performance.now()
+  let turn = 0
+  for (; turn < most; turn += 10) {
+    if (turn >= least && performance.now() - startedMs > afterMs) break
     const together = Array.from({ length: 10 }, async (_, offset) => {
       const dataset = context.random.pick(datasets)
       await Promise.all([expectOwnRow(context, dataset), disturb(turn + offset)])
@@ -278,6 +294,7 @@ async function interleaved(
     await Promise.all(together)
   }
   for (const dataset of datasets) await dataset.expectRows('after all of that each tenant still sees its own rows')
+  return turn
 }
 
 async function expectOwnRow({ store, random }: CheckContext, dataset: Dataset): Promise<void> {
