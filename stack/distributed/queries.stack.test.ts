@@ -151,6 +151,9 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
     const { rows } = await ask(developer, sql, { params: [4, `é "4', `] })
     assert.deepEqual(rows, [[4, [4, 5], { k: { n: 4, t: 'x' } }]])
     assert.deepEqual((await ask(developer, 'SELECT 1 AS a, 2 AS a, NULL')).rows, [[1, 2, null]])
+    const ranked = 'SELECT o.id FROM crm.people"o" WHERE o.id -? > ? ORDER BY 1 OFFSET ? '
+    for (const end of ['LIMIT ?', 'ROWS FETCH FIRST ? ROWS ONLY'])
+      assert.deepEqual((await ask(developer, ranked + end, { params: [-3, 6, 1, 2] })).rows, [[5], [6]], end)
     const byBytes =
       "SELECT id FROM crm.people WHERE bytes = X'00000007' OR bytes BETWEEN X'0000000a' AND X'0000000b' ORDER BY 1"
     assert.deepEqual((await ask(developer, byBytes)).rows, [[7], [10], [11]])
@@ -219,8 +222,16 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
       'SHOW CATALOGS',
       `SELECT 1 FROM crm.people) UNION SELECT 2 FROM (SELECT 1`,
       'DELETE FROM crm.people',
+      "WITH SESSION query_max_run_time = '10d' SELECT 1",
+      'WITH FUNCTION f(x bigint) RETURNS bigint RETURN x + 1 SELECT f(1)',
+      'SELECT current_user',
+      'SELECT "$current_user"()',
     ])
       assert.match((await refusal(developer, sql)).code, /^sql_(not_allowed|syntax_error)$/, sql)
+    const merged = `SELECT * FROM lakehouse_${OTHER}.crm.?_secrets`
+    assert.equal((await refusal(developer, merged, { params: [null] })).code, 'sql_not_allowed')
+    const apart = `SELECT * FROM lakehouse_${OTHER}.crm ? secrets`
+    assert.match((await refusal(developer, apart, { params: [null] })).code, /^sql_(invalid|syntax_error)$/)
   })
 
   it('read the past, and the raw tables of those who may', async () => {

@@ -54,8 +54,10 @@ export interface QueryRows {
   readonly columns: readonly TrinoColumn[]
   /** The columns of `csv`. */
   readonly arriving: readonly ArrivingColumn[]
-  /** At most one row more than was asked for. To be read once, or left: the statement is cancelled then. */
+  /** At most one row more than was asked for. To be read once; leaving it early cancels the statement. */
   readonly csv: AsyncGenerator<Uint8Array>
+  /** Cancels the statement if it still runs, also one whose rows nobody began to read. May be repeated. */
+  close(): Promise<void>
 }
 
 /** What a failure is told as. */
@@ -65,12 +67,17 @@ interface Asked {
   /** For one that reads another table. */
   readonly inputsRemedy: string
   readonly timeoutMs: number
+  /** By the process's clock: all that is asked for it ends then. */
+  readonly endsAtMs: number
   /** The author's own text. */
   readonly text: string
   placeOf(place: Place): NamedPlace | null
 }
 
 const CHECK_TIMEOUT_MS = 60_000
+
+/** In which Trino says anything at all, a busy one too. */
+const SIGN_OF_LIFE_MS = 5_000
 
 /** Rows of one transform; a product's table is for far fewer. */
 const MAX_ROWS = Number.MAX_SAFE_INTEGER
@@ -106,10 +113,10 @@ export class DistributedCompute {
     const asked = askedTransform(text.firstLine, timeoutMs)
     try {
       await this.#withCatalog(scope, () => this.#checkTables(text.tablesSql, inputs, asked, signal))
-      const pages = this.#client.pages({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
+      const pages = this.#client.pages({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs: leftOf(asked), signal })
       for await (const rows of pages) yield csvOf(rows)
     } catch (error) {
-      throw explained(error, asked)
+      throw await this.#told(error, asked)
     }
   }
 
@@ -130,21 +137,36 @@ export class DistributedCompute {
       remedy: 'Correct the statement.',
       inputsRemedy: 'Read products and sources by their names alone.',
       timeoutMs,
+      endsAtMs: performance.now() + timeoutMs,
       text: query.sql,
       placeOf: text.placeOf,
     }
-    const results = this.#client.results({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs, signal })
+    let results: AsyncGenerator<TrinoResult> | null = null
     try {
       await this.#withCatalog(scope, () => this.#checkTables(text.tablesSql, text.named, asked, signal))
+      results = this.#client.results({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs: leftOf(asked), signal })
       const first = await results.next()
       if (first.done) throw new Error('Trino names no columns')
       const { columns } = first.value
-      const csv = csvOfResults(first.value, results, query.maxRows, asked)
-      return { columns, arriving: arrivingColumns(columns), csv }
+      const opened = results
+      const csv = csvOfResults(first.value, opened, query.maxRows, (error) => this.#told(error, asked))
+      const close = async () => void (await opened.return(undefined))
+      return { columns, arriving: arrivingColumns(columns), csv, close }
     } catch (error) {
-      await results.return(undefined)
-      throw explained(error, asked)
+      await results?.return(undefined)
+      throw await this.#told(error, asked)
     }
+  }
+
+  /** What a failure is told as. Time that passed while Trino was not there is nothing that the author could shorten. */
+  async #told(error: unknown, asked: Asked): Promise<unknown> {
+    if (!isSluiceError(error) || error.code !== 'deadline_exceeded') return explained(error, asked)
+    const sign = { sql: 'SELECT 1', maxRows: 1, timeoutMs: SIGN_OF_LIFE_MS }
+    const isThere = await this.#client.rows(sign).then(
+      () => true,
+      () => false,
+    )
+    return isThere ? explained(error, asked) : absent(error)
   }
 
   /** The tenant may be older than its catalog. */
@@ -180,11 +202,11 @@ export class DistributedCompute {
 
   /** EXPLAIN stands in a line of its own. */
   async #explain(how: string, sql: string, asked: Asked, signal: AbortSignal) {
-    const { timeoutMs, placeOf } = asked
+    const { placeOf } = asked
     try {
-      return await this.#client.rows({ sql: `EXPLAIN (${how})\n${sql}`, maxRows: 1, timeoutMs, signal })
+      return await this.#client.rows({ sql: `EXPLAIN (${how})\n${sql}`, maxRows: 1, timeoutMs: leftOf(asked), signal })
     } catch (error) {
-      throw explained(error, { ...asked, placeOf: ({ line, column }) => placeOf({ line: line - 1, column }) })
+      throw await this.#told(error, { ...asked, placeOf: ({ line, column }) => placeOf({ line: line - 1, column }) })
     }
   }
 }
@@ -195,17 +217,20 @@ function askedTransform(firstLine: number, timeoutMs: number): Asked {
     remedy: 'Correct the SQL in compute.yaml.',
     inputsRemedy: 'Read what inputs.yaml names.',
     timeoutMs,
+    endsAtMs: performance.now() + timeoutMs,
     text: '',
     placeOf: ({ line, column }) =>
       line < firstLine ? null : { line: line - firstLine + 1, column, name: [], offsetBytes: 0 },
   }
 }
 
+const leftOf = ({ endsAtMs }: Asked): number => Math.max(1, Math.round(endsAtMs - performance.now()))
+
 async function* csvOfResults(
   first: TrinoResult,
   others: AsyncGenerator<TrinoResult>,
   maxRows: number,
-  asked: Asked,
+  told: (error: unknown) => Promise<unknown>,
 ): AsyncGenerator<Uint8Array> {
   let left = maxRows + 1
   const taken = ({ columns, rows }: TrinoResult) => {
@@ -221,7 +246,7 @@ async function* csvOfResults(
       yield taken(next.value)
     }
   } catch (error) {
-    throw explained(error, asked)
+    throw await told(error)
   } finally {
     await others.return(undefined)
   }
@@ -293,6 +318,14 @@ function explained(error: unknown, { what, remedy, timeoutMs, text, placeOf }: A
 const NO_TABLE: ReadonlySet<string> = new Set([
   ...['TABLE_NOT_FOUND', 'SCHEMA_NOT_FOUND', 'CATALOG_NOT_FOUND', 'MISSING_SCHEMA_NAME', 'MISSING_CATALOG_NAME'],
 ])
+
+function absent(cause: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', 'Trino does not answer', {
+    code: 'store_failed',
+    remedy: 'Check that Trino is up and reachable, then send it again.',
+    cause,
+  })
+}
 
 function invalid(message: string, remedy: string, cause?: unknown): SluiceError {
   return new SluiceError('INVALID_DATA', message, { code: 'sql_invalid', remedy, cause })

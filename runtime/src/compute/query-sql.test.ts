@@ -36,9 +36,10 @@ describe('a query for Trino', () => {
     const orders = '"sales.orders" AS "orders"'
     for (const [given, expected] of [
       ['SELECT 1 FROM "Sales" . "ORDERS"', `SELECT 1 FROM ${orders}`],
-      ['SELECT 1 FROM sales.orders o', 'SELECT 1 FROM "sales.orders" o'],
-      ['SELECT 1 FROM sales.orders AS "where"', 'SELECT 1 FROM "sales.orders" AS "where"'],
-      ['SELECT 1 FROM sales.orders "where"', 'SELECT 1 FROM "sales.orders" "where"'],
+      ['SELECT 1 FROM sales.orders o', 'SELECT 1 FROM "sales.orders"  o'],
+      ['SELECT 1 FROM sales.orders AS "where"', 'SELECT 1 FROM "sales.orders"  AS "where"'],
+      ['SELECT 1 FROM sales.orders "where"', 'SELECT 1 FROM "sales.orders"  "where"'],
+      ['SELECT 1 FROM sales.orders"x"', 'SELECT 1 FROM "sales.orders" "x"'],
       ['SELECT 1 FROM sales.orders WHERE id = 1', `SELECT 1 FROM ${orders} WHERE id = 1`],
       ['SELECT 1 FROM x, sales.orders', `SELECT 1 FROM x, ${orders}`],
       ['SELECT 1 FROM x JOIN y ON x.a = y.a, sales.orders', `SELECT 1 FROM x JOIN y ON x.a = y.a, ${orders}`],
@@ -82,11 +83,45 @@ describe('a query for Trino', () => {
   test('gives parameters as literals that end nothing and begin nothing', () => {
     assert.equal(
       written('SELECT ?, ?, 1 -?, ?, ?, ?', "it's -- \\' ?", 5, -3, 1.5, true, null),
-      "SELECT 'it''s -- \\'' ?', (5), 1 -(-3), CAST('1.5' AS double), true, null",
+      "SELECT  'it''s -- \\'' ?' ,  5 , 1 - (-3) ,  CAST('1.5' AS double) ,  true ,  null ",
     )
-    assert.equal(written('SELECT $2, $1, $2', 'a', 'b'), "SELECT 'b', 'a', 'b'")
+    assert.equal(written('SELECT $2, $1, $2', 'a', 'b'), "SELECT  'b' ,  'a' ,  'b' ")
+    assert.equal(written('SELECT 1 OFFSET ? LIMIT ?', 2, 5), 'SELECT 1 OFFSET  2  LIMIT  5 ')
     for (const sql of ['SELECT ?', 'SELECT $1', 'SELECT ?, $2'])
       assert.throws(() => query(sql, sql.includes(',') ? ['a'] : []), { code: 'sql_invalid' }, sql)
+  })
+
+  test('takes no parameter as a part of a name, and gives the others blanks around them', () => {
+    for (const [sql, column] of [
+      ['SELECT * FROM lakehouse_other.crm.?_orders', 35],
+      ['SELECT crm.?x', 12],
+      ['SELECT a.crm?.x', 13],
+      ['SELECT a$1.crm.x', 9],
+      ['SELECT crm . /**/ ?', 19],
+      ['SELECT $1.x', 8],
+      ['SELECT "a"?', 11],
+      ['SELECT ?"a"', 8],
+      ['SELECT 1?', 9],
+      ['SELECT $1.5', 8],
+    ] as const)
+      for (const value of [null, true, 7, 'x'])
+        assert.throws(
+          () => query(sql, [value]),
+          { code: 'sql_not_allowed', message: new RegExp(`a part of a name .* column ${column}\\)`) },
+          sql,
+        )
+    const text = 'SELECT a=?, (?), [?]|| ? ,?+1 -? x, f(?)/*?*/?'
+    assert.equal(
+      written(text, true, null, 1, 2, 3, 4, 5, 6),
+      'SELECT a= true , ( null ), [ 1 ]||  2  , 3 +1 - 4  x, f( 5 )      6 ',
+    )
+  })
+
+  test('does not grow beyond what Trino takes, however often it names a parameter', () => {
+    const sql = `SELECT ${Array.from({ length: 30_000 }, () => '$1').join(',')}`
+    assert.throws(() => query(sql, ["'".repeat(2_000)]), { code: 'sql_too_long', kind: 'INVALID_DATA' })
+    assert.ok(query(sql, [1]).sql.length > 100_000)
+    assert.throws(() => query('SELECT ?', ['x'.repeat(1_000_000)]), { code: 'sql_too_long' })
   })
 
   test('refuses what could name more than the relations', () => {

@@ -44,7 +44,7 @@ export interface Place {
 /**
  * Each relation becomes a WITH query of ours whose name is the whole of the relation's; they stand before the reader's
  * own ones. Nothing could stand around the query, which would lose its order. Throws INVALID_DATA as `guardedQuery`
- * does, and `sql_invalid` for a parameter without a value.
+ * does, where the parameters make it too long as well, and `sql_invalid` for a parameter without a value.
  */
 export function querySql<R extends QueryRelation>({ sql, parameters, relations }: QueryText<R>): QuerySql<R> {
   const tokens = guardedTokens(sql)
@@ -61,7 +61,8 @@ export function querySql<R extends QueryRelation>({ sql, parameters, relations }
       const alias = found.name.join('.')
       named.set(alias, found)
       at += 2
-      written.put(token, hasAlias(tokens, at) ? quoted(alias) : `${quoted(alias)} AS ${quoted(found.name[1] ?? '')}`)
+      // The blank: a quoted alias right behind it would be the rest of its name.
+      written.put(token, `${quoted(alias)} ${hasAlias(tokens, at) ? '' : `AS ${quoted(found.name[1] ?? '')}`}`)
       written.skip(tokens[at] as Token)
     }
   }
@@ -89,11 +90,12 @@ function leadOf(items: readonly string[], begin: number): string {
 }
 
 function parameterTexts(parameters: readonly Parameter[]): (token: string) => string {
+  const texts = parameters.map(literalOf)
   let next = 0
   return (token) => {
     const index = token === '?' ? next++ : Number(token.slice(1)) - 1
-    const value = parameters[index]
-    if (value !== undefined) return literalOf(value)
+    const text = texts[index]
+    if (text !== undefined) return ` ${text} `
     throw new SluiceError('INVALID_DATA', `the parameter ${index + 1} of the statement has no value`, {
       code: 'sql_invalid',
       remedy: 'Give a value in params for each ? or $1 of the statement.',
@@ -104,8 +106,9 @@ function parameterTexts(parameters: readonly Parameter[]): (token: string) => st
 function literalOf(value: Parameter): string {
   if (typeof value === 'string') return textLiteral(value)
   if (typeof value !== 'number') return String(value)
-  // In parentheses: a second minus would begin a comment.
-  return Number.isSafeInteger(value) ? `(${value})` : `CAST('${value}' AS double)`
+  if (!Number.isSafeInteger(value)) return `CAST('${value}' AS double)`
+  // In parentheses a minus stands between no two numbers; behind LIMIT Trino takes none.
+  return value < 0 ? `(${value})` : String(value)
 }
 
 const wordAt = (tokens: readonly Token[], at: number): string => tokens[at]?.text.toUpperCase() ?? ''
@@ -175,6 +178,9 @@ function hasAlias(tokens: readonly Token[], end: number): boolean {
   return tokens[end + 1]?.kind === 'name' && !BEHIND_RELATION.has(wordAt(tokens, end + 1))
 }
 
+/** Of a statement that Trino takes, as it is configured by default. */
+const MAX_STATEMENT_CHARS = 1_000_000
+
 const NAME = /\w+|"(?:[^"]|"")*"/g
 const QUALIFIED = /^(?:\w+|"(?:[^"]|"")*")(?:\s*\.\s*(?:\w+|"(?:[^"]|"")*"))*/
 
@@ -189,8 +195,9 @@ class WrittenQuery {
     this.#source = source
   }
 
-  /** The token's place is the text's; what is between it and the one before becomes blank. */
+  /** The token's place is the text's; what is between it and the one before becomes blank. Throws `sql_too_long`. */
   put(token: Token, text: string): void {
+    if (this.text.length + token.at - this.#taken + text.length > MAX_STATEMENT_CHARS) throw tooLong()
     this.text += blank(this.#source.slice(this.#taken, token.at))
     this.#parts.push({ at: this.text.length, from: token.at })
     this.text += text
@@ -214,4 +221,13 @@ class WrittenQuery {
     const placed = { line: before.length, column: (before.at(-1) ?? '').length + 1 }
     return { ...placed, name, offsetBytes: Buffer.byteLength(text) }
   }
+}
+
+function tooLong(): SluiceError {
+  const message = `the statement is longer than ${MAX_STATEMENT_CHARS} characters with its parameters`
+  return new SluiceError('INVALID_DATA', message, {
+    code: 'sql_too_long',
+    remedy: 'Send shorter parameters, or use each of them less often.',
+    details: { max_chars: MAX_STATEMENT_CHARS },
+  })
 }

@@ -28,6 +28,16 @@ const TOKENS: readonly (readonly [Kind, RegExp])[] = [
 const MAX_NAME_PARTS = 2
 const BEGINS = ['SELECT', 'WITH', 'VALUES']
 
+/** Behind WITH they set properties of the session and make functions, unless they are names of queries. */
+const NO_WITH_QUERY: ReadonlySet<string> = new Set(['SESSION', 'FUNCTION'])
+
+/** A statement's user is the platform, of whom these words, and the functions that they stand for, would tell. */
+const SESSION_WORD = /^current_(?:user|catalog|schema|path)$/i
+const SESSION_FUNCTION = /^"?(?:\$current_(?:user|catalog|schema|path)|current_groups)"?$/i
+
+/** What every query inside of a condition has, and the names of columns that only Trino makes, as `"$path"`. */
+const NO_CONDITION = /^(?:select|values|table)$|\$/i
+
 /**
  * The query without its comments, every character in its place. Throws INVALID_DATA `sql_too_long`,
  * `sql_syntax_error`, `sql_not_allowed`.
@@ -47,18 +57,30 @@ export function guardedTokens(text: string): readonly Token[] {
 function queryTokens(source: Source): readonly Token[] {
   const { text } = source
   const tokens = checked(source)
-  const first = tokens.find(({ text: own }) => own !== '(')
+  const begin = tokens.findIndex(({ text: own }) => own !== '(')
+  const first = tokens[begin]
   if (first === undefined) throw syntaxError(source, null, null)
   if (!BEGINS.includes(first.text.toUpperCase()))
     throw notAllowed('anything but one SELECT', source, bytesAt(first, text))
+  if (first.text.toUpperCase() === 'WITH') checkWithQuery(tokens.slice(begin + 1), source)
   return tokens
 }
 
-/** As `guardedQuery`, for what stands behind WHERE. */
+/** Of what stands behind the first word WITH: in front of a query inside of another Trino takes neither. */
+function checkWithQuery([name, next]: readonly Token[], source: Source): void {
+  const word = name?.text.toUpperCase() ?? ''
+  if (name === undefined || !NO_WITH_QUERY.has(word)) return
+  if (next?.text.toUpperCase() !== 'AS' && next?.text !== '(')
+    throw notAllowed(`WITH ${word}`, source, bytesAt(name, source.text))
+}
+
+/** As `guardedQuery`, for what stands behind WHERE of one table: other tables, and Trino's own columns, are no part of it. */
 export function guardedCondition(text: string): string {
   const source: Source = { text, leadBytes: 0 }
   const tokens = checked(source)
   checkNoParameters(tokens, source)
+  const found = tokens.find(({ kind, text: own }) => kind === 'name' && NO_CONDITION.test(own))
+  if (found !== undefined) throw notAllowed(`${found.text} in a condition`, source, bytesAt(found, text))
   return withoutComments(tokens, text)
 }
 
@@ -72,6 +94,8 @@ function checked(source: Source): readonly Token[] {
   const tokens = [...tokensOf(source)]
   checkParentheses(tokens, source)
   checkNames(tokens, source)
+  checkParameters(tokens, source)
+  checkSession(tokens, source)
   return tokens
 }
 
@@ -117,6 +141,31 @@ function checkNames(tokens: readonly Token[], source: Source): void {
     } else if (token.text !== '.') parts = 0
     previous = token
   }
+}
+
+/** A value beside a word or a dot would be read as a part of it. */
+function checkParameters(tokens: readonly Token[], source: Source): void {
+  for (const [at, token] of tokens.entries()) {
+    if (token.kind !== 'parameter') continue
+    const neighbours = [tokens[at - 1], tokens[at + 1]]
+    if (neighbours.some((other) => other !== undefined && isJoined(token, other)))
+      throw notAllowed('a parameter as a part of a name or a number', source, bytesAt(token, source.text))
+  }
+}
+
+function isJoined(parameter: Token, other: Token): boolean {
+  if (other.text === '.') return true
+  const isWord = other.kind === 'name' || other.kind === 'number'
+  const [first, second] = parameter.at < other.at ? [parameter, other] : [other, parameter]
+  return isWord && first.at + first.text.length === second.at
+}
+
+function checkSession(tokens: readonly Token[], source: Source): void {
+  const found = tokens.find(
+    ({ kind, text }, at) =>
+      kind === 'name' && (SESSION_WORD.test(text) || (SESSION_FUNCTION.test(text) && tokens[at + 1]?.text === '(')),
+  )
+  if (found !== undefined) throw notAllowed(found.text, source, bytesAt(found, source.text))
 }
 
 function withoutComments(tokens: readonly Token[], text: string): string {

@@ -19,6 +19,8 @@ export interface ColumnOrigin {
   readonly sources: readonly string[]
   /** Nothing says what the column is made of, so that it may be any of the sources. */
   readonly guessed?: boolean
+  /** Of a guess: those that it is made of by all appearances. They are given its class, and say nothing of the others. */
+  readonly likely?: readonly string[]
 }
 
 /**
@@ -148,18 +150,19 @@ function originsOfAny({ inputs, output }: ManifestSet, rawColumns: readonly stri
 
 /**
  * By raw column, all classes that this version gives to what is made of it: one that hides nothing says nothing against
- * one that does. Where that is guessed, or not known at all, to the columns of the same name.
+ * one that does. Where that is guessed, or not known at all, to the columns of the same name and to those
+ * that are likely.
  */
 export function classesOf(
   manifests: ManifestSet,
   origins: readonly ColumnOrigin[] | null,
 ): ReadonlyMap<string, readonly string[]> {
   const classes = new Map<string, Set<string>>()
-  for (const { column, sources, guessed = false } of origins ?? originsByName(manifests)) {
+  for (const { column, sources, guessed = false, likely = [] } of origins ?? originsByName(manifests)) {
     const declared = manifests.output.columns.find((candidate) => candidate.name === column)
     if (!declared || declared.classification === 'public') continue
     for (const source of sources) {
-      if (guessed && sourceName(source) !== column.toLowerCase()) continue
+      if (guessed && sourceName(source) !== column.toLowerCase() && !likely.includes(source)) continue
       classes.set(source, (classes.get(source) ?? new Set()).add(declared.classification))
     }
   }

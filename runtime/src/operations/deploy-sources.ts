@@ -1,5 +1,6 @@
 /** What a version reads: its sources asked for their tables, its author's rights to them, its SQL bound to them. */
 import { SluiceError } from '@sluice/sdk'
+import { isCommonSql } from '../compute/common-sql.ts'
 import { guardedQuery } from '../compute/trino-text.ts'
 import type { EngineRun, EngineTable, InspectOutput } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
@@ -164,7 +165,7 @@ function originsOf(run: EngineRun, manifests: ManifestSet): readonly ColumnOrigi
 
 /**
  * Trino says whether the transform can run, and not what its columns are made of. The engine does, where the text means
- * the same to it; of what it does not understand, every column may be made of everything.
+ * the same to both; of any other, every column may be made of everything.
  */
 async function checkDistributed(
   platform: Platform,
@@ -184,15 +185,23 @@ async function checkDistributed(
   }
   const from =
     transform === null ? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}` : guardedQuery(transform)
-  try {
-    return originsOf(await inspectTransform(platform, call, manifests, from, tables), manifests)
-  } catch (error) {
-    if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
-  }
+  const read = await inspectTransform(platform, call, manifests, from, tables).then(
+    (run) => originsOf(run, manifests),
+    (error: unknown) => {
+      if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+      return []
+    },
+  )
+  const names = [...columns, ...inputs.flatMap((input) => input.columns)].map(({ name }) => name)
+  const aliases = inputs.map(({ alias }) => alias)
+  if (read.length > 0 && isCommonSql(from, aliases, names)) return read
   const sources = manifests.inputs.flatMap((input, index) =>
     (tables[index]?.columns ?? []).map((column) => rawColumn(input, column.name)),
   )
-  return columns.map(({ name }) => ({ column: name, sources, guessed: true }))
+  return columns.map(({ name }) => {
+    const likely = read.find(({ column }) => column === name)?.sources ?? []
+    return { column: name, sources, guessed: true, likely }
+  })
 }
 
 async function inspect(

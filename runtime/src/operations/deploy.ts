@@ -215,7 +215,7 @@ async function commitDeployment(
     for (const reader of checked.readers) await grantReading(tx, call, product, reader)
     await wishDashboards(tx, product.id, { anew: true })
     const classes = classesOf(manifests, checked.origins)
-    await saveRawClasses(tx, product, classes, { keepFormer: checked.origins === null })
+    await saveRawClasses(tx, product, classes, { keepFormer: checked.origins?.some(({ guessed }) => guessed) ?? true })
     const details = { version, ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}) }
     await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
     await appendEvent(tx, {

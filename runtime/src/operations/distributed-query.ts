@@ -9,6 +9,9 @@ import type { Platform } from './platform.ts'
 
 const ARRIVING = 'arriving'
 
+/** The statement ends at its time, and the job with it; what that was may be known a little later. */
+const REASON_MS = 20_000
+
 /** Throws as `DistributedCompute.query` and `Engine.run` do. */
 export async function distributedRun(
   platform: Platform,
@@ -31,6 +34,10 @@ export async function distributedRun(
     }),
     lineageOf(platform, call, asked),
   ])
+  const end = () => {
+    ended.abort()
+    return rows.close()
+  }
   try {
     const columns = rows.columns.map(({ name }, at) => `${arrivingName(at)} AS ${quoteName(name)}`)
     const run = await platform.engine.run(
@@ -39,17 +46,15 @@ export async function distributedRun(
         tenant: call.tenant,
         csvInput: { name: ARRIVING, columns: rows.arriving, source: rows.csv },
         output: { kind, sql: `SELECT ${columns.join(', ')} FROM ${ARRIVING}` },
-        limits: { ...limits, timeoutMs: Math.max(1, Math.round(endsAtMs - performance.now())) },
+        limits: { ...limits, timeoutMs: Math.max(0, Math.round(endsAtMs - performance.now())) + REASON_MS },
       },
       call.signal,
     )
     // A job that ends before its input would leave the statement running.
-    const end = () => ended.abort()
     run.finished.then(end, end)
     return { ...run, lineage: lineage.length === run.columns.length ? lineage : [] }
   } catch (error) {
-    ended.abort()
-    await rows.csv.return(undefined)
+    await end()
     throw error
   }
 }

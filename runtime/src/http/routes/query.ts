@@ -44,6 +44,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       },
       errors: [
         'sql_not_allowed',
+        'sql_too_long',
         'sql_syntax_error',
         'table_not_found',
         'sql_invalid',
