@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type pg from 'pg'
 import { Client } from '../../acceptance/client.ts'
-import { faultsOf, type Question, type Shown, shownRows } from './judge.ts'
+import { faultsOf, KINDS, type Kind, type Shown, shownRows } from './judge.ts'
 import { DOMAIN, PRODUCT, ROWS, rowsOf, type Tenant } from './world.ts'
 
 const ids = Array.from({ length: ROWS }, (_, index) => index + 1)
@@ -15,7 +15,7 @@ export async function assertAllEqual(url: string, source: pg.Client, tenants: re
     const wanted = await rowsOf(source, tenant.slug)
     for (const person of tenant.people) {
       const client = new Client(url, person.token)
-      for (const kind of ['lookup', 'timeseries', 'realtime', 'query'] as const) {
+      for (const kind of KINDS) {
         const rows = await allRows(client, kind)
         const where = `${tenant.slug}/${person.name} ${kind}`
         assert.deepEqual(faultsOf(person, { kind, path: '', ids }, rows), [], where)
@@ -28,7 +28,7 @@ export async function assertAllEqual(url: string, source: pg.Client, tenants: re
   }
 }
 
-async function allRows(client: Client, kind: Question['kind']): Promise<readonly Shown[]> {
+export async function allRows(client: Client, kind: Kind): Promise<readonly Shown[]> {
   if (kind === 'realtime') {
     const answers = await Promise.all(ids.map((id) => client.get(`${path}/realtime?key=person:${id}`)))
     return answers.flatMap(({ body }) => shownRows(kind, body))
@@ -43,6 +43,6 @@ async function allRows(client: Client, kind: Question['kind']): Promise<readonly
   return shownRows(kind, answer.body).toSorted((left, right) => left.id - right.id)
 }
 
-const shownColumns = ({ id, tenant, email, city, version, amount }: Shown): Shown => {
+export const shownColumns = ({ id, tenant, email, city, version, amount }: Shown): Shown => {
   return { id, tenant, email, city, version, amount }
 }

@@ -2,8 +2,11 @@
 import type { Json } from '../../acceptance/client.ts'
 import { CITIES, DOMAIN, type Person, PRODUCT, ROWS } from './world.ts'
 
+export const KINDS = ['lookup', 'timeseries', 'realtime', 'query'] as const
+export type Kind = (typeof KINDS)[number]
+
 export interface Question {
-  readonly kind: 'lookup' | 'timeseries' | 'realtime' | 'query'
+  readonly kind: Kind
   readonly path: string
   readonly sql?: string
   /** Numbers of the rows that it is about. */
@@ -47,13 +50,13 @@ export interface Shown {
   readonly amount: number
 }
 
-export function shownRows(kind: Question['kind'], body: Json): readonly Shown[] {
+export function shownRows(kind: Kind, body: Json): readonly Shown[] {
   if (kind !== 'query') return body.data
   return body.rows.map((row: Json) => Object.fromEntries(COLUMNS.map((name, at) => [name, row[at]])))
 }
 
 /** Which epoch, or snapshot, the answer says it is of. */
-export function stateOf(kind: Question['kind'], body: Json): string {
+export function stateOf(kind: Kind, body: Json): string {
   return kind === 'query' ? `snapshot ${body.meta.snapshots[`${DOMAIN}.${PRODUCT}`]}` : `epoch ${body.meta.epoch}`
 }
 

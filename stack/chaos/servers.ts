@@ -1,14 +1,16 @@
 /** The servers of a stack, each behind a proxy, and each to be killed, stopped for a while, and started again. */
 import { randomBytes } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { formatAddress } from '../../runtime/src/database/address.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import { childrenOf } from '../../runtime/src/database/process-table.ts'
 import { freePort } from '../../runtime/src/free-port.ts'
+import { freeListening, kafkaUrl, startKafka } from '../servers/kafka.ts'
 import { redisCommand, startRedisLike } from '../servers/redis.ts'
+import { startTrino } from '../servers/trino.ts'
 import { startVersitygw } from '../servers/versitygw.ts'
-import type { FleetServers } from '../several/fleet.ts'
+import type { FleetOptions, FleetServers } from '../several/fleet.ts'
 import { TcpProxy } from './proxy.ts'
 
 /** One that things are done to. */
@@ -26,7 +28,10 @@ export interface Victim {
 
 export interface OwnServers {
   readonly addresses: FleetServers
-  readonly victims: readonly Victim[]
+  /** Those that a fleet may do without: Trino for analytics, Kafka for events. */
+  readonly engines: Pick<FleetOptions, 'trino' | 'isAnalyticsInTrino' | 'kafka'>
+  /** By the name that it was started under: `PostgreSQL`, `Redis`, `S3`, `Trino`, `Kafka`. */
+  victim(name: string): Victim
   stop(): Promise<void>
 }
 
@@ -37,24 +42,33 @@ interface Running {
   stop(): Promise<void>
 }
 
-/** A server that `start` brings up, the second time with what it had kept. */
+/** Brings a server up that is reached through the proxy, the second time with what it had kept. */
+type Start = (proxy: TcpProxy) => Promise<Running>
+
 class OwnServer implements Victim {
   readonly name: string
   readonly proxy: TcpProxy
-  readonly #start: () => Promise<Running>
+  readonly #start: Start
   #running: Running
   #stopped: readonly number[] = []
 
-  private constructor(name: string, start: () => Promise<Running>, running: Running, proxy: TcpProxy) {
+  private constructor(name: string, start: Start, running: Running, proxy: TcpProxy) {
     this.name = name
     this.#start = start
     this.#running = running
     this.proxy = proxy
   }
 
-  static async start(name: string, start: () => Promise<Running>): Promise<OwnServer> {
-    const running = await start()
-    return new OwnServer(name, start, running, await TcpProxy.listen(running.port))
+  static async start(name: string, start: Start): Promise<OwnServer> {
+    const proxy = await TcpProxy.listen(0)
+    try {
+      const running = await start(proxy)
+      proxy.target = running.port
+      return new OwnServer(name, start, running, proxy)
+    } catch (error) {
+      await proxy.close()
+      throw error
+    }
   }
 
   async kill(): Promise<void> {
@@ -63,7 +77,7 @@ class OwnServer implements Victim {
   }
 
   async restart(): Promise<void> {
-    this.#running = await this.#start()
+    this.#running = await this.#start(this.proxy)
     this.proxy.target = this.#running.port
   }
 
@@ -102,13 +116,15 @@ function send(processes: readonly number[], signal: NodeJS.Signals): void {
   }
 }
 
-export async function startOwnServers(folder: string): Promise<OwnServers> {
+type Add = (name: string, start: Start) => Promise<OwnServer>
+
+export async function startOwnServers(folder: string, hasEngines = false): Promise<OwnServers> {
   await mkdir(folder, { recursive: true })
   const started: OwnServer[] = []
   const stop = async () => {
     for (const server of started.splice(0).reverse()) await server.stop()
   }
-  const add = async (name: string, start: () => Promise<Running>): Promise<OwnServer> => {
+  const add: Add = async (name, start) => {
     const server = await OwnServer.start(name, start)
     started.push(server)
     return server
@@ -124,8 +140,14 @@ export async function startOwnServers(folder: string): Promise<OwnServers> {
     const s3 = { port: await freePort(), key: 'sluice', secret: randomBytes(18).toString('base64url') }
     const objects = await add('S3', () => startS3(join(folder, 's3'), s3))
     const login = (database as EmbeddedServer).tcpAddress
+    const engines = hasEngines ? await addEngines(folder, add) : {}
     return {
-      victims: [...started],
+      victim(name) {
+        const found = started.find((server) => server.name === name)
+        if (found === undefined) throw new Error(`no server is named ${name}`)
+        return found
+      },
+      engines,
       addresses: {
         postgres: formatAddress({ ...login, port: postgres.proxy.port }),
         redis: redis.url.replace(String(redis.port), String(values.proxy.port)),
@@ -165,4 +187,35 @@ async function startS3(
 ): Promise<Running> {
   const { pid, stop } = await startVersitygw(folder, login)
   return { port: login.port, processes: () => [pid], stop }
+}
+
+async function addEngines(folder: string, add: Add): Promise<OwnServers['engines']> {
+  const listening = await freeListening()
+  const events = await add('Kafka', (proxy) => startEvents(join(folder, 'kafka'), listening, proxy))
+  const port = await freePort()
+  const statements = await add('Trino', () => startStatements(join(folder, 'trino'), port))
+  return {
+    kafka: kafkaUrl(`127.0.0.1:${events.proxy.port}`),
+    trino: `http://127.0.0.1:${statements.proxy.port}`,
+    isAnalyticsInTrino: true,
+  }
+}
+
+/** It tells its clients to come by the proxy, as whoever waits for its start does too. */
+async function startEvents(
+  folder: string,
+  listening: Awaited<ReturnType<typeof freeListening>>,
+  proxy: TcpProxy,
+): Promise<Running> {
+  const port = Number(new URL(`tcp://${listening.clients}`).port)
+  proxy.target = port
+  const { pid, stop } = await startKafka({ folder, listening, reached: `127.0.0.1:${proxy.port}` })
+  return { port, processes: () => [pid], stop }
+}
+
+/** Each time without catalogs, as a container that is made anew: whoever needs one has to make it again. */
+async function startStatements(folder: string, port: number): Promise<Running> {
+  await rm(join(folder, 'etc/catalog'), { recursive: true, force: true })
+  const { pid, stop } = await startTrino({ folder, port })
+  return { port, processes: () => [pid], stop }
 }

@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Admin } from '@platformatic/kafka'
+import { heard } from '../../runtime/src/events/kafka-client.ts'
 import { freePort } from '../../runtime/src/free-port.ts'
-import { CACHE_FOLDER, installed, runTool } from '../cache.ts'
+import { CACHE_FOLDER, exists, installed, runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
 import { javaCommand } from '../java.ts'
-import { startNative } from '../native-process.ts'
+import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
 import { containerProcess } from '../server-process.ts'
 
@@ -46,43 +47,55 @@ export const kafka: ServerKind = {
   variable: 'SLUICE_TEST_KAFKA_URL',
   container,
   async start(folder) {
-    const [java, jars] = await Promise.all([javaCommand(MIN_JAVA), installedKafka()])
-    await mkdir(folder, { recursive: true })
-    const address = async () => `127.0.0.1:${await freePort()}`
-    const listening = { clients: await address(), brokers: await address(), controller: await address() }
-    const named = settings({ listening, reached: listening.clients, folder: join(folder, 'data') })
-    const properties = join(folder, 'server.properties')
-    await writeFile(
-      properties,
-      Object.entries(named)
-        .map((property) => property.join('='))
-        .join('\n'),
-    )
-    const heap = ['-Xmx256m', '-cp', join(jars, '*')]
-    // A cluster's id is in base64; one that begins with a hyphen would be taken for an option.
-    const id = Buffer.from(`0${randomUUID().replaceAll('-', '').slice(1)}`, 'hex').toString('base64url')
-    await runTool(java, [...heap, 'kafka.tools.StorageTool', 'format', '-t', id, '-c', properties])
-    const running = await startNative({
-      name: 'kafka',
-      command: java,
-      args: [...heap, 'kafka.Kafka', properties],
-      logFile: join(folder, 'kafka.log'),
-      ready: () => answers(listening.clients),
-      readyTimeoutMs: READY_MS,
-    })
+    const listening = await freeListening()
+    const running = await startKafka({ listening, reached: listening.clients, folder })
     return { env: addressOf(listening.clients, String(running.pid)), stop: () => running.stop() }
   },
 }
 
+/** Clients and brokers, each at a `host:port` of its own that was free a moment ago. */
+export async function freeListening(): Promise<KafkaPlaces['listening']> {
+  const address = async () => `127.0.0.1:${await freePort()}`
+  return { clients: await address(), brokers: await address(), controller: await address() }
+}
+
+/** What the folder holds from an earlier start is there again. */
+export async function startKafka(places: KafkaPlaces): Promise<NativeProcess> {
+  const { folder, reached } = places
+  const [java, jars] = await Promise.all([javaCommand(MIN_JAVA), installedKafka()])
+  await mkdir(folder, { recursive: true })
+  const data = join(folder, 'data')
+  const properties = join(folder, 'server.properties')
+  const named = Object.entries(settings({ ...places, folder: data }))
+  await writeFile(properties, named.map((property) => property.join('=')).join('\n'))
+  const heap = ['-Xmx256m', '-cp', join(jars, '*')]
+  if (!(await exists(join(data, 'meta.properties')))) {
+    // A cluster's id is in base64; one that begins with a hyphen would be taken for an option.
+    const id = Buffer.from(`0${randomUUID().replaceAll('-', '').slice(1)}`, 'hex').toString('base64url')
+    await runTool(java, [...heap, 'kafka.tools.StorageTool', 'format', '-t', id, '-c', properties])
+  }
+  return startNative({
+    name: 'kafka',
+    command: java,
+    args: [...heap, 'kafka.Kafka', properties],
+    logFile: join(folder, 'kafka.log'),
+    ready: () => answers(reached),
+    readyTimeoutMs: READY_MS,
+  })
+}
+
+/** Of the login that administers topics and rules. */
+export const kafkaUrl = (clients: string): string => `kafka://sluice:${LOGINS.sluice}@${clients}`
+
 /** By its process a test may make it hang. */
 function addressOf(clients: string, process: string) {
   return {
-    SLUICE_TEST_KAFKA_URL: `kafka://sluice:${LOGINS.sluice}@${clients}`,
+    SLUICE_TEST_KAFKA_URL: kafkaUrl(clients),
     SLUICE_TEST_KAFKA_PROCESS: process,
   }
 }
 
-interface Places {
+export interface KafkaPlaces {
   readonly listening: { readonly clients: string; readonly brokers: string; readonly controller: string }
   /** Where clients are sent. */
   readonly reached: string
@@ -90,7 +103,7 @@ interface Places {
 }
 
 /** Clients alone log in: the broker speaks with itself where nobody else comes. */
-function settings({ listening, reached, folder }: Places): Readonly<Record<string, string>> {
+function settings({ listening, reached, folder }: KafkaPlaces): Readonly<Record<string, string>> {
   const users = Object.entries(LOGINS).map(([name, password]) => `user_${name}="${password}"`)
   const within = `BROKERS://${listening.brokers}`
   return {
@@ -146,13 +159,9 @@ const POM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
 `
 
 async function answers(clients: string): Promise<boolean> {
-  const admin = new Admin({
-    clientId: 'stack',
-    bootstrapBrokers: [clients],
-    sasl: { mechanism: 'PLAIN', username: 'sluice', password: LOGINS.sluice },
-    retries: 0,
-    connectTimeout: 1000,
-  })
+  const login = { mechanism: 'PLAIN', username: 'sluice', password: LOGINS.sluice } as const
+  const options = { clientId: 'stack', bootstrapBrokers: [clients], retries: 0, connectTimeout: 1000 }
+  const admin = heard(new Admin({ ...options, sasl: login }))
   try {
     await admin.listTopics({})
     return true

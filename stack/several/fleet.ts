@@ -23,6 +23,8 @@ const run = promisify(execFile)
 const root = join(import.meta.dirname, '../..')
 const launcher = join(root, 'runtime/bin/sluice.js')
 const START_MS = 180_000
+/** What a runtime gives to what it has accepted, and to its clients of servers that are away, several times over. */
+const END_MS = 120_000
 
 export interface FleetServers {
   /** A superuser's login. */
@@ -93,7 +95,7 @@ export class FleetRuntime {
     throw new Error(await this.#story())
   }
 
-  /** `SIGTERM` ends it as an operator does, `SIGKILL` as a crash. */
+  /** `SIGTERM` ends it as an operator does, `SIGKILL` as a crash. Throws where it does not end by itself. */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     const child = this.#child
     this.#child = null
@@ -102,8 +104,11 @@ export class FleetRuntime {
     if (signal === 'SIGTERM') this.#fleet.front.remove(this.name)
     const ended = once(child, 'exit')
     child.kill(signal)
+    const isLate = await Promise.race([ended.then(() => false), sleep(END_MS, true, { ref: false })])
+    if (isLate) child.kill('SIGKILL')
     await ended
     this.#fleet.front.remove(this.name)
+    if (isLate) throw new Error(`the runtime ${this.name} did not end by itself within ${END_MS} ms`)
   }
 
   /** `SIGSTOP` and `SIGCONT`: it is there, and does nothing meanwhile. */

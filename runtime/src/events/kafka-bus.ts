@@ -4,7 +4,7 @@ import type { Acl, Admin, Producer } from '@platformatic/kafka'
 import type { BusEvent, EventBus } from './bus.ts'
 import { changeTopicPrefix } from './change-message.ts'
 import { topicPrefix } from './envelope.ts'
-import { clientOptions, guarded, type KafkaSettings, REQUEST_TIMEOUT_MS, within } from './kafka-client.ts'
+import { clientOptions, guarded, heard, type KafkaSettings, REQUEST_TIMEOUT_MS, within } from './kafka-client.ts'
 import { groupRight, type Kafka, ofResource } from './kafka-rights.ts'
 
 const CLOSE_TIMEOUT_MS = 5000
@@ -15,10 +15,10 @@ const STRUCTURED = { 'content-type': 'application/cloudevents+json; charset=UTF-
 export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
   const kafka = await import('@platformatic/kafka')
   const options = await clientOptions(settings)
-  const admin = new kafka.Admin(options)
+  const admin = heard(new kafka.Admin(options))
   // Idempotent: a batch that is sent again after a lost answer is kept once, and in its order.
-  const producer = new kafka.Producer({ ...options, serializers: kafka.stringSerializers, idempotent: true, acks: -1 })
-  for (const client of [admin, producer]) client.on('error' as never, (() => undefined) as never)
+  const writing = { serializers: kafka.stringSerializers, idempotent: true, acks: -1 }
+  const producer = heard(new kafka.Producer({ ...options, ...writing }))
   return {
     provision: (tenant, topics) => guarded(() => provision(kafka, admin, settings, tenant, topics)),
     drop: (tenant) => guarded(() => drop(kafka, admin, settings, tenant)),

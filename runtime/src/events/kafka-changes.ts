@@ -7,7 +7,7 @@ import type { Acl, Admin, Producer } from '@platformatic/kafka'
 import type { ChangeBus, ChangeTopic, ChangeWriter } from './bus.ts'
 import { type ChangeMessage, changeTopicPrefix } from './change-message.ts'
 import { untilKnown } from './kafka-bus.ts'
-import { clientOptions, guarded, type KafkaSettings, unguarded, within } from './kafka-client.ts'
+import { clientOptions, guarded, heard, type KafkaSettings, unguarded, within } from './kafka-client.ts'
 import { groupRight, type Kafka, ofResource, topicRight } from './kafka-rights.ts'
 
 const TRANSACTIONAL_ID = 'sluice-changes'
@@ -32,8 +32,7 @@ const CONFIGS = {
 export async function openKafkaChanges(settings: KafkaSettings): Promise<ChangeBus> {
   const kafka = await import('@platformatic/kafka')
   const options = await clientOptions(settings)
-  const admin = new kafka.Admin(options)
-  admin.on('error' as never, (() => undefined) as never)
+  const admin = heard(new kafka.Admin(options))
   return {
     ensure: (topic) => guarded(() => ensure(kafka, admin, settings, topic)),
     empty: (topic) => guarded(() => empty(admin, topic, settings.partitions)),
@@ -89,16 +88,17 @@ async function remove(kafka: Kafka, admin: Admin, topic: string): Promise<void> 
 }
 
 async function openWriter(kafka: Kafka, options: Awaited<ReturnType<typeof clientOptions>>): Promise<ChangeWriter> {
-  const producer = new kafka.Producer({
-    ...options,
-    serializers: kafka.stringSerializers,
-    idempotent: true,
-    acks: -1,
-    transactionalId: TRANSACTIONAL_ID,
-  })
-  producer.on('error' as never, (() => undefined) as never)
+  const writing = { serializers: kafka.stringSerializers, idempotent: true, acks: -1 }
+  const producer = heard(new kafka.Producer({ ...options, ...writing, transactionalId: TRANSACTIONAL_ID }))
+  const close = () => within(CLOSE_TIMEOUT_MS, () => producer.close(true)).catch(() => undefined)
   // Beginning one shuts out whoever wrote before; one that nothing is sent in cannot be ended, and becomes the first.
-  let begun: Begun | null = await guarded(() => producer.beginTransaction(NEW_PRODUCER))
+  let begun: Begun | null = await guarded(() => producer.beginTransaction(NEW_PRODUCER)).catch(
+    async (error: unknown) => {
+      // Or else it goes on by itself, and has its connection for good once the brokers are back.
+      await close()
+      throw error
+    },
+  )
   return {
     write: (messages) =>
       guarded(async () => {
@@ -106,9 +106,7 @@ async function openWriter(kafka: Kafka, options: Awaited<ReturnType<typeof clien
         begun = null
         await writeAll(transaction, messages)
       }),
-    async close() {
-      await within(CLOSE_TIMEOUT_MS, () => producer.close(true)).catch(() => undefined)
-    },
+    close,
   }
 }
 

@@ -1,5 +1,6 @@
 /** What every client of the brokers has: addresses, login, deadlines, and errors that may be shown. */
 import { readFile } from 'node:fs/promises'
+import type { Base } from '@platformatic/kafka'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 
 export interface KafkaSettings {
@@ -46,6 +47,16 @@ function unreadable(): never {
     code: 'invalid_config',
     remedy: 'Correct events.kafka.ca_file.',
   })
+}
+
+/**
+ * What breaks is told by the call that it breaks. The client's connections tell it as events too, a second time where they
+ * are reset while they log in, and one that nobody listens to would end the process.
+ */
+export function heard<Client extends Base>(client: Client): Client {
+  client.on('error' as never, (() => undefined) as never)
+  client.connections.on('connecting', ({ connection }) => connection.on('error', () => undefined))
+  return client
 }
 
 /** The client alone may wait for a broker that is away for longer than anybody waits for the client. */
