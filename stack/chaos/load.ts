@@ -39,7 +39,7 @@ export class Load {
   #isStopped = false
   /** Whether a request may go unanswered now: where a runtime is hurt, not one of its servers. */
   mayLose = false
-  /** Whether a query may take longer than it has: where its server has only just come back. */
+  /** Whether a query may take longer than it has: where Trino, which answers them, has too little of the machine. */
   mayBeSlow = false
 
   constructor(url: string, source: pg.Client, tenants: readonly Tenant[], pauseMs = PAUSE_MS) {

@@ -10,7 +10,7 @@ import { assertAllEqual } from './equality.ts'
 import { Load, type Tally } from './load.ts'
 import { TcpProxy } from './proxy.ts'
 import { type OwnServers, startOwnServers } from './servers.ts'
-import { createSource, onboard, type Tenant } from './world.ts'
+import { createSource, EVERYBODY, type Name, onboard, type Tenant } from './world.ts'
 
 export const HARMS = ['killed', 'paused', 'cut off'] as const
 export type Harm = (typeof HARMS)[number]
@@ -36,6 +36,8 @@ export interface LoadedFleetOptions {
   readonly hasEngines?: boolean
   /** As of `Load`. */
   readonly pauseMs?: number
+  /** Of each tenant. Default: everybody. */
+  readonly readers?: readonly Name[]
 }
 
 /** How long a server stays as it is, and what is waited for when it is back. */
@@ -81,9 +83,7 @@ export class LoadedFleet {
     const ends: End[] = []
     try {
       const loaded = new LoadedFleet(await startParts(options, ends), ends)
-      loaded.load.mayBeSlow = true
       await loaded.untilWhole('at first')
-      loaded.load.mayBeSlow = false
       return loaded
     } catch (error) {
       await endAll(ends)
@@ -118,6 +118,9 @@ export class LoadedFleet {
   /** Hurts the server of that name until it is enough, lets it come back, and waits until all is well. */
   async hurt(name: string, harm: Harm, { isEnough, withinMs, untilWell }: Hurt): Promise<Seen> {
     const victim = this.servers.victim(name)
+    const { mayBeSlow } = this.load
+    // Time that passes while nobody answers is no slowness.
+    if (name === 'Trino') this.load.mayBeSlow = false
     this.load.take()
     const startedMs = performance.now()
     if (harm === 'killed') await victim.kill()
@@ -129,7 +132,7 @@ export class LoadedFleet {
       isSeen = isEnough(this.load.tally, performance.now() - startedMs)
     }
     const during = this.load.tally
-    this.load.mayBeSlow = true
+    this.load.mayBeSlow = mayBeSlow
     if (harm === 'killed') await victim.restart()
     else if (harm === 'paused') victim.resume()
     else victim.heal()
@@ -140,7 +143,6 @@ export class LoadedFleet {
       await untilWell()
     }
     const after = this.load.take()
-    this.load.mayBeSlow = false
     this.report(name, harm, [during, after], performance.now() - healedMs)
     return { isEnough: isSeen, during, after }
   }
@@ -188,7 +190,10 @@ type Parts = Pick<LoadedFleet, 'fleet' | 'servers' | 'tenants' | 'source' | 'loa
 type End = () => Promise<unknown>
 
 /** What ends each part comes into `ends` as soon as it is there. */
-async function startParts({ settings, hasEngines = false, pauseMs }: LoadedFleetOptions, ends: End[]): Promise<Parts> {
+async function startParts(
+  { settings, hasEngines = false, pauseMs, readers = EVERYBODY }: LoadedFleetOptions,
+  ends: End[],
+): Promise<Parts> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-chaos-'))
   ends.push(() => rm(folder, { recursive: true, force: true }))
   const servers = await startOwnServers(join(folder, 'servers'), hasEngines)
@@ -210,12 +215,13 @@ async function startParts({ settings, hasEngines = false, pauseMs }: LoadedFleet
   ends.push(() => source.end())
   await source.connect()
   await createSource(source)
-  const tenants = await onboard(fleet)
+  const tenants = await onboard(fleet, readers)
   for (const { developer } of tenants) {
     const { body } = await developer.post('/api/v1/connections/db/sync')
     assert.equal((await developer.untilEnded(body.id)).state, 'succeeded')
   }
   const load = new Load(fleet.front.url, source, tenants, pauseMs)
+  load.mayBeSlow = hasEngines
   ends.push(() => load.stop())
   load.start()
   return { fleet, servers, tenants, source, load, ways }

@@ -190,10 +190,14 @@ async function startS3(
 }
 
 async function addEngines(folder: string, add: Add): Promise<OwnServers['engines']> {
-  const listening = await freeListening()
-  const events = await add('Kafka', (proxy) => startEvents(join(folder, 'kafka'), listening, proxy))
-  const port = await freePort()
-  const statements = await add('Trino', () => startStatements(join(folder, 'trino'), port))
+  const [listening, port] = [await freeListening(), await freePort()]
+  const starting = [
+    add('Kafka', (proxy) => startEvents(join(folder, 'kafka'), listening, proxy)),
+    add('Trino', () => startStatements(join(folder, 'trino'), port)),
+  ] as const
+  // Whatever becomes of the one, the other is there to be ended.
+  await Promise.allSettled(starting)
+  const [events, statements] = await Promise.all(starting)
   return {
     kafka: kafkaUrl(`127.0.0.1:${events.proxy.port}`),
     trino: `http://127.0.0.1:${statements.proxy.port}`,

@@ -56,19 +56,25 @@ export async function rowsOf(source: pg.Client, slug: string): Promise<readonly 
   return (await source.query(`select id, tenant, email, city, version, amount from ${slug} order by id`)).rows
 }
 
-export async function onboard(fleet: Fleet): Promise<readonly Tenant[]> {
+/** Who may read; `clara` is granted what is classified. */
+const PEOPLE = { dora: 'svc-developers', vito: 'svc-viewers', clara: 'svc-viewers' } as const
+export type Name = keyof typeof PEOPLE
+export const EVERYBODY = Object.keys(PEOPLE) as readonly Name[]
+
+/** @param readers of each tenant; it has its developer in any case */
+export async function onboard(fleet: Fleet, readers: readonly Name[]): Promise<readonly Tenant[]> {
   const token = (flags: readonly string[]) => fleet.token([...flags, '--ttl', '2h'])
   const admin = new Client(fleet.front.url, await token(['--role', 'admin']))
   const tenants: Tenant[] = []
   for (const slug of TENANTS) {
     done(await admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'standard' }), 201)
-    const person = async (name: string, group: string, seesClear: boolean): Promise<Person> => {
-      return { tenant: slug, name, seesClear, token: await token(['--tenant', slug, '--group', group, '--user', name]) }
-    }
-    const dora = await person('dora', 'svc-developers', false)
-    const developer = new Client(fleet.front.url, dora.token)
+    const tokenOf = (name: Name) => token(['--tenant', slug, '--group', PEOPLE[name], '--user', name])
+    const developer = new Client(fleet.front.url, await tokenOf('dora'))
     await deploy(developer, slug, fleet.source)
-    const people = [dora, await person('vito', 'svc-viewers', false), await person('clara', 'svc-viewers', true)]
+    const people: Person[] = []
+    for (const name of readers) {
+      people.push({ tenant: slug, name, seesClear: name === 'clara', token: await tokenOf(name) })
+    }
     tenants.push({ slug, developer, people })
   }
   return tenants

@@ -13,6 +13,8 @@ import {
 } from 'node:http'
 
 const REST_MS = 1_000
+/** Longer than any client pauses: none meets a connection that is being closed. */
+const IDLE_MS = 120_000
 
 interface Address {
   readonly host: string
@@ -34,7 +36,7 @@ export class RoundRobin {
   }
 
   static async listen(): Promise<RoundRobin> {
-    const server = createServer()
+    const server = createServer({ keepAliveTimeout: IDLE_MS })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as { port: number }
     const front = new RoundRobin(server, `http://127.0.0.1:${port}`)

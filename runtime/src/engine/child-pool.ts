@@ -142,17 +142,23 @@ export class ChildPool {
 
   #wait(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const left = new AbortController()
     const waiter: Waiter = { owner, admit: resolve, refuse: reject }
     const giveUp = (reason: unknown) => {
-      this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
+      const at = this.#waiters.indexOf(waiter)
+      if (at < 0) return
+      this.#waiters.splice(at, 1)
       reject(reason)
     }
     const late = () => giveUp(busyError('the engine was busy with other statements for all of the time'))
-    deadline.addEventListener('abort', late, { signal: left.signal })
-    caller.addEventListener('abort', () => giveUp(caller.reason), { signal: left.signal })
+    const called = () => giveUp(caller.reason)
+    deadline.addEventListener('abort', late)
+    caller.addEventListener('abort', called)
     this.#waiters.push(waiter)
-    return promise.finally(() => left.abort())
+    // Not by the option `signal`: of several listeners to one signal Node forgets to remove all but the last.
+    return promise.finally(() => {
+      deadline.removeEventListener('abort', late)
+      caller.removeEventListener('abort', called)
+    })
   }
 
   #release(owner: Owner): void {

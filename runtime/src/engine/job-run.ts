@@ -138,7 +138,9 @@ export class JobRun {
   #endOn(signal: AbortSignal, reason: () => unknown): void {
     const end = () => this.#fail(reason())
     if (signal.aborted) end()
-    else signal.addEventListener('abort', end, { once: true, signal: this.#stop.signal })
+    signal.addEventListener('abort', end, { once: true })
+    // Not by the option `signal`: of several listeners to one signal Node forgets to remove all but the last.
+    this.#stop.signal.addEventListener('abort', () => signal.removeEventListener('abort', end), { once: true })
   }
 
   /** The first reason is the one that is told; a job that is done cannot fail any more. */
