@@ -98,10 +98,10 @@ function run(
 }
 
 describe('requests made up from the document', () => {
-  it('as a developer', () => generated({ token: ofTenant('svc-developers'), headers: [], seconds: 75 }))
-  it('as a viewer', () => generated({ token: ofTenant('svc-viewers'), headers: [], seconds: 40 }))
+  it('as a developer', () => generated({ token: ofTenant('svc-developers'), headers: [], seconds: 60 }))
+  it('as a viewer', () => generated({ token: ofTenant('svc-viewers'), headers: [], seconds: 25 }))
   it('as an administrator', () =>
-    generated({ token: ['--role', 'admin'], headers: [`X-Tenant-Id: ${world.tenants[0]}`], seconds: 50 }))
+    generated({ token: ['--role', 'admin'], headers: [`X-Tenant-Id: ${world.tenants[0]}`], seconds: 30 }))
 })
 
 function ofTenant(group: string): readonly string[] {

@@ -13,19 +13,31 @@ export const CACHE_FOLDER = join(
   'stack',
 )
 
+/** Long commands of it are run with the signal, which is of `interruptInstalls`. */
+type Install = (folder: string, signal: AbortSignal) => Promise<unknown>
+
 const installing = new Map<string, Promise<string>>()
+const interrupted = new AbortController()
+
+/** Of what was installed by this process. */
+export const installSeconds = new Map<string, number>()
+
+/** Ends what is being installed, and lets nothing else be. */
+export function interruptInstalls(): void {
+  interrupted.abort()
+}
 
 /**
  * The folder of `name`, made by `install` when it is not there yet. An interrupted install leaves nothing that a later
  * run would take for complete: it works in a folder beside, which is renamed at the end.
  */
-export function installed(name: string, install: (folder: string) => Promise<void>): Promise<string> {
+export function installed(name: string, install: Install): Promise<string> {
   const running = installing.get(name) ?? installedNow(name, install).finally(() => installing.delete(name))
   installing.set(name, running)
   return running
 }
 
-async function installedNow(name: string, install: (folder: string) => Promise<void>): Promise<string> {
+async function installedNow(name: string, install: Install): Promise<string> {
   const folder = join(CACHE_FOLDER, name)
   if (await exists(folder)) return folder
   await mkdir(CACHE_FOLDER, { recursive: true })
@@ -33,14 +45,16 @@ async function installedNow(name: string, install: (folder: string) => Promise<v
   const started = Date.now()
   console.log(`installing ${name}`)
   try {
-    await install(beside)
+    interrupted.signal.throwIfAborted()
+    await install(beside, interrupted.signal)
     await rename(beside, folder)
   } catch (error) {
     if (!(await exists(folder))) throw new Error(`${name} could not be installed`, { cause: error })
   } finally {
     await rm(beside, { recursive: true, force: true })
   }
-  console.log(`installed ${name} in ${Math.round((Date.now() - started) / 1000)} s`)
+  installSeconds.set(name, Math.round((Date.now() - started) / 1000))
+  console.log(`installed ${name} in ${installSeconds.get(name)} s`)
   return folder
 }
 

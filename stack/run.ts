@@ -7,9 +7,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
+import { installSeconds, interruptInstalls } from './cache.ts'
 import { engineAnswers, startContainer } from './containers.ts'
 import type { ServerKind, StackServer } from './server.ts'
 import { SUITES, type Suite } from './suites.ts'
@@ -98,18 +99,23 @@ const interrupted = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     interrupted.abort()
+    interruptInstalls()
     for (const child of testing) child.kill(signal)
   })
 }
 
 const suites = SUITES.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
-// What fails here fails again, and is told, where the server is started.
-for (const { prepare, variable, container } of new Set(suites.flatMap(({ servers }) => servers))) {
-  if (prepare === undefined || process.env[variable] !== undefined) continue
-  if (container === undefined || !(await engineAnswers())) prepare(interrupted.signal).catch(() => undefined)
+
+/** One after the other, the first needed first. What fails here is tried again, and told, where the server is started. */
+async function prepare(): Promise<void> {
+  for (const { prepare, variable, container } of new Set(suites.flatMap(({ servers }) => servers))) {
+    if (prepare === undefined || process.env[variable] !== undefined) continue
+    if (container === undefined || !(await engineAnswers())) await prepare().catch(() => undefined)
+  }
 }
 
 const failed = new Map<string, string>()
+const tookSeconds = new Map<string, number>()
 
 /** One after the other, each taken from the front of `waiting`. */
 async function work(waiting: Suite[], isShown: boolean): Promise<void> {
@@ -120,6 +126,7 @@ async function work(waiting: Suite[], isShown: boolean): Promise<void> {
     const { failures, output } = await runSuite(suite, isShown)
     const seconds = Math.round((performance.now() - startedMs) / 1000)
     console.log(`${output}-- ${suite.name}: ${failures === '' ? 'passed' : 'FAILED'} in ${seconds} s`)
+    tookSeconds.set(suite.name, seconds)
     if (failures !== '') failed.set(suite.name, failures)
   }
 }
@@ -127,9 +134,13 @@ async function work(waiting: Suite[], isShown: boolean): Promise<void> {
 const alone = suites.filter((suite) => suite.isAlone)
 const together = suites.filter((suite) => !suite.isAlone)
 const isShown = together.length === 1
-await Promise.all([work(together, isShown), work(together, isShown)])
+await Promise.all([prepare(), work(together, isShown), work(together, isShown)])
 await work(alone, true)
 
+const listed = (seconds: ReadonlyMap<string, number>) =>
+  [...seconds].map(([name, took]) => `${name} ${took} s`).join(', ')
+console.log(`stack: ${availableParallelism()} processors; installed: ${listed(installSeconds) || 'nothing'}`)
+console.log(`stack: ${listed(tookSeconds)}`)
 for (const [suite, failures] of failed) console.error(`-- what failed in ${suite}\n${failures}`)
 if (failed.size > 0) {
   console.error(`stack: failed: ${[...failed.keys()].join(', ')}`)

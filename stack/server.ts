@@ -15,8 +15,8 @@ export interface ServerKind {
   readonly variable: string
   /** Used instead of `start` where a Docker engine answers. */
   readonly container?: ContainerSpec
-  /** What takes long and needs no server; begun before the first suite, at a low priority. Repeatable. */
-  prepare?(signal: AbortSignal): Promise<unknown>
+  /** Downloads and builds; done while the first suites run. Repeatable. */
+  prepare?(): Promise<unknown>
   /** `folder` is empty, and removed after the server has been stopped. */
   start(folder: string): Promise<StackServer>
 }

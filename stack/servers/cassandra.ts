@@ -68,6 +68,7 @@ const NODE_FLAGS = [
 export const cassandra: ServerKind = {
   name: 'Cassandra',
   variable: 'SLUICE_TEST_CASSANDRA_URL',
+  prepare: classpath,
   async start(folder) {
     const [jars, java] = await Promise.all([classpath(), javaCommand(JAVA.minimum, JAVA.maximum)])
     const [port, storagePort] = [await freePort(), await freePort()]
@@ -105,8 +106,8 @@ export const cassandra: ServerKind = {
 }
 
 function classpath(): Promise<string> {
-  return installed(`cassandra-${VERSION}`, (folder) =>
-    mavenClasspath(`org.apache.cassandra:cassandra-all:${VERSION}`, folder),
+  return installed(`cassandra-${VERSION}`, (folder, signal) =>
+    mavenClasspath(`org.apache.cassandra:cassandra-all:${VERSION}`, folder, signal),
   )
 }
 

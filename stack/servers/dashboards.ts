@@ -8,7 +8,7 @@ import { clientConfig } from '../../runtime/src/database/pools.ts'
 import { ROLE_NAMES } from '../../runtime/src/database/roles.ts'
 import type { ServerKind } from '../server.ts'
 import { startRuntimeOnPostgres } from './runtime.ts'
-import { startSuperset } from './superset.ts'
+import { preparedMetadata, startSuperset } from './superset.ts'
 
 const LOGIN_MAKER = 'sluice_logins'
 /** So that a test of a server that hangs needs no patience. */
@@ -17,6 +17,7 @@ const TIMEOUT_MS = '5000'
 export const dashboards: ServerKind = {
   name: 'a runtime and its Superset',
   variable: 'SLUICE_TEST_SUPERSET_URL',
+  prepare: preparedMetadata,
   async start(folder) {
     const superset = await startSuperset(join(folder, 'superset'))
     const { url, username, password, pid } = superset

@@ -16,11 +16,15 @@ const PACKAGES = [
 export const icebergReaders: ServerKind = {
   name: 'PyIceberg and DuckDB',
   variable: 'SLUICE_TEST_ICEBERG_PYTHON',
+  prepare: environment,
   async start() {
-    const folder = await installed(`iceberg-readers-pyiceberg-0.12.0-duckdb-${DUCKDB}`, async (target) => {
-      await runTool('python3', ['-m', 'venv', target])
-      await runTool(join(target, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...PACKAGES])
-    })
-    return { env: { SLUICE_TEST_ICEBERG_PYTHON: join(folder, 'bin/python') }, stop: async () => {} }
+    return { env: { SLUICE_TEST_ICEBERG_PYTHON: join(await environment(), 'bin/python') }, stop: async () => {} }
   },
+}
+
+function environment(): Promise<string> {
+  return installed(`iceberg-readers-pyiceberg-0.12.0-duckdb-${DUCKDB}`, async (folder, signal) => {
+    await runTool('python3', ['-m', 'venv', folder])
+    await runTool(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...PACKAGES], { signal })
+  })
 }

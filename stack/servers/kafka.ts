@@ -46,6 +46,7 @@ export const kafka: ServerKind = {
   name: 'Kafka',
   variable: 'SLUICE_TEST_KAFKA_URL',
   container,
+  prepare: installedKafka,
   async start(folder) {
     const listening = await freeListening()
     const running = await startKafka({ listening, reached: listening.clients, folder })
@@ -131,9 +132,9 @@ function settings({ listening, reached, folder }: KafkaPlaces): Readonly<Record<
 
 /** The folder of its jars, tools and all. */
 export function installedKafka(): Promise<string> {
-  return installed(`kafka-${VERSION}`, async (folder) => {
+  return installed(`kafka-${VERSION}`, async (folder, signal) => {
     await writeFile(join(folder, 'pom.xml'), POM)
-    await runTool('mvn', [
+    const copying = [
       '--batch-mode',
       '--quiet',
       `-Dmaven.repo.local=${join(CACHE_FOLDER, 'maven')}`,
@@ -141,7 +142,8 @@ export function installedKafka(): Promise<string> {
       join(folder, 'pom.xml'),
       'dependency:copy-dependencies',
       `-DoutputDirectory=${folder}`,
-    ])
+    ]
+    await runTool('mvn', copying, { signal })
   })
 }
 

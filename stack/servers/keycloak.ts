@@ -38,6 +38,7 @@ export const keycloak: ServerKind = {
   name: 'Keycloak',
   variable: 'SLUICE_TEST_KEYCLOAK_URL',
   container,
+  prepare: installedKeycloak,
   async start(folder) {
     const running = await startKeycloak(folder)
     return { env: addressOf(new URL(running.url).host, String(running.pid)), stop: () => running.stop() }
@@ -105,12 +106,12 @@ function main(home: string, folder: string): readonly string[] {
 
 /** Built once, so that a start takes seconds. */
 function installedKeycloak(): Promise<string> {
-  return installed(`keycloak-${VERSION}`, async (folder) => {
-    const archive = await mavenFile(`org.keycloak:keycloak-quarkus-dist:${VERSION}:tar.gz`, folder)
+  return installed(`keycloak-${VERSION}`, async (folder, signal) => {
+    const archive = await mavenFile(`org.keycloak:keycloak-quarkus-dist:${VERSION}:tar.gz`, folder, signal)
     await runTool('tar', ['-xzf', archive, '-C', folder, '--strip-components=1'])
     await rm(archive)
     const java = await javaCommand(MIN_JAVA, MAX_JAVA)
     const env = { ...process.env, JAVA: java, JAVA_OPTS: '-Xmx600m' }
-    await runTool(join(folder, 'bin/kc.sh'), ['build', '--db=dev-mem'], { env })
+    await runTool(join(folder, 'bin/kc.sh'), ['build', '--db=dev-mem'], { env, signal })
   })
 }

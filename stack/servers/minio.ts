@@ -10,6 +10,7 @@ import { freePort } from '../../runtime/src/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import { composeService } from '../compose.ts'
 import type { ContainerSpec } from '../containers.ts'
+import { installGoProgram } from '../go.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
 
@@ -103,17 +104,10 @@ async function setUp(
   for (const _ of ['first', 'again']) await run(['sh', '-euc', script])
 }
 
-let building: Promise<string> | null = null
-
-function binaries(signal?: AbortSignal): Promise<string> {
-  const name = `minio-${SERVER.slice(-12)}-mc-${CLIENT.slice(-12)}`
-  building ??= installed(name, (folder) => build(folder, signal))
-  return building
-}
-
-async function build(folder: string, signal: AbortSignal | undefined): Promise<void> {
-  const env = { ...process.env, GOBIN: folder, GOFLAGS: '-mod=mod' }
-  for (const module of [`github.com/minio/minio@${SERVER}`, `github.com/minio/mc@${CLIENT}`]) {
-    await runTool('nice', ['-n', '19', 'go', 'install', module], { env, ...(signal ? { signal } : {}) })
-  }
+function binaries(): Promise<string> {
+  return installed(`minio-${SERVER.slice(-12)}-mc-${CLIENT.slice(-12)}`, async (folder, signal) => {
+    for (const module of [`github.com/minio/minio@${SERVER}`, `github.com/minio/mc@${CLIENT}`]) {
+      await installGoProgram(module, folder, signal)
+    }
+  })
 }

@@ -60,9 +60,10 @@ function environmentOf(folder: string): NodeJS.ProcessEnv {
 }
 
 async function pythonOf(): Promise<string> {
-  const folder = await installed(`superset-${VERSION}`, async (target) => {
+  const folder = await installed(`superset-${VERSION}`, async (target, signal) => {
     await runTool('python3', ['-m', 'venv', target])
-    const pip = (...args: readonly string[]) => runTool(join(target, 'bin/python'), ['-m', 'pip', 'install', ...args])
+    const pip = (...args: readonly string[]) =>
+      runTool(join(target, 'bin/python'), ['-m', 'pip', 'install', ...args], { signal })
     // Some of its packages are built, by tools that newer releases of setuptools have no more.
     await pip('--quiet', 'setuptools==80.9.0', 'wheel==0.45.1')
     await pip('--quiet', '--no-deps', '--no-build-isolation', '--requirement', REQUIREMENTS)
@@ -70,11 +71,12 @@ async function pythonOf(): Promise<string> {
   return join(folder, 'bin/python')
 }
 
-function preparedMetadata(): Promise<string> {
-  return installed(`superset-${VERSION}-metadata`, async (folder) => {
+/** With the program itself. */
+export function preparedMetadata(): Promise<string> {
+  return installed(`superset-${VERSION}-metadata`, async (folder, signal) => {
     const python = await pythonOf()
     const run = (...args: readonly string[]) =>
-      runTool(python, ['-c', COMMAND, ...args], { cwd: folder, env: environmentOf(folder) })
+      runTool(python, ['-c', COMMAND, ...args], { cwd: folder, env: environmentOf(folder), signal })
     await run('db', 'upgrade')
     const { username, password } = ADMIN
     const person = ['--firstname', 'Sluice', '--lastname', 'Runtime', '--email', 'sluice@superset.test']

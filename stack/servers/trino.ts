@@ -107,8 +107,8 @@ function properties(values: Readonly<Record<string, string>>): string {
 }
 
 function trinoHome(): Promise<string> {
-  return installed(`trino-${VERSION}`, async (folder) => {
-    const archive = await mavenFile(`io.trino:trino-server:${VERSION}:tar.gz`, folder)
+  return installed(`trino-${VERSION}`, async (folder, signal) => {
+    const archive = await mavenFile(`io.trino:trino-server:${VERSION}:tar.gz`, folder, signal)
     await runTool('tar', ['-xzf', archive, '-C', folder, '--strip-components=1'])
     await rm(archive)
     // All are extracted first: files of the plugins that stay may be links to those of others.
@@ -121,6 +121,7 @@ function trinoHome(): Promise<string> {
 export const trino: ServerKind = {
   name: `Trino ${VERSION}`,
   variable: 'SLUICE_TEST_TRINO_URL',
+  prepare: trinoHome,
   async start(folder) {
     await mkdir(folder, { recursive: true })
     const running = await startTrino({ folder, port: await freePort() })

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
-import { installed, runTool } from '../cache.ts'
+import { installed } from '../cache.ts'
+import { installGoProgram } from '../go.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
 
@@ -14,6 +15,7 @@ const READY_MS = 60_000
 export const versitygw: ServerKind = {
   name: 'Versity S3 Gateway',
   variable: 'SLUICE_TEST_S3_URL',
+  prepare: installedVersitygw,
   async start(folder) {
     const login = { port: await freePort(), key: 'sluice', secret: randomBytes(18).toString('base64url') }
     const running = await startVersitygw(folder, login)
@@ -35,7 +37,7 @@ export const addressOf = ({ port, key, secret }: VersitygwLogin) => ({
 
 /** What the folder holds from an earlier start is there again. */
 export async function startVersitygw(folder: string, { port, key, secret }: VersitygwLogin): Promise<NativeProcess> {
-  const binaries = await installed(`versitygw-${VERSION}`, build)
+  const binaries = await installedVersitygw()
   const [root, sidecar] = [join(folder, 'objects'), join(folder, 'attributes')]
   for (const dir of [root, sidecar]) await mkdir(dir, { recursive: true })
   return startNative({
@@ -50,8 +52,6 @@ export async function startVersitygw(folder: string, { port, key, secret }: Vers
   })
 }
 
-async function build(folder: string): Promise<void> {
-  await runTool('go', ['install', MODULE], {
-    env: { ...process.env, GOBIN: folder, GOFLAGS: '-mod=mod' },
-  })
+function installedVersitygw(): Promise<string> {
+  return installed(`versitygw-${VERSION}`, (folder, signal) => installGoProgram(MODULE, folder, signal))
 }
