@@ -48,7 +48,6 @@ export const SUITES: readonly Suite[] = [
       'stack/catalog/trino.stack.test.ts',
       'stack/{distributed,parity,readers}/*.stack.test.ts',
     ],
-    env: { SLUICE_CONFORMANCE_SCHEDULES: '12' },
   },
   { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'] },
   { name: 'cassandra', servers: [cassandra], tests: ['examples/plugins/cassandra/**/*.stack.test.ts'] },
