@@ -6,6 +6,6 @@ const QUICKLY = ['-gcflags=all=-N -l -dwarf=false', '-ldflags=-s -w']
 
 /** Builds `module@version` into the folder; tests that run meanwhile go first. */
 export async function installGoProgram(module: string, folder: string, signal: AbortSignal): Promise<void> {
-  const env = { ...process.env, GOBIN: folder, GOFLAGS: '-mod=mod', GOGC: '400' }
+  const env = { ...process.env, GOBIN: folder, GOFLAGS: '-mod=mod' }
   await runTool('nice', ['-n', '10', 'go', 'install', ...QUICKLY, module], { env, signal })
 }

@@ -7,7 +7,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
-import { availableParallelism, tmpdir } from 'node:os'
+import { availableParallelism, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { installSeconds, interruptInstalls } from './cache.ts'
@@ -16,7 +16,7 @@ import type { ServerKind, StackServer } from './server.ts'
 import { SUITES, type Suite } from './suites.ts'
 
 const root = join(import.meta.dirname, '..')
-const TEST_TIMEOUT_MS = 3_600_000
+const TEST_TIMEOUT_MS = 1_800_000
 
 const testing = new Set<ChildProcess>()
 
@@ -139,7 +139,9 @@ await work(alone, true)
 
 const listed = (seconds: ReadonlyMap<string, number>) =>
   [...seconds].map(([name, took]) => `${name} ${took} s`).join(', ')
-console.log(`stack: ${availableParallelism()} processors; installed: ${listed(installSeconds) || 'nothing'}`)
+console.log(
+  `stack: ${availableParallelism()} processors, ${Math.round(totalmem() / 2 ** 30)} GB; installed: ${listed(installSeconds) || 'nothing'}`,
+)
 console.log(`stack: ${listed(tookSeconds)}`)
 for (const [suite, failures] of failed) console.error(`-- what failed in ${suite}\n${failures}`)
 if (failed.size > 0) {
