@@ -10,6 +10,7 @@ import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
+import { keepCompiled } from '../test/compile-cache.ts'
 import { installSeconds, interruptInstalls } from './cache.ts'
 import { engineAnswers, startContainer } from './containers.ts'
 import type { ServerKind, StackServer } from './server.ts'
@@ -114,6 +115,7 @@ async function prepare(): Promise<void> {
   }
 }
 
+keepCompiled()
 const failed = new Map<string, string>()
 const tookSeconds = new Map<string, number>()
 

@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
+import { keepCompiled } from './compile-cache.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -72,6 +73,7 @@ const files = globSync(patterns.length > 0 ? patterns : EVERYTHING, {
 }).sort()
 if (files.length === 0) throw new Error('no test file matches')
 const servers: TestServer[] = []
+keepCompiled()
 try {
   const postgres = await startServer('runtime/src/database/test-server.ts')
   servers.push(postgres)
