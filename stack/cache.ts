@@ -13,7 +13,7 @@ export const CACHE_FOLDER = join(
   'stack',
 )
 
-/** Long commands of it are run with the signal, which is of `interruptInstalls`. */
+/** Fills the folder; the signal, which its long commands are given, is aborted by `interruptInstalls`. */
 type Install = (folder: string, signal: AbortSignal) => Promise<unknown>
 
 const installing = new Map<string, Promise<string>>()

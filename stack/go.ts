@@ -1,7 +1,7 @@
 /** Programs from Go's module proxy, built by its own command. */
 import { runTool } from './cache.ts'
 
-/** Neither optimised nor with what a debugger needs: that halves the time of a build whose program lives for minutes. */
+/** Neither optimised nor with what a debugger needs: a third less work, for a program that lives for minutes. */
 const QUICKLY = ['-gcflags=all=-N -l -dwarf=false', '-ldflags=-s -w']
 
 /** Builds `module@version` into the folder; tests that run meanwhile go first. */

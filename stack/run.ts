@@ -108,7 +108,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const suites = SUITES.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
 
 /** One after the other, the first needed first. What fails here is tried again, and told, where the server is started. */
-async function prepare(): Promise<void> {
+async function prepareServers(): Promise<void> {
   for (const { prepare, variable, container } of new Set(suites.flatMap(({ servers }) => servers))) {
     if (prepare === undefined || process.env[variable] !== undefined) continue
     if (container === undefined || !(await engineAnswers())) await prepare().catch(() => undefined)
@@ -136,7 +136,7 @@ async function work(waiting: Suite[], isShown: boolean): Promise<void> {
 const alone = suites.filter((suite) => suite.isAlone)
 const together = suites.filter((suite) => !suite.isAlone)
 const isShown = together.length === 1
-await Promise.all([prepare(), work(together, isShown), work(together, isShown)])
+await Promise.all([prepareServers(), work(together, isShown), work(together, isShown)])
 await work(alone, true)
 
 const listed = (seconds: ReadonlyMap<string, number>) =>

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { Admin } from '@platformatic/kafka'
 import { heard } from '../../runtime/src/events/kafka-client.ts'
 import { freePort } from '../../runtime/src/free-port.ts'
-import { CACHE_FOLDER, exists, installed, runTool } from '../cache.ts'
+import { exists, installed, runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
 import { javaCommand } from '../java.ts'
+import { runMaven } from '../maven.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
 import { containerProcess } from '../server-process.ts'
@@ -134,16 +135,8 @@ function settings({ listening, reached, folder }: KafkaPlaces): Readonly<Record<
 export function installedKafka(): Promise<string> {
   return installed(`kafka-${VERSION}`, async (folder, signal) => {
     await writeFile(join(folder, 'pom.xml'), POM)
-    const copying = [
-      '--batch-mode',
-      '--quiet',
-      `-Dmaven.repo.local=${join(CACHE_FOLDER, 'maven')}`,
-      '-f',
-      join(folder, 'pom.xml'),
-      'dependency:copy-dependencies',
-      `-DoutputDirectory=${folder}`,
-    ]
-    await runTool('mvn', copying, { signal })
+    const copying = ['dependency:copy-dependencies', `-DoutputDirectory=${folder}`]
+    await runMaven(['--file', join(folder, 'pom.xml'), ...copying], signal)
   })
 }
 

@@ -3,5 +3,4 @@ import { testServingStore } from '@sluice/conformance'
 import plugin from '../../plugins/analytics/trino/index.ts'
 import { start } from './conformance.ts'
 
-// Each schedule takes seconds here; the certificate in docs/certificates is of twice as many.
-testServingStore({ plugin, start, level: 'full', knobs: { schedules: { full: 12 } } })
+testServingStore({ plugin, start, level: 'full' })
