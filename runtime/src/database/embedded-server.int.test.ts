@@ -17,9 +17,11 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError } from '@sluice/sdk'
+import { until } from '../../../test/until.ts'
 import { type EmbeddedServer, startEmbeddedServer } from './embedded-server.ts'
 import { openPool } from './pools.ts'
 import { childrenOf, isAlive, parentOf } from './process-table.ts'
+import { PATIENT } from './testing.ts'
 
 const folders: string[] = []
 after(() => {
@@ -33,7 +35,7 @@ function newFolder(base = tmpdir()): string {
 }
 
 async function query<Row>(server: EmbeddedServer, text: string, address = server.address): Promise<Row[]> {
-  const pool = openPool(address, { applicationName: 'test', maxConnections: 1 })
+  const pool = openPool(address, { ...PATIENT, applicationName: 'test', maxConnections: 1 })
   try {
     return (await pool.query(text)).rows as Row[]
   } finally {
@@ -56,10 +58,7 @@ async function startElsewhere(dataFolder: string): Promise<{ child: ChildProcess
   return { child, serverPid: JSON.parse(String(said)).pid }
 }
 
-async function ends(pid: number): Promise<boolean> {
-  for (let waited = 0; waited < 20_000 && isAlive(pid); waited += 50) await sleep(50)
-  return !isAlive(pid)
-}
+const ends = (pid: number, what: string): Promise<void> => until(`${what} ends`, () => !isAlive(pid))
 
 async function kill(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit')
@@ -99,7 +98,7 @@ describe('the embedded server', () => {
     const dataFolder = newFolder()
     const { child, serverPid } = await startElsewhere(dataFolder)
     await kill(child)
-    assert.ok(await ends(serverPid), 'the server outlived its runtime')
+    await ends(serverPid, 'the server of a killed runtime')
     const server = await startEmbeddedServer({ dataFolder, durable: false })
     await query(server, 'select 1')
     await server.stop()
@@ -131,7 +130,7 @@ describe('the embedded server', () => {
     assert.equal(watchers.length, 2)
     process.kill(server.pid, 'SIGKILL')
     assert.deepEqual(await server.ended, { code: 137, signal: null })
-    for (const pid of watchers) assert.ok(await ends(pid))
+    for (const pid of watchers) await ends(pid, 'what watched the server')
     await server.stop()
     const next = await startEmbeddedServer({ dataFolder, durable: false })
     await query(next, 'select 1')
@@ -146,7 +145,7 @@ describe('the embedded server', () => {
     await before.stop()
     // As the server's account: another account's process PostgreSQL would not mistake for its own.
     const { uid, gid } = statSync(cluster)
-    const bystander = spawn('sleep', ['60'], process.getuid?.() === 0 ? { uid, gid } : {})
+    const bystander = spawn('sleep', ['3600'], process.getuid?.() === 0 ? { uid, gid } : {})
     await once(bystander, 'spawn')
     try {
       writeFileSync(join(cluster, 'postmaster.pid'), note.replace(/^\d+/, String(bystander.pid)))

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { after, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
+import { until, withLimits } from '../../../test/until.ts'
 import { isUniqueViolation, toDatabaseError } from './errors.ts'
 import { inTransaction, openPool } from './pools.ts'
-import { startTestPostgres } from './testing.ts'
+import { PATIENT, startTestPostgres } from './testing.ts'
 
 const postgres = await startTestPostgres()
 const database = await postgres.createDatabase()
@@ -17,7 +17,7 @@ async function numbers(): Promise<number[]> {
   return (await pool.query<{ n: number }>('select n from numbers order by n')).rows.map(({ n }) => n)
 }
 
-describe('a pool', { timeout: 60_000 }, () => {
+describe('a pool', { timeout: 600_000 }, () => {
   it('takes nothing from the PG environment', async () => {
     const stray = {
       PGOPTIONS: '-c search_path=nowhere -c statement_timeout=1',
@@ -37,7 +37,7 @@ describe('a pool', { timeout: 60_000 }, () => {
     }
     const before = { ...process.env }
     Object.assign(process.env, stray)
-    const strict = openPool(database.address, { applicationName: 'strict' })
+    const strict = openPool(database.address, { connectTimeoutMs: PATIENT.connectTimeoutMs, applicationName: 'strict' })
     try {
       const { rows } = await strict.query(`select current_user as role, current_database() as name,
         current_setting('application_name') as app, current_setting('search_path') as path,
@@ -63,13 +63,16 @@ describe('a pool', { timeout: 60_000 }, () => {
   })
 
   it('gives up waiting for a connection with a TRANSIENT error', async () => {
-    const narrow = database.pool({ maxConnections: 1, connectTimeoutMs: 100 })
-    const held = await narrow.connect()
-    await assert.rejects(
-      inTransaction(narrow, async () => undefined),
-      { kind: 'TRANSIENT', code: 'database_unavailable' },
-    )
-    held.release()
+    // The same limit is that of a connection's making, which may take longer than it.
+    await withLimits([100, 1_000, 10_000, 60_000], async (connectTimeoutMs) => {
+      const narrow = database.pool({ maxConnections: 1, connectTimeoutMs })
+      const held = await narrow.connect()
+      await assert.rejects(
+        inTransaction(narrow, async () => undefined),
+        { kind: 'TRANSIENT', code: 'database_unavailable' },
+      )
+      held.release()
+    })
   })
 
   it('survives the loss of an idle connection', async () => {
@@ -77,12 +80,12 @@ describe('a pool', { timeout: 60_000 }, () => {
     const watched = database.pool({ maxConnections: 1, onIdleError: (error) => errors.push(error) })
     const { rows } = await watched.query<{ pid: number }>('select pg_backend_pid() as pid')
     await pool.query('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])
-    while (errors.length === 0) await sleep(10)
+    await until('the pool hears of the loss', () => errors.length > 0)
     assert.equal((await watched.query('select 1 as one')).rowCount, 1)
   })
 })
 
-describe('a transaction', { timeout: 60_000 }, () => {
+describe('a transaction', { timeout: 600_000 }, () => {
   it('keeps what it returns from, and nothing of what it throws from', async () => {
     await pool.query('truncate numbers')
     const answer = await inTransaction(pool, async (tx) => {
@@ -123,22 +126,23 @@ describe('a transaction', { timeout: 60_000 }, () => {
     const abort = new AbortController()
     const reason = new Error('enough')
     const patient = database.pool({ statementTimeoutMs: 0 })
+    const isRunning = async () =>
+      (
+        await pool.query(`select from pg_stat_activity
+          where state = 'active' and query like '%cut short%' and pid <> pg_backend_pid()`)
+      ).rowCount !== 0
     const running = inTransaction(
       patient,
       async (tx) => {
         await tx.query('insert into numbers values (1)')
-        setTimeout(() => abort.abort(reason), 50)
-        await tx.query(`select pg_sleep(600) as "cut short"`)
+        const statement = tx.query(`select pg_sleep(600) as "cut short"`)
+        void until('the statement runs', isRunning).finally(() => abort.abort(reason))
+        await statement
       },
       { signal: abort.signal },
     )
     await assert.rejects(running, (error) => error === reason)
-    for (;;) {
-      const { rowCount } = await pool.query(`select from pg_stat_activity
-        where state = 'active' and query like '%cut short%' and pid <> pg_backend_pid()`)
-      if (rowCount === 0) break
-      await sleep(100)
-    }
+    await until('the server forgets it', async () => !(await isRunning()))
     assert.deepEqual(await numbers(), [])
     await inTransaction(pool, (tx) => tx.query('insert into numbers values (2)'))
     assert.deepEqual(await numbers(), [2])
@@ -204,26 +208,31 @@ async function stoppableWay() {
   return { port: (server.address() as AddressInfo).port, stopped, close }
 }
 
-describe('a server that says nothing any more', { timeout: 60_000 }, () => {
+describe('a server that says nothing any more', { timeout: 600_000 }, () => {
   it('is given up, by statements and by transactions, and new connections serve', async () => {
-    const way = await stoppableWay()
-    const address = { ...database.address, host: '127.0.0.1', port: way.port }
-    const cut = openPool(address, { applicationName: 'cut', maxConnections: 2, answerTimeoutMs: 300 })
-    try {
-      await cut.query('select 1')
-      const working = inTransaction(cut, async (client) => {
-        await client.query('select 1')
-        way.stopped()
-        await client.query('select 2')
-      })
-      await assert.rejects(
-        working,
-        (error: SluiceError) => toDatabaseError(error, 'asking').code === 'database_unavailable',
-      )
-      assert.deepEqual((await cut.query('select 5 as n')).rows, [{ n: 5 }])
-    } finally {
-      way.close()
-      await cut.end()
-    }
+    await withLimits([300, 3_000, 30_000], async (answerTimeoutMs) => {
+      const way = await stoppableWay()
+      const address = { ...database.address, host: '127.0.0.1', port: way.port }
+      const cut = openPool(address, { ...PATIENT, applicationName: 'cut', maxConnections: 2, answerTimeoutMs })
+      let isStopped = false
+      try {
+        await cut.query('select 1')
+        const working = inTransaction(cut, async (client) => {
+          await client.query('select 1')
+          way.stopped()
+          isStopped = true
+          await client.query('select 2')
+        })
+        await assert.rejects(
+          working,
+          (error: SluiceError) => toDatabaseError(error, 'asking').code === 'database_unavailable',
+        )
+        assert.ok(isStopped, 'the server answered in time until it was stopped')
+        assert.deepEqual((await cut.query('select 5 as n')).rows, [{ n: 5 }])
+      } finally {
+        way.close()
+        await cut.end()
+      }
+    })
   })
 })

@@ -49,6 +49,13 @@ export interface TestPostgres {
   createServingDatabase(): Promise<TestServingDatabase>
 }
 
+/** No test waits for as long as this for anything that happens at all, however slow the machine is. */
+export const PATIENT = {
+  connectTimeoutMs: 300_000,
+  statementTimeoutMs: 300_000,
+  idleInTransactionTimeoutMs: 300_000,
+} as const
+
 /** Owns every test database; its password is no secret, the server is thrown away. */
 const TEST_ROLE = 'sluice_test'
 const TEST_PASSWORD = 'sluice-test'
@@ -164,7 +171,7 @@ async function createDatabase(admin: DatabaseAddress, migrations: readonly Migra
     url: formatAddress(address),
     admin: { ...admin, database: name },
     pool(options = {}) {
-      const pool = openPool(address, { applicationName: 'sluice-test', ...options })
+      const pool = openPool(address, { ...PATIENT, applicationName: 'sluice-test', ...options })
       pools.push(pool)
       return pool
     },
@@ -184,7 +191,7 @@ async function migratedTemplate(admin: DatabaseAddress, migrations: readonly Mig
     await client.query(`create database making_${hash} owner ${TEST_ROLE}`)
     const pool = openPool(
       { ...admin, database: `making_${hash}`, user: TEST_ROLE, password: TEST_PASSWORD },
-      { applicationName: 'sluice-test', maxConnections: 1 },
+      { ...PATIENT, applicationName: 'sluice-test', maxConnections: 1 },
     )
     await migrate(pool, migrations)
     await pool.end()
@@ -217,9 +224,7 @@ async function createServingDatabase(admin: DatabaseAddress): Promise<TestServin
 
 /** One connection to the server's own database, closed afterwards. */
 async function onServer<T>(admin: DatabaseAddress, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client(
-    clientConfig(admin, { applicationName: 'sluice-test-admin', statementTimeoutMs: 120_000 }),
-  )
+  const client = new pg.Client(clientConfig(admin, { ...PATIENT, applicationName: 'sluice-test-admin' }))
   await client.connect()
   try {
     return await work(client)
