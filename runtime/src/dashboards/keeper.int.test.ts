@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:net'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import type pg from 'pg'
+import { until } from '../../../test/until.ts'
 import { inTransaction, openPool } from '../database/pools.ts'
-import { startTestPostgres, type TestDatabase, type TestServingDatabase } from '../database/testing.ts'
+import { PATIENT, startTestPostgres, type TestDatabase, type TestServingDatabase } from '../database/testing.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import { createTenant } from '../registry/tenants.ts'
 import { DashboardKeeper } from './keeper.ts'
@@ -41,7 +42,7 @@ before(async () => {
   registry = await postgres.createDatabase({ migrations: [registryMigrations, DASHBOARD_MIGRATIONS] })
   serving = await postgres.createServingDatabase()
   pool = registry.pool()
-  owner = openPool(serving.logins.owner, { applicationName: 'test', maxConnections: 2 })
+  owner = openPool(serving.logins.owner, { ...PATIENT, applicationName: 'test', maxConnections: 2 })
   views = new ServingViews({ pool: owner, admin: serving.admin, shown: serving.admin })
   await inTransaction(pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'acme', tier: 'free' }))
   mute = createServer(() => undefined)
@@ -75,7 +76,7 @@ async function product(id: string, enabled: boolean): Promise<void> {
 }
 
 const wish = (id: string) => inTransaction(pool, (tx) => wishDashboards(tx, id))
-const claim = () => inTransaction(pool, (tx) => claimDashboards(tx, 60_000))
+const claim = () => inTransaction(pool, (tx) => claimDashboards(tx, 3_600_000))
 
 function keeper(port: number, load: () => Promise<WantedDashboards | null>, timeoutMs = 200): DashboardKeeper {
   const server = new SupersetClient({ url: `http://127.0.0.1:${port}`, username: 'u', password: PASSWORD, timeoutMs })
@@ -133,11 +134,15 @@ describe('while the dashboard server does not answer', () => {
   ] as const) {
     test(`because it ${what}, the product’s state tells cause and remedy, and another try is due`, async () => {
       await wish(PRODUCT)
+      const before = (await pool.query('select clock_timestamp()::text as at')).rows[0]?.at
       assert.equal(await keeper(port(), wantsNothing).once(signal()), true)
       const state = await dashboardState(pool, PRODUCT)
       assert.deepEqual([state?.state, state?.attempts, state?.error?.code], ['failed', 1, 'dashboards_unavailable'])
       assert.match(state?.error?.remedy ?? '', /dashboards\.url/)
-      const { rows } = await pool.query('select next_retry_at > now() as later, lease_until from product_dashboards')
+      const { rows } = await pool.query(
+        `select next_retry_at >= $1::timestamptz + interval '1 second' as later, lease_until from product_dashboards`,
+        [before],
+      )
       assert.deepEqual(rows, [{ later: true, lease_until: null }])
       assert.ok(!lines.join('\n').includes(PASSWORD))
     })
@@ -160,6 +165,7 @@ describe('while the dashboard server does not answer', () => {
     const running = keeper(mutePort(), wantsNothing, 3_600_000)
     running.start()
     await until(
+      'the keeper has taken its turn',
       async () => (await pool.query('select from product_dashboards where lease_until is not null')).rowCount === 1,
     )
     await running.stop()
@@ -170,13 +176,4 @@ describe('while the dashboard server does not answer', () => {
 
 function loginOf(variant: string): string {
   return loginName({ productId: PRODUCT, variant })
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 60_000
-  while (Date.now() < deadline) {
-    if (await holds()) return
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-  throw new Error('it did not come about')
 }

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import pg from 'pg'
 import { clientConfig, openPool } from '../database/pools.ts'
-import { startTestPostgres, type TestServingDatabase } from '../database/testing.ts'
+import { PATIENT, startTestPostgres, type TestServingDatabase } from '../database/testing.ts'
 import { ServingViews, type StoredDataset } from './serving-views.ts'
 
 const OWN_ROWS = `tenant_id = current_setting('app.tenant_id', true) and current_setting('app.tenant_id', true) <> ''`
@@ -18,7 +18,7 @@ let maker = ''
 /** The register and the tables of a store that keeps tenants apart by forced row security. */
 before(async () => {
   database = await (await startTestPostgres()).createServingDatabase()
-  owner = openPool(database.logins.owner, { applicationName: 'test', maxConnections: 2 })
+  owner = openPool(database.logins.owner, { ...PATIENT, applicationName: 'test', maxConnections: 2 })
   await owner.query(`create schema sluice_store; create schema crm;
     create table sluice_store.datasets (tenant_id text, domain text, product text, variant text, endpoint text,
       relation text, epoch bigint)`)

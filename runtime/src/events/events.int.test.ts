@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
+import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import type { CloudEvent } from './envelope.ts'
@@ -49,7 +50,7 @@ async function take(tenant: string, from: number | null, count: number, source =
 const sequences = (events: readonly CloudEvent[]): number[] => events.map(({ sequence }) => Number(sequence))
 const names = (events: readonly CloudEvent[]): unknown[] => events.map(({ data }) => data.name)
 
-describe('events', { timeout: 120_000 }, () => {
+describe('events', { timeout: 600_000 }, () => {
   it('are CloudEvents of the tenant’s topics', async () => {
     const tenant = await newTenant()
     await say(tenant, 'started')
@@ -158,9 +159,15 @@ describe('events', { timeout: 120_000 }, () => {
       Array.from({ length: 330 }, (_, index) => index + 121),
     )
     await assert.rejects(take(tenant, 451, 1), { code: 'event_unknown' })
-    const coming = take(tenant, null, 1)
-    await sleep(100)
-    await say(tenant, 'new')
+    let hasCome = false
+    const coming = take(tenant, null, 1).finally(() => {
+      hasCome = true
+    })
+    // Whoever follows from now on begins at some time after this, and hears of what is said after that.
+    await until('one comes', async () => {
+      if (!hasCome) await say(tenant, 'new')
+      return hasCome
+    })
     assert.deepEqual(names(await coming), ['new'])
   })
 

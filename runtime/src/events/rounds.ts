@@ -10,6 +10,8 @@ export interface Rounds {
   readonly address: DatabaseAddress
   readonly applicationName: string
   readonly pollMs: number
+  /** Of the connection that listens; see `ListenerOptions`. */
+  readonly heartbeatMs?: number
   /** All that is there to do now. */
   readonly round: () => Promise<void>
   /** What a round threw; it is news where the one before threw nothing. Must not throw. */
@@ -27,6 +29,7 @@ export async function runInRounds({ signal, pollMs, ...rounds }: Rounds): Promis
     channels: { [EVENTS_CHANNEL]: bell.ring },
     onLost: () => undefined,
     onReady: bell.ring,
+    ...(rounds.heartbeatMs === undefined ? {} : { heartbeatMs: rounds.heartbeatMs }),
   })
   let isFailing = false
   while (!signal.aborted) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../../../test/until.ts'
 import { openListener } from '../database/listener.ts'
 import { inTransaction } from '../database/pools.ts'
 import { appendAudit, listAudit } from './audit.ts'
@@ -17,6 +17,7 @@ import {
   revokeProductGrant,
   revokeRawTableGrant,
 } from './grants.ts'
+
 import { POLICY_CHANNEL, policyVersion, policyVersions, raiseAllPolicyVersions } from './policy-versions.ts'
 import { deleteProduct, type Product, updateProduct } from './products.ts'
 import { deleteTenant } from './tenants.ts'
@@ -167,7 +168,7 @@ describe('grants of people without an issuer, of a former release', () => {
   })
 })
 
-describe('the policy version', { timeout: 60_000 }, () => {
+describe('the policy version', () => {
   it('rises with everything that changes what somebody may see, and tells at the commit', async () => {
     const tenant = await registry.tenant()
     const heard: string[] = []
@@ -175,14 +176,16 @@ describe('the policy version', { timeout: 60_000 }, () => {
       applicationName: 'policy',
       channels: { [POLICY_CHANNEL]: (payload) => heard.push(payload) },
       onLost: () => undefined,
+      // No answer is late, so nothing is missed.
+      heartbeatMs: 600_000,
     })
-    while (!listener.isListening) await sleep(10)
+    await until('it listens', () => listener.isListening)
     const raises = async (what: string, change: () => Promise<unknown>): Promise<void> => {
       const before = await policyVersion(pool, tenant)
       heard.length = 0
       await change()
       assert.ok((await policyVersion(pool, tenant)) > before, `${what} does not raise the policy version`)
-      while (!heard.includes(tenant)) await sleep(5)
+      await until(`${what} is told`, () => heard.includes(tenant))
     }
     let product: Product | undefined
     await raises('a new product', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { checkFence, lockFence, raiseFence } from './fences.ts'
 import { reserveEpoch } from './materializations.ts'
@@ -20,7 +20,7 @@ import { ANN, startTestRegistry, type TestRegistry } from './testing.ts'
 
 const FENCED = { kind: 'FENCED', code: 'fenced' }
 const ERROR = { code: 'test', message: 'it was a test' }
-const worker = (name = 'w', leaseMs = 60_000): ClaimRequest => ({ workerId: name, leaseMs })
+const worker = (name = 'w', leaseMs = 3_600_000): ClaimRequest => ({ workerId: name, leaseMs })
 
 /** Each with a database of its own, since a claim looks at every tenant. */
 async function fixture(): Promise<TestRegistry> {
@@ -158,10 +158,15 @@ describe('a lease', () => {
     const tenant = await registry.tenant()
     const product = await registry.product(tenant)
     await materialization(registry, tenant, product.id)
-    const slow = await taken(registry, worker('slow', 30))
-    assert.equal(await claimRun(pool, worker('early', 30)), null)
-    await sleep(60)
-    const next = await taken(registry, worker('next'))
+    const slow = await taken(registry, worker('slow'))
+    assert.equal(await claimRun(pool, worker('early')), null)
+    await renewLease(pool, slow.lease, 30)
+    let next = slow
+    await until('the lease ends by itself', async () => {
+      const claim = await claimRun(pool, worker('next'))
+      if (claim) next = claim
+      return claim !== null
+    })
     assert.equal(next.run.id, slow.run.id)
     assert.equal(next.run.attempt, 2)
     assert.ok(next.lease.token > slow.lease.token)
@@ -178,7 +183,7 @@ describe('a lease', () => {
       error: null,
     } as const
     for (const attempt of [
-      () => renewLease(pool, slow.lease, 1000),
+      () => renewLease(pool, slow.lease, 3_600_000),
       () => finishRun(pool, slow.lease, { state: 'succeeded' }),
       () => retryRunLater(pool, slow.lease, ERROR, 0),
       () => releaseRun(pool, slow.lease),
@@ -205,9 +210,12 @@ describe('a lease', () => {
   it('lasts while it is renewed', async () => {
     const registry = await fixture()
     await ingestion(registry, await registry.tenant())
-    const mine = await taken(registry, worker('mine', 50))
-    await sleep(80)
-    await renewLease(registry.pool, mine.lease, 60_000)
+    const mine = await taken(registry, worker('mine', 1))
+    await until('the lease has ended', async () => {
+      const { rowCount } = await registry.pool.query('select from runs where lease_until < clock_timestamp()')
+      return rowCount === 1
+    })
+    await renewLease(registry.pool, mine.lease, 3_600_000)
     assert.equal(await claimRun(registry.pool, worker('other')), null)
   })
 
@@ -264,7 +272,7 @@ describe('a run', () => {
     const tenant = await registry.tenant()
     await ingestion(registry, tenant, 2)
     const first = await taken(registry)
-    assert.equal((await retryRunLater(registry.pool, first.lease, ERROR, 60_000)).state, 'queued')
+    assert.equal((await retryRunLater(registry.pool, first.lease, ERROR, 3_600_000)).state, 'queued')
     assert.equal(await claimRun(registry.pool, worker()), null)
     await registry.pool.query('update runs set available_at = now()')
     const second = await taken(registry)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
+import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { createDeployment, finishDeployment, listDeployments } from './deployments.ts'
 import {
@@ -10,6 +11,7 @@ import {
   endpointsDue,
   forgetEndpoint,
 } from './endpoint-states.ts'
+
 import { raiseFence } from './fences.ts'
 import {
   epochAsOf,
@@ -225,11 +227,8 @@ describe('the state of an endpoint', () => {
       (await endpointsDue(pool, 100)).some(({ productId }) => productId === product.id)
     // The wall clock may be set back by a moment between two statements.
     const becomesDue = async (): Promise<boolean> => {
-      for (let attempt = 0; attempt < 100; attempt += 1) {
-        if (await isDue()) return true
-        await new Promise((resolve) => setTimeout(resolve, 20))
-      }
-      return false
+      await until('the endpoint is due', isDue)
+      return true
     }
     await commit(product, '1.0.0', '1')
     await endpointPending(pool, key)
@@ -241,8 +240,8 @@ describe('the state of an endpoint', () => {
     await endpointPending(pool, key)
     await endpointApplied(pool, key, 2)
     assert.deepEqual([await state(), await becomesDue()], [['pending', 2, 0], true])
-    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 60_000)
-    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 60_000)
+    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 3_600_000)
+    await endpointFailed(pool, key, { code: 'c', message: 'm' }, 3_600_000)
     assert.deepEqual([await state(), await isDue()], [['failed', 2, 2], false])
     await endpointFailed(pool, key, { code: 'c', message: 'm' }, 0)
     assert.equal(await becomesDue(), true)
