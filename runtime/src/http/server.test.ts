@@ -155,7 +155,7 @@ describe('the server', () => {
     const server = await startTestServer([slow])
     const answer = fetch(`${server.url}/slow`)
     while (server.app.inFlight === 0) await new Promise((resolve) => setImmediate(resolve))
-    const stopped = server.server.stop(10_000)
+    const stopped = server.server.stop(60_000)
     const told = new Set<string>()
     const askOn = async (): Promise<never> => {
       for (;;) told.add(await codeOf(await fetch(`${server.url}/slow`)))
@@ -175,7 +175,7 @@ describe('the server', () => {
     const first = connect(server.port, '127.0.0.1')
     await once(first, 'connect')
     first.destroy()
-    const stopped = server.server.stop(10_000)
+    const stopped = server.server.stop(60_000)
     for (const answer of await Promise.all(answers)) {
       assert.match(answer, /^HTTP\/1\.1 (200|503) /)
       if (answer.startsWith('HTTP/1.1 503')) assert.match(answer, /\r\nConnection: close\r\n/i)

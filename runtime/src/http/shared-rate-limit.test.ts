@@ -90,7 +90,7 @@ describe('limits shared by several processes', () => {
     assert.equal(await allowedOf([limiter], 200), 80)
   })
 
-  it('are kept by each process where the buckets say nothing', { timeout: 20_000 }, async () => {
+  it('are kept by each process where the buckets say nothing', async () => {
     const silent: TokenBuckets = { lease: () => new Promise(() => undefined) }
     const limiter = new SharedRateLimiter(silent, () => 0)
     assert.equal(await allowedOf([limiter], 100), 80)

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
 import { Type } from 'typebox'
+import { until, withLimits } from '../../../test/until.ts'
 import type { TenantCall } from '../flow.ts'
 import { eventStream, formatEvent, type ServerEvent } from './event-stream.ts'
 import { defineRoute, type ReplyStream } from './route.ts'
@@ -63,10 +64,6 @@ const streams = defineRoute({
   handler: (call) => ({ stream: () => (kinds[call.params.kind] as (call: TenantCall) => ReplyStream)(call) }),
 })
 
-async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await new Promise((resolve) => setTimeout(resolve, 5))
-}
-
 describe('streams', () => {
   let server: TestServer
   before(async () => {
@@ -110,8 +107,8 @@ describe('streams', () => {
     const response = await read('endless', { signal: abort.signal })
     await response.body?.getReader().read()
     abort.abort()
-    await until(() => source.closed === 1)
-    await until(() => server.app.inFlight === 0)
+    await until('the source is closed', () => source.closed === 1)
+    await until('no request is under way', () => server.app.inFlight === 0)
   })
 
   it('wait for a client that does not read, instead of filling the memory', async () => {
@@ -119,7 +116,7 @@ describe('streams', () => {
     const socket = connect(server.port, '127.0.0.1').pause()
     const token = await server.token()
     socket.write(`GET /api/v1/streams/endless HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`)
-    await until(() => source.pulled > 2)
+    await until('rows are made', () => source.pulled > 2)
     let before = -1
     while (before !== source.pulled) {
       before = source.pulled
@@ -127,7 +124,7 @@ describe('streams', () => {
     }
     assert.ok(source.pulled < 2000, `made ${source.pulled} batches of 64 KiB for nobody`)
     socket.destroy()
-    await until(() => server.app.inFlight === 0)
+    await until('no request is under way', () => server.app.inFlight === 0)
   })
 
   it('send events, heartbeats in between, and say where to go on', async () => {
@@ -139,22 +136,24 @@ describe('streams', () => {
     while (!/still here[\s\S]*still here/.test(text)) text += Buffer.from((await reader.read()).value ?? []).toString()
     assert.match(text, /^retry: 3000\n\nid: 8\nevent: run\.started\ndata: {"a":1}\n\n: still here\n\n/)
     abort.abort()
-    await until(() => server.app.inFlight === 0)
+    await until('no request is under way', () => server.app.inFlight === 0)
     const resumed = await read('events', { headers: { 'last-event-id': '8' } })
     assert.match(await resumed.text(), /id: 8/)
   })
 
   it('end with the token that opened them', async () => {
-    const token = await server.token(ANN, 1)
-    const response = await read('events', { headers: { authorization: `Bearer ${token}` } })
-    assert.match(await response.text(), /id: 8/)
+    await withLimits([1_000, 10_000, 60_000], async (lifeMs) => {
+      const token = await server.token(ANN, lifeMs / 1000)
+      const response = await read('events', { headers: { authorization: `Bearer ${token}` } })
+      assert.match(await response.text(), /id: 8/)
+    })
   })
 
   it('end when the server drains', async () => {
     await using other = await startTestServer([streams])
     const response = await other.ask('/api/v1/streams/events')
     const text = response.text()
-    await other.server.stop(5_000)
+    await other.server.stop(60_000)
     assert.match(await text, /id: 8/)
   })
 
@@ -174,9 +173,9 @@ describe('streams', () => {
       text += chunk
     })
     socket.write(request)
-    await until(() => text.endsWith('0\r\n\r\n'))
+    await until('the answer is whole', () => text.endsWith('0\r\n\r\n'))
     socket.write(request)
-    await until(() => text.match(/HTTP\/1\.1 200/g)?.length === 2)
+    await until('the second answer comes', () => text.match(/HTTP\/1\.1 200/g)?.length === 2)
     socket.destroy()
     await once(socket, 'close')
   })

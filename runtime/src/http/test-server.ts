@@ -40,7 +40,7 @@ export async function startTestServer(
   const app = createApp(issuer, routes, deps, removeFolder)
   const server = await startServer(app, { host: '127.0.0.1', port: 0, ...options })
   const url = `http://127.0.0.1:${server.port}`
-  const token = (subject: TokenSubject = ANN, ttlS = 60): Promise<string> => issuer.issue(subject, { ttlS })
+  const token = (subject: TokenSubject = ANN, ttlS = 3600): Promise<string> => issuer.issue(subject, { ttlS })
   return {
     url,
     port: server.port,

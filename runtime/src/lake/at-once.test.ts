@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { mapAtOnce } from './at-once.ts'
 
 describe('work on several items at once', () => {
@@ -25,10 +25,17 @@ describe('work on several items at once', () => {
   it('begins nothing after a failure, and waits for what is under way', async () => {
     const begun: number[] = []
     const ended: number[] = []
+    const failed = Promise.withResolvers<void>()
     const working = mapAtOnce([0, 1, 2, 3, 4, 5], 3, async (item) => {
       begun.push(item)
-      await sleep(item === 1 ? 1 : 30)
-      if (item === 1) throw new Error('the second')
+      await turn()
+      if (item === 1) {
+        failed.resolve()
+        throw new Error('the second')
+      }
+      await failed.promise
+      // What would be begun or given up because of the failure has been by then.
+      for (let turns = 0; turns < 5; turns += 1) await turn()
       ended.push(item)
     })
     await assert.rejects(working, { message: 'the second' })
