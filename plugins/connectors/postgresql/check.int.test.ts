@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { connect as connectTcp, createServer } from 'node:net'
 import { after, before, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { CheckReport } from '@sluice/sdk'
 import { createConnector } from './connector.ts'
 import { parseSettings, type Settings } from './settings.ts'
@@ -47,20 +48,19 @@ function walked(report: CheckReport): string {
 const ALL = 'dns tcp tls auth privileges'
 
 test('a good connection passes every step, and tells version and latency', async () => {
+  const startedMs = Date.now()
   const report = await check({})
+  const tookMs = Date.now() - startedMs
   assert.equal(walked(report), ALL)
   assert.match(report.serverVersion ?? '', /^\d+/)
-  assert.ok(report.latencyMs >= 0 && report.latencyMs < 10_000)
+  assert.ok(report.latencyMs >= 0 && report.latencyMs <= tookMs, `${report.latencyMs} of ${tookMs} ms`)
 })
 
 test('each step fails with its remedy, and the later ones are left out', async () => {
-  const closed = createServer()
-  await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve))
-  const { port } = closed.address() as { port: number }
-  await new Promise((resolve) => closed.close(resolve))
   await source.sql("CREATE ROLE nobody LOGIN PASSWORD 'open sesame'")
   assert.equal(walked(await check({ host: 'nowhere.sluice.test' })), '-dns')
-  assert.equal(walked(await check({ port })), 'dns -tcp')
+  // The discard port: nothing listens there on a machine that tests run on.
+  assert.equal(walked(await check({ port: 9 })), 'dns -tcp')
   assert.equal(walked(await check({ ssl_mode: 'verify-full' })), 'dns tcp -tls')
   assert.equal(walked(await check({ password: 'wrong words' })), 'dns tcp tls -auth')
   assert.equal(walked(await check({ user: 'absent' })), 'dns tcp tls -auth')
@@ -73,10 +73,18 @@ test('a server that says nothing does not hold the check', async () => {
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
   const { port } = silent.address() as { port: number }
   try {
-    const report = await check({ port, connect_timeout_s: 1 })
+    // It is the limit of each step: of those too that have to end well, for which it may be too short.
+    let report = await check({ port, connect_timeout_s: 1 })
+    for (const connect_timeout_s of [10, 60]) {
+      if (walked(report) !== 'dns tcp -tls') report = await check({ port, connect_timeout_s })
+    }
     assert.equal(walked(report), 'dns tcp -tls')
     assert.match(report.steps[2]?.message ?? '', /in time/)
-    assert.equal(walked(await check({ port, connect_timeout_s: 1, ssl_mode: 'disable' })), 'dns tcp tls -auth')
+    let plain = ''
+    for (const connect_timeout_s of [1, 10, 60]) {
+      if (!plain.endsWith('-auth')) plain = walked(await check({ port, connect_timeout_s, ssl_mode: 'disable' }))
+    }
+    assert.equal(plain, 'dns tcp tls -auth')
   } finally {
     silent.close()
   }
@@ -166,8 +174,11 @@ test('a check leaves no session, and has written nothing', async () => {
     'SELECT pg_current_xact_id_if_assigned() AS own, txid_snapshot_xmax(txid_current_snapshot()) AS next',
   )
   assert.deepEqual(after, before, 'a transaction number was used')
-  const left = await source.sql(`SELECT pid FROM pg_stat_activity WHERE usename = '${source.settings.user}'`)
-  assert.deepEqual(left, [])
+  // The server ends a session a little after its client has gone.
+  const sessions = () => source.sql(`SELECT pid FROM pg_stat_activity WHERE usename = '${source.settings.user}'`)
+  for (const startedMs = Date.now(); (await sessions()).length > 0; await pause(25)) {
+    assert.ok(Date.now() - startedMs < 300_000, 'a session is left')
+  }
 })
 
 test('an aborted check throws instead of reporting', async () => {
