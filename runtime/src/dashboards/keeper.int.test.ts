@@ -85,7 +85,7 @@ function keeper(port: number, load: () => Promise<WantedDashboards | null>, time
 
 const mutePort = () => (mute.address() as { readonly port: number }).port
 const wantsNothing = async () => null
-const signal = () => AbortSignal.timeout(60_000)
+const signal = () => AbortSignal.timeout(600_000)
 
 describe('a wish', () => {
   test('is for products whose version in service asks for dashboards', async () => {

@@ -10,7 +10,7 @@ const RULES: NetworkRules = {
 }
 
 function resolve(host: string, rules: Partial<NetworkRules> = {}, port = 80) {
-  return createNetworkPolicy({ ...RULES, ...rules }).resolve(host, port, AbortSignal.timeout(5_000))
+  return createNetworkPolicy({ ...RULES, ...rules }).resolve(host, port, AbortSignal.timeout(600_000))
 }
 
 const REFUSED = { kind: 'PERMISSION', code: 'address_refused' }

@@ -83,11 +83,11 @@ async function follow() {
       const manifests = { inputs: [{ ...input, onSchemaChange: 'evolve' }], compute: { trigger: 'manual' } }
       const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
       await enqueueRun(lake.pool, { ...run, createdBy: ANN })
-      const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 60_000 })
+      const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 3_600_000 })
       assert.ok(claimed)
       const { lease } = claimed
       try {
-        await runIngestion({ connection, lease, signal: AbortSignal.timeout(60_000) }, {
+        await runIngestion({ connection, lease, signal: AbortSignal.timeout(600_000) }, {
           pool: lake.pool,
           lake: lake.lake,
           faultPoint: async () => undefined,

@@ -16,7 +16,7 @@ before(async () => {
 after(() => lake[Symbol.asyncDispose]())
 
 const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
-const signal = () => AbortSignal.timeout(60_000)
+const signal = () => AbortSignal.timeout(600_000)
 const append = (id: number) => ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const
 
 class Dead extends Error {}
@@ -55,7 +55,7 @@ function dyingLake(step: number): { readonly test: TestLake; readonly steps: () 
 }
 
 test('a commit that dies at any step leaves the old state, and the next one is well', {
-  timeout: 300_000,
+  timeout: 600_000,
 }, async () => {
   const ref: TableRef = { tenant: 'crashed', domain: 'kept', table: `t_${randomUUID()}` }
   await commitStep(lake, ref, append(0))

@@ -40,7 +40,7 @@ async function written(partitioning: readonly { readonly column: string; readonl
     sortBy: ['id'],
     targetFileBytes: TARGET_BYTES,
   } as const
-  const { written } = await lake.lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(120_000))
+  const { written } = await lake.lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(600_000))
   const [data] = written
   assert.ok(data)
   const { plan, files, writeId } = data

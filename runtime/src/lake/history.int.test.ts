@@ -63,7 +63,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const partitionings = [[], [{ column: 'key', transform: 'bucket[3]' }], [{ column: 'key', transform: 'truncate[100]' }]]
 
-test('every snapshot of a random history reads as the model had it', { timeout: 300_000 }, async () => {
+test('every snapshot of a random history reads as the model had it', { timeout: 600_000 }, async () => {
   const history = fc.record({ steps: fc.array(step, { minLength: 2, maxLength: 8 }), spec: fc.nat(2) })
   await fc.assert(
     fc.asyncProperty(history, ({ steps, spec }) => check(steps, spec)),
@@ -158,7 +158,10 @@ class Model {
       key: ['key'],
       job: { limits: LIMITS },
     } as const
-    const made = await lake.lake.merge({ ...request, changed: selectOf(columns, changed) }, AbortSignal.timeout(60_000))
+    const made = await lake.lake.merge(
+      { ...request, changed: selectOf(columns, changed) },
+      AbortSignal.timeout(600_000),
+    )
     this.#state = { columns, rows: [...rows.filter((row) => !unique.includes(row.get(1) as number)), ...changed] }
     return this.#exchange(base, made)
   }
@@ -168,7 +171,7 @@ class Model {
     if (base === null) return null
     const where = `key BETWEEN ${from} AND ${to}`
     const request = { base, scan: await lake.lake.scan(base), where, job: { limits: LIMITS } }
-    const made = await lake.lake.deleteWhere(request, AbortSignal.timeout(60_000))
+    const made = await lake.lake.deleteWhere(request, AbortSignal.timeout(600_000))
     const { columns, rows } = this.#state
     const kept = rows.filter((row) => (row.get(1) as number) < from || (row.get(1) as number) > to)
     assert.equal(made === null, kept.length === rows.length)
@@ -189,7 +192,7 @@ class Model {
     const staged = await lake.lake.stageCompaction(
       this.ref,
       { minFiles: 2, limits: LIMITS },
-      AbortSignal.timeout(60_000),
+      AbortSignal.timeout(600_000),
     )
     if (staged !== null) await publish(lake, staged)
     return staged

@@ -18,7 +18,7 @@ after(() => lake[Symbol.asyncDispose]())
 
 const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
 const HOUR_MS = 3_600_000
-const signal = () => AbortSignal.timeout(60_000)
+const signal = () => AbortSignal.timeout(600_000)
 
 const newRef = (tenant = 'acme'): TableRef => ({ tenant, domain: 'kept', table: `t_${randomUUID()}` })
 const replace = (id: number) => ({ operation: 'replace', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const

@@ -31,7 +31,7 @@ test('the manifests of many small commits are merged, and no file is lost or cha
     select: 'SELECT 1 AS id, -1234567890123.45 AS amount',
     partitioning: [{ column: 'amount', transform: 'truncate[10]' }],
   } as const
-  const { written } = await lake.lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(60_000))
+  const { written } = await lake.lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(600_000))
   const [data] = written
   const [real] = data?.files ?? []
   assert.ok(data && real)

@@ -21,7 +21,7 @@ const SCHEMA: TableSchema = {
   ],
   primaryKey: ['id'],
 }
-const signal = () => AbortSignal.timeout(60_000)
+const signal = () => AbortSignal.timeout(600_000)
 const newRef = (): TableRef => ({ tenant: 'acme', domain: 'kept', table: `t_${randomUUID()}` })
 const append = (id: number, part = 'a') =>
   ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id, '${part}' AS part` }) as const
@@ -74,7 +74,7 @@ test('a table with an open write is left alone, and whoever loses the race is to
 })
 
 test('of several runtimes one has the turn, until its time is over or it gives it back', async () => {
-  const turn = (everyMs: number) => takeTurn(lake.pool, 'acme', 'clean', { everyMs, leaseMs: 60_000 })
+  const turn = (everyMs: number) => takeTurn(lake.pool, 'acme', 'clean', { everyMs, leaseMs: 3_600_000 })
   const taken = await Promise.all([turn(0), turn(0), turn(0)])
   assert.equal(taken.filter((one) => one !== null).length, 1)
   assert.equal(await turn(0), null)

@@ -57,7 +57,7 @@ async function materialized(product: string, source: TableRef, rows: string, epo
       epoch,
       limits: LIMITS,
       ownLimits: LIMITS,
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(600_000),
     },
     {
       engine: lake.engine,

@@ -31,7 +31,7 @@ async function replaced(ref: TableRef, schema: TableSchema, select: string, as =
 
 async function upsertsOf(earlier: LakeState, later: LakeState): Promise<readonly unknown[]> {
   const directory = await mkdtemp(join(lake.dir, 'difference-'))
-  const options = { engine: lake.engine, limits: LIMITS, directory, signal: AbortSignal.timeout(60_000) }
+  const options = { engine: lake.engine, limits: LIMITS, directory, signal: AbortSignal.timeout(600_000) }
   const changes: ChangeSet = await deltaChangeSet(earlier, later, options)
   const rows = []
   for await (const batch of changes.upserts()) rows.push(...rowsOf(batch))
