@@ -2,7 +2,7 @@
  * A PostgreSQL server to read from, for tests and for the conformance suite: a throw-away cluster of its own with TLS
  * and logins of every kind, or a throw-away database on the server that SLUICE_TEST_POSTGRES_URL names.
  */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { chmod, chown, copyFile, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
@@ -162,11 +162,15 @@ async function once(admin: Admin, text: string): Promise<readonly Readonly<Recor
   }
 }
 
+/** Below the ports that kernels give to outgoing connections: minutes may pass before the server listens on it. */
 async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port is free')
-  return address.port
+  for (;;) {
+    const port = randomInt(15_000, 30_000)
+    const server = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+    })
+    await new Promise((resolve) => server.close(resolve))
+    if (isFree) return port
+  }
 }
