@@ -12,7 +12,7 @@ const never = new AbortController().signal
 const pool = new ChildPool(pipeOpener(), { maxChildren: 1, warmChildren: 1, maxQueued: 10 })
 after(() => pool.close())
 
-describe('the queue for engine processes', { timeout: 60_000 }, () => {
+describe('the queue for engine processes', { timeout: 300_000 }, () => {
   it('loses nobody when a caller goes away whose jobs have left it', async () => {
     const caller = new AbortController()
     const first = await pool.take('one', never, never)

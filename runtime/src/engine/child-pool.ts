@@ -23,6 +23,17 @@ export interface TakenChild {
   readonly queuedMs: number
 }
 
+/** The deadline came after the slot, and before its child was ready. */
+export class LateStart extends Error {
+  override readonly name = 'LateStart'
+  readonly queuedMs: number
+
+  constructor(queuedMs: number) {
+    super('the child was not ready in time')
+    this.queuedMs = queuedMs
+  }
+}
+
 /** Whose job it is: a tenant's, or, where it is null, the runtime's own. */
 type Owner = string | null
 
@@ -49,7 +60,7 @@ export class ChildPool {
 
   /**
    * A ready child. Its slot is free again when it has ended. Rejected with TRANSIENT `engine_busy` where no slot was
-   * free in time, and with the reason of the signal that came before the child was ready.
+   * free in time, with `LateStart` where the deadline came before the child was ready, and else with the caller's reason.
    */
   async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<TakenChild> {
     const askedMs = performance.now()
@@ -66,8 +77,8 @@ export class ChildPool {
     } catch (error) {
       child?.kill()
       this.#release(owner)
-      stop.throwIfAborted()
-      throw error
+      caller.throwIfAborted()
+      throw deadline.aborted ? new LateStart(queuedMs) : error
     } finally {
       stop.removeEventListener('abort', kill)
     }

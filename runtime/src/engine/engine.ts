@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
-import { busyError, ChildPool, closedError, type PoolLimits, type TakenChild } from './child-pool.ts'
+import { busyError, ChildPool, closedError, LateStart, type PoolLimits, type TakenChild } from './child-pool.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, JobRun, timeoutError } from './job-run.ts'
@@ -45,7 +45,7 @@ export interface EngineOptions extends PoolLimits {
 }
 
 const DEFAULT_FIRST_USER_ID = 60_800
-const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 30_000, threads: 1 } as const
+const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 120_000, threads: 1 } as const
 const DEFAULT_STEP_ROWS = 10_000
 
 export function createEngine(options: EngineOptions): Engine {
@@ -107,6 +107,7 @@ class ChildEngine implements Engine {
       if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
       if (isSluiceError(error)) throw error
+      if (error instanceof LateStart) throw lateError(job.limits.timeoutMs, error.queuedMs)
       if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
       throw error
     }

@@ -85,7 +85,7 @@ it('a bundled child puts up the walls that the modules do', async () => {
   const limits = { scratchDir: folder, maxChildren: 1, warmChildren: 0, maxQueued: 1 }
   const engines = [createEngine(limits), createEngine({ ...limits, childBundle: await bundleChild(folder) })]
   try {
-    const [modules, bundle] = await Promise.all(engines.map((engine) => engine.probe(AbortSignal.timeout(60_000))))
+    const [modules, bundle] = await Promise.all(engines.map((engine) => engine.probe(AbortSignal.timeout(600_000))))
     assert.deepEqual(bundle, modules)
     assert(bundle?.some((wall) => wall.up))
   } finally {
@@ -103,7 +103,7 @@ it('an engine says which walls are up after a probe', async () => {
   })
   try {
     assert.deepEqual(engine.walls(), [])
-    const walls = await engine.probe(AbortSignal.timeout(60_000))
+    const walls = await engine.probe(AbortSignal.timeout(600_000))
     assert.deepEqual(engine.walls(), walls)
     assert(walls.every((wall) => wall.up || wall.why !== undefined))
     assert(walls.some((wall) => wall.name === 'memory-watch'))
@@ -115,9 +115,9 @@ it('an engine says which walls are up after a probe', async () => {
 async function writeParquet(home: string, path: string): Promise<void> {
   const engine = createEngine({ scratchDir: home, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
   try {
-    const limits = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 60_000, threads: 1 }
+    const limits = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 600_000, threads: 1 }
     const steps = [{ sql: `COPY (SELECT 1 AS id) TO '${path}' (FORMAT parquet)` }]
-    await engine.run({ trust: 'own', steps, writeDirs: [home], limits }, AbortSignal.timeout(60_000))
+    await engine.run({ trust: 'own', steps, writeDirs: [home], limits }, AbortSignal.timeout(600_000))
   } finally {
     await engine.close()
   }
@@ -133,9 +133,9 @@ async function takeOver(home: string, own: string): Promise<Report> {
   })
   for (const descriptor of [input.readFd, input.writeFd, output.readFd, output.writeFd]) closeQuietly(descriptor)
   try {
-    await once(child, 'message', { signal: AbortSignal.timeout(60_000) })
+    await once(child, 'message', { signal: AbortSignal.timeout(600_000) })
     child.send({ job: tenantJob(own), secret: join(home, 'secret.csv'), dir: home })
-    const [report] = await once(child, 'message', { signal: AbortSignal.timeout(60_000) })
+    const [report] = await once(child, 'message', { signal: AbortSignal.timeout(600_000) })
     return report as Report
   } finally {
     child.kill('SIGKILL')
@@ -151,7 +151,7 @@ function tenantJob(file: string): ChildJob {
     output: null,
     readPaths: [],
     writeDirs: [],
-    limits: { memoryBytes: 256 * 1024 * 1024, timeoutMs: 60_000, threads: 2 },
+    limits: { memoryBytes: 256 * 1024 * 1024, timeoutMs: 600_000, threads: 2 },
     tempDir: null,
     userId: isRoot ? USER_ID : null,
   }
