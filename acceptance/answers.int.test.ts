@@ -1,5 +1,6 @@
 /** The shapes of answers: formats, ranges, keys, pages, marks, limits and repeats. */
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
 import { onboardPeople, openWorld, syncNow, type World } from './world.ts'
@@ -316,7 +317,7 @@ describe('every answer', () => {
   })
 
   it('to a request that was sent twice is the first one', async () => {
-    const key = { 'idempotency-key': `twice-${Date.now()}` }
+    const key = { 'idempotency-key': `twice-${randomUUID()}` }
     const body = { subject: { team: 'sales' }, may: 'read' }
     const [first, second] = [
       await developer.post('/api/v1/products/people/grants', body, key),

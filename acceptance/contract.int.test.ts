@@ -1,11 +1,12 @@
 /** The REST contract as its users meet it: onboarding, errors, tenancy, masks, pages, repeats. HTTP only. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import { Client, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
 
-const suffix = Date.now().toString(36)
+const suffix = randomBytes(4).toString('hex')
 const TENANTS = [`alpha-${suffix}`, `beta-${suffix}`] as const
 
 let deployment: Deployment

@@ -10,7 +10,7 @@ import { formatAddress } from '../runtime/src/database/address.ts'
 import { startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 
 const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
-const START_MS = 180_000
+const START_MS = 300_000
 /** Requests a minute: tests come from one address, and some from one tenant. */
 const RATE = '5000'
 

@@ -1,11 +1,12 @@
 /** The Iceberg REST catalog as a client without a library meets it: whose tables, which history, whose errors. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import { Client, type Json, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
 
-const suffix = Date.now().toString(36)
+const suffix = randomBytes(4).toString('hex')
 const TENANTS = [`ice-${suffix}`, `fire-${suffix}`] as const
 const [TENANT, OTHER] = TENANTS
 const ROOT = '/iceberg/v1'

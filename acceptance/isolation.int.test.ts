@@ -3,13 +3,14 @@
  * tenants have products of the same names with the same keys; each cell says whose it is.
  */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
 import { Client, type Json, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
 
-const suffix = Date.now().toString(36)
+const suffix = randomBytes(4).toString('hex')
 const TENANTS = Array.from({ length: 6 }, (_, index) => `iso${index}-${suffix}`)
 const HISTORIES = [
   '',

@@ -1,11 +1,12 @@
 /** What readers without clearance must not learn by any path, told by values that can be found in any answer. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
 import { type Answer, Client, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
 
-const tenant = `secrecy-${Date.now().toString(36)}`
+const tenant = `secrecy-${randomBytes(4).toString('hex')}`
 
 let deployment: Deployment
 let admin: Client

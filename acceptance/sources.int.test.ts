@@ -1,5 +1,6 @@
 /** Sources that misbehave: values that cannot be carried, and a server that goes away while it is read. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { escapeKeyPart } from '@sluice/sdk'
@@ -7,7 +8,7 @@ import pg from 'pg'
 import { Client, type Json, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
 
-const tenant = `sources-${Date.now().toString(36)}`
+const tenant = `sources-${randomBytes(4).toString('hex')}`
 const ROWS = 20_000
 
 let deployment: Deployment

@@ -1,5 +1,6 @@
 /** What a test file works with: a deployment, callers of a tenant of its own, and a source to make tables in. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { Client, type Json, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
@@ -19,7 +20,7 @@ export async function openWorld(): Promise<World> {
   const deployment = await openDeployment()
   const source = new pg.Client(deployment.source)
   await source.connect()
-  const suffix = `${Date.now().toString(36)}${Math.floor(Math.random() * 1296).toString(36)}`
+  const suffix = randomBytes(5).toString('hex')
   const admin = new Client(deployment.url, await deployment.token(['--role', 'admin']))
   const created: string[] = []
   return {

@@ -19,7 +19,7 @@ interface Snapshot {
   readonly rows: number
 }
 
-const RUN_TIMEOUT_MS = 120_000
+const RUN_TIMEOUT_MS = 300_000
 
 describe('a rollback at a runtime that is killed', () => {
   let folder = ''

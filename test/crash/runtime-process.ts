@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const LAUNCHER = join(import.meta.dirname, '../../runtime/bin/sluice.js')
-const START_TIMEOUT_MS = 180_000
-const END_TIMEOUT_MS = 20_000
+const START_TIMEOUT_MS = 300_000
+const END_TIMEOUT_MS = 120_000
 
 export interface Ended {
   readonly code: number | null
@@ -97,7 +97,7 @@ export class RuntimeProcess {
       .map((one) => `${one.pid} ${one.command.slice(0, 200)}`)
   }
 
-  /** Waits until nothing of it runs any more; returns what does after 20 s. */
+  /** Waits until nothing of it runs any more; returns what does after two minutes. */
   async lastSurvivors(): Promise<readonly string[]> {
     let found = this.survivors()
     for (const deadline = Date.now() + END_TIMEOUT_MS; found.length > 0 && Date.now() < deadline; ) {

@@ -19,7 +19,7 @@ export type Kill = { readonly point: string } | { readonly afterMs: number }
 
 /** A run is given up after five attempts. */
 const MAX_KILLS_A_RUN = 4
-const RUN_TIMEOUT_MS = 180_000
+const RUN_TIMEOUT_MS = 300_000
 const POLL_MS = 100
 
 export interface Tally {
@@ -177,7 +177,7 @@ export class Scenario {
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error
       // Whatever was cut off in the middle: what counts is whether the runtime was killed.
-      await Promise.race([runtime.ended, sleep(5_000)])
+      await Promise.race([runtime.ended, sleep(60_000, undefined, { ref: false })])
       if (!runtime.isEnded) throw error
       return false
     } finally {

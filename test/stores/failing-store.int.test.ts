@@ -12,7 +12,7 @@ import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/data
 import { RuntimeProcess } from '../crash/runtime-process.ts'
 
 const ENDPOINTS = '  - type: lookup\n  - type: realtime\n    config: { key_template: "{id}" }\n'
-const SETTLE_MS = 60_000
+const SETTLE_MS = 300_000
 
 describe('a store that fails', () => {
   let folder: string
