@@ -18,7 +18,7 @@ import {
 import fc from 'fast-check'
 import { createEngine, type Engine } from './engine.ts'
 
-const LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 60_000, threads: 1 }
+const LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 600_000, threads: 1 }
 const CHILDREN = { maxChildren: 1, warmChildren: 1, maxQueued: 1 }
 const TYPES: readonly LogicalType[] = [
   ...(['string', 'boolean', 'integer', 'long', 'float', 'double', 'decimal(12,3)'] as const),
@@ -121,7 +121,7 @@ async function writtenBy(template: KeyTemplate, rows: readonly Row[]): Promise<r
       output: { kind: 'keyed-json', template, sql: `SELECT ${selected} FROM "in"` },
       limits: LIMITS,
     },
-    AbortSignal.timeout(60_000),
+    AbortSignal.timeout(600_000),
   )
   const written: Written[] = []
   for await (const some of keyedRows(run.output, 7)) {

@@ -19,7 +19,7 @@ import {
   type TableRef,
 } from './lake.ts'
 
-export const LIMITS: EngineLimits = { memoryBytes: 1024 ** 3, timeoutMs: 60_000, threads: 2 }
+export const LIMITS: EngineLimits = { memoryBytes: 1024 ** 3, timeoutMs: 600_000, threads: 2 }
 
 export interface TestLake extends AsyncDisposable {
   readonly lake: Lake
@@ -81,7 +81,7 @@ export async function stageStep({ lake }: TestLake, ref: TableRef, step: Step): 
     ...(renames === undefined ? {} : { renames }),
     ...(partitioning === undefined ? {} : { partitioning }),
   } as const
-  const { written } = await lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(60_000))
+  const { written } = await lake.write({ limits: LIMITS }, [target], AbortSignal.timeout(600_000))
   const [data] = written
   if (data === undefined) throw new Error('nothing was written')
   const request: CommitRequest = {
@@ -129,6 +129,6 @@ export async function collect(
   statements: readonly string[],
 ): Promise<readonly (readonly Row[])[]> {
   const steps = statements.map((sql) => ({ sql, rows: 'collect' }) as const)
-  const run = await engine.run({ trust: 'own', tables, steps, limits: LIMITS }, AbortSignal.timeout(60_000))
+  const run = await engine.run({ trust: 'own', tables, steps, limits: LIMITS }, AbortSignal.timeout(600_000))
   return run.results.map((result) => result.rows as readonly Row[])
 }
