@@ -1,8 +1,9 @@
+import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
-import { setImmediate as turn } from 'node:timers/promises'
+import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { ChildPool } from './child-pool.ts'
+import { ChildPool, LateStart } from './child-pool.ts'
 import { pipeOpener } from './pipe.ts'
 
 setFlagsFromString('--expose-gc')
@@ -28,5 +29,24 @@ describe('the queue for engine processes', { timeout: 300_000 }, () => {
     caller.abort()
     held?.child.kill()
     ;(await last).child.kill()
+  })
+
+  it('tells how long a caller had waited whose process was not ready in time', async () => {
+    const cold = new ChildPool(pipeOpener(), { maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    try {
+      const { child } = await cold.take('one', never, never)
+      const deadline = new AbortController()
+      const late = cold.take('two', deadline.signal, never)
+      const refused = assert.rejects(late, (error) => error instanceof LateStart && error.queuedMs >= 40)
+      await pause(50)
+      child.kill()
+      await child.ended
+      // It has the place by now, and its process has only just been started.
+      await turn()
+      deadline.abort()
+      await refused
+    } finally {
+      await cold.close()
+    }
   })
 })
