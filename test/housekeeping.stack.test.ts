@@ -22,7 +22,7 @@ const ROWS_AN_EPOCH = 10
 const KEPT = 3
 const HOUR_MS = 3_600_000
 /** The loop looks every half minute; a busy machine takes its time. */
-const UPKEEP_MS = 240_000
+const UPKEEP_MS = 480_000
 
 let folder: string
 let data: string

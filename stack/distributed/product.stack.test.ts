@@ -107,7 +107,7 @@ async function snapshots(): Promise<readonly Json[]> {
 }
 
 async function materialized(count: number): Promise<void> {
-  for (let attempt = 0; attempt < 600; attempt += 1) {
+  for (let attempt = 0; attempt < 1_500; attempt += 1) {
     if ((await snapshots()).length >= count) return
     await sleep(200)
   }

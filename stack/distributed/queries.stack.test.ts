@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import type { Client, Json } from '../../acceptance/client.ts'
+import { withLimits } from '../../test/until.ts'
 import { connectionTo, Fleet, serversFromEnvironment } from '../several/fleet.ts'
 import { trinoRows } from '../trino/rows.ts'
 
@@ -101,7 +102,7 @@ async function deploy(client: Client, name: string, classification: string): Pro
 }
 
 async function materialized(client: Client, name: string, count: number): Promise<readonly Json[]> {
-  for (let attempt = 0; attempt < 300; attempt += 1) {
+  for (let attempt = 0; attempt < 1_500; attempt += 1) {
     const { body } = await client.get(`/api/v1/products/${name}/snapshots`)
     if (body.data.length >= count) return body.data
     await sleep(200)
@@ -165,7 +166,7 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
       instants.slice(0, 4).map((text: string) => new Date(text).toISOString().slice(11, 21)),
       ['10:00:00.5', '08:00:00.5', '13:30:00.5', '08:00:00.5'],
     )
-    assert.ok(Math.abs(Date.parse(instants[4]) - Date.now()) < 60_000, instants[4])
+    assert.ok(Math.abs(Date.parse(instants[4]) - Date.now()) < 1_800_000, instants[4])
     assert.deepEqual((await ask(developer, 'SELECT people.id FROM crm.people WHERE people.id > 5000')).rows, [])
     const ids = [...(await ask(developer, 'SELECT big FROM crm.people ORDER BY big LIMIT 1')).rows]
     assert.equal(String(ids[0][0]), '9007199254740994', 'no digit is lost')
@@ -257,16 +258,22 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
     const divided = await refusal(developer, "SELECT id,\n date_trunc('nothing', day) FROM crm.people")
     assert.equal(divided.code, 'sql_invalid')
     assert.match(divided.detail, /^Trino cannot run the query: INVALID_FUNCTION_ARGUMENT/)
-    const slow = `SELECT max(a.id + b.id + n) FROM crm.people a CROSS JOIN crm.people b CROSS JOIN unnest(sequence(1, 10000)) AS s(n)
-      WHERE mod(a.id * b.id + n, 7) <> 8 AND a.note <> 'out-of-time-${ID}'`
-    assert.equal((await refusal(developer, slow, { timeout_ms: 8_000 })).code, 'query_timeout')
-    const running = `SELECT state FROM system.runtime.queries WHERE query LIKE '%out-of-time-${ID}%'
-      AND query NOT LIKE 'EXPLAIN%' AND query NOT LIKE '%runtime.queries%'`
-    for (let attempt = 0; ; attempt += 1) {
-      const [found] = await trinoRows({ url: TRINO }, running)
-      if (found?.[0] === 'FAILED') break
-      assert.ok(attempt < 300, `Trino still works: ${JSON.stringify(found)}`)
-      await sleep(100)
-    }
+    const slow = (
+      marker: string,
+    ) => `SELECT max(a.id + b.id + n) FROM crm.people a CROSS JOIN crm.people b CROSS JOIN unnest(sequence(1, 10000)) AS s(n)
+      WHERE mod(a.id * b.id + n, 7) <> 8 AND a.note <> '${marker}'`
+    // Time enough for the statement to have reached Trino.
+    await withLimits([8_000, 30_000, 120_000], async (timeout_ms) => {
+      const marker = `out-of-time-${ID}-${timeout_ms}-`
+      assert.equal((await refusal(developer, slow(marker), { timeout_ms })).code, 'query_timeout')
+      const running = `SELECT state FROM system.runtime.queries WHERE query LIKE '%${marker}%'
+        AND query NOT LIKE 'EXPLAIN%' AND query NOT LIKE '%runtime.queries%'`
+      for (let attempt = 0; ; attempt += 1) {
+        const [found] = await trinoRows({ url: TRINO }, running)
+        if (found?.[0] === 'FAILED') break
+        assert.ok(attempt < 600, `Trino still works, or was never asked: ${JSON.stringify(found)}`)
+        await sleep(100)
+      }
+    })
   })
 })

@@ -13,7 +13,7 @@ import { Keycloak } from './keycloak-admin.ts'
 const address = new URL(process.env['SLUICE_TEST_KEYCLOAK_URL'] ?? 'http://unset')
 const keycloakProcess = serverProcess('SLUICE_TEST_KEYCLOAK_PROCESS')
 const keycloak = new Keycloak(address)
-const WAIT_MS = 120_000
+const WAIT_MS = 300_000
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-identity-'))
 let runtime: RuntimeProcess

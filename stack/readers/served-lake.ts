@@ -11,6 +11,7 @@ import { Client } from '../../acceptance/client.ts'
 import type { DatabaseAddress } from '../../runtime/src/database/address.ts'
 import { openPool } from '../../runtime/src/database/pools.ts'
 import { createEngine } from '../../runtime/src/engine/engine.ts'
+import { testEngineProgram } from '../../runtime/src/engine/testing.ts'
 import { FolderStore } from '../../runtime/src/lake/folder-store.ts'
 import { Lake } from '../../runtime/src/lake/lake.ts'
 import type { TestLake } from '../../runtime/src/lake/testing.ts'
@@ -38,7 +39,8 @@ export async function startServedLake(tenant: string): Promise<ServedLake> {
   const pool = openPool(runtime.registry, { applicationName: 'readers', maxConnections: 4 })
   const store = new FolderStore(join(folder, 'data/lake'))
   const dir = join(folder, 'engine')
-  const engine = createEngine({ maxChildren: 2, warmChildren: 1, maxQueued: 10, scratchDir: join(dir, 'scratch') })
+  const children = { maxChildren: 2, warmChildren: 1, maxQueued: 10, ...(await testEngineProgram()) }
+  const engine = createEngine({ scratchDir: join(dir, 'scratch'), ...children })
   let now: number | null = null
   return {
     url: runtime.url,

@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Answer, type Client, type Json, manifests } from '../../acceptance/client.ts'
+import { until } from '../../test/until.ts'
 import { connectionTo, Fleet, serversFromEnvironment } from './fleet.ts'
 
 const ENDPOINTS = `  - type: lookup
@@ -106,13 +107,18 @@ describe('two runtimes', { timeout: 600_000 }, () => {
 
   it('lose no request and no run while they are restarted one after the other', async () => {
     const load = startLoad()
+    const { answers, runs } = load
+    const more = async () => {
+      const [asked, begun] = [answers.length, runs.length]
+      await until('the load goes on', () => answers.length > asked + 16 && runs.length > begun)
+    }
     for (const runtime of fleet.runtimes) {
-      await sleep(1000)
+      await more()
       await runtime.stop()
       await runtime.start()
     }
-    await sleep(1000)
-    const { answers, runs } = await load.stop()
+    await more()
+    await load.stop()
     const failed = answers.filter((answer) => !/^[234]/.test(answer))
     assert.deepEqual(failed.slice(0, 10), [], `${failed.length} of ${answers.length} requests failed`)
     assert.ok(answers.length > 50 && runs.length > 2, `${answers.length} requests, ${runs.length} runs`)
@@ -138,7 +144,7 @@ async function accepted(ask: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 0; ; attempt += 1) {
     const answer = await ask()
     const retryAfter = answer.headers.get('retry-after')
-    if (answer.status !== 503 || retryAfter === null || attempt === 5) return answer
+    if (answer.status !== 503 || retryAfter === null || attempt === 60) return answer
     await sleep(Number(retryAfter) * 1000)
   }
 }
@@ -164,10 +170,11 @@ function startLoad() {
   })
   const working = Promise.all([...READS.map(reader), syncing])
   return {
+    answers,
+    runs,
     async stop() {
       isStopped = true
       await working
-      return { answers, runs }
     },
   }
 }

@@ -360,7 +360,7 @@ describe('the policy endpoint', () => {
 })
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let attempt = 0; attempt < 100; attempt += 1) {
+  for (let attempt = 0; attempt < 1_500; attempt += 1) {
     if (await holds().catch(() => false)) return
     await new Promise((resolve) => setTimeout(resolve, 200))
   }

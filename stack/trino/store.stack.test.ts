@@ -21,6 +21,7 @@ import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
 import plugin from '../../plugins/analytics/trino/index.ts'
 import type { TrinoSettings } from '../../plugins/analytics/trino/settings.ts'
 import { commitStep, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
+import { until } from '../../test/until.ts'
 import { catalogProperties } from './catalog-properties.ts'
 
 const SCHEMA: TableSchema = {
@@ -142,7 +143,7 @@ async function registerNext(of: Target, epoch: number, select: string): Promise<
     lake: { snapshotId: staged.snapshotId as string, files: [], fieldIds },
   } as const
   const commit = { epoch, previousEpoch: null, fence: 1n, committedAt: '2026-01-01T00:00:00.000000Z' }
-  await store.write(of, changes, { ...commit, signal: AbortSignal.timeout(60_000) })
+  await store.write(of, changes, { ...commit, signal: AbortSignal.timeout(600_000) })
 }
 
 function planOf(more: Partial<ReadPlan> = {}): ReadPlan {
@@ -154,7 +155,7 @@ function planOf(more: Partial<ReadPlan> = {}): ReadPlan {
     limit: 100,
     policy: { version: '1', rows: { op: 'all' }, claims: {}, visibleColumns: NAMES, maskedColumns: [] },
     timeoutMs: 60_000,
-    signal: AbortSignal.timeout(120_000),
+    signal: AbortSignal.timeout(600_000),
     encoding: 'columns',
     ...more,
   }
@@ -239,18 +240,21 @@ describe('a statement that takes too long', () => {
   after(() => client().rows({ sql: 'DROP CATALOG trino_slow', maxRows: 1, timeoutMs: 60_000 }))
 
   test('ends at its time or when its caller goes, in Trino too', async () => {
+    const states = `SELECT state FROM system.runtime.queries WHERE query = '${sql}'`
+    const statesOf = async () => (await client().rows({ sql: states, maxRows: 100, timeoutMs: 300_000 })).flat()
     const late = client().rows({ sql, maxRows: 1, timeoutMs: 3_000 })
     await assert.rejects(late, (error) => isSluiceError(error, 'TRANSIENT') && error.code === 'deadline_exceeded')
+    const isFailed = (state: unknown) => state === 'FAILED'
+    await until('Trino has ended what was late', async () => (await statesOf()).every(isFailed))
     const caller = new AbortController()
-    const left = client().rows({ sql, maxRows: 1, timeoutMs: 60_000, signal: caller.signal })
-    setTimeout(() => caller.abort(), 3_000)
+    const left = client().rows({ sql, maxRows: 1, timeoutMs: 600_000, signal: caller.signal })
+    void until('the statement is there', async () => (await statesOf()).some((state) => !isFailed(state))).finally(
+      () => caller.abort(),
+    )
     await assert.rejects(left, (error) => isSluiceError(error, 'TRANSIENT') && error.code === 'aborted')
-    const states = `SELECT state FROM system.runtime.queries WHERE query = '${sql}'`
-    for (let attempt = 0; attempt < 100; attempt += 1) {
-      const found = await client().rows({ sql: states, maxRows: 100, timeoutMs: 60_000 })
-      if (found.length > 0 && found.flat().every((state) => state === 'FAILED')) return
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
-    assert.fail('Trino goes on with a statement that nobody waits for')
+    await until('Trino has ended what nobody waits for', async () => {
+      const found = await statesOf()
+      return found.length > 0 && found.every(isFailed)
+    })
   })
 })

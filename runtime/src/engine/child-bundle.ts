@@ -8,6 +8,9 @@ const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './child/main.ts' : './c
 
 export const CHILD_ENTRY = fileURLToPath(ENTRY)
 
+/** Of the file that `bundleChild` writes. */
+export const BUNDLE_NAME = 'engine-child.mjs'
+
 /**
  * Writes the child's program as one file into the folder, which is made when missing, and gives its path. Loading some
  * 240 modules one by one is a third of what a child's start costs, and every job starts one. Native parts stay where
@@ -31,7 +34,7 @@ export async function bundleChild(dir: string): Promise<string> {
       logLevel: 'silent',
     })
     await mkdir(dir, { recursive: true, mode: 0o700 })
-    const file = join(dir, 'engine-child.mjs')
+    const file = join(dir, BUNDLE_NAME)
     await writeFile(`${file}.draft`, outputFiles[0]?.contents ?? '')
     await rename(`${file}.draft`, file)
     return file

@@ -10,22 +10,24 @@ import { fileURLToPath } from 'node:url'
 import { isSluiceError } from '@sluice/sdk'
 import { until } from '../../../test/until.ts'
 import { childrenOf, isAlive } from '../database/process-table.ts'
-import { bundleChild } from './child-bundle.ts'
 import { createEngine, type Engine, type EngineJob, type EngineRun, type EngineTable, rowsOf } from './engine.ts'
+import type { ChildProgram } from './engine-child.ts'
+import { testEngineProgram } from './testing.ts'
 
 const MIB = 1024 * 1024
 const LIMITS = { memoryBytes: 512 * MIB, timeoutMs: 600_000, threads: 2 } as const
 
 let dir: string
+let program: ChildProgram
 let engine: Engine
 let orders: EngineTable
 
 before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sluice-engine-'))
+  program = await testEngineProgram()
   engine = createEngine({
     scratchDir: join(dir, 'scratch'),
-    codeCacheDir: join(dir, 'code'),
-    childBundle: await bundleChild(join(dir, 'code')),
+    ...program,
     maxChildren: 2,
     warmChildren: 1,
     maxQueued: 2,
@@ -53,7 +55,7 @@ after(async () => {
 
 /** Has one place for a job, and one for a job that waits. */
 function engineOfOne(scratchDir = join(dir, 'scratch')): Engine {
-  return createEngine({ scratchDir, codeCacheDir: join(dir, 'code'), maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+  return createEngine({ scratchDir, ...program, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
 }
 
 describe('places', () => {

@@ -17,6 +17,7 @@ import {
 } from '@sluice/sdk'
 import fc from 'fast-check'
 import { createEngine, type Engine } from './engine.ts'
+import { testEngineProgram } from './testing.ts'
 
 const LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 600_000, threads: 1 }
 const CHILDREN = { maxChildren: 1, warmChildren: 1, maxQueued: 1 }
@@ -80,7 +81,7 @@ let dir: string
 
 before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sluice-keyed-'))
-  engine = createEngine({ scratchDir: join(dir, 'scratch'), codeCacheDir: join(dir, 'code'), ...CHILDREN })
+  engine = createEngine({ scratchDir: join(dir, 'scratch'), ...(await testEngineProgram()), ...CHILDREN })
 })
 after(async () => {
   await engine.close()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Consumer, type Message, MessagesStreamModes, stringDeserializers } from '@platformatic/kafka'
+import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import type { BusEvent, EventBus } from './bus.ts'
@@ -43,7 +43,7 @@ afterEach(async () => {
   for (const relay of relays.splice(0)) await relay.close()
 })
 
-function relayTo(target: EventBus, leaseMs = 5000): EventRelay {
+function relayTo(target: EventBus, leaseMs = 60_000): EventRelay {
   const relay = new EventRelay({ pool, address: database.address, bus: target, logger, leaseMs, pollMs: 100 })
   relays.push(relay)
   return relay
@@ -97,18 +97,18 @@ async function take(topic: string, count: number, login: Partial<KafkaSettings> 
 
 /** Rights reach the brokers a little after they were given. */
 async function persistently<T>(run: () => Promise<T>): Promise<T> {
-  for (let attempt = 0; attempt < 20; attempt += 1) {
-    const result = await run().catch(() => null)
-    if (result !== null) return result
-    await sleep(250)
-  }
-  return run()
+  let result: T | null = null
+  await until('the right is there', async () => {
+    result = await run().catch(() => null)
+    return result !== null
+  })
+  return result as T
 }
 
 const names = (events: readonly CloudEvent[]): unknown[] => events.map(({ data }) => data['name'])
 const numbers = (count: number): string[] => Array.from({ length: count }, (_, index) => String(index + 1))
 
-describe('the relay', { timeout: 180_000 }, () => {
+describe('the relay', { timeout: 600_000 }, () => {
   it('carries every event to the tenant’s topic, in order, as a CloudEvent', async () => {
     const tenant = await newTenant()
     for (const name of numbers(3)) await say(tenant, name)
@@ -228,7 +228,7 @@ describe('the relay', { timeout: 180_000 }, () => {
   })
 })
 
-describe('topics', { timeout: 120_000 }, () => {
+describe('topics', { timeout: 600_000 }, () => {
   it('are made once, read by their tenant alone, and go with it', async () => {
     await newTenant('acme')
     await newTenant('acme')

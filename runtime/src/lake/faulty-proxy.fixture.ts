@@ -22,6 +22,8 @@ export interface FaultyProxy extends AsyncDisposable {
   /** Chooses what happens to a request; null: nothing. */
   spoil: (request: { readonly method: string; readonly url: string }) => Fault | null
   readonly seen: { readonly method: string; readonly url: string; readonly fault: Fault | null }[]
+  /** Between the twelve pieces of a slow answer. */
+  slowPieceMs: number
 }
 
 const LATE_MS = 1_500
@@ -37,13 +39,14 @@ interface Answer {
 export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
   const upstream = new URL(target)
   const seen: FaultyProxy['seen'][number][] = []
-  const proxy = { spoil: (() => null) as FaultyProxy['spoil'] }
+  const proxy = { spoil: (() => null) as FaultyProxy['spoil'], slowPieceMs: SLOW_PIECE_MS }
   const server = http.createServer(async (request, response) => {
     const { method = 'GET', url = '/' } = request
     const body = Buffer.concat(await Array.fromAsync(request as AsyncIterable<Buffer>))
     const fault = proxy.spoil({ method, url })
     seen.push({ method, url, fault })
-    await answerWith(fault, response, () => forward(upstream, request, body)).catch(() => response.destroy())
+    const carryOut = () => forward(upstream, request, body)
+    await answerWith(fault, response, carryOut, proxy.slowPieceMs).catch(() => response.destroy())
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -62,6 +65,7 @@ async function answerWith(
   fault: Fault | null,
   response: http.ServerResponse,
   carryOut: () => Promise<Answer>,
+  slowPieceMs: number,
 ): Promise<void> {
   if (fault === 'error') return send(response, { status: 503, headers: {}, body: Buffer.alloc(0) })
   const first = await carryOut()
@@ -72,7 +76,7 @@ async function answerWith(
   }
   if (fault === 'failed') return send(response, { status: 500, headers: {}, body: Buffer.alloc(0) })
   const answer = fault === 'twice' ? await carryOut() : first
-  if (fault === 'slow') return sendSlowly(response, answer)
+  if (fault === 'slow') return sendSlowly(response, answer, slowPieceMs)
   const half = answer.body.subarray(0, Math.floor(answer.body.length / 2))
   if (fault === 'cut' && answer.body.length > 1) {
     response.writeHead(answer.status, answer.headers)
@@ -86,11 +90,15 @@ async function answerWith(
   send(response, answer)
 }
 
-async function sendSlowly(response: http.ServerResponse, { status, headers, body }: Answer): Promise<void> {
+async function sendSlowly(
+  response: http.ServerResponse,
+  { status, headers, body }: Answer,
+  pieceMs: number,
+): Promise<void> {
   response.writeHead(status, headers)
   const pieceBytes = Math.ceil(body.length / SLOW_PIECES)
   for (let at = 0; at < body.length && !response.destroyed; at += pieceBytes) {
-    await sleep(SLOW_PIECE_MS)
+    await sleep(pieceMs)
     response.write(body.subarray(at, at + pieceBytes))
   }
   response.end()

@@ -17,7 +17,7 @@ let store: S3Store
 let test3: TestLake
 const tenant = `t${randomUUID().slice(0, 8)}`
 const newRef = (): TableRef => ({ tenant, domain: 'far', table: `t_${randomUUID().slice(0, 8)}` })
-const signal = () => AbortSignal.timeout(120_000)
+const signal = () => AbortSignal.timeout(600_000)
 const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
 const append = (id: number) => ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const
 
@@ -31,7 +31,7 @@ before(async () => {
     accessKeyId: process.env['SLUICE_TEST_S3_KEY'] as string,
     secretAccessKey: process.env['SLUICE_TEST_S3_SECRET'] as string,
     pathStyle: true,
-    deadlineMs: 60_000,
+    deadlineMs: 300_000,
     attemptMs: 1_000,
     cacheDir: join(base.dir, 'copies'),
     maxCacheBytes: 100_000_000,

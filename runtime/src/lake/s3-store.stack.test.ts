@@ -4,6 +4,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { withLimits } from '../../../test/until.ts'
 import { FAULTS, type Fault, type FaultyProxy, startFaultyProxy } from './faulty-proxy.fixture.ts'
 import { testObjectStore } from './object-store.contract.fixture.ts'
 import { S3Store, type S3StoreOptions } from './s3-store.ts'
@@ -21,8 +22,8 @@ function openStore(changes: Partial<S3StoreOptions> = {}): S3Store {
     accessKeyId: process.env['SLUICE_TEST_S3_KEY'] as string,
     secretAccessKey: process.env['SLUICE_TEST_S3_SECRET'] as string,
     pathStyle: true,
-    deadlineMs: 60_000,
-    attemptMs: 20_000,
+    deadlineMs: 300_000,
+    attemptMs: 60_000,
     partBytes: PART_BYTES,
     cacheDir: join(dir, randomUUID()),
     maxCacheBytes: 100_000_000,
@@ -61,7 +62,7 @@ describe('behind a network that spoils requests', () => {
   before(async () => {
     direct = openStore()
     // Signed for the server, sent through the proxy: it passes the host's name on.
-    store = openStore({ endpoint: proxy.url, attemptMs: 1_000, deadlineMs: 120_000 })
+    store = openStore({ endpoint: proxy.url, attemptMs: 1_000, deadlineMs: 300_000 })
     await direct.ensureBucket(bucket)
   })
   after(() => direct.dropBucket(bucket))
@@ -89,7 +90,7 @@ describe('behind a network that spoils requests', () => {
       const [path, body] = [`${bucket}/copy-${fault}`, randomBytes(2 * PART_BYTES)]
       await direct.put(path, body)
       spoilEverySecond(fault)
-      const release = await store.cache.hold([store.localPath(path)], AbortSignal.timeout(60_000))
+      const release = await store.cache.hold([store.localPath(path)], AbortSignal.timeout(600_000))
       proxy.spoil = () => null
       assert.ok(body.equals(await readFile(store.localPath(path))))
       assert.deepEqual(await draftsBeside(store.localPath(path)), [])
@@ -100,15 +101,18 @@ describe('behind a network that spoils requests', () => {
   test('a copy takes longer than an attempt may, as long as bytes come', async () => {
     const [path, body] = [`${bucket}/slow`, randomBytes(PART_BYTES)]
     await direct.put(path, body)
-    // The way takes 1.8 s.
-    const hasty = openStore({ endpoint: proxy.url, attemptMs: 600, deadlineMs: 900 })
-    proxy.seen.length = 0
-    proxy.spoil = ({ method }) => (method === 'GET' ? 'slow' : null)
-    const release = await hasty.cache.hold([hasty.localPath(path)], AbortSignal.timeout(60_000))
-    proxy.spoil = () => null
-    assert.ok(body.equals(await readFile(hasty.localPath(path))))
-    assert.equal(proxy.seen.filter(({ fault }) => fault === 'slow').length, 1)
-    await release()
+    // The way takes twice the time of all attempts.
+    await withLimits([150, 1_500, 10_000], async (pieceMs) => {
+      const hasty = openStore({ endpoint: proxy.url, attemptMs: 4 * pieceMs, deadlineMs: 6 * pieceMs })
+      proxy.seen.length = 0
+      proxy.slowPieceMs = pieceMs
+      proxy.spoil = ({ method }) => (method === 'GET' ? 'slow' : null)
+      const release = await hasty.cache.hold([hasty.localPath(path)], AbortSignal.timeout(600_000))
+      proxy.spoil = () => null
+      assert.ok(body.equals(await readFile(hasty.localPath(path))))
+      assert.equal(proxy.seen.filter(({ fault }) => fault === 'slow').length, 1)
+      await release()
+    })
   })
 
   test('a copy whose every way is cut goes on where it ended', async () => {
@@ -116,7 +120,7 @@ describe('behind a network that spoils requests', () => {
     await direct.put(path, body)
     proxy.spoil = ({ method }) => (method === 'GET' ? 'cut' : null)
     // Half of what is left comes each time, the last byte uncut.
-    const release = await store.cache.hold([store.localPath(path)], AbortSignal.timeout(60_000))
+    const release = await store.cache.hold([store.localPath(path)], AbortSignal.timeout(600_000))
     proxy.spoil = () => null
     assert.ok(body.equals(await readFile(store.localPath(path))))
     await release()
@@ -128,7 +132,7 @@ describe('behind a network that spoils requests', () => {
     proxy.spoil = ({ method }) => (method === 'GET' ? 'garbled' : null)
     const hasty = openStore({ endpoint: proxy.url, attemptMs: 1_000, deadlineMs: 2_000 })
     const file = hasty.localPath(path)
-    await assert.rejects(hasty.cache.hold([file], AbortSignal.timeout(60_000)), { code: 'object_store_unavailable' })
+    await assert.rejects(hasty.cache.hold([file], AbortSignal.timeout(600_000)), { code: 'object_store_unavailable' })
     proxy.spoil = () => null
     assert.deepEqual(await readdir(dirname(file)), [])
   })
@@ -180,7 +184,7 @@ describe('copies for engines', () => {
     await store.ensureBucket(bucket)
   })
   after(() => store.dropBucket(bucket))
-  const signal = () => AbortSignal.timeout(30_000)
+  const signal = () => AbortSignal.timeout(600_000)
   const isThere = (path: string) =>
     stat(store.localPath(path)).then(
       () => true,

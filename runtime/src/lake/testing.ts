@@ -8,6 +8,7 @@ import type { MigrationList } from '../database/migrate.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import { createEngine, type Engine, type EngineLimits, type EngineTable } from '../engine/engine.ts'
+import { testEngineProgram } from '../engine/testing.ts'
 import { FolderStore } from './folder-store.ts'
 import {
   type CommitRequest,
@@ -37,7 +38,8 @@ export async function startTestLake(others: readonly MigrationList[] = []): Prom
   const database = await postgres.createDatabase({ migrations: [...others, LAKE_MIGRATIONS] })
   const dir = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
   const store = new FolderStore(join(dir, 'store'))
-  const engine = createEngine({ maxChildren: 2, warmChildren: 1, maxQueued: 10, scratchDir: join(dir, 'scratch') })
+  const children = { maxChildren: 2, warmChildren: 1, maxQueued: 10, ...(await testEngineProgram()) }
+  const engine = createEngine({ scratchDir: join(dir, 'scratch'), ...children })
   const pool = database.pool()
   let now: number | null = null
   const lake = new Lake({ store, db: pool, engine, clock: () => now ?? Date.now() })

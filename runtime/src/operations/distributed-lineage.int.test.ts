@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { createEngine, type Engine } from '../engine/engine.ts'
+import { testEngineProgram } from '../engine/testing.ts'
 import type { TenantCall } from '../flow.ts'
 import type { SourceTable } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
@@ -23,7 +24,7 @@ before(async () => {
   dir = await mkdtemp(join(tmpdir(), 'sluice-lineage-'))
   engine = createEngine({
     scratchDir: join(dir, 'scratch'),
-    codeCacheDir: join(dir, 'code'),
+    ...(await testEngineProgram()),
     maxChildren: 1,
     warmChildren: 0,
     maxQueued: 4,
