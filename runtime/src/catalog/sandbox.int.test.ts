@@ -13,7 +13,7 @@ import { startTestLake, type TestLake } from '../lake/testing.ts'
 import { type CreateRequest, parseChange } from './commit-request.ts'
 import { Sandbox } from './sandbox.ts'
 
-const SIGNAL = AbortSignal.timeout(600_000)
+const SIGNAL = new AbortController().signal
 const NONE = async () => {}
 const missing = () => new Error('missing')
 const refOf = (table: string, tenant = 'acme') => ({ tenant, domain: 'sandbox', table })

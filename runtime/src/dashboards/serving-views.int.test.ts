@@ -8,7 +8,7 @@ import { PATIENT, startTestPostgres, type TestServingDatabase } from '../databas
 import { ServingViews, type StoredDataset } from './serving-views.ts'
 
 const OWN_ROWS = `tenant_id = current_setting('app.tenant_id', true) and current_setting('app.tenant_id', true) <> ''`
-const signal = AbortSignal.timeout(600_000)
+const signal = new AbortController().signal
 
 let database: TestServingDatabase
 let owner: pg.Pool

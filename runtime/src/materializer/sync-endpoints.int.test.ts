@@ -20,7 +20,7 @@ after(async () => {
   await rm(scratchDirectory, { recursive: true, force: true })
 })
 
-const SIGNAL = AbortSignal.timeout(600_000)
+const SIGNAL = new AbortController().signal
 const COLUMNS = [
   { name: 'id', type: 'integer', nullable: false, role: 'identity', classification: 'none', description: '' },
 ]

@@ -13,7 +13,7 @@ import { classesOf, laundered, rawColumn } from './column-classes.ts'
 import { checkTransform } from './deploy-sources.ts'
 import type { Platform } from './platform.ts'
 
-const CALL = { tenant: 'acme', signal: AbortSignal.timeout(600_000) } as TenantCall
+const CALL = { tenant: 'acme', signal: new AbortController().signal } as TenantCall
 const raw = (column: string) => rawColumn({ connection: 'crm', table: 'p' }, column)
 
 let dir: string
