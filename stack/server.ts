@@ -15,6 +15,8 @@ export interface ServerKind {
   readonly variable: string
   /** Used instead of `start` where a Docker engine answers. */
   readonly container?: ContainerSpec
+  /** Of what it takes from the machine and our sources do not name: another version is another server. */
+  version?(): Promise<string>
   /** Downloads and builds; done while the first suites run. Repeatable. */
   prepare?(): Promise<unknown>
   /** `folder` is empty, and removed after the server has been stopped. */

@@ -1,86 +1,193 @@
 import type { ServerKind } from './server.ts'
-import { cassandra } from './servers/cassandra.ts'
-import { dashboards } from './servers/dashboards.ts'
-import { governedTrino } from './servers/governed-trino.ts'
-import { icebergReaders } from './servers/iceberg-readers.ts'
-import { kafka } from './servers/kafka.ts'
-import { keycloak } from './servers/keycloak.ts'
-import { minio } from './servers/minio.ts'
-import { postgres } from './servers/postgres.ts'
-import { redis } from './servers/redis.ts'
-import { redisCluster } from './servers/redis-cluster.ts'
-import { runtimeOnPostgres } from './servers/runtime.ts'
-import { runtimeOnS3 } from './servers/runtime-on-s3.ts'
-import { twoRuntimes } from './servers/runtimes.ts'
-import { timescaledb } from './servers/timescaledb.ts'
-import { trino } from './servers/trino.ts'
-import { valkey } from './servers/valkey.ts'
-import { versitygw } from './servers/versitygw.ts'
+
+/** A file of `stack/servers`, whose default export it is. */
+export type ServerName =
+  | 'cassandra'
+  | 'dashboards'
+  | 'governed-trino'
+  | 'iceberg-readers'
+  | 'kafka'
+  | 'keycloak'
+  | 'minio'
+  | 'postgres'
+  | 'redis'
+  | 'redis-cluster'
+  | 'runtime'
+  | 'runtime-on-s3'
+  | 'runtimes'
+  | 'timescaledb'
+  | 'trino'
+  | 'valkey'
+  | 'versitygw'
 
 /** Tests that run together, with the servers that they need. A server runs only while its suite does. */
 export interface Suite {
   readonly name: string
-  readonly servers: readonly ServerKind[]
+  readonly servers: readonly ServerName[]
   /** Globs of test files, from the repository's root. */
   readonly tests: readonly string[]
   /** Besides the servers' addresses. */
   readonly env?: Readonly<Record<string, string>>
+  /** On two processors with nothing to install; what it took the last time counts for more. */
+  readonly expectedSeconds: number
   /** No other runs meanwhile: it is about what happens in seconds, with both processors its own. */
   readonly isAlone?: boolean
+  /** Runs even where nothing that it rests on has changed. */
+  readonly isAlwaysRun?: boolean
+  /** Servers that its tests start themselves. */
+  readonly startedByTests?: readonly ServerName[]
+  /** Programs of the machine that its tests run; another version of one is a change. */
+  readonly programs?: readonly string[]
+  /** Globs of files that the tests need and that no source names. */
+  readonly alsoRestsOn?: readonly string[]
+}
+
+/** Loaded by name, so that a change of one server is a change of those suites alone that use it. */
+export async function loadServer(name: ServerName): Promise<ServerKind> {
+  return ((await import(`./servers/${name}.ts`)) as { readonly default: ServerKind }).default
 }
 
 export const SUITES: readonly Suite[] = [
   // First what nothing is downloaded for; then what takes longest.
-  { name: 'crash', servers: [], tests: ['test/crash/*.test.ts'], env: { SLUICE_CRASH_KILLS: '8' } },
+  {
+    name: 'crash',
+    servers: [],
+    tests: ['test/crash/*.test.ts'],
+    env: { SLUICE_CRASH_KILLS: '8' },
+    expectedSeconds: 156,
+    isAlwaysRun: true,
+  },
   {
     name: 'conformance',
     servers: [],
     tests: ['conformance-tests/*.stack.test.ts', 'plugins/**/{postgresql,lmdb,duckdb}/conformance.stack.test.ts'],
     // The certificates in docs/certificates are of 5,000.
     env: { SLUICE_CONFORMANCE_SCHEDULES: '100' },
+    expectedSeconds: 240,
   },
   // All that a plain Trino is needed for: a server that has been running for a while answers in half the time.
   {
     name: 'trino',
-    servers: [postgres, redis, versitygw, icebergReaders, trino],
+    servers: ['postgres', 'redis', 'versitygw', 'iceberg-readers', 'trino'],
     tests: [
       'stack/trino/{store,conformance}.stack.test.ts',
       'stack/catalog/trino.stack.test.ts',
       'stack/{distributed,parity,readers}/*.stack.test.ts',
     ],
+    expectedSeconds: 542,
   },
-  { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'] },
-  { name: 'cassandra', servers: [cassandra], tests: ['examples/plugins/cassandra/**/*.stack.test.ts'] },
-  { name: 'packages', servers: [], tests: ['test/packages/**/*.stack.test.ts'] },
+  { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'], expectedSeconds: 75 },
+  {
+    name: 'cassandra',
+    servers: ['cassandra'],
+    tests: ['examples/plugins/cassandra/**/*.stack.test.ts'],
+    expectedSeconds: 167,
+  },
+  {
+    name: 'packages',
+    servers: [],
+    tests: ['test/packages/**/*.stack.test.ts'],
+    programs: ['npm', 'git'],
+    // It packs a copy of the repository: every published workspace, and what compiles and describes them.
+    alsoRestsOn: [
+      '{sdk,runtime,plugins,conformance-tests,packaging}/**',
+      '**/package.json',
+      'tsconfig.json',
+      'LICENSE',
+      '.gitignore',
+    ],
+    expectedSeconds: 139,
+  },
   // The others of acceptance/ run embedded in `npm test`, and on the full stack.
-  { name: 'acceptance', servers: [runtimeOnPostgres], tests: ['acceptance/*.stack.test.ts'] },
-  { name: 'acceptance-s3', servers: [runtimeOnS3], tests: ['acceptance/contract.int.test.ts'] },
-  { name: 'object-store', servers: [versitygw], tests: ['runtime/src/lake/**/*.stack.test.ts'] },
-  { name: 'catalog', servers: [icebergReaders], tests: ['stack/catalog/catalog.stack.test.ts'] },
-  { name: 'catalog-s3', servers: [versitygw, icebergReaders], tests: ['stack/catalog/signed.stack.test.ts'] },
+  {
+    name: 'acceptance',
+    servers: ['runtime'],
+    tests: ['acceptance/*.stack.test.ts'],
+    programs: ['python3'],
+    expectedSeconds: 104,
+    isAlwaysRun: true,
+  },
+  {
+    name: 'acceptance-s3',
+    servers: ['runtime-on-s3'],
+    tests: ['acceptance/contract.int.test.ts'],
+    expectedSeconds: 35,
+  },
+  {
+    name: 'object-store',
+    servers: ['versitygw'],
+    tests: ['runtime/src/lake/**/*.stack.test.ts'],
+    expectedSeconds: 81,
+  },
+  {
+    name: 'catalog',
+    servers: ['iceberg-readers'],
+    tests: ['stack/catalog/catalog.stack.test.ts'],
+    expectedSeconds: 59,
+  },
+  {
+    name: 'catalog-s3',
+    servers: ['versitygw', 'iceberg-readers'],
+    tests: ['stack/catalog/signed.stack.test.ts'],
+    expectedSeconds: 26,
+  },
   {
     name: 'kafka',
-    servers: [kafka],
+    servers: ['kafka'],
     tests: ['runtime/src/events/*.stack.test.ts', 'stack/changes/*.stack.test.ts'],
+    expectedSeconds: 169,
   },
-  { name: 'identity', servers: [keycloak], tests: ['stack/identity/*.stack.test.ts'] },
-  { name: 'redis', servers: [redis], tests: ['plugins/realtime/redis/*.stack.test.ts'] },
-  { name: 'redis-cluster', servers: [redisCluster], tests: ['plugins/realtime/redis/conformance.stack.test.ts'] },
-  { name: 'valkey', servers: [valkey], tests: ['plugins/realtime/redis/*.stack.test.ts'] },
-  { name: 'dashboards', servers: [dashboards], tests: ['stack/dashboards/*.stack.test.ts'] },
-  { name: 'trino-policy', servers: [governedTrino], tests: ['stack/trino/policy.stack.test.ts'] },
-  { name: 'acceptance-full-stack', servers: [twoRuntimes], tests: ['acceptance/**/*.int.test.ts'] },
-  { name: 'timescaledb', servers: [timescaledb], tests: ['plugins/timeseries/timescaledb/*.stack.test.ts'] },
+  { name: 'identity', servers: ['keycloak'], tests: ['stack/identity/*.stack.test.ts'], expectedSeconds: 73 },
+  { name: 'redis', servers: ['redis'], tests: ['plugins/realtime/redis/*.stack.test.ts'], expectedSeconds: 32 },
+  {
+    name: 'redis-cluster',
+    servers: ['redis-cluster'],
+    tests: ['plugins/realtime/redis/conformance.stack.test.ts'],
+    expectedSeconds: 43,
+  },
+  { name: 'valkey', servers: ['valkey'], tests: ['plugins/realtime/redis/*.stack.test.ts'], expectedSeconds: 25 },
+  { name: 'dashboards', servers: ['dashboards'], tests: ['stack/dashboards/*.stack.test.ts'], expectedSeconds: 51 },
+  {
+    name: 'trino-policy',
+    servers: ['governed-trino'],
+    tests: ['stack/trino/policy.stack.test.ts'],
+    expectedSeconds: 59,
+  },
+  {
+    name: 'acceptance-full-stack',
+    servers: ['runtimes'],
+    tests: ['acceptance/**/*.int.test.ts'],
+    expectedSeconds: 173,
+  },
+  {
+    name: 'timescaledb',
+    servers: ['timescaledb'],
+    tests: ['plugins/timeseries/timescaledb/*.stack.test.ts'],
+    expectedSeconds: 2,
+  },
   // Late: building its server takes minutes.
   {
     name: 'minio',
-    servers: [minio, icebergReaders],
+    servers: ['minio', 'iceberg-readers'],
     tests: [
       'stack/object-store/*.stack.test.ts',
       'runtime/src/lake/**/*.stack.test.ts',
       'stack/catalog/signed.stack.test.ts',
     ],
+    expectedSeconds: 150,
   },
-  { name: 'several-runtimes', servers: [postgres, redis, versitygw], tests: ['stack/several/*.stack.test.ts'] },
-  { name: 'chaos', servers: [], tests: ['stack/chaos/*.stack.test.ts'], isAlone: true },
+  {
+    name: 'several-runtimes',
+    servers: ['postgres', 'redis', 'versitygw'],
+    tests: ['stack/several/*.stack.test.ts'],
+    expectedSeconds: 40,
+  },
+  {
+    name: 'chaos',
+    servers: [],
+    startedByTests: ['redis', 'versitygw', 'kafka', 'trino'],
+    tests: ['stack/chaos/*.stack.test.ts'],
+    expectedSeconds: 382,
+    isAlone: true,
+  },
 ]

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { installed } from '../cache.ts'
-import { javaCommand } from '../java.ts'
+import { javaCommand, javaVersion } from '../java.ts'
 import { mavenClasspath } from '../maven.ts'
 import { startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
@@ -69,6 +69,7 @@ export const cassandra: ServerKind = {
   name: 'Cassandra',
   variable: 'SLUICE_TEST_CASSANDRA_URL',
   prepare: classpath,
+  version: () => javaVersion(JAVA.minimum, JAVA.maximum),
   async start(folder) {
     const [jars, java] = await Promise.all([classpath(), javaCommand(JAVA.minimum, JAVA.maximum)])
     const [port, storagePort] = [await freePort(), await freePort()]
@@ -156,3 +157,5 @@ function answers(port: number): Promise<boolean> {
     socket.once('error', () => end(false))
   })
 }
+
+export default cassandra

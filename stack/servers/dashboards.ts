@@ -6,6 +6,7 @@ import { formatAddress } from '../../runtime/src/database/address.ts'
 import type { EmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import { clientConfig } from '../../runtime/src/database/pools.ts'
 import { ROLE_NAMES } from '../../runtime/src/database/roles.ts'
+import { machineVersion } from '../machine-version.ts'
 import type { ServerKind } from '../server.ts'
 import { startRuntimeOnPostgres } from './runtime.ts'
 import { preparedMetadata, startSuperset } from './superset.ts'
@@ -18,6 +19,7 @@ export const dashboards: ServerKind = {
   name: 'a runtime and its Superset',
   variable: 'SLUICE_TEST_SUPERSET_URL',
   prepare: preparedMetadata,
+  version: () => machineVersion('python3'),
   async start(folder) {
     const superset = await startSuperset(join(folder, 'superset'))
     const { url, username, password, pid } = superset
@@ -60,3 +62,5 @@ async function loginMaker(platform: EmbeddedServer): Promise<string> {
   }
   return formatAddress({ ...platform.tcpAddress, ...login, database: ROLE_NAMES.servingDatabase })
 }
+
+export default dashboards

@@ -7,14 +7,16 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { runTool } from '../cache.ts'
+import { machineVersion } from '../machine-version.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 import { createCatalog, sqlCatalog } from '../trino/catalogs.ts'
 import { type RunningRuntime, startRuntimeOnPostgres } from './runtime.ts'
-import { type RunningTrino, startTrino } from './trino.ts'
+import { type RunningTrino, startTrino, trino } from './trino.ts'
 
 export const governedTrino: ServerKind = {
   name: 'a runtime and the Trino that it governs',
   variable: 'SLUICE_TEST_GOVERNED_TRINO_URL',
+  version: async () => `${await trino.version?.()} ${await machineVersion('openssl', ['version'])}`,
   start: startGovernedTrino,
 }
 
@@ -136,3 +138,5 @@ async function certificate(folder: string, name: string) {
   await writeFile(both, `${await readFile(key, 'utf8')}${await readFile(cert, 'utf8')}`, { mode: 0o600 })
   return { key, cert, both }
 }
+
+export default governedTrino

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { installed, runTool } from '../cache.ts'
+import { machineVersion } from '../machine-version.ts'
 import type { ServerKind } from '../server.ts'
 
 const DUCKDB = '1.5.5'
@@ -17,6 +18,7 @@ export const icebergReaders: ServerKind = {
   name: 'PyIceberg and DuckDB',
   variable: 'SLUICE_TEST_ICEBERG_PYTHON',
   prepare: environment,
+  version: () => machineVersion('python3'),
   async start() {
     return { env: { SLUICE_TEST_ICEBERG_PYTHON: join(await environment(), 'bin/python') }, stop: async () => {} }
   },
@@ -28,3 +30,5 @@ function environment(): Promise<string> {
     await runTool(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...PACKAGES], { signal })
   })
 }
+
+export default icebergReaders

@@ -7,7 +7,7 @@ import { heard } from '../../runtime/src/events/kafka-client.ts'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { exists, installed, runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
-import { javaCommand } from '../java.ts'
+import { javaCommand, javaVersion } from '../java.ts'
 import { runMaven } from '../maven.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
@@ -48,6 +48,7 @@ export const kafka: ServerKind = {
   variable: 'SLUICE_TEST_KAFKA_URL',
   container,
   prepare: installedKafka,
+  version: () => javaVersion(MIN_JAVA),
   async start(folder) {
     const listening = await freeListening()
     const running = await startKafka({ listening, reached: listening.clients, folder })
@@ -164,3 +165,5 @@ async function answers(clients: string): Promise<boolean> {
     await admin.close()
   }
 }
+
+export default kafka

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
-import { javaCommand } from '../java.ts'
+import { javaCommand, javaVersion } from '../java.ts'
 import { mavenFile } from '../maven.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
@@ -39,6 +39,7 @@ export const keycloak: ServerKind = {
   variable: 'SLUICE_TEST_KEYCLOAK_URL',
   container,
   prepare: installedKeycloak,
+  version: () => javaVersion(MIN_JAVA, MAX_JAVA),
   async start(folder) {
     const running = await startKeycloak(folder)
     return { env: addressOf(new URL(running.url).host, String(running.pid)), stop: () => running.stop() }
@@ -115,3 +116,5 @@ function installedKeycloak(): Promise<string> {
     await runTool(join(folder, 'bin/kc.sh'), ['build', '--db=dev-mem'], { env, signal })
   })
 }
+
+export default keycloak

@@ -11,6 +11,7 @@ import { installed, runTool } from '../cache.ts'
 import { composeService } from '../compose.ts'
 import type { ContainerSpec } from '../containers.ts'
 import { installGoProgram } from '../go.ts'
+import { machineVersion } from '../machine-version.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
 
@@ -59,6 +60,7 @@ export const minio: ServerKind = {
   variable: 'SLUICE_TEST_S3_URL',
   container,
   prepare: binaries,
+  version: () => machineVersion('go', ['version']),
   async start(folder) {
     const installation = await binaries()
     const port = await freePort()
@@ -111,3 +113,5 @@ function binaries(): Promise<string> {
     }
   })
 }
+
+export default minio

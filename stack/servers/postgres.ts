@@ -47,3 +47,5 @@ async function answers(connectionString: string): Promise<boolean> {
     await client.end().catch(() => undefined)
   }
 }
+
+export default postgres

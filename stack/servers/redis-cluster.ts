@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { freePort } from '../../runtime/src/free-port.ts'
 import type { ServerKind, StackServer } from '../server.ts'
-import { redisCommand, startRedisLike } from './redis.ts'
+import { redisCommand, redisVersion, startRedisLike } from './redis.ts'
 
 const SLOTS = 16_384
 const MASTERS = 3
@@ -13,6 +13,7 @@ const READY_MS = 30_000
 export const redisCluster: ServerKind = {
   name: 'a Redis cluster',
   variable: 'SLUICE_TEST_REDIS_URL',
+  version: redisVersion,
   async start(folder) {
     const command = await redisCommand()
     const nodes: StackServer[] = []
@@ -54,3 +55,5 @@ async function makeWhole(urls: readonly string[]): Promise<void> {
     for (const client of clients) client.disconnect()
   }
 }
+
+export default redisCluster

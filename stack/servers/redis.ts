@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
+import { machineVersion } from '../machine-version.ts'
 import { startNative } from '../native-process.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 
@@ -14,6 +15,7 @@ const PASSWORD = 'for-tests-alone'
 export const redis: ServerKind = {
   name: 'Redis',
   variable: 'SLUICE_TEST_REDIS_URL',
+  version: redisVersion,
   start: async (folder) => startRedisLike('redis', await redisCommand(), folder),
 }
 
@@ -44,6 +46,13 @@ export async function redisCommand(): Promise<string> {
     env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' },
   })
   return (await runTool('sh', ['-c', 'command -v redis-server'])).trim()
+}
+
+/** Of the server that is installed, or else would be. */
+export async function redisVersion(): Promise<string> {
+  const own = await machineVersion('redis-server')
+  const text = own === 'absent' ? await machineVersion('apt-cache', ['policy', 'redis-server']) : own
+  return /\d+\.\d+\.\d+/.exec(text)?.[0] ?? 'absent'
 }
 
 export async function startRedisLike(
@@ -81,3 +90,5 @@ async function answers(url: string): Promise<boolean> {
     client.disconnect()
   }
 }
+
+export default redis

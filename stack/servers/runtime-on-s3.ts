@@ -8,6 +8,7 @@ import { versitygw } from './versitygw.ts'
 export const runtimeOnS3: ServerKind = {
   name: 'a runtime on an outside PostgreSQL and an S3 store',
   variable: runtimeOnPostgres.variable,
+  version: async () => `${await versitygw.version?.()}`,
   async start(folder) {
     const [objects, rest] = [join(folder, 's3'), join(folder, 'runtime')]
     for (const dir of [objects, rest]) await mkdir(dir, { recursive: true })
@@ -31,3 +32,5 @@ export const runtimeOnS3: ServerKind = {
     }
   },
 }
+
+export default runtimeOnS3

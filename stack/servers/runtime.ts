@@ -100,3 +100,5 @@ async function stopRuntime(runtime: ChildProcess): Promise<void> {
   runtime.kill('SIGTERM')
   await ended
 }
+
+export default runtimeOnPostgres

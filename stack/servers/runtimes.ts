@@ -11,6 +11,7 @@ const RUNTIMES = 2
 export const twoRuntimes: ServerKind = {
   name: 'two runtimes on the full stack',
   variable: 'SLUICE_ACCEPTANCE_URL',
+  version: async () => `${await redis.version?.()} ${await versitygw.version?.()}`,
   async start(folder) {
     const running: StackServer[] = []
     // The runtimes need their servers to end; one that cannot be ended in order keeps nothing else running.
@@ -36,3 +37,5 @@ export const twoRuntimes: ServerKind = {
     }
   },
 }
+
+export default twoRuntimes

@@ -13,3 +13,5 @@ export const timescaledb: ServerKind = {
   container: postgresContainer(VARIABLE, 'timescaledb'),
   start: async () => ({ env: {}, async stop() {} }),
 }
+
+export default timescaledb

@@ -3,7 +3,7 @@ import { glob, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { installed, runTool } from '../cache.ts'
-import { javaCommand } from '../java.ts'
+import { javaCommand, javaVersion } from '../java.ts'
 import { mavenFile } from '../maven.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
@@ -122,9 +122,12 @@ export const trino: ServerKind = {
   name: `Trino ${VERSION}`,
   variable: 'SLUICE_TEST_TRINO_URL',
   prepare: trinoHome,
+  version: () => javaVersion(MINIMUM_JAVA),
   async start(folder) {
     await mkdir(folder, { recursive: true })
     const running = await startTrino({ folder, port: await freePort() })
     return { env: { SLUICE_TEST_TRINO_URL: running.url }, stop: () => running.stop() }
   },
 }
+
+export default trino

@@ -2,6 +2,7 @@
 import { chmod, glob, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { installed, runTool } from '../cache.ts'
+import { machineVersion } from '../machine-version.ts'
 import type { ServerKind } from '../server.ts'
 import { redisContainer, startRedisLike } from './redis.ts'
 
@@ -11,6 +12,7 @@ export const valkey: ServerKind = {
   name: 'Valkey',
   variable: 'SLUICE_TEST_REDIS_URL',
   container: redisContainer,
+  version: () => machineVersion('python3'),
   start: async (folder) => startRedisLike('valkey', await valkeyCommand(), folder),
 }
 
@@ -27,3 +29,5 @@ async function valkeyCommand(): Promise<string> {
   if (server === undefined) throw new Error(`${WHEEL.name} holds no server`)
   return server
 }
+
+export default valkey

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { freePort } from '../../runtime/src/free-port.ts'
 import { installed } from '../cache.ts'
 import { installGoProgram } from '../go.ts'
+import { machineVersion } from '../machine-version.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 import type { ServerKind } from '../server.ts'
 
@@ -16,6 +17,7 @@ export const versitygw: ServerKind = {
   name: 'Versity S3 Gateway',
   variable: 'SLUICE_TEST_S3_URL',
   prepare: installedVersitygw,
+  version: () => machineVersion('go', ['version']),
   async start(folder) {
     const login = { port: await freePort(), key: 'sluice', secret: randomBytes(18).toString('base64url') }
     const running = await startVersitygw(folder, login)
@@ -55,3 +57,5 @@ export async function startVersitygw(folder: string, { port, key, secret }: Vers
 function installedVersitygw(): Promise<string> {
   return installed(`versitygw-${VERSION}`, (folder, signal) => installGoProgram(MODULE, folder, signal))
 }
+
+export default versitygw

@@ -1,0 +1,104 @@
+/** What runs, in which order and why, and what does not. */
+import { createHash } from 'node:crypto'
+import type { Suite } from '../suites.ts'
+import type { GreenRecord, SuiteRecord } from './record.ts'
+
+const AFTER_ALL_DATES = '~'
+
+/** Unchanged suites that run all the same: a key that misses something is found out one day. */
+const SAMPLES = 2
+
+export type PlannedSuite = Pick<Suite, 'name' | 'isAlwaysRun'>
+
+export interface Planned {
+  readonly name: string
+  readonly why: string
+  /** Unchanged: where there is no time for it, nothing is owed. */
+  readonly isSample: boolean
+}
+
+export interface Skipped {
+  readonly name: string
+  readonly why: string
+}
+
+export interface Plan {
+  readonly run: readonly Planned[]
+  readonly skipped: readonly Skipped[]
+}
+
+export interface Known {
+  readonly keys: ReadonlyMap<string, string>
+  readonly record: GreenRecord
+  /** Decides the draws, so that they are others with every commit and the same in every run of one. */
+  readonly commit: string
+  /** Nothing is skipped. */
+  readonly isAll: boolean
+}
+
+/** Everything, as it stands: where nobody asked for a selection. */
+export function wholePlan(suites: readonly PlannedSuite[]): Plan {
+  return { run: suites.map(({ name }) => ({ name, why: 'asked for', isSample: false })), skipped: [] }
+}
+
+export function planOf(suites: readonly PlannedSuite[], { keys, record, commit, isAll }: Known): Plan {
+  const isUnchanged = ({ name }: PlannedSuite) => record[name]?.key != null && record[name].key === keys.get(name)
+  const always = suites.filter((suite) => suite.isAlwaysRun)
+  const others = suites.filter((suite) => !suite.isAlwaysRun)
+  const due = others.filter((suite) => isAll || !isUnchanged(suite)).map(({ name }) => name)
+  const unchanged = others.filter((suite) => !isAll && isUnchanged(suite)).map(({ name }) => name)
+  const samples = new Set(drawn(unchanged, commit).slice(0, SAMPLES))
+  return {
+    run: [
+      ...always.map(({ name }) => ({ name, why: 'runs always', isSample: false })),
+      ...inTurn(due, record, commit).map((name) => ({ name, why: reason(record[name]), isSample: false })),
+      ...[...samples].map((name) => ({ name, why: `a sample, ${unchangedSince(record[name])}`, isSample: true })),
+    ],
+    skipped: unchanged
+      .filter((name) => !samples.has(name))
+      .map((name) => ({ name, why: unchangedSince(record[name]) })),
+  }
+}
+
+/** Neighbours run side by side; one that runs alone has none. */
+export function groupsOf(run: readonly Planned[], isAlone: (name: string) => boolean): readonly (readonly Planned[])[] {
+  const groups: Planned[][] = []
+  let isOpen = false
+  for (const one of run) {
+    const isOpenNow = !isAlone(one.name)
+    if (isOpen && isOpenNow) groups.at(-1)?.push(one)
+    else groups.push([one])
+    isOpen = isOpenNow
+  }
+  return groups
+}
+
+/** What was left out first, the longest; then what has not been green for the longest; then as drawn. */
+function inTurn(names: readonly string[], record: GreenRecord, commit: string): readonly string[] {
+  const leftOut = (name: string) => record[name]?.leftOutSince ?? AFTER_ALL_DATES
+  const green = (name: string) => record[name]?.green?.at ?? ''
+  return drawn(names, commit).toSorted(
+    (one, other) => compared(leftOut(one), leftOut(other)) || compared(green(one), green(other)),
+  )
+}
+
+function drawn(names: readonly string[], commit: string): readonly string[] {
+  const lot = (name: string) => createHash('sha256').update(`${commit} ${name}`).digest('hex')
+  return names.toSorted((one, other) => compared(lot(one), lot(other)))
+}
+
+const compared = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
+
+function reason(known: SuiteRecord | undefined): string {
+  if (known?.leftOutSince != null) return `left out since ${dayOf(known.leftOutSince)}`
+  if (known?.green == null) return 'not green here before'
+  const last = `green at ${greenAt(known.green)}`
+  return known.key === null ? `failed since it was ${last}` : `changed or asked for; ${last}`
+}
+
+const unchangedSince = (known: SuiteRecord | undefined): string =>
+  known?.green == null ? 'unchanged' : `unchanged since ${greenAt(known.green)}`
+
+const greenAt = ({ commit, at }: NonNullable<SuiteRecord['green']>): string => `${commit.slice(0, 12)} of ${dayOf(at)}`
+
+const dayOf = (at: string): string => at.slice(0, 10)
