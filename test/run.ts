@@ -4,8 +4,13 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ENGINE_DIR_VARIABLE, prepareTestEngine } from '../runtime/src/engine/testing.ts'
 import { keepCompiled } from './compile-cache.ts'
+import { processorSeconds } from './processor-time.ts'
+import { inFewProcesses } from './together.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -17,12 +22,15 @@ const EVERYTHING = [
   'plugins/**/*.test.ts',
   'deploy/**/*.test.ts',
   'runtime/src/**/*.test.ts',
+  'stack/selection/*.test.ts',
+  'prove/**/*.test.ts',
   'test/*.test.ts',
   'test/stores/*.test.ts',
   'acceptance/**/*.test.ts',
 ]
 
-const FILE_TIMEOUT_MS = 600_000
+/** Of one test or suite: only for one that would never end. */
+const TEST_TIMEOUT_MS = 1_800_000
 
 interface TestServer {
   /** What it printed when it was ready. */
@@ -57,7 +65,7 @@ function firstLine(child: ChildProcess): Promise<string> {
 }
 
 function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
-  const flags = ['--test', '--test-concurrency=2', `--test-timeout=${FILE_TIMEOUT_MS}`, '--test-reporter=spec']
+  const flags = ['--test', '--test-concurrency=2', `--test-timeout=${TEST_TIMEOUT_MS}`, '--test-reporter=spec']
   const child = spawn(process.execPath, [...flags, ...files], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
@@ -72,18 +80,30 @@ const files = globSync(patterns.length > 0 ? patterns : EVERYTHING, {
   exclude: ['**/node_modules/**', '**/dist/**', '**/*.stack.test.ts'],
 }).sort()
 if (files.length === 0) throw new Error('no test file matches')
+const startedMs = performance.now()
 const servers: TestServer[] = []
 keepCompiled()
+const folder = await mkdtemp(join(tmpdir(), 'sluice-tests-'))
 try {
+  await prepareTestEngine(join(folder, 'engine'))
   const postgres = await startServer('runtime/src/database/test-server.ts')
   servers.push(postgres)
-  const environment: NodeJS.ProcessEnv = { ...process.env, SLUICE_TEST_POSTGRES_URL: postgres.told['url'] }
+  const environment: NodeJS.ProcessEnv = {
+    ...process.env,
+    SLUICE_TEST_POSTGRES_URL: postgres.told['url'],
+    [ENGINE_DIR_VARIABLE]: join(folder, 'engine'),
+  }
   if (environment['SLUICE_ACCEPTANCE_URL'] === undefined && files.some((file) => file.startsWith('acceptance/'))) {
     const runtime = await startServer('acceptance/embedded-runtime.ts')
     servers.push(runtime)
     Object.assign(environment, runtime.told)
   }
-  process.exitCode = await runTests(files, environment)
+  process.exitCode = await runTests(await inFewProcesses(files, folder), environment)
 } finally {
   for (const server of servers.reverse()) await server.stop()
+  await rm(folder, { recursive: true, force: true })
 }
+const seconds = Math.round((performance.now() - startedMs) / 1000)
+console.log(
+  `tests: ${files.length} files in ${seconds} s, ${Math.round(processorSeconds() ?? Number.NaN)} processor seconds`,
+)
