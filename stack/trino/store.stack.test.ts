@@ -248,8 +248,8 @@ describe('a statement that takes too long', () => {
     await until('Trino has ended what was late', async () => (await statesOf()).every(isFailed))
     const caller = new AbortController()
     const left = client().rows({ sql, maxRows: 1, timeoutMs: 600_000, signal: caller.signal })
-    void until('the statement is there', async () => (await statesOf()).some((state) => !isFailed(state))).finally(
-      () => caller.abort(),
+    void until('the statement is there', async () => (await statesOf()).some((state) => !isFailed(state))).finally(() =>
+      caller.abort(),
     )
     await assert.rejects(left, (error) => isSluiceError(error, 'TRANSIENT') && error.code === 'aborted')
     await until('Trino has ended what nobody waits for', async () => {
