@@ -51,7 +51,7 @@ describe('the suites of this repository', () => {
     assert.ok(filesOf('kafka').has('test/crash/products/people/serving.yaml'))
     assert.ok(filesOf('acceptance').has('acceptance/schemathesis.toml'))
     assert.ok(filesOf('trino').has('stack/readers/read.py'))
-    assert.ok(filesOf('catalog-s3').has('stack/catalog/signed.py'))
+    assert.ok(filesOf('minio').has('stack/catalog/signed.py'))
     assert.ok(filesOf('identity').has('deploy/keycloak/sluice-realm.json'))
     assert.ok(filesOf('minio').has('deploy/minio/policy-readonly.json'))
     assert.ok(filesOf('minio').has('docker-compose.yml'))

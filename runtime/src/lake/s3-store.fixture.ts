@@ -1,0 +1,46 @@
+/** What tests of a real S3 store share: stores on the server that `SLUICE_TEST_S3_URL` names, closed at the end. */
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { S3Store, type S3StoreOptions } from './s3-store.ts'
+
+/** The smallest part that S3 takes of an upload in parts. */
+export const PART_BYTES = 5 * 1024 * 1024
+
+export interface TestS3 extends AsyncDisposable {
+  readonly url: string
+  open(changes?: Partial<S3StoreOptions>): S3Store
+}
+
+export async function startTestS3(): Promise<TestS3> {
+  const url = process.env['SLUICE_TEST_S3_URL']
+  assert.ok(url, 'SLUICE_TEST_S3_URL names the server; npm run test:stack starts one')
+  const dir = await mkdtemp(join(tmpdir(), 'sluice-s3-'))
+  const opened: S3Store[] = []
+  return {
+    url,
+    open(changes = {}) {
+      const store = new S3Store({
+        endpoint: url,
+        region: 'us-east-1',
+        accessKeyId: process.env['SLUICE_TEST_S3_KEY'] as string,
+        secretAccessKey: process.env['SLUICE_TEST_S3_SECRET'] as string,
+        pathStyle: true,
+        deadlineMs: 300_000,
+        attemptMs: 60_000,
+        partBytes: PART_BYTES,
+        cacheDir: join(dir, randomUUID()),
+        maxCacheBytes: 100_000_000,
+        ...changes,
+      })
+      opened.push(store)
+      return store
+    },
+    async [Symbol.asyncDispose]() {
+      for (const store of opened) store.close()
+      await rm(dir, { recursive: true, force: true })
+    },
+  }
+}
