@@ -27,7 +27,7 @@ export interface Ended {
   readonly seconds: number
 }
 
-/** A group of its own, so that one signal reaches what it has started. Never rejected for how the program ends. */
+/** A group of its own, so that one signal reaches what it has started. Throws where it cannot run or is aborted. */
 export async function runChild(command: string, args: readonly string[], options: ChildOptions): Promise<Ended> {
   const { cwd, env = {}, timeoutMs, signal, onLine = () => {} } = options
   signal.throwIfAborted()
@@ -65,6 +65,7 @@ export async function runChild(command: string, args: readonly string[], options
     await Promise.race([closed, sleep(LAST_LINES_MS)])
     // What outlives a test that failed or was stopped would take the processor from the next.
     if (code !== 0) killGroup(child.pid, 'SIGKILL')
+    signal.throwIfAborted()
     return { code, isTimedOut, tail: tail.join('\n'), seconds: (performance.now() - startedMs) / 1000 }
   } finally {
     if (timer) clearTimeout(timer)

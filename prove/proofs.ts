@@ -1,5 +1,7 @@
 import { conformance } from './conformance.ts'
 import { crash } from './crash.ts'
+import { mutations } from './mutations/proof.ts'
 import type { Proof } from './proof.ts'
+import { selection } from './selection/proof.ts'
 
-export const PROOFS: readonly Proof[] = [crash, conformance]
+export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations]
