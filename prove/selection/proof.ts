@@ -8,7 +8,7 @@ import { drawMutations } from '../mutations/draw.ts'
 import type { Mutation } from '../mutations/mutation.ts'
 import type { Figures, Outcome, Proof, Request } from '../proof.ts'
 import { gaps, judge, type Rests, toldMiss } from './judge.ts'
-import { type Recording, readRecording, record } from './recording.ts'
+import { type Recording, readRecording, record, recordSuites } from './recording.ts'
 import { runWhole, type Whole } from './whole.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -20,8 +20,10 @@ interface Wish {
   readonly count: number
   readonly whole: number
   readonly file: string
-  /** Empty where a recording is there already. */
+  readonly isToBeRecorded: boolean
+  /** Names by SLUICE_TEST_SUITE whose each process is. Empty: the suites are run one after the other. */
   readonly command: readonly string[]
+  readonly suites: readonly string[]
 }
 
 function wishOf(args: readonly string[]): Wish {
@@ -29,13 +31,17 @@ function wishOf(args: readonly string[]): Wish {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: { record: text, from: text, count: text, whole: text },
+    options: { record: text, from: text, suite: { ...text, multiple: true }, count: text, whole: text },
   })
   const file = values.record ?? values.from
-  if (file === undefined || (values.record === undefined) === positionals.length > 0) {
-    throw new Error('either --record FILE -- COMMAND, or --from FILE of an earlier recording')
+  if (file === undefined || (values.record !== undefined && values.from !== undefined)) {
+    throw new Error('either --record FILE, or --from FILE of an earlier recording')
   }
-  return { file, command: positionals, count: Number(values.count ?? COUNT), whole: Number(values.whole ?? 0) }
+  return {
+    ...{ file, isToBeRecorded: values.record !== undefined, command: positionals },
+    suites: values.suite ?? SUITES.map(({ name }) => name),
+    ...{ count: Number(values.count ?? COUNT), whole: Number(values.whole ?? 0) },
+  }
 }
 
 function restsOfSuites(): Rests {
@@ -69,7 +75,8 @@ function figuresOf(recording: Recording, rests: Rests): Figures {
 
 async function run(request: Request): Promise<Outcome> {
   const wish = wishOf(request.args)
-  if (wish.command.length > 0) await record(wish.file, wish.command, request)
+  if (wish.isToBeRecorded && wish.command.length > 0) await record(wish.file, wish.command, request)
+  else if (wish.isToBeRecorded) await recordSuites(wish.file, wish.suites, request)
   const recording = await readRecording(wish.file)
   const rests = restsOfSuites()
   const random = new Random(request.seed)
@@ -92,10 +99,12 @@ export const selection: Proof = {
   proves: 'A suite that has opened a file is run again when a token of that file changes.',
   costs: 'a run of all suites to record it, as root on Linux with Python; seconds where a recording is there',
   options: [
-    '--record FILE -- npm run test:stack -- --all   records a run of the suites, and judges by it',
-    '--from FILE   judges by an earlier recording',
-    `--count N     so many mutants (${COUNT})`,
-    '--whole N     so many of them run in all suites: those that would be left out must pass (0; an hour each)',
+    '--record FILE   runs the suites one after the other, records what each opens, and judges by it',
+    '--suite NAME    records this one, and adds it to what FILE has; may be there many times',
+    '--record FILE -- COMMAND…   a command whose processes name their suite in SLUICE_TEST_SUITE',
+    '--from FILE     judges by an earlier recording',
+    `--count N       so many mutants (${COUNT})`,
+    '--whole N       so many of them run in all suites: those that would be left out must pass (0; an hour each)',
   ],
   of: ['{stack,test,runtime,sdk,plugins,conformance-tests,acceptance,examples}/**/*.{ts,js,py,yaml}'],
   run,
