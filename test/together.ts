@@ -3,14 +3,21 @@
  * costs. Each file is a suite of its own, so its hooks are its own.
  */
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, matchesGlob } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const root = join(import.meta.dirname, '..')
 const PROCESSES = 4
 
-/** Files with a process of their own: what ends in `.int.test.ts` starts children and servers, and sets variables. */
-const isAlone = (file: string): boolean => file.endsWith('.int.test.ts')
+/** They look at their own process and its children, set variables, or are as long as a process should be. */
+const ALONE = [
+  '{acceptance,test}/**/*.int.test.ts',
+  'runtime/src/{database,engine}/*.int.test.ts',
+  'runtime/src/storage.int.test.ts',
+  'plugins/realtime/lmdb/*.int.test.ts',
+  '**/conformance.int.test.ts',
+]
+const isAlone = (file: string): boolean => ALONE.some((glob) => matchesGlob(file, glob))
 
 /** What the test runner is given in place of `files`; programs are written to the folder. */
 export async function inFewProcesses(files: readonly string[], folder: string): Promise<readonly string[]> {
