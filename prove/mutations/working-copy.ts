@@ -1,5 +1,5 @@
 /** A copy of the checkout, or of a commit, that may be broken at will. */
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
 import { repositoryTree, type Tree, treeOf } from '../../stack/selection/tree.ts'
@@ -55,11 +55,30 @@ export class WorkingCopy {
       return await work()
     } finally {
       await writeFile(path, text)
+      await this.#endLeftovers()
     }
   }
 
   async remove(): Promise<void> {
+    await this.#endLeftovers()
     await rm(this.root, { recursive: true, force: true })
+  }
+
+  /** Tests start runtimes in sessions of their own, which a mutant, or the end of its time, may leave running. */
+  async #endLeftovers(): Promise<void> {
+    for (const pid of await readdir('/proc').catch(() => [])) {
+      if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+      if (command.includes(`${this.root}/`)) endProcess(Number(pid))
+    }
+  }
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended already.
   }
 }
 
