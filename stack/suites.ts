@@ -37,8 +37,6 @@ export interface Suite {
   readonly startedByTests?: readonly ServerName[]
   /** Programs of the machine that its tests run; another version of one is a change. */
   readonly programs?: readonly string[]
-  /** Globs of files that the tests need and that no source names. */
-  readonly alsoRestsOn?: readonly string[]
 }
 
 /** Loaded by name, so that a change of one server is a change of those suites alone that use it. */
@@ -90,14 +88,6 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     tests: ['test/packages/**/*.stack.test.ts'],
     programs: ['npm', 'git'],
-    // It packs a copy of the repository: every published workspace, and what compiles and describes them.
-    alsoRestsOn: [
-      '{sdk,runtime,plugins,conformance-tests,packaging}/**',
-      '**/package.json',
-      'tsconfig.json',
-      'LICENSE',
-      '.gitignore',
-    ],
     expectedSeconds: 139,
   },
   // The others of acceptance/ run embedded in `npm test`, and on the full stack.

@@ -9,7 +9,6 @@ const SUITE: Suite = {
   servers: ['redis'],
   tests: ['store/*.stack.test.ts'],
   programs: ['npm'],
-  alsoRestsOn: ['declared/**'],
   expectedSeconds: 10,
 }
 
@@ -36,7 +35,7 @@ const madeUp = () =>
     'stack/servers/redis.conf': '',
     'stack/servers/kafka.ts': '',
     'store/store.stack.test.ts': "import './store.ts'; spawn('child.py'); process.env['CHOSEN']; process.env.PATH",
-    'store/store.ts': "readFile('./words.yaml')",
+    'store/store.ts': "readFile('./words.yaml'); list('declared/**')",
     'store/store.test.ts': '',
     'store/words.yaml': '',
     'store/child.py': '',
@@ -67,7 +66,7 @@ describe('the key of a suite', () => {
     'a program that is spawned': 'store/child.py',
     'a server': 'stack/servers/redis.ts',
     'a file of a server': 'stack/servers/redis.conf',
-    'what it declares': 'declared/a.txt',
+    'a file of a folder that is read': 'declared/a.txt',
     'the runner': 'stack/runner.ts',
     'the lockfile': 'package-lock.json',
   }))
@@ -75,7 +74,7 @@ describe('the key of a suite', () => {
       assert.ok(await changes((tree) => tree.write(path, '// changed')))
     })
 
-  it('changes with a new test, and with one that is declared', async () => {
+  it('changes with a new test, and with a new file where all of a folder is read', async () => {
     assert.ok(await changes((tree) => tree.write('store/more.stack.test.ts', '')))
     assert.ok(await changes((tree) => tree.write('declared/b.txt', '')))
   })

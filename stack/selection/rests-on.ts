@@ -5,7 +5,7 @@ import type { Suite } from '../suites.ts'
 import { SourceGraph } from './graph.ts'
 import { repositoryTree, type Tree } from './tree.ts'
 
-export type TestedFiles = Pick<Suite, 'tests' | 'servers' | 'alsoRestsOn'>
+export type TestedFiles = Pick<Suite, 'tests' | 'servers'>
 
 /** What is installed, and how Node and esbuild take sources: every suite rests on these. */
 const EVERYWHERE = ['package.json', 'package-lock.json', 'tsconfig.json', '.node-version']
@@ -22,11 +22,10 @@ export function restsOn(suite: TestedFiles, graph: SourceGraph = currentGraph())
   return [...new Set([...runnerFiles(graph), ...ownFiles(suite, graph)])].sort()
 }
 
-/** What its tests and servers reach, and what it declares. */
+/** What its tests and servers reach. */
 export function ownFiles(suite: TestedFiles, graph: SourceGraph): readonly string[] {
   const servers = suite.servers.map((name) => `stack/servers/${name}.ts`)
-  const reached = graph.reachedFrom([...matching(suite.tests, graph.tree), ...servers])
-  return [...new Set([...reached, ...matching(suite.alsoRestsOn ?? [], graph.tree)])].sort()
+  return [...graph.reachedFrom([...matching(suite.tests, graph.tree), ...servers])].sort()
 }
 
 export function runnerFiles(graph: SourceGraph): readonly string[] {

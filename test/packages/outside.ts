@@ -9,6 +9,19 @@ const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 const MAX_OUTPUT_BYTES = 64 << 20
 
+/** What packages are made of: the published workspaces, what compiles and describes them, and every manifest. */
+const PACKED = [
+  'sdk/**',
+  'runtime/**',
+  'plugins/**',
+  'conformance-tests/**',
+  'packaging/**',
+  '**/package.json',
+  'tsconfig.json',
+  'LICENSE',
+  '.gitignore',
+]
+
 export interface Outside {
   readonly folder: string
   /** By package name: the tarball that it was installed from. */
@@ -52,7 +65,8 @@ async function tools(): Promise<readonly string[]> {
 
 /** Packing rewrites package.json for a moment, which must not happen under tests that run beside this one. */
 async function copyRepository(target: string): Promise<string> {
-  const list = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+  const globs = PACKED.map((glob) => `:(glob)${glob}`)
+  const list = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard', ...globs], {
     cwd: ROOT,
     maxBuffer: MAX_OUTPUT_BYTES,
   })
