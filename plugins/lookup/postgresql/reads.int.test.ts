@@ -327,7 +327,7 @@ test('a read ends at its time-out and when it is called off, and the connection 
   setTimeout(() => controller.abort(), 20)
   await assert.rejects(scan, { code: 'aborted' })
   await lock()
-  assert.equal((await rowsRead(store, of, { ...plan, timeoutMs: 10_000 })).length, 1)
+  assert.equal((await rowsRead(store, of, { ...plan, timeoutMs: 300_000 })).length, 1)
 })
 
 /** Holds a lock that reads must wait for. */
@@ -353,10 +353,10 @@ test('reads go on after every connection was lost', async () => {
   for (const result of await Promise.all(reading)) {
     assert.ok(Array.isArray(result) || result.kind === 'TRANSIENT', String(result))
   }
-  for (let attempt = 0; ; attempt += 1) {
+  for (const startedMs = performance.now(); ; ) {
     const result = await rowsRead(store, of, plan).catch((error) => error)
     if (Array.isArray(result)) break
-    assert.ok(result.kind === 'TRANSIENT' && attempt < 50, String(result))
+    assert.ok(result.kind === 'TRANSIENT' && performance.now() - startedMs < 300_000, String(result))
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   await store.write(of, changeSet(everyType, 'delta', []), commitOf(2, 1))

@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { isConnectionLoss } from './driver-errors.ts'
-import { startPostgres } from './fixture.ts'
+import { type PostgresFixture, startPostgres } from './fixture.ts'
 import { Lane } from './one-sync.ts'
 import { parseLogin } from './settings.ts'
 
-const SILENCE_MS = 300
+/** The first is enough on an idle machine; a slow one may not answer a read within it. */
+const SILENCES_MS = [300, 3_000, 20_000]
 
 /** A way to the server that can be cut: nothing passes, and nobody is told. */
 async function cuttableWay(target: { readonly host: string; readonly port: number }) {
@@ -32,24 +33,36 @@ async function cuttableWay(target: { readonly host: string; readonly port: numbe
   }
 }
 
-test('a connection on which reads wait in silence is lost, and one that is idle is not', {
-  timeout: 60_000,
-}, async (t) => {
+test('a connection on which reads wait in silence is lost, and one that is idle is not', async (t) => {
   const postgres = await startPostgres()
   t.after(() => postgres.stop())
+  for (const silenceMs of SILENCES_MS) {
+    const failure = await holds(postgres, silenceMs).then(
+      () => null,
+      (error: unknown) => ({ error }),
+    )
+    if (failure === null) return
+    if (silenceMs === SILENCES_MS.at(-1)) throw failure.error
+  }
+})
+
+async function holds(postgres: PostgresFixture, silenceMs: number): Promise<void> {
   const { config } = parseLogin('reader', postgres.settings.reader)
   const way = await cuttableWay({ host: String(config.host), port: Number(config.port) })
-  t.after(() => way.close())
   let isLost = false
   const onLost = () => {
     isLost = true
   }
-  const lane = await Lane.connect({ ...config, host: '127.0.0.1', port: way.port }, onLost, SILENCE_MS)
+  const lane = await Lane.connect({ ...config, host: '127.0.0.1', port: way.port }, onLost, silenceMs)
   const read = () => lane.read('acme', 'generic', [{ text: 'select 1', values: [] }])
-  assert.deepEqual(await read(), [[['1']]])
-  await new Promise((resolve) => setTimeout(resolve, SILENCE_MS * 5))
-  assert.deepEqual([isLost, await read()], [false, [[['1']]]])
-  way.cut()
-  await assert.rejects(read(), (error) => isConnectionLoss(error))
-  assert.equal(isLost, true)
-})
+  try {
+    assert.deepEqual(await read(), [[['1']]])
+    await new Promise((resolve) => setTimeout(resolve, silenceMs * 5))
+    assert.deepEqual([isLost, await read()], [false, [[['1']]]])
+    way.cut()
+    await assert.rejects(read(), (error) => isConnectionLoss(error))
+    assert.equal(isLost, true)
+  } finally {
+    way.close()
+  }
+}
