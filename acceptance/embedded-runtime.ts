@@ -7,7 +7,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatAddress } from '../runtime/src/database/address.ts'
-import { startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { startThrowawayServer } from '../runtime/src/database/testing.ts'
 
 const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const START_MS = 300_000
@@ -22,7 +22,7 @@ export interface EmbeddedRuntime {
 export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-acceptance-'))
   const data = join(folder, 'data')
-  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const source = await startThrowawayServer({ keepsProcessAlive: true })
   const child = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
