@@ -73,7 +73,8 @@ async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: stri
   const outputFile = join(folder, 'output')
   const printed = await open(outputFile, 'w')
   const out = isShown ? 'inherit' : printed.fd
-  const child = spawn(process.execPath, ['--test', ...limits, ...reporters, ...files], {
+  const whole = `--import=${join(import.meta.dirname, '../test/to-the-end.ts')}`
+  const child = spawn(process.execPath, ['--test', whole, ...limits, ...reporters, ...files], {
     cwd: root,
     stdio: ['ignore', out, out],
     env: { ...process.env, ...addresses },

@@ -65,7 +65,8 @@ function firstLine(child: ChildProcess): Promise<string> {
 }
 
 function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
-  const flags = ['--test', '--test-concurrency=2', `--test-timeout=${TEST_TIMEOUT_MS}`, '--test-reporter=spec']
+  const whole = `--import=${join(import.meta.dirname, 'to-the-end.ts')}`
+  const flags = ['--test', whole, '--test-concurrency=2', `--test-timeout=${TEST_TIMEOUT_MS}`, '--test-reporter=spec']
   const child = spawn(process.execPath, [...flags, ...files], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
