@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '..')
 const PROCESSES = 4
 
 /** They look at their own process and its children, set variables, or are as long as a process should be. */
-const ALONE = [
+export const ALONE = [
   '{acceptance,test}/**/*.int.test.ts',
   'runtime/src/{database,engine}/*.int.test.ts',
   'runtime/src/storage.int.test.ts',
