@@ -279,7 +279,16 @@ export const ConfigSchema = Type.Object(
         }),
         query_memory_mb: Type.Integer({ default: 512, minimum: 64 }),
         query_timeout_ms: Type.Integer({ default: 30_000, minimum: 100 }),
-        query_rows: Type.Integer({ default: 100_000, minimum: 1 }),
+        query_rows: Type.Integer({
+          default: 100_000,
+          minimum: 1,
+          description: 'Of an answer as JSON, which says that it was cut (truncated).',
+        }),
+        export_rows: Type.Integer({
+          default: 10_000_000,
+          minimum: 1,
+          description: 'Of an answer as CSV, NDJSON or parquet. One with more rows fails; it is never cut.',
+        }),
         transform_memory_mb: Type.Integer({ default: 512, minimum: 128 }),
         transform_timeout_ms: Type.Integer({ default: 900_000, minimum: 1000 }),
         lease_ms: Type.Integer({ default: 30_000, minimum: 1000 }),

@@ -1,4 +1,5 @@
 import { createWriteStream } from 'node:fs'
+import { rename, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
@@ -47,11 +48,46 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   if (limit !== undefined && !Number.isInteger(limit)) throw new UsageError('--limit is a whole number')
   const body = { sql: word(call, 0, 'SQL'), limit, as_of: flags['as-of'] }
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
-  if (format === 'table' && flags['output'] === undefined) return shown((await response.json()) as QueryAnswer)
-  const target = flags['output'] === undefined ? process.stdout : createWriteStream(flags['output'])
-  const source = Readable.fromWeb(response.body as ReadableStream)
-  await pipeline(source, target, { end: flags['output'] !== undefined })
+  if (accept === 'application/json') return answered(response, format, flags['output'], limit)
+  await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
   return undefined
+}
+
+/** JSON says that it was cut where the server may give no more; nobody who asked for all goes on with a part unawares. */
+async function answered(
+  response: Response,
+  format: string,
+  output: string | undefined,
+  limit: number | undefined,
+): Promise<unknown> {
+  const text = await response.text()
+  const answer = JSON.parse(text) as QueryAnswer
+  if (format === 'table' && output === undefined) process.stdout.write(`${shown(answer)}\n`)
+  else await save(Readable.from([text]), output)
+  if (!answer.truncated || answer.row_count === limit) return undefined
+  throw new Error(
+    `there are more rows than the ${answer.row_count} that the server gives as JSON; --limit says that so many are wanted, --format csv, ndjson or parquet give all`,
+  )
+}
+
+/** Until all is there, a file has another name: one that was cut must not look whole. */
+async function save(source: Readable, file: string | undefined): Promise<void> {
+  try {
+    if (file === undefined) return await pipeline(source, process.stdout, { end: false })
+    const isPlain = await stat(file).then(
+      (found) => found.isFile(),
+      () => true,
+    )
+    if (!isPlain) return await pipeline(source, createWriteStream(file))
+    const part = `${file}.part`
+    await pipeline(source, createWriteStream(part)).catch(async (error: unknown) => {
+      await rm(part, { force: true })
+      throw error
+    })
+    await rename(part, file)
+  } catch (cause) {
+    throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows`, { cause })
+  }
 }
 
 function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): string {

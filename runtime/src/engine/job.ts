@@ -82,6 +82,11 @@ export interface KeyedOutput {
 /** Streamed outputs that would be wrong, not just short, when rows are left out. */
 export const WHOLE_KINDS: ReadonlySet<StreamOutput['kind']> = new Set(['copy-csv', 'keyed-json'])
 
+/** Whether rows beyond `maxRows` fail the output. */
+export function failsBeyondRows(kind: StreamOutput['kind'], limits: EngineLimits): boolean {
+  return limits.wholeOrFailed === true || WHOLE_KINDS.has(kind)
+}
+
 /** The rows of `sql`, written into new parquet files in `dir`. The files stay only if the whole job succeeds. */
 export interface ParquetFilesOutput {
   readonly kind: 'parquet-files'
@@ -120,6 +125,8 @@ export interface EngineLimits {
    * cannot tell that there were more; others fail.
    */
   readonly maxRows?: number
+  /** More rows than `maxRows` fail the output (`query_result_too_large`), whatever its kind, instead of being left out. */
+  readonly wholeOrFailed?: boolean
   readonly maxOutputBytes?: number
   /** Disk that an own job may use to spill. Tenants' jobs never spill. */
   readonly tempBytes?: number

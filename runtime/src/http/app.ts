@@ -222,7 +222,7 @@ class Edge {
     const problem = problemOf(cause, contextOf(exchange))
     if (problem.status >= 500 && !isClientGone(exchange)) this.#deps.onFault?.(error, exchange)
     // A half answer must not look whole: the connection is cut instead of ended.
-    if (exchange.response.headersSent) exchange.response.destroy()
+    if (exchange.response.headersSent) exchange.cutOff()
     else sendProblem(exchange, problem)
   }
 

@@ -80,6 +80,16 @@ export class Exchange implements Call, Timed {
     this.#abort?.abort(reason)
   }
 
+  /**
+   * Ends an answer that has begun and must not look whole: a body in chunks lacks its end; where the body ends with the
+   * connection (HTTP/1.0), that is reset instead of closed.
+   */
+  cutOff(): void {
+    const { httpVersionMajor: major, httpVersionMinor: minor, socket } = this.request
+    if (major === 1 && minor === 0) socket.resetAndDestroy()
+    this.response.destroy()
+  }
+
   /** Also comes after every whole answer, where nobody is left to tell. */
   #onClose(): void {
     if (!this.response.writableFinished) this.abort(clientGone())
@@ -89,7 +99,7 @@ export class Exchange implements Call, Timed {
     if (this.response.headersSent) {
       this.abort(refuse('deadline_exceeded', 'the answer took too long'))
       if (this.isLive) this.response.end()
-      else this.response.destroy()
+      else this.cutOff()
       return
     }
     if (this.isLate) {

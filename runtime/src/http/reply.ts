@@ -118,7 +118,8 @@ async function sendStream(exchange: Exchange, reply: Reply, source: ReplyStream 
   response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType))
   if (stream.live) response.flushHeaders()
   if (!isHead) await pump(exchange, beginning, chunks)
-  response.end()
+  if (exchange.signal.aborted && !exchange.isLive) exchange.cutOff()
+  else response.end()
 }
 
 interface Beginning {

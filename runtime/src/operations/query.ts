@@ -29,7 +29,7 @@ export interface QueryAnswer {
 }
 
 const OUTPUT_KINDS = { json: 'json-rows', ndjson: 'ndjson', csv: 'csv', parquet: 'parquet' } as const
-const MAX_PARQUET_BYTES = 4 * 1024 * 1024 * 1024
+const MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 const QUERY_THREADS = 2
 
 export async function runQuery(platform: Platform, call: TenantCall, request: QueryRequest): Promise<QueryAnswer> {
@@ -55,10 +55,16 @@ function limitsOf({ config: { limits } }: Platform, { timeoutMs, format, limit }
     memoryBytes: limits.query_memory_mb * 1024 * 1024,
     timeoutMs: Math.min(timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
     threads: QUERY_THREADS,
-    ...(format === 'parquet'
-      ? { maxOutputBytes: MAX_PARQUET_BYTES, ...(limit === undefined ? {} : { maxRows: limit }) }
-      : { maxRows: Math.min(limit ?? limits.query_rows, limits.query_rows) }),
+    ...(format === 'json'
+      ? { maxRows: Math.min(limit ?? limits.query_rows, limits.query_rows) }
+      : exportLimits(limits.export_rows, limit)),
   }
+}
+
+/** JSON says that it was cut; nothing in the other formats could, so that they are whole or fail. */
+function exportLimits(mostRows: number, limit: number | undefined) {
+  if (limit !== undefined && limit <= mostRows) return { maxRows: limit, maxOutputBytes: MAX_EXPORT_BYTES }
+  return { maxRows: mostRows, wholeOrFailed: true, maxOutputBytes: MAX_EXPORT_BYTES }
 }
 
 function embeddedRun(platform: Platform, call: TenantCall, { request, visible, kind, limits }: AskedQuery) {

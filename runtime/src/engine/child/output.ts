@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs'
 import type { DuckDBConnection, DuckDBType } from '@duckdb/node-api'
 import { type KeyTemplate, SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
-import { type EngineLimits, type StreamOutput, WHOLE_KINDS } from '../job.ts'
+import { type EngineLimits, failsBeyondRows, type StreamOutput } from '../job.ts'
 import {
   fromWire,
   type Opening,
@@ -58,7 +58,7 @@ async function streamOutput(
   const statement = await prepare(connection, copyStatement(output, shape, limits), parameters)
   const rows = Number((await statement.run()).rowsChanged)
   const { maxRows } = limits
-  if (maxRows !== undefined && rows > maxRows && WHOLE_KINDS.has(output.kind)) throw tooLarge(maxRows)
+  if (maxRows !== undefined && rows > maxRows && failsBeyondRows(output.kind, limits)) throw tooLarge(maxRows)
   return { rows, files: [] }
 }
 
@@ -73,13 +73,14 @@ export async function describe(
 }
 
 /** One row more than is wanted tells that there are more; of a parquet file nobody could take it off again. */
-function copyStatement(output: WireStreamOutput, shape: ResultShape, { maxRows }: EngineLimits): string {
+function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: EngineLimits): string {
+  const { maxRows } = limits
   const cells = shape.types.map((_type, index) => cellName(index))
   const limit = maxRows === undefined ? '' : ` LIMIT ${maxRows + 1}`
   const from = `FROM (${output.sql}\n) AS output(${cells.join(', ')})${limit}`
   const target = quoteText(descriptorPath(OUTPUT_FD))
   if (output.kind === 'parquet') {
-    const exactly = maxRows === undefined ? '' : ` LIMIT ${maxRows}`
+    const exactly = maxRows === undefined || failsBeyondRows(output.kind, limits) ? limit : ` LIMIT ${maxRows}`
     return `COPY (SELECT * FROM (${output.sql}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd)`
   }
   if (output.kind === 'copy-csv') {

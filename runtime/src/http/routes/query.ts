@@ -36,9 +36,10 @@ export function queryRoutes(platform: Platform): readonly Route[] {
           description: 'Columns and rows.',
           schema: QueryResult,
           also: {
-            'application/x-ndjson': 'An object a line.',
-            'text/csv': 'With a header.',
-            'application/vnd.apache.parquet': 'A file.',
+            'application/x-ndjson':
+              'An object a line. Whole: one with more rows than may leave fails, or is cut off before its end.',
+            'text/csv': 'With a header. Whole, as lines are.',
+            'application/vnd.apache.parquet': 'A file. Whole, as lines are.',
           },
         },
       },
@@ -51,6 +52,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'unusable_name',
         'query_timeout',
         'query_memory_exceeded',
+        'query_result_too_large',
         'snapshot_not_found',
       ],
       async handler(call) {
