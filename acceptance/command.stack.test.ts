@@ -172,7 +172,11 @@ describe('the command', () => {
     assert.match(await done('logs', id), /succeeded, attempt 1/)
     const anew = await sluice(['product', 'materialize', 'crm.people'])
     assert.deepEqual([anew.code, /tables/.test(anew.err)], [0, false], anew.err)
-    assert.match(await done('product', 'rollback', 'crm.people', '--version', '1.0.0'), /1\.0\.0 is in service/)
+    assert.match(
+      await done('product', 'rollback', 'crm.people', '--version', '1.0.0'),
+      /1\.0\.0 is in service[^]*resumed/,
+    )
+    assert.match(await done('product', 'resume', 'crm.people'), /Done/)
   })
 
   it('shows the configuration without secrets', async () => {

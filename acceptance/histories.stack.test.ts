@@ -180,6 +180,8 @@ describe('a history', () => {
     const { body } = await developer.post('/api/v1/products/kept/rollback', { version: '1.0.0' })
     assert.equal((await developer.untilEnded(body.run_id)).state, 'succeeded')
     await moveTo('d')
+    const resumed = await developer.post('/api/v1/products/kept/resume')
+    assert.equal((await developer.untilEnded(resumed.body.id)).state, 'succeeded')
     assert.equal((await check('kept')).current_version, '1.0.0')
     assert.deepEqual(await citiesOf('kept'), ['b', 'd'])
   })

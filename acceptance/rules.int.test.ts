@@ -56,6 +56,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   rollBackProduct: DEVELOPER,
   listDeployments: MEMBER,
   materializeProduct: DEVELOPER,
+  resumeProduct: DEVELOPER,
   listSnapshots: MEMBER,
   listQuality: MEMBER,
   createGrant: DEVELOPER,

@@ -135,8 +135,38 @@ describe('versions', () => {
     assert.deepEqual([newest.kind, newest.rows], ['rollback', oldest.rows])
   })
 
-  it('goes on from there: the next sync brings the source as it is, by the old manifests', async () => {
-    await syncNow(developer)
+  it('stays there: syncs go on, and the product waits until it is resumed', async () => {
+    const path = `/api/v1/products/${product.id}`
+    const held = (await latest(viewer, 3)).meta
+    const { body: queued } = await developer.post('/api/v1/connections/db/sync')
+    const run = await developer.untilEnded(queued.id)
+    assert.equal(run.state, 'succeeded', JSON.stringify(run))
+    assert.ok(run.tables[0].rows_read > 0, 'the table was read')
+    assert.deepEqual(
+      run.products.map((one: Json) => [one.id, one.state, one.reason?.code, /resume/.test(one.reason?.remedy)]),
+      [[product.id, 'skipped', 'product_paused', true]],
+    )
+    const { data, meta } = await latest(viewer, 3)
+    assert.deepEqual([data[0].city, meta.epoch], ['old', held.epoch])
+    const { body: shown } = await viewer.get(path)
+    assert.deepEqual([shown.paused?.reason, shown.paused?.version], ['rollback', '1.0.0'])
+    const again = await developer.post(`${path}/materialize`)
+    assert.deepEqual([again.status, again.body.code], [409, 'product_paused'])
+    const plan = await developer.post(`${path}/deploy`, { version: '1.2.0', dry_run: true })
+    assert.ok(
+      plan.body.plan?.notes.some((note: string) => note.includes('paused')),
+      JSON.stringify(plan.body),
+    )
+    assert.equal((await viewer.post(`${path}/resume`)).status, 403)
+  })
+
+  it('goes on when it is resumed: the source as it is, by the old manifests', async () => {
+    const path = `/api/v1/products/${product.id}`
+    const resumed = await developer.post(`${path}/resume`)
+    assert.equal(resumed.status, 202, JSON.stringify(resumed.body))
+    assert.equal((await developer.untilEnded(resumed.body.id)).state, 'succeeded')
+    assert.equal((await viewer.get(path)).body.paused, null)
+    assert.equal((await developer.post(`${path}/resume`)).body.code, 'product_not_paused')
     const { data, meta } = await latest(viewer, 3)
     assert.deepEqual([data[0].city, 'note' in data[0], meta.version], ['new', false, '1.0.0'])
     assert.deepEqual((await latest(viewer, 19)).data, [])
@@ -220,6 +250,10 @@ describe('a rollback past a change of partitions', () => {
       const { metadata } = (await client.get(table, client === viewer ? {} : asAdmin)).body
       assert.deepEqual(shapeOf(metadata), { partitioning: ['city'], sorting: ['id'] }, metadata.location)
     }
+    const path = `/api/v1/products/${places.id}`
+    assert.equal((await developer.get(path)).body.paused?.version, '1.0.0')
+    await deployVersion(developer, places.id, '1.2.0', byRegion)
+    assert.equal((await developer.get(path)).body.paused, null, 'a deployment ends the pause')
   })
 })
 

@@ -162,6 +162,9 @@ describe('a product with engine: distributed', { timeout: 600_000 }, () => {
     const back = await developer.post('/api/v1/products/customers/rollback', { version: '1.0.0' })
     assert.equal((await developer.untilEnded(back.body.run_id)).state, 'succeeded', JSON.stringify(back.body))
     await assertAsSource()
+    const resumed = await developer.post('/api/v1/products/customers/resume')
+    assert.equal((await developer.untilEnded(resumed.body.id)).state, 'succeeded', JSON.stringify(resumed.body))
+    await assertAsSource()
   })
 
   it('comes to the same end when the runtime is killed while Trino works', async () => {

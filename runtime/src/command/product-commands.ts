@@ -26,6 +26,7 @@ interface PlanAnswer {
   }[]
   readonly estimated_rows: number | null
   readonly warnings: readonly ProblemLine[]
+  readonly notes: readonly string[]
 }
 
 interface DeployAnswer {
@@ -87,10 +88,22 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       const client = await call.client()
       const target = version === undefined ? { snapshot_id: snapshot } : { version }
       const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/rollback`
-      const answer = (await client.request('POST', path, target)) as DeployAnswer & { readonly run_id: string }
+      const answer = (await client.request('POST', path, target)) as DeployAnswer & {
+        readonly run_id: string
+        readonly notes: readonly string[]
+      }
       if (!call.args.flags['no-wait']) await followRun(client, answer.run_id, null)
-      return call.args.flags['json'] ? answer : `Version ${answer.deployment?.version} is in service.`
+      return call.args.flags['json']
+        ? answer
+        : [`Version ${answer.deployment?.version} is in service.`, ...answer.notes].join('\n')
     },
+  },
+  'product resume': {
+    usage: 'product resume PRODUCT',
+    summary: 'let a product that was rolled back follow its connections again, and wait',
+    flags: { 'no-wait': 'only start it' },
+    remote: true,
+    run: (call) => runOfProduct(call, 'resume'),
   },
   'product list': {
     usage: 'product list',
@@ -120,15 +133,17 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     summary: 'make the product anew from what the lake has of its inputs, and wait',
     flags: { 'no-wait': 'only start it' },
     remote: true,
-    run: async (call) => {
-      const client = await call.client()
-      const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/materialize`
-      const run = (await client.request('POST', path)) as RunAnswer
-      if (call.args.flags['no-wait']) return `The run ${run.id} is queued.`
-      await followRun(client, run.id, null)
-      return 'Done.'
-    },
+    run: (call) => runOfProduct(call, 'materialize'),
   },
+}
+
+async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): Promise<string> {
+  const client = await call.client()
+  const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/${what}`
+  const run = (await client.request('POST', path)) as RunAnswer
+  if (call.args.flags['no-wait']) return `The run ${run.id} is queued.`
+  await followRun(client, run.id, null)
+  return 'Done.'
 }
 
 /** Registers the product where it is new, uploads the folder's manifests, and plans or deploys the version. */
@@ -167,6 +182,7 @@ function shownPlan(plan: PlanAnswer): string {
     ...changes,
     ...plan.lake.map((change) => `  lake: ${change}`),
     ...stores,
+    ...plan.notes.map((note) => `  note: ${note}`),
     ...plan.warnings.map((warning) => `  warning: ${problemLine(warning)}`),
   ].join('\n')
 }

@@ -205,6 +205,12 @@ export const ERROR_CODES = {
   version_exists: { status: 409, title: 'Version exists', remedy: 'Deploy the changes under a new version.' },
   breaking_change: { status: 409, title: 'Breaking change', remedy: 'Deploy it as a new major version.' },
   not_deployed: { status: 409, title: 'Not deployed', remedy: 'Deploy a version first.' },
+  product_paused: {
+    status: 409,
+    title: 'Product paused',
+    remedy: 'Resume the product, or deploy a version of it.',
+  },
+  product_not_paused: { status: 409, title: 'Product not paused', remedy: 'Nothing has to be resumed.' },
   input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
   quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },
 

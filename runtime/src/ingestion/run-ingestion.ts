@@ -10,6 +10,7 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
+import type { RecordedError } from '../registry/deployments.ts'
 import type { Product } from '../registry/products.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
@@ -50,6 +51,8 @@ export interface ProductOutcome {
   readonly materialization_id: string | null
   readonly state: 'succeeded' | 'degraded' | 'failed' | 'skipped'
   readonly error?: unknown
+  /** Why the product was left as it is. */
+  readonly reason?: RecordedError
 }
 
 /** Throws the first table's or product's error after everything else was done. Repeatable with the same run. */
@@ -239,6 +242,9 @@ async function reportFailure(
   await log(run, deps, 'error', `${table.name}: ${recorded.message}`)
 }
 
+/** Codes of what keeps a product from being made anew without being a failure of the run. */
+const LEFT_AS_IT_IS: ReadonlySet<string> = new Set(['input_not_ingested', 'product_paused'])
+
 async function materializeProduct(
   run: IngestionRun,
   { product, manifests }: DeployedProduct,
@@ -259,9 +265,9 @@ async function materializeProduct(
     return { id: product.id, materialization_id: materialization.id, state: served ? 'succeeded' : 'degraded' }
   } catch (error) {
     run.signal.throwIfAborted()
-    if (error instanceof SluiceError && error.code === 'input_not_ingested') {
+    if (error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)) {
       await log(run, deps, 'warn', `${name}: ${error.message}`)
-      return { id: product.id, materialization_id: null, state: 'skipped' }
+      return { id: product.id, materialization_id: null, state: 'skipped', reason: recordedError(error) }
     }
     await log(run, deps, 'error', `${name}: ${recordedError(error).message}`)
     return { id: product.id, materialization_id: null, state: 'failed', error }

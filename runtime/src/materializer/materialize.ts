@@ -32,7 +32,7 @@ import {
   recordEpoch,
   reserveEpoch,
 } from '../registry/materializations.ts'
-import { type Product, updateProduct } from '../registry/products.ts'
+import { type Pause, type Product, pauseOf, updateProduct } from '../registry/products.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-state.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
@@ -70,7 +70,7 @@ export interface MaterializeResult {
   readonly failedEndpoints: readonly string[]
 }
 
-/** Repeatable: a run that has committed its epoch goes on with the stores. */
+/** Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `product_paused`. */
 export async function materialize(request: MaterializeRequest, deps: MaterializeDeps): Promise<MaterializeResult> {
   const { product, signal } = request
   return withProductLock(deps.pool, product.id, signal, async () => {
@@ -114,6 +114,8 @@ export async function deployedVersion(
 
 async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps): Promise<Materialization> {
   const { product, signal } = request
+  const pause = await pauseOf(deps.pool, product.id)
+  if (pause !== null) throw productPaused(pause)
   const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
   const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
   const deployed = await deployedVersion(product, current, deps)
@@ -152,6 +154,19 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   )
   await deps.faultPoint('materializer.after-commit')
   return materialization
+}
+
+/** What a paused product answers to whoever would make it anew. */
+export function productPaused(pause: Pause): SluiceError {
+  return new SluiceError('CONFLICT', pauseText(pause), {
+    code: 'product_paused',
+    remedy: 'Resume the product with POST /api/v1/products/{id}/resume or sluice product resume, or deploy a version.',
+  })
+}
+
+/** In words, for plans, runs and answers. */
+export function pauseText({ version, since }: Pause): string {
+  return `materialization is paused since the rollback to version ${version} at ${since}`
 }
 
 /** Everything that the epoch changes, or nothing of it. */

@@ -1,6 +1,7 @@
 /**
  * A rollback: a new epoch with the content of an older one, under the manifests and with the watermarks of that time.
- * The rows in clear are the old snapshot itself; twins are made from it anew, by the masks of today.
+ * The rows in clear are the old snapshot itself; twins are made from it anew, by the masks of today. What it brought
+ * back stays until the product is resumed or deployed: the next sync would undo it otherwise.
  */
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
@@ -15,7 +16,7 @@ import {
   recordEpoch,
   reserveEpoch,
 } from '../registry/materializations.ts'
-import { type Product, updateProduct } from '../registry/products.ts'
+import { type Product, setPause, updateProduct } from '../registry/products.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
 import {
@@ -232,6 +233,8 @@ async function commitEpoch(
     archetype,
     description,
   })
+  const since = materialization.committedAt.toISOString()
+  await setPause(tx, product.id, { reason: 'rollback', version: deployed.version, since })
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)
   return materialization

@@ -22,6 +22,8 @@ export interface DeployPlan {
   }[]
   readonly estimatedRows: number | null
   readonly warnings: readonly Problem[]
+  /** What happens beside the change itself, in sentences. */
+  readonly notes: readonly string[]
   /** What would refuse the deployment itself; a dry run tells it, with the rest of the plan. */
   readonly problems: readonly DeployProblem[]
 }

@@ -7,12 +7,13 @@ import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
 import { compareManifests } from '../manifest/compatibility.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { pauseText } from '../materializer/materialize.ts'
 import type { ClassifiedColumn } from '../policy/masking.ts'
 import { type Actor, actorOf } from '../registry/actor.ts'
 import { createDeployment, type Deployment, finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
 import { type GrantSubject, grantProduct } from '../registry/grants.ts'
-import { type Product, updateProduct } from '../registry/products.ts'
+import { type Product, setPause, updateProduct } from '../registry/products.ts'
 import { saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
@@ -143,6 +144,7 @@ export async function checkManifests(
       stores: await storePlans(platform, product, manifests),
       estimatedRows: estimatedRows(manifests, sources.estimates),
       warnings: [...parsed.warnings, ...sources.warnings],
+      notes: product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`],
       problems: [],
     },
   }
@@ -212,6 +214,7 @@ async function commitDeployment(
       archetype: manifests.product.archetype,
       description: manifests.product.description,
     })
+    await setPause(tx, product.id, null)
     for (const reader of checked.readers) await grantReading(tx, call, product, reader)
     await wishDashboards(tx, product.id, { anew: true })
     const classes = classesOf(manifests, checked.origins)

@@ -10,14 +10,21 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../manifest/names.ts'
 import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
 import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
-import { rawTable } from '../materializer/materialize.ts'
+import { productPaused, rawTable } from '../materializer/materialize.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
 import { isSubject } from '../policy/classification.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName } from '../registry/connections.ts'
 import { grantProduct, type ProductGrant, rawTableGrants, revokeProductGrant } from '../registry/grants.ts'
-import { createProduct, deleteProduct, type Product, type ProductChange, updateProduct } from '../registry/products.ts'
+import {
+  createProduct,
+  deleteProduct,
+  type Product,
+  type ProductChange,
+  setPause,
+  updateProduct,
+} from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
@@ -149,7 +156,7 @@ export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>
   })
 }
 
-/** Queues a materialization from what the lake has of the inputs. */
+/** Queues a materialization from what the lake has of the inputs. Throws CONFLICT `not_deployed`, `product_paused`. */
 export async function requestMaterialization(
   platform: Platform,
   call: TenantCall,
@@ -164,7 +171,31 @@ export async function requestMaterialization(
       remedy: 'Deploy a version first.',
     })
   }
+  if (product.paused !== null) throw productPaused(product.paused)
   return inTransaction(platform.pool, async (tx) => {
+    const run = (await queuedRunOf(tx, { productId: product.id })) ?? (await queueMaterialization(tx, call, product))
+    await keep(tx, run)
+    return run
+  })
+}
+
+/** Ends the pause of a rollback, and queues what was left out. Throws CONFLICT `product_not_paused`. */
+export async function resumeProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  keep: Keep<Run>,
+): Promise<Run> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  return inTransaction(platform.pool, async (tx) => {
+    if (!(await setPause(tx, product.id, null))) {
+      throw new SluiceError('CONFLICT', 'the product is not paused', {
+        code: 'product_not_paused',
+        remedy: 'Nothing has to be resumed: the product follows its connections.',
+      })
+    }
+    await audited(tx, call, call.tenant, 'product.resume', { type: 'product', id: product.id })
     const run = (await queuedRunOf(tx, { productId: product.id })) ?? (await queueMaterialization(tx, call, product))
     await keep(tx, run)
     return run

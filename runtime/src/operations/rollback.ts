@@ -21,6 +21,10 @@ export interface RollbackAnswer {
   readonly run: Run
 }
 
+/** Said with every rollback. */
+export const ROLLBACK_HOLDS =
+  'What the rollback brings back stays: connections are synced, and the product is not made anew from them until it is resumed or deployed.'
+
 /** What a rollback's run works from. */
 export interface RollbackInput {
   readonly rollback: { readonly epoch: number; readonly deployment: string }

@@ -11,6 +11,15 @@ import { reserveRoom } from './tenants.ts'
 export type ProductStatus = 'draft' | 'ready' | 'deployed' | 'degraded' | 'retired'
 export type ProductArchetype = 'source_aligned' | 'aggregate' | 'consumer_aligned'
 
+/** Why a product keeps the content that it has while its connections are synced. */
+export interface Pause {
+  readonly reason: 'rollback'
+  /** That it went back to. */
+  readonly version: string
+  /** RFC 3339. */
+  readonly since: string
+}
+
 export interface Product {
   readonly id: string
   readonly tenant: string
@@ -21,13 +30,15 @@ export interface Product {
   readonly classification: Level
   readonly status: ProductStatus
   readonly currentVersion: string | null
+  /** Null: it is materialized as its manifests say. */
+  readonly paused: Pause | null
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly updatedAt: Date
 }
 
 const COLUMNS = `id, tenant, domain, name, archetype, description, classification, status,
-  current_version as "currentVersion", created_by as "createdBy",
+  current_version as "currentVersion", paused, created_by as "createdBy",
   created_at as "createdAt", updated_at as "updatedAt"`
 
 export interface NewProduct {
@@ -163,6 +174,19 @@ export function updateProduct(
       update.currentVersion ?? null,
     ],
   )
+}
+
+/** Until it is resumed, no run materializes the product; null lets them go on. False where nothing changed. */
+export async function setPause(tx: Transaction, productId: string, pause: Pause | null): Promise<boolean> {
+  const statement = `update products set paused = $2::jsonb, updated_at = now()
+     where id = $1 and (paused is not null or $2::jsonb is not null) returning id`
+  return (await maybeOne(tx, 'pausing the product', statement, [productId, json(pause)])) !== null
+}
+
+/** Why the product is not materialized for now, or null. */
+export async function pauseOf(db: Queryable, productId: string): Promise<Pause | null> {
+  const statement = 'select paused from products where id = $1'
+  return (await maybeOne<{ paused: Pause | null }>(db, 'reading the product', statement, [productId]))?.paused ?? null
 }
 
 /** Removes it with all that hangs on it in the registry; false where there was none. */

@@ -12,9 +12,10 @@ import {
   removeGrant,
   removeProduct,
   requestMaterialization,
+  resumeProduct,
   uploadManifests,
 } from '../../operations/products.ts'
-import { type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
+import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
 import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
@@ -286,7 +287,8 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       method: 'POST',
       path: '/api/v1/products/{product_id}/rollback',
       name: 'rollBackProduct',
-      summary: 'Go back to the content and the manifests of a version or a snapshot, as a new epoch',
+      summary:
+        'Go back to the content and the manifests of a version or a snapshot, which stay until resumed or deployed',
       tags,
       auth: 'tenant',
       params: Params,
@@ -339,10 +341,28 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       idempotent: true,
       authorize: developer,
       responses: { 202: { description: 'The run, queued.', schema: Run } },
-      errors: ['not_deployed', 'product_not_found', 'ambiguous_product'],
+      errors: ['not_deployed', 'product_paused', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
         return answer.reply(await requestMaterialization(platform, call, productReference(call), answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/resume',
+      name: 'resumeProduct',
+      summary: 'Let a product that was rolled back follow its connections again',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: InNamespace,
+      idempotent: true,
+      authorize: developer,
+      responses: { 202: { description: 'The run that makes it anew, queued.', schema: Run } },
+      errors: ['product_not_paused', 'product_not_found', 'ambiguous_product'],
+      async handler(call) {
+        const answer = keptAnswer(call, queuedReply)
+        return answer.reply(await resumeProduct(platform, call, productReference(call), answer.keep))
       },
     }),
     ...(['snapshots', 'quality'] as const).map((what) =>
@@ -385,8 +405,8 @@ function manifestsReply({ manifests: { product, ...others }, warnings }: Accepte
 }
 
 function deployReply({ plan, deployment, runId }: DeployAnswer): Reply {
-  const { version, verdict, changes, lake, stores, estimatedRows, warnings, problems } = plan
-  const shown = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, problems }
+  const { version, verdict, changes, lake, stores, estimatedRows, warnings, notes, problems } = plan
+  const shown = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows, warnings, notes, problems }
   if (deployment === null) return { body: { dry_run: true, verdict, plan: shown } }
   return { status: 201, body: { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, plan: shown } }
 }
@@ -394,7 +414,7 @@ function deployReply({ plan, deployment, runId }: DeployAnswer): Reply {
 function rollbackReply({ deployment, run }: RollbackAnswer): Reply {
   return {
     status: 202,
-    body: { deployment: deploymentJson(deployment), run_id: run.id },
+    body: { deployment: deploymentJson(deployment), run_id: run.id, notes: [ROLLBACK_HOLDS] },
     headers: { Location: `/api/v1/ingestion/${run.id}` },
   }
 }

@@ -98,6 +98,12 @@ const productFields = {
   classification: oneOf(['public', 'internal', 'confidential', 'restricted']),
   status: oneOf(['draft', 'ready', 'deployed', 'degraded', 'retired']),
   current_version: nullable(text()),
+  paused: nullable(
+    Type.Object(
+      { reason: oneOf(['rollback']), version: text('That it went back to.'), since: time() },
+      { description: 'Why it keeps its content while its connections are synced; null: it follows them.' },
+    ),
+  ),
   created_at: time(),
   updated_at: time(),
 }
@@ -254,6 +260,7 @@ const DeployPlan = Type.Object(
     ),
     estimated_rows: nullable(Type.Number()),
     warnings: Type.Array(Problem),
+    notes: Type.Array(text(), { description: 'What happens beside the change itself.' }),
     problems: Type.Array(Type.Object({ code: text(), message: text(), remedy: nullable(text()) }), {
       description: 'What would refuse the deployment itself; of a dry run only.',
     }),
@@ -268,7 +275,7 @@ export const Deployed = Type.Object({
   run_id: nullable(text('The run that makes its first content; null where it waits for a sync.')),
   plan: DeployPlan,
 })
-export const RolledBack = Type.Object({ deployment: Deployment, run_id: text() })
+export const RolledBack = Type.Object({ deployment: Deployment, run_id: text(), notes: Type.Array(text()) })
 
 const runFields = {
   id: text(),
@@ -291,7 +298,14 @@ const runFields = {
       error: nullable(Failure),
     }),
   ),
-  products: Type.Array(Type.Object({ id: text(), materialization_id: nullable(text()), state: text() })),
+  products: Type.Array(
+    Type.Object({
+      id: text(),
+      materialization_id: nullable(text()),
+      state: text(),
+      reason: Type.Optional(Failure),
+    }),
+  ),
   created_at: time(),
   started_at: nullable(time()),
   finished_at: nullable(time()),

@@ -213,6 +213,7 @@ export function productJson(product: Product) {
     classification: product.classification,
     status: product.status,
     current_version: product.currentVersion,
+    paused: product.paused,
     created_at: iso(product.createdAt),
     updated_at: iso(product.updatedAt),
   }
