@@ -3,5 +3,6 @@ import { crash } from './crash.ts'
 import { mutations } from './mutations/proof.ts'
 import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
+import { tenants } from './tenants.ts'
 
-export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations]
+export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations, tenants]

@@ -6,6 +6,7 @@ import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
 import { takeTurn } from './lake/upkeep-turns.ts'
 import { keepUp, type UpkeepTask } from './operations/lake-upkeep.ts'
 import type { Platform } from './operations/platform.ts'
+import { undoAbandoned } from './operations/tenants.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
 import type { PagePosition } from './registry/paging.ts'
 import { pruneRateBuckets } from './registry/rate-buckets.ts'
@@ -62,6 +63,9 @@ export class Housekeeping {
   /** Everything that is due now. */
   async once(signal: AbortSignal): Promise<void> {
     const { upkeep } = this.#platform.config
+    await undoAbandoned(this.#platform).catch((error: unknown) =>
+      warn(this.#platform.logger, 'tenants whose making was abandoned could not be seen to', error),
+    )
     await this.#turn(null, 'prune', upkeep.prune_minutes, () => this.#prune(signal))
     const due: readonly (readonly [UpkeepTask, number])[] = [
       ['expire', upkeep.expire_minutes],

@@ -48,13 +48,14 @@ import { Lifecycle } from './lifecycle.ts'
 import { createLogger } from './logger.ts'
 import { wantedDashboards } from './operations/dashboards.ts'
 import type { Platform } from './operations/platform.ts'
-import { endHalfProvisioned } from './operations/tenants.ts'
+import { undoAbandoned } from './operations/tenants.ts'
 import { identityOf } from './policy/identity.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
 import { changeBacklog } from './registry/change-topics.ts'
 import { bindGrants } from './registry/grants.ts'
 import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
+import { endProvisioningLeases } from './registry/provisioning.ts'
 import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
 import type { Tier } from './registry/tiers.ts'
@@ -175,14 +176,18 @@ async function policyTls({ trino }: Config): Promise<PolicyListenerOptions['tls'
   }
 }
 
-/** A process that was killed left its runs `running` and its tenants half provisioned. */
+/**
+ * A process that was killed left its runs `running` and its tenants half provisioned. On a registry that several share,
+ * housekeeping sees to the latter when their leases have ended.
+ */
 async function recover(platform: Platform, { databases }: Assembled): Promise<void> {
   // Nobody else works on an embedded registry, so no lease of a former process is worth waiting for.
   if (databases.embedded) {
     await platform.pool.query("update runs set lease_until = now() - interval '1 second' where state = 'running'")
     await forgetStarted(platform.pool)
+    await endProvisioningLeases(platform.pool)
+    await undoAbandoned(platform)
   }
-  await endHalfProvisioned(platform)
   // Not waited for: readiness says which walls are up as soon as it is known.
   platform.engine.probe(AbortSignal.timeout(30_000)).catch(() => undefined)
 }

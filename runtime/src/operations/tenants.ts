@@ -6,9 +6,17 @@ import type { AuthenticatedCall } from '../flow.ts'
 import { bucketName, catalogName } from '../lake/table-ref.ts'
 import { rotateSecretKey } from '../registry/connection-secrets.ts'
 import type { Page, PageRequest } from '../registry/paging.ts'
+import {
+  beginProvisioning,
+  disturbProvisioning,
+  endProvisioning,
+  PROVISIONING_LEASE_MS,
+  type ProvisioningLease,
+  renewProvisioning,
+  takeAbandoned,
+} from '../registry/provisioning.ts'
 import { createTenantKeys, destroyTenantKeys } from '../registry/tenant-keys.ts'
 import {
-  createTenant,
   deleteTenant,
   findTenant,
   listTenants,
@@ -23,7 +31,7 @@ import { audited, type Keep, notFound, type Platform } from './platform.ts'
 
 const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/
 
-/** Throws CONFLICT `tenant_exists`; a tenant whose provisioning failed may be created again. */
+/** Throws CONFLICT `tenant_exists`; a tenant whose provisioning failed, or was abandoned, may be created again. */
 export async function provisionTenant(
   platform: Platform,
   call: AuthenticatedCall,
@@ -37,50 +45,58 @@ export async function provisionTenant(
     })
   }
   const startedAt = performance.now()
-  await beginTenant(platform, wanted)
-  try {
-    const resources = await provisionResources(platform, wanted.slug)
-    return await inTransaction(platform.pool, async (tx) => {
-      const provisionedInMs = Math.round(performance.now() - startedAt)
-      await updateTenant(tx, wanted.slug, { resources, provisionedInMs })
-      const tenant = await setTenantStatus(tx, wanted.slug, 'active')
-      await appendEvent(tx, {
-        tenant: wanted.slug,
-        kind: 'tenant',
-        name: 'provisioned',
-        subject: wanted.slug,
-        traceparent: call.traceparent,
+  const lease = await beginProvisioning(platform.pool, wanted)
+  return whileRenewing(platform, lease, async () => {
+    try {
+      const resources = await provisionResources(platform, lease)
+      return await inTransaction(platform.pool, async (tx) => {
+        const provisionedInMs = Math.round(performance.now() - startedAt)
+        await endProvisioning(tx, lease, 'active')
+        const tenant = (await updateTenant(tx, wanted.slug, { resources, provisionedInMs })) as Tenant
+        await appendEvent(tx, {
+          tenant: wanted.slug,
+          kind: 'tenant',
+          name: 'provisioned',
+          subject: wanted.slug,
+          traceparent: call.traceparent,
+        })
+        await audited(tx, call, wanted.slug, 'tenant.create', { type: 'tenant', id: wanted.slug })
+        const detail = { tenant, usage: { ...(await tenantUsage(tx, wanted.slug)), storageBytes: 0 } }
+        await keep(tx, detail)
+        return detail
       })
-      await audited(tx, call, wanted.slug, 'tenant.create', { type: 'tenant', id: wanted.slug })
-      const detail = { tenant, usage: { ...(await tenantUsage(tx, wanted.slug)), storageBytes: 0 } }
-      await keep(tx, detail)
-      return detail
-    })
-  } catch (error) {
-    await undoProvisioning(platform, wanted.slug)
-    await setTenantStatus(platform.pool, wanted.slug, 'failed').catch(() => undefined)
-    throw error
-  }
+    } catch (error) {
+      await giveUp(platform, lease).catch((failure: unknown) => tell(platform, lease, failure))
+      throw error
+    }
+  })
 }
 
-async function beginTenant(platform: Platform, wanted: Parameters<typeof createTenant>[1]): Promise<void> {
-  const known = await findTenant(platform.pool, wanted.slug)
-  if (known?.status === 'failed') {
-    await setTenantStatus(platform.pool, wanted.slug, 'provisioning')
-    await updateTenant(platform.pool, wanted.slug, { displayName: wanted.displayName, tier: wanted.tier })
-    return
+/** A lease that cannot be renewed shows at the next step, which checks it. */
+async function whileRenewing<T>(platform: Platform, lease: ProvisioningLease, work: () => Promise<T>): Promise<T> {
+  const renew = () => renewProvisioning(platform.pool, lease).catch(() => undefined)
+  const renewal = setInterval(renew, PROVISIONING_LEASE_MS / 3)
+  try {
+    return await work()
+  } finally {
+    clearInterval(renewal)
   }
-  await inTransaction(platform.pool, (tx) => createTenant(tx, wanted))
 }
 
 /** Every step is idempotent. */
-async function provisionResources(platform: Platform, slug: string): Promise<Readonly<Record<string, unknown>>> {
+async function provisionResources(
+  platform: Platform,
+  lease: ProvisioningLease,
+): Promise<Readonly<Record<string, unknown>>> {
+  const { slug } = lease
   await checkStores(platform)
   const topics = await inTransaction(platform.pool, async (tx) => {
+    await renewProvisioning(tx, lease)
     await createTenantKeys(tx, platform.masters, slug)
     return provisionTopics(tx, slug)
   })
   await platform.bus?.provision(slug, topics)
+  await renewProvisioning(platform.pool, lease)
   await platform.lake.provision(slug)
   return {
     schema: { name: '{namespace}', tables: '{product}', row_security: 'forced on tenant_id' },
@@ -105,26 +121,60 @@ async function checkStores(platform: Platform): Promise<void> {
   }
 }
 
-async function undoProvisioning(platform: Platform, slug: string): Promise<void> {
-  const steps = [
+/** Of a tenant that has become another's, what this one may have made too late is theirs to undo. */
+async function giveUp(platform: Platform, lease: ProvisioningLease): Promise<void> {
+  try {
+    await undoProvisioning(platform, lease)
+  } catch (error) {
+    if (!isConflict(error)) throw error
+    if (await disturbProvisioning(platform.pool, lease.slug)) return
+    // Nobody makes a tenant of that name any more.
+    for (const step of stepsBack(platform, lease.slug)) await step()
+  }
+}
+
+function stepsBack(platform: Platform, slug: string): readonly (() => Promise<void>)[] {
+  return [
     () => platform.lake.drop(slug),
     async () => platform.bus?.drop(slug),
     () => inTransaction(platform.pool, (tx) => dropTopics(tx, slug)),
     () => destroyTenantKeys(platform.pool, slug),
   ]
-  for (const step of steps) {
-    await step().catch((error: Error) =>
-      platform.logger.error('undoing a provisioning step failed', { error: error.message }),
-    )
-  }
 }
 
-/** After a crash in the middle: what was begun is undone, and may be created again. */
-export async function endHalfProvisioned(platform: Platform): Promise<void> {
-  const { rows } = await platform.pool.query("select slug from tenants where status = 'provisioning'")
-  for (const { slug } of rows as { slug: string }[]) {
-    await undoProvisioning(platform, slug)
-    await setTenantStatus(platform.pool, slug, 'failed')
+/**
+ * Removes what was provisioned; the tenant may be created again then. Where a step fails the tenant is left abandoned, so
+ * that somebody tries again. Throws CONFLICT `tenant_status_conflict` where the lease was lost.
+ */
+async function undoProvisioning(platform: Platform, lease: ProvisioningLease): Promise<void> {
+  let isUndone = true
+  for (const step of stepsBack(platform, lease.slug)) {
+    await renewProvisioning(platform.pool, lease)
+    await step().catch((error: Error) => {
+      isUndone = false
+      tell(platform, lease, error)
+    })
+  }
+  await endProvisioning(platform.pool, lease, isUndone ? 'failed' : 'provisioning')
+}
+
+function tell(platform: Platform, { slug }: ProvisioningLease, error: unknown): void {
+  const said = error instanceof Error ? error.message : String(error)
+  platform.logger.error('undoing a half provisioned tenant failed; it is tried again', { tenant: slug, error: said })
+}
+
+/**
+ * Undoes what was begun by those who died meanwhile; the tenant may be created again then. One that cannot be undone is
+ * told of, and keeps nobody from the others.
+ */
+export async function undoAbandoned(platform: Platform): Promise<void> {
+  const seen: string[] = []
+  for (let next = await takeAbandoned(platform.pool, seen); next; next = await takeAbandoned(platform.pool, seen)) {
+    const lease = next
+    seen.push(lease.slug)
+    await whileRenewing(platform, lease, () => undoProvisioning(platform, lease)).catch((error: unknown) =>
+      tell(platform, lease, error),
+    )
   }
 }
 

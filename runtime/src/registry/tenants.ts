@@ -95,13 +95,18 @@ const TRANSITIONS: Readonly<Record<TenantStatus, readonly TenantStatus[]>> = {
   deprovisioning: [],
 }
 
-/** Throws CONFLICT where the tenant is not in a status from which that one can be reached. */
+/**
+ * Throws CONFLICT where the tenant is not in a status from which that one can be reached, or somebody is provisioning it
+ * at this moment.
+ */
 export async function setTenantStatus(db: Queryable, slug: string, status: TenantStatus): Promise<Tenant> {
   const from = TENANT_STATUSES.filter((known) => known === status || TRANSITIONS[known].includes(status))
   const tenant = await maybeOne<Tenant>(
     db,
     'changing the tenant',
-    `update tenants set status = $2, updated_at = now() where slug = $1 and status = any($3) returning ${COLUMNS}`,
+    `update tenants set status = $2, updated_at = now() where slug = $1 and status = any($3)
+       and not (status = 'provisioning' and coalesce(provisioning_until > clock_timestamp(), false))
+     returning ${COLUMNS}`,
     [slug, status, from],
   )
   if (tenant) return tenant
