@@ -201,7 +201,7 @@ export const ConfigSchema = Type.Object(
           {
             default: 'direct',
             description:
-              'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each request to an S3 store is signed by the runtime, for the files of that table.',
+              'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each read of an S3 store is signed by the runtime, for the files of that table; writes go through the runtime.',
           },
         ),
       },

@@ -14,6 +14,7 @@ import { CatalogLogins } from './catalog/logins.ts'
 import { CATALOG_MIGRATIONS } from './catalog/migrations.ts'
 import { ReachableFiles } from './catalog/reachable-files.ts'
 import { Sandbox } from './catalog/sandbox.ts'
+import { openSignedFiles, type SignedFiles } from './catalog/signed-files.ts'
 import { changeMetrics } from './change-metrics.ts'
 import { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
@@ -177,6 +178,12 @@ export async function assemble(
   container.register(TOKENS.distributed, { useFactory: () => distributed })
   container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
   container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
+  const signedFiles = await lifecycle.start(
+    'signing for the object store',
+    () => signedFilesOf(config),
+    (opened) => opened?.relay.close(),
+  )
+  container.register(TOKENS.signedFiles, { useFactory: () => signedFiles })
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })
@@ -378,6 +385,11 @@ async function* jsonBatches(run: Awaited<ReturnType<Engine['run']>>) {
   await run.finished
 }
 
+async function signedFilesOf({ catalog, object_store: store }: Config): Promise<SignedFiles | null> {
+  if (catalog.file_access !== 'signed' || store.type !== 's3' || !store.path_style) return null
+  return openSignedFiles(store.endpoint, store)
+}
+
 function platformOf(from: DependencyContainer, connectorHost: ConnectorHost, store: ObjectStore): Platform {
   return {
     config: from.resolve(TOKENS.config),
@@ -387,6 +399,7 @@ function platformOf(from: DependencyContainer, connectorHost: ConnectorHost, sto
     sandbox: from.resolve(TOKENS.sandbox),
     catalogLogins: from.resolve(TOKENS.catalogLogins),
     reachable: from.resolve(TOKENS.reachable),
+    signedFiles: from.resolve(TOKENS.signedFiles),
     engine: from.resolve(TOKENS.engine),
     distributed: from.resolve(TOKENS.distributed),
     distributedQueries: distributedBy(servingTrino(from.resolve(TOKENS.config))),

@@ -5,6 +5,7 @@ import type { InjectionToken } from 'tsyringe'
 import type { CatalogLogins } from './catalog/logins.ts'
 import type { ReachableFiles } from './catalog/reachable-files.ts'
 import type { Sandbox } from './catalog/sandbox.ts'
+import type { SignedFiles } from './catalog/signed-files.ts'
 import type { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
 import type { DashboardServer } from './dashboard-server.ts'
@@ -35,6 +36,7 @@ export const TOKENS = {
   distributed: token<DistributedCompute | null>('distributed'),
   lake: token<Lake>('lake'),
   reachable: token<ReachableFiles>('reachable'),
+  signedFiles: token<SignedFiles | null>('signedFiles'),
   sandbox: token<Sandbox>('sandbox'),
   catalogLogins: token<CatalogLogins>('catalogLogins'),
   rules: token<MaskingRules>('rules'),

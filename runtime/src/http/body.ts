@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { Context, Middleware } from 'koa'
 import { koaBody } from 'koa-body'
+import type { BodyStream } from '../flow.ts'
 import { hintOf } from './input.ts'
 import { decodeText, parseJsonBody } from './json-body.ts'
 import { refuse, validationFailed } from './problem.ts'
@@ -73,6 +74,14 @@ export function ignoringReader(maxBytes: number): (ctx: Context) => Promise<unkn
   return async (ctx) => {
     await bytes(ctx)
     return {}
+  }
+}
+
+/** Hands the body on unread. */
+export function streamReader(): (ctx: Context) => Promise<BodyStream> {
+  return async ({ req, res }) => {
+    if (awaitingContinue.delete(req)) res.writeContinue()
+    return { headers: req.headers, bytes: req }
   }
 }
 

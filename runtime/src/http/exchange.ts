@@ -74,6 +74,10 @@ export class Exchange implements Call, Timed {
     return this.request.headers.accept ?? '*/*'
   }
 
+  get authorization(): string | null {
+    return this.request.headers.authorization ?? null
+  }
+
   abort(reason: unknown): void {
     if (this.#aborted !== undefined) return
     this.#aborted = reason

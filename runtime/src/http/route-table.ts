@@ -2,7 +2,7 @@ import { type Layer, Router } from '@koa/router'
 import { SluiceError } from '@sluice/sdk'
 import type { Context } from 'koa'
 import { parseJsonExactly } from '../lake/int64.ts'
-import { formReader, ignoringReader, jsonReader } from './body.ts'
+import { formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
 import type { BodyFormat, Route } from './route.ts'
 
@@ -44,6 +44,7 @@ export class RouteTable {
       json: jsonReader(maxBodyBytes),
       'exact-json': jsonReader(maxBodyBytes, parseJsonExactly),
       ignored: ignoringReader(maxBodyBytes),
+      stream: streamReader(),
     }
     for (const route of routes.toSorted(bySpecificity)) this.#add(route, readers[route.bodyFormat ?? 'json'])
   }

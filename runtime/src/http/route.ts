@@ -11,9 +11,9 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * How a body becomes a value: `json`; `exact-json`, where integers beyond 53 bits come as bigint; `ignored`, whatever
- * it is, within the limit of bytes.
+ * it is, within the limit of bytes; `stream`, a `BodyStream` that the handler reads and bounds.
  */
-export type BodyFormat = 'json' | 'exact-json' | 'ignored'
+export type BodyFormat = 'json' | 'exact-json' | 'ignored' | 'stream'
 
 /**
  * Who may call, as far as the token alone decides:

@@ -4,6 +4,7 @@ import type pg from 'pg'
 import type { CatalogLogins } from '../catalog/logins.ts'
 import type { ReachableFiles } from '../catalog/reachable-files.ts'
 import type { Sandbox } from '../catalog/sandbox.ts'
+import type { SignedFiles } from '../catalog/signed-files.ts'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -29,6 +30,8 @@ export interface Platform {
   readonly sandbox: Sandbox
   readonly catalogLogins: CatalogLogins
   readonly reachable: ReachableFiles
+  /** Null where no requests to the object store are signed for clients. */
+  readonly signedFiles: SignedFiles | null
   readonly engine: Engine
   /** Null where no Trino is configured for transforms. */
   readonly distributed: DistributedCompute | null
