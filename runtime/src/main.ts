@@ -145,6 +145,7 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
       () => startServer(app, { host: config.host, port }),
       (server) => server.stop(DRAIN_MS),
     )
+    assembled.container.resolve(TOKENS.threads).warm()
     const addressFile = join(config.data_dir, ADDRESS_FILE)
     await lifecycle.start(
       'the address file',
@@ -254,6 +255,7 @@ async function createApp({ config, url, embedded, issuers, assembled, platform, 
         requestId: use.requestId,
       })
     },
+    threads: container.resolve(TOKENS.threads),
     faultPoint: container.resolve(TOKENS.faultPoint),
     onFinished: httpMetrics(metrics),
     onFault: (error, call) => logFault(logger, error, call),

@@ -17,6 +17,7 @@ import type { Lake } from './lake/lake.ts'
 import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import type { ServedProducts } from './operations/served-products.ts'
+import type { ParseThreads } from './parse-threads.ts'
 import type { PluginSet } from './plugins/plugin-set.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import type { MaskingRules } from './policy/masking.ts'
@@ -35,6 +36,7 @@ export const TOKENS = {
   engine: token<Engine>('engine'),
   distributed: token<DistributedCompute | null>('distributed'),
   lake: token<Lake>('lake'),
+  threads: token<ParseThreads>('threads'),
   reachable: token<ReachableFiles>('reachable'),
   signedFiles: token<SignedFiles | null>('signedFiles'),
   sandbox: token<Sandbox>('sandbox'),

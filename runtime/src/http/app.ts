@@ -6,8 +6,9 @@ import { isSluiceError } from '@sluice/sdk'
 import Koa, { type Context } from 'koa'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Call, TenantCall } from '../flow.ts'
+import type { ParseThreads } from '../parse-threads.ts'
 import type { StoredAnswer } from '../registry/idempotency.ts'
-import { hasBody } from './body.ts'
+import { type BodyParser, type BodyReading, hasBody } from './body.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
 import { Guard, type GuardDeps, limitKeyOf } from './guard.ts'
@@ -40,6 +41,8 @@ export interface HttpDeps extends GuardDeps {
   readonly maxInFlight?: number
   /** Of one tenant, its streams of events included; more are answered 429. */
   readonly maxInFlightPerTenant?: number
+  /** Where long bodies are taken apart; absent: on the event loop. */
+  readonly threads?: ParseThreads
   /** Reached before the effect of a request with a key, and between it and its answer. */
   readonly faultPoint?: FaultPoint
   onFinished?(report: RequestReport): void
@@ -135,11 +138,28 @@ class Edge {
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
     this.#takePlace(exchange)
-    const read = readInputs(ctx, exchange, match, target.search)
+    const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
     const sent = sendReply(exchange, reply)
     if (sent !== undefined) await sent
+  }
+
+  #readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
+    const { compiled } = match
+    exchange.params = compiled.params.read(match.params)
+    exchange.query = compiled.query.read(search)
+    if (compiled.readBody === null) {
+      if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
+      return undefined
+    }
+    return readBody(ctx, compiled, compiled.readBody, () => this.#readingFor(exchange)).then((body) => {
+      exchange.body = body
+    })
+  }
+
+  #readingFor({ principal, signal }: Exchange): BodyReading {
+    return { threads: this.#deps.threads ?? null, key: principal === null ? '' : limitKeyOf(principal), signal }
   }
 
   #refuseOverload(): void {
@@ -254,27 +274,15 @@ function run(exchange: Exchange, route: Route): Promise<Reply> | Reply {
   return authorized === undefined ? route.handler(call) : authorized.then(() => route.handler(call))
 }
 
-function readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
-  const { compiled } = match
-  exchange.params = compiled.params.read(match.params)
-  exchange.query = compiled.query.read(search)
-  if (compiled.readBody === null) {
-    if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
-    return undefined
-  }
-  return readBody(ctx, compiled, compiled.readBody).then((body) => {
-    exchange.body = body
-  })
-}
-
 async function readBody(
   ctx: Context,
   compiled: CompiledRoute,
-  read: (ctx: Context) => Promise<unknown>,
+  read: BodyParser,
+  reading: () => BodyReading,
 ): Promise<unknown> {
   const { route, body } = compiled
   const mayBeEmpty = route.bodyOptional === true || (route.body === undefined && route.multipart === undefined)
-  const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx)
+  const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx, reading())
   return body === null ? value : body.read(value)
 }
 

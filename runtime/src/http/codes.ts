@@ -68,6 +68,7 @@ export const ERROR_CODES = {
     remedy: 'Send the media type that the reference names, without a Content-Encoding.',
   },
   headers_too_large: { status: 431, title: 'Headers too large', remedy: 'Send fewer or shorter headers.' },
+  input_too_costly: { status: 422, title: 'Too costly to read', remedy: 'Send less at once.' },
   too_many_at_once: { status: 429, title: 'Too many requests at once', remedy: 'Wait for earlier requests to end.' },
   rate_limited: { status: 429, title: 'Too many requests', remedy: TRY_AGAIN },
   idempotency_key_invalid: {

@@ -80,8 +80,8 @@ export async function deployProduct(
   }
   const checked = await checkManifests(platform, call, product, request.version, draft)
   // Not when a version comes back: it was in service with these checks.
-  await checkQuality(platform, call, checked.manifests, checked.sources).catch((error: unknown) => {
-    throw withPlaces(error, checked.texts)
+  await checkQuality(platform, call, checked.manifests, checked.sources).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })
   const problem = await versionProblem(platform, checked)
   if (request.dryRun) return planned(checked.plan, problem)
@@ -108,12 +108,12 @@ export async function checkManifests(
 ): Promise<Checked> {
   const connections = await connectionsOf(platform, call.tenant, kept.normalised)
   const sources = await discoverSources(platform, call, kept.normalised, connections)
-  const parsed = parseTexts(platform, product, kept.manifests, sources.tables)
+  const parsed = await parseTexts(platform, product, kept.manifests, sources.tables)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  const origins = await checkTransform(platform, call, manifests, sources.tables).catch((error: unknown) => {
-    throw withPlaces(error, kept.manifests)
+  const origins = await checkTransform(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)

@@ -8,8 +8,7 @@ import type { TenantCall } from '../flow.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../manifest/names.ts'
-import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
-import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
+import type { ParsedManifests } from '../manifest/parse-manifests.ts'
 import { productPaused, rawTable } from '../materializer/materialize.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
@@ -107,7 +106,7 @@ export async function uploadManifests(
 ): Promise<AcceptedManifests> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
-  const parsed = parseTexts(platform, product, texts)
+  const parsed = await parseTexts(platform, product, texts)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   await inTransaction(platform.pool, async (tx) => {
     await saveDraft(tx, {
@@ -130,7 +129,7 @@ export function parseTexts(
   product: Product,
   texts: Readonly<Partial<Record<string, string>>>,
   connections?: ReadonlyMap<string, readonly SourceTable[] | null>,
-): ParsedManifests {
+): Promise<ParsedManifests> {
   const context: ManifestContext = {
     product: { name: product.name, domain: product.domain },
     servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
@@ -139,12 +138,7 @@ export function parseTexts(
     sensitiveClasses: platform.rules.sensitive,
     ...(connections === undefined ? {} : { connections }),
   }
-  const files: Partial<Record<ManifestName, Uint8Array>> = {}
-  for (const name of MANIFEST_NAMES) {
-    const text = texts[name]
-    if (text !== undefined) files[name] = Buffer.from(text)
-  }
-  return parseManifests(files, context)
+  return platform.parsing.parse(product.tenant, texts, context)
 }
 
 export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>): SluiceError {
