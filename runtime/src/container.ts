@@ -166,7 +166,7 @@ export async function assemble(
   const bus = await openBus(config, { pool, address: databases.registry, logger }, lifecycle)
   const dashboards = await lifecycle.start(
     'dashboards',
-    () => openDashboardServer(config, databases),
+    () => openDashboardServer(config, databases, logger),
     (opened) => opened?.close(),
   )
   const served: ServedProducts = new ServedProducts({ pool, plugins, rules, hearsChanges: () => news.isListening })
