@@ -98,6 +98,8 @@ interface RouteHead {
   readonly bodyFormat?: BodyFormat
   /** Requests take no token from the rate limits: probes and documents. */
   readonly unlimited?: boolean
+  /** Answers with a stream that lasts: one subject has only a few of them. */
+  readonly isLive?: boolean
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
 }
