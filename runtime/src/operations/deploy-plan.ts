@@ -21,6 +21,8 @@ export interface DeployPlan {
     readonly steps: Plan['steps']
   }[]
   readonly estimatedRows: number | null
+  /** Columns whose class the version makes lower. */
+  readonly loweredClasses: readonly string[]
   readonly warnings: readonly Problem[]
   /** What happens beside the change itself, in sentences. */
   readonly notes: readonly string[]

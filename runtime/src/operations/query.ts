@@ -17,7 +17,7 @@ import { distributedRun } from './distributed-query.ts'
 import { parseValue } from './parse-value.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
 import { audited, type Platform } from './platform.ts'
-import { mayReadRaw } from './products.ts'
+import { mayReadRaw } from './raw-rights.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, refuseUnmade, type ServedProduct } from './served-product.ts'
 import { asMadeBy } from './served-products.ts'
 
