@@ -44,7 +44,7 @@ function people(
     ...files,
     product: `${files.product}classification: ${level}\n`,
     inputs: files.inputs.replace('connection: db', `connection: ${connection}`),
-    output: files.output.replace('write_mode: replace', 'write_mode: merge'),
+    output: files.output.replace('write_mode: replace', 'write_mode: merge\nkeep_missing: true'),
     compute: `${files.compute}transform: SELECT ${has} FROM source\n`,
   }
 }

@@ -3,19 +3,18 @@ import type { DependencyContainer } from 'tsyringe'
 import { appendEvent } from './events/outbox.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { Worker } from './ingestion/worker.ts'
-import type { ManifestSet } from './manifest/manifest-set.ts'
 import { catchUp, type MaterializeDeps, materialize } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
 import { openConnector } from './operations/connections.ts'
 import type { Platform } from './operations/platform.ts'
+import { readersOf } from './operations/reads.ts'
 import { endRollback, rollbackOf } from './operations/rollback.ts'
 import { CANCELLED } from './operations/runs.ts'
 import { checkStorage } from './operations/tenants.ts'
 import { findConnection } from './registry/connections.ts'
 import { endpointsDue } from './registry/endpoint-states.ts'
-import { deployedProducts, findProduct } from './registry/products.ts'
+import { findProduct } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
-import { findVersion } from './registry/versions.ts'
 import { TOKENS } from './tokens.ts'
 
 const DUE_AT_ONCE = 20
@@ -68,19 +67,7 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     limits: deps.limits,
     openConnector: (connection) => openConnector(platform, connection),
     checkStorage: (tenant) => checkStorage(platform, tenant),
-    async productsOf(connection) {
-      const products = await deployedProducts(pool, connection.tenant)
-      const versions = await Promise.all(
-        products.map(async (product) => ({
-          product,
-          version: await findVersion<ManifestSet>(pool, product.id, product.currentVersion as string),
-        })),
-      )
-      return versions.flatMap(({ product, version }) => {
-        const reads = version?.normalised.inputs.some((input) => input.connection === connection.name)
-        return version && reads ? [{ product, manifests: version.normalised }] : []
-      })
-    },
+    productsOf: (connection) => readersOf(pool, connection),
     async materialize(product, runId, signal) {
       const result = await materialize({ product, runId, signal }, deps)
       platform.served.drop(product.tenant)

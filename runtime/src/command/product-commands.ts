@@ -26,7 +26,15 @@ interface PlanAnswer {
   }[]
   readonly estimated_rows: number | null
   readonly warnings: readonly ProblemLine[]
+  readonly reads: readonly ReadLine[]
   readonly notes: readonly string[]
+}
+
+interface ReadLine {
+  readonly input: string
+  readonly mode: string | null
+  readonly mode_reason: string | null
+  readonly deletes: string | null
 }
 
 interface DeployAnswer {
@@ -182,7 +190,15 @@ function shownPlan(plan: PlanAnswer): string {
     ...changes,
     ...plan.lake.map((change) => `  lake: ${change}`),
     ...stores,
+    ...plan.reads.flatMap(readLine),
     ...plan.notes.map((note) => `  note: ${note}`),
     ...plan.warnings.map((warning) => `  warning: ${problemLine(warning)}`),
   ].join('\n')
+}
+
+/** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */
+function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
+  if (mode === null) return reason === null ? [] : [`  read: ${input}: ${reason}`]
+  const gone = deletes === 'key_sweep' || deletes === 'unseen' ? `; rows that are gone: ${deletes}` : ''
+  return [`  read: ${input}: ${mode}, because ${reason}${gone}`]
 }

@@ -11,9 +11,9 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * How a body becomes a value: `json`; `exact-json`, where integers beyond 53 bits come as bigint; `ignored`, whatever
- * it is, within the limit of bytes; `stream`, a `BodyStream` that the handler reads and bounds.
+ * it is, within the limit of bytes.
  */
-export type BodyFormat = 'json' | 'exact-json' | 'ignored' | 'stream'
+export type BodyFormat = 'json' | 'exact-json' | 'ignored'
 
 /**
  * Who may call, as far as the token alone decides:
@@ -98,8 +98,6 @@ interface RouteHead {
   readonly bodyFormat?: BodyFormat
   /** Requests take no token from the rate limits: probes and documents. */
   readonly unlimited?: boolean
-  /** Answers with a stream that lasts: one subject has only a few of them. */
-  readonly isLive?: boolean
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
 }

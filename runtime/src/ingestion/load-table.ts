@@ -4,7 +4,16 @@ import { SluiceError } from '@sluice/sdk'
 import type { EngineLimits } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { CommitRequest, Lake, Scan, StagedCommit, TableRef, TableState, WrittenData } from '../lake/lake.ts'
+import type {
+  CommitRequest,
+  Lake,
+  PresentKeys,
+  Scan,
+  StagedCommit,
+  TableRef,
+  TableState,
+  WrittenData,
+} from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
@@ -20,6 +29,8 @@ export interface LoadRequest {
   /** Null: the read began from nothing, so the rows are the whole table. */
   readonly previousState: ConnectorState | null
   readonly onSchemaChange: SchemaChangeMode
+  /** Begins a read of the key columns of every row, as the source has them now; null: rows that are gone stay. */
+  readonly readKeys: (() => Promise<TableRead>) | null
   readonly runId: string
   readonly limits: EngineLimits
   readonly signal: AbortSignal
@@ -30,9 +41,19 @@ export interface LoadedTable {
   readonly outcome: ReadOutcome
   /** Whether rows that did not come, or could not be carried, stay as they were. */
   readonly keepsOthers: boolean
+  /** Of a read of the keys; null where none was made. */
+  readonly sweep: Sweep | null
+}
+
+export interface Sweep {
+  /** Rows that were gone from the source, and are now from the raw table. */
+  readonly removed: number
+  readonly keys: number
+  readonly bytes: number
 }
 
 const INCOMING = 'incoming'
+const KEYS = 'keys'
 
 /**
  * Whether rows can be merged into the raw table by that key. A raw table requires the columns of the key that it was
@@ -57,7 +78,7 @@ export async function loadTable(
   const before = scan?.snapshotId == null ? null : scan
   if (before) checkSchemaChange(before.schema.fields, schema.columns, request)
   const merges = request.mode === 'incremental' && request.previousState !== null && !read.whole
-  const { written, ...change } =
+  const { written, sweep, ...change } =
     merges && base && before
       ? await mergeRows(request, base, before, schema, deps.lake)
       : await replaceRows(request, base, schema, deps.lake)
@@ -76,12 +97,13 @@ export async function loadTable(
         'sluice.mode': request.mode,
         'sluice.rows-read': String(outcome.rowCount),
         'sluice.cursor': cursorText(outcome.state),
+        ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),
       },
     },
     signal,
   )
   await deps.faultPoint('ingestion.table-staged')
-  return { commit, outcome, keepsOthers: change.operation === 'overwrite' }
+  return { commit, outcome, keepsOthers: change.operation === 'overwrite', sweep }
 }
 
 const MAX_CURSOR_CHARACTERS = 1_000
@@ -94,6 +116,7 @@ function cursorText(state: ConnectorState | null): string {
 
 interface WrittenRows extends Pick<CommitRequest, 'operation' | 'removed' | 'removedFrom'> {
   readonly written: WrittenData
+  readonly sweep: Sweep | null
 }
 
 /** Files without any of the rows that came stay as they are. */
@@ -104,7 +127,14 @@ async function mergeRows(
   schema: TableSchema,
   lake: Lake,
 ): Promise<WrittenRows> {
-  const { written, removed, removedFrom } = await lake.merge(
+  const { readKeys } = request
+  let keys: TableRead | null = null
+  const present = async (): Promise<PresentKeys> => {
+    keys = await (readKeys as () => Promise<TableRead>)()
+    const csvInput = { name: KEYS, columns: keys.schema.columns, source: keys.rows }
+    return { job: { csvInput, limits: request.limits }, keys: `SELECT * FROM ${KEYS}` }
+  }
+  const { written, removed, removedFrom, gone } = await lake.merge(
     {
       base,
       scan,
@@ -114,10 +144,17 @@ async function mergeRows(
       job: { csvInput: incoming(request), limits: request.limits },
       changed: newestByKey(request),
       sortBy: request.primaryKey,
+      ...(readKeys === null ? {} : { present }),
     },
     request.signal,
   )
-  return { written, operation: 'overwrite', removed, removedFrom }
+  return { written, operation: 'overwrite', removed, removedFrom, sweep: keys && sweepOf(keys, gone) }
+}
+
+/** Throws where the keys did not come to their end: what is missing of them is not gone. */
+function sweepOf(keys: TableRead, removed: number): Sweep {
+  const { rowCount, bytes } = keys.outcome()
+  return { removed, keys: rowCount, bytes }
 }
 
 function keepsTypes(scan: Scan, { columns }: TableSchema): boolean {
@@ -137,7 +174,7 @@ async function replaceRows(
   const { written } = await lake.write({ csvInput: incoming(request), limits }, [target], signal)
   const [rows] = written
   if (!rows) throw new Error('the lake wrote nothing')
-  return { written: rows, operation: 'replace' }
+  return { written: rows, operation: 'replace', sweep: null }
 }
 
 const incoming = ({ read }: LoadRequest) => ({ name: INCOMING, columns: read.schema.columns, source: read.rows })

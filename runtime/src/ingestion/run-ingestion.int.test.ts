@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { Column, Connector, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
-import { batchFromRows } from '@sluice/sdk'
+import { batchFromRows, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { LIMITS, readScan, startTestLake, type TestLake } from '../lake/testing.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
 import { createConnection } from '../registry/connections.ts'
@@ -12,6 +12,7 @@ import { connectorState, saveConnectorState } from '../registry/connector-states
 import { registryMigrations } from '../registry/migrations.ts'
 import type { Product } from '../registry/products.ts'
 import { claimRun, finishRun } from '../registry/run-claims.ts'
+import { lastReads, runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
 import { createTenant, setTenantStatus } from '../registry/tenants.ts'
 import { ANN } from '../registry/testing.ts'
@@ -38,6 +39,8 @@ interface Source {
   rows: (request: ReadRequest) => readonly Row[]
   whole: boolean
   key: readonly string[]
+  /** What inputs.yaml says of rows that are gone. */
+  deletes: Partial<Pick<Input, 'deletes' | 'deletesReason'>>
 }
 
 /** A connection with one table, which a product reads in this mode. */
@@ -47,7 +50,7 @@ async function follow() {
   const connection: Connection = await inTransaction(lake.pool, (tx) =>
     createConnection(tx, { tenant: TENANT, name, connectorType: 'postgresql', config: {}, createdBy: ANN }),
   )
-  const source: Source = { rows: () => [], whole: false, key: ['id'] }
+  const source: Source = { rows: () => [], whole: false, key: ['id'], deletes: {} }
   const states: (ConnectorState | null)[] = []
   const connector = {
     discover: async () => ({
@@ -57,10 +60,12 @@ async function follow() {
       next: null,
     }),
     async *read(request: ReadRequest): AsyncGenerator<ReadEvent> {
-      states.push(request.state)
-      const rows = source.rows(request)
-      yield { kind: 'schema', schema: { columns: COLUMNS, primaryKey: source.key }, whole: source.whole }
-      yield { kind: 'batch', batch: batchFromRows(rows, COLUMNS.length) }
+      const isKeys = request.columns.length > 0
+      if (!isKeys) states.push(request.state)
+      const columns = isKeys ? COLUMNS.filter(({ name }) => request.columns.includes(name)) : COLUMNS
+      const rows = source.rows(request).map((row) => columns.map((column) => row[COLUMNS.indexOf(column)] ?? null))
+      yield { kind: 'schema', schema: { columns, primaryKey: source.key }, whole: source.whole || isKeys }
+      yield { kind: 'batch', batch: batchFromRows(rows, columns.length) }
       yield { kind: 'state', state: { version: 1, value: { read: states.length } }, rows: rows.length }
     },
     ack: async () => undefined,
@@ -80,7 +85,10 @@ async function follow() {
     content: async () => readScan(lake, await lake.lake.scan(ref)),
     async sync(mode: 'full' | 'incremental') {
       const input = { name: 'source', connection: name, table: 'public.t', mode, cursorColumn: null, primaryKey: [] }
-      const manifests = { inputs: [{ ...input, onSchemaChange: 'evolve' }], compute: { trigger: 'manual' } }
+      const manifests = {
+        inputs: [{ ...input, ...source.deletes, onSchemaChange: 'evolve' }],
+        compute: { trigger: 'manual' },
+      }
       const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
       await enqueueRun(lake.pool, { ...run, createdBy: ANN })
       const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 3_600_000 })
@@ -99,6 +107,8 @@ async function follow() {
       } finally {
         await finishRun(lake.pool, lease, { state: 'succeeded', result: {} })
       }
+      const [table] = await lastReads(lake.pool, connection.id, ['public.t'])
+      return { ...table, log: (await runLog(lake.pool, lease.runId)).map(({ message }) => message) }
     },
   }
 }
@@ -194,4 +204,68 @@ test('where the connector starts anew, rows of the former table go', async () =>
   table.source.rows = () => []
   await table.sync('incremental')
   assert.deepEqual(await table.content(), [])
+})
+
+/** A source that gives the first rows to whoever goes on, and to a read of keys those of all rows that there are. */
+const changed = (came: readonly Row[], all: readonly Row[]) => (request: ReadRequest) =>
+  request.state === null ? all : came
+
+test('rows whose keys the source no longer has go with the same sync; rows that come meanwhile stay', async () => {
+  const table = await follow()
+  table.source.deletes = { deletes: 'key_sweep' }
+  table.source.rows = () => [
+    [1, 'a'],
+    [2, 'a'],
+    [3, 'a'],
+  ]
+  const first = await table.sync('incremental')
+  assert.deepEqual([first.mode, first.deletes, first.rowsRemoved], ['incremental', 'key_sweep', null])
+  table.source.rows = changed([[4, 'b']], [[2, 'a']])
+  const second = await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [2, 'a'],
+    [4, 'b'],
+  ])
+  assert.equal(second.rowsRemoved, 2)
+  assert.equal(second.modeReason, 'the input "source" asks for it')
+  assert.ok(second.log.includes('public.t: 2 rows were gone, by a read of 1 keys'), second.log.join('\n'))
+  table.source.rows = changed([], [])
+  assert.equal((await table.sync('incremental')).rowsRemoved, 2)
+  assert.deepEqual(await table.content(), [])
+})
+
+test('rows that are gone stay where inputs.yaml says why, and where a version does not know of deletes', async () => {
+  for (const [deletes, why] of [
+    [{ deletes: 'unseen', deletesReason: 'rows are only added' }, 'rows are only added'],
+    [{}, 'the version was deployed before deletes were looked for'],
+  ] as const) {
+    const table = await follow()
+    table.source.deletes = deletes
+    table.source.rows = () => [[1, 'a']]
+    await table.sync('incremental')
+    table.source.rows = changed([[2, 'a']], [[2, 'a']])
+    const run = await table.sync('incremental')
+    assert.equal((await table.content()).length, 2)
+    assert.deepEqual([run.deletes, run.deletesReason, run.rowsRemoved], ['unseen', why, null])
+    assert.ok(run.log.includes(`public.t: rows that are gone are not looked for: ${why}`))
+  }
+})
+
+test('keys that do not come to their end take nothing away', async () => {
+  const table = await follow()
+  table.source.deletes = { deletes: 'key_sweep' }
+  table.source.rows = () => [
+    [1, 'a'],
+    [2, 'a'],
+  ]
+  await table.sync('incremental')
+  table.source.rows = (request) => {
+    if (request.columns.length > 0) throw new SluiceError('TRANSIENT', 'the source is gone', { code: 'source_lost' })
+    return [[3, 'c']]
+  }
+  await assert.rejects(table.sync('incremental'), { code: 'source_lost' })
+  assert.equal((await table.content()).length, 2)
+  table.source.rows = changed([[3, 'c']], [[3, 'c']])
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [[3, 'c']])
 })

@@ -15,7 +15,7 @@ import type { Product } from '../registry/products.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
 import { loadTable, takesIncrements } from './load-table.ts'
-import { readTable } from './read-table.ts'
+import { readTable, type TableRead } from './read-table.ts'
 import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound, tablesOf } from './source-tables.ts'
 
 export interface DeployedProduct {
@@ -144,7 +144,7 @@ async function ingestTable(
     },
     report.soon,
   )
-  const { commit, outcome, keepsOthers } = await loadTable(
+  const { commit, outcome, keepsOthers, sweep } = await loadTable(
     {
       ref,
       base,
@@ -154,6 +154,7 @@ async function ingestTable(
       cursorColumn: mode.cursorColumn,
       previousState,
       onSchemaChange: mode.onSchemaChange,
+      readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
       runId: lease.runId,
       limits: deps.limits,
       signal,
@@ -171,13 +172,12 @@ async function ingestTable(
       if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
       else await forgetConnectorState(tx, connection.id, table.name)
       await saveTableProgress(tx, lease, {
-        name: table.name,
-        mode: mode.mode,
+        ...chosen(table, mode),
         state: 'succeeded',
         rowsRead: outcome.rowCount + outcome.rejected,
         rowsWritten: outcome.rowCount,
-        bytes: outcome.bytes,
-        cursor: mode.cursorColumn,
+        rowsRemoved: sweep?.removed ?? null,
+        bytes: outcome.bytes + (sweep?.bytes ?? 0),
         error: null,
       })
     },
@@ -186,11 +186,40 @@ async function ingestTable(
   await deps.faultPoint('ingestion.after-commit')
   await connector.ack({ schema: table.schema, table: table.table }, outcome.state)
   await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
+  if (sweep !== null) {
+    await log(run, deps, 'info', `${table.name}: ${sweep.removed} rows were gone, by a read of ${sweep.keys} keys`)
+  }
+  if (mode.deletes === 'unseen') {
+    await log(run, deps, 'warn', `${table.name}: rows that are gone are not looked for: ${mode.deletesReason}`)
+  }
   if (outcome.rejected > 0) {
     const former = keepsOthers ? '; of those that were carried before, the former values stay' : ''
     await log(run, deps, 'warn', `${table.name}: ${outcome.rejected} rows could not be carried${former}`)
   }
   for (const reason of outcome.rejectReasons) await log(run, deps, 'warn', `${table.name}: rejected ${reason}`)
+}
+
+/** The key of every row, in the source's words: what an incremental read does not bring, and a row that is gone cannot. */
+function readKeys(connector: Connector, table: SourceTable, mode: ReadMode, signal: AbortSignal): Promise<TableRead> {
+  return readTable(
+    connector,
+    {
+      schema: table.schema,
+      table: table.table,
+      mode: 'full',
+      columns: mode.primaryKey,
+      primaryKey: mode.primaryKey,
+      cursorColumn: null,
+      state: null,
+      signal,
+    },
+    () => undefined,
+  )
+}
+
+/** How a table is read, and why. */
+function chosen(table: SourceTable, { mode, reason, cursorColumn, deletes, deletesReason }: ReadMode) {
+  return { name: table.name, mode, modeReason: reason, cursor: cursorColumn, deletes, deletesReason }
 }
 
 const REPORT_EVERY_MS = 500
@@ -201,13 +230,12 @@ function progressReporter(run: IngestionRun, table: SourceTable, mode: ReadMode,
   let pending: Promise<void> = Promise.resolve()
   const now = (state: TableProgress['state'], rowsRead: number, rowsWritten: number, bytes: number): Promise<void> =>
     saveTableProgress(deps.pool, run.lease, {
-      name: table.name,
-      mode: mode.mode,
+      ...chosen(table, mode),
       state,
       rowsRead,
       rowsWritten,
+      rowsRemoved: null,
       bytes,
-      cursor: mode.cursorColumn,
       error: null,
     })
   return {
@@ -232,9 +260,13 @@ async function reportFailure(
   await saveTableProgress(deps.pool, run.lease, {
     name: table.name,
     mode: 'full',
+    modeReason: null,
+    deletes: null,
+    deletesReason: null,
     state: 'failed',
     rowsRead: 0,
     rowsWritten: 0,
+    rowsRemoved: null,
     bytes: 0,
     cursor: null,
     error: recorded,

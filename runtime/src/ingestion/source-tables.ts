@@ -1,7 +1,7 @@
 /** Which tables of a connection are read, and how: what the deployed products ask for, taken together. */
 import { type Connector, type DiscoveredTable, SluiceError } from '@sluice/sdk'
 import { fullName, qualified } from '../manifest/context.ts'
-import type { Input, SchemaChangeMode } from '../manifest/manifest-set.ts'
+import type { DeleteMode, Input, SchemaChangeMode } from '../manifest/manifest-set.ts'
 
 export interface SourceTable {
   readonly schema: string
@@ -28,25 +28,35 @@ export function tablesOf(inputs: readonly Input[]): readonly SourceTable[] {
 
 export interface ReadMode {
   readonly mode: 'full' | 'incremental'
+  /** Why it is that one, in words. */
+  readonly reason: string
   readonly cursorColumn: string | null
   readonly primaryKey: readonly string[]
   readonly onSchemaChange: SchemaChangeMode
+  /** How rows that are gone are found: `implied` by reading all that there are. */
+  readonly deletes: DeleteMode | 'implied'
+  /** Why they are left unseen; null where they are not. */
+  readonly deletesReason: string | null
 }
 
 /**
  * Incremental where everybody who reads the table can live with it and it has a cursor and a key; full otherwise. A
- * primary key is never taken for a cursor: it would miss updates.
+ * primary key is never taken for a cursor: it would miss updates. Rows that are gone are looked for as soon as one
+ * reader wants to know of them.
  */
-export function readMode(table: SourceTable, found: DiscoveredTable): ReadMode {
+export function readMode(
+  table: Pick<SourceTable, 'name' | 'inputs'>,
+  found: Pick<DiscoveredTable, 'suggestedCursor' | 'primaryKey'>,
+): ReadMode {
   const named = (pick: (input: Input) => string | null) =>
     table.inputs.map(pick).find((value) => value !== null) ?? null
   const cursorColumn = named((input) => input.cursorColumn) ?? found.suggestedCursor
   const asked = table.inputs.find((input) => input.primaryKey.length > 0)?.primaryKey
   const primaryKey = asked ?? found.primaryKey
-  const wantsFull = table.inputs.some((input) => input.mode === 'full')
-  const incremental = !wantsFull && cursorColumn !== null && primaryKey.length > 0
-  const needsIncremental = table.inputs.some((input) => input.mode === 'incremental')
-  if (needsIncremental && !incremental && !wantsFull) {
+  const full = table.inputs.find((input) => input.mode === 'full')
+  const incremental = !full && cursorColumn !== null && primaryKey.length > 0
+  const needsIncremental = table.inputs.find((input) => input.mode === 'incremental')
+  if (needsIncremental && !incremental && !full) {
     throw new SluiceError('INVALID_DATA', `${table.name} cannot be read incrementally`, {
       code: 'incremental_not_possible',
       remedy: 'Name a cursor_column and a primary_key in inputs.yaml, or use mode: full.',
@@ -55,12 +65,23 @@ export function readMode(table: SourceTable, found: DiscoveredTable): ReadMode {
   const strictest = (['fail', 'freeze', 'evolve'] as const).find((mode) =>
     table.inputs.some((input) => input.onSchemaChange === mode),
   )
-  return {
-    mode: incremental ? 'incremental' : 'full',
-    cursorColumn: incremental ? cursorColumn : null,
-    primaryKey: incremental ? primaryKey : [],
-    onSchemaChange: strictest ?? 'evolve',
+  const onSchemaChange = strictest ?? 'evolve'
+  if (!incremental) {
+    const lacks = primaryKey.length === 0 ? 'no primary key' : 'no column that grows with every change'
+    const reason = full ? `the input "${full.name}" asks for it` : `the table has ${lacks}`
+    const whole = { cursorColumn: null, primaryKey: [], deletes: 'implied', deletesReason: null } as const
+    return { mode: 'full', reason, onSchemaChange, ...whole }
   }
+  const reason = needsIncremental
+    ? `the input "${needsIncremental.name}" asks for it`
+    : `the table has a primary key, and ${cursorColumn} grows with every change`
+  return { mode: 'incremental', reason, cursorColumn, primaryKey, onSchemaChange, ...deletesOf(table.inputs) }
+}
+
+function deletesOf(inputs: readonly Input[]): Pick<ReadMode, 'deletes' | 'deletesReason'> {
+  if (inputs.some((input) => input.deletes === 'key_sweep')) return { deletes: 'key_sweep', deletesReason: null }
+  const reason = inputs.find((input) => input.deletesReason !== undefined)?.deletesReason
+  return { deletes: 'unseen', deletesReason: reason ?? 'the version was deployed before deletes were looked for' }
 }
 
 const PAGE = 500

@@ -22,7 +22,7 @@ export type { CleanResult } from './cleaner.ts'
 export type { CommitRequest, StagedCommit } from './commit.ts'
 export type { CompactionOptions } from './compaction.ts'
 export type { DataFile } from './data-file.ts'
-export type { DeleteRequest, MergeRequest } from './merge.ts'
+export type { DeleteRequest, MergeRequest, PresentKeys } from './merge.ts'
 export { LAKE_MIGRATIONS } from './migrations.ts'
 export type { PartitionColumn } from './partitioning.ts'
 export { engineTable, type Scan, type ScanFile } from './scan.ts'
@@ -55,6 +55,8 @@ export interface ChangedFiles {
   readonly removedFrom: readonly string[]
   /** Of the request's own job. */
   readonly results: WriteRun['results']
+  /** Rows that went because their key is not among those that a merge was told to be present. */
+  readonly gone: number
 }
 
 export interface LakeOptions {
@@ -176,7 +178,7 @@ export class Lake {
     const [written] = run.written
     if (written === undefined) throw new Error('nothing was written')
     const removedFrom = [...new Set(plan.files.map((file) => file.manifest))]
-    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results: plan.results }
+    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results: plan.results, gone: plan.gone }
   }
 
   /** Writes manifests and metadata of a new snapshot, invisible until it is published. */

@@ -32,12 +32,19 @@ async function newTable(): Promise<TableRef> {
   return ref
 }
 
-async function merge(ref: TableRef, changed: string, schema = SCHEMA, rows: 'keep' | 'rewrite' = 'keep') {
+async function merge(
+  ref: TableRef,
+  changed: string,
+  schema = SCHEMA,
+  rows: 'keep' | 'rewrite' = 'keep',
+  keys: string | null = null,
+) {
   const base = await lake.lake.load(ref)
   assert.ok(base)
   const scan = await lake.lake.scan(base)
   const job = { limits: LIMITS }
-  const change = await lake.lake.merge({ base, scan, schema, rows, key: ['id'], job, changed }, signal())
+  const present = keys === null ? {} : { present: async () => ({ job, keys }) }
+  const change = await lake.lake.merge({ base, scan, schema, rows, key: ['id'], job, changed, ...present }, signal())
   const commit = await lake.lake.stage(ref, {
     base,
     plan: change.written.plan,
@@ -47,7 +54,7 @@ async function merge(ref: TableRef, changed: string, schema = SCHEMA, rows: 'kee
     writeId: change.written.writeId,
     summary: {},
   })
-  return { commit, removed: change.removed, before: scan }
+  return { commit, removed: change.removed, gone: change.gone, before: scan }
 }
 
 const apply = async (ref: TableRef, changed: string) => {
@@ -159,4 +166,34 @@ test('deleting reads the condition, drops whole files, and writes the others ane
     [0, 1, 2, 3, 4, ...Array.from({ length: 30 }, (_, at) => at + 20)],
   )
   assert.equal(await lake.lake.deleteWhere({ base, scan, where: 'id > 1000', job: { limits: LIMITS } }, signal()), null)
+})
+
+test('a merge told which keys are present takes the others away, from the files that hold one', async () => {
+  const ref = await newTable()
+  const present = 'SELECT range AS id FROM range(50) WHERE range NOT IN (3, 12, 13, 20)'
+  const { commit, removed, gone } = await merge(ref, "SELECT 20 AS id, 'came' AS v", SCHEMA, 'keep', present)
+  await publish(lake, commit)
+  assert.equal(removed.length, 3)
+  assert.equal(gone, 3, 'a row that came is there, whatever else is said')
+  const rows = await rowsOf(ref)
+  assert.deepEqual(
+    [rows.size, rows.get(3), rows.get(12), rows.get(20), rows.get(4)],
+    [47, undefined, undefined, 'came', 'old'],
+  )
+  const none = await merge(ref, "SELECT 7 AS id, '' AS v WHERE false", SCHEMA, 'keep', 'SELECT 1 AS id WHERE false')
+  await publish(lake, none.commit)
+  assert.equal(none.gone, 47)
+  assert.equal((await rowsOf(ref)).size, 0)
+})
+
+test('keys that are present count where the whole table is written anew, too', async () => {
+  const ref = await newTable()
+  const retyped: TableSchema = {
+    columns: [SCHEMA.columns[0] as (typeof SCHEMA.columns)[0], { name: 'v', type: 'binary', nullable: true }],
+    primaryKey: ['id'],
+  }
+  const { commit, gone } = await merge(ref, "SELECT 2 AS id, 'two'::BLOB AS v", retyped, 'rewrite', 'SELECT 1 AS id')
+  await publish(lake, commit)
+  assert.equal(gone, 48)
+  assert.deepEqual([...(await rowsOf(ref)).keys()].toSorted(), [1, 2])
 })

@@ -27,8 +27,18 @@ export interface MergeRequest {
   readonly job: WriteJob
   /** A statement: the rows that take the place of those with their key, or are new. */
   readonly changed: string
+  /** Asked for once `changed` has been read. Absent: rows whose keys are not among `changed` stay. */
+  readonly present?: () => Promise<PresentKeys>
   readonly sortBy?: readonly string[]
   readonly targetFileBytes?: number
+}
+
+/** The keys that the table is to have, besides those of `changed`: rows with any other go. */
+export interface PresentKeys {
+  /** What `keys` reads. */
+  readonly job: WriteJob
+  /** A statement: the columns of the key. */
+  readonly keys: string
 }
 
 export interface DeleteRequest {
@@ -47,9 +57,13 @@ export interface TouchedFiles {
   readonly files: readonly ScanFile[]
   /** Of the request's own job. */
   readonly results: readonly StepResult[]
+  /** How many rows go because their key is not among those that are present. */
+  readonly gone: number
 }
 
 const CHANGED = 'lake_changed'
+const PRESENT = 'lake_present'
+const BEFORE = 'lake_before'
 const TOUCHED = 'lake_touched'
 
 interface MergeContext {
@@ -65,35 +79,36 @@ export async function planMerge(
   request: MergeRequest,
   signal: AbortSignal,
 ): Promise<TouchedFiles> {
-  const { base, scan, job, key, renames, rows } = request
+  const { base, scan, job, key, renames, rows, present } = request
   const target = { base, schema: request.schema, rows, ...(renames === undefined ? {} : { renames }) } as const
   const { schema } = planTable(target).schema
   const file = join(context.dir, 'changed.parquet')
-  const steps: EngineStep[] = [...(job.steps ?? []), keepAside(request.changed, file, schema)]
   const looksForKeys = rows === 'keep' && scan.files.length > 0 && scan.deletes.length === 0
-  const keys = key.map(quoteName).join(', ')
-  if (looksForKeys) {
-    const changed = `SELECT ${keys} FROM read_parquet(${quoteText(file)})`
-    const sql = `SELECT DISTINCT ${FILE} FROM ${namedRows(scan, schema, key)} SEMI JOIN (${changed}) USING (${keys})`
-    steps.push({ sql, rows: 'collect', maxRows: scan.files.length })
-  }
+  const find = looksForKeys ? [touchedStep(scan, schema, key, file, present ? presentFile(context) : null)] : []
+  const aside = [...(job.steps ?? []), keepAside(request.changed, file, schema), ...(present ? [] : find)]
   const readPaths = [...(job.readPaths ?? []), file, ...scan.files.map(localOf)]
-  const run = await context.engine.run({ ...job, trust: 'own', steps, readPaths, writeDirs: [context.dir] }, signal)
-  const found = looksForKeys ? run.results.at(-1) : undefined
+  const own = { ...job, trust: 'own', steps: aside, readPaths, writeDirs: [context.dir] } as const
+  const run = await context.engine.run(own, signal)
+  const swept = present ? await sweep(context, request, await present(), { schema, file, find }, signal) : null
+  const found = looksForKeys ? (swept?.found ?? run.results.at(-1)) : undefined
   // With delete files around, rows cannot be told from those that are gone by their file alone: all is written anew.
   const files = found === undefined ? scan.files : namedIn(scan, found)
   const columns = schema.fields.map((field) => quoteName(field.name)).join(', ')
-  const sameKey = key.map((name) => `t.${quoteName(name)} = c.${quoteName(name)}`).join(' AND ')
-  const kept = `SELECT ${list('t', schema)} FROM ${TOUCHED} t ANTI JOIN ${CHANGED} c ON ${sameKey}`
+  const kept = `SELECT ${list('t', schema)} FROM ${TOUCHED} t ANTI JOIN ${CHANGED} c ON ${sameKey('c', key)}`
+  const stays = swept ? ` SEMI JOIN ${PRESENT} p ON ${sameKey('p', key)}` : ''
   return {
     job: {
-      tables: [engineTable({ ...scan, files }, [TOUCHED], asWritten(base, schema)), asideTable(file, schema)],
+      tables: [
+        engineTable({ ...scan, files }, [TOUCHED], asWritten(base, schema)),
+        asideTable(CHANGED, file, schema),
+        ...(swept ? [asideTable(PRESENT, presentFile(context), swept.schema)] : []),
+      ],
       limits: job.limits,
     },
     target: {
       ref: base.ref,
       base,
-      select: `SELECT ${columns} FROM ${CHANGED} UNION ALL ${kept}`,
+      select: `SELECT ${columns} FROM ${CHANGED} UNION ALL ${kept}${stays}`,
       schema: request.schema,
       rows,
       ...(renames === undefined ? {} : { renames }),
@@ -101,8 +116,63 @@ export async function planMerge(
       ...(request.targetFileBytes === undefined ? {} : { targetFileBytes: request.targetFileBytes }),
     },
     files,
-    results: looksForKeys ? run.results.slice(0, -1) : run.results,
+    results: looksForKeys && !present ? run.results.slice(0, -1) : run.results,
+    gone: swept?.gone ?? 0,
   }
+}
+
+const sameKey = (other: string, key: readonly string[]): string =>
+  key.map((name) => `t.${quoteName(name)} = ${other}.${quoteName(name)}`).join(' AND ')
+
+const presentFile = ({ dir }: MergeContext): string => join(dir, 'present.parquet')
+
+/** Keeps the keys that are present aside, counts the rows that go, and does `find`, which may read both files. */
+async function sweep(
+  context: MergeContext,
+  { base, scan, key, job }: MergeRequest,
+  present: PresentKeys,
+  known: { readonly schema: LakeSchema; readonly file: string; readonly find: readonly EngineStep[] },
+  signal: AbortSignal,
+) {
+  const schema = { ...known.schema, fields: known.schema.fields.filter(({ name }) => key.includes(name)) }
+  const file = presentFile(context)
+  const gone = `SELECT count(*) FROM ${BEFORE} t ANTI JOIN read_parquet(${quoteText(file)}) p ON ${sameKey('p', key)}
+    ANTI JOIN read_parquet(${quoteText(known.file)}) c ON ${sameKey('c', key)}`
+  const run = await context.engine.run(
+    {
+      ...present.job,
+      trust: 'own',
+      tables: [...(present.job.tables ?? []), engineTable(scan, [BEFORE], asWritten(base, schema))],
+      steps: [
+        ...(present.job.steps ?? []),
+        keepAside(present.keys, file, schema),
+        { sql: gone, rows: 'collect' },
+        ...known.find,
+      ],
+      readPaths: [...(present.job.readPaths ?? []), known.file, file, ...scan.files.map(localOf)],
+      writeDirs: [context.dir],
+      limits: job.limits,
+    },
+    signal,
+  )
+  const [count, found] = run.results.slice((present.job.steps ?? []).filter((step) => step.rows === 'collect').length)
+  return { schema, found, gone: Number(count?.rows[0]?.[0] ?? 0) }
+}
+
+/** The names of the files with a row that was changed or, by the keys that are present, is gone. */
+function touchedStep(
+  scan: Scan,
+  schema: LakeSchema,
+  key: readonly string[],
+  changed: string,
+  present: string | null,
+): EngineStep {
+  const rows = namedRows(scan, schema, key)
+  const keys = key.map(quoteName).join(', ')
+  const joined = (kind: string, file: string) =>
+    `SELECT DISTINCT ${FILE} FROM ${rows} ${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`
+  const parts = [joined('SEMI', changed), ...(present === null ? [] : [joined('ANTI', present)])]
+  return { sql: parts.join(' UNION '), rows: 'collect', maxRows: scan.files.length }
 }
 
 /** The new columns, by the ids that the files have them under: a column of another type is another one from now on. */
@@ -147,6 +217,7 @@ export async function planDelete(
     },
     files,
     results: run?.results.slice(0, -1) ?? [],
+    gone: 0,
   }
 }
 
@@ -177,9 +248,9 @@ function keepAside(changed: string, file: string, schema: LakeSchema): EngineSte
   return { sql: `COPY (${rows}) TO ${quoteText(file)} (FORMAT parquet, FIELD_IDS {${ids.join(', ')}})` }
 }
 
-function asideTable(file: string, schema: LakeSchema) {
-  const columns = schema.fields.map(({ id, name, type }) => ({ name, type, fieldId: id }))
-  return { name: [CHANGED], files: [file], columns }
+function asideTable(name: string, file: string, schema: LakeSchema) {
+  const columns = schema.fields.map(({ id, name: column, type }) => ({ name: column, type, fieldId: id }))
+  return { name: [name], files: [file], columns }
 }
 
 const list = (alias: string, schema: LakeSchema): string =>

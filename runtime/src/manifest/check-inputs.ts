@@ -58,6 +58,8 @@ function normalised(fields: InputFields): Input | null {
     columns: fields.columns ?? null,
     where: fields.where ?? null,
     onSchemaChange: fields.on_schema_change ?? 'evolve',
+    deletes: fields.deletes ?? 'key_sweep',
+    ...(fields.deletes_reason === undefined ? {} : { deletesReason: fields.deletes_reason }),
   }
 }
 
@@ -78,7 +80,28 @@ function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
   if (value.mode === 'full' && value.cursor_column !== undefined) {
     say('cursor_column', 'is not used in mode full', 'Remove it, or use mode incremental.', true)
   }
+  findings.push(...deleteFindings(path, value))
   return findings
+}
+
+/** Rows that stay though they are gone are somebody's decision, and say whose reason. */
+function deleteFindings(path: Path, value: InputFields): readonly Finding[] {
+  const finding = (field: string, message: string, hint: string): Finding => {
+    return { manifest: 'inputs', path: [...path, field], message, hint }
+  }
+  const hasReason = (value.deletes_reason ?? '').trim() !== ''
+  if (value.deletes === 'unseen' && value.mode === 'full') {
+    const message = 'a table that is read in full loses the rows that are gone'
+    return [finding('deletes', message, 'Remove it, or use mode incremental.')]
+  }
+  if (value.deletes === 'unseen' && !hasReason) {
+    const hint = 'Add deletes_reason, such as "rows are only ever added", or use key_sweep.'
+    return [finding('deletes', 'unseen leaves rows that are gone at the source, and does not say why', hint)]
+  }
+  if (value.deletes !== 'unseen' && value.deletes_reason !== undefined) {
+    return [finding('deletes_reason', 'is of use only with deletes: unseen', 'Remove it, or add deletes: unseen.')]
+  }
+  return []
 }
 
 interface LookUp {

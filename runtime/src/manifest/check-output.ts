@@ -35,6 +35,8 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
   const index = new Columns(columns, namesIn(file))
   const primaryKey = columns.filter((column) => column.role === 'identity').map((column) => column.name)
   const declared = file.get<WriteMode>('write_mode')
+  const writeMode = declared ?? (primaryKey.length > 0 ? 'merge' : 'replace')
+  const keepMissing = file.get<boolean>('keep_missing')
   const partitions = file.items<PartitionFields>('partitioning')
   return {
     columns: index,
@@ -44,7 +46,8 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       columns,
       primaryKey,
       partitioning: partitions.map((item) => partitionField(item.value)),
-      writeMode: declared ?? (primaryKey.length > 0 ? 'merge' : 'replace'),
+      writeMode,
+      ...(writeMode === 'merge' ? { keepMissing: keepMissing ?? false } : {}),
       ...retentionOf(file.get<NonNullable<OutputFile['retention']>>('retention')),
     },
     findings: [
@@ -53,6 +56,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       ...duplicateColumns(items),
       ...partitionFindings(partitions, index),
       ...(declared === 'merge' && primaryKey.length === 0 && index.complete ? [mergeWithoutIdentity()] : []),
+      ...(keepMissing === undefined || writeMode === 'merge' || !index.complete ? [] : [keepsWithoutMerge(writeMode)]),
     ],
   }
 }
@@ -186,6 +190,16 @@ function mergeWithoutIdentity(): Finding {
     path: ['write_mode'],
     message: 'merge needs identity columns: without them no row can be told from another',
     hint: 'Give the key columns the role identity, or use replace.',
+  }
+}
+
+function keepsWithoutMerge(writeMode: WriteMode): Finding {
+  const does = writeMode === 'append' ? 'keeps every row that it ever had' : 'keeps no row but those of the output'
+  return {
+    manifest: 'output',
+    path: ['keep_missing'],
+    message: `is a choice of merge: ${writeMode} ${does}`,
+    hint: 'Remove it, or use write_mode: merge.',
   }
 }
 

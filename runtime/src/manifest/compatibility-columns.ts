@@ -1,7 +1,7 @@
 import { type LogicalType, parseDecimal, type TableSchema, typeName } from '@sluice/sdk'
 import type { Change } from './compatibility.ts'
 import { canonical } from './digest.ts'
-import type { ManifestSet, OutputColumn, OutputManifest } from './manifest-set.ts'
+import { type Input, keepsMissing, type ManifestSet, type OutputColumn, type OutputManifest } from './manifest-set.ts'
 
 /** What a new output.yaml means to readers, and to the rows that are there already. */
 export function compareColumns(live: OutputManifest, next: OutputManifest): readonly Change[] {
@@ -98,13 +98,30 @@ function compareKeys(before: readonly string[], after: readonly string[]): reado
 export function compareWriting(live: ManifestSet, next: ManifestSet): readonly Change[] {
   const parts: readonly (readonly [string, unknown, unknown, string])[] = [
     ['product.classification', live.product.classification, next.product.classification, 'others may read the product'],
-    ['inputs', live.inputs, next.inputs, 'it is made from other inputs'],
+    ['inputs', live.inputs.map(withoutDeletes), next.inputs.map(withoutDeletes), 'it is made from other inputs'],
+    ['inputs.deletes', deletesOf(live), deletesOf(next), 'rows that are gone at the source are found in another way'],
     ['output.partitioning', live.output.partitioning, next.output.partitioning, 'files are laid out in another way'],
     ['output.write_mode', live.output.writeMode, next.output.writeMode, 'rows are written in another way'],
+    [
+      'output.keep_missing',
+      keepsMissing(live.output),
+      keepsMissing(next.output),
+      keepsMissing(next.output)
+        ? 'rows that the output no longer has stay'
+        : 'rows that the output no longer has leave',
+    ],
     ['quality', live.quality, next.quality, 'other checks are made'],
     ['compute', live.compute, next.compute, 'it is computed in another way'],
   ]
   return parts
     .filter(([, before, after]) => canonical(before) !== canonical(after))
     .map(([subject, , , reason]): Change => ({ verdict: 'compatible', subject, reason }))
+}
+
+function withoutDeletes({ deletes, deletesReason, ...input }: Input): unknown {
+  return input
+}
+
+function deletesOf({ inputs }: ManifestSet): unknown {
+  return inputs.map(({ name, deletes = 'unseen', deletesReason = null }) => [name, deletes, deletesReason])
 }

@@ -55,6 +55,16 @@ const CASES: readonly (readonly [string, readonly Edit[], string])[] = [
   ],
   ['other partitions', [['output', 'bucket[16]', 'bucket[8]']], 'compatible output.partitioning '],
   [
+    'rows that stay',
+    [['output', 'write_mode: merge', 'write_mode: merge\nkeep_missing: true']],
+    'compatible output.keep_missing ',
+  ],
+  [
+    'rows that are not looked for any more',
+    [['inputs', 'mode: incremental', 'mode: incremental\n    deletes: unseen\n    deletes_reason: none is deleted']],
+    'compatible inputs.deletes ',
+  ],
+  [
     'other readers',
     [['product', 'classification: confidential', 'classification: internal']],
     'compatible product.classification ',
@@ -157,6 +167,15 @@ describe('compareManifests', () => {
       assert.equal(verdict, gravest?.verdict)
     })
   }
+
+  it('finds that rows leave with the first version after those that were deployed before there was a choice', async () => {
+    const next = await manifests([])
+    const { keepMissing, ...output } = next.output
+    const live = { ...next, output, inputs: next.inputs.map(({ deletes, ...input }) => input) }
+    const reasons = (from: ManifestSet, to: ManifestSet) => compareManifests(from, to).changes.map((it) => it.subject)
+    assert.deepEqual(reasons(live, next), ['inputs.deletes', 'output.keep_missing'])
+    assert.deepEqual(reasons(live, live), [])
+  })
 
   it('says of a history whether it goes on', async () => {
     const isCut = async (...edits: readonly Edit[]) =>

@@ -30,7 +30,7 @@ export interface Compatibility {
 
 const GRAVITY: Readonly<Record<Verdict, number>> = { compatible: 0, additive: 1, breaking: 2 }
 
-/** Compares a version with the live one. Pure; two sets of one digest give no changes. */
+/** Compares a version with the live one. Pure; two sets of one digest differ at most in defaults that came between them. */
 export function compareManifests(live: ManifestSet, next: ManifestSet): Compatibility {
   const changes = [
     ...compareColumns(live.output, next.output),

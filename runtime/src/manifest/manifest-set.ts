@@ -1,5 +1,5 @@
 import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
-import type { INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
+import type { DELETE_MODES, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
 import type { DIMENSIONS, ON_ERROR, SEVERITIES } from './files/quality.ts'
@@ -36,6 +36,7 @@ export interface ProductManifest {
   readonly slo: { readonly freshnessMs: number | null; readonly availabilityPercent: number | null }
 }
 
+export type DeleteMode = (typeof DELETE_MODES)[number]
 export type SchemaChangeMode = (typeof SCHEMA_CHANGE_MODES)[number]
 
 export interface Input {
@@ -55,6 +56,10 @@ export interface Input {
   /** Tenant SQL, one boolean expression. */
   readonly where: string | null
   readonly onSchemaChange: SchemaChangeMode
+  /** Absent: of a version deployed before there was this choice. Rows that are gone stay, as they did then. */
+  readonly deletes?: DeleteMode
+  /** Why they may stay: with `unseen`, and with nothing else. */
+  readonly deletesReason?: string
 }
 
 export type ColumnRole = (typeof COLUMN_ROLES)[number]
@@ -80,6 +85,11 @@ export interface OutputManifest {
   readonly primaryKey: readonly string[]
   readonly partitioning: readonly PartitionField[]
   readonly writeMode: WriteMode
+  /**
+   * Of a merge: whether keys that the output no longer has stay. Absent: of a version deployed before there was this
+   * choice; they stay, as they did then.
+   */
+  readonly keepMissing?: boolean
   /** Absent: every snapshot is kept. */
   readonly retention?: SnapshotRetention
 }
@@ -171,6 +181,11 @@ export interface ComputeManifest {
     readonly timeoutMs: number | null
   }
   readonly trigger: 'on_ingestion' | 'manual'
+}
+
+/** Whether rows of the product stay whose keys the output no longer has. */
+export function keepsMissing(output: OutputManifest): boolean {
+  return output.writeMode === 'append' || (output.writeMode === 'merge' && output.keepMissing !== false)
 }
 
 /** The schema of the lake table, and of every store's copy. */

@@ -18,6 +18,25 @@ describe('parseManifests', () => {
     })
   }
 
+  it('says the same whether a later default is written or not, so that versions from before it are known again', async () => {
+    const digests = async (...edits: readonly Edit[]) => {
+      const parsed = await parseEdited('customers', edits)
+      assert.ok(parsed.ok)
+      return parsed.manifests.digest
+    }
+    const plain = await digests()
+    const swept = await digests(['inputs', 'mode: incremental', 'mode: incremental\n    deletes: key_sweep'])
+    const complete = await digests(['output', 'write_mode: merge', 'write_mode: merge\nkeep_missing: false'])
+    const kept = await digests(['output', 'write_mode: merge', 'write_mode: merge\nkeep_missing: true'])
+    const unseen = await digests([
+      'inputs',
+      'mode: incremental',
+      'mode: incremental\n    deletes: unseen\n    deletes_reason: none is ever deleted',
+    ])
+    assert.deepEqual([swept, complete], [plain, plain])
+    assert.equal(new Set([plain, kept, unseen]).size, 3)
+  })
+
   it('fills in every default', async () => {
     const parsed = parseManifests(await exampleFiles('minimal'), exampleContext('minimal'))
     assert.ok(parsed.ok)
@@ -46,6 +65,7 @@ describe('parseManifests', () => {
           columns: null,
           where: null,
           onSchemaChange: 'evolve',
+          deletes: 'key_sweep',
         },
       ],
       output: {

@@ -103,7 +103,14 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
     serving: serving.value,
     compute: compute.value,
   }
-  return { manifests: { ...said, digest: digestOf(said) }, findings }
+  return { manifests: { ...said, digest: digestOf(meaningOf(said)) }, findings }
+}
+
+/** Without the defaults of choices that came later: manifests deployed before them say the same, by the same digest. */
+function meaningOf(said: Omit<ManifestSet, 'digest'>): unknown {
+  const { keepMissing, ...output } = said.output
+  const inputs = said.inputs.map(({ deletes, ...input }) => (deletes === 'unseen' ? { ...input, deletes } : input))
+  return { ...said, inputs, output: keepMissing === true ? { ...output, keepMissing } : output }
 }
 
 /** A problem, and the finding that it shows where it is one. */

@@ -195,6 +195,36 @@ const OUTPUT: readonly Case[] = [
     problems: ['write_mode: merge needs identity columns: without them no row can be told from another'],
   },
   {
+    says: 'rows that stay where nothing is merged',
+    example: 'readings',
+    edits: [['output', 'write_mode: append', 'write_mode: append\nkeep_missing: true']],
+    problems: ['keep_missing: is a choice of merge: append keeps every row that it ever had'],
+  },
+  {
+    says: 'rows that are gone, left unseen without a reason',
+    edits: [['inputs', 'mode: incremental', 'mode: incremental\n    deletes: unseen']],
+    problems: ['inputs[0].deletes: unseen leaves rows that are gone at the source, and does not say why'],
+    warnings: USUAL,
+  },
+  {
+    says: 'a reason without its choice',
+    edits: [['inputs', 'mode: incremental', 'mode: incremental\n    deletes_reason: rows are only added']],
+    problems: ['inputs[0].deletes_reason: is of use only with deletes: unseen'],
+    warnings: USUAL,
+  },
+  {
+    says: 'rows left unseen by a read that sees them all',
+    edits: [['inputs', 'mode: full', 'mode: full\n    deletes: unseen\n    deletes_reason: none is ever deleted']],
+    problems: ['inputs[1].deletes: a table that is read in full loses the rows that are gone'],
+    warnings: USUAL,
+  },
+  {
+    says: 'deletes by a log, which nothing reads yet',
+    edits: [['inputs', 'mode: incremental', 'mode: incremental\n    deletes: log']],
+    problems: ['inputs[0].deletes: "log" is not possible here'],
+    warnings: USUAL,
+  },
+  {
     says: 'append without identity where rows are transformed',
     example: 'readings',
     edits: [['compute', 'trigger: manual', 'transform: SELECT * FROM raw_readings']],

@@ -267,11 +267,12 @@ export function rawDomain(connection: string): string {
   return `raw_${connection}`
 }
 
-async function readInputs(
+/** The inputs as they lie in the lake now. Throws CONFLICT `input_not_ingested`. */
+export async function readInputs(
   product: Product,
   manifests: ManifestSet,
   signal: AbortSignal,
-  deps: MaterializeDeps,
+  deps: Pick<MaterializeDeps, 'lake'>,
 ): Promise<readonly InputState[]> {
   return Promise.all(
     manifests.inputs.map(async (input) => {

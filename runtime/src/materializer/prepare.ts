@@ -6,12 +6,12 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import type { Engine, EngineLimits } from '../engine/engine.ts'
+import type { Engine, EngineLimits, EngineStep } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Lake, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
-import { outputSchema } from '../manifest/manifest-set.ts'
+import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
@@ -137,10 +137,11 @@ async function writeTables(
   const steps = [
     ...maskKeySteps(request.keys),
     { sql: `CREATE TEMP VIEW output AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this"${good}` },
-    { sql: `CREATE TEMP VIEW content AS ${contentSelect(before !== null, request)}` },
     {
       sql: `CREATE TEMP VIEW rejected AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this" WHERE ${bad ?? 'false'}`,
     },
+    ...(before !== null && bad !== null && request.manifests.output.primaryKey.length > 0 ? [knownStep(request)] : []),
+    { sql: `CREATE TEMP VIEW content AS ${contentSelect(before !== null, bad !== null, request)}` },
   ]
   const inputs = request.inputs.map(({ input, state }) => stateTable(input.name, state))
   const tables = [stagedTable(OUTPUT_ALIAS, staged), ...(bad === null ? [] : inputs), ...(before ? [before] : [])]
@@ -153,6 +154,14 @@ async function writeTables(
 }
 
 const BEFORE = '__before'
+/** Of those rows, the ones whose key a check has put aside now. */
+const KNOWN = '__known'
+
+function knownStep({ manifests }: PrepareRequest): EngineStep {
+  const sameKey = manifests.output.primaryKey.map((name) => `b.${quoteName(name)} = r.${quoteName(name)}`)
+  const rows = `SELECT b.* FROM ${quoteName(BEFORE)} b SEMI JOIN rejected r ON ${sameKey.join(' AND ')}`
+  return { sql: `CREATE TEMP VIEW ${quoteName(KNOWN)} AS ${rows}` }
+}
 
 /** What the product holds now, in the columns it is to have; null where a merge or append begins with nothing. */
 async function currentState(clear: TableState | null, request: PrepareRequest, deps: PrepareDeps) {
@@ -165,11 +174,15 @@ async function currentState(clear: TableState | null, request: PrepareRequest, d
   return stateTable(BEFORE, state, columns)
 }
 
-function contentSelect(hasBefore: boolean, request: PrepareRequest): string {
+function contentSelect(hasBefore: boolean, hasRejects: boolean, request: PrepareRequest): string {
   const schema = outputSchema(request.manifests.output)
   const all = `SELECT ${schema.columns.map((column) => quoteName(column.name)).join(', ')} FROM output`
   if (!hasBefore) return all
-  if (request.manifests.output.writeMode === 'merge') return mergeSelect(BEFORE, 'output', schema)
+  if (request.manifests.output.writeMode === 'merge') {
+    if (keepsMissing(request.manifests.output)) return mergeSelect(BEFORE, 'output', schema)
+    // A key that a check put aside is not missing: its former row stays until a good one comes.
+    return hasRejects ? mergeSelect(KNOWN, 'output', schema) : all
+  }
   const own = schema.columns.map((column) => quoteName(column.name)).join(', ')
   return `SELECT ${own} FROM ${quoteName(BEFORE)} UNION ALL ${unseenSelect(BEFORE, 'output', schema)}`
 }

@@ -1,14 +1,24 @@
 /** What deploying a version would change, in words. */
-import { CLEAR, checkNames, type Plan, type ServingStore, type SluiceError, type Target } from '@sluice/sdk'
+import {
+  CLEAR,
+  checkNames,
+  isSluiceError,
+  type Plan,
+  type ServingStore,
+  type SluiceError,
+  type Target,
+} from '@sluice/sdk'
 import type { Compatibility } from '../manifest/compatibility.ts'
 import { qualified } from '../manifest/context.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { keepsMissing, type ManifestSet } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
 import { targetFor } from '../materializer/materialize.ts'
+import { rowsLeaving } from '../materializer/rows-leaving.ts'
 import { isSchemaConflict } from '../materializer/store-sync.ts'
 import { planVariants, servesVariant } from '../materializer/variants.ts'
 import type { Product } from '../registry/products.ts'
 import type { Platform } from './platform.ts'
+import type { InputRead } from './reads.ts'
 
 export interface DeployPlan {
   readonly version: string
@@ -21,9 +31,9 @@ export interface DeployPlan {
     readonly steps: Plan['steps']
   }[]
   readonly estimatedRows: number | null
-  /** Columns whose class the version makes lower. */
-  readonly loweredClasses: readonly string[]
   readonly warnings: readonly Problem[]
+  /** How each input is read from the next sync on. */
+  readonly reads: readonly InputRead[]
   /** What happens beside the change itself, in sentences. */
   readonly notes: readonly string[]
   /** What would refuse the deployment itself; a dry run tells it, with the rest of the plan. */
@@ -35,6 +45,33 @@ export interface DeployProblem {
   readonly code: string
   readonly message: string
   readonly remedy: string | null
+}
+
+const COUNT_LIMITS = { timeoutMs: 20_000, threads: 1 } as const
+const MB = 1024 * 1024
+
+/**
+ * How many rows the version takes from the product that those before it kept: undefined where it keeps them too, null
+ * where they could not be counted, be it that an input was never read or that the transform takes too long for a plan.
+ */
+export async function leavingRows(
+  platform: Platform,
+  product: Product,
+  live: ManifestSet | null,
+  next: ManifestSet,
+  signal: AbortSignal,
+): Promise<number | null | undefined> {
+  if (live === null || !keepsMissing(live.output) || keepsMissing(next.output)) return undefined
+  if (next.output.primaryKey.length === 0) return null
+  const { engine, distributed, lake, scratchDirectory, config } = platform
+  const limits = { ...COUNT_LIMITS, memoryBytes: config.limits.transform_memory_mb * MB }
+  try {
+    return await rowsLeaving(product, next, { engine, distributed, lake, scratchDirectory, limits }, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (isSluiceError(error)) return null
+    throw error
+  }
 }
 
 export function lakeChanges(live: ManifestSet | null, next: ManifestSet): readonly string[] {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
-import { PARSING_HERE } from '../manifest/parsing.ts'
 import { withPlaces } from './problem-places.ts'
 
 const TEXTS = {
@@ -9,19 +8,19 @@ const TEXTS = {
   compute: 'kind: Compute\ntransform: |\n  SELECT nothing\n',
 }
 
-async function placesOf(...errors: readonly { readonly manifest: string; readonly path: string }[]): Promise<unknown> {
+function placesOf(...errors: readonly { readonly manifest: string; readonly path: string }[]): unknown {
   const error = new SluiceError('INVALID_DATA', 'it cannot run', {
     code: 'transform_invalid',
     details: { errors: errors.map((one) => ({ ...one, message: 'no' })), name: 'x' },
   })
-  const { code, details = {} } = (await withPlaces(PARSING_HERE, 'acme', error, TEXTS)) as SluiceError
+  const { code, details = {} } = withPlaces(error, TEXTS) as SluiceError
   assert.deepEqual([code, details['name']], ['transform_invalid', 'x'])
   return (details['errors'] as readonly Record<string, unknown>[]).map(({ line, column }) => [line, column])
 }
 
-it('gives errors the places of what they name', async () => {
+it('gives errors the places of what they name', () => {
   assert.deepEqual(
-    await placesOf({ manifest: 'compute', path: 'transform' }, { manifest: 'inputs', path: 'inputs[1].where' }),
+    placesOf({ manifest: 'compute', path: 'transform' }, { manifest: 'inputs', path: 'inputs[1].where' }),
     [
       [2, 12],
       [5, 12],
@@ -29,10 +28,10 @@ it('gives errors the places of what they name', async () => {
   )
 })
 
-it('leaves other errors, and those of files that are not there, as they are', async () => {
+it('leaves other errors, and those of files that are not there, as they are', () => {
   const plain = new SluiceError('CONFLICT', 'no', { code: 'version_exists' })
-  assert.equal(await withPlaces(PARSING_HERE, 'acme', plain, TEXTS), plain)
-  assert.deepEqual(await placesOf({ manifest: 'output', path: 'schema' }, { manifest: 'nothing', path: '' }), [
+  assert.equal(withPlaces(plain, TEXTS), plain)
+  assert.deepEqual(placesOf({ manifest: 'output', path: 'schema' }, { manifest: 'nothing', path: '' }), [
     [undefined, undefined],
     [undefined, undefined],
   ])

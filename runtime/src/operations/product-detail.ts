@@ -1,13 +1,14 @@
 /** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../flow.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { keepsMissing, type ManifestSet } from '../manifest/manifest-set.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../registry/change-topics.ts'
 import { endpointStates } from '../registry/endpoint-states.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import { findVersion, listVersions } from '../registry/versions.ts'
 import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
-import { productOf } from './products.ts'
+import { connectionsOf, productOf } from './products.ts'
+import { actualReads, missingText, readJson } from './reads.ts'
 
 /** Of a product without a version in service. */
 const UNSAID: Pick<ManifestSet['product'], 'owner' | 'tags' | 'slo'> = {
@@ -60,10 +61,24 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     },
     availability: { objective_percent: slo.availabilityPercent },
     materialization: newest,
+    content: contentOf(live?.normalised),
+    reads: live === null ? [] : await readsOf(platform, call, live.normalised),
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
     },
   }
+}
+
+/** How the version in service meets its former rows, and what becomes of those that it no longer has. */
+function contentOf(manifests: ManifestSet | undefined) {
+  if (manifests === undefined) return null
+  const { output } = manifests
+  return { write_mode: output.writeMode, keeps_missing: keepsMissing(output), note: missingText(output) }
+}
+
+async function readsOf(platform: Platform, call: TenantCall, manifests: ManifestSet) {
+  const connections = await connectionsOf(platform, call.tenant, manifests)
+  return (await actualReads(platform.pool, manifests, connections)).map(readJson)
 }
 
 function changeTopicOf({ topic, variant, refused, sentEpoch, error }: ChangeTopicState, newest: number | null) {

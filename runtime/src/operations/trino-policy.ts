@@ -170,7 +170,6 @@ function callOf({ requestId, signal }: Asking, principal: Principal, tenant: str
     lastEventId: null,
     namedTenant: null,
     accept: '',
-    authorization: null,
   }
 }
 

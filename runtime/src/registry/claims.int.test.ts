@@ -175,6 +175,10 @@ describe('a lease', () => {
     const progress = {
       name: 't',
       mode: 'full',
+      modeReason: null,
+      deletes: 'implied',
+      deletesReason: null,
+      rowsRemoved: null,
       state: 'running',
       rowsRead: 1,
       rowsWritten: 1,

@@ -8,9 +8,17 @@ export interface TableProgress {
   /** As the source names it: `schema.table`. */
   readonly name: string
   readonly mode: 'full' | 'incremental' | 'cdc'
+  /** Why it is read so, in words; null where it was not come to. */
+  readonly modeReason: string | null
+  /** How rows that are gone are found; null where it was not come to. */
+  readonly deletes: 'implied' | 'key_sweep' | 'unseen' | null
+  /** Why they are left unseen. */
+  readonly deletesReason: string | null
   readonly state: 'pending' | 'running' | 'succeeded' | 'failed'
   readonly rowsRead: number
   readonly rowsWritten: number
+  /** Rows that were gone at the source, by a read of its keys; null where none was made. */
+  readonly rowsRemoved: number | null
   readonly bytes: number
   /** Where the next read goes on, in words. */
   readonly cursor: string | null
@@ -19,17 +27,25 @@ export interface TableProgress {
 
 const STILL_MINE = `exists (select from runs where id = $1 and token = $2 and state = 'running')`
 
+const TABLE_COLUMNS = `t.name, t.mode, t.state, t.rows_read as "rowsRead", t.rows_written as "rowsWritten", t.bytes,
+  t.cursor, t.error, t.mode_reason as "modeReason", t.deletes, t.deletes_reason as "deletesReason",
+  t.rows_removed as "rowsRemoved"`
+
 /** Sets a table's numbers. The tables are listed in the order in which they were first reported. */
 export async function saveTableProgress(db: Queryable, lease: RunLease, table: TableProgress): Promise<void> {
   const row = await maybeOne(
     db,
     'recording progress',
-    `insert into run_tables (run_id, name, position, mode, state, rows_read, rows_written, bytes, cursor, error)
-     select $1, $3, (select count(*) from run_tables where run_id = $1), $4, $5, $6, $7, $8, $9, $10::jsonb
+    `insert into run_tables (run_id, name, position, mode, state, rows_read, rows_written, bytes, cursor, error,
+       mode_reason, deletes, deletes_reason, rows_removed)
+     select $1, $3, (select count(*) from run_tables where run_id = $1), $4, $5, $6, $7, $8, $9, $10::jsonb,
+       $11, $12, $13, $14
      where ${STILL_MINE}
      on conflict (run_id, name) do update set mode = excluded.mode, state = excluded.state,
        rows_read = excluded.rows_read, rows_written = excluded.rows_written, bytes = excluded.bytes,
-       cursor = excluded.cursor, error = excluded.error, updated_at = now()
+       cursor = excluded.cursor, error = excluded.error, mode_reason = excluded.mode_reason,
+       deletes = excluded.deletes, deletes_reason = excluded.deletes_reason, rows_removed = excluded.rows_removed,
+       updated_at = now()
      returning name`,
     [
       lease.runId,
@@ -42,6 +58,10 @@ export async function saveTableProgress(db: Queryable, lease: RunLease, table: T
       table.bytes,
       table.cursor,
       json(table.error),
+      table.modeReason,
+      table.deletes,
+      table.deletesReason,
+      table.rowsRemoved,
     ],
   )
   if (row === null) throw fenced()
@@ -51,9 +71,27 @@ export function tableProgress(db: Queryable, runId: string): Promise<TableProgre
   return many<TableProgress>(
     db,
     'reading progress',
-    `select name, mode, state, rows_read as "rowsRead", rows_written as "rowsWritten", bytes, cursor, error
-     from run_tables where run_id = $1 order by position, name`,
+    `select ${TABLE_COLUMNS} from run_tables t where t.run_id = $1 order by t.position, t.name`,
     [runId],
+  )
+}
+
+/** How a table of a connection was read last. */
+export interface LastRead extends TableProgress {
+  readonly runId: string
+  readonly readAt: Date
+}
+
+/** Of each of these tables the newest read that was committed. */
+export function lastReads(db: Queryable, connectionId: string, names: readonly string[]): Promise<LastRead[]> {
+  return many<LastRead>(
+    db,
+    'reading progress',
+    `select distinct on (t.name) ${TABLE_COLUMNS}, t.run_id as "runId", t.updated_at as "readAt"
+     from run_tables t join runs r on r.id = t.run_id
+     where r.connection_id = $1 and t.name = any ($2) and t.state = 'succeeded'
+     order by t.name, t.updated_at desc`,
+    [connectionId, names],
   )
 }
 

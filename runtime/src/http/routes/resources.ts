@@ -146,6 +146,23 @@ export const QualityResult = Type.Object(
   { $id: 'QualityResult' },
 )
 
+const deleteMode = () =>
+  Type.Union([oneOf(['implied', 'key_sweep', 'unseen']), Type.Null()], {
+    description: 'How rows that are gone from the source are found. Implied: all are read.',
+  })
+
+/** How an input is read. */
+const InputRead = Type.Object({
+  input: text(),
+  connection: text(),
+  table: text(),
+  mode: nullable(text('Null: it is not known yet, or no sync reads it.')),
+  mode_reason: nullable(text()),
+  deletes: deleteMode(),
+  deletes_reason: nullable(text('Why they are left unseen.')),
+  read_at: nullable(time()),
+})
+
 export const ProductDetail = Type.Object(
   {
     ...productFields,
@@ -198,6 +215,13 @@ export const ProductDetail = Type.Object(
     availability: Type.Object({
       objective_percent: nullable(Type.Number({ description: 'As product.yaml says; it is not measured here.' })),
     }),
+    content: nullable(
+      Type.Object(
+        { write_mode: text(), keeps_missing: Type.Boolean(), note: text() },
+        { description: 'What becomes of former rows. Null: no version is in service.' },
+      ),
+    ),
+    reads: Type.Array(InputRead, { description: 'How each input was read last.' }),
     lineage: Type.Object({
       inputs: Type.Array(
         Type.Object({ name: text(), connection: Type.Optional(text()), table: Type.Optional(text()) }),
@@ -224,15 +248,7 @@ export const ParsedManifests = Type.Object(
 )
 
 export const ManifestTexts = Type.Object(
-  {
-    version: nullable(text()),
-    digest: text(),
-    uploaded_by: Type.Optional(text('Of those uploaded last: whose they are.')),
-    uploaded_at: Type.Optional(time()),
-    deployed_by: Type.Optional(text('Of a version.')),
-    deployed_at: Type.Optional(time()),
-    manifests: Type.Record(Type.String(), Type.String()),
-  },
+  { version: nullable(text()), digest: text(), manifests: Type.Record(Type.String(), Type.String()) },
   { $id: 'ManifestTexts' },
 )
 
@@ -267,8 +283,8 @@ const DeployPlan = Type.Object(
       }),
     ),
     estimated_rows: nullable(Type.Number()),
-    lowered_classes: Type.Array(text(), { description: 'Columns whose class becomes lower: to be named in lower.' }),
     warnings: Type.Array(Problem),
+    reads: Type.Array(InputRead, { description: 'How each input is read from the next sync on.' }),
     notes: Type.Array(text(), { description: 'What happens beside the change itself.' }),
     problems: Type.Array(Type.Object({ code: text(), message: text(), remedy: nullable(text()) }), {
       description: 'What would refuse the deployment itself; of a dry run only.',
@@ -277,14 +293,11 @@ const DeployPlan = Type.Object(
   { $id: 'DeployPlan' },
 )
 
-const digest = text('Of the manifests: a deployment that sends it deploys these, or nothing.')
-
-export const DryRun = Type.Object({ dry_run: Type.Literal(true), verdict: text(), digest, plan: DeployPlan })
+export const DryRun = Type.Object({ dry_run: Type.Literal(true), verdict: text(), plan: DeployPlan })
 export const Deployed = Type.Object({
   dry_run: Type.Literal(false),
   deployment: Deployment,
   run_id: nullable(text('The run that makes its first content; null where it waits for a sync.')),
-  digest,
   plan: DeployPlan,
 })
 export const RolledBack = Type.Object({ deployment: Deployment, run_id: text(), notes: Type.Array(text()) })
@@ -303,7 +316,11 @@ const runFields = {
       name: text(),
       mode: text(),
       rows_read: count(),
+      mode_reason: nullable(text()),
+      deletes: deleteMode(),
+      deletes_reason: nullable(text('Why they are left unseen.')),
       rows_written: count(),
+      rows_removed: nullable(count('Rows that were gone, by a read of the keys; null: none was made.')),
       bytes: count(),
       state: oneOf(['pending', 'running', 'succeeded', 'failed']),
       cursor: nullable(text()),
@@ -337,7 +354,6 @@ export const Grant = Type.Object(
     issuer: nullable(text('Whose user it is. Null: of a team.')),
     may: oneOf(['read', 'unmask']),
     classes: Type.Array(text()),
-    grantable: Type.Array(text(), { description: 'What of it the subject may grant on: classes, or "read".' }),
     granted_by: text(),
     created_at: time(),
   },
@@ -350,7 +366,6 @@ export const RawGrant = Type.Object(
     subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
     issuer: nullable(text('Whose user it is. Null: of a team.')),
     table: nullable(text('Null: every table of the connection.')),
-    grantable: Type.Boolean({ description: 'Whether the subject may grant it on.' }),
     granted_by: text(),
     created_at: time(),
   },

@@ -100,38 +100,16 @@ export const ProductChangeRequest = Type.Object(
   { additionalProperties: false, minProperties: 1 },
 )
 
-const Lower = Type.Optional(
-  Type.Array(Type.String({ minLength: 1, maxLength: 500 }), {
-    maxItems: 1000,
-    description: 'Columns whose class becomes lower by this: those that are not named keep theirs, or it is refused.',
-  }),
-)
-
 export const RollbackRequest = Type.Object(
   {
     version: Type.Optional(Type.String({ maxLength: 100, description: 'A version that was in service.' })),
     snapshot_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,19}$', description: 'Of a snapshot of the product.' })),
-    lower: Lower,
   },
-  {
-    additionalProperties: false,
-    minProperties: 1,
-    oneOf: [{ required: ['version'] }, { required: ['snapshot_id'] }],
-  },
+  { additionalProperties: false, minProperties: 1, maxProperties: 1 },
 )
 
 export const DeployRequest = Type.Object(
-  {
-    version: Type.String({ maxLength: 100 }),
-    dry_run: Type.Optional(Type.Boolean({ default: false })),
-    digest: Type.Optional(
-      Type.String({
-        maxLength: 100,
-        description: 'Of the plan that was reviewed. Absent: the manifests are deployed where you uploaded them last.',
-      }),
-    ),
-    lower: Lower,
-  },
+  { version: Type.String({ maxLength: 100 }), dry_run: Type.Optional(Type.Boolean({ default: false })) },
   { additionalProperties: false },
 )
 
@@ -153,9 +131,6 @@ export const GrantRequest = Type.Object(
     ),
     may: Type.Union([Type.Literal('read'), Type.Literal('unmask')]),
     classes: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
-    grantable: Type.Optional(
-      Type.Boolean({ default: false, description: 'Whether the subject may grant the same on to others.' }),
-    ),
   },
   { additionalProperties: false },
 )
@@ -167,7 +142,6 @@ export const RawGrantRequest = Type.Object(
     table: Type.Optional(
       Type.String({ minLength: 1, maxLength: 500, description: 'As discovered: schema.table. Absent: every table.' }),
     ),
-    grantable: GrantRequest.properties.grantable,
   },
   { additionalProperties: false },
 )
@@ -275,7 +249,11 @@ export function runJson(run: Run, tables: readonly TableProgress[]) {
       name: table.name,
       mode: table.mode,
       rows_read: table.rowsRead,
+      mode_reason: table.modeReason,
+      deletes: table.deletes,
+      deletes_reason: table.deletesReason,
       rows_written: table.rowsWritten,
+      rows_removed: table.rowsRemoved,
       bytes: table.bytes,
       state: table.state,
       cursor: table.cursor,
@@ -327,7 +305,6 @@ export function grantJson(grant: ProductGrant) {
     issuer: grant.issuer,
     may: grant.may,
     classes: grant.classes,
-    grantable: grant.grantable,
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),
   }
@@ -339,7 +316,6 @@ export function rawGrantJson(grant: RawTableGrant) {
     subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
     issuer: grant.issuer,
     table: grant.tableName,
-    grantable: grant.grantable,
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),
   }

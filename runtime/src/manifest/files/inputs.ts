@@ -2,6 +2,8 @@ import { Type } from 'typebox'
 import { closed, header, MANIFEST_LIMITS, oneOf, pattern, text } from './shape.ts'
 
 export const INPUT_MODES = ['full', 'incremental', 'cdc'] as const
+/** How rows that are gone from the source are found. What a read in full brings not is gone: it needs no word of it. */
+export const DELETE_MODES = ['key_sweep', 'unseen'] as const
 export const SCHEMA_CHANGE_MODES = ['evolve', 'freeze', 'fail'] as const
 
 const sourceColumn = (description: string) => Type.String({ description, minLength: 1, maxLength: 255 })
@@ -36,6 +38,13 @@ export const InputFields = closed({
     }),
   ),
   where: Type.Optional(text('One boolean expression that rows must meet.', MANIFEST_LIMITS.whereLength)),
+  deletes: Type.Optional(
+    oneOf(
+      DELETE_MODES,
+      'How an incremental input finds rows that are gone: key_sweep reads all keys and compares. Default: key_sweep.',
+    ),
+  ),
+  deletes_reason: Type.Optional(text('Why rows that are gone may stay: with deletes unseen.', 500)),
   on_schema_change: Type.Optional(
     oneOf(SCHEMA_CHANGE_MODES, 'What happens when the source table changes. Default: evolve.'),
   ),

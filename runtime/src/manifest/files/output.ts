@@ -75,6 +75,11 @@ export const OutputFile = closed(
         'How a materialization meets the former rows. Default: merge with identity columns, else replace.',
       ),
     ),
+    keep_missing: Type.Optional(
+      Type.Boolean({
+        description: 'With merge: whether keys that the output no longer has stay. Default: false, they are deleted.',
+      }),
+    ),
     retention: Type.Optional(
       closed(
         {

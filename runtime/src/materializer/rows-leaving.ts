@@ -1,0 +1,51 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { quoteName } from '../engine/sql-text.ts'
+import { type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
+import type { Product } from '../registry/products.ts'
+import { stateOfScan, stateTable } from './lake-state.ts'
+import { type MaterializeDeps, readInputs } from './materialize.ts'
+import { stagedTable, transformRows } from './transform.ts'
+import { lakeTable } from './variants.ts'
+
+export interface LeavingDeps extends Pick<MaterializeDeps, 'engine' | 'distributed' | 'lake' | 'scratchDirectory'> {
+  /** Of the author's SQL, and of ours. */
+  readonly limits: MaterializeDeps['limits']
+}
+
+/**
+ * How many rows of the product these manifests have no key for, by the inputs that lie in the lake. Writes nothing but
+ * files of its own, which go. Throws as a materialization does.
+ */
+export async function rowsLeaving(
+  product: Product,
+  manifests: ManifestSet,
+  deps: LeavingDeps,
+  signal: AbortSignal,
+): Promise<number> {
+  const { engine, distributed, lake, limits } = deps
+  const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, 'clear'), { signal })
+  const before = table && stateOfScan(await lake.scan(table, {}, signal))
+  if (before === null || before.rowCount === 0) return 0
+  const inputs = await readInputs(product, manifests, signal, deps)
+  await mkdir(deps.scratchDirectory, { recursive: true, mode: 0o700 })
+  const directory = await mkdtemp(join(deps.scratchDirectory, 'plan-'))
+  try {
+    const own = { tenant: product.tenant, engine, distributed, limits, ownLimits: limits, directory, signal }
+    const schema = outputSchema(manifests.output)
+    const staged = await transformRows(inputs, manifests, schema, own)
+    const sameKey = schema.primaryKey.map((name) => `b.${quoteName(name)} = o.${quoteName(name)}`).join(' AND ')
+    const run = await engine.run(
+      {
+        trust: 'own',
+        tables: [stateTable('before', before), stagedTable('output', staged)],
+        steps: [{ sql: `SELECT count(*) FROM "before" b ANTI JOIN output o ON ${sameKey}`, rows: 'collect' }],
+        limits,
+      },
+      signal,
+    )
+    return Number(run.results[0]?.rows[0]?.[0] ?? 0)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
