@@ -186,13 +186,13 @@ describe('masks', () => {
     }
   })
 
-  it('shows them to whom somebody else has granted it, and not to oneself', async () => {
-    const own = await developer.post('/api/v1/products/people/grants', {
-      subject: { user: 'dora' },
-      may: 'unmask',
-      classes: ['*'],
-    })
-    assert.equal(own.status, 403)
+  it('shows them to whom the owner of the source has granted it, and lets nobody else grant it', async () => {
+    const colleague = await as(TENANTS[0], 'svc-developers', 'dan')
+    for (const user of ['dan', 'vito']) {
+      const wanted = { subject: { user }, may: 'unmask', classes: ['*'] }
+      const refused = await colleague.post('/api/v1/products/people/grants', wanted)
+      assert.deepEqual([refused.status, refused.body.code], [403, 'grant_not_held'])
+    }
     const granted = await developer.post('/api/v1/products/people/grants', {
       subject: { user: 'vito' },
       may: 'unmask',

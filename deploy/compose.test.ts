@@ -3,13 +3,14 @@
  * runtime's, and what is watched what the runtime counts.
  */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { Registry } from 'prom-client'
 import { Compile } from 'typebox/compile'
 import { parse } from 'yaml'
 import { loadConfig } from '../runtime/src/config.ts'
+import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { httpMetrics } from '../runtime/src/http/metrics.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
 
@@ -118,6 +119,22 @@ test('the dashboard server is the one that tests run against, and the runtime ha
     ([, name]) => name,
   )
   assert.deepEqual(new Set(asked), new Set(Object.keys(server ?? {})))
+})
+
+test('a deployed server takes the same functions from everybody as the runtime does from an embedded one', () => {
+  const walls = read('deploy/postgres/20-walls.sh')
+  const names = [...walls.matchAll(/'(lo\w+|pg_\w+|txid_\w+)'/g)].map(([, name]) => name)
+  const plain = OPEN_FUNCTIONS.filter((name) => !name.endsWith('_'))
+  assert.deepEqual(names.filter((name) => name !== 'pg_catalog' && name !== 'pg_proc').sort(), [...plain].sort())
+  assert.deepEqual(
+    OPEN_FUNCTIONS.filter((name) => name.endsWith('_')),
+    ['pg_advisory_', 'pg_try_advisory_'],
+  )
+  assert.match(walls, /\^pg_\(try_\)\?advisory_/)
+  const mounted = compose.services['postgres']?.volumes ?? []
+  for (const name of readdirSync(join(root, 'deploy/postgres'))) {
+    assert.ok(mounted.includes(`./deploy/postgres/${name}:/docker-entrypoint-initdb.d/${name}:ro`), name)
+  }
 })
 
 test('rules and dashboards speak of metrics that there are', async () => {

@@ -13,7 +13,7 @@ import { installSeconds, interruptInstalls } from './cache.ts'
 import { engineAnswers } from './containers.ts'
 import { optionsOf } from './selection/options.ts'
 import { Pace } from './selection/pace.ts'
-import { groupsOf, type Planned } from './selection/plan.ts'
+import { longestFirst, type Planned } from './selection/plan.ts'
 import { Selection } from './selection/selection.ts'
 import { interruptTests, runSuite } from './suite-run.ts'
 import { loadServer, SUITES, type Suite } from './suites.ts'
@@ -36,10 +36,12 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 const asked = SUITES.filter(({ name }) => options.names.length === 0 || options.names.includes(name))
 const selection = await Selection.make(asked, options)
-const { run: planned, skipped } = selection.plan
+const { skipped } = selection.plan
 for (const { name, why } of skipped) console.log(`-- ${name}: ${why}`)
 
 const suiteNamed = (name: string): Suite => SUITES[names.indexOf(name)] as Suite
+const secondsOf = (name: string): number => selection.expectedSeconds(suiteNamed(name))
+const planned = longestFirst(selection.plan.run, secondsOf, (options.minutes ?? Number.POSITIVE_INFINITY) * 60)
 
 /** Those that have ended, and those that there was no time for. */
 const isOver = new Set<string>()
@@ -93,14 +95,8 @@ async function runOne(suite: Suite, { why }: Planned, isShown: boolean): Promise
 }
 
 const preparing = prepareServers()
-for (const group of groupsOf(planned, (name) => suiteNamed(name).isAlone === true)) {
-  const [first] = group
-  const isShown = group.length === 1
-  // What runs alone shares the processors with no download either.
-  if (first !== undefined && suiteNamed(first.name).isAlone) await preparing
-  const waiting = [...group]
-  await Promise.all([work(waiting, isShown), work(waiting, isShown)])
-}
+const waiting = [...planned]
+await Promise.all([work(waiting, planned.length === 1), work(waiting, planned.length === 1)])
 await preparing
 
 const listed = (seconds: ReadonlyMap<string, number>) =>

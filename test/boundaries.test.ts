@@ -5,8 +5,8 @@ import { dirname, join, posix } from 'node:path'
 import { describe, test } from 'node:test'
 import { importsOf, ROOT, type SourceFile, sourceFiles } from './sources.ts'
 
-/** The values that travel, the settings and the names of fault points belong to no stage. */
-const EVERYWHERE = ['flow.ts', 'config.ts', 'fault-points.ts', 'free-port.ts']
+/** The values that travel, the settings, the names of fault points and threads belong to no stage. */
+const EVERYWHERE = ['flow.ts', 'config.ts', 'fault-points.ts', 'free-port.ts', 'parse-threads.ts']
 const RUNTIME = 'runtime/src/'
 const isTest = (path: string) => /\.(test|fixture|conformance)\.ts$/.test(path)
 

@@ -201,7 +201,7 @@ export const ConfigSchema = Type.Object(
           {
             default: 'direct',
             description:
-              'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each request to an S3 store is signed by the runtime, for the files of that table.',
+              'How clients of the Iceberg catalog reach files. none: not at all, so that no table is loaded. direct: by their own rights to the folder or bucket. signed: each read of an S3 store is signed by the runtime, for the files of that table; writes go through the runtime.',
           },
         ),
       },
@@ -292,6 +292,21 @@ export const ConfigSchema = Type.Object(
         transform_memory_mb: Type.Integer({ default: 512, minimum: 128 }),
         transform_timeout_ms: Type.Integer({ default: 900_000, minimum: 1000 }),
         lease_ms: Type.Integer({ default: 30_000, minimum: 1000 }),
+        connections: Type.Integer({
+          default: 10_000,
+          minimum: 10,
+          description: 'At once. From nine tenths on, the oldest without a valid token make room for new ones.',
+        }),
+        connections_per_address: Type.Integer({
+          default: 1_000,
+          minimum: 1,
+          description: 'At once, of one address or one /64 of IPv6. Behind trusted_proxies theirs are not counted.',
+        }),
+        event_streams: Type.Integer({
+          default: 5,
+          minimum: 1,
+          description: 'Streams of events at once of one subject; a tenant has half of its requests for them.',
+        }),
         rate: Type.Object(
           {
             free: Type.Integer({ default: 10, minimum: 1 }),

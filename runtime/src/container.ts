@@ -5,6 +5,7 @@
 import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
 import { type ConnectorHost, type LakeEngine, type Logger, type ServingPlugin, tenantOf } from '@sluice/sdk'
 import type pg from 'pg'
@@ -14,6 +15,7 @@ import { CatalogLogins } from './catalog/logins.ts'
 import { CATALOG_MIGRATIONS } from './catalog/migrations.ts'
 import { ReachableFiles } from './catalog/reachable-files.ts'
 import { Sandbox } from './catalog/sandbox.ts'
+import { openSignedFiles, type SignedFiles } from './catalog/signed-files.ts'
 import { changeMetrics } from './change-metrics.ts'
 import { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
@@ -24,7 +26,7 @@ import { parseAddress } from './database/address.ts'
 import { openListener } from './database/listener.ts'
 import { migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
-import { bundleChild } from './engine/child-bundle.ts'
+import { bundleChild, bundleProgram } from './engine/child-bundle.ts'
 import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
 import type { EventBus } from './events/bus.ts'
 import { EventFeed } from './events/feed.ts'
@@ -41,12 +43,14 @@ import { namingBrokenFiles } from './lake/broken-files.ts'
 import { LAKE_MIGRATIONS, Lake } from './lake/lake.ts'
 import type { ObjectStore } from './lake/object-store.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import { parsingIn } from './manifest/parsing.ts'
 import { ChangeRelay } from './materializer/change-relay.ts'
 import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import { ServedProducts } from './operations/served-products.ts'
 import { checkStorage } from './operations/tenants.ts'
 import { ownEndpoints } from './own-endpoints.ts'
+import { ParseThreads } from './parse-threads.ts'
 import { createClock, createHost } from './plugins/host.ts'
 import type { LoadedPlugin } from './plugins/loader.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
@@ -115,6 +119,11 @@ export async function assemble(
     () => openEngine(config, scratchDirectory, logger),
     (opened) => opened.close(),
   )
+  const threads = await lifecycle.start(
+    'the threads that parse',
+    () => openThreads(config, logger),
+    (opened) => opened.close(),
+  )
   const objects = await lifecycle.start(
     'the object store',
     () => openObjectStore(config),
@@ -157,7 +166,7 @@ export async function assemble(
   const bus = await openBus(config, { pool, address: databases.registry, logger }, lifecycle)
   const dashboards = await lifecycle.start(
     'dashboards',
-    () => openDashboardServer(config, databases),
+    () => openDashboardServer(config, databases, logger),
     (opened) => opened?.close(),
   )
   const served: ServedProducts = new ServedProducts({ pool, plugins, rules, hearsChanges: () => news.isListening })
@@ -172,11 +181,18 @@ export async function assemble(
   container.register(TOKENS.pool, { useValue: pool })
   container.register(TOKENS.masters, { useValue: masters })
   container.register(TOKENS.engine, { useValue: engine })
+  container.register(TOKENS.threads, { useValue: threads })
   container.register(TOKENS.lake, { useValue: lake })
   const distributed = distributedBy((config.compute.trino as TrinoSettings | undefined) ?? servingTrino(config))
   container.register(TOKENS.distributed, { useFactory: () => distributed })
   container.register(TOKENS.sandbox, { useValue: new Sandbox({ pool, store: objects.store, lake, nowMs: Date.now }) })
   container.register(TOKENS.reachable, { useValue: new ReachableFiles() })
+  const signedFiles = await lifecycle.start(
+    'signing for the object store',
+    () => signedFilesOf(config),
+    (opened) => opened?.relay.close(),
+  )
+  container.register(TOKENS.signedFiles, { useFactory: () => signedFiles })
   container.register(TOKENS.catalogLogins, { useValue: await openLogins(config, databases, pool) })
   container.register(TOKENS.rules, { useValue: rules })
   container.register(TOKENS.issuers, { useValue: issuers })
@@ -273,6 +289,25 @@ async function openEngine(config: Config, scratchDir: string, logger: Logger): P
     maxChildren: processes,
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,
+  })
+}
+
+const PARSE_PROGRAM = new URL(
+  import.meta.url.endsWith('.ts') ? './http/parse-tasks.ts' : './http/parse-tasks.js',
+  import.meta.url,
+)
+
+/** As one file the program takes a third of the memory, and of the time to start, that its modules take one by one. */
+function openThreads(config: Config, logger: Logger): ParseThreads {
+  const dir = join(config.data_dir, 'code-cache')
+  const options = { dir, name: 'parse-tasks.mjs', requiring: fileURLToPath(PARSE_PROGRAM) }
+  return new ParseThreads({
+    program: () =>
+      bundleProgram(PARSE_PROGRAM, options).then(pathToFileURL, (error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error)
+        logger.warn('the program of the threads that parse could not be bundled: they start slower', { message })
+        return PARSE_PROGRAM
+      }),
   })
 }
 
@@ -380,6 +415,11 @@ async function* jsonBatches(run: Awaited<ReturnType<Engine['run']>>) {
   await run.finished
 }
 
+async function signedFilesOf({ catalog, object_store: store }: Config): Promise<SignedFiles | null> {
+  if (catalog.file_access !== 'signed' || store.type !== 's3' || !store.path_style) return null
+  return openSignedFiles(store.endpoint, store)
+}
+
 function platformOf(
   from: DependencyContainer,
   {
@@ -396,6 +436,7 @@ function platformOf(
     sandbox: from.resolve(TOKENS.sandbox),
     catalogLogins: from.resolve(TOKENS.catalogLogins),
     reachable: from.resolve(TOKENS.reachable),
+    signedFiles: from.resolve(TOKENS.signedFiles),
     engine: from.resolve(TOKENS.engine),
     distributed: from.resolve(TOKENS.distributed),
     distributedQueries: distributedBy(servingTrino(from.resolve(TOKENS.config))),
@@ -405,6 +446,7 @@ function platformOf(
     events: from.resolve(TOKENS.events),
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
+    parsing: parsingIn(from.resolve(TOKENS.threads)),
     dashboards: from.resolve(TOKENS.dashboards)?.support ?? null,
     logger: from.resolve(TOKENS.logger),
     connectorHost,

@@ -5,6 +5,8 @@
  * Request → http → Call → auth → Principal → policy → operation → plan → store → rows → Response
  */
 
+import type { Readable } from 'node:stream'
+
 /** Classification levels, from the least to the most protected; a clearance is one of them too. */
 export type Level = 'public' | 'internal' | 'confidential' | 'restricted'
 
@@ -58,6 +60,15 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly lastEventId: string | null
   /** The Accept header as it came, bounded by the server's limit on headers. */
   readonly accept: string
+  /** The Authorization header as it came: told to nobody but whoever sent it. Null where there is none. */
+  readonly authorization: string | null
+}
+
+/** The body of a request that is not read before its handler runs. Its bytes are bounded by whoever reads them. */
+export interface BodyStream {
+  /** Of the request; names in lower case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  readonly bytes: Readable
 }
 
 /** A call whose bearer is known; an administrator may have named no tenant. */

@@ -142,9 +142,10 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     }
     await lifecycle.start(
       'the server',
-      () => startServer(app, { host: config.host, port }),
+      () => startServer(app, { host: config.host, port, ...connectionLimits(config) }),
       (server) => server.stop(DRAIN_MS),
     )
+    assembled.container.resolve(TOKENS.threads).warm()
     const addressFile = join(config.data_dir, ADDRESS_FILE)
     await lifecycle.start(
       'the address file',
@@ -254,6 +255,8 @@ async function createApp({ config, url, embedded, issuers, assembled, platform, 
         requestId: use.requestId,
       })
     },
+    threads: container.resolve(TOKENS.threads),
+    maxStreamsPerSubject: config.limits.event_streams,
     faultPoint: container.resolve(TOKENS.faultPoint),
     onFinished: httpMetrics(metrics),
     onFault: (error, call) => logFault(logger, error, call),
@@ -274,6 +277,12 @@ function trustedIssuer(issuer: IssuerConfig): TrustedIssuer {
       ...(issuer.jwks_uri === undefined ? {} : { jwksUri: issuer.jwks_uri }),
     }),
   }
+}
+
+/** Behind proxies all connections are theirs, and they count the addresses in front of them. */
+function connectionLimits({ limits, trusted_proxies: proxies }: Config) {
+  const { connections: maxConnections, connections_per_address: maxConnectionsPerAddress } = limits
+  return { maxConnections, ...(proxies === 0 ? { maxConnectionsPerAddress } : {}) }
 }
 
 /** Seconds of its rate that an address may ask for at once. */

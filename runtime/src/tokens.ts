@@ -5,6 +5,7 @@ import type { InjectionToken } from 'tsyringe'
 import type { CatalogLogins } from './catalog/logins.ts'
 import type { ReachableFiles } from './catalog/reachable-files.ts'
 import type { Sandbox } from './catalog/sandbox.ts'
+import type { SignedFiles } from './catalog/signed-files.ts'
 import type { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
 import type { DashboardServer } from './dashboard-server.ts'
@@ -16,6 +17,7 @@ import type { Lake } from './lake/lake.ts'
 import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import type { ServedProducts } from './operations/served-products.ts'
+import type { ParseThreads } from './parse-threads.ts'
 import type { PluginSet } from './plugins/plugin-set.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import type { MaskingRules } from './policy/masking.ts'
@@ -34,7 +36,9 @@ export const TOKENS = {
   engine: token<Engine>('engine'),
   distributed: token<DistributedCompute | null>('distributed'),
   lake: token<Lake>('lake'),
+  threads: token<ParseThreads>('threads'),
   reachable: token<ReachableFiles>('reachable'),
+  signedFiles: token<SignedFiles | null>('signedFiles'),
   sandbox: token<Sandbox>('sandbox'),
   catalogLogins: token<CatalogLogins>('catalogLogins'),
   rules: token<MaskingRules>('rules'),

@@ -113,7 +113,7 @@ describe('the key of a suite', () => {
 
   it('changes with its definition, but not with what it is expected to take', async () => {
     assert.ok(await changes(nothing, surroundings(), { ...SUITE, env: { LEVEL: '1' } }))
-    assert.ok(await changes(nothing, surroundings(), { ...SUITE, isAlone: true }))
+    assert.ok(await changes(nothing, surroundings(), { ...SUITE, isAlwaysRun: true }))
     assert.ok(!(await changes(nothing, surroundings(), { ...SUITE, expectedSeconds: 20 })))
   })
 

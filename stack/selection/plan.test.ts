@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { groupsOf, type Plan, type Planned, planOf, wholePlan } from './plan.ts'
+import { longestFirst, type Plan, type Planned, planOf, wholePlan } from './plan.ts'
 import type { GreenRecord, SuiteRecord } from './record.ts'
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
@@ -89,14 +89,18 @@ describe('the plan', () => {
   })
 })
 
-describe('the groups that run side by side', () => {
-  it('keep their order, and leave alone what runs alone', () => {
-    const run = [...'abCDe'].map((name): Planned => ({ name, why: '', isSample: false }))
-    const groups = groupsOf(run, (name) => name === name.toUpperCase())
-    assert.deepEqual(groups.map(names), [['a', 'b'], ['C'], ['D'], ['e']])
-    assert.deepEqual(
-      groupsOf([], () => false),
-      [],
-    )
+describe('where there is time for all', () => {
+  const run = [...'abc'].map((name): Planned => ({ name, why: '', isSample: false }))
+  const seconds = (name: string) => ({ a: 10, b: 40, c: 30 })[name] ?? 0
+
+  it('the longest runs first, two at a time', () => {
+    assert.deepEqual(names(longestFirst(run, seconds, 40)), ['b', 'c', 'a'])
+    assert.deepEqual(names(longestFirst(run, seconds, Number.POSITIVE_INFINITY)), ['b', 'c', 'a'])
+    const sampled = run.map((one) => ({ ...one, isSample: one.name === 'b' }))
+    assert.deepEqual(names(longestFirst(sampled, seconds, 40)), ['c', 'a', 'b'])
+  })
+
+  it('and where there is not, each waits its turn', () => {
+    assert.deepEqual(names(longestFirst(run, seconds, 39)), ['a', 'b', 'c'])
   })
 })

@@ -60,17 +60,21 @@ export function planOf(suites: readonly PlannedSuite[], { keys, record, commit, 
   }
 }
 
-/** Neighbours run side by side; one that runs alone has none. */
-export function groupsOf(run: readonly Planned[], isAlone: (name: string) => boolean): readonly (readonly Planned[])[] {
-  const groups: Planned[][] = []
-  let isOpen = false
-  for (const one of run) {
-    const isOpenNow = !isAlone(one.name)
-    if (isOpen && isOpenNow) groups.at(-1)?.push(one)
-    else groups.push([one])
-    isOpen = isOpenNow
-  }
-  return groups
+/**
+ * Where there is time for all, none waits its turn: the longest first, so that two that run side by side end together; samples last.
+ * @param secondsLeft of two at a time; infinite where there is no limit
+ */
+export function longestFirst(
+  run: readonly Planned[],
+  expectedSeconds: (name: string) => number,
+  secondsLeft: number,
+): readonly Planned[] {
+  const all = run.reduce((sum, { name }) => sum + expectedSeconds(name), 0)
+  if (all / 2 > secondsLeft) return run
+  return run.toSorted(
+    (one, other) =>
+      Number(one.isSample) - Number(other.isSample) || expectedSeconds(other.name) - expectedSeconds(one.name),
+  )
 }
 
 /** What was left out first, the longest; then what has not been green for the longest; then as drawn. */

@@ -52,7 +52,7 @@ async function checkSnapshot(
     ownPath(files, manifest.manifest_path)
     if (!fresh.has(manifest.manifest_path)) continue
     bytes += Number(manifest.manifest_length)
-    for (const entry of await readable(() => manifests.readEntries(files, manifest, signal))) {
+    for (const entry of await readable(() => manifests.readEntriesAnew(files, manifest, signal))) {
       ownPath(files, entry.file.uri)
       if (entry.status === 'added') added.push(entry.file)
     }

@@ -7,6 +7,7 @@ import { SluiceError } from '@sluice/sdk'
 import pg from 'pg'
 import { type DatabaseAddress, formatAddress } from '../database/address.ts'
 import { toDatabaseError } from '../database/errors.ts'
+import { closeOpenFunctions, dropLogin } from '../database/open-functions.ts'
 import { clientConfig, inTransaction } from '../database/pools.ts'
 import { catalogName } from '../lake/table-ref.ts'
 import { change, maybeOne, one } from '../registry/sql.ts'
@@ -48,9 +49,6 @@ const SETTINGS = {
   search_path: 'public',
 } as const
 
-/** Functions that everybody may call unless they are taken away, with which a reader could write, or lock others out. */
-const TAKEN_AWAY = ['lo_creat', 'lo_create', 'lo_from_bytea', 'lo_put', 'lowrite', 'pg_notify'] as const
-
 export class CatalogLogins {
   readonly #deps: CatalogLoginsDeps
 
@@ -88,6 +86,8 @@ export class CatalogLogins {
         `alter role ${name} login nosuperuser nocreatedb nocreaterole noinherit noreplication nobypassrls
          connection limit ${MAX_CONNECTIONS} password ${pg.escapeLiteral(password)}`,
       )
+      // Whoever had it may have changed what its sessions begin with.
+      await client.query(`alter role ${name} reset all`)
       for (const [setting, value] of Object.entries(SETTINGS)) {
         await client.query(`alter role ${name} set ${setting} = ${pg.escapeLiteral(value)}`)
       }
@@ -122,7 +122,7 @@ export class CatalogLogins {
       await client.query(`alter role ${pg.escapeIdentifier(role)} nologin`)
       await endSessions(client, role)
       await this.#grant(role, 'revoke')
-      await client.query(`drop role ${pg.escapeIdentifier(role)}`)
+      await dropLogin(client, role, (database) => this.#connect({ database }))
     })
   }
 
@@ -141,8 +141,8 @@ export class CatalogLogins {
   async #grant(role: string, verb: 'grant' | 'revoke'): Promise<void> {
     const [name, toOrFrom] = [pg.escapeIdentifier(role), verb === 'grant' ? 'to' : 'from']
     await inTransaction(this.#deps.pool, async (tx) => {
-      // Two grants on one thing at once fail.
-      await tx.query("select pg_advisory_xact_lock(hashtextextended('sluice:catalog-logins', 0))")
+      // Two grants on one thing at once fail. Of this table no login has anything, so that none can hold this up.
+      await tx.query('lock table catalog_logins in share update exclusive mode')
       const database = pg.escapeIdentifier(this.#deps.shown.database)
       // Temporary tables fill disks as well as others do. Whoever owns the database keeps the right.
       await tx.query(`revoke temporary on database ${database} from public`)
@@ -152,40 +152,29 @@ export class CatalogLogins {
   }
 
   async #asAdmin(work: (client: pg.Client) => Promise<void>): Promise<void> {
-    const { admin } = this.#deps
-    if (admin === null) throw unavailable()
-    const client = new pg.Client(clientConfig(admin, { applicationName: 'sluice-logins' }))
-    client.on('error', () => undefined)
+    let client: pg.Client | undefined
     try {
-      await client.connect()
+      client = await this.#connect({})
       await work(client)
     } catch (error) {
       throw error instanceof SluiceError ? error : toDatabaseError(error, 'changing a login')
     } finally {
-      await client.end().catch(() => undefined)
+      await client?.end().catch(() => undefined)
     }
+  }
+
+  async #connect(other: { readonly database?: string }): Promise<pg.Client> {
+    const { admin } = this.#deps
+    if (admin === null) throw unavailable()
+    const client = new pg.Client(clientConfig({ ...admin, ...other }, { applicationName: 'sluice-logins' }))
+    client.on('error', () => undefined)
+    await client.connect()
+    return client
   }
 }
 
 async function endSessions(client: pg.Client, role: string): Promise<void> {
   await client.query('select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1', [role])
-}
-
-/** Only a superuser may: elsewhere it is for whoever set the database up. The runtime's own role keeps what it has. */
-async function closeOpenFunctions(client: pg.Client): Promise<void> {
-  const { rows } = await client.query<{ name: string; owner: string }>(
-    `select p.oid::regprocedure::text as name, pg_get_userbyid(d.datdba) as owner
-     from pg_proc p, pg_database d, pg_roles r
-     where d.datname = current_database() and r.rolname = current_user and r.rolsuper
-       and p.pronamespace = 'pg_catalog'::regnamespace
-       and (p.proname = any($1) or p.proname ~ '^pg_(try_)?advisory_')
-       and has_function_privilege('public', p.oid, 'execute')`,
-    [TAKEN_AWAY],
-  )
-  for (const { name, owner } of rows) {
-    await client.query(`grant execute on function ${name} to ${pg.escapeIdentifier(owner)}`)
-    await client.query(`revoke execute on function ${name} from public`)
-  }
 }
 
 function unavailable(): SluiceError {

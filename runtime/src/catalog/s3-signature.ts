@@ -38,7 +38,7 @@ export function signRequest(
   const names = Object.keys(headers).sort()
   const canonical = [
     method,
-    url.pathname.split('/').map(decodeURIComponent).map(encode).join('/'),
+    url.pathname.split('/').map(decodeURIComponent).map(encodeForS3).join('/'),
     canonicalQuery(url),
     ...names.map((name) => `${name}:${headers[name]}`),
     '',
@@ -59,7 +59,7 @@ export function signRequest(
 }
 
 function canonicalQuery(url: URL): string {
-  const pairs = [...url.searchParams].map(([name, value]) => `${encode(name)}=${encode(value)}`)
+  const pairs = [...url.searchParams].map(([name, value]) => `${encodeForS3(name)}=${encodeForS3(value)}`)
   return pairs.sort().join('&')
 }
 
@@ -70,7 +70,7 @@ function signingKey(key: SigningKey, day: string): Buffer {
 const hmac = (key: Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest()
 
 /** Everything but letters, digits and `-._~`, as the signature's specification asks. */
-function encode(text: string): string {
+export function encodeForS3(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,

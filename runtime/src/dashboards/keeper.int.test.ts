@@ -43,7 +43,7 @@ before(async () => {
   serving = await postgres.createServingDatabase()
   pool = registry.pool()
   owner = openPool(serving.logins.owner, { ...PATIENT, applicationName: 'test', maxConnections: 2 })
-  views = new ServingViews({ pool: owner, admin: serving.admin, shown: serving.admin })
+  views = new ServingViews({ onGaps: () => undefined, pool: owner, admin: serving.admin, shown: serving.admin })
   await inTransaction(pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'acme', tier: 'free' }))
   mute = createServer(() => undefined)
   await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))

@@ -14,6 +14,7 @@ let database: TestServingDatabase
 let owner: pg.Pool
 let views: ServingViews
 let maker = ''
+const told: string[] = []
 
 /** The register and the tables of a store that keeps tenants apart by forced row security. */
 before(async () => {
@@ -36,7 +37,12 @@ before(async () => {
       await asTenant(tenant, `insert into crm.${relation} values ($1, 1, $2, 1.5)`, [tenant, email])
     }
   }
-  views = new ServingViews({ pool: owner, admin: await loginMaker(), shown: database.admin })
+  views = new ServingViews({
+    pool: owner,
+    admin: await loginMaker(),
+    shown: database.admin,
+    onGaps: (gaps) => told.push(...gaps),
+  })
 })
 
 /** May make roles and nothing else. */
@@ -169,6 +175,76 @@ describe('a dataset’s login', () => {
     ]) {
       await assert.rejects(ask(own.url, statement), statement)
     }
+  })
+
+  test('holds up nobody, and fills and measures nothing, whatever limits it takes off', async () => {
+    const free = [
+      'set default_transaction_read_only = off',
+      ...['statement_timeout', 'lock_timeout', 'idle_session_timeout'].map((name) => `set ${name} = 0`),
+    ]
+    const { rows } = await owner.query<{ call: string }>(
+      `select format('select %I(%s)', proname, (select string_agg(quote_literal(case when t = 'regclass'::regtype then 'pg_class' else '1' end) || '::' || t::regtype, ', ')
+           from unnest(proargtypes) t))
+         as call
+       from pg_proc where pronamespace = 'pg_catalog'::regnamespace and proname ~ $1`,
+      [
+        '^(pg_(try_)?advisory_.*|lo_creat|lo_create|lo_from_bytea|lo_put|lowrite|pg_notify|pg_logical_emit_message|txid_current|pg_current_xact_id|pg_export_snapshot|pg_(relation|table|indexes|total_relation)_size)$',
+      ],
+    )
+    assert.ok(rows.length > 30)
+    const client = new pg.Client(own.url)
+    await client.connect()
+    try {
+      for (const statement of free) await client.query(statement)
+      for (const { call } of rows) await assert.rejects(client.query(call), DENIED, call)
+      for (const statement of [
+        "select lo_import('/etc/passwd')",
+        'create temporary table mine (a int)',
+        `lock table ${own.name} in access exclusive mode`,
+        'lock table sluice_views.logins in share update exclusive mode',
+        `comment on view ${own.name} is 'mine'`,
+        `alter role ${own.view.schema} connection limit -1`,
+        `alter role ${own.view.schema} createdb`,
+        `grant ${own.view.schema} to ${database.logins.reader.user}`,
+        'alter system set work_mem = 1',
+      ]) {
+        await assert.rejects(client.query(statement), statement)
+      }
+    } finally {
+      await client.end()
+    }
+    const url = new URL(own.url)
+    for (const name of ['registry', 'serving']) {
+      await using other = await (await startTestPostgres()).createServingDatabase()
+      url.pathname = other.admin.database
+      await assert.rejects(ask(url.href, 'select 1'), DENIED, name)
+    }
+  })
+
+  test('begins anew with what was decided for it, and its maker is told of what is open beside it', async () => {
+    for (const statement of [`set statement_timeout = '1h'`, 'set default_transaction_read_only = off']) {
+      await ask(own.url, 'set default_transaction_read_only = off', `alter role ${own.view.schema} ${statement}`)
+    }
+    own = await opened(dataset('acme', 'clear'))
+    const [settings] = await ask(
+      own.url,
+      `select current_setting('statement_timeout') as timeout, current_setting('default_transaction_read_only') as "readOnly",
+         (select rolconnlimit from pg_roles where rolname = current_user) as connections`,
+    )
+    assert.deepEqual(settings, { timeout: '1min', readOnly: 'on', connections: 10 })
+    // The server of the tests lets everybody into its own databases.
+    assert.ok(told.includes('enter the database postgres'), told.join())
+    assert.ok(!told.some((gap) => gap.includes('functions')), told.join())
+  })
+
+  test('is removed with what it has made and was given since', async () => {
+    const gone = await opened({ ...dataset('other', 'clear') })
+    await asSuperuser(`select lo_create(424242); alter large object 424242 owner to ${gone.view.schema};
+      create table crm.mine (a int); alter table crm.mine owner to ${gone.view.schema}`)
+    await views.remove(dataset('other', 'clear'))
+    const { rowCount } = await owner.query('select from pg_roles where rolname = $1', [gone.view.schema])
+    assert.equal(rowCount, 0)
+    await opened(dataset('other', 'clear'))
   })
 
   test('gives nothing while it is shut', async () => {

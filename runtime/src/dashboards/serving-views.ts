@@ -8,7 +8,8 @@ import { randomBytes } from 'node:crypto'
 import { physicalName, SluiceError, variantTable } from '@sluice/sdk'
 import pg from 'pg'
 import { type DatabaseAddress, formatAddress } from '../database/address.ts'
-import { toDatabaseError } from '../database/errors.ts'
+import { sqlState, toDatabaseError } from '../database/errors.ts'
+import { closeOpenFunctions, dropLogin, gapsOf } from '../database/open-functions.ts'
 import { clientConfig, inTransaction } from '../database/pools.ts'
 import { loginName } from './names.ts'
 
@@ -19,6 +20,8 @@ export interface ServingViewsDeps {
   readonly admin: DatabaseAddress
   /** Where the dashboard server finds it. */
   readonly shown: Pick<DatabaseAddress, 'host' | 'port' | 'database' | 'tls'>
+  /** Told once what such logins may do beside reading, where the server was not set up for them. */
+  readonly onGaps: (gaps: readonly string[]) => void
 }
 
 /** A dataset as the store has it. */
@@ -92,11 +95,17 @@ begin
 end $$;
 revoke all on function sluice_views.own_rows() from public;`
 
-const REGISTER_LOCK = `select pg_advisory_xact_lock(hashtextextended('sluice:sluice_views', 0))`
+/** A table of which no login has anything: none can hold up who takes this. */
+const REGISTER_LOCK = 'lock table sluice_views.logins in share update exclusive mode'
+
+/** What making the same thing at once ends with for all but one. */
+const MADE_AT_ONCE: readonly (string | undefined)[] = ['23505', '42P06', '42P07', '42723', '42710', 'XX000']
+const PREPARE_ATTEMPTS = 5
 
 export class ServingViews {
   readonly #deps: ServingViewsDeps
   #prepared: Promise<void> | null = null
+  #isTold = false
 
   constructor(deps: ServingViewsDeps) {
     this.#deps = deps
@@ -128,6 +137,12 @@ export class ServingViews {
     const role = loginName(dataset)
     const password = randomBytes(24).toString('base64url')
     await this.#asAdmin((client) => makeLogin(client, role, password))
+    await this.#asAdmin(async (client) => {
+      await closeOpenFunctions(client)
+      const gaps = this.#isTold ? [] : await gapsOf(client, role)
+      if (gaps.length > 0) this.#deps.onGaps(gaps)
+      this.#isTold = true
+    })
     await inTransaction(this.#deps.pool, (tx) => makeView(tx, this.#deps.shown.database, role, dataset, view), {
       signal,
     })
@@ -163,35 +178,47 @@ export class ServingViews {
       await tx.query(`revoke all on function sluice_views.own_rows() from ${name}`)
       await tx.query(`revoke all on database ${database} from ${name}`)
     })
-    if (isThere) await this.#asAdmin((client) => client.query(`drop role if exists ${name}`))
+    if (isThere) await this.#asAdmin((client) => dropLogin(client, role, (other) => this.#connect(other)))
   }
 
   #prepare(signal: AbortSignal): Promise<void> {
-    this.#prepared ??= inTransaction(
-      this.#deps.pool,
-      async (tx) => {
-        await tx.query(REGISTER_LOCK)
-        await tx.query(REGISTER)
-      },
-      { signal },
-    ).catch((error: unknown) => {
+    this.#prepared ??= this.#register(signal, PREPARE_ATTEMPTS).catch((error: unknown) => {
       this.#prepared = null
       throw error
     })
     return this.#prepared
   }
 
-  async #asAdmin<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
-    const client = new pg.Client(clientConfig(this.#deps.admin, { applicationName: 'sluice-dashboards' }))
-    client.on('error', () => undefined)
+  /** Several runtimes may begin at once. */
+  async #register(signal: AbortSignal, attempts: number): Promise<void> {
     try {
-      await client.connect()
+      await inTransaction(this.#deps.pool, (tx) => tx.query(REGISTER), { signal })
+    } catch (error) {
+      const cause = (error as { readonly cause?: unknown }).cause
+      const isRace = MADE_AT_ONCE.includes(sqlState(error) ?? sqlState(cause))
+      if (attempts <= 1 || !isRace) throw error
+      await this.#register(signal, attempts - 1)
+    }
+  }
+
+  async #asAdmin<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
+    let client: pg.Client | undefined
+    try {
+      client = await this.#connect(this.#deps.admin.database)
       return await work(client)
     } catch (error) {
-      throw toDatabaseError(error, 'changing a login of dashboards')
+      throw error instanceof SluiceError ? error : toDatabaseError(error, 'changing a login of dashboards')
     } finally {
-      await client.end().catch(() => undefined)
+      await client?.end().catch(() => undefined)
     }
+  }
+
+  async #connect(database: string): Promise<pg.Client> {
+    const address = { ...this.#deps.admin, database }
+    const client = new pg.Client(clientConfig(address, { applicationName: 'sluice-dashboards' }))
+    client.on('error', () => undefined)
+    await client.connect()
+    return client
   }
 }
 
@@ -224,6 +251,8 @@ async function makeLogin(client: pg.Client, role: string, password: string): Pro
     `alter role ${name} login noinherit
      connection limit ${CONNECTIONS} password ${pg.escapeLiteral(password)}`,
   )
+  // Whoever had it may have changed what its sessions begin with.
+  await client.query(`alter role ${name} reset all`)
   for (const [setting, value] of Object.entries(SETTINGS)) {
     await client.query(`alter role ${name} set ${setting} = ${pg.escapeLiteral(value)}`)
   }

@@ -70,7 +70,7 @@ export function dashboardState(db: Queryable, productId: string): Promise<Dashbo
  * another than it was made by. One of a tenant at a time, because products share the roles of their tenant.
  */
 export async function claimDashboards(tx: Transaction, leaseMs: number): Promise<ClaimedDashboards | null> {
-  await change(tx, 'claiming dashboards', `select pg_advisory_xact_lock(hashtext('sluice:dashboards'))`)
+  await change(tx, 'claiming dashboards', 'lock table product_dashboards in share update exclusive mode')
   return maybeOne<ClaimedDashboards>(
     tx,
     'claiming dashboards',

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { DatabaseAddress } from './address.ts'
 import { sqlState, toDatabaseError } from './errors.ts'
+import { closeOpenFunctions } from './open-functions.ts'
 import { clientConfig } from './pools.ts'
 
 export interface RoleNames {
@@ -59,6 +60,7 @@ export async function prepareRegistryDatabase(
   return asAdmin(admin, async (client) => {
     const login = await prepareRole(client, admin, names.registryRole, names.registryDatabase)
     await prepareDatabase(client, names.registryDatabase, names.registryRole, [])
+    await asAdmin({ ...admin, database: names.registryDatabase }, closeOpenFunctions)
     return login
   })
 }
@@ -74,6 +76,8 @@ export async function prepareServingDatabase(
       reader: await prepareRole(client, admin, names.servingReader, names.servingDatabase),
     }
     await prepareDatabase(client, names.servingDatabase, names.servingOwner, [names.servingWriter, names.servingReader])
+    const { servingDatabase: database, servingWriter: writer } = names
+    await asAdmin({ ...admin, database }, (inside) => closeOpenFunctions(inside, [writer]))
     return logins
   })
 }

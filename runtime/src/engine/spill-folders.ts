@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isAlive } from '../database/process-table.ts'
 
 const NAME = /^spill-(\d+)-/
 
@@ -25,17 +26,8 @@ export class SpillFolders {
   async #clearOrphans(): Promise<void> {
     for (const name of await readdir(this.#root)) {
       const pid = Number(NAME.exec(name)?.[1])
-      if (Number.isNaN(pid) || isRunning(pid)) continue
+      if (Number.isNaN(pid) || isAlive(pid)) continue
       await rm(join(this.#root, name), { recursive: true, force: true })
     }
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

@@ -6,8 +6,9 @@ import { isSluiceError } from '@sluice/sdk'
 import Koa, { type Context } from 'koa'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Call, TenantCall } from '../flow.ts'
+import type { ParseThreads } from '../parse-threads.ts'
 import type { StoredAnswer } from '../registry/idempotency.ts'
-import { hasBody } from './body.ts'
+import { type BodyParser, type BodyReading, hasBody } from './body.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
 import { Guard, type GuardDeps, limitKeyOf } from './guard.ts'
@@ -40,6 +41,10 @@ export interface HttpDeps extends GuardDeps {
   readonly maxInFlight?: number
   /** Of one tenant, its streams of events included; more are answered 429. */
   readonly maxInFlightPerTenant?: number
+  /** Streams of events of one subject at once; more are answered 429. */
+  readonly maxStreamsPerSubject?: number
+  /** Where long bodies are taken apart; absent: on the event loop. */
+  readonly threads?: ParseThreads
   /** Reached before the effect of a request with a key, and between it and its answer. */
   readonly faultPoint?: FaultPoint
   onFinished?(report: RequestReport): void
@@ -58,6 +63,7 @@ export interface HttpApp {
 const DEFAULT_TIMEOUT_MS = 30_000
 const DEFAULT_MAX_IN_FLIGHT = 1_000
 const DEFAULT_MAX_IN_FLIGHT_PER_TENANT = 200
+const DEFAULT_MAX_STREAMS_PER_SUBJECT = 5
 const EMPTY_BODY = Object.freeze({})
 
 export function createHttpApp(deps: HttpDeps): HttpApp {
@@ -81,6 +87,8 @@ class Edge {
   readonly #guard: Guard
   readonly #maxInFlight: number
   readonly #places: InFlight
+  readonly #streamsOfTenants: InFlight
+  readonly #streamsOfSubjects: InFlight
   #isDraining = false
 
   constructor(deps: HttpDeps) {
@@ -88,7 +96,10 @@ class Edge {
     this.#table = new RouteTable(deps.routes, deps.maxBodyBytes)
     this.#guard = new Guard(deps)
     this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
-    this.#places = new InFlight(deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT)
+    const most = deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT
+    this.#places = new InFlight(most)
+    this.#streamsOfTenants = new InFlight(Math.ceil(most / 2))
+    this.#streamsOfSubjects = new InFlight(deps.maxStreamsPerSubject ?? DEFAULT_MAX_STREAMS_PER_SUBJECT)
   }
 
   drain(): void {
@@ -111,7 +122,7 @@ class Edge {
       this.#fail(exchange, error)
     } finally {
       this.deadlines.unwatch(exchange)
-      if (exchange.placeOf !== null) this.#places.leave(exchange.placeOf)
+      for (const leave of exchange.places) leave()
       this.#report(exchange)
     }
   }
@@ -134,12 +145,29 @@ class Edge {
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
-    this.#takePlace(exchange)
-    const read = readInputs(ctx, exchange, match, target.search)
+    this.#takePlaces(exchange, route)
+    const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
     const sent = sendReply(exchange, reply)
     if (sent !== undefined) await sent
+  }
+
+  #readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
+    const { compiled } = match
+    exchange.params = compiled.params.read(match.params)
+    exchange.query = compiled.query.read(search)
+    if (compiled.readBody === null) {
+      if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
+      return undefined
+    }
+    return readBody(ctx, compiled, compiled.readBody, () => this.#readingFor(exchange)).then((body) => {
+      exchange.body = body
+    })
+  }
+
+  #readingFor({ principal, signal }: Exchange): BodyReading {
+    return { threads: this.#deps.threads ?? null, key: principal === null ? '' : limitKeyOf(principal), signal }
   }
 
   #refuseOverload(): void {
@@ -149,15 +177,21 @@ class Edge {
     }
   }
 
-  /** Streams of events keep theirs for as long as they last. */
-  #takePlace(exchange: Exchange): void {
+  /** Streams of events keep theirs for as long as they last, and so have fewer. */
+  #takePlaces(exchange: Exchange, route: Route): void {
     const { principal } = exchange
     if (principal === null) return
-    const key = limitKeyOf(principal)
-    if (!this.#places.enter(key)) {
-      throw refuse('too_many_at_once', 'too many requests of this tenant are under way', { retryAfterMs: 1_000 })
-    }
-    exchange.placeOf = key
+    const tenant = limitKeyOf(principal)
+    this.#takePlace(exchange, this.#places, tenant, 'requests of this tenant')
+    if (route.isLive !== true) return
+    this.#takePlace(exchange, this.#streamsOfTenants, tenant, 'streams of this tenant')
+    const subject = JSON.stringify([principal.issuer, principal.subject])
+    this.#takePlace(exchange, this.#streamsOfSubjects, subject, 'streams of this subject')
+  }
+
+  #takePlace(exchange: Exchange, places: InFlight, key: string, what: string): void {
+    if (!places.enter(key)) throw refuse('too_many_at_once', `too many ${what} are under way`, { retryAfterMs: 1_000 })
+    exchange.places.push(() => places.leave(key))
   }
 
   #withoutRoute(exchange: Exchange, method: string): void {
@@ -254,27 +288,15 @@ function run(exchange: Exchange, route: Route): Promise<Reply> | Reply {
   return authorized === undefined ? route.handler(call) : authorized.then(() => route.handler(call))
 }
 
-function readInputs(ctx: Context, exchange: Exchange, match: RouteMatch, search: string): Promise<void> | undefined {
-  const { compiled } = match
-  exchange.params = compiled.params.read(match.params)
-  exchange.query = compiled.query.read(search)
-  if (compiled.readBody === null) {
-    if (hasBody(ctx.req)) throw refuse('body_not_expected', 'this request takes no body')
-    return undefined
-  }
-  return readBody(ctx, compiled, compiled.readBody).then((body) => {
-    exchange.body = body
-  })
-}
-
 async function readBody(
   ctx: Context,
   compiled: CompiledRoute,
-  read: (ctx: Context) => Promise<unknown>,
+  read: BodyParser,
+  reading: () => BodyReading,
 ): Promise<unknown> {
   const { route, body } = compiled
   const mayBeEmpty = route.bodyOptional === true || (route.body === undefined && route.multipart === undefined)
-  const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx)
+  const value = !hasBody(ctx.req) && mayBeEmpty ? EMPTY_BODY : await read(ctx, reading())
   return body === null ? value : body.read(value)
 }
 

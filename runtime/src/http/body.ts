@@ -2,14 +2,32 @@
 import type { IncomingMessage } from 'node:http'
 import type { Context, Middleware } from 'koa'
 import { koaBody } from 'koa-body'
-import { hintOf } from './input.ts'
-import { decodeText, parseJsonBody } from './json-body.ts'
-import { refuse, validationFailed } from './problem.ts'
-import type { FormBody, MultipartSpec } from './route.ts'
+import type { TSchema } from 'typebox'
+import type { BodyStream } from '../flow.ts'
+import type { ParseThreads } from '../parse-threads.ts'
+import { parseForm } from './form-body.ts'
+import { parseJsonBody } from './json-body.ts'
+import type { FormTask, JsonTask } from './parse-tasks.ts'
+import { refuse } from './problem.ts'
+import type { MultipartSpec } from './route.ts'
 
 /** Headers and boundaries of the parts of a form. */
 const FORM_OVERHEAD_BYTES = 16 * 1024
 const NOTHING = async () => {}
+/** Longer bodies are read in a thread: what is hostile in so few bytes costs less than the way there. */
+const MOST_BYTES_HERE = 8 * 1024
+
+/** Where bodies are taken apart, and for whom. */
+export interface BodyReading {
+  /** Null: on the event loop, whatever they cost. */
+  readonly threads: ParseThreads | null
+  /** Who shares a limit with the sender. */
+  readonly key: string
+  readonly signal: AbortSignal
+}
+
+/** Takes the body of one request apart. */
+export type BodyParser = (ctx: Context, reading: BodyReading) => Promise<unknown>
 
 /** Requests whose client waits for `100 Continue` before it sends the body. */
 const awaitingContinue = new WeakSet<IncomingMessage>()
@@ -59,16 +77,28 @@ export function bodyBytes(maxBytes: number): BodyReader {
   }
 }
 
-export function jsonReader(maxBytes: number, parse?: (text: string) => unknown): (ctx: Context) => Promise<unknown> {
-  const bytes = bodyBytes(maxBytes)
-  return async (ctx) => {
+export interface JsonSpec {
+  /** What makes values of the text; default `JSON.parse`. */
+  readonly parse?: (text: string) => unknown
+  /** What a body is held against; a long one already in its thread, so that the rest costs little here. */
+  readonly schema?: TSchema | undefined
+}
+
+export function jsonReader(maxBytes: number, { parse = JSON.parse, schema }: JsonSpec = {}): BodyParser {
+  const read = bodyBytes(maxBytes)
+  const schemaJson = schema === undefined ? null : JSON.stringify(schema)
+  return async (ctx, { threads, key, signal }) => {
     requireType(ctx.req, /^application\/(?:json|[\w.-]+\+json)$/, 'application/json')
-    return parseJsonBody(await bytes(ctx), parse)
+    const bytes = await read(ctx)
+    if (threads === null || bytes.length <= MOST_BYTES_HERE) return parseJsonBody(bytes, parse)
+    const input: JsonTask = { bytes, schemaJson, isExact: parse !== JSON.parse }
+    await threads.run({ name: 'json', input, key, signal })
+    return parse(bytes.toString('utf8'))
   }
 }
 
 /** Takes a body of any type, bounded, and leaves it unread. */
-export function ignoringReader(maxBytes: number): (ctx: Context) => Promise<unknown> {
+export function ignoringReader(maxBytes: number): BodyParser {
   const bytes = bodyBytes(maxBytes)
   return async (ctx) => {
     await bytes(ctx)
@@ -76,52 +106,24 @@ export function ignoringReader(maxBytes: number): (ctx: Context) => Promise<unkn
   }
 }
 
+/** Hands the body on unread. */
+export function streamReader(): BodyParser {
+  return async ({ req, res }) => {
+    if (awaitingContinue.delete(req)) res.writeContinue()
+    return { headers: req.headers, bytes: req } satisfies BodyStream
+  }
+}
+
 /** The texts of a form's parts. The parts are counted before the form is taken apart. */
-export function formReader(spec: MultipartSpec): (ctx: Context) => Promise<FormBody> {
-  const bytes = bodyBytes(spec.parts.length * spec.maxPartBytes + FORM_OVERHEAD_BYTES)
-  return async (ctx) => {
-    const type = requireType(ctx.req, /^multipart\/form-data$/, 'multipart/form-data')
-    const form = await parseForm(await bytes(ctx), type, spec.parts.length)
-    return checkParts(form, spec)
+export function formReader(spec: MultipartSpec): BodyParser {
+  const read = bodyBytes(spec.parts.length * spec.maxPartBytes + FORM_OVERHEAD_BYTES)
+  return async (ctx, { threads, key, signal }) => {
+    const contentType = requireType(ctx.req, /^multipart\/form-data$/, 'multipart/form-data')
+    const bytes = await read(ctx)
+    if (threads === null || bytes.length <= MOST_BYTES_HERE) return parseForm(bytes, contentType, spec)
+    const input: FormTask = { bytes, contentType, spec }
+    return threads.run({ name: 'form', input, key, signal })
   }
-}
-
-async function parseForm(bytes: Buffer, contentType: string, maxParts: number): Promise<FormData> {
-  const boundary = /boundary=(?:"([^"]{1,70})"|([^;\s]{1,70}))/i.exec(contentType)
-  const delimiter = boundary?.[1] ?? boundary?.[2]
-  if (delimiter === undefined) throw malformedForm('its Content-Type has no boundary')
-  if (countOf(bytes, `--${delimiter}`) > maxParts + 1) throw malformedForm(`it has more than ${maxParts} parts`)
-  decodeText(bytes)
-  try {
-    return await new Response(new Uint8Array(bytes), { headers: { 'content-type': contentType } }).formData()
-  } catch {
-    throw malformedForm('it is not multipart/form-data')
-  }
-}
-
-async function checkParts(form: FormData, spec: MultipartSpec): Promise<FormBody> {
-  const texts: Record<string, string> = {}
-  for (const [name, value] of form) {
-    if (!spec.parts.includes(name)) {
-      const pointer = `/${name.slice(0, 64)}`
-      throw validationFailed([{ in: 'body', pointer, message: 'is not known', ...hintOf(name, spec.parts) }])
-    }
-    if (Object.hasOwn(texts, name)) throw malformedForm('a part stands in it twice')
-    const text = typeof value === 'string' ? value : await value.text()
-    if (Buffer.byteLength(text) > spec.maxPartBytes) {
-      throw refuse('body_too_large', `the part ${name} is larger than ${spec.maxPartBytes} bytes`)
-    }
-    texts[name] = text
-  }
-  const missing = spec.required.filter((name) => !Object.hasOwn(texts, name))
-  if (missing.length === 0) return texts
-  throw validationFailed(missing.map((name) => ({ in: 'body', pointer: `/${name}`, message: 'is required' })))
-}
-
-function countOf(bytes: Buffer, text: string): number {
-  let count = 0
-  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + text.length)) count++
-  return count
 }
 
 function requireType(request: IncomingMessage, allowed: RegExp, name: string): string {
@@ -149,8 +151,4 @@ function readFailure(cause: unknown, maxBytes: number): Error {
 
 function tooLarge(maxBytes: number): Error {
   return refuse('body_too_large', `the body is larger than ${maxBytes} bytes`)
-}
-
-function malformedForm(reason: string): Error {
-  return refuse('malformed_body', `the form is refused: ${reason}`)
 }

@@ -83,5 +83,10 @@ export const CATALOG_CODES = {
     title: 'Request to the object store not signed',
     remedy: 'Ask for single files below the location of the table that you have loaded.',
   },
+  catalog_signing_unsafe: {
+    status: 500,
+    title: 'Object store takes what was not signed',
+    remedy: 'Set catalog.file_access to direct or none, or use a store that checks signatures as S3 does.',
+  },
   catalog_page_token_invalid: { status: 400, title: 'Invalid page token', remedy: 'Start again without a pageToken.' },
 } as const

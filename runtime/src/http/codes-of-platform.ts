@@ -28,6 +28,11 @@ export const PLATFORM_CODES = {
     title: 'Data folder in use',
     remedy: 'Stop that process, or start this one with another data folder.',
   },
+  folder_not_private: {
+    status: 500,
+    title: 'Folder open to others',
+    remedy: 'Make the folder the runtime’s own with mode 0700, on a file system that keeps modes.',
+  },
   database_login_refused: {
     status: 500,
     title: 'Database login refused',

@@ -68,6 +68,7 @@ export const ERROR_CODES = {
     remedy: 'Send the media type that the reference names, without a Content-Encoding.',
   },
   headers_too_large: { status: 431, title: 'Headers too large', remedy: 'Send fewer or shorter headers.' },
+  input_too_costly: { status: 422, title: 'Too costly to read', remedy: 'Send less at once.' },
   too_many_at_once: { status: 429, title: 'Too many requests at once', remedy: 'Wait for earlier requests to end.' },
   rate_limited: { status: 429, title: 'Too many requests', remedy: TRY_AGAIN },
   idempotency_key_invalid: {
@@ -169,7 +170,11 @@ export const ERROR_CODES = {
     remedy: 'Ask for a grant on the table.',
   },
   class_lowering_refused: { status: 403, title: 'Class may not be lowered', remedy: 'Ask the creator of the product.' },
-  self_grant_refused: { status: 403, title: 'No grants to oneself', remedy: 'Ask another developer.' },
+  grant_not_held: {
+    status: 403,
+    title: 'Not yours to grant',
+    remedy: 'Ask the creator of the connections that the rows come from, or an administrator.',
+  },
   column_masked: { status: 403, title: 'Column masked', remedy: 'Ask for a grant that unmasks its class.' },
   column_not_visible: { status: 403, title: 'Column not visible', remedy: 'Name columns that you can see.' },
   mask_pending: { status: 409, title: 'Mask pending', remedy: 'Materialize the product, then read again.' },
@@ -202,6 +207,17 @@ export const ERROR_CODES = {
     remedy: 'Correct the transform or the output columns.',
   },
   check_invalid: { status: 422, title: 'Check refused', remedy: 'Correct the checks that errors[] names.' },
+  plan_changed: { status: 409, title: 'Plan changed', remedy: 'Plan again, and deploy by the digest of that plan.' },
+  draft_of_another: {
+    status: 409,
+    title: 'Manifests of somebody else',
+    remedy: 'Review their plan and deploy by its digest, or upload the manifests that you mean.',
+  },
+  class_lowering_unnamed: {
+    status: 409,
+    title: 'Lowered class not named',
+    remedy: 'Keep the class, or name the columns in lower.',
+  },
   version_exists: { status: 409, title: 'Version exists', remedy: 'Deploy the changes under a new version.' },
   breaking_change: { status: 409, title: 'Breaking change', remedy: 'Deploy it as a new major version.' },
   not_deployed: { status: 409, title: 'Not deployed', remedy: 'Deploy a version first.' },

@@ -31,8 +31,8 @@ export class Exchange implements Call, Timed {
   idempotencyKey: string | null = null
   idempotency: IdempotencyClaim | null = null
   rateHeaders: readonly string[] | null = null
-  /** Whose place this request takes until it ends. */
-  placeOf: string | null = null
+  /** What gives back the places that this request takes until it ends. */
+  readonly places: (() => void)[] = []
   /** Of the route: until the answer begins, and then for each of its chunks. */
   timeoutMs = 30_000
   deadlineMs = Number.POSITIVE_INFINITY
@@ -72,6 +72,10 @@ export class Exchange implements Call, Timed {
 
   get accept(): string {
     return this.request.headers.accept ?? '*/*'
+  }
+
+  get authorization(): string | null {
+    return this.request.headers.authorization ?? null
   }
 
   abort(reason: unknown): void {

@@ -2,6 +2,8 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import { TENANT_ID } from '../auth/claims.ts'
 import type { Principal } from '../flow.ts'
+import { networkOf } from './address.ts'
+import { markKnown } from './doors.ts'
 import type { Exchange } from './exchange.ts'
 import { refuse } from './problem.ts'
 import { LocalRateLimiter, type RateLimiter, type RatePolicy, rateHeaders } from './rate-limit.ts'
@@ -84,6 +86,7 @@ export class Guard {
 
   #admitAs(principal: Principal, exchange: Exchange, route: Route): Promise<void> | undefined {
     exchange.principal = principal
+    markKnown(exchange.request.socket)
     const limited = this.#limit(exchange, principal)
     if (limited === undefined) return this.#settleTenant(exchange, route, principal)
     return limited.then(() => this.#settleTenant(exchange, route, principal))
@@ -181,26 +184,15 @@ function bearerOf(exchange: Exchange): string | null {
   throw refuse('token_malformed', 'the header Authorization does not hold one bearer token')
 }
 
-/** A network of IPv6 belongs to one party: its /64 counts as one address. */
 function addressOf(exchange: Exchange, trustedProxies: number): string {
   const address = forwardedAddress(exchange, trustedProxies) ?? exchange.request.socket.remoteAddress ?? ''
-  const plain = address.replace(/^::ffff:/, '')
-  return plain.includes(':') ? network(plain) : plain
+  return networkOf(address)
 }
 
 function forwardedAddress(exchange: Exchange, trustedProxies: number): string | undefined {
   const header = exchange.request.headers['x-forwarded-for']
   if (trustedProxies === 0 || typeof header !== 'string') return undefined
   return header.split(',').at(-trustedProxies)?.trim().slice(0, 64)
-}
-
-function network(address: string): string {
-  const [head = '', tail] = address.split('::')
-  const groups = head.split(':').filter(Boolean)
-  if (tail === undefined) return groups.slice(0, 4).join(':')
-  const rest = tail.split(':').filter(Boolean)
-  const zeros = Array.from({ length: Math.max(0, 8 - groups.length - rest.length) }, () => '0')
-  return [...groups, ...zeros, ...rest].slice(0, 4).join(':')
 }
 
 function limited(who: string, retryAfterMs: number): Error {

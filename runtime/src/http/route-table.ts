@@ -1,8 +1,7 @@
 import { type Layer, Router } from '@koa/router'
 import { SluiceError } from '@sluice/sdk'
-import type { Context } from 'koa'
 import { parseJsonExactly } from '../lake/int64.ts'
-import { formReader, ignoringReader, jsonReader } from './body.ts'
+import { type BodyParser, formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
 import type { BodyFormat, Route } from './route.ts'
 
@@ -12,7 +11,7 @@ export interface CompiledRoute {
   readonly params: InputReader<Readonly<Record<string, string>>>
   readonly query: InputReader<string>
   readonly body: InputReader<unknown> | null
-  readonly readBody: ((ctx: Context) => Promise<unknown>) | null
+  readonly readBody: BodyParser | null
 }
 
 export interface RouteMatch {
@@ -40,12 +39,13 @@ export class RouteTable {
 
   constructor(routes: readonly Route[], maxBodyBytes = DEFAULT_MAX_BODY_BYTES) {
     this.routes = routes
-    const readers: Readonly<Record<BodyFormat, (ctx: Context) => Promise<unknown>>> = {
-      json: jsonReader(maxBodyBytes),
-      'exact-json': jsonReader(maxBodyBytes, parseJsonExactly),
-      ignored: ignoringReader(maxBodyBytes),
+    const readers: Readonly<Record<BodyFormat, (route: Route) => BodyParser>> = {
+      json: ({ body: schema }) => jsonReader(maxBodyBytes, { schema }),
+      'exact-json': ({ body: schema }) => jsonReader(maxBodyBytes, { schema, parse: parseJsonExactly }),
+      ignored: () => ignoringReader(maxBodyBytes),
+      stream: () => streamReader(),
     }
-    for (const route of routes.toSorted(bySpecificity)) this.#add(route, readers[route.bodyFormat ?? 'json'])
+    for (const route of routes.toSorted(bySpecificity)) this.#add(route, readers[route.bodyFormat ?? 'json'](route))
   }
 
   match(path: string, method: string): RouteMatch | null {
@@ -65,7 +65,7 @@ export class RouteTable {
     return [...new Set(layers.flatMap(({ layer }) => layer.methods))]
   }
 
-  #add(route: Route, readBody: (ctx: Context) => Promise<unknown>): void {
+  #add(route: Route, readBody: BodyParser): void {
     refuseHalfDefined(route)
     const ofResource = this.#entries.get(resourceOf(route.path)) ?? new Map<string, Entry[]>()
     this.#entries.set(resourceOf(route.path), ofResource)
@@ -111,7 +111,7 @@ function paramsOf(layer: Layer, captured: RegExpExecArray): Readonly<Record<stri
 
 const NOTHING = async () => {}
 
-function compile(route: Route, readBody: (ctx: Context) => Promise<unknown>): CompiledRoute {
+function compile(route: Route, readBody: BodyParser): CompiledRoute {
   const takesBody = WITH_BODY.includes(route.method)
   return {
     route,

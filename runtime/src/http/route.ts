@@ -11,9 +11,9 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * How a body becomes a value: `json`; `exact-json`, where integers beyond 53 bits come as bigint; `ignored`, whatever
- * it is, within the limit of bytes.
+ * it is, within the limit of bytes; `stream`, a `BodyStream` that the handler reads and bounds.
  */
-export type BodyFormat = 'json' | 'exact-json' | 'ignored'
+export type BodyFormat = 'json' | 'exact-json' | 'ignored' | 'stream'
 
 /**
  * Who may call, as far as the token alone decides:
@@ -98,6 +98,8 @@ interface RouteHead {
   readonly bodyFormat?: BodyFormat
   /** Requests take no token from the rate limits: probes and documents. */
   readonly unlimited?: boolean
+  /** Answers with a stream that lasts: one subject has only a few of them. */
+  readonly isLive?: boolean
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
 }

@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { HttpApp } from './app.ts'
 import { markAwaitingContinue } from './body.ts'
 import { ERROR_CODES, type KnownCode } from './codes.ts'
+import { Doors } from './doors.ts'
 
 export interface ServerOptions {
   readonly host: string
@@ -16,6 +17,10 @@ export interface ServerOptions {
   readonly keepAliveTimeoutMs?: number
   readonly maxHeaderBytes?: number
   readonly maxConnections?: number
+  /** Until the first byte of a connection; default 5 s. */
+  readonly firstByteTimeoutMs?: number
+  /** Default: no limit of its own, as behind proxies, where all connections are theirs. */
+  readonly maxConnectionsPerAddress?: number
 }
 
 export interface RunningServer {
@@ -29,6 +34,8 @@ export interface RunningServer {
 }
 
 const MAX_HEADERS = 100
+const MAX_CONNECTIONS = 10_000
+const FIRST_BYTE_MS = 5_000
 const TIMEOUT_CHECK_MS = 1_000
 const DRAIN_CHECK_MS = 50
 const LISTEN_ON_MS = { least: 100, most: 5_000 } as const
@@ -50,7 +57,12 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
     handler,
   )
   server.maxHeadersCount = MAX_HEADERS
-  server.maxConnections = options.maxConnections ?? 10_000
+  server.maxConnections = options.maxConnections ?? MAX_CONNECTIONS
+  new Doors(server, {
+    firstByteMs: options.firstByteTimeoutMs ?? FIRST_BYTE_MS,
+    mostConnections: server.maxConnections,
+    mostPerAddress: options.maxConnectionsPerAddress ?? null,
+  })
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     markAwaitingContinue(request)
     void handler(request, response)

@@ -61,6 +61,7 @@ const streams = defineRoute({
   auth: 'tenant',
   params: Type.Object({ kind: Type.String() }),
   responses: { 200: { description: 'Rows.' } },
+  isLive: true,
   handler: (call) => ({ stream: () => (kinds[call.params.kind] as (call: TenantCall) => ReplyStream)(call) }),
 })
 
@@ -139,6 +140,31 @@ describe('streams', () => {
     await until('no request is under way', () => server.app.inFlight === 0)
     const resumed = await read('events', { headers: { 'last-event-id': '8' } })
     assert.match(await resumed.text(), /id: 8/)
+  })
+
+  it('are few of one subject, and take half of a tenant’s places at most', async () => {
+    await using other = await startTestServer([streams], { maxStreamsPerSubject: 2, maxInFlightPerTenant: 6 })
+    const open = async (user: string): Promise<Response> => {
+      const authorization = `Bearer ${await other.token({ ...ANN, user })}`
+      return other.ask('/api/v1/streams/events', { headers: { authorization } })
+    }
+    const held = [await open('ann'), await open('ann')]
+    const more = await open('ann')
+    assert.deepEqual([more.status, await codeOf(more)], [429, 'too_many_at_once'])
+    held.push(await open('bob'))
+    assert.equal((await open('cy')).status, 429, 'the tenant has half of its places left for requests')
+    assert.deepEqual(
+      held.map(({ status }) => status),
+      [200, 200, 200],
+    )
+    await held[0]?.body?.cancel()
+    await until('the place is free', async () => {
+      const again = await open('ann')
+      if (again.status === 200) held.push(again)
+      return again.status === 200
+    })
+    for (const one of held.slice(1)) await one.body?.cancel()
+    await until('no request is under way', () => other.app.inFlight === 0)
   })
 
   it('end with the token that opened them', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { link, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -27,6 +27,15 @@ test('a stream that fails leaves no file and no draft', async () => {
   await assert.rejects(store.put('b/broken', broken()))
   assert.equal(await store.stat('b/broken'), null)
   assert.deepEqual(await readdir(join(dir, 'root', '.work')), [])
+})
+
+test('other accounts of the machine come into no folder of it, also of one that was open to them', async () => {
+  await store.put('private/a/b/c.txt', bytes('x'))
+  const folders = ['', 'private', 'private/a', 'private/a/b'].map((path) => join(dir, 'root', path))
+  for (const folder of folders) assert.equal((await stat(folder)).mode & 0o077, 0, folder)
+  await chmod(folders[0] as string, 0o755)
+  await store.recover()
+  assert.equal((await stat(folders[0] as string)).mode & 0o777, 0o700)
 })
 
 test('a file that was cut on the disk is refused', async () => {

@@ -26,6 +26,7 @@ import {
   type PutOptions,
   type Workspace,
 } from './object-store.ts'
+import { keepPrivate } from './private-folder.ts'
 
 const MAX_PATH_BYTES = 900
 /** Holds half-written files and workspaces; no bucket can have this name, because names with a leading dot are refused. */
@@ -160,17 +161,21 @@ export class FolderStore implements ObjectStore {
 
   async workspace(): Promise<Workspace> {
     const dir = join(this.#root, WORK, randomUUID())
-    await mkdir(dir, { recursive: true })
+    await mkdir(dir, { recursive: true, mode: 0o700 })
     return { dir, dispose: () => rm(dir, { recursive: true, force: true }) }
   }
 
-  /** Removes what a crash left half-written. Call it when no other process uses the folder. */
+  /**
+   * Shuts others out of the folder and removes what a crash left half-written. Call it when no other process uses the
+   * folder. Throws CONFIG `folder_not_private`.
+   */
   async recover(): Promise<void> {
+    await keepPrivate(this.#root)
     await rm(join(this.#root, WORK), { recursive: true, force: true })
   }
 
   async #draftFile(): Promise<string> {
-    await mkdir(join(this.#root, WORK), { recursive: true })
+    await mkdir(join(this.#root, WORK), { recursive: true, mode: 0o700 })
     return join(this.#root, WORK, `${randomUUID()}.draft`)
   }
 
@@ -224,7 +229,7 @@ async function writeDurably(
 
 /** Makes the folder and its parents, and makes each new name durable in its parent. */
 async function makeFolder(root: string, folder: string): Promise<void> {
-  const first = await mkdir(folder, { recursive: true })
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 })
   if (first === undefined) return
   const top = dirname(first)
   for (let at = dirname(folder); at.length >= Math.max(top.length, root.length); at = dirname(at)) await syncFolder(at)

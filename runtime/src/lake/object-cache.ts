@@ -58,7 +58,7 @@ export class ObjectCache {
   /** Takes over a local file as the copy of an object; it is gone from its place afterwards. */
   async take(localFile: string, path: string, sizeBytes: number): Promise<void> {
     const file = this.fileOf(path)
-    await mkdir(dirname(file), { recursive: true })
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
     await rename(localFile, file).catch(async () => {
       // From another file system.
       await copyFile(localFile, file)

@@ -22,7 +22,7 @@ export class ObjectDraft {
 
   /** An empty one that will be published as `file`; its folder is made when missing. */
   static async open(file: string): Promise<ObjectDraft> {
-    await mkdir(dirname(file), { recursive: true })
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
     const path = `${file}.${randomUUID()}.draft`
     return new ObjectDraft(path, await open(path, 'wx'))
   }

@@ -17,6 +17,7 @@ import {
   type PutOptions,
   type Workspace,
 } from './object-store.ts'
+import { keepPrivate } from './private-folder.ts'
 import { type Attempt, insist, isVerdict, objectExists, openClient, type S3Settings } from './s3-requests.ts'
 
 export interface S3StoreOptions extends S3Settings {
@@ -199,13 +200,17 @@ export class S3Store implements ObjectStore {
 
   async workspace(): Promise<Workspace> {
     const dir = join(this.#options.cacheDir, 'work', randomUUID())
-    await mkdir(dir, { recursive: true })
+    await mkdir(dir, { recursive: true, mode: 0o700 })
     return { dir, dispose: () => rm(dir, { recursive: true, force: true }) }
   }
 
-  /** Removes what a crash left. Call it when no other process uses the cache's folder. */
+  /**
+   * Removes what a crash left, and shuts others out of the cache's folder. Call it when no other process uses that. Throws
+   * CONFIG `folder_not_private`.
+   */
   async recover(): Promise<void> {
     await rm(this.#options.cacheDir, { recursive: true, force: true })
+    await keepPrivate(this.#options.cacheDir)
   }
 
   close(): void {

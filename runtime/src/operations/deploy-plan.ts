@@ -31,6 +31,8 @@ export interface DeployPlan {
     readonly steps: Plan['steps']
   }[]
   readonly estimatedRows: number | null
+  /** Columns whose class the version makes lower. */
+  readonly loweredClasses: readonly string[]
   readonly warnings: readonly Problem[]
   /** How each input is read from the next sync on. */
   readonly reads: readonly InputRead[]

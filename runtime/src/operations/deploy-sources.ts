@@ -16,7 +16,7 @@ import type { Connection } from '../registry/connections.ts'
 import { type ColumnOrigin, rawColumn } from './column-classes.ts'
 import { discoverAll } from './connections.ts'
 import type { Platform } from './platform.ts'
-import { mayReadRaw } from './products.ts'
+import { mayReadRaw } from './raw-rights.ts'
 
 export interface Sources {
   readonly tables: ReadonlyMap<string, readonly SourceTable[] | null>

@@ -9,7 +9,7 @@ import { compareManifests } from '../manifest/compatibility.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { pauseText } from '../materializer/materialize.ts'
 import type { ClassifiedColumn } from '../policy/masking.ts'
-import { type Actor, actorOf } from '../registry/actor.ts'
+import { type Actor, actorOf, isActor } from '../registry/actor.ts'
 import { createDeployment, type Deployment, finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
 import { type GrantSubject, grantProduct } from '../registry/grants.ts'
@@ -17,7 +17,14 @@ import { type Product, setPause, updateProduct } from '../registry/products.ts'
 import { saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
-import { findDraft, findVersion, formerColumns, type ManifestRecord, saveVersion } from '../registry/versions.ts'
+import {
+  type Draft,
+  findDraft,
+  findVersion,
+  formerColumns,
+  type ManifestRecord,
+  saveVersion,
+} from '../registry/versions.ts'
 import {
   type ColumnOrigin,
   checkClasses,
@@ -30,6 +37,7 @@ import {
 import { checkQuality } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
 import { checkRawGrants, checkTransform, discoverSources, type Sources } from './deploy-sources.ts'
+import { readershipWarnings, requireReadership } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { withPlaces } from './problem-places.ts'
@@ -38,6 +46,8 @@ import { deleteNotes, plannedReads } from './reads.ts'
 
 export interface DeployAnswer {
   readonly dryRun: boolean
+  /** Of the manifests that the plan is of: a deployment that names it deploys these, or nothing. */
+  readonly digest: string
   readonly plan: DeployPlan
   readonly deployment: Deployment | null
   readonly runId: string | null
@@ -58,15 +68,24 @@ export interface Checked {
   readonly lowered: readonly string[]
 }
 
+export interface DeployRequest {
+  readonly version: string
+  readonly dryRun: boolean
+  /** Of the manifests that are meant; absent: those that the caller uploaded last. */
+  readonly digest?: string | undefined
+  /** Columns whose class may become lower by this. */
+  readonly lower?: readonly string[] | undefined
+}
+
 /**
  * A dry run writes nothing anywhere, and names in its plan what would be a 409. Throws 422 `manifests_invalid` and its
- * kin, 409 `breaking_change`, `version_exists`.
+ * kin, 409 `breaking_change`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`.
  */
 export async function deployProduct(
   platform: Platform,
   call: TenantCall,
   reference: string,
-  request: { readonly version: string; readonly dryRun: boolean },
+  request: DeployRequest,
   keep: Keep<DeployAnswer>,
 ): Promise<DeployAnswer> {
   requireDeveloper(call.principal)
@@ -79,24 +98,58 @@ export async function deployProduct(
       remedy: 'Upload the six manifests first.',
     })
   }
+  checkDraft(call, draft, request)
   const checked = await checkManifests(platform, call, product, request.version, draft)
   // Not when a version comes back: it was in service with these checks.
-  await checkQuality(platform, call, checked.manifests, checked.sources).catch((error: unknown) => {
-    throw withPlaces(error, checked.texts)
+  await checkQuality(platform, call, checked.manifests, checked.sources).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })
-  const problem = await versionProblem(platform, checked)
-  if (request.dryRun) return planned(checked.plan, problem)
-  if (problem !== null) throw problem
-  const answer = await commitDeployment(platform, call, checked, keep)
+  const problems = [await versionProblem(platform, checked), loweringProblem(checked.lowered, request.lower)]
+  const found = problems.filter((problem) => problem !== null)
+  if (request.dryRun) return planned(checked, draft.digest, found)
+  if (found[0] !== undefined) throw found[0]
+  const answer = await commitDeployment(platform, call, checked, draft.digest, keep)
   platform.served.drop(call.tenant)
   return answer
 }
 
+/** What is deployed is what the caller has reviewed, or has uploaded. Throws CONFLICT. */
+function checkDraft(
+  { principal }: TenantCall,
+  draft: Draft<ManifestSet>,
+  { digest, dryRun }: Pick<DeployRequest, 'digest' | 'dryRun'>,
+): void {
+  const details = { digest: draft.digest, uploaded_by: draft.uploadedBy.subject }
+  if (digest !== undefined && digest !== draft.digest) {
+    throw new SluiceError('CONFLICT', 'other manifests have been uploaded since that plan', {
+      code: 'plan_changed',
+      remedy: 'Plan again with dry_run, and deploy by the digest of the plan that you have reviewed.',
+      details,
+    })
+  }
+  if (dryRun || digest !== undefined || isActor(principal, draft.uploadedBy)) return
+  throw new SluiceError('CONFLICT', `${draft.uploadedBy.subject} uploaded these manifests last`, {
+    code: 'draft_of_another',
+    remedy: 'Review their plan with dry_run and deploy by its digest, or upload the manifests that you mean.',
+    details,
+  })
+}
+
+/** Lowering is meant where it is asked for by the columns' names. Null: nothing is lowered that is not named. */
+export function loweringProblem(lowered: readonly string[], named: readonly string[] = []): SluiceError | null {
+  const unnamed = lowered.filter((column) => !named.includes(column))
+  if (unnamed.length === 0) return null
+  return new SluiceError('CONFLICT', `this would lower the class of ${unnamed.join(', ')}`, {
+    code: 'class_lowering_unnamed',
+    remedy: 'Keep the class, or name the columns in lower.',
+    details: { columns: unnamed },
+  })
+}
+
 /** What stands against the deployment is part of a plan, beside all that the plan says. */
-function planned(plan: DeployPlan, problem: SluiceError | null): DeployAnswer {
-  const problems =
-    problem === null ? [] : [{ code: problem.code, message: problem.message, remedy: problem.remedy ?? null }]
-  return { dryRun: true, plan: { ...plan, problems }, deployment: null, runId: null }
+function planned({ plan }: Checked, digest: string, found: readonly SluiceError[]): DeployAnswer {
+  const problems = found.map(({ code, message, remedy }) => ({ code, message, remedy: remedy ?? null }))
+  return { dryRun: true, digest, plan: { ...plan, problems }, deployment: null, runId: null }
 }
 
 /** Whether these manifests can run, and whether the caller may put them in service. */
@@ -109,12 +162,12 @@ export async function checkManifests(
 ): Promise<Checked> {
   const connections = await connectionsOf(platform, call.tenant, kept.normalised)
   const sources = await discoverSources(platform, call, kept.normalised, connections)
-  const parsed = parseTexts(platform, product, kept.manifests, sources.tables)
+  const parsed = await parseTexts(platform, product, kept.manifests, sources.tables)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  const origins = await checkTransform(platform, call, manifests, sources.tables).catch((error: unknown) => {
-    throw withPlaces(error, kept.manifests)
+  const origins = await checkTransform(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
@@ -131,6 +184,9 @@ export async function checkManifests(
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
   const leaving = await leavingRows(platform, product, live, meant, call.signal)
   const owners = await sourceOwners(platform, product, manifests, lowering, live)
+  const lowered = checkClasses(call, product, lowering, owners)
+  const readers = live === null ? firstReaders(platform, call, manifests) : []
+  const readership = await requireReadership(platform, call, product, manifests, readers)
   return {
     product,
     texts: kept.manifests,
@@ -138,16 +194,17 @@ export async function checkManifests(
     live,
     sources: sources.tables,
     origins,
-    lowered: checkClasses(call, product, lowering, owners),
-    readers: live === null ? firstReaders(platform, call, manifests) : [],
+    lowered,
+    readers,
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
       changes: compatibility?.changes ?? [],
       lake: lakeChanges(live, manifests),
       stores: await storePlans(platform, product, manifests),
+      loweredClasses: lowered,
       estimatedRows: estimatedRows(manifests, sources.estimates),
-      warnings: [...parsed.warnings, ...sources.warnings],
+      warnings: [...parsed.warnings, ...sources.warnings, ...readershipWarnings(readership)],
       reads,
       notes: [
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
@@ -199,6 +256,7 @@ async function commitDeployment(
   platform: Platform,
   call: TenantCall,
   checked: Checked,
+  digest: string,
   keep: Keep<DeployAnswer>,
 ): Promise<DeployAnswer> {
   const { product, manifests } = checked
@@ -251,7 +309,7 @@ async function commitDeployment(
     const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
     const waits = !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
     const runId = waits ? null : await queueFirstRun(tx, product, actor)
-    const answer = { dryRun: false, plan: checked.plan, deployment, runId }
+    const answer = { dryRun: false, digest, plan: checked.plan, deployment, runId }
     await keep(tx, answer)
     return answer
   })

@@ -3,7 +3,8 @@ import { SluiceError } from '@sluice/sdk'
 
 /** More pasts of one product in one statement than anybody compares. */
 const MAX_PASTS = 20
-const PAST_NAME = /"?([a-z_][a-z0-9_]*)"?\s*\.\s*"([a-z_][a-z0-9_]*)@([^"@]{1,64})"/gi
+/** Begins where a name does and ends where one must: the time is that of the statement's length, and no square of it. */
+const PAST_NAME = /(?<![a-z0-9_])"?([a-z_][a-z0-9_]{0,254})"?\s*\.\s*"([a-z_][a-z0-9_]{0,254})@([^"@]{1,64})"/gi
 
 /** The versions, times and snapshots of `domain.product` that the statement names, each once. */
 export function pastsNamed(sql: string, domain: string, product: string): readonly string[] {

@@ -4,6 +4,7 @@ import type pg from 'pg'
 import type { CatalogLogins } from '../catalog/logins.ts'
 import type { ReachableFiles } from '../catalog/reachable-files.ts'
 import type { Sandbox } from '../catalog/sandbox.ts'
+import type { SignedFiles } from '../catalog/signed-files.ts'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -12,6 +13,7 @@ import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'
 import type { Lake } from '../lake/lake.ts'
 import type { DashboardSupport } from '../manifest/context.ts'
+import type { ManifestParsing } from '../manifest/parsing.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
@@ -29,6 +31,8 @@ export interface Platform {
   readonly sandbox: Sandbox
   readonly catalogLogins: CatalogLogins
   readonly reachable: ReachableFiles
+  /** Null where no requests to the object store are signed for clients. */
+  readonly signedFiles: SignedFiles | null
   readonly engine: Engine
   /** Null where no Trino is configured for transforms. */
   readonly distributed: DistributedCompute | null
@@ -42,6 +46,7 @@ export interface Platform {
   /** Null where events stay in the registry. */
   readonly bus: EventBus | null
   readonly served: ServedProducts
+  readonly parsing: ManifestParsing
   /** What the dashboard server can show; null where there is none. */
   readonly dashboards: DashboardSupport | null
   readonly connectorHost: ConnectorHost

@@ -1,6 +1,6 @@
 import { SluiceError } from '@sluice/sdk'
+import type { ManifestParsing } from '../manifest/parsing.ts'
 import { MANIFEST_NAMES, type Path } from '../manifest/problem.ts'
-import { readYaml } from '../manifest/read-yaml.ts'
 
 interface Unplaced {
   readonly manifest: string
@@ -9,7 +9,12 @@ interface Unplaced {
 }
 
 /** The error with the line and the column of what its `errors` name by path, as the author's own files have them. */
-export function withPlaces(error: unknown, texts: Readonly<Record<string, string>>): unknown {
+export async function withPlaces(
+  parsing: ManifestParsing,
+  tenant: string,
+  error: unknown,
+  texts: Readonly<Record<string, string>>,
+): Promise<unknown> {
   if (!(error instanceof SluiceError)) return error
   const { kind, message, code, remedy, details, cause } = error
   const errors = details?.['errors'] as readonly Unplaced[] | undefined
@@ -17,16 +22,28 @@ export function withPlaces(error: unknown, texts: Readonly<Record<string, string
   return new SluiceError(kind, message, {
     code,
     ...(remedy === undefined ? {} : { remedy }),
-    details: { ...details, errors: errors.map((one) => placed(one, texts)) },
+    details: { ...details, errors: await placed(parsing, tenant, errors, texts) },
     cause,
   })
 }
 
-function placed(problem: Unplaced, texts: Readonly<Record<string, string>>): unknown {
-  const manifest = MANIFEST_NAMES.find((name) => name === problem.manifest)
-  const text = manifest === undefined ? undefined : texts[manifest]
-  const reading = manifest === undefined || text === undefined ? null : readYaml(manifest, Buffer.from(text))
-  return reading?.ok ? { ...problem, ...reading.file.locate(pathOf(problem.path)) } : problem
+async function placed(
+  parsing: ManifestParsing,
+  tenant: string,
+  problems: readonly Unplaced[],
+  texts: Readonly<Record<string, string>>,
+): Promise<readonly unknown[]> {
+  const found = problems.flatMap((problem) => {
+    const manifest = MANIFEST_NAMES.find((name) => name === problem.manifest)
+    return manifest === undefined ? [] : [{ problem, place: { manifest, path: pathOf(problem.path) } }]
+  })
+  const positions = await parsing.locate(
+    tenant,
+    texts,
+    found.map(({ place }) => place),
+  )
+  const byProblem = new Map(found.map(({ problem }, at) => [problem, positions[at]]))
+  return problems.map((problem) => ({ ...problem, ...byProblem.get(problem) }))
 }
 
 /** `inputs[0].where` → `['inputs', 0, 'where']`. */

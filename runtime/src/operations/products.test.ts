@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../flow.ts'
 import { EXAMPLES, exampleFiles } from '../manifest/examples.ts'
+import { PARSING_HERE } from '../manifest/parsing.ts'
 import type { Product } from '../registry/products.ts'
 import type { Platform } from './platform.ts'
 import { parseTexts, registerProduct } from './products.ts'
@@ -15,7 +16,8 @@ async function textsOf(classification: string): Promise<Readonly<Record<string, 
 }
 
 function platformOf(sensitive: readonly string[]): Platform {
-  const parts = { plugins: { servingTypes: () => [] }, dashboards: null, distributed: null, rules: { sensitive } }
+  const plugins = { servingTypes: () => [] }
+  const parts = { plugins, dashboards: null, distributed: null, rules: { sensitive }, parsing: PARSING_HERE }
   return parts as unknown as Platform
 }
 
@@ -23,8 +25,8 @@ describe('manifests of an upload', () => {
   it('may use the classes that the configuration masks', async () => {
     const product = EXAMPLES.minimal as unknown as Product
     const texts = await textsOf('finance.salary')
-    assert.deepEqual(parseTexts(platformOf(['finance.salary']), product, texts).problems, [])
-    assert.equal(parseTexts(platformOf([]), product, texts).problems[0]?.path, 'schema[1].classification')
+    assert.deepEqual((await parseTexts(platformOf(['finance.salary']), product, texts)).problems, [])
+    assert.equal((await parseTexts(platformOf([]), product, texts)).problems[0]?.path, 'schema[1].classification')
   })
 })
 

@@ -8,15 +8,13 @@ import type { TenantCall } from '../flow.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../manifest/names.ts'
-import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
-import { MANIFEST_NAMES, type ManifestName } from '../manifest/problem.ts'
+import type { ParsedManifests } from '../manifest/parse-manifests.ts'
 import { productPaused, rawTable } from '../materializer/materialize.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
-import { isSubject } from '../policy/classification.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName } from '../registry/connections.ts'
-import { grantProduct, type ProductGrant, rawTableGrants, revokeProductGrant } from '../registry/grants.ts'
+import { grantProduct, type ProductGrant, revokeProductGrant } from '../registry/grants.ts'
 import {
   createProduct,
   deleteProduct,
@@ -28,6 +26,7 @@ import {
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
+import { requireHeld } from './grant-rights.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { findByReference } from './served-products.ts'
@@ -107,7 +106,7 @@ export async function uploadManifests(
 ): Promise<AcceptedManifests> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
-  const parsed = parseTexts(platform, product, texts)
+  const parsed = await parseTexts(platform, product, texts)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   await inTransaction(platform.pool, async (tx) => {
     await saveDraft(tx, {
@@ -130,7 +129,7 @@ export function parseTexts(
   product: Product,
   texts: Readonly<Partial<Record<string, string>>>,
   connections?: ReadonlyMap<string, readonly SourceTable[] | null>,
-): ParsedManifests {
+): Promise<ParsedManifests> {
   const context: ManifestContext = {
     product: { name: product.name, domain: product.domain },
     servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
@@ -139,12 +138,7 @@ export function parseTexts(
     sensitiveClasses: platform.rules.sensitive,
     ...(connections === undefined ? {} : { connections }),
   }
-  const files: Partial<Record<ManifestName, Uint8Array>> = {}
-  for (const name of MANIFEST_NAMES) {
-    const text = texts[name]
-    if (text !== undefined) files[name] = Buffer.from(text)
-  }
-  return parseManifests(files, context)
+  return platform.parsing.parse(product.tenant, texts, context)
 }
 
 export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>): SluiceError {
@@ -217,9 +211,11 @@ async function queueMaterialization(tx: Transaction, call: TenantCall, product: 
 export interface GrantRequest extends SubjectRequest {
   readonly may: 'read' | 'unmask'
   readonly classes: readonly string[]
+  /** Whether the subject may grant it on to others. */
+  readonly grantable: boolean
 }
 
-/** For whoever may change the product; nobody grants to themselves, nor to a team of theirs. */
+/** For developers, of what they hold: `requireHeld`. Throws INVALID_DATA `invalid_grant`. */
 export async function addGrant(
   platform: Platform,
   call: TenantCall,
@@ -236,12 +232,7 @@ export async function addGrant(
       remedy: 'Name the classes to unmask, or ["*"] for all.',
     })
   }
-  if (isSubject(call.principal, subject) && !call.principal.isAdmin) {
-    throw new SluiceError('PERMISSION', 'nobody grants to themselves', {
-      code: 'self_grant_refused',
-      remedy: 'Ask another developer of the tenant, or an administrator.',
-    })
-  }
+  await requireHeld(platform, call, product, subject, request)
   const grant = await inTransaction(platform.pool, async (tx) => {
     const created = await grantProduct(tx, {
       tenant: call.tenant,
@@ -249,9 +240,11 @@ export async function addGrant(
       ...subject,
       may: request.may,
       classes: request.classes,
+      grantable: request.grantable ? (request.may === 'read' ? ['read'] : request.classes) : [],
       grantedBy: actorOf(call.principal),
     })
-    await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, { grant: created.id })
+    const details = { grant: created.id, may: request.may, classes: request.classes }
+    await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, details)
     await keep(tx, created)
     return created
   })
@@ -291,21 +284,6 @@ export async function removeProduct(platform: Platform, call: TenantCall, refere
   })
   for (const table of tables) await platform.lake.purgeTable(table)
   platform.served.drop(call.tenant)
-}
-
-/** Raw tables are read by the connection's creator, administrators, and whoever holds a grant on them. */
-export async function mayReadRaw(
-  platform: Platform,
-  call: Pick<TenantCall, 'principal'>,
-  connection: Connection,
-  table: string,
-): Promise<boolean> {
-  const { principal } = call
-  if (principal.isAdmin) return true
-  const { issuer, subject } = connection.createdBy
-  if (principal.isDeveloper && issuer === principal.issuer && subject === principal.subject) return true
-  const grants = await rawTableGrants(platform.pool, connection.tenant, connection.id)
-  return grants.some((grant) => (grant.tableName === null || grant.tableName === table) && isSubject(principal, grant))
 }
 
 /** The inputs' connections by name; throws where one is not the tenant's. */

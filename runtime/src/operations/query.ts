@@ -1,6 +1,7 @@
 /** SQL over the products that the caller may read, in an engine that is given nothing else. */
 import { SluiceError } from '@sluice/sdk'
 import type { EngineLimits, EngineRun, ResultColumn } from '../engine/engine.ts'
+import { checkText } from '../engine/guard.ts'
 import type { TenantCall } from '../flow.ts'
 import { engineTable, type TableRef } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
@@ -16,7 +17,7 @@ import { distributedRun } from './distributed-query.ts'
 import { parseValue } from './parse-value.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
 import { audited, type Platform } from './platform.ts'
-import { mayReadRaw } from './products.ts'
+import { mayReadRaw } from './raw-rights.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, refuseUnmade, type ServedProduct } from './served-product.ts'
 import { asMadeBy } from './served-products.ts'
 
@@ -34,6 +35,8 @@ const QUERY_THREADS = 2
 
 export async function runQuery(platform: Platform, call: TenantCall, request: QueryRequest): Promise<QueryAnswer> {
   const startedAtMs = performance.now()
+  // Before names are looked for in it, which takes time here; the engine refuses longer ones, too.
+  checkText({ text: request.sql, leadBytes: 0 })
   const visible = await visibleTables(platform, call, request)
   const { distributedQueries } = platform
   const asked = { request, visible, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }

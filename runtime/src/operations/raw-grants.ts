@@ -2,20 +2,25 @@
 import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import type { TenantCall } from '../flow.ts'
-import { actorOf } from '../registry/actor.ts'
-import type { Connection } from '../registry/connections.ts'
+import { actorOf, isActor } from '../registry/actor.ts'
 import { grantRawTable, listRawTableGrants, type RawTableGrant, revokeRawTableGrant } from '../registry/grants.ts'
 import type { Page, PageRequest } from '../registry/paging.ts'
 import { connectionOf } from './connections.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
+import { mayGrantRaw, ownsConnection } from './raw-rights.ts'
 
 export interface RawGrantRequest extends SubjectRequest {
   /** `schema.table`; null for every table of the connection. */
   readonly table: string | null
+  /** Whether the subject may grant it on to others. */
+  readonly grantable: boolean
 }
 
-/** Only who may read the tables hands them on. Throws PERMISSION `raw_table_forbidden`, INVALID_DATA `invalid_grant`. */
+/**
+ * For the creator of the connection, administrators, and who holds a grant on the table that may be granted on. Throws
+ * PERMISSION `raw_table_forbidden`, INVALID_DATA `invalid_grant`.
+ */
 export async function addRawGrant(
   platform: Platform,
   call: TenantCall,
@@ -23,14 +28,17 @@ export async function addRawGrant(
   request: RawGrantRequest,
   keep: Keep<RawTableGrant>,
 ): Promise<RawTableGrant> {
-  const connection = await ownConnection(platform, call, reference)
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, reference)
   const subject = subjectOf(platform, call, request)
+  if (!(await mayGrantRaw(platform, call, connection, request.table))) throw notOwned()
   return inTransaction(platform.pool, async (tx) => {
     const created = await grantRawTable(tx, {
       tenant: call.tenant,
       connectionId: connection.id,
       tableName: request.table,
       ...subject,
+      grantable: request.grantable,
       grantedBy: actorOf(call.principal),
     })
     const details = { grant: created.id, table: request.table }
@@ -52,26 +60,27 @@ export async function listRawGrants(
   return listRawTableGrants(platform.pool, call.tenant, connection.id, page)
 }
 
+/** For the creator of the connection, administrators, and whoever has granted it. */
 export async function removeRawGrant(
   platform: Platform,
   call: TenantCall,
   reference: string,
   id: string,
 ): Promise<void> {
-  const connection = await ownConnection(platform, call, reference)
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, reference)
+  const isOwner = ownsConnection(call.principal, connection)
   await inTransaction(platform.pool, async (tx) => {
-    if (!(await revokeRawTableGrant(tx, call.tenant, connection.id, id))) throw notFound('grant')
+    const removed = await revokeRawTableGrant(tx, call.tenant, connection.id, id)
+    const isOwn = removed !== null && isActor(call.principal, removed.grantedBy)
+    if (!isOwner && !isOwn) throw notOwned()
+    if (removed === null) throw notFound('grant')
     await audited(tx, call, call.tenant, 'raw_grant.delete', { type: 'connection', id: connection.id }, { grant: id })
   })
 }
 
-async function ownConnection(platform: Platform, call: TenantCall, reference: string): Promise<Connection> {
-  requireDeveloper(call.principal)
-  const connection = await connectionOf(platform, call.tenant, reference)
-  const { principal } = call
-  const { issuer, subject } = connection.createdBy
-  if (principal.isAdmin || (issuer === principal.issuer && subject === principal.subject)) return connection
-  throw new SluiceError('PERMISSION', 'only the creator of the connection grants its raw tables', {
+function notOwned(): SluiceError {
+  return new SluiceError('PERMISSION', 'only the creator of the connection grants its raw tables', {
     code: 'raw_table_forbidden',
     remedy: 'Ask the creator of the connection, or an administrator.',
   })

@@ -10,11 +10,16 @@ import type { Product } from '../registry/products.ts'
 import { enqueueRun, type Run } from '../registry/runs.ts'
 import type { Queryable } from '../registry/sql.ts'
 import { findVersion } from '../registry/versions.ts'
-import { checkManifests } from './deploy.ts'
+import { checkManifests, loweringProblem } from './deploy.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { productOf } from './products.ts'
 
 export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
+
+export type RollbackRequest = RollbackTarget & {
+  /** Columns whose class may become lower by this. */
+  readonly lower?: readonly string[] | undefined
+}
 
 export interface RollbackAnswer {
   readonly deployment: Deployment
@@ -32,13 +37,14 @@ export interface RollbackInput {
 
 /**
  * Queues the rollback; until its epoch is committed, the version in service goes on. The caller needs what deploying
- * that version would take. Throws INVALID_DATA `snapshot_not_found` or `version_not_found`.
+ * that version would take. Throws INVALID_DATA `snapshot_not_found` or `version_not_found`, CONFLICT
+ * `class_lowering_unnamed`.
  */
 export async function rollBackProduct(
   platform: Platform,
   call: TenantCall,
   reference: string,
-  target: RollbackTarget,
+  target: RollbackRequest,
   keep: Keep<RollbackAnswer>,
 ): Promise<RollbackAnswer> {
   requireDeveloper(call.principal)
@@ -47,6 +53,8 @@ export async function rollBackProduct(
   const kept = await findVersion<ManifestSet>(platform.pool, product.id, old.version)
   if (!kept) throw notFound('version')
   const { lowered, plan } = await checkManifests(platform, call, product, old.version, kept)
+  const problem = loweringProblem(lowered, target.lower)
+  if (problem !== null) throw problem
   return inTransaction(platform.pool, async (tx) => {
     const createdBy = actorOf(call.principal)
     await supersedeDeployments(tx, product.id)

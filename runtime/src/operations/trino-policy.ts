@@ -170,6 +170,7 @@ function callOf({ requestId, signal }: Asking, principal: Principal, tenant: str
     lastEventId: null,
     namedTenant: null,
     accept: '',
+    authorization: null,
   }
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock, Host, LakeEngine, Logger } from '@sluice/sdk'
 import type { PluginMetrics } from './plugin-metrics.ts'
@@ -11,7 +11,9 @@ export interface HostServices {
   readonly lakeEngine: LakeEngine
 }
 
-/** The host of one plugin: its own folder and its own name in every log line. */
+/**
+ * The host of one plugin: its own folder and its own name in every log line. The caller holds the lock of the data folder.
+ */
 export async function createHost(
   pluginName: string,
   services: HostServices,
@@ -19,6 +21,7 @@ export async function createHost(
 ): Promise<Host & AsyncDisposable> {
   const stateDirectory = join(services.dataDirectory, 'stores', pluginName.replaceAll(/[^a-z0-9_-]/gi, '_'))
   await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
+  await removeLocks(stateDirectory)
   const clock = createClock(services.logger)
   return {
     clock,
@@ -32,6 +35,15 @@ export async function createHost(
       clock.stop()
     },
   }
+}
+
+/**
+ * The data folder is this process's, by the kernel's lock, so that whoever left a lock file in a plugin's folder has ended,
+ * whatever its text says: one that was killed, and that nobody has waited for, still goes by its process id.
+ */
+async function removeLocks(folder: string): Promise<void> {
+  const names = await readdir(folder, { recursive: true })
+  for (const name of names.filter((found) => found.endsWith('.lock'))) await rm(join(folder, name), { force: true })
 }
 
 /** Wall-clock time; timers do not keep the process alive and stop with the plugin. */

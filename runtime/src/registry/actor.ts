@@ -9,3 +9,8 @@ export interface Actor {
 export function actorOf(principal: Principal): Actor {
   return { issuer: principal.issuer, subject: principal.subject }
 }
+
+/** Whether the principal is who did it. */
+export function isActor(principal: Pick<Principal, 'issuer' | 'subject'>, { issuer, subject }: Actor): boolean {
+  return principal.issuer === issuer && principal.subject === subject
+}

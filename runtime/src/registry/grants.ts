@@ -20,6 +20,8 @@ export interface ProductGrant extends GrantSubject {
   readonly may: 'read' | 'unmask'
   /** For `unmask`: the classes; `*` is all. Empty for `read`. */
   readonly classes: readonly string[]
+  /** What of it the subject may grant on to others: classes, or `read`. */
+  readonly grantable: readonly string[]
   readonly grantedBy: Actor
   readonly createdAt: Date
 }
@@ -30,25 +32,31 @@ export interface RawTableGrant extends GrantSubject {
   readonly connectionId: string
   /** Null: every table of the connection. */
   readonly tableName: string | null
+  /** Whether the subject may grant it on to others. */
+  readonly grantable: boolean
   readonly grantedBy: Actor
   readonly createdAt: Date
 }
 
 const SUBJECT = 'subject_type as "subjectType", subject, issuer, granted_by as "grantedBy", created_at as "createdAt"'
-const PRODUCT_COLUMNS = `id, tenant, product_id as "productId", may, classes, ${SUBJECT}`
-const RAW_COLUMNS = `id, tenant, connection_id as "connectionId", table_name as "tableName", ${SUBJECT}`
+const PRODUCT_COLUMNS = `id, tenant, product_id as "productId", may, classes, grantable, ${SUBJECT}`
+const RAW_COLUMNS = `id, tenant, connection_id as "connectionId", table_name as "tableName", grantable, ${SUBJECT}`
 
-export type NewProductGrant = Omit<ProductGrant, 'id' | 'createdAt'>
+/** Without `grantable`: of which nothing may be granted on. */
+export type NewProductGrant = Omit<ProductGrant, 'id' | 'createdAt' | 'grantable'> &
+  Partial<Pick<ProductGrant, 'grantable'>>
 
-/** Adds the grant; where the subject has one of that kind already, its classes are added to it. */
+/** Adds the grant; where the subject has one of that kind already, its classes, and what is grantable, are added to it. */
 export function grantProduct(db: Queryable, grant: NewProductGrant): Promise<ProductGrant> {
   return one<ProductGrant>(
     db,
     'granting',
-    `insert into product_grants as g (id, tenant, product_id, subject_type, subject, issuer, may, classes, granted_by)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    `insert into product_grants as g (id, tenant, product_id, subject_type, subject, issuer, may, classes, granted_by,
+       grantable)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
      on conflict (product_id, subject_type, subject, issuer, may) do update
-       set classes = array(select distinct class from unnest(g.classes || excluded.classes) class order by class)
+       set classes = array(select distinct class from unnest(g.classes || excluded.classes) class order by class),
+         grantable = array(select distinct class from unnest(g.grantable || excluded.grantable) class order by class)
      returning ${PRODUCT_COLUMNS}`,
     [
       newId('grt'),
@@ -60,6 +68,7 @@ export function grantProduct(db: Queryable, grant: NewProductGrant): Promise<Pro
       grant.may,
       grant.classes,
       json(grant.grantedBy),
+      grant.grantable ?? [],
     ],
   )
 }
@@ -126,16 +135,20 @@ export function revokeProductGrant(
   )
 }
 
-export type NewRawTableGrant = Omit<RawTableGrant, 'id' | 'createdAt'>
+/** Without `grantable`: that may not be granted on. */
+export type NewRawTableGrant = Omit<RawTableGrant, 'id' | 'createdAt' | 'grantable'> &
+  Partial<Pick<RawTableGrant, 'grantable'>>
 
-/** Repeatable: the same grant twice is one. */
+/** Repeatable: the same grant twice is one, grantable where one of both is. */
 export function grantRawTable(db: Queryable, grant: NewRawTableGrant): Promise<RawTableGrant> {
   return one<RawTableGrant>(
     db,
     'granting',
-    `insert into raw_table_grants (id, tenant, connection_id, table_name, subject_type, subject, issuer, granted_by)
-     values ($1, $2, $3, $4, $5, $6, $7, $8)
-     on conflict (connection_id, table_name, subject_type, subject, issuer) do update set subject = excluded.subject
+    `insert into raw_table_grants as g (id, tenant, connection_id, table_name, subject_type, subject, issuer, granted_by,
+       grantable)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+     on conflict (connection_id, table_name, subject_type, subject, issuer) do update
+       set grantable = g.grantable or excluded.grantable
      returning ${RAW_COLUMNS}`,
     [
       newId('rgt'),
@@ -146,6 +159,7 @@ export function grantRawTable(db: Queryable, grant: NewRawTableGrant): Promise<R
       grant.subject,
       grant.issuer,
       json(grant.grantedBy),
+      grant.grantable ?? false,
     ],
   )
 }
@@ -191,6 +205,12 @@ export function revokeRawTableGrant(
     `delete from raw_table_grants where tenant = $1 and connection_id = $2 and id = $3 returning ${RAW_COLUMNS}`,
     [tenant, connectionId, id],
   )
+}
+
+/** Takes all of them back; how many there were. */
+export function revokeRawTableGrants(db: Queryable, tenant: string, connectionId: string): Promise<number> {
+  const statement = 'delete from raw_table_grants where tenant = $1 and connection_id = $2'
+  return change(db, 'revoking', statement, [tenant, connectionId])
 }
 
 /**

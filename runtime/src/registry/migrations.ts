@@ -9,6 +9,7 @@ import { changeTopics } from './migrations/007-change-topics.ts'
 import { allRawClasses } from './migrations/008-all-raw-classes.ts'
 import { connectionNames } from './migrations/009-connection-names.ts'
 import { grantsNameIssuers } from './migrations/010-grants-name-issuers.ts'
+import { rights } from './migrations/013-rights.ts'
 import { provisioning } from './migrations/015-provisioning.ts'
 import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
@@ -29,6 +30,7 @@ export const registryMigrations: MigrationList = {
     grantsNameIssuers,
     pausedProducts,
     provisioning,
+    rights,
     deletes,
   ],
 }

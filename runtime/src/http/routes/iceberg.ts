@@ -5,7 +5,7 @@
 import { parseSigning } from '../../catalog/commit-request.ts'
 import { pageOf } from '../../catalog/page.ts'
 import { referencedOnly } from '../../catalog/visible-metadata.ts'
-import { fileAccessOf, requireFileAccess, signFor } from '../../operations/iceberg-files.ts'
+import { fileAccessOf, requireFileAccess, signRead } from '../../operations/iceberg-files.ts'
 import {
   loadTable,
   namespaceFor,
@@ -15,6 +15,7 @@ import {
   tableExists,
   tablesFor,
 } from '../../operations/iceberg-read.ts'
+import { isUpload, placeOfUpload } from '../../operations/iceberg-uploads.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import {
@@ -34,6 +35,7 @@ import {
   tableReply,
   WarehouseParams,
 } from './iceberg-shapes.ts'
+import { icebergUploads, uploadAddress } from './iceberg-uploads.ts'
 import { icebergWrites } from './iceberg-writes.ts'
 
 /** @param address of this server, as clients write it */
@@ -45,10 +47,11 @@ export function icebergCatalog(platform: Platform, address: string): readonly Ro
   const routes = [
     ...namespaceRoutes(platform),
     ...tableRoutes(platform, settings),
+    signRoute(platform, address),
     ...icebergWrites(platform, settings),
   ]
   const endpoints = routes.map(({ method, path }) => `${method} ${path.slice('/iceberg'.length)}`)
-  return [configRoute(platform, endpoints), ...routes, tokenRoute()]
+  return [configRoute(platform, endpoints), ...routes, ...icebergUploads(platform), tokenRoute()]
 }
 
 /** @param endpoints all that is offered, as the specification writes it: `GET /v1/{prefix}/namespaces` */
@@ -178,20 +181,6 @@ function tableRoutes(platform: Platform, settings: TableSettings): readonly Rout
     defineRoute({
       ...ICEBERG,
       method: 'POST',
-      path: `${TABLE}/sign`,
-      name: 'icebergSign',
-      summary: 'Signs one request to the object store for a file of the table',
-      params: TableParams,
-      body: AnyBody,
-      async handler(call) {
-        const { prefix, namespace, table } = call.params
-        requireWarehouse(call, prefix)
-        return { body: await signFor(platform, call, namespace, table, parseSigning(call.body)) }
-      },
-    }),
-    defineRoute({
-      ...ICEBERG,
-      method: 'POST',
       path: `${TABLE}/metrics`,
       name: 'icebergMetrics',
       summary: 'Takes a client’s report of a scan or commit, and drops it',
@@ -203,6 +192,32 @@ function tableRoutes(platform: Platform, settings: TableSettings): readonly Rout
       },
     }),
   ]
+}
+
+/**
+ * Of a write it answers where to send it instead: to this server, with the caller's own token, which is held against
+ * what holds then.
+ */
+function signRoute(platform: Platform, address: string): Route {
+  return defineRoute({
+    ...ICEBERG,
+    method: 'POST',
+    path: `${TABLE}/sign`,
+    name: 'icebergSign',
+    summary: 'Signs the reading of a file of the table, or says where to write one',
+    params: TableParams,
+    body: AnyBody,
+    async handler(call) {
+      const { prefix, namespace, table } = call.params
+      requireWarehouse(call, prefix)
+      const request = parseSigning(call.body)
+      if (!isUpload(request)) return { body: await signRead(platform, call, namespace, table, request) }
+      const place = await placeOfUpload(platform, call, namespace, table, request)
+      const own = { Authorization: call.authorization, 'X-Tenant-Id': call.namedTenant }
+      const headers = Object.entries(own).flatMap(([name, value]) => (value === null ? [] : [[name, [value]]]))
+      return { body: { uri: uploadAddress(address, call.params, place), headers: Object.fromEntries(headers) } }
+    },
+  })
 }
 
 /** Deprecated by the specification: clients bring a token of the platform's issuer instead. */

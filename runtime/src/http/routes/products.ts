@@ -21,7 +21,7 @@ import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
 import { listProducts, type Product } from '../../registry/products.ts'
-import { findDraft, findVersion } from '../../registry/versions.ts'
+import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
@@ -235,12 +235,12 @@ function manifests(platform: Platform): readonly Route[] {
           requireMember(call.principal)
           const params = call.params as { readonly product_id: string; readonly version?: string }
           const product = await productOf(platform, call, productReference(call))
-          const kept =
+          const body =
             params.version === undefined
-              ? await findDraft(platform.pool, product.id)
-              : await findVersion(platform.pool, product.id, params.version)
-          if (!kept) throw notFound('manifests')
-          return { body: { version: params.version ?? null, digest: kept.digest, manifests: kept.manifests } }
+              ? draftJson(await findDraft(platform.pool, product.id))
+              : versionJson(await findVersion(platform.pool, product.id, params.version))
+          if (body === null) throw notFound('manifests')
+          return { body }
         },
       }),
     ),
@@ -269,18 +269,23 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       errors: [
         'manifests_missing',
         'manifests_invalid',
+        'plan_changed',
+        'draft_of_another',
+        'class_lowering_unnamed',
+        'class_lowering_refused',
         'breaking_change',
         'version_exists',
         'transform_invalid',
         'check_invalid',
         'invalid_grant',
+        'grant_not_held',
         'product_not_found',
         'ambiguous_product',
       ],
       async handler(call) {
-        const { version, dry_run: dryRun = false } = call.body
+        const { version, dry_run: dryRun = false, digest, lower } = call.body
         const answer = keptAnswer(call, deployReply)
-        const wanted = { version, dryRun }
+        const wanted = { version, dryRun, digest, lower }
         return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
@@ -299,10 +304,17 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       authorize: developer,
       timeoutMs: 120_000,
       responses: { 202: { description: 'The deployment and its run, queued.', schema: RolledBack } },
-      errors: ['version_not_found', 'snapshot_not_found', 'product_not_found', 'ambiguous_product'],
+      errors: [
+        'version_not_found',
+        'snapshot_not_found',
+        'class_lowering_unnamed',
+        'class_lowering_refused',
+        'product_not_found',
+        'ambiguous_product',
+      ],
       async handler(call) {
-        const { version, snapshot_id: snapshotId } = call.body
-        const target = version === undefined ? { snapshotId: snapshotId as string } : { version }
+        const { version, snapshot_id: snapshotId, lower } = call.body
+        const target = { ...(version === undefined ? { snapshotId: snapshotId as string } : { version }), lower }
         const answer = keptAnswer(call, rollbackReply)
         return answer.reply(await rollBackProduct(platform, call, productReference(call), target, answer.keep))
       },
@@ -405,13 +417,26 @@ function manifestsReply({ manifests: { product, ...others }, warnings }: Accepte
   return { body: { manifests: { ...others, product: { ...named, namespace: domain } }, warnings } }
 }
 
-function deployReply({ plan, deployment, runId }: DeployAnswer): Reply {
-  const { version, verdict, changes, lake, stores, estimatedRows, warnings, notes, problems } = plan
-  const reads = plan.reads.map(readJson)
-  const said = { version, verdict, changes, lake, stores, estimated_rows: estimatedRows }
-  const shown = { ...said, warnings, reads, notes, problems }
-  if (deployment === null) return { body: { dry_run: true, verdict, plan: shown } }
-  return { status: 201, body: { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, plan: shown } }
+function draftJson(draft: Draft | null) {
+  if (draft === null) return null
+  const { digest, uploadedBy, uploadedAt, manifests } = draft
+  const uploaded = { uploaded_by: uploadedBy.subject, uploaded_at: uploadedAt.toISOString() }
+  return { version: null, digest, ...uploaded, manifests }
+}
+
+function versionJson(kept: ProductVersion | null) {
+  if (kept === null) return null
+  const { version, digest, deployedBy, deployedAt, manifests } = kept
+  return { version, digest, deployed_by: deployedBy.subject, deployed_at: deployedAt.toISOString(), manifests }
+}
+
+function deployReply({ digest, plan, deployment, runId }: DeployAnswer): Reply {
+  const { estimatedRows, loweredClasses, reads, ...same } = plan
+  const told = { estimated_rows: estimatedRows, lowered_classes: loweredClasses, reads: reads.map(readJson) }
+  const shown = { ...same, ...told }
+  if (deployment === null) return { body: { dry_run: true, verdict: plan.verdict, digest, plan: shown } }
+  const body = { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, digest, plan: shown }
+  return { status: 201, body }
 }
 
 function rollbackReply({ deployment, run }: RollbackAnswer): Reply {
@@ -437,11 +462,11 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       idempotent: true,
       authorize: developer,
       responses: { 201: { description: 'The grant.', schema: Grant } },
-      errors: ['invalid_grant', 'self_grant_refused', 'product_not_found', 'ambiguous_product'],
+      errors: ['invalid_grant', 'grant_not_held', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        const { subject, issuer, may, classes = [] } = call.body
+        const { subject, issuer, may, classes = [], grantable = false } = call.body
         const answer = keptAnswer(call, (grant: ProductGrant) => ({ status: 201, body: grantJson(grant) }))
-        const wanted = { subject, issuer, may, classes }
+        const wanted = { subject, issuer, may, classes, grantable }
         return answer.reply(await addGrant(platform, call, productReference(call), wanted, answer.keep))
       },
     }),

@@ -31,9 +31,9 @@ export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly R
       responses: { 201: { description: 'The grant.', schema: RawGrant } },
       errors: ['invalid_grant', 'raw_table_forbidden', 'connection_not_found'],
       async handler(call) {
-        const { subject, issuer, table = null } = call.body
+        const { subject, issuer, table = null, grantable = false } = call.body
         const answer = keptAnswer(call, (grant: RawTableGrant) => ({ status: 201, body: rawGrantJson(grant) }))
-        const wanted = { subject, issuer, table }
+        const wanted = { subject, issuer, table, grantable }
         return answer.reply(await addRawGrant(platform, call, call.params.connection_id, wanted, answer.keep))
       },
     }),

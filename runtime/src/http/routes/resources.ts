@@ -248,7 +248,15 @@ export const ParsedManifests = Type.Object(
 )
 
 export const ManifestTexts = Type.Object(
-  { version: nullable(text()), digest: text(), manifests: Type.Record(Type.String(), Type.String()) },
+  {
+    version: nullable(text()),
+    digest: text(),
+    uploaded_by: Type.Optional(text('Of those uploaded last: whose they are.')),
+    uploaded_at: Type.Optional(time()),
+    deployed_by: Type.Optional(text('Of a version.')),
+    deployed_at: Type.Optional(time()),
+    manifests: Type.Record(Type.String(), Type.String()),
+  },
   { $id: 'ManifestTexts' },
 )
 
@@ -283,6 +291,7 @@ const DeployPlan = Type.Object(
       }),
     ),
     estimated_rows: nullable(Type.Number()),
+    lowered_classes: Type.Array(text(), { description: 'Columns whose class becomes lower: to be named in lower.' }),
     warnings: Type.Array(Problem),
     reads: Type.Array(InputRead, { description: 'How each input is read from the next sync on.' }),
     notes: Type.Array(text(), { description: 'What happens beside the change itself.' }),
@@ -293,11 +302,14 @@ const DeployPlan = Type.Object(
   { $id: 'DeployPlan' },
 )
 
-export const DryRun = Type.Object({ dry_run: Type.Literal(true), verdict: text(), plan: DeployPlan })
+const digest = text('Of the manifests: a deployment that sends it deploys these, or nothing.')
+
+export const DryRun = Type.Object({ dry_run: Type.Literal(true), verdict: text(), digest, plan: DeployPlan })
 export const Deployed = Type.Object({
   dry_run: Type.Literal(false),
   deployment: Deployment,
   run_id: nullable(text('The run that makes its first content; null where it waits for a sync.')),
+  digest,
   plan: DeployPlan,
 })
 export const RolledBack = Type.Object({ deployment: Deployment, run_id: text(), notes: Type.Array(text()) })
@@ -354,6 +366,7 @@ export const Grant = Type.Object(
     issuer: nullable(text('Whose user it is. Null: of a team.')),
     may: oneOf(['read', 'unmask']),
     classes: Type.Array(text()),
+    grantable: Type.Array(text(), { description: 'What of it the subject may grant on: classes, or "read".' }),
     granted_by: text(),
     created_at: time(),
   },
@@ -366,6 +379,7 @@ export const RawGrant = Type.Object(
     subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
     issuer: nullable(text('Whose user it is. Null: of a team.')),
     table: nullable(text('Null: every table of the connection.')),
+    grantable: Type.Boolean({ description: 'Whether the subject may grant it on.' }),
     granted_by: text(),
     created_at: time(),
   },

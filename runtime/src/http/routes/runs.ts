@@ -119,6 +119,8 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       summary: 'The tenant’s events as CloudEvents 1.0, resumable by Last-Event-ID',
       tags: ['Events'],
       auth: 'tenant',
+      isLive: true,
+      errors: ['too_many_at_once'],
       responses: { 200: { description: 'A stream of events.', also: { 'text/event-stream': 'Server-sent events.' } } },
       handler(call) {
         requireMember(call.principal)

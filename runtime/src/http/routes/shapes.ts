@@ -100,16 +100,38 @@ export const ProductChangeRequest = Type.Object(
   { additionalProperties: false, minProperties: 1 },
 )
 
+const Lower = Type.Optional(
+  Type.Array(Type.String({ minLength: 1, maxLength: 500 }), {
+    maxItems: 1000,
+    description: 'Columns whose class becomes lower by this: those that are not named keep theirs, or it is refused.',
+  }),
+)
+
 export const RollbackRequest = Type.Object(
   {
     version: Type.Optional(Type.String({ maxLength: 100, description: 'A version that was in service.' })),
     snapshot_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,19}$', description: 'Of a snapshot of the product.' })),
+    lower: Lower,
   },
-  { additionalProperties: false, minProperties: 1, maxProperties: 1 },
+  {
+    additionalProperties: false,
+    minProperties: 1,
+    oneOf: [{ required: ['version'] }, { required: ['snapshot_id'] }],
+  },
 )
 
 export const DeployRequest = Type.Object(
-  { version: Type.String({ maxLength: 100 }), dry_run: Type.Optional(Type.Boolean({ default: false })) },
+  {
+    version: Type.String({ maxLength: 100 }),
+    dry_run: Type.Optional(Type.Boolean({ default: false })),
+    digest: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description: 'Of the plan that was reviewed. Absent: the manifests are deployed where you uploaded them last.',
+      }),
+    ),
+    lower: Lower,
+  },
   { additionalProperties: false },
 )
 
@@ -131,6 +153,9 @@ export const GrantRequest = Type.Object(
     ),
     may: Type.Union([Type.Literal('read'), Type.Literal('unmask')]),
     classes: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 100 }), { maxItems: 100 })),
+    grantable: Type.Optional(
+      Type.Boolean({ default: false, description: 'Whether the subject may grant the same on to others.' }),
+    ),
   },
   { additionalProperties: false },
 )
@@ -142,6 +167,7 @@ export const RawGrantRequest = Type.Object(
     table: Type.Optional(
       Type.String({ minLength: 1, maxLength: 500, description: 'As discovered: schema.table. Absent: every table.' }),
     ),
+    grantable: GrantRequest.properties.grantable,
   },
   { additionalProperties: false },
 )
@@ -305,6 +331,7 @@ export function grantJson(grant: ProductGrant) {
     issuer: grant.issuer,
     may: grant.may,
     classes: grant.classes,
+    grantable: grant.grantable,
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),
   }
@@ -316,6 +343,7 @@ export function rawGrantJson(grant: RawTableGrant) {
     subject: grant.subjectType === 'user' ? { user: grant.subject } : { team: grant.subject },
     issuer: grant.issuer,
     table: grant.tableName,
+    grantable: grant.grantable,
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),
   }

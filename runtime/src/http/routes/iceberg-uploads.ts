@@ -1,0 +1,64 @@
+/**
+ * Where clients without a key to the object store send what they write. Not of the Iceberg specification: the signer
+ * tells clients the address of each write.
+ */
+import { Type } from 'typebox'
+import type { RelayedAnswer } from '../../catalog/s3-relay.ts'
+import type { BodyStream } from '../../flow.ts'
+import { requireWarehouse } from '../../operations/iceberg-read.ts'
+import { takeUpload, type UploadMethod, type UploadPlace } from '../../operations/iceberg-uploads.ts'
+import type { Platform } from '../../operations/platform.ts'
+import { defineRoute, type Reply, type Route } from '../route.ts'
+import { AnyBody, ICEBERG, TABLE, TableParams } from './iceberg-shapes.ts'
+
+const UPLOAD_TIMEOUT_MS = 120_000
+
+/** The store's own parameters beside the file that they are about. */
+const UploadQuery = Type.Object({
+  path: Type.String({ minLength: 1, maxLength: 4_096 }),
+  uploads: Type.Optional(Type.String({ maxLength: 0 })),
+  uploadId: Type.Optional(Type.String({ maxLength: 2_048 })),
+  partNumber: Type.Optional(Type.String({ maxLength: 5 })),
+})
+
+/** @param address of this server, as clients write it */
+export function uploadAddress(
+  address: string,
+  { prefix, namespace, table }: { readonly prefix: string; readonly namespace: string; readonly table: string },
+  { path, parameters }: UploadPlace,
+): string {
+  const segments = ['iceberg', 'v1', prefix, 'namespaces', namespace, 'tables', table, 'files']
+  return `${address}/${segments.map(encodeURIComponent).join('/')}?${new URLSearchParams({ path, ...parameters })}`
+}
+
+export function icebergUploads(platform: Platform): readonly Route[] {
+  return [upload(platform, 'PUT'), upload(platform, 'POST'), upload(platform, 'DELETE')]
+}
+
+function upload(platform: Platform, method: UploadMethod): Route {
+  return defineRoute({
+    ...ICEBERG,
+    method,
+    path: `${TABLE}/files`,
+    name: `icebergUpload${method}`,
+    summary: 'Writes or removes one file of a plain table',
+    params: TableParams,
+    query: UploadQuery,
+    body: AnyBody,
+    bodyFormat: 'stream',
+    timeoutMs: UPLOAD_TIMEOUT_MS,
+    async handler(call) {
+      const { prefix, namespace, table } = call.params
+      requireWarehouse(call, prefix)
+      const { path, ...parameters } = call.query
+      const body = method === 'DELETE' ? null : (call.body as BodyStream)
+      return replyOf(await takeUpload(platform, call, namespace, table, method, { path, parameters }, body))
+    },
+  })
+}
+
+function replyOf({ status, etag, contentType, body }: RelayedAnswer): Reply {
+  const headers = etag === null ? {} : { ETag: etag }
+  if (status === 204) return { status, headers, empty: true }
+  return { status, headers, bytes: body, contentType: contentType ?? 'application/xml' }
+}

@@ -1,0 +1,171 @@
+/** Who may grant what: nobody more than they hold. See docs/decisions/0062-grants-of-what-is-held.md. */
+import { SluiceError } from '@sluice/sdk'
+import type { Principal, TenantCall } from '../flow.ts'
+import { SANDBOX } from '../lake/table-ref.ts'
+import { qualified } from '../manifest/context.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Problem } from '../manifest/problem.ts'
+import { isSubject } from '../policy/classification.ts'
+import { isActor } from '../registry/actor.ts'
+import { type Connection, findConnectionByName } from '../registry/connections.ts'
+import { type GrantSubject, type ProductGrant, productGrants } from '../registry/grants.ts'
+import type { Product } from '../registry/products.ts'
+import { deployedVersions, findVersion } from '../registry/versions.ts'
+import type { Platform } from './platform.ts'
+import { mayGrantRaw, mayReadRaw } from './raw-rights.ts'
+
+/** A table that rows of a product came from. */
+export interface ProductSource {
+  readonly name: string
+  /** `schema.table`. */
+  readonly table: string
+  /** Null where the connection is gone: of its name there may be another one now. */
+  readonly connection: Connection | null
+}
+
+export interface WantedGrant {
+  readonly may: 'read' | 'unmask'
+  readonly classes: readonly string[]
+}
+
+/**
+ * Throws PERMISSION `grant_not_held` unless the caller is an administrator, owns every source that the product's rows
+ * came from, or holds a grant that may be granted on and covers this one. To themselves people may also grant what
+ * they read in the raw tables of all its sources anyway.
+ */
+export async function requireHeld(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  subject: GrantSubject,
+  wanted: WantedGrant,
+): Promise<void> {
+  const { principal } = call
+  if (principal.isAdmin) return
+  const sources = await sourcesOf(platform, product)
+  const isOwn =
+    subject.subjectType === 'user' && isSubject(principal, subject) && (await isAuthor(platform, principal, product))
+  if (await mayHandOn(platform, principal, product, sources, isOwn ? mayReadRaw : mayGrantRaw)) return
+  const grants = await productGrants(platform.pool, call.tenant, product.id)
+  if (coveredBy(grants, principal, wanted)) return
+  throw notHeld('you may grant only what you hold and may grant on')
+}
+
+/** Who registered the product, or deployed the version in service. */
+async function isAuthor(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
+  if (isActor(principal, product.createdBy)) return true
+  const live =
+    product.currentVersion === null ? null : await findVersion(platform.pool, product.id, product.currentVersion)
+  return live !== null && isActor(principal, live.deployedBy)
+}
+
+/** Whether grants of the principal's say that it may grant this on. Who may unmask may read, too. */
+export function coveredBy(
+  grants: readonly ProductGrant[],
+  principal: Principal,
+  { may, classes }: WantedGrant,
+): boolean {
+  const own = grants.filter((grant) => isSubject(principal, grant))
+  if (may === 'read') return own.some(({ grantable }) => grantable.length > 0)
+  const held = new Set(own.filter((grant) => grant.may === 'unmask').flatMap(({ grantable }) => grantable))
+  return held.has('*') || classes.every((name) => held.has(name))
+}
+
+/** Who comes to read tables by a version. */
+export interface Readership {
+  /** Grants that go on for rows of tables which no version before this one has read. */
+  readonly grants: readonly ProductGrant[]
+  readonly added: readonly ProductSource[]
+}
+
+/**
+ * A version shows its sources to those whom it names as readers, and new sources to those who hold grants already: its
+ * author grants that. Throws PERMISSION `grant_not_held`.
+ */
+export async function requireReadership(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  manifests: ManifestSet,
+  readers: readonly GrantSubject[],
+): Promise<Readership> {
+  const { principal } = call
+  const isOther = (subject: GrantSubject) => subject.subjectType === 'team' || !isSubject(principal, subject)
+  const before = await sourcesOf(platform, product)
+  const now = await sourcesIn(platform, product.tenant, [{ normalised: manifests, deployedAt: null }])
+  const isKnown = (source: ProductSource) =>
+    before.some((one) => one.table === source.table && one.connection?.id === source.connection?.id)
+  const added = now.filter((source) => !isKnown(source))
+  const all = added.length === 0 ? [] : await productGrants(platform.pool, product.tenant, product.id)
+  const grants = all.filter(isOther)
+  if (readers.some(isOther) && !(await mayHandOn(platform, principal, product, now, mayGrantRaw))) {
+    throw notHeld('product.yaml lets others read what you may not grant', 'Leave access empty')
+  }
+  if (grants.length > 0 && !(await mayHandOn(platform, principal, product, added, mayGrantRaw))) {
+    throw notHeld('grants on the product would show others tables that you may not grant', 'Take the grants back')
+  }
+  return { grants, added }
+}
+
+const MOST_NAMED = 20
+
+/** For whoever reviews the plan: who will read what no version before has shown them. */
+export function readershipWarnings({ grants, added }: Readership): readonly Problem[] {
+  if (grants.length === 0) return []
+  const named = grants.slice(0, MOST_NAMED).map(({ subjectType, subject, may, classes }) => {
+    return `${subjectType} ${subject} (${[may, ...classes].join(' ')})`
+  })
+  const more = grants.length > named.length ? ` and ${grants.length - named.length} more` : ''
+  const tables = added.map(({ name, table }) => `${name}: ${table}`).join(', ')
+  const message = `grants on this product hold for its new source, ${tables}, too: ${named.join(', ')}${more}`
+  const hint = 'Take back what is not meant for these rows before you deploy.'
+  return [{ manifest: 'inputs', line: 1, column: 1, path: 'inputs', message, hint }]
+}
+
+type RawRight = typeof mayReadRaw
+
+/** Of every source. Plain tables have no owner: a product that is made of nothing else is its creator's. */
+async function mayHandOn(
+  platform: Platform,
+  principal: Principal,
+  { createdBy }: Product,
+  sources: readonly ProductSource[],
+  right: RawRight,
+): Promise<boolean> {
+  if (principal.isAdmin) return true
+  if (sources.length === 0) return isActor(principal, createdBy)
+  for (const { connection, table } of sources) {
+    if (connection === null || !(await right(platform, { principal }, connection, table))) return false
+  }
+  return true
+}
+
+/** Of all versions that were in service: the lake keeps what they made. */
+async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<readonly ProductSource[]> {
+  return sourcesIn(platform, tenant, await deployedVersions<ManifestSet>(platform.pool, id))
+}
+
+async function sourcesIn(
+  platform: Platform,
+  tenant: string,
+  versions: readonly { readonly normalised: ManifestSet; readonly deployedAt: Date | null }[],
+): Promise<readonly ProductSource[]> {
+  const sources = new Map<string, ProductSource>()
+  for (const { normalised, deployedAt } of versions) {
+    for (const input of normalised.inputs.filter(({ connection }) => connection !== SANDBOX)) {
+      const found = await findConnectionByName(platform.pool, tenant, input.connection)
+      const connection = found !== null && (deployedAt === null || found.createdAt <= deployedAt) ? found : null
+      const source = { name: input.connection, table: qualified(input.table), connection }
+      sources.set(JSON.stringify([source.name, source.table, connection?.id ?? null]), source)
+    }
+  }
+  return [...sources.values()]
+}
+
+function notHeld(message: string, otherwise?: string): SluiceError {
+  const ask = 'the creator of the connections that its rows come from, or an administrator'
+  return new SluiceError('PERMISSION', message, {
+    code: 'grant_not_held',
+    remedy: otherwise === undefined ? `Ask ${ask}.` : `${otherwise}, or ask ${ask} to deploy.`,
+  })
+}

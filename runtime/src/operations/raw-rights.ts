@@ -1,0 +1,41 @@
+/** Who may read the raw tables of a connection, and who may let others read them. */
+import type { Principal, TenantCall } from '../flow.ts'
+import { isSubject } from '../policy/classification.ts'
+import { isActor } from '../registry/actor.ts'
+import type { Connection } from '../registry/connections.ts'
+import { type RawTableGrant, rawTableGrants } from '../registry/grants.ts'
+import type { Platform } from './platform.ts'
+
+type Caller = Pick<TenantCall, 'principal'>
+
+export function ownsConnection(principal: Principal, { createdBy }: Pick<Connection, 'createdBy'>): boolean {
+  return principal.isAdmin || (principal.isDeveloper && isActor(principal, createdBy))
+}
+
+/** The connection's creator, administrators, and whoever holds a grant on the table. */
+export async function mayReadRaw(
+  { pool }: Pick<Platform, 'pool'>,
+  { principal }: Caller,
+  connection: Connection,
+  table: string,
+): Promise<boolean> {
+  if (ownsConnection(principal, connection)) return true
+  return holds(principal, await rawTableGrants(pool, connection.tenant, connection.id), table)
+}
+
+/** As `mayReadRaw`, by grants that may be granted on; null: of every table. */
+export async function mayGrantRaw(
+  { pool }: Pick<Platform, 'pool'>,
+  { principal }: Caller,
+  connection: Connection,
+  table: string | null,
+): Promise<boolean> {
+  if (ownsConnection(principal, connection)) return true
+  const grants = await rawTableGrants(pool, connection.tenant, connection.id)
+  const grantable = grants.filter((grant) => grant.grantable)
+  return holds(principal, grantable, table)
+}
+
+function holds(principal: Principal, grants: readonly RawTableGrant[], table: string | null): boolean {
+  return grants.some((grant) => (grant.tableName === null || grant.tableName === table) && isSubject(principal, grant))
+}
