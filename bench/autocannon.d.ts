@@ -10,13 +10,13 @@ declare module 'autocannon' {
     readonly connections: number
     /** Seconds. */
     readonly duration: number
-    readonly requests: readonly (Request & { setupRequest(request: Request): Request })[]
+    readonly requests?: readonly (Request & { setupRequest(request: Request): Request })[]
     readonly headers?: Readonly<Record<string, string>>
   }
   interface Result {
     readonly requests: { readonly average: number; readonly total: number }
     /** Milliseconds. */
-    readonly latency: { readonly p50: number }
+    readonly latency: { readonly p50: number; readonly p99: number }
     /** Seconds. */
     readonly duration: number
     readonly '2xx': number

@@ -8,9 +8,11 @@ import type { FaultPoint } from '../fault-points.ts'
 import type { Call, TenantCall } from '../flow.ts'
 import type { ParseThreads } from '../parse-threads.ts'
 import type { StoredAnswer } from '../registry/idempotency.ts'
+import { AnswerCosts } from './answer-costs.ts'
 import { type BodyParser, type BodyReading, hasBody } from './body.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
+import { FairGate } from './fair-gate.ts'
 import { Guard, type GuardDeps, limitKeyOf } from './guard.ts'
 import { ICEBERG_PREFIX } from './iceberg-problem.ts'
 import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, scopeOf, storable } from './idempotency.ts'
@@ -41,6 +43,8 @@ export interface HttpDeps extends GuardDeps {
   readonly maxInFlight?: number
   /** Of one tenant, its streams of events included; more are answered 429. */
   readonly maxInFlightPerTenant?: number
+  /** Reads that are worked on at once, in units of their cost; one tenant has three quarters at most. Default 64. */
+  readonly workAtOnce?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
   /** Where long bodies are taken apart; absent: on the event loop. */
@@ -63,6 +67,7 @@ export interface HttpApp {
 const DEFAULT_TIMEOUT_MS = 30_000
 const DEFAULT_MAX_IN_FLIGHT = 1_000
 const DEFAULT_MAX_IN_FLIGHT_PER_TENANT = 200
+const DEFAULT_WORK_AT_ONCE = 64
 const DEFAULT_MAX_STREAMS_PER_SUBJECT = 5
 const EMPTY_BODY = Object.freeze({})
 
@@ -89,6 +94,8 @@ class Edge {
   readonly #places: InFlight
   readonly #streamsOfTenants: InFlight
   readonly #streamsOfSubjects: InFlight
+  readonly #gate: FairGate
+  readonly #costs = new AnswerCosts()
   #isDraining = false
 
   constructor(deps: HttpDeps) {
@@ -98,6 +105,7 @@ class Edge {
     this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
     const most = deps.maxInFlightPerTenant ?? DEFAULT_MAX_IN_FLIGHT_PER_TENANT
     this.#places = new InFlight(most)
+    this.#gate = new FairGate(deps.workAtOnce ?? DEFAULT_WORK_AT_ONCE)
     this.#streamsOfTenants = new InFlight(Math.ceil(most / 2))
     this.#streamsOfSubjects = new InFlight(deps.maxStreamsPerSubject ?? DEFAULT_MAX_STREAMS_PER_SUBJECT)
   }
@@ -148,6 +156,8 @@ class Edge {
     this.#takePlaces(exchange, route)
     const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
+    const waits = this.#beginWork(exchange, route)
+    if (waits !== undefined) await waits
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
     const sent = sendReply(exchange, reply)
     if (sent !== undefined) await sent
@@ -192,6 +202,26 @@ class Edge {
   #takePlace(exchange: Exchange, places: InFlight, key: string, what: string): void {
     if (!places.enter(key)) throw refuse('too_many_at_once', `too many ${what} are under way`, { retryAfterMs: 1_000 })
     exchange.places.push(() => places.leave(key))
+  }
+
+  /** What only reads takes its turn; what is started here goes on elsewhere, and has its own queues there. */
+  #beginWork(exchange: Exchange, route: Route): Promise<void> | undefined {
+    const { principal, weight } = exchange
+    if (principal === null || route.isLive === true || route.timeoutMs !== undefined) return undefined
+    if (route.method !== 'GET' && route.method !== 'HEAD') return undefined
+    const key = limitKeyOf(principal)
+    const kind = `${key} ${route.name}`
+    const cost = this.#costs.expected(kind)
+    const begin = (): void => {
+      exchange.places.push(() => {
+        this.#gate.leave(key, cost)
+        if (exchange.answerBytes > 0) this.#costs.learn(kind, exchange.answerBytes)
+      })
+    }
+    const waits = this.#gate.enter(key, weight, cost, () => exchange.signal)
+    if (waits !== undefined) return waits.then(begin)
+    begin()
+    return undefined
   }
 
   #withoutRoute(exchange: Exchange, method: string): void {

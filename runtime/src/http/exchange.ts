@@ -31,6 +31,10 @@ export class Exchange implements Call, Timed {
   idempotencyKey: string | null = null
   idempotency: IdempotencyClaim | null = null
   rateHeaders: readonly string[] | null = null
+  /** Of its tenant's turns among others. */
+  weight = 1
+  /** Of the answer's body, where it was sent whole. */
+  answerBytes = 0
   /** What gives back the places that this request takes until it ends. */
   readonly places: (() => void)[] = []
   /** Of the route: until the answer begins, and then for each of its chunks. */

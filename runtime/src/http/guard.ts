@@ -17,6 +17,9 @@ export interface Authenticator {
 
 export type Tier = 'free' | 'standard' | 'enterprise'
 
+/** Of a tenant's turns where several wait. */
+const WEIGHTS: Readonly<Record<Tier, number>> = { free: 1, standard: 2, enterprise: 4 }
+
 export interface RateLimits {
   readonly tiers: Readonly<Record<Tier, RatePolicy>>
   /** For requests without a verified token, by address. */
@@ -126,6 +129,7 @@ export class Guard {
   }
 
   #take(exchange: Exchange, principal: Principal, tier: Tier): Promise<void> | undefined {
+    exchange.weight = WEIGHTS[tier]
     const policy = this.#deps.rateLimits.tiers[tier]
     const decision = this.#tenants.take(limitKeyOf(principal), policy)
     const apply = (made: Awaited<typeof decision>): undefined => {

@@ -72,7 +72,8 @@ function sendWhole(exchange: Exchange, status: number, head: string[], body: str
   const { request, response } = exchange
   if (response.headersSent || response.destroyed) return
   if (!NO_CONTENT.has(status)) {
-    head.push('Content-Length', String(typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength))
+    exchange.answerBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
+    head.push('Content-Length', String(exchange.answerBytes))
   }
   if (hasBody(request) && !request.complete) {
     sendAndLinger(exchange, status, head, body)
