@@ -32,6 +32,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   getTenant: [401, 'heard', 'heard', 'heard', 404, 'heard'],
   updateTenant: ADMIN,
   rotateTenantKey: ADMIN,
+  rotateMasterKey: ADMIN,
   deleteTenant: ADMIN,
   createConnection: OWN_CHANGE,
   listConnections: OWN_LIST,

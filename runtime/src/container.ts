@@ -61,7 +61,7 @@ import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { registryMigrations } from './registry/migrations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
-import { maskKey } from './registry/tenant-keys.ts'
+import { maskKey, neededMasterKeys } from './registry/tenant-keys.ts'
 import { type Databases, openDatabases, openObjectStore } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 
@@ -133,7 +133,7 @@ export async function assemble(
   const engine = namingBrokenFiles(objects.engineOver(bareEngine), store)
   const lake = new Lake({ store, db: pool, engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
-  const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'))
+  const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'), await neededMasterKeys(pool))
   const services = {
     logger,
     faultPoint,

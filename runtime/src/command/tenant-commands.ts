@@ -60,6 +60,19 @@ export const TENANT_COMMANDS: Readonly<Record<string, Command>> = {
       return call.args.flags['json'] ? answer : `${answer.resealed_secrets} secrets are under a new key.`
     },
   },
+  'keys rotate-master': {
+    usage: 'keys rotate-master',
+    summary: 'wrap all tenants’ keys under a new master key; back up the folder of keys afterwards',
+    remote: true,
+    async run(call) {
+      const answer = (await (await call.client()).request('POST', '/api/v1/keys/rotate-master')) as {
+        readonly master_key_id: string
+        readonly rewrapped_keys: number
+      }
+      if (call.args.flags['json']) return answer
+      return `${answer.rewrapped_keys} keys are under the master key ${answer.master_key_id}. Back up the folder of keys.`
+    },
+  },
   'tenant delete': {
     usage: 'tenant delete SLUG --confirm SLUG',
     summary: 'remove a tenant with everything it has',

@@ -90,10 +90,15 @@ export const PLATFORM_CODES = {
     remedy: 'Make the key file private (mode 0600), then rotate the keys.',
   },
   master_key_file_invalid: { status: 500, title: 'Master key file invalid', remedy: 'Restore it from a backup.' },
+  master_key_file_unwritable: {
+    status: 500,
+    title: 'Master key file cannot be written',
+    remedy: 'Add a key to the file where it is kept, name it as current, and rotate again.',
+  },
   master_key_missing: {
     status: 500,
     title: 'Master key missing',
-    remedy: 'Put back the master key file that belongs to this registry.',
+    remedy: 'Put back the master key file that belongs to this registry, or add the key to the file in secrets_dir.',
   },
   migration_changed: {
     status: 500,

@@ -15,7 +15,7 @@ import {
   renewProvisioning,
   takeAbandoned,
 } from '../registry/provisioning.ts'
-import { createTenantKeys, destroyTenantKeys } from '../registry/tenant-keys.ts'
+import { createTenantKeys, destroyTenantKeys, rotateMasterKey } from '../registry/tenant-keys.ts'
 import {
   deleteTenant,
   findTenant,
@@ -207,6 +207,19 @@ export async function rotateTenantKey(platform: Platform, call: AuthenticatedCal
     const resealed = await rotateSecretKey(tx, platform.masters, slug)
     await audited(tx, call, slug, 'tenant.rotate_key', { type: 'tenant', id: slug }, { resealed })
     return resealed
+  })
+}
+
+/** A new master key for all tenants' keys; how many were wrapped anew. Throws CONFIG `master_key_file_unwritable`. */
+export async function rotateMaster(
+  platform: Platform,
+  call: AuthenticatedCall,
+): Promise<{ readonly keyId: string; readonly rewrapped: number }> {
+  return inTransaction(platform.pool, async (tx) => {
+    const rewrapped = await rotateMasterKey(tx, platform.masters)
+    const keyId = platform.masters.currentId
+    await audited(tx, call, null, 'platform.rotate_master_key', { type: 'master_key', id: keyId }, { rewrapped })
+    return { keyId, rewrapped }
   })
 }
 

@@ -19,26 +19,72 @@ import { SluiceError } from '@sluice/sdk'
 import { KEY_BYTES } from './sealing.ts'
 
 export class MasterKeys {
-  readonly currentId: string
-  readonly #keys: ReadonlyMap<string, Buffer>
+  readonly #path: string | null
+  #currentId: string
+  #keys: ReadonlyMap<string, Buffer>
 
-  /** `keys` by id, base64 of 32 bytes each. */
-  constructor(currentId: string, keys: Readonly<Record<string, string>>) {
-    this.currentId = currentId
-    this.#keys = new Map(Object.entries(keys).map(([id, text]) => [id, decodeKey(text)]))
+  /** `keys` by id, base64 of 32 bytes each; `path` is the file that they are from, which others may change meanwhile. */
+  constructor(currentId: string, keys: Readonly<Record<string, string>>, path: string | null = null) {
+    this.#path = path
+    this.#currentId = currentId
+    this.#keys = decodeKeys(keys)
     this.key(currentId)
   }
 
-  /** Throws CONFIG `master_key_missing` for an id that is not among them. */
+  /** Which new keys are wrapped under. Asked of the file each time: another runtime may have replaced it. */
+  get currentId(): string {
+    this.#readAgain()
+    return this.#currentId
+  }
+
+  /** Throws CONFIG `master_key_missing` for an id that is not among them, and not in the file by now. */
   key(id: string): Buffer {
-    const key = this.#keys.get(id)
+    const key = this.#keys.get(id) ?? this.#readAgain().get(id)
     if (key) return key
-    throw new SluiceError('CONFIG', 'the master key of a stored secret is missing', {
+    throw new SluiceError('CONFIG', `the master key ${id}, which the registry names, is missing`, {
       code: 'master_key_missing',
-      remedy: 'Put back the master key file that belongs to this registry.',
+      remedy: MISSING_REMEDY,
       details: { key_id: id },
     })
   }
+
+  /**
+   * Adds a key to the file and makes it the current one; of the others the former one is kept, and those of `needed`.
+   * Throws CONFIG `master_key_file_unwritable`.
+   */
+  replace(needed: readonly string[]): void {
+    if (this.#path === null) throw unwritable()
+    const formerId = this.currentId
+    const kept = [...this.#keys.keys()].filter((id) => id === formerId || needed.includes(id))
+    const fresh = newKey()
+    const keys = Object.fromEntries(kept.map((id) => [id, this.key(id).toString('base64')]))
+    try {
+      renameSync(writeBeside(this.#path, { current: fresh.current, keys: { ...keys, ...fresh.keys } }), this.#path)
+    } catch (cause) {
+      throw unwritable(cause)
+    }
+    this.#readAgain()
+  }
+
+  #readAgain(): ReadonlyMap<string, Buffer> {
+    const file = this.#path === null ? null : readKeyFile(this.#path)
+    if (file !== null) {
+      this.#currentId = file.current
+      this.#keys = decodeKeys(file.keys)
+    }
+    return this.#keys
+  }
+}
+
+const MISSING_REMEDY =
+  'Put back the master key file that belongs to this registry, or add the key to the file in secrets_dir.'
+
+function unwritable(cause?: unknown): SluiceError {
+  return new SluiceError('CONFIG', 'the master key file cannot be written', {
+    code: 'master_key_file_unwritable',
+    remedy: 'Add a key to the file where it is kept, name it as current, and rotate again.',
+    cause,
+  })
 }
 
 interface KeyFile {
@@ -46,19 +92,24 @@ interface KeyFile {
   readonly keys: Readonly<Record<string, string>>
 }
 
-/** Reads the file; makes it with one new key where there is none. Two processes at once end up with the same key. */
-export function openMasterKeyFile(path: string): MasterKeys {
-  const file = readKeyFile(path) ?? createKeyFile(path)
-  return new MasterKeys(file.current, file.keys)
-}
-
-/** Adds a new key and makes it the current one. Rewrap the tenants' keys next; the old key stays until then. */
-export function addMasterKey(path: string): MasterKeys {
-  const before = readKeyFile(path) ?? createKeyFile(path)
-  const fresh = newKey()
-  const file = { current: fresh.current, keys: { ...before.keys, ...fresh.keys } }
-  renameSync(writeBeside(path, file), path)
-  return new MasterKeys(file.current, file.keys)
+/**
+ * Reads the file. Where there is none it is made with one new key, unless the registry names keys already, in `needed`:
+ * then, and where the file lacks one of them, throws CONFIG `master_key_missing`, since what lies under a lost key would
+ * seem to be there and could never be read. Two processes at once end up with the same key.
+ */
+export function openMasterKeyFile(path: string, needed: readonly string[] = []): MasterKeys {
+  const found = readKeyFile(path)
+  if (found === null && needed.length > 0) {
+    throw new SluiceError('CONFIG', `the registry names master keys, and there is no file ${path}`, {
+      code: 'master_key_missing',
+      remedy: MISSING_REMEDY,
+      details: { key_ids: needed },
+    })
+  }
+  const file = found ?? createKeyFile(path)
+  const masters = new MasterKeys(file.current, file.keys, path)
+  for (const id of needed) masters.key(id)
+  return masters
 }
 
 function newKey(): KeyFile {
@@ -108,6 +159,10 @@ function readKeyFile(path: string): KeyFile | null {
     code: 'master_key_file_invalid',
     remedy: 'Restore it from a backup; without it the stored secrets are lost and must be entered again.',
   })
+}
+
+function decodeKeys(keys: Readonly<Record<string, string>>): ReadonlyMap<string, Buffer> {
+  return new Map(Object.entries(keys).map(([id, text]) => [id, decodeKey(text)]))
 }
 
 function decodeKey(text: string): Buffer {

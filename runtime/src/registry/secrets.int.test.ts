@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -8,8 +8,8 @@ import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
 import { readSecrets, rotateSecretKey, storeSecrets } from './connection-secrets.ts'
 import type { Connection } from './connections.ts'
-import { addMasterKey, type MasterKeys, openMasterKeyFile } from './master-keys.ts'
-import { createTenantKeys, destroyTenantKeys, maskKey, rewrapTenantKeys } from './tenant-keys.ts'
+import { MasterKeys, openMasterKeyFile } from './master-keys.ts'
+import { createTenantKeys, destroyTenantKeys, maskKey, neededMasterKeys, rotateMasterKey } from './tenant-keys.ts'
 import { deleteTenant } from './tenants.ts'
 import { startTestRegistry } from './testing.ts'
 
@@ -151,15 +151,57 @@ describe('the master key', () => {
     assert.equal(openMasterKeyFile(keyFile).currentId, masters.currentId)
   })
 
-  it('is replaced by rewrapping, after which the old one opens nothing', async () => {
+  it('is replaced by rewrapping, also for runtimes that had opened the file before', async () => {
     const connection = await connectionWithSecrets()
-    const both = addMasterKey(keyFile)
-    assert.notEqual(both.currentId, masters.currentId)
-    assert.deepEqual(await readSecrets(pool, both, connection), SECRETS)
-    assert.ok((await inTransaction(pool, (tx) => rewrapTenantKeys(tx, both))) > 0)
-    assert.equal(await inTransaction(pool, (tx) => rewrapTenantKeys(tx, both)), 0)
-    assert.deepEqual(await readSecrets(pool, both, connection), SECRETS)
-    await assert.rejects(readSecrets(pool, masters, connection), { code: 'master_key_missing' })
+    const [here, there] = [openMasterKeyFile(keyFile), openMasterKeyFile(keyFile)]
+    const former = here.currentId
+    const stolen = new MasterKeys(former, JSON.parse(readFileSync(keyFile, 'utf8')).keys)
+    const rotate = () => inTransaction(pool, (tx) => rotateMasterKey(tx, here))
+    assert.ok((await rotate()) > 0)
+    assert.notEqual(here.currentId, former)
+    for (const masters of [here, there]) assert.deepEqual(await readSecrets(pool, masters, connection), SECRETS)
+    assert.equal(there.currentId, here.currentId)
+    await assert.rejects(readSecrets(pool, stolen, connection), { code: 'master_key_missing' })
+    assert.ok(here.key(former), 'for backups of the registry')
+    await rotate()
+    assert.throws(() => openMasterKeyFile(keyFile).key(former), { code: 'master_key_missing' })
+    assert.deepEqual(await readSecrets(pool, there, connection), SECRETS)
+    assert.equal(statSync(keyFile).mode & 0o777, 0o600)
+  })
+
+  it('is caught up with where a rotation was cut short, or the file is changed by others', async () => {
+    const connection = await connectionWithSecrets()
+    const masters = openMasterKeyFile(keyFile)
+    masters.replace(await neededMasterKeys(pool))
+    const { currentId } = masters
+    assert.ok((await inTransaction(pool, (tx) => rotateMasterKey(tx, masters))) > 0)
+    assert.equal(masters.currentId, currentId, 'no further key')
+    assert.deepEqual(await neededMasterKeys(pool), [currentId])
+    assert.deepEqual(await readSecrets(pool, masters, connection), SECRETS)
+  })
+
+  it('wraps all that is made while it is replaced', async () => {
+    const masters = openMasterKeyFile(keyFile)
+    const make = () => connectionWithSecrets()
+    const rotate = () => inTransaction(pool, (tx) => rotateMasterKey(tx, openMasterKeyFile(keyFile)))
+    const made = await Promise.all([make(), rotate(), make(), make(), rotate(), make(), rotate(), make()])
+    await rotate()
+    await rotate()
+    for (const one of made) {
+      if (typeof one !== 'number') assert.deepEqual(await readSecrets(pool, masters, one), SECRETS)
+    }
+  })
+
+  it('is never made anew where the registry names one, and stops whoever lacks it', async () => {
+    await connectionWithSecrets()
+    const needed = await neededMasterKeys(pool)
+    assert.ok(needed.length > 0)
+    const missing = join(folder, 'missing.json')
+    assert.throws(() => openMasterKeyFile(missing, needed), { kind: 'CONFIG', code: 'master_key_missing' })
+    assert.equal(existsSync(missing), false)
+    openMasterKeyFile(missing)
+    assert.throws(() => openMasterKeyFile(missing, needed), { kind: 'CONFIG', code: 'master_key_missing' })
+    assert.ok(openMasterKeyFile(keyFile, needed))
   })
 
   it('is never made anew where its file is damaged', () => {

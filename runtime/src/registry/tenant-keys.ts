@@ -89,13 +89,34 @@ export async function dropSecretKeysBefore(tx: Transaction, tenant: string, vers
   await change(tx, 'removing old keys', statement, [tenant, version])
 }
 
-/** Wraps every key that lies under another master key anew under the current one; returns how many. Repeatable. */
-export async function rewrapTenantKeys(tx: Transaction, masters: MasterKeys): Promise<number> {
+/** Ids of the master keys that are needed to open what the registry has. */
+export async function neededMasterKeys(db: Queryable): Promise<readonly string[]> {
+  const statement = 'select distinct master_key_id as id from tenant_keys order by id'
+  return (await many<{ id: string }>(db, 'reading the tenants’ keys', statement)).map(({ id }) => id)
+}
+
+/**
+ * Makes a new master key and wraps every tenant's key anew under it; returns how many. The file keeps the former one for
+ * the registry's backups, until the next time. Where something lies under another key than the file's current one, that
+ * is caught up with first, and no further key is made: a rotation that was cut short is finished by repeating it.
+ */
+export async function rotateMasterKey(tx: Transaction, masters: MasterKeys): Promise<number> {
+  // Who makes a key takes a lock that this one excludes, and reads which master is the current one after it.
+  await change(tx, 'locking the keys', 'lock table tenant_keys in share row exclusive mode')
+  const needed = await neededMasterKeys(tx)
+  const { currentId } = masters
+  if (needed.every((id) => id === currentId)) masters.replace(needed)
+  return rewrapTenantKeys(tx, masters)
+}
+
+/** Wraps every key that lies under another master key anew under the current one; returns how many. */
+async function rewrapTenantKeys(tx: Transaction, masters: MasterKeys): Promise<number> {
+  const { currentId } = masters
   const rows = await many<KeyRow & { tenant: string; purpose: KeyPurpose }>(
     tx,
     'reading the tenants’ keys',
     `select tenant, purpose, ${COLUMNS} from tenant_keys where master_key_id <> $1 for update`,
-    [masters.currentId],
+    [currentId],
   )
   for (const row of rows) {
     const { key } = unwrap(masters, row.tenant, row.purpose, row)
@@ -107,8 +128,8 @@ export async function rewrapTenantKeys(tx: Transaction, masters: MasterKeys): Pr
         row.tenant,
         row.purpose,
         row.version,
-        masters.currentId,
-        wrap(masters, row.tenant, row.purpose, row.version, key),
+        currentId,
+        wrap(masters.key(currentId), row.tenant, row.purpose, row.version, key),
       ],
     )
   }
@@ -127,17 +148,20 @@ async function insertKey(
   purpose: KeyPurpose,
   version: number,
 ): Promise<void> {
+  await change(tx, 'locking the keys', 'lock table tenant_keys in row exclusive mode')
+  const { currentId } = masters
+  const wrapped = wrap(masters.key(currentId), tenant, purpose, version, randomBytes(KEY_BYTES))
   await change(
     tx,
     'making a tenant’s key',
     `insert into tenant_keys (tenant, purpose, version, master_key_id, wrapped)
      values ($1, $2, $3, $4, $5) on conflict do nothing`,
-    [tenant, purpose, version, masters.currentId, wrap(masters, tenant, purpose, version, randomBytes(KEY_BYTES))],
+    [tenant, purpose, version, currentId, wrapped],
   )
 }
 
-function wrap(masters: MasterKeys, tenant: string, purpose: KeyPurpose, version: number, key: Buffer): Buffer {
-  return seal(masters.key(masters.currentId), key, ['tenant-key', tenant, purpose, version])
+function wrap(master: Buffer, tenant: string, purpose: KeyPurpose, version: number, key: Buffer): Buffer {
+  return seal(master, key, ['tenant-key', tenant, purpose, version])
 }
 
 function unwrap(masters: MasterKeys, tenant: string, purpose: KeyPurpose, row: KeyRow | null): TenantKey {

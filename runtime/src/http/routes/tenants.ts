@@ -4,6 +4,7 @@ import {
   changeTenant,
   provisionTenant,
   removeTenant,
+  rotateMaster,
   rotateTenantKey,
   type TenantDetail,
   tenantDetail,
@@ -114,6 +115,27 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       async handler(call) {
         const tenant = call.params.tenant_id
         return { body: { tenant_id: tenant, resealed_secrets: await rotateTenantKey(platform, call, tenant) } }
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/keys/rotate-master',
+      name: 'rotateMasterKey',
+      summary: 'Wrap all tenants’ keys under a new master key',
+      description:
+        'Nothing has to be entered again, and no masked value changes. The former master key stays in its file until the next rotation, for backups of the registry; repeating a rotation that was cut short finishes it.',
+      tags,
+      auth: 'admin',
+      responses: {
+        200: {
+          description: 'The id of the new master key, and how many keys lie under it now.',
+          schema: Type.Object({ master_key_id: Type.String(), rewrapped_keys: Type.Integer({ minimum: 0 }) }),
+        },
+      },
+      errors: ['master_key_file_unwritable', 'master_key_missing'],
+      async handler(call) {
+        const { keyId, rewrapped } = await rotateMaster(platform, call)
+        return { body: { master_key_id: keyId, rewrapped_keys: rewrapped } }
       },
     }),
     defineRoute({

@@ -1,21 +1,39 @@
-/** A runtime that was killed under a parent that does not wait for it, as the first process of a container often does. */
+/** What a start makes of the state that it finds: after a kill that nobody has noticed, and without its keys. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, it } from 'node:test'
+import { promisify } from 'node:util'
 import { until } from '../until.ts'
 import { RuntimeProcess } from './runtime-process.ts'
 
 const LAUNCHER = join(import.meta.dirname, '../../runtime/bin/sluice.js')
+const run = promisify(execFile)
 const folder = await mkdtemp(join(tmpdir(), 'sluice-unreaped-'))
+const data = join(folder, 'data')
 const started: ChildProcess[] = []
 after(async () => {
   for (const child of started) child.kill('SIGKILL')
   await rm(folder, { recursive: true, force: true })
 })
+
+/** Where a runtime on the data folder runs, the command finds it and is its administrator. */
+async function sluice(...words: readonly string[]): Promise<string> {
+  return (await run(process.execPath, [LAUNCHER, ...words, '--data-dir', data])).stdout.trim()
+}
+
+async function whileRunning(work: () => Promise<unknown>): Promise<void> {
+  const runtime = await RuntimeProcess.spawn(data, null)
+  try {
+    assert.ok(await runtime.address(), runtime.output)
+    await work()
+  } finally {
+    await runtime.stop()
+  }
+}
 
 /** The program's parent becomes another, which knows nothing of it and waits for nobody. */
 async function startUnreaped(dataFolder: string): Promise<number> {
@@ -33,8 +51,9 @@ async function stateOf(pid: number): Promise<string> {
   return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3)
 }
 
-it('leaves nothing that keeps the next one from starting', { skip: process.platform !== 'linux' }, async () => {
-  const data = join(folder, 'data')
+it('is not kept from starting by one that was killed under a parent that does not wait', {
+  skip: process.platform !== 'linux',
+}, async () => {
   const pid = await startUnreaped(data)
   await until('the first runtime serves', async () => {
     return (await readFile(join(data, 'runtime.json'), 'utf8').catch(() => '')).endsWith('}')
@@ -50,4 +69,19 @@ it('leaves nothing that keeps the next one from starting', { skip: process.platf
   } finally {
     await next.stop()
   }
+})
+
+it('does not start where the registry names a master key that is gone, and makes none; and does with the new one', async () => {
+  await whileRunning(async () => {
+    await sluice('tenant', 'create', 'acme', '--tier', 'free')
+    assert.match(await sluice('keys', 'rotate-master'), /^2 keys are under the master key mk_/)
+  })
+  const [file, elsewhere] = [join(data, 'master-keys.json'), join(folder, 'elsewhere.json')]
+  await rename(file, elsewhere)
+  const without = await RuntimeProcess.spawn(data, null)
+  assert.equal((await without.ended).code, 1)
+  assert.match(without.output, /master key/)
+  await assert.rejects(readFile(file), { code: 'ENOENT' })
+  await rename(elsewhere, file)
+  await whileRunning(async () => {})
 })
