@@ -270,7 +270,13 @@ export const ConfigSchema = Type.Object(
     ),
     limits: Type.Object(
       {
-        workers: Type.Integer({ default: 2, minimum: 1, maximum: 32, description: 'Runs at once in this process.' }),
+        workers: Type.Integer({
+          default: 3,
+          minimum: 1,
+          maximum: 32,
+          description:
+            'Runs at once in this process, of ingestions and of materializations each; of two or more places a tenant has one less at most.',
+        }),
         engine_processes: Type.Integer({
           default: 3,
           minimum: 1,

@@ -1,4 +1,7 @@
-/** Takes runs from the registry, a bounded number at a time, and sees them to an end that is recorded. */
+/**
+ * Takes runs from the registry, a bounded number of each kind at a time, and sees them to an end that is recorded. No tenant
+ * has all places of a kind where there are two or more, so that what runs for long keeps nobody else waiting.
+ */
 import { randomUUID } from 'node:crypto'
 import { isSluiceError, type Logger, type SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
@@ -12,11 +15,12 @@ import {
   renewLease,
   retryRunLater,
 } from '../registry/run-claims.ts'
-import { RUNS_CHANNEL } from '../registry/runs.ts'
+import { RUN_KINDS, RUNS_CHANNEL, type RunKind } from '../registry/runs.ts'
 
 export interface WorkerDeps {
   readonly pool: pg.Pool
   readonly logger: Logger
+  /** Runs at once of each kind; of two or more a tenant has one less at most. */
   readonly slots: number
   readonly leaseMs: number
   /** Does the run's work; what it returns is kept as the run's result. */
@@ -35,13 +39,20 @@ function isWorthRetrying(error: SluiceError): boolean {
   return error.kind === 'TRANSIENT' || error.code === 'lake_commit_conflict'
 }
 
+interface Running {
+  readonly tenant: string
+  readonly kind: RunKind
+  readonly controller: AbortController
+  readonly done: Promise<void>
+}
+
 class Cancelled extends Error {}
 class Stopping extends Error {}
 
 export class Worker {
   readonly #deps: WorkerDeps
   readonly #id = `${process.pid}-${randomUUID().slice(0, 8)}`
-  readonly #running = new Map<string, { readonly controller: AbortController; readonly done: Promise<void> }>()
+  readonly #running = new Map<string, Running>()
   readonly #stop = new AbortController()
   #wake: () => void = () => {}
   #loop: Promise<void> | null = null
@@ -88,7 +99,7 @@ export class Worker {
 
   async #work(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const claimed = this.#running.size < this.#deps.slots ? await this.#claim() : null
+      const claimed = await this.#claim()
       if (claimed) this.#begin(claimed)
       else {
         await this.#idle()
@@ -98,16 +109,33 @@ export class Worker {
   }
 
   async #claim(): Promise<ClaimedRun | null> {
+    const kinds = this.#kindsWithRoom()
+    if (kinds.length === 0) return null
+    const except = Object.fromEntries(kinds.map((kind) => [kind, this.#tenantsWithEnough(kind)]))
     try {
-      return await claimRun(this.#deps.pool, { workerId: this.#id, leaseMs: this.#deps.leaseMs })
+      return await claimRun(this.#deps.pool, { workerId: this.#id, leaseMs: this.#deps.leaseMs, kinds, except })
     } catch (error) {
       this.#deps.logger.warn('no run could be claimed', { error: (error as Error).message })
       return null
     }
   }
 
+  #tenantsOf(kind: RunKind): readonly string[] {
+    return [...this.#running.values()].filter((run) => run.kind === kind).map(({ tenant }) => tenant)
+  }
+
+  #kindsWithRoom(): readonly RunKind[] {
+    return RUN_KINDS.filter((kind) => this.#tenantsOf(kind).length < this.#deps.slots)
+  }
+
+  #tenantsWithEnough(kind: RunKind): readonly string[] {
+    const most = Math.max(1, this.#deps.slots - 1)
+    const tenants = this.#tenantsOf(kind)
+    return [...new Set(tenants)].filter((tenant) => tenants.filter((other) => other === tenant).length >= most)
+  }
+
   async #idle(): Promise<void> {
-    if (!this.#deps.onIdle || this.#running.size >= this.#deps.slots) return
+    if (!this.#deps.onIdle || this.#kindsWithRoom().length === 0) return
     try {
       await this.#deps.onIdle(this.#stop.signal)
     } catch (error) {
@@ -132,7 +160,8 @@ export class Worker {
       this.#running.delete(claimed.run.id)
       this.#wake()
     })
-    this.#running.set(claimed.run.id, { controller, done })
+    const { id, tenant, kind } = claimed.run
+    this.#running.set(id, { tenant, kind, controller, done })
   }
 
   async #run(claimed: ClaimedRun, controller: AbortController): Promise<void> {

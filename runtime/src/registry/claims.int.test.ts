@@ -111,6 +111,30 @@ describe('claiming', () => {
     })
   }
 
+  it('goes to the tenant that has the fewest running, then to the one that has waited longest', async () => {
+    const registry = await fixture()
+    const [many, few] = [await registry.tenant('enterprise'), await registry.tenant('enterprise')]
+    for (let n = 0; n < 6; n++) await ingestion(registry, many)
+    for (let n = 0; n < 2; n++) await ingestion(registry, few)
+    const order: string[] = []
+    for (let n = 0; n < 6; n++) order.push((await taken(registry)).run.tenant)
+    assert.deepEqual(order.slice(0, 4).sort(), [many, many, few, few].sort())
+    assert.equal(order[0], many)
+    assert.notEqual(order[1], many)
+    assert.deepEqual(order.slice(4), [many, many])
+  })
+
+  it('passes over tenants that are to get no more of a kind', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    await ingestion(registry, tenant)
+    await materialization(registry, tenant)
+    const except = { ingestion: [tenant], materialization: ['another'] }
+    assert.equal((await taken(registry, { ...worker(), except })).run.kind, 'materialization')
+    assert.equal(await claimRun(registry.pool, { ...worker(), except }), null)
+    assert.equal((await taken(registry)).run.kind, 'ingestion')
+  })
+
   it('runs one at a time of a connection and of a product, in the order they were queued', async () => {
     const registry = await fixture()
     const tenant = await registry.tenant('enterprise')

@@ -35,6 +35,8 @@ export interface ClaimRequest {
   readonly leaseMs: number
   /** Default: every kind. */
   readonly kinds?: readonly RunKind[]
+  /** By kind the tenants that get no more of it now. Default: none. */
+  readonly except?: Readonly<Partial<Record<RunKind, readonly string[]>>>
 }
 
 /** Names this use of advisory locks; the second key is the tenant's hash. */
@@ -48,8 +50,9 @@ const CONCURRENCY = JSON.stringify(
 )
 
 /**
- * A run to work on, or null where there is none now. Runs whose lease has ended come first, then the longest waiting; a
- * tenant has at most as many running as its tier allows, a connection or product at most one.
+ * A run to work on, or null where there is none now. The tenant that has the fewest running comes first, of several the
+ * one that has waited longest; in a tenant runs whose lease has ended, then the longest waiting. A tenant has at most as
+ * many running as its tier allows, a connection or product at most one.
  */
 export async function claimRun(pool: pg.Pool, request: ClaimRequest, signal?: AbortSignal): Promise<ClaimedRun | null> {
   const options = signal ? { signal } : {}
@@ -79,17 +82,22 @@ const CLAIMABLE = `(
   (state = 'queued' and available_at <= clock_timestamp()) or (state = 'running' and lease_until < clock_timestamp())
 )`
 
+const notExcepted = (parameter: string): string => `not coalesce(${parameter}::jsonb -> r.kind ? r.tenant, false)`
+
 async function tenantsWithWork(tx: Transaction, request: ClaimRequest): Promise<readonly string[]> {
   const rows = await many<{ tenant: string }>(
     tx,
     'looking for work',
     `select r.tenant from runs r join tenants t on t.slug = r.tenant
-     where ${CLAIMABLE} and t.status = 'active' and ($1::text[] is null or r.kind = any($1))
-     group by r.tenant, t.tier
-     having bool_or(r.state = 'running')
-       or (select count(*) from runs b where b.tenant = r.tenant and b.state = 'running') < ($2::jsonb ->> t.tier)::int
-     order by min(r.available_at) limit ${MAX_TENANTS}`,
-    [request.kinds ?? null, CONCURRENCY],
+       cross join lateral (
+         select count(*) as busy from runs b
+         where b.tenant = r.tenant and b.state = 'running' and b.lease_until >= clock_timestamp()
+       ) running
+     where ${CLAIMABLE} and t.status = 'active' and ($1::text[] is null or r.kind = any($1)) and ${notExcepted('$3')}
+     group by r.tenant, t.tier, running.busy
+     having bool_or(r.state = 'running') or running.busy < ($2::jsonb ->> t.tier)::int
+     order by running.busy, min(r.available_at) limit ${MAX_TENANTS}`,
+    [request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {})],
   )
   return rows.map(({ tenant }) => tenant)
 }
@@ -118,12 +126,13 @@ function candidates(tx: Transaction, tenant: string, request: ClaimRequest): Pro
        r.cancel_requested as "cancelRequested", r.attempt >= r.max_attempts as "isExhausted"
      from runs r join tenants t on t.slug = r.tenant
      where r.tenant = $1 and ${CLAIMABLE} and t.status = 'active' and ($2::text[] is null or r.kind = any($2))
+       and ${notExcepted('$4')}
        and (r.state = 'running' or (
          (select count(*) from runs b where b.tenant = $1 and b.state = 'running') < ($3::jsonb ->> t.tier)::int
          and not exists (select from runs b where b.connection_id = r.connection_id and b.state = 'running')
          and not exists (select from runs b where b.product_id = r.product_id and b.state = 'running')))
      order by r.state = 'running' desc, r.available_at, r.created_at, r.id limit ${MAX_CANDIDATES}`,
-    [tenant, request.kinds ?? null, CONCURRENCY],
+    [tenant, request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {})],
   )
 }
 

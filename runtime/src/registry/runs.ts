@@ -11,7 +11,8 @@ import { change, json, many, maybeOne, one, type Queryable } from './sql.ts'
 export const RUN_STATES = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const
 
 export type RunState = (typeof RUN_STATES)[number]
-export type RunKind = 'ingestion' | 'materialization'
+export const RUN_KINDS = ['ingestion', 'materialization'] as const
+export type RunKind = (typeof RUN_KINDS)[number]
 export type RunTrigger = 'manual' | 'ingestion' | 'deploy' | 'rollback' | 'retry' | 'schedule'
 
 export interface Run {

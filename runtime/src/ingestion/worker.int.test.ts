@@ -1,0 +1,105 @@
+/** Who gets a worker's places. Runs here end when they are told to. */
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import { until } from '../../../test/until.ts'
+import { enqueueRun, RUN_KINDS, type RunKind } from '../registry/runs.ts'
+import { ANN, startTestRegistry, type TestRegistry } from '../registry/testing.ts'
+import { Worker } from './worker.ts'
+
+async function queue(registry: TestRegistry, kind: RunKind, tenant: string, count: number): Promise<void> {
+  for (let made = 0; made < count; made += 1) {
+    const common = { tenant, trigger: 'manual', createdBy: ANN } as const
+    if (kind === 'ingestion') {
+      const { id: connectionId } = await registry.connection(tenant)
+      await enqueueRun(registry.pool, { ...common, kind, connectionId })
+    } else {
+      const { id: productId } = await registry.product(tenant)
+      await enqueueRun(registry.pool, { ...common, kind, productId })
+    }
+  }
+}
+
+/** A worker whose runs never end by themselves, and what it has begun: `ingestion acme`. */
+async function startWorker(registry: TestRegistry, slots: number) {
+  const begun: string[] = []
+  const endings: { readonly name: string; readonly end: () => void }[] = []
+  const worker = new Worker({
+    pool: registry.pool,
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+    slots,
+    leaseMs: 60_000,
+    execute({ run }, signal) {
+      const name = `${run.kind} ${run.tenant}`
+      begun.push(name)
+      return new Promise((resolve, reject) => {
+        endings.push({ name, end: () => resolve({}) })
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+    },
+  })
+  await worker.start()
+  const count = (name: string) => begun.filter((other) => other === name).length
+  return {
+    begun,
+    count,
+    endOne: (name: string) =>
+      endings
+        .splice(
+          endings.findIndex((ending) => ending.name === name),
+          1,
+        )[0]
+        ?.end(),
+    stop: () => worker.stop(0),
+  }
+}
+
+describe('a worker', () => {
+  for (const kind of RUN_KINDS) {
+    for (const slots of [2, 3]) {
+      it(`keeps one of ${slots} places for others than a tenant whose ${kind}s never end`, async () => {
+        const registry = await startTestRegistry()
+        after(() => registry[Symbol.asyncDispose]())
+        const [greedy, other] = [await registry.tenant('enterprise'), await registry.tenant('free')]
+        await queue(registry, kind, greedy, slots + 2)
+        const worker = await startWorker(registry, slots)
+        try {
+          await until('the tenant has its places', () => worker.count(`${kind} ${greedy}`) === slots - 1)
+          await queue(registry, kind, other, 1)
+          await until('the other has its place', () => worker.count(`${kind} ${other}`) === 1)
+          assert.equal(worker.count(`${kind} ${greedy}`), slots - 1)
+          // What has ended makes room for the next of the same tenant.
+          worker.endOne(`${kind} ${greedy}`)
+          await until('the tenant goes on', () => worker.count(`${kind} ${greedy}`) === slots)
+        } finally {
+          await worker.stop()
+        }
+      })
+    }
+  }
+
+  it('has places of each kind, so that endless transforms of all tenants hold up no ingestion', async () => {
+    const registry = await startTestRegistry()
+    after(() => registry[Symbol.asyncDispose]())
+    const tenants = [await registry.tenant(), await registry.tenant(), await registry.tenant()]
+    for (const tenant of tenants) await queue(registry, 'materialization', tenant, 2)
+    const worker = await startWorker(registry, 2)
+    try {
+      await until('all places for transforms are taken', () => worker.begun.length === 2)
+      await queue(registry, 'ingestion', tenants[0] as string, 1)
+      await until('the ingestion has begun', () => worker.count(`ingestion ${tenants[0]}`) === 1)
+      assert.equal(worker.begun.length, 3)
+    } finally {
+      await worker.stop()
+    }
+  })
+
+  it('of one place gives it to any', async () => {
+    const registry = await startTestRegistry()
+    after(() => registry[Symbol.asyncDispose]())
+    const tenant = await registry.tenant()
+    await queue(registry, 'ingestion', tenant, 1)
+    const worker = await startWorker(registry, 1)
+    await until('it has begun', () => worker.begun.length === 1)
+    await worker.stop()
+  })
+})
