@@ -424,10 +424,10 @@ describe('an inspection', () => {
       { name: 'total', type: 'decimal(38,2)' },
     ])
     const column = (name: string) => ({ table: ['sales', 'orders'], column: name })
-    const influence = [column('amount'), column('customer'), column('id')]
+    const influence = [column('customer'), column('id')]
     assert.deepEqual(run.lineage, [
-      { name: 'customer', direct: [column('customer')], influence },
-      { name: 'total', direct: [column('amount')], influence },
+      { name: 'customer', direct: [column('customer')], influence, grouped: [], copied: column('customer') },
+      { name: 'total', direct: [column('amount')], influence, grouped: [], copied: null },
     ])
   })
 
@@ -440,10 +440,29 @@ describe('an inspection', () => {
   it('takes a condition for what it is', async () => {
     const run = await inspected('inspect-condition', "amount > 1 AND customer <> 'x' -- fine")
     assert.deepEqual(run.columns, [{ name: 'condition', type: 'boolean' }])
+    const columns = ['amount', 'customer'].map((column) => ({ table: ['sales', 'orders'], column }))
+    assert.deepEqual(run.lineage[0]?.influence, columns)
     await assert.rejects(inspected('inspect-condition', 'amount'), { code: 'sql_invalid' })
     await assert.rejects(inspected('inspect-condition', 'nope = 1'), { code: 'column_not_found' })
     await assert.rejects(inspected('inspect-condition', 'sum(amount) > 1'), { code: 'sql_invalid' })
-    await assert.rejects(inspected('inspect-condition', 'true) UNION SELECT (true'), { code: 'sql_not_allowed' })
+    await assert.rejects(inspected('inspect-condition', 'true) UNION SELECT (true'), { code: 'sql_syntax_error' })
+    for (const text of ['id, true', 'true AS x', 'DISTINCT true', 'true FROM range(3)', 'true UNION SELECT true']) {
+      await assert.rejects(inspected('inspect-condition', text), { code: 'sql_not_allowed' }, text)
+    }
+    await assert.rejects(inspected('inspect-condition', 'true) OR (true'), { code: 'sql_syntax_error' })
+  })
+
+  it('judges a text alone, whatever stands around it', async () => {
+    const within = { before: 'SELECT "id" FROM (\n', after: '\n) AS output', as: 'query' } as const
+    const output = (sql: string) => ({ kind: 'inspect' as const, sql, within })
+    const run = (sql: string) =>
+      engine.run(
+        { trust: 'tenant', tables: [{ ...orders, files: [] }], output: output(sql), limits: LIMITS },
+        AbortSignal.timeout(600_000),
+      )
+    assert.deepEqual((await run('FROM sales.orders -- all')).columns, [{ name: 'id', type: 'integer' }])
+    await assert.rejects(run('SELECT * FROM sales.orders) AS output, (SELECT 1'), { code: 'sql_syntax_error' })
+    await assert.rejects(run('SELECT 1e400 AS id'), { code: 'sql_not_allowed' })
   })
 })
 

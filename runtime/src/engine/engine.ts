@@ -13,7 +13,7 @@ import { UserIds } from './user-ids.ts'
 import type { Wall } from './walls.ts'
 
 export type * from './job.ts'
-export type { ColumnLineage, SourceColumn } from './lineage.ts'
+export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage.ts'
 export { rowsOf } from './rows.ts'
 export type { Wall } from './walls.ts'
 
@@ -152,6 +152,7 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId }: JobPlace): 
     csvInput: job.csvInput ? { name: job.csvInput.name, columns: job.csvInput.columns } : null,
     steps: (job.steps ?? []).map((step) => ({
       sql: step.sql,
+      within: step.within ?? null,
       parameters: (step.parameters ?? []).map(toWire),
       collect: step.rows === 'collect',
       maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,

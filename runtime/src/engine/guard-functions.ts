@@ -76,6 +76,13 @@ const AGGREGATES = `
   regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness
   stddev stddev_pop stddev_samp string_agg sum sum_no_overflow sumkahan var_pop var_samp variance wavg weighted_avg`
 
+/** Aggregates that come to the same in whatever order their rows come. */
+const ORDERLESS = `
+  avg bit_and bit_or bit_xor bool_and bool_or corr count count_if count_star countif covar_pop covar_samp favg fsum
+  geomean geometric_mean kahan_sum kurtosis kurtosis_pop mad max mean median min product quantile quantile_cont
+  quantile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy sem
+  skewness stddev stddev_pop stddev_samp sum sum_no_overflow sumkahan var_pop var_samp variance wavg weighted_avg`
+
 const WINDOWS = `
   cume_dist dense_rank fill first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number`
 
@@ -85,6 +92,13 @@ function names(text: string): string[] {
 
 export const ALLOWED_FUNCTIONS: ReadonlySet<string> = new Set(
   [OPERATORS, NUMBERS, TEXT, TIME, CHOICE, LISTS, NESTED, AGGREGATES].flatMap(names),
+)
+
+export const AGGREGATE_FUNCTIONS: ReadonlySet<string> = new Set(names(AGGREGATES))
+
+/** Those that say something of the order of rows. */
+export const ORDERED_AGGREGATES: ReadonlySet<string> = new Set(
+  names(AGGREGATES).filter((name) => !names(ORDERLESS).includes(name)),
 )
 
 export const ALLOWED_WINDOW_FUNCTIONS: ReadonlySet<string> = new Set([...names(AGGREGATES), ...names(WINDOWS)])

@@ -1,5 +1,5 @@
 import type { KeyTemplate, LogicalType, Value } from '@sluice/sdk'
-import type { ColumnLineage } from './lineage.ts'
+import type { ColumnLineage, ComparableColumn } from './lineage.ts'
 
 /**
  * A *job* is what one engine child does in its life: it makes the job's tables, takes the streamed input, runs the
@@ -38,9 +38,20 @@ export interface CsvInput {
   readonly source: AsyncIterable<Uint8Array>
 }
 
+/**
+ * SQL (ours) on both sides of a tenant's text, which is judged alone before: what then stands between the two is the
+ * guard's own writing of it. `condition`: the text is one boolean expression, of no tables of its own.
+ */
+export interface Within {
+  readonly before: string
+  readonly after: string
+  readonly as: 'query' | 'condition'
+}
+
 export interface EngineStep {
   /** One statement. In a tenant's job it passes the guard. */
   readonly sql: string
+  readonly within?: Within
   /** Values of `$1`, `$2`, … */
   readonly parameters?: readonly Value[]
   /** `collect` hands the rows back in `EngineRun.results`; `none` (default) drops them. */
@@ -91,6 +102,7 @@ export function failsBeyondRows(kind: StreamOutput['kind'], limits: EngineLimits
 export interface ParquetFilesOutput {
   readonly kind: 'parquet-files'
   readonly sql: string
+  readonly within?: Within
   readonly parameters?: readonly Value[]
   /** Absolute path of an existing folder, on the file system where it shall stay. */
   readonly dir: string
@@ -108,6 +120,9 @@ export interface InspectOutput {
   /** `inspect-condition`: `sql` is one boolean expression over the job's first table, without tables of its own. */
   readonly kind: 'inspect' | 'inspect-condition'
   readonly sql: string
+  readonly within?: Within
+  /** Of what the lineage leaves out some uses. */
+  readonly comparable?: readonly ComparableColumn[]
   readonly parameters?: readonly Value[]
 }
 

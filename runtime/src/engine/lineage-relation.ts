@@ -5,6 +5,11 @@ export interface LineageTable {
   readonly columns: readonly { readonly name: string }[]
 }
 
+/** A column whose readers know which of its values are equal, and which are none: to those of the same `as`. */
+export interface ComparableColumn extends SourceColumn {
+  readonly as: string
+}
+
 export interface SourceColumn {
   readonly table: readonly string[]
   readonly column: string
@@ -16,6 +21,17 @@ export type Sources = ReadonlySet<string>
 export interface Field {
   readonly name: string
   readonly sources: Sources
+  /** The key of the one column whose values these are, unchanged. */
+  readonly copied?: string | undefined
+}
+
+/** What decides which rows there are, and how often. */
+export interface RowSources {
+  readonly sure: Sources
+  /** Comparable columns by which rows are grouped. */
+  readonly grouped: Sources
+  /** Comparable columns that decide in which order rows come, and nothing else: what asks for a place asks for them. */
+  readonly order: Sources
 }
 
 /** What a query or a source of rows gives. `fields` is null where its columns cannot be told. */
@@ -23,8 +39,7 @@ export interface Relation {
   readonly fields: readonly Field[] | null
   /** All that its values may come from. */
   readonly all: Sources
-  /** What decides about its rows. */
-  readonly rows: Sources
+  readonly rows: RowSources
 }
 
 export interface Named {
@@ -34,9 +49,31 @@ export interface Named {
 
 export const NONE: Sources = new Set()
 
+export const NO_ROWS: RowSources = { sure: NONE, grouped: NONE, order: NONE }
+
+export function surely(...sets: readonly Sources[]): RowSources {
+  return { ...NO_ROWS, sure: union(...sets) }
+}
+
+export function bothRows(...all: readonly RowSources[]): RowSources {
+  return {
+    sure: union(...all.map(({ sure }) => sure)),
+    grouped: union(...all.map(({ grouped }) => grouped)),
+    order: union(...all.map(({ order }) => order)),
+  }
+}
+
+/** All that decides about rows, for a value that is made of them. */
+export function everyRow({ sure, grouped, order }: RowSources): Sources {
+  return union(sure, grouped, order)
+}
+
 export function tableRelation(table: LineageTable): Relation {
-  const fields = table.columns.map(({ name }) => ({ name, sources: new Set([columnKey(table.name, name)]) }))
-  return told({ fields, all: union(...fields.map((field) => field.sources)), rows: NONE })
+  const fields = table.columns.map(({ name }) => {
+    const key = columnKey(table.name, name)
+    return { name, sources: new Set([key]), copied: key }
+  })
+  return told({ fields, all: union(...fields.map((field) => field.sources)), rows: NO_ROWS })
 }
 
 /**
@@ -75,13 +112,15 @@ export function union(...sets: readonly (Sources | undefined)[]): Sources {
   return all
 }
 
-function columnKey(table: readonly string[], column: string): string {
+export function columnKey(table: readonly string[], column: string): string {
   return JSON.stringify([table, column])
 }
 
 export function toColumns(sources: Sources): SourceColumn[] {
-  return [...sources].sort().map((key) => {
-    const [table, column] = JSON.parse(key) as [string[], string]
-    return { table, column }
-  })
+  return [...sources].sort().map(toColumn)
+}
+
+export function toColumn(key: string): SourceColumn {
+  const [table, column] = JSON.parse(key) as [string[], string]
+  return { table, column }
 }

@@ -53,7 +53,7 @@ describe('lineage', () => {
   ])[] = [
     ['SELECT id, upper(customer) AS c FROM sales.orders', { id: ['id', ''], c: ['customer', ''] }],
     ['SELECT id FROM sales.orders WHERE amount > 1', { id: ['id', 'amount'] }],
-    ['SELECT id AS a FROM sales.orders ORDER BY note LIMIT 1', { a: ['id', 'id note'] }],
+    ['SELECT id AS a FROM sales.orders ORDER BY note LIMIT 1', { a: ['id', 'note'] }],
     [
       'SELECT customer, sum(amount) AS s FROM sales.orders GROUP BY customer',
       { customer: ['customer', 'customer'], s: ['amount', 'customer'] },

@@ -1,14 +1,23 @@
+import { AGGREGATE_FUNCTIONS, ORDERED_AGGREGATES } from './guard-functions.ts'
 import { foldName, type TreeNode } from './guard-tree.ts'
 import {
+  bothRows,
+  type ComparableColumn,
+  columnKey,
+  everyRow,
   type Field,
   type LineageTable,
   type Named,
+  NO_ROWS,
   NONE,
   type Relation,
+  type RowSources,
   renamed,
   type SourceColumn,
   type Sources,
+  surely,
   tableRelation,
+  toColumn,
   toColumns,
   told,
   union,
@@ -16,7 +25,7 @@ import {
   withoutKeys,
 } from './lineage-relation.ts'
 
-export type { LineageTable, SourceColumn } from './lineage-relation.ts'
+export type { ComparableColumn, LineageTable, SourceColumn } from './lineage-relation.ts'
 
 /**
  * Which columns of the base tables an output column is made of. Where the tree does not say it for certain, the answer
@@ -29,12 +38,18 @@ export interface ColumnLineage {
   readonly direct: readonly SourceColumn[]
   /** Columns that decide which rows there are, in which order and in which group: filters, joins, keys, limits. */
   readonly influence: readonly SourceColumn[]
+  /** Comparable columns by which the rows are grouped: to who is shown which of those are equal they tell no more. */
+  readonly grouped: readonly SourceColumn[]
+  /** The column whose values the output's are, unchanged; null where they are not all of one. */
+  readonly copied: SourceColumn | null
 }
 
 interface Place {
   readonly ctes: ReadonlyMap<string, Relation>
   /** Relations in sight: of this query and of those around it. */
   readonly inSight: readonly Named[]
+  /** How many of them, the first ones, are of this query; none is told from the others where it is not said. */
+  readonly own?: number
 }
 
 /** Nested recursive queries are worked out again and again; past this the answer is everything. */
@@ -48,31 +63,42 @@ const CONSTANT_NAMES: ReadonlySet<string> = new Set([
 
 /**
  * The lineage of each output column of a guarded SELECT, in order; `columns` are the output's as the engine names
- * them.
+ * them. Of comparable columns, three uses are left out of it: whether a value is none, joins by `=` with another one
+ * of the same `as`, and (in `grouped`) GROUP BY.
  */
 export function columnLineage(
   tree: TreeNode,
   tables: readonly LineageTable[],
   columns: readonly { readonly name: string }[],
+  comparable: readonly ComparableColumn[] = [],
 ): readonly ColumnLineage[] {
   const statement = (tree.statements as readonly TreeNode[])[0] as TreeNode
-  const walk = new LineageWalk(tables)
+  const walk = new LineageWalk(tables, comparable)
   const { fields, all, rows } = walk.query(statement.node as TreeNode, { ctes: new Map(), inSight: [] })
   const matched =
     fields?.length === columns.length &&
     fields.every(({ name }, index) => name === '' || foldName(name) === foldName(columns[index]?.name ?? ''))
   return columns.map(({ name }, index) => {
-    const direct = (matched ? fields?.[index]?.sources : undefined) ?? all
-    return { name, direct: toColumns(direct), influence: toColumns(rows) }
+    const field = matched ? fields?.[index] : undefined
+    return {
+      name,
+      direct: toColumns(field?.sources ?? all),
+      influence: toColumns(rows.sure),
+      grouped: toColumns(rows.grouped),
+      copied: field?.copied === undefined ? null : toColumn(field.copied),
+    }
   })
 }
 
 class LineageWalk {
   readonly #tables: readonly (LineageTable & { readonly relation: Relation })[]
+  /** By the key of a column, to what its values may be held. */
+  readonly #comparable: ReadonlyMap<string, string>
   #visits = 0
 
-  constructor(tables: readonly LineageTable[]) {
+  constructor(tables: readonly LineageTable[], comparable: readonly ComparableColumn[]) {
     this.#tables = tables.map((table) => ({ ...table, relation: tableRelation(table) }))
+    this.#comparable = new Map(comparable.map(({ table, column, as }) => [columnKey(table, column), as]))
   }
 
   query(node: TreeNode, outer: Place): Relation {
@@ -81,7 +107,7 @@ class LineageWalk {
     if (node.type === 'SELECT_NODE') return this.#select(node, place)
     if (node.type !== 'SET_OPERATION_NODE') return this.#everything()
     const result = this.#setOperation(node, place)
-    return { ...result, rows: union(result.rows, this.#modifiers(node, result, place)) }
+    return { ...result, rows: bothRows(result.rows, this.#modifiers(node, result, place)) }
   }
 
   #withCtes(node: TreeNode, outer: Place): Place {
@@ -102,12 +128,13 @@ class LineageWalk {
     const start = this.query(node.left as TreeNode, place)
     const aliases = (node.aliases ?? []) as readonly string[]
     const names = start.fields?.map((field, index) => aliases[index] ?? field.name) ?? null
-    let pot = union(start.all, start.rows)
+    let pot = union(start.all, everyRow(start.rows))
     for (;;) {
-      const seen = { fields: names?.map((each) => ({ name: each, sources: pot })) ?? null, all: pot, rows: pot }
+      const fields = names?.map((each) => ({ name: each, sources: pot })) ?? null
+      const seen = { fields, all: pot, rows: surely(pot) }
       const ctes = new Map(place.ctes).set(foldName(name), told(seen))
       const step = this.query(node.right as TreeNode, { ...place, ctes })
-      const grown = union(pot, step.all, step.rows)
+      const grown = union(pot, step.all, everyRow(step.rows))
       if (grown.size === pot.size) return seen
       pot = grown
     }
@@ -119,14 +146,15 @@ class LineageWalk {
     const isUnion = String(node.setop_type).startsWith('UNION')
     const all = union(left.all, right.all)
     // Only UNION ALL leaves every row as it is; the others compare whole rows.
-    const rows = union(left.rows, right.rows, isUnion && node.setop_all === true ? NONE : all)
+    const rows = bothRows(left.rows, right.rows, surely(isUnion && node.setop_all === true ? NONE : all))
     if (node.setop_type === 'UNION_BY_NAME' || !left.fields || left.fields.length !== right.fields?.length) {
       return { fields: this.#byName(left, right), all, rows }
     }
-    const fields = left.fields.map((field, index) => ({
-      name: field.name,
-      sources: union(field.sources, isUnion ? right.fields?.[index]?.sources : NONE),
-    }))
+    const fields = left.fields.map((field, index) => {
+      const other = isUnion ? right.fields?.[index] : field
+      const copied = field.copied === other?.copied ? field.copied : undefined
+      return { name: field.name, sources: union(field.sources, other?.sources), copied }
+    })
     return { fields, all, rows }
   }
 
@@ -143,34 +171,112 @@ class LineageWalk {
 
   #select(node: TreeNode, place: Place): Relation {
     const from = this.#from(node.from_table as TreeNode, place)
-    const inner: Place = { ctes: place.ctes, inSight: [...from.named, ...place.inSight] }
+    const inner = within({ ctes: place.ctes, inSight: place.inSight, own: 0 }, from.named)
     const list = node.select_list as readonly TreeNode[]
-    const { fields, all: listed } = this.#selectList(list, from.named, inner)
+    const { fields, all: listed, plain } = this.#selectList(list, from.named, inner)
     // Names of the list can be used in the other clauses; whoever does so means what the list means.
-    const aliases: Named = { names: [], relation: { fields: namedOnly(fields, list), all: listed, rows: NONE } }
-    const wide: Place = { ctes: place.ctes, inSight: [aliases, ...inner.inSight] }
-    const clauses = [node.where_clause, node.group_expressions, node.having, node.qualify]
-    // GROUP BY ALL, and GROUP BY 1, name the list without its names.
-    const byNumber = (node.group_expressions as readonly TreeNode[]).some(({ class: kind }) => kind === 'CONSTANT')
-    const groupAll = byNumber || node.aggregate_handling === 'FORCE_AGGREGATES' ? listed : NONE
-    // Windows leave their mark on the order of rows, too.
-    const rows = union(from.rows, this.#sourcesOf([clauses, windowsIn(list)], wide), groupAll)
-    const result = { fields, all: listed, rows }
-    return { ...result, rows: union(rows, this.#modifiers(node, result, wide)) }
+    const aliases: Named = { names: [], relation: { fields: namedOnly(fields, list), all: listed, rows: NO_ROWS } }
+    const wide = within(inner, [aliases])
+    const groupAll = node.aggregate_handling === 'FORCE_AGGREGATES'
+    const rows = bothRows(
+      from.rows,
+      node.where_clause === null ? NO_ROWS : this.#condition(node.where_clause as TreeNode, wide),
+      ...(node.group_expressions as readonly TreeNode[]).map((key) => this.#groupKey(key, fields, listed, wide)),
+      ...(groupAll ? (plain?.map((field) => this.#group(field.copied, field.sources)) ?? [surely(listed)]) : []),
+      // Windows leave their mark on the order of rows, too; what becomes several rows on their number.
+      surely(this.#sourcesOf([node.having, node.qualify, nodesIn(list, marksRows)], wide)),
+    )
+    const clauses = [list, node.having, node.qualify, node.modifiers]
+    const asksPlace = node.sample !== null || nodesIn(clauses, asksForPlace).length > 0
+    const result = { fields, all: listed, rows: asksPlace ? placed(rows) : rows }
+    return { ...result, rows: bothRows(result.rows, this.#modifiers(node, result, wide)) }
   }
 
-  /** Later items may name earlier ones. */
-  #selectList(list: readonly TreeNode[], from: readonly Named[], place: Place): Pick<Relation, 'fields' | 'all'> {
+  /** A number means a column of the list. */
+  #groupKey(key: TreeNode, fields: readonly Field[] | null, listed: Sources, place: Place): RowSources {
+    if (key.class === 'COLUMN_REF') {
+      const copied = this.#copied(key.column_names as readonly string[], place)
+      return this.#group(copied, this.#sourcesOf(key, place))
+    }
+    if (key.class !== 'CONSTANT') return surely(this.#sourcesOf(key, place))
+    const field = fields?.[Number((key.value as TreeNode).value) - 1]
+    return field ? this.#group(field.copied, field.sources) : surely(listed)
+  }
+
+  #group(copied: string | undefined, sources: Sources): RowSources {
+    if (copied === undefined || !this.#comparable.has(copied)) return surely(sources)
+    const grouped = new Set([copied])
+    return { sure: NONE, grouped, order: grouped }
+  }
+
+  /** What decides by a condition of rows: all that it names, but for joins by `=` of columns that may be compared. */
+  #condition(node: TreeNode, place: Place): RowSources {
+    if (node.type === 'CONJUNCTION_AND') {
+      return bothRows(...(node.children as readonly TreeNode[]).map((part) => this.#condition(part, place)))
+    }
+    if (node.type === 'COMPARE_EQUAL') {
+      const order = this.#compared(this.#copiedBy(node.left, place), this.#copiedBy(node.right, place))
+      if (order !== null) return { ...NO_ROWS, order }
+    }
+    if (node.type === 'OPERATOR_NOT') {
+      const [child] = node.children as readonly TreeNode[]
+      if (child?.class === 'SUBQUERY') return this.#condition(child, place)
+    }
+    return (node.class === 'SUBQUERY' && this.#joined(node, place)) || surely(this.#sourcesOf(node, place))
+  }
+
+  /** `EXISTS (…)`, and `a IN (SELECT b …)` of two that may be compared; null otherwise. */
+  #joined(node: TreeNode, place: Place): RowSources | null {
+    const isMember = node.subquery_type === 'ANY' && node.comparison_type === 'COMPARE_EQUAL'
+    if (node.subquery_type !== 'EXISTS' && !isMember) return null
+    const { fields, rows } = this.query((node.subquery as TreeNode).node as TreeNode, place)
+    if (!isMember) return { ...rows, sure: union(rows.sure, rows.grouped), grouped: NONE }
+    const [field, ...others] = fields ?? []
+    if (field === undefined || others.length > 0) return null
+    const order = this.#compared(this.#copiedBy(node.child, place), field.copied)
+    return order === null ? null : { sure: union(rows.sure, rows.grouped), grouped: NONE, order }
+  }
+
+  #compared(left: string | undefined, right: string | undefined): Sources | null {
+    if (left === undefined || right === undefined) return null
+    const as = this.#comparable.get(left)
+    return as !== undefined && as === this.#comparable.get(right) ? new Set([left, right]) : null
+  }
+
+  #copiedBy(node: unknown, place: Place): string | undefined {
+    const { class: kind, column_names: names } = (node ?? {}) as TreeNode
+    return kind === 'COLUMN_REF' ? this.#copied(names as readonly string[], place) : undefined
+  }
+
+  /** The one column that a name means for sure, and whose values it therefore stands for. */
+  #copied(parts: readonly string[], place: Place): string | undefined {
+    const { inSight, own = inSight.length } = place
+    const inner = copiesNamed(parts, inSight.slice(0, own))
+    const found = inner === null || inner.size > 0 ? inner : copiesNamed(parts, inSight.slice(own))
+    return found?.size === 1 ? [...found][0] : undefined
+  }
+
+  /** Later items may name earlier ones. `plain` are the columns that no aggregate makes. */
+  #selectList(
+    list: readonly TreeNode[],
+    from: readonly Named[],
+    place: Place,
+  ): Pick<Relation, 'fields' | 'all'> & { readonly plain: readonly Field[] | null } {
     const fields: Field[] = []
+    const plain: Field[] = []
     let known = true
     for (const item of list) {
-      const earlier: Named = { names: [], relation: { fields: [...fields], all: NONE, rows: NONE } }
-      const wide: Place = { ...place, inSight: [earlier, ...place.inSight] }
+      const earlier: Named = { names: [], relation: { fields: [...fields], all: NONE, rows: NO_ROWS } }
+      const wide = within(place, [earlier])
       const expanded = item.class === 'STAR' ? this.#star(item, from, wide) : null
       known &&= expanded !== null || !this.#makesColumns(item)
-      fields.push(...(expanded ?? [{ name: outputName(item), sources: this.#sourcesOf(item, wide) }]))
+      const sources = () => this.#sourcesOf(item, wide)
+      const made = expanded ?? [{ name: outputName(item), sources: sources(), copied: this.#copiedBy(item, wide) }]
+      fields.push(...made)
+      if (nodesIn(item, isAggregate).length === 0) plain.push(...made)
     }
-    return { fields: known ? fields : null, all: union(...fields.map((field) => field.sources)) }
+    const all = union(...fields.map((field) => field.sources))
+    return { fields: known ? fields : null, all, plain: known ? plain : null }
   }
 
   /** True for expressions that become several columns: COLUMNS(…) anywhere, unnest of a struct. */
@@ -206,22 +312,32 @@ class LineageWalk {
       })
   }
 
-  #from(node: TreeNode, place: Place): { readonly named: readonly Named[]; readonly rows: Sources } {
-    if (node.type === 'EMPTY') return { named: [], rows: NONE }
-    if (node.type === 'JOIN') return this.#join(node, place)
+  #from(node: TreeNode, place: Place): From {
+    if (node.type === 'EMPTY') return { named: [], rows: NO_ROWS }
+    const from = node.type === 'JOIN' ? this.#join(node, place) : this.#source(node, place)
+    return node.sample === null ? from : { ...from, rows: placed(from.rows) }
+  }
+
+  #source(node: TreeNode, place: Place): From {
     const relation = this.#relation(node, place)
     return { named: [{ names: relationNames(node), relation }], rows: relation.rows }
   }
 
-  #join(node: TreeNode, place: Place): { readonly named: readonly Named[]; readonly rows: Sources } {
+  #join(node: TreeNode, place: Place): From {
     const left = this.#from(node.left as TreeNode, place)
-    const beside: Place = { ...place, inSight: [...left.named, ...place.inSight] }
+    const beside = within({ ...place, own: 0 }, left.named)
     const right = this.#from(node.right as TreeNode, beside)
     const sides = [...left.named, ...right.named]
-    const inSight: Place = { ...place, inSight: [...sides, ...place.inSight] }
-    const keys = (node.using_columns as readonly string[]).map((name) => this.#named([name], inSight))
+    const inSight = within({ ...place, own: 0 }, sides)
+    const isPlain = node.ref_type === 'REGULAR'
+    const keys = (node.using_columns as readonly string[]).map((name) => {
+      const order = isPlain ? this.#compared(copiedAs(name, left.named), copiedAs(name, right.named)) : null
+      return order === null ? surely(this.#named([name], inSight)) : { ...NO_ROWS, order }
+    })
     const natural = node.ref_type === 'NATURAL' ? sides.map(({ relation }) => relation.all) : []
-    const rows = union(left.rows, right.rows, this.#sourcesOf(node.condition, inSight), ...keys, ...natural)
+    const condition = node.condition === null ? NO_ROWS : this.#condition(node.condition as TreeNode, inSight)
+    const all = bothRows(left.rows, right.rows, condition, ...keys, surely(...natural))
+    const rows = node.ref_type === 'POSITIONAL' || node.ref_type === 'ASOF' ? placed(all) : all
     // USING and NATURAL give one column for two, in an order of their own: which, is not worked out here.
     const merges = (node.using_columns as unknown[]).length > 0 || node.ref_type === 'NATURAL'
     const onlyLeft = node.join_type === 'SEMI' || node.join_type === 'ANTI'
@@ -245,14 +361,14 @@ class LineageWalk {
         return told(this.#values(node, place))
       case 'TABLE_FUNCTION': {
         const all = this.#sourcesOf((node.function as TreeNode).children, place)
-        return { fields: null, all, rows: all }
+        return { fields: null, all, rows: surely(all) }
       }
       default: {
-        const source = node.source ? this.#from(node.source as TreeNode, place) : { named: [], rows: NONE }
-        const inner: Place = { ...place, inSight: [...source.named, ...place.inSight] }
+        const source = node.source ? this.#from(node.source as TreeNode, place) : { named: [], rows: NO_ROWS }
+        const inner = within({ ...place, own: 0 }, source.named)
         const used = this.#sourcesOf([node.aggregates, node.pivots], inner)
         const all = union(used, ...source.named.map(({ relation }) => relation.all))
-        return { fields: null, all, rows: union(all, source.rows) }
+        return { fields: null, all, rows: surely(all, everyRow(source.rows)) }
       }
     }
   }
@@ -278,18 +394,21 @@ class LineageWalk {
         place,
       ),
     }))
-    return { fields, all: union(...fields.map((field) => field.sources)), rows: NONE }
+    return { fields, all: union(...fields.map((field) => field.sources)), rows: NO_ROWS }
   }
 
   /** ORDER BY, DISTINCT, LIMIT: they see the output's columns by name and by number, and what the list could see. */
-  #modifiers(node: TreeNode, result: Relation, place: Place): Sources {
-    const inSight = [{ names: [], relation: result }, ...place.inSight]
+  #modifiers(node: TreeNode, result: Relation, place: Place): RowSources {
+    const inSight = within(place, [{ names: [], relation: result }])
     const sources = (node.modifiers as readonly TreeNode[]).map((modifier) => {
       const { type, ...fields } = modifier
-      const own = this.#sourcesOf(Object.values(fields), { ...place, inSight })
-      return String(type).startsWith('LIMIT') ? own : union(own, result.all)
+      const own = this.#sourcesOf(Object.values(fields), inSight)
+      if (String(type).startsWith('LIMIT')) return union(own, result.rows.order)
+      if (type !== 'ORDER_MODIFIER') return union(own, result.all, result.rows.order)
+      const isNumbered = (modifier.orders as readonly TreeNode[]).some((each) => !isNamed(each.expression as TreeNode))
+      return isNumbered ? union(own, result.all) : own
     })
-    return union(...sources)
+    return surely(...sources)
   }
 
   /** Everything that any column named in the expression may come from, subqueries included. */
@@ -302,18 +421,24 @@ class LineageWalk {
       return union(...place.inSight.map(({ relation }) => relation.all), this.#sourcesOf(Object.values(node), place))
     }
     if (kind === 'LAMBDA') return this.#lambda(node as TreeNode, place)
+    if (this.#isComparedToNull(node as TreeNode, place)) return NONE
     if (kind !== 'SUBQUERY') return union(...Object.values(node).map((field) => this.#sourcesOf(field, place)))
     const { subquery, ...rest } = node as TreeNode
     const inner = this.query((subquery as TreeNode).node as TreeNode, place)
-    return union(inner.all, inner.rows, this.#sourcesOf(Object.values(rest), place))
+    return union(inner.all, everyRow(inner.rows), this.#sourcesOf(Object.values(rest), place))
+  }
+
+  #isComparedToNull({ type, children }: TreeNode, place: Place): boolean {
+    if (type !== 'OPERATOR_IS_NULL' && type !== 'OPERATOR_IS_NOT_NULL') return false
+    return this.#comparable.has(this.#copiedBy((children as readonly TreeNode[])[0], place) ?? '')
   }
 
   /** Its parameters are of the list that stands beside it. `a -> 'b'` may also be an operator upon a column. */
   #lambda(node: TreeNode, place: Place): Sources {
     const fields = columnRefsIn(node.lhs).map((parts) => ({ name: parts.at(-1) ?? '', sources: NONE }))
-    const parameters: Named = { names: [], relation: { fields, all: NONE, rows: NONE } }
-    const inSight = [parameters, ...place.inSight]
-    return union(...Object.values(node).map((field) => this.#sourcesOf(field, { ...place, inSight })))
+    const parameters: Named = { names: [], relation: { fields, all: NONE, rows: NO_ROWS } }
+    const inner = within(place, [parameters])
+    return union(...Object.values(node).map((field) => this.#sourcesOf(field, inner)))
   }
 
   /**
@@ -337,8 +462,50 @@ class LineageWalk {
 
   #everything(): Relation {
     const all = union(...this.#tables.map(({ relation }) => relation.all))
-    return { fields: null, all, rows: all }
+    return { fields: null, all, rows: surely(all) }
   }
+}
+
+/** With relations of its own more. */
+function within(place: Place, named: readonly Named[]): Place {
+  const { inSight, own } = place
+  return { ...place, inSight: [...named, ...inSight], ...(own === undefined ? {} : { own: own + named.length }) }
+}
+
+/** What the columns are copies of that a name could mean; null where it could mean anything. */
+function copiesNamed(parts: readonly string[], named: readonly Named[]): ReadonlySet<string | undefined> | null {
+  const [first = '', second] = parts.map(foldName)
+  if (parts.length > 2 || named.some(({ relation }) => relation.fields === null)) return null
+  const found = new Set<string | undefined>()
+  for (const { names, relation } of named) {
+    for (const field of relation.fields ?? []) {
+      const name = foldName(field.name)
+      // A member of the column, or the column of a table of that name.
+      if (second !== undefined && name === first) return null
+      const isMeant = second === undefined ? name === first : name === second && foldName(names.at(-1) ?? '') === first
+      if (isMeant) found.add(field.copied)
+    }
+  }
+  return found
+}
+
+interface From {
+  readonly named: readonly Named[]
+  readonly rows: RowSources
+}
+
+/** Rows of which some are chosen by their place. */
+function placed(rows: RowSources): RowSources {
+  return { ...rows, sure: union(rows.sure, rows.order) }
+}
+
+/** What the one column of that name is a copy of. */
+function copiedAs(name: string, named: readonly Named[]): string | undefined {
+  if (named.some(({ relation }) => relation.fields === null)) return undefined
+  const found = named.flatMap(({ relation }) =>
+    (relation.fields ?? []).filter((field) => foldName(field.name) === foldName(name)),
+  )
+  return found.length === 1 ? found[0]?.copied : undefined
 }
 
 function mergedNames(
@@ -350,16 +517,26 @@ function mergedNames(
 ): readonly Named[] {
   const keys = new Set((node.using_columns as readonly string[]).map(foldName))
   if (node.ref_type === 'NATURAL') return unknownColumns([...left, ...right])
-  const widened = left.map((named) => ({ ...named, relation: widenKeys(named.relation, keys, place, walk) }))
+  // Of other joins the key may be the right side's.
+  const isKept = node.join_type === 'INNER' || node.join_type === 'LEFT'
+  const widened = left.map((named) => ({ ...named, relation: widenKeys(named.relation, keys, isKept, place, walk) }))
   const narrowed = right.map((named) => ({ ...named, relation: withoutKeys(named.relation, keys) }))
   return [...widened, ...narrowed]
 }
 
-function widenKeys(relation: Relation, keys: ReadonlySet<string>, place: Place, walk: LineageWalk): Relation {
+const UNLIKE = { copied: undefined } as const
+
+function widenKeys(
+  relation: Relation,
+  keys: ReadonlySet<string>,
+  isKept: boolean,
+  place: Place,
+  walk: LineageWalk,
+): Relation {
   if (!relation.fields) return relation
   const fields = relation.fields.map((field) =>
     keys.has(foldName(field.name))
-      ? { ...field, sources: union(field.sources, walk.keySources(field.name, place)) }
+      ? { ...field, sources: union(field.sources, walk.keySources(field.name, place)), ...(isKept ? {} : UNLIKE) }
       : field,
   )
   return { ...relation, fields, all: union(relation.all, ...fields.map((field) => field.sources)) }
@@ -384,11 +561,36 @@ function columnRefsIn(node: unknown): readonly (readonly string[])[] {
   return kind === 'COLUMN_REF' ? [names as readonly string[]] : Object.values(node).flatMap(columnRefsIn)
 }
 
-function windowsIn(node: unknown): readonly unknown[] {
+/** The outermost nodes of a kind, those of inner queries left out. */
+function nodesIn(node: unknown, isWanted: (node: TreeNode) => boolean): readonly TreeNode[] {
   if (typeof node !== 'object' || node === null) return []
-  const { class: kind } = node as TreeNode
-  if (kind === 'WINDOW') return [node]
-  return kind === 'SUBQUERY' ? [] : Object.values(node).flatMap(windowsIn)
+  if (isWanted(node as TreeNode)) return [node as TreeNode]
+  return (node as TreeNode).class === 'SUBQUERY' ? [] : Object.values(node).flatMap((one) => nodesIn(one, isWanted))
+}
+
+const SEVERAL_ROWS: ReadonlySet<string> = new Set(['unnest', 'generate_subscripts'])
+
+/** What is seen on other columns of its row, or on how many rows there are. */
+function marksRows(node: TreeNode): boolean {
+  return node.class === 'WINDOW' || (node.class === 'FUNCTION' && SEVERAL_ROWS.has(functionName(node)))
+}
+
+/** What depends on the order in which rows come. */
+function asksForPlace(node: TreeNode): boolean {
+  return node.class === 'WINDOW' || (node.class === 'FUNCTION' && ORDERED_AGGREGATES.has(functionName(node)))
+}
+
+function isAggregate(node: TreeNode): boolean {
+  return node.class === 'FUNCTION' && AGGREGATE_FUNCTIONS.has(functionName(node))
+}
+
+function functionName(node: TreeNode): string {
+  return foldName(String(node.function_name))
+}
+
+/** Not by its number, nor as one of all. */
+function isNamed(expression: TreeNode): boolean {
+  return expression.class !== 'CONSTANT' && expression.class !== 'STAR'
 }
 
 function outputName(item: TreeNode): string {

@@ -8,6 +8,7 @@ import type {
   ParquetFilesOutput,
   PlainOutput,
   ResultColumn,
+  Within,
 } from './job.ts'
 import type { ColumnLineage } from './lineage.ts'
 import type { Wall } from './walls.ts'
@@ -33,6 +34,7 @@ export function fromWire(value: WireValue): Value {
 
 export interface WireStep {
   readonly sql: string
+  readonly within: Within | null
   readonly parameters: readonly WireValue[]
   readonly collect: boolean
   readonly maxRows: number

@@ -1,16 +1,16 @@
 /** Runs a product's quality checks on its staged rows, in the engine, and keeps nothing but counts. */
 import { SluiceError } from '@sluice/sdk'
-import type { Engine, EngineLimits, EngineTable } from '../engine/engine.ts'
+import type { Engine, EngineLimits, EngineTable, Within } from '../engine/engine.ts'
 import type { Check } from '../manifest/manifest-set.ts'
 import {
   type CheckCount,
   type CheckPlan,
   type CheckStatement,
   type CheckTable,
-  countingSql,
+  counting,
   countsOf,
   planChecks,
-  shapeSql,
+  SHAPE,
   type TenantCheck,
 } from '../quality/check-plan.ts'
 import { type CheckResult, judge } from '../quality/verdict.ts'
@@ -92,15 +92,15 @@ async function countTenantCheck(
   tables: readonly EngineTable[],
   run: CheckRun,
 ): Promise<CheckCount | null> {
-  const collect = async (sql: string) => {
-    const steps = [{ sql, rows: 'collect' as const }]
+  const collect = async (within: Within) => {
+    const steps = [{ sql: check.sql, within, rows: 'collect' as const }]
     const job = { trust: 'tenant' as const, tenant: run.tenant, tables, steps, limits: run.limits }
     return (await run.engine.run(job, run.signal)).results[0]
   }
   const counted = await orUnable(run, async () => {
-    const shape = await collect(shapeSql(check))
+    const shape = await collect(SHAPE)
     const columns = (shape?.columns ?? []).map((column) => column.name)
-    return (await collect(countingSql(check.sql, columns, output)))?.rows[0] ?? []
+    return (await collect(counting(columns, output)))?.rows[0] ?? []
   })
   if (counted === null) return null
   const [total = 0, violations = 0] = counted

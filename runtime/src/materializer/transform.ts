@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import type { Engine, EngineLimits, EngineTable } from '../engine/engine.ts'
+import type { Engine, EngineLimits, EngineTable, Within } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { TableRef } from '../lake/lake.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
@@ -86,9 +86,9 @@ async function inputTable({ input, state }: InputState, deps: TransformDeps): Pr
   if (input.where === null) return whole
   const all = stateTable(input.name, state)
   const names = columns.map((column) => quoteName(column.name)).join(', ')
-  // The condition stands on lines of its own, so that a comment in it ends nothing else.
-  const sql = `SELECT ${names} FROM ${quoteName(input.name)} WHERE (\n${input.where}\n)`
-  const kept = await writeRows(`input-${input.name}`, sql, columns, [all], deps)
+  const before = `SELECT ${names} FROM ${quoteName(input.name)} WHERE `
+  const condition = { before, after: '', as: 'condition' } as const
+  const kept = await writeRows(`input-${input.name}`, input.where, columns, [all], deps, condition)
   return stagedTable(input.name, kept)
 }
 
@@ -98,6 +98,7 @@ async function writeRows(
   columns: readonly LakeColumn[],
   tables: readonly EngineTable[],
   deps: TransformDeps,
+  within?: Within,
 ): Promise<Omit<StagedRows, 'primaryKey'>> {
   const dir = join(deps.directory, folder)
   await mkdir(dir, { recursive: true, mode: 0o700 })
@@ -109,6 +110,7 @@ async function writeRows(
       output: {
         kind: 'parquet-files',
         sql,
+        ...(within === undefined ? {} : { within }),
         dir,
         columns: columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
       },

@@ -1,11 +1,11 @@
 /** The classes of output columns: inherited from what they are made of, and lowered by few. */
-import { SluiceError } from '@sluice/sdk'
+import { type LogicalType, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../flow.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
 import { qualified } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
-import { type ClassifiedColumn, isSensitive } from '../policy/masking.ts'
+import { type ClassifiedColumn, isSensitive, strategyFor } from '../policy/masking.ts'
 import type { Actor } from '../registry/actor.ts'
 import { findConnectionByName } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
@@ -17,31 +17,83 @@ export interface ColumnOrigin {
   readonly column: string
   /** Raw columns, as `rawColumn` names them. */
   readonly sources: readonly string[]
+  /** Raw columns that decide which rows there are, how often and in which order. */
+  readonly influences?: readonly string[]
+  /** Raw columns by which rows are grouped, and which are compared to others of their class by nothing else. */
+  readonly grouped?: readonly string[]
+  /** The raw column whose values the column has, unchanged. */
+  readonly copied?: string | null
   /** Nothing says what the column is made of, so that it may be any of the sources. */
   readonly guessed?: boolean
   /** Of a guess: those that it is made of by all appearances. They are given its class, and say nothing of the others. */
   readonly likely?: readonly string[]
 }
 
+/** By raw column, the classes that hide it. */
+export type HiddenColumns = ReadonlyMap<string, readonly string[]>
+
 /**
- * An output column inherits the strictest class that any product of the tenant gives to the raw columns it is made
- * of, so that nobody shows as public in one product, or under another name, what is hidden. Where it is not known what
- * the columns are made of, each is made of all that the inputs have.
+ * What hides raw columns: the classes that products of the tenant give to them and, where none does, those that this
+ * version gives, as far as it is known to which.
  */
-export async function laundered(
+export async function hiddenColumns(
   platform: Platform,
-  product: Product,
+  product: Pick<Product, 'tenant'>,
   manifests: ManifestSet,
   origins: readonly ColumnOrigin[] | null,
-): Promise<readonly string[]> {
-  const classes = await rawClasses(platform.pool, product.tenant)
-  const isHidden = (source: string) => classes.get(source)?.some((one) => isSensitive(one, platform.rules)) ?? false
-  const known = origins ?? originsOfAny(manifests, [...classes.keys()])
-  return known.flatMap(({ column, sources }) => {
-    const declared = manifests.output.columns.find((candidate) => candidate.name === column)?.classification ?? 'public'
-    const inherited = sources.some(isHidden)
-    return inherited && !isSensitive(declared, platform.rules) ? [column] : []
-  })
+): Promise<HiddenColumns> {
+  const said = await rawClasses(platform.pool, product.tenant)
+  const hiding = (classes: ReadonlyMap<string, readonly string[]>) =>
+    [...classes].flatMap(([column, names]) => {
+      const sensitive = names.filter((name) => isSensitive(name, platform.rules))
+      return sensitive.length === 0 ? [] : [[column, sensitive] as const]
+    })
+  const isKnown = origins !== null && !origins.some(({ guessed }) => guessed)
+  return new Map([...(isKnown ? hiding(classesOf(manifests, origins)) : []), ...hiding(said)])
+}
+
+/** To which class a raw column of that type may be compared by anybody; null where its mask shows no equality. */
+export type Comparable = (rawColumn: string, type: LogicalType) => string | null
+
+export function comparableBy({ rules }: Pick<Platform, 'rules'>, hidden: HiddenColumns): Comparable {
+  return (column, type) => {
+    const [classification, ...others] = hidden.get(column) ?? []
+    if (classification === undefined || others.length > 0) return null
+    return strategyFor({ name: column, type, nullable: true, classification }, rules) === 'hash' ? classification : null
+  }
+}
+
+/**
+ * The output columns that show what is hidden: none of the same class, they are made of such columns, or their rows
+ * depend on them. What decides about rows is also seen where every column has its class: on the number of rows. Where
+ * it is not known what the columns are made of, each is made of all that the inputs have.
+ */
+export function laundered(
+  { rules }: Pick<Platform, 'rules'>,
+  manifests: ManifestSet,
+  origins: readonly ColumnOrigin[] | null,
+  hidden: HiddenColumns,
+): readonly string[] {
+  const known = origins ?? originsOfAny(manifests, [...hidden.keys()])
+  const outputs = new Map(manifests.output.columns.map((column) => [column.name, column]))
+  const carries = ({ column, copied }: ColumnOrigin, source: string) => {
+    const output = outputs.get(column)
+    if (copied !== source || output === undefined) return false
+    const isSame = hidden.get(source)?.includes(output.classification) ?? false
+    return isSame && strategyFor(output, rules) === 'hash'
+  }
+  const decides = (source: string) => hidden.has(source)
+  const rowsOf = ({ influences = [], grouped = [] }: ColumnOrigin) => [
+    ...influences.filter(decides),
+    ...grouped.filter(decides).filter((source) => !known.some((origin) => carries(origin, source))),
+  ]
+  const shows = (origin: ColumnOrigin) => {
+    const declared = outputs.get(origin.column)?.classification ?? 'public'
+    return [...origin.sources, ...rowsOf(origin)].some((source) => !(hidden.get(source)?.includes(declared) ?? true))
+  }
+  const found = known.filter(shows)
+  const isCounted = known.some((origin) => rowsOf(origin).length > 0)
+  return (found.length === 0 && isCounted ? known : found).map(({ column }) => column)
 }
 
 /**
@@ -140,12 +192,11 @@ export function checkClasses(
 function originsOfAny({ inputs, output }: ManifestSet, rawColumns: readonly string[]): readonly ColumnOrigin[] {
   const sources = rawColumns.filter((raw) => {
     const [connection, table, column] = JSON.parse(raw) as readonly [string, string, string]
-    const reads = (names: readonly string[] | null) => names?.some((name) => name.toLowerCase() === column) ?? true
-    return inputs.some(
-      (input) => input.connection === connection && qualified(input.table) === table && reads(input.columns),
-    )
+    const reads = ({ columns, where }: Input) =>
+      where !== null || (columns?.some((name) => name.toLowerCase() === column) ?? true)
+    return inputs.some((input) => input.connection === connection && qualified(input.table) === table && reads(input))
   })
-  return output.columns.map(({ name }) => ({ column: name, sources, guessed: true }))
+  return output.columns.map(({ name }) => ({ column: name, sources, influences: sources, guessed: true }))
 }
 
 /**

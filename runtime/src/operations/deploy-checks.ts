@@ -1,20 +1,13 @@
 /** Whether the checks of a version can run: held against the output and the inputs, before a row is there. */
 import { SluiceError } from '@sluice/sdk'
-import type { EngineTable } from '../engine/engine.ts'
+import type { EngineTable, Within } from '../engine/engine.ts'
 import type { TenantCall } from '../flow.ts'
 import type { Check, ManifestSet, Rule } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import { OUTPUT_ALIAS } from '../materializer/run-checks.ts'
 import { stagedColumns } from '../materializer/staged-columns.ts'
 import { stagedTable } from '../materializer/transform.ts'
-import {
-  type CheckTable,
-  countingSql,
-  givesNumber,
-  shapeSql,
-  type TenantCheck,
-  tenantChecks,
-} from '../quality/check-plan.ts'
+import { type CheckTable, counting, givesNumber, SHAPE, type TenantCheck, tenantChecks } from '../quality/check-plan.ts'
 import { bind, CHECK_LIMITS, emptyInput, lakeCopy, type Sources } from './deploy-sources.ts'
 import type { Platform } from './platform.ts'
 
@@ -119,9 +112,8 @@ function referenceFault(rule: Rule & { kind: 'references' }, { inputs }: Ground)
   }
 }
 
-interface Counting {
-  readonly name: string
-  readonly counting: string
+interface Counting extends TenantCheck {
+  readonly within: Within
 }
 
 const QUERIES_PER_JOB = 50
@@ -139,19 +131,17 @@ async function brokenQueries(
   const tables = [ground.staged, ...[...ground.inputs.values()].filter((table) => table !== null)]
   const faults = new Map<string, () => Promise<Fault>>()
   const numbers: Counting[] = []
-  const shapes = async (some: readonly TenantCheck[]) => {
-    const steps = some.map((query) => ({ sql: shapeSql(query), rows: 'collect' as const }))
+  const collect = async (some: readonly Counting[]) => {
+    const steps = some.map(({ sql, within }) => ({ sql, within, rows: 'collect' as const }))
     const job = { trust: 'tenant' as const, tenant: call.tenant, tables, steps, limits: CHECK_LIMITS }
-    const { results } = await platform.engine.run(job, call.signal)
+    return (await platform.engine.run(job, call.signal)).results
+  }
+  const shapes = async (some: readonly TenantCheck[]) => {
+    const results = await collect(some.map((query) => ({ ...query, within: SHAPE })))
     for (const [index, query] of some.entries()) {
       const columns = (results[index]?.columns ?? []).map(({ name }) => name)
-      if (givesNumber(columns))
-        numbers.push({ name: query.name, counting: countingSql(query.sql, columns, ground.output) })
+      if (givesNumber(columns)) numbers.push({ ...query, within: withoutRows(counting(columns, ground.output)) })
     }
-  }
-  const countings = (some: readonly Counting[]) => {
-    const sql = some.map(({ counting }) => counting).join('\nUNION ALL\n')
-    return bind(platform, call, { kind: 'inspect', sql }, tables)
   }
   for (const item of await failing(queries, shapes, (error) => namesUnknown(error, ground))) {
     faults.set(item.name, async () => {
@@ -160,8 +150,13 @@ async function brokenQueries(
       return alone === null ? NOT_ONE : faultOf(alone, ground)
     })
   }
-  for (const item of await failing(numbers, countings)) faults.set(item.name, async () => NO_NUMBER)
+  for (const item of await failing(numbers, collect)) faults.set(item.name, async () => NO_NUMBER)
   return faults
+}
+
+/** What fails over rows that are not there may yet run over those that are. */
+function withoutRows({ before, after, as }: Within): Within {
+  return { before: `SELECT * FROM (\n${before}`, after: `${after}\n) AS counted LIMIT 0`, as }
 }
 
 /** It could run by itself, but not in brackets. */

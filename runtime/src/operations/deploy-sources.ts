@@ -2,7 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import { isCommonSql } from '../compute/common-sql.ts'
 import { guardedQuery } from '../compute/trino-text.ts'
-import type { EngineRun, EngineTable, InspectOutput } from '../engine/engine.ts'
+import type { ComparableColumn, EngineRun, EngineTable, InspectOutput, SourceColumn } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { TenantCall } from '../flow.ts'
 import { toTableSchema } from '../lake/lake.ts'
@@ -13,7 +13,7 @@ import { outputSchema } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
 import { rawTable } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
-import { type ColumnOrigin, rawColumn } from './column-classes.ts'
+import { type ColumnOrigin, type Comparable, rawColumn } from './column-classes.ts'
 import { discoverAll } from './connections.ts'
 import type { Platform } from './platform.ts'
 import { mayReadRaw } from './raw-rights.ts'
@@ -93,17 +93,20 @@ export const CHECK_LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20_000,
 
 /**
  * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
- * what each output column is made of. Of a source that could not be asked, the lake's copy says which columns it has;
- * null where there is none, or where it is too old for this transform.
+ * what each output column is made of, and what its rows depend on, but for what `comparable` concedes. Of a source that
+ * could not be asked, the lake's copy says which columns it has; null where there is none, or where it is too old for
+ * this transform.
  */
 export async function checkTransform(
   platform: Platform,
   call: TenantCall,
   manifests: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+  comparable: Comparable = () => null,
 ): Promise<readonly ColumnOrigin[] | null> {
   const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
-  if (!asked.includes(null)) return bindTransform(platform, call, manifests, asked as readonly EngineTable[])
+  if (!asked.includes(null))
+    return bindTransform(platform, call, manifests, asked as readonly EngineTable[], comparable)
   const known: EngineTable[] = []
   for (const [index, input] of manifests.inputs.entries()) {
     const table = asked[index] ?? emptyInput(input, await lakeCopy(platform, call, input))
@@ -111,7 +114,7 @@ export async function checkTransform(
     known.push(table)
   }
   try {
-    return await bindTransform(platform, call, manifests, known)
+    return await bindTransform(platform, call, manifests, known, comparable)
   } catch (error) {
     if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
     throw error
@@ -123,22 +126,45 @@ async function bindTransform(
   call: TenantCall,
   manifests: ManifestSet,
   known: readonly EngineTable[],
+  comparable: Comparable,
 ): Promise<readonly ColumnOrigin[]> {
-  if (manifests.compute.engine === 'distributed') return checkDistributed(platform, call, manifests, known)
-  for (const [index, { where }] of manifests.inputs.entries()) {
-    if (where === null) continue
-    const table = known[index] as EngineTable
-    await inspect(
-      platform,
-      call,
-      { kind: 'inspect-condition', sql: where },
-      [table],
-      'inputs',
-      `inputs[${index}].where`,
-    )
+  const compared = comparableColumns(manifests, known, comparable)
+  if (manifests.compute.engine === 'distributed') return checkDistributed(platform, call, manifests, known, compared)
+  const chosen = new Set<string>()
+  for (const [index, input] of manifests.inputs.entries()) {
+    const run = await inspectCondition(platform, call, manifests, index, known, compared)
+    for (const { column } of run?.lineage[0]?.influence ?? []) chosen.add(rawColumn(input, column))
   }
   const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
-  return originsOf(await inspectTransform(platform, call, manifests, from, known), manifests)
+  return originsOf(await inspectTransform(platform, call, manifests, from, known, compared), manifests, [...chosen])
+}
+
+function comparableColumns(
+  { inputs }: ManifestSet,
+  known: readonly EngineTable[],
+  comparable: Comparable,
+): readonly ComparableColumn[] {
+  return inputs.flatMap((input, index) =>
+    (known[index]?.columns ?? []).flatMap(({ name, type }) => {
+      const as = comparable(rawColumn(input, name), type)
+      return as === null ? [] : [{ table: [input.name], column: name, as }]
+    }),
+  )
+}
+
+/** Null without a condition. */
+async function inspectCondition(
+  platform: Platform,
+  call: TenantCall,
+  { inputs }: ManifestSet,
+  index: number,
+  known: readonly EngineTable[],
+  comparable: readonly ComparableColumn[],
+): Promise<EngineRun | null> {
+  const where = inputs[index]?.where ?? null
+  if (where === null) return null
+  const output = { kind: 'inspect-condition', sql: where, comparable } as const
+  return inspect(platform, call, output, [known[index] as EngineTable], 'inputs', `inputs[${index}].where`)
 }
 
 function inspectTransform(
@@ -147,20 +173,29 @@ function inspectTransform(
   manifests: ManifestSet,
   from: string,
   tables: readonly EngineTable[],
+  comparable: readonly ComparableColumn[],
 ): Promise<EngineRun> {
   const names = outputSchema(manifests.output).columns.map((column) => quoteName(column.name))
-  const sql = `SELECT ${names.join(', ')} FROM (\n${from}\n) AS output`
-  return inspect(platform, call, { kind: 'inspect', sql }, tables, 'compute', 'transform')
+  const within = { before: `SELECT ${names.join(', ')} FROM (\n`, after: '\n) AS output', as: 'query' } as const
+  const output = { kind: 'inspect', sql: from, within, comparable } as const
+  return inspect(platform, call, output, tables, 'compute', 'transform')
 }
 
-function originsOf(run: EngineRun, manifests: ManifestSet): readonly ColumnOrigin[] {
-  return run.columns.map((column, index) => ({
-    column: column.name,
-    sources: (run.lineage[index]?.direct ?? []).flatMap(({ table, column: source }) => {
-      const input = manifests.inputs.find((candidate) => candidate.name === table.at(-1))
-      return input ? [rawColumn(input, source)] : []
-    }),
-  }))
+function originsOf(run: EngineRun, manifests: ManifestSet, chosen: readonly string[]): readonly ColumnOrigin[] {
+  const raw = ({ table, column }: SourceColumn): readonly string[] => {
+    const input = manifests.inputs.find((candidate) => candidate.name === table.at(-1))
+    return input ? [rawColumn(input, column)] : []
+  }
+  return run.columns.map((column, index) => {
+    const { direct = [], influence = [], grouped = [], copied = null } = run.lineage[index] ?? {}
+    return {
+      column: column.name,
+      sources: direct.flatMap(raw),
+      influences: [...new Set([...influence.flatMap(raw), ...chosen])],
+      grouped: grouped.flatMap(raw),
+      copied: copied === null ? null : (raw(copied)[0] ?? null),
+    }
+  })
 }
 
 /**
@@ -172,6 +207,7 @@ async function checkDistributed(
   call: TenantCall,
   manifests: ManifestSet,
   tables: readonly EngineTable[],
+  comparable: readonly ComparableColumn[],
 ): Promise<readonly ColumnOrigin[]> {
   const { transform } = manifests.compute
   const inputs = manifests.inputs.map(({ name, where }, index) => {
@@ -185,8 +221,11 @@ async function checkDistributed(
   }
   const from =
     transform === null ? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}` : guardedQuery(transform)
-  const read = await inspectTransform(platform, call, manifests, from, tables).then(
-    (run) => originsOf(run, manifests),
+  const chosen = manifests.inputs.flatMap((input, index) =>
+    input.where === null ? [] : (tables[index]?.columns ?? []).map(({ name }) => rawColumn(input, name)),
+  )
+  const read = await inspectTransform(platform, call, manifests, from, tables, comparable).then(
+    (run) => originsOf(run, manifests, chosen),
     (error: unknown) => {
       if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
       return []
@@ -200,7 +239,7 @@ async function checkDistributed(
   )
   return columns.map(({ name }) => {
     const likely = read.find(({ column }) => column === name)?.sources ?? []
-    return { column: name, sources, guessed: true, likely }
+    return { column: name, sources, influences: sources, guessed: true, likely }
   })
 }
 

@@ -29,16 +29,16 @@ import {
   type ColumnOrigin,
   checkClasses,
   classesOf,
-  laundered,
   loweredClasses,
   opensProduct,
   sourceOwners,
 } from './column-classes.ts'
 import { checkQuality } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
-import { checkRawGrants, checkTransform, discoverSources, type Sources } from './deploy-sources.ts'
+import { checkRawGrants, discoverSources, type Sources } from './deploy-sources.ts'
 import { readershipWarnings, requireReadership } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
+import { judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
@@ -166,18 +166,17 @@ export async function checkManifests(
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  const origins = await checkTransform(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
-    throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
-  })
+  const { origins, laundered } = await judgedColumns(platform, call, manifests, sources.tables).catch(
+    async (error: unknown) => {
+      throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
+    },
+  )
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
   const today: readonly ClassifiedColumn[] = live?.output.columns ?? []
   const former = [...today, ...(await formerColumns(platform.pool, product.id, today))]
   const lowering = {
-    columns: [
-      ...loweredClasses(platform, former, manifests),
-      ...(await laundered(platform, product, manifests, origins)),
-    ],
+    columns: [...loweredClasses(platform, former, manifests), ...laundered],
     opens: opensProduct(live, manifests),
   }
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests

@@ -8,8 +8,7 @@ import { testEngineProgram } from '../engine/testing.ts'
 import type { TenantCall } from '../flow.ts'
 import type { SourceTable } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
-import type { Product } from '../registry/products.ts'
-import { classesOf, laundered, rawColumn } from './column-classes.ts'
+import { classesOf, hiddenColumns, laundered, rawColumn } from './column-classes.ts'
 import { checkTransform } from './deploy-sources.ts'
 import type { Platform } from './platform.ts'
 
@@ -58,7 +57,8 @@ async function originsOf(transform: string | null, classes: Readonly<Record<stri
     compute: { engine: 'distributed', transform },
   } as unknown as ManifestSet
   const origins = await checkTransform(platform, CALL, manifests, new Map([['crm', [table]]]))
-  return { manifests, origins, laundered: await laundered(platform, { tenant: 'acme' } as Product, manifests, origins) }
+  const secret = await hiddenColumns(platform, { tenant: 'acme' }, manifests, origins)
+  return { manifests, origins, laundered: laundered(platform, manifests, origins, secret) }
 }
 
 const PUBLIC = { id: 'public', note: 'public' }

@@ -4,7 +4,7 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { TableSchema } from '@sluice/sdk'
 import fc from 'fast-check'
 import type { Check, Rule } from '../manifest/manifest-set.ts'
-import { type CheckCount, type CheckTable, type CheckTables, countingSql, countsOf, planChecks } from './check-plan.ts'
+import { type CheckCount, type CheckTable, type CheckTables, counting, countsOf, planChecks } from './check-plan.ts'
 import { literal } from './literal.ts'
 import { quarantineCondition } from './verdict.ts'
 
@@ -209,13 +209,13 @@ describe('planChecks', () => {
       TABLES,
     ).tenantChecks
     assert.equal(query?.sql, 'SELECT id FROM "staged ""rows""" -- "staged ""rows"""')
-    const statement = (sql: string, columns: readonly string[]) => ({
-      sql: countingSql(sql, columns, OUTPUT),
-      checks: ['q'],
-    })
+    const statement = (sql: string, columns: readonly string[]) => {
+      const { before, after } = counting(columns, OUTPUT)
+      return { sql: `${before}${sql}${after}`, checks: ['q'] }
+    }
     const count = async (sql: string, columns: readonly string[]) => {
-      const counting = statement(sql, columns)
-      return countsOf(counting, await firstRow(counting.sql))[0]
+      const asked = statement(sql, columns)
+      return countsOf(asked, await firstRow(asked.sql))[0]
     }
     assert.deepEqual(await count(query?.sql ?? '', ['id']), { name: 'q', violations: 2, total: 2 })
     assert.deepEqual(await count('SELECT 7 AS violations', ['violations']), { name: 'q', violations: 7, total: 2 })

@@ -1,4 +1,5 @@
 import type { TableSchema } from '@sluice/sdk'
+import type { Within } from '../engine/job.ts'
 import { quoteTable } from '../engine/sql-text.ts'
 import type { Check, Rule } from '../manifest/manifest-set.ts'
 import { badRow } from './bad-row.ts'
@@ -31,7 +32,7 @@ export interface CheckStatement {
 
 /**
  * A tenant's own query, which must pass the guard before anything else happens to it. `{{this}}` stands as the
- * quoted table already. What passed is counted with `countingSql`.
+ * quoted table already. What passed is counted with `counting`.
  */
 export interface TenantCheck {
   readonly name: string
@@ -138,10 +139,8 @@ function wholeNumber(value: unknown): number {
   return Math.max(0, Number(value))
 }
 
-/** Has the columns of a tenant's query, and no row. */
-export function shapeSql({ sql }: TenantCheck): string {
-  return `SELECT * FROM ${asTable(sql)} LIMIT 0`
-}
+/** Around a tenant's query: has its columns, and no row. */
+export const SHAPE: Within = { before: 'SELECT * FROM (\n', after: '\n) AS found LIMIT 0', as: 'query' }
 
 /** Whether a query with such a result gives the number of violations, rather than each as a row. */
 export function givesNumber(columns: readonly string[]): boolean {
@@ -149,16 +148,11 @@ export function givesNumber(columns: readonly string[]): boolean {
 }
 
 /**
- * Counts the violations of a tenant's query, as `countsOf` reads them. `guardedSql` is what the guard gave back, one
- * SELECT; `columns` are the names of its result. A single column `violations` is taken for the number, else every
- * row is a violation.
+ * Around a tenant's query: counts its violations, as `countsOf` reads them. `columns` are the names of its result. A
+ * single column `violations` is taken for the number, else every row is a violation.
  */
-export function countingSql(guardedSql: string, columns: readonly string[], output: CheckTable): string {
+export function counting(columns: readonly string[], output: CheckTable): Within {
   const count = givesNumber(columns) ? 'coalesce(CAST(sum(found.violations) AS BIGINT), 0)' : 'count(*)'
-  return `SELECT (SELECT count(*) FROM ${quoteTable(output.name)}), ${count} FROM ${asTable(guardedSql)}`
-}
-
-/** The closing parenthesis has a line of its own: a comment at the end of the query must not swallow it. */
-function asTable(sql: string): string {
-  return `(\n${sql}\n) AS found`
+  const before = `SELECT (SELECT count(*) FROM ${quoteTable(output.name)}), ${count} FROM (\n`
+  return { before, after: '\n) AS found', as: 'query' }
 }

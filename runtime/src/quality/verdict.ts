@@ -15,11 +15,16 @@ export interface CheckResult {
   readonly total: number | null
 }
 
-/** Holds what was counted against the check's threshold; `null` says that the check could not be run. */
+/**
+ * Holds what was counted against the check's threshold; `null` says that the check could not be run. More violations than
+ * rows are not kept: a query may give any number, and a number may be anything.
+ */
 export function judge(check: Check, count: Pick<CheckCount, 'violations' | 'total'> | null): CheckResult {
   const { name, severity, dimension, weight, onError } = check
   const passed = count !== null && bears(check.threshold, count)
-  const counted = { violations: count?.violations ?? null, total: count?.total ?? null }
+  const most = Math.max(count?.total ?? 0, 1)
+  const violations = count === null ? null : Math.min(count.violations, most)
+  const counted = { violations, total: count?.total ?? null }
   return { name, severity, dimension, weight, onError, passed, ...counted }
 }
 

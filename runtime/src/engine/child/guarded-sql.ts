@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
 import { checkText, notAllowed, type Source, syntaxError } from '../guard.ts'
 import { checkTree, type TreeNode } from '../guard-tree.ts'
+import type { Within } from '../job.ts'
 import { parseTree, writeTree } from '../tree-text.ts'
 import { prepare } from './duckdb.ts'
 
@@ -18,13 +19,23 @@ export async function guardStatement(connection: DuckDBConnection, text: string,
   return await guard(connection, text, { text, leadBytes: 0 }, tables)
 }
 
+/** A text between two of ours. It is judged alone first, so that nothing in it ends what is put around it. */
+export async function guardWithin(
+  connection: DuckDBConnection,
+  text: string,
+  { before, after, as }: Within,
+  tables: Tables,
+): Promise<GuardedSql> {
+  const { sql } = await (as === 'query' ? guardStatement(connection, text, tables) : guardExpression(connection, text))
+  return await guardStatement(connection, `${before}${sql}${after}`, tables)
+}
+
 const PREFIX = 'SELECT '
 
 /** One expression without tables of its own, as in a WHERE clause. Gives the expression's text, in brackets. */
 export async function guardExpression(connection: DuckDBConnection, text: string): Promise<GuardedSql> {
-  const lead = `${PREFIX}(`
-  const source = { text, leadBytes: lead.length }
-  const guarded = await guard(connection, `${lead}${text}\n)`, source, [])
+  const source = { text, leadBytes: PREFIX.length }
+  const guarded = await guard(connection, `${PREFIX}${text}`, source, [])
   if (!isLoneExpression(guarded.tree) || !guarded.sql.startsWith(PREFIX)) {
     throw notAllowed('anything but one expression here', source, null)
   }
@@ -56,13 +67,22 @@ function isLoneExpression(tree: TreeNode): boolean {
 }
 
 async function parse(connection: DuckDBConnection, sql: string, source: Source): Promise<TreeNode> {
-  const tree = parseTree(await scalar(connection, 'SELECT json_serialize_sql($1::VARCHAR)::VARCHAR', sql))
+  const tree = treeOf(await scalar(connection, 'SELECT json_serialize_sql($1::VARCHAR)::VARCHAR', sql), source)
   if (tree.error === false) return tree
   if (tree.error_type !== 'parser') throw notAllowed('anything but SELECT', source, null)
   const message = String(tree.error_message)
   const near = /^syntax error at or near "(.*)"$/s.exec(message)?.[1] ?? null
   const location = Number(tree.position)
   throw syntaxError(source, Number.isSafeInteger(location) ? location : null, near)
+}
+
+/** DuckDB writes a number that is none as `Infinity` or `nan`, which JSON has no word for. */
+function treeOf(json: string, source: Source): TreeNode {
+  try {
+    return parseTree(json)
+  } catch {
+    throw notAllowed('a number as large as that', source, null)
+  }
 }
 
 async function scalar(connection: DuckDBConnection, query: string, sql: string): Promise<string> {

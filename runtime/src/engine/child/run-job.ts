@@ -1,12 +1,13 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
 import type { TreeNode } from '../guard-tree.ts'
+import type { Within } from '../job.ts'
 import { columnLineage } from '../lineage.ts'
 import type { ChildJob, FromChild, Opening, WireInspectOutput, WireOutput, WireResult, WireStep } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { collectRows } from './collect.ts'
 import { execute, prepare } from './duckdb.ts'
-import { guardStatement } from './guarded-sql.ts'
+import { guardStatement, guardWithin } from './guarded-sql.ts'
 import { inspect } from './inspect.ts'
 import { writeOutput } from './output.ts'
 import { openRelations } from './relations.ts'
@@ -35,7 +36,8 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
     send({ kind: 'done', rows: 0, files: [] })
     return
   }
-  const { sql, tree } = await judged(connection, job, output.sql)
+  const within = 'within' in output ? output.within : undefined
+  const { sql, tree } = await judged(connection, job, output.sql, within)
   const told = (opening: Opening) => opened({ ...opening, lineage: lineageOf(job, output, tree, opening) })
   send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, told)) })
 }
@@ -50,7 +52,7 @@ function isInspection(output: WireOutput): output is WireInspectOutput {
 }
 
 async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireStep): Promise<WireResult | null> {
-  const { sql } = await judged(connection, job, step.sql)
+  const { sql } = await judged(connection, job, step.sql, step.within)
   const parameters = step.parameters.map(fromWire)
   try {
     if (step.collect) return await collectRows(await prepare(connection, sql, parameters), step.maxRows)
@@ -66,8 +68,10 @@ async function judged(
   connection: DuckDBConnection,
   job: ChildJob,
   sql: string,
+  within: Within | null | undefined,
 ): Promise<{ readonly sql: string; readonly tree: TreeNode | null }> {
   if (job.trust === 'own') return { sql, tree: null }
   const tables = job.tables.map((table) => table.name)
+  if (within) return await guardWithin(connection, sql, within, tables)
   return await guardStatement(connection, sql, tables)
 }
