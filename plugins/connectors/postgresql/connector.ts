@@ -1,13 +1,15 @@
 import { type Connector, type ConnectorHost, type ReadRequest, SluiceError } from '@sluice/sdk'
 import { checkSource } from './check.ts'
 import { discoverTables } from './discover.ts'
+import { Moment } from './moment.ts'
 import { readTable } from './read.ts'
 import type { Way } from './session.ts'
 import type { Source } from './settings.ts'
 
 export function createConnector(source: Source, host: ConnectorHost): Connector {
-  const way: Way = { source, host, sessions: new Set() }
   const closed = new AbortController()
+  const moment = source.oneMoment ? new Moment() : null
+  const way: Way = { source, host, sessions: new Set(), moment }
   const untilClosed = (signal: AbortSignal) => AbortSignal.any([signal, closed.signal])
   return {
     check: async (signal) => checkSource(way, untilClosed(signal)),

@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
 import { type Connector, type ConnectorState, isSluiceError, type ReadRequest } from '@sluice/sdk'
 import { createConnector } from './connector.ts'
 import { parseSettings } from './settings.ts'
 import { type Gathered, gather, sourceHost } from './source-host.ts'
-import { type SourceServer, startCluster } from './source-server.ts'
+import { type SourceCluster, startCluster } from './source-server.ts'
 
-let source: SourceServer
+let source: SourceCluster
 let connector: Connector
 
 before(async () => {
@@ -255,6 +257,18 @@ test('a state whose cursor lies in the future brings nothing and stays', async (
   assert.deepEqual(reads.state(), future)
 })
 
+test('a view whose newest row is gone is read whole: others may have come back with it', async () => {
+  await give(`CREATE TABLE newest ${TABLE}; CREATE VIEW newest_view AS SELECT * FROM newest;
+    INSERT INTO newest VALUES (1, 'old', '2001-01-01'), (2, 'a', now()), (3, 'b', now() + interval '1 second')`)
+  const reads = follow('newest_view')
+  assert.equal((await reads.next()).whole, true)
+  assert.deepEqual(await reads.ids(), ['2', '3'])
+  await source.sql(`DELETE FROM newest WHERE id = 3; INSERT INTO newest VALUES (4, 'restored', '2001-01-01')`)
+  const anew = await reads.next()
+  assert.deepEqual([anew.whole, anew.rows.map(([id]) => id).sort()], [true, ['1', '2', '4']])
+  assert.equal((await reads.next()).whole, false)
+})
+
 test('an empty view has no position yet', async () => {
   await give(`CREATE TABLE none ${TABLE}; CREATE VIEW none_view AS SELECT * FROM none`)
   const reads = follow('none_view')
@@ -282,4 +296,83 @@ test('what was rejected is not asked for again until it changes', async () => {
   assert.equal((await reads.next()).rejects.length, 0)
   await source.sql(`UPDATE judged SET v = '2024-01-01'`)
   assert.deepEqual(await reads.ids(), ['1'])
+})
+
+test('labels and attributes of types, wherever they are used, are what rows say: a change brings every row again', async () => {
+  await give(`CREATE TYPE mood AS ENUM ('low', 'high'); CREATE TYPE place AS (street text, mood mood);
+    CREATE DOMAIN home AS place; CREATE TYPE moods AS RANGE (subtype = mood);
+    CREATE TABLE moody (id int PRIMARY KEY, v mood); CREATE TABLE placed (id int PRIMARY KEY, v home[]);
+    CREATE TABLE ranged (id int PRIMARY KEY, v moods);
+    INSERT INTO moody VALUES (1, 'low'); INSERT INTO placed VALUES (1, ARRAY[ROW('a', 'low')::home]);
+    INSERT INTO ranged VALUES (1, moods('low', 'high'))`)
+  const tables = ['moody', 'placed', 'ranged'].map((table) => follow(table))
+  const texts = async () => Promise.all(tables.map(async (reads) => (await reads.next()).rows.map(([, v]) => v).join()))
+  await texts()
+  assert.deepEqual(await texts(), ['', '', ''])
+  await source.sql(`ALTER TYPE mood RENAME VALUE 'low' TO 'deep'`)
+  const renamed = await texts()
+  for (const text of renamed) assert.match(text, /deep/)
+  assert.deepEqual(await texts(), ['', '', ''])
+  await source.sql('ALTER TYPE place ADD ATTRIBUTE town text')
+  const added = await texts()
+  assert.deepEqual([added[0], added[2]], ['', ''])
+  assert.match(added[1] ?? '', /town/)
+})
+
+test('row policies of the login decide which rows there are: where they change, all that are seen come again', async () => {
+  await give(`CREATE TABLE secured ${TABLE}; INSERT INTO secured SELECT i, 'a' FROM generate_series(1, 4) i;
+    CREATE ROLE insiders; CREATE TABLE allowed (id int); INSERT INTO allowed VALUES (1)`)
+  const reads = follow('secured')
+  assert.deepEqual(await reads.ids(), ['1', '2', '3', '4'])
+  await source.sql('ALTER TABLE secured ENABLE ROW LEVEL SECURITY; CREATE POLICY few ON secured USING (id < 2)')
+  assert.deepEqual(await reads.ids(), ['1'])
+  assert.deepEqual(await reads.ids(), [])
+  await source.sql('ALTER POLICY few ON secured USING (id < 3)')
+  assert.deepEqual(await reads.ids(), ['1', '2'])
+  await source.sql('CREATE POLICY more ON secured TO insiders USING (id = 3)')
+  assert.deepEqual(await reads.ids(), [])
+  await source.sql(`GRANT insiders TO ${source.settings.user}`)
+  assert.deepEqual(await reads.ids(), ['1', '2', '3'])
+  await source.sql(`DROP POLICY more ON secured; ALTER POLICY few ON secured USING (id IN (SELECT id FROM allowed))`)
+  assert.deepEqual(await reads.ids(), ['1'])
+  await source.sql('INSERT INTO allowed VALUES (4)')
+  assert.deepEqual(await reads.ids(), ['1', '4'], 'nothing that the catalog tells of has changed')
+  await source.sql(`ALTER TABLE secured DISABLE ROW LEVEL SECURITY; REVOKE insiders FROM ${source.settings.user}`)
+  assert.deepEqual(await reads.ids(), ['1', '2', '3', '4'])
+})
+
+test('a cold copy that was put back is read whole, also when its numbers have overtaken those that were read', async () => {
+  const copy = promisify(execFile)
+  let folder = ''
+  await give(`CREATE TABLE kept ${TABLE}; CREATE VIEW kept_view AS SELECT * FROM kept;
+    INSERT INTO kept VALUES (1, 'a'), (2, 'a')`)
+  await give('SELECT 1')
+  await source.restart(async (data) => {
+    folder = data
+    await copy('cp', ['-a', data, `${data}-copy`])
+  })
+  const [table, view] = [follow('kept'), follow('kept_view')]
+  await source.sql(`UPDATE kept SET v = 'lost', updated_at = now() WHERE id = 1; INSERT INTO kept VALUES (3, 'lost')`)
+  for (let passed = 0; passed < 20; passed += 1) await source.sql('SELECT txid_current()')
+  await table.next()
+  await view.next()
+  await source.restart(async (data) => {
+    await copy('rm', ['-rf', data])
+    await copy('mv', [`${folder}-copy`, data])
+  })
+  await source.sql(`INSERT INTO kept VALUES (4, 'of the other history', now() + interval '1 hour')`)
+  for (let passed = 0; passed < 40; passed += 1) await source.sql('SELECT txid_current()')
+  for (const reads of [table, view]) {
+    const { whole, rows } = await reads.next()
+    assert.equal(whole, true)
+    assert.deepEqual(
+      new Map(rows as [string, string][]),
+      new Map([
+        ['1', 'a'],
+        ['2', 'a'],
+        ['4', 'of the other history'],
+      ]),
+    )
+  }
+  assert.equal((await table.next()).whole, false)
 })

@@ -7,10 +7,15 @@
  * read takes every row that was written by that one or a later one. That costs the source one scan, and sends what has
  * changed and little more. Views and foreign tables do not show who wrote a row: there the cursor column decides, from
  * an overlap and the age of the oldest open transaction before the greatest value seen.
+ *
+ * Numbers and times mean something within one history only. A cold copy or a snapshot of the storage that was put back has
+ * the same identity as what it replaced, and its numbers soon pass those that were read; but a server has to be started
+ * on it. After a start of the server, each table is read whole once.
  */
 import { createHash } from 'node:crypto'
 import { type ConnectorState, type ReadRequest, SluiceError } from '@sluice/sdk'
 import { escapeLiteral } from 'pg'
+import { meaningOf } from './meaning.ts'
 import type { Relation, RelationColumn } from './relation.ts'
 import { ALIAS, qualified, reference } from './select.ts'
 import type { Session, Way } from './session.ts'
@@ -41,18 +46,40 @@ export async function planIncrement(
   request: ReadRequest,
 ): Promise<Increment> {
   const former = parseState(request.state)
-  const digest = digestOf(columns)
+  const meaning = await meaningOf(session, relation, columns)
+  const known = meaning.holds ? former : null
+  const digest = digestOf(columns, meaning.facts)
   const parts = await partsOf(session, relation)
+  const started = await startOf(session)
   const plan = parts
-    ? await bySnapshot(session, { strategy: 'snapshot', table: relation.oid, columns: digest, parts }, former)
-    : await byCursor(way, session, relation, digest, former, request)
+    ? await bySnapshot(session, { strategy: 'snapshot', table: relation.oid, columns: digest, parts, started }, known)
+    : await byCursor(way, session, relation, { digest, started }, known, request)
   const { where, next } = plan
   return {
     where,
     // A read that resumed and found nothing leaves things as they are, which is always safe.
     nextState: (rowsSeen) =>
-      request.state && where !== null && (rowsSeen === 0 || next === former) ? request.state : toConnectorState(next),
+      request.state && where !== null && (isKept(former, rowsSeen) || next === former)
+        ? request.state
+        : toConnectorState(next),
   }
+}
+
+/** What a former version wrote without the start of the server gets it now. */
+function isKept(former: State | null, rowsSeen: number): boolean {
+  return rowsSeen === 0 && former !== null && 'started' in former
+}
+
+async function startOf(session: Session): Promise<string> {
+  const [row] = await session.query<{ readonly started: string }>(
+    'SELECT (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint::text AS started',
+  )
+  return row?.started ?? ''
+}
+
+/** Of one server, from one start of it; a state that does not know says nothing against it. */
+function isSameStart(former: { readonly started?: string }, started: string): boolean {
+  return former.started === undefined || former.started === started
 }
 
 interface Plan {
@@ -62,7 +89,7 @@ interface Plan {
 
 async function bySnapshot(
   session: Session,
-  known: Pick<SnapshotState, 'strategy' | 'table' | 'columns' | 'parts'>,
+  known: Pick<SnapshotState, 'strategy' | 'table' | 'columns' | 'parts' | 'started'>,
   former: State | null,
 ): Promise<Plan> {
   const [snapshot] = await session.query<Snapshot>(
@@ -70,7 +97,8 @@ async function bySnapshot(
      FROM txid_current_snapshot() AS s`,
   )
   if (!snapshot) throw new Error('the server has no snapshot')
-  const next: SnapshotState = { ...known, lineage: await lineageOf(session), horizon: snapshot.horizon }
+  const lineage = await lineageOf(session)
+  const next: SnapshotState = { ...known, lineage, horizon: snapshot.horizon, next: snapshot.next }
   return { where: resumes(former, next, snapshot) ? writtenSince(former, next) : null, next }
 }
 
@@ -78,6 +106,7 @@ async function bySnapshot(
 function resumes(former: State | null, next: SnapshotState, snapshot: Snapshot): former is SnapshotState {
   if (former?.strategy !== 'snapshot') return false
   if (former.table !== next.table || former.columns !== next.columns || former.lineage !== next.lineage) return false
+  if (!isSameStart(former, next.started ?? '') || BigInt(snapshot.next) < BigInt(former.next ?? 0)) return false
   const passed = BigInt(snapshot.next) - BigInt(former.horizon)
   return passed >= 0n && passed < MAX_TRANSACTIONS
 }
@@ -122,31 +151,44 @@ async function lineageOf(session: Session): Promise<string> {
   }
 }
 
+interface Bounds {
+  readonly position: string | null
+  readonly from: string | null
+  /** Whether the greatest time lies before the one asked about. */
+  readonly behind: boolean
+}
+
 async function byCursor(
   way: Way,
   session: Session,
   relation: Relation,
-  digest: string,
+  known: { readonly digest: string; readonly started: string },
   former: State | null,
   request: ReadRequest,
 ): Promise<Plan> {
   const column = cursorOf(relation, request)
-  const resumed = former?.strategy === 'cursor' && isSameCursor(former, relation, digest, column) ? former : null
-  const where = resumed ? cursorFilter(column, resumed.from) : null
-  const [found] = await session.query<{ readonly position: string | null; readonly from: string | null }>(
-    cursorBounds(relation, column, where, way.source.cursorOverlapS),
-  )
-  const { position, from } = found ?? {}
-  if (!position || !from) return { where, next: resumed ?? { strategy: 'full' } }
-  if (resumed && position === resumed.position) return { where, next: resumed }
-  return {
-    where,
-    next: { strategy: 'cursor', table: relation.oid, columns: digest, cursor: column.name, position, from },
+  const boundsOf = async (where: string | null, before: string | null): Promise<Bounds> => {
+    const sql = cursorBounds(relation, column, { where, before, overlapS: way.source.cursorOverlapS })
+    const [found] = await session.query<Bounds>(sql)
+    return found ?? { position: null, from: null, behind: false }
   }
+  const begun = { strategy: 'cursor', table: relation.oid, columns: known.digest, cursor: column.name } as const
+  if (former?.strategy === 'cursor' && isSameCursor(former, begun) && isSameStart(former, known.started)) {
+    const where = cursorFilter(column, former.from)
+    const { position, from, behind } = await boundsOf(where, former.position)
+    if (position === null || (position === former.position && former.started !== undefined)) {
+      return { where, next: former }
+    }
+    if (from && !behind) return { where, next: { ...begun, position, from, started: known.started } }
+    // The newest row that was read is gone: it was deleted, or the source is not what it was then.
+  }
+  const { position, from } = await boundsOf(null, null)
+  if (!position || !from) return { where: null, next: { strategy: 'full' } }
+  return { where: null, next: { ...begun, position, from, started: known.started } }
 }
 
-function isSameCursor(former: CursorState, relation: Relation, digest: string, column: RelationColumn): boolean {
-  return former.table === relation.oid && former.columns === digest && former.cursor === column.name
+function isSameCursor(former: CursorState, now: Pick<CursorState, 'table' | 'columns' | 'cursor'>): boolean {
+  return former.table === now.table && former.columns === now.columns && former.cursor === now.cursor
 }
 
 /** Rows without a finite time have no place in the order: they are taken every time. */
@@ -159,14 +201,20 @@ function cursorFilter(column: RelationColumn, from: string): string {
  * The greatest time, and where the next read has to start. A time ahead of the clock counts as now, lest one row of a
  * skewed clock hide all that follow; a time without zone may be local to anywhere, 14 hours ahead at most.
  */
-function cursorBounds(relation: Relation, column: RelationColumn, where: string | null, overlapS: number): string {
+function cursorBounds(
+  relation: Relation,
+  column: RelationColumn,
+  asked: { readonly where: string | null; readonly before: string | null; readonly overlapS: number },
+): string {
+  const { where, before, overlapS } = asked
   const cursor = reference(column.name)
   const type = column.carriage.type
   const now = type === 'timestamptz' ? 'now()' : "(now() AT TIME ZONE 'UTC' + interval '14 hours')"
   const oldest = `coalesce((SELECT max(now() - a.xact_start) FROM pg_stat_activity AS a
     WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()), '0'::interval)`
   return `SELECT m.position::text AS position, greatest(least(m.position, ${now}) - interval '${overlapS} seconds'
-      - greatest(${oldest}, '0'::interval), '0001-01-01 00:00'::${type})::text AS "from"
+      - greatest(${oldest}, '0'::interval), '0001-01-01 00:00'::${type})::text AS "from",
+      ${before === null ? 'false' : `m.position < ${escapeLiteral(before)}::${type}`} AS behind
     FROM (SELECT max(${cursor}) FILTER (WHERE isfinite(${cursor})) AS position
       FROM ${qualified(relation)} AS ${ALIAS}${where ? ` WHERE ${where}` : ''}) AS m`
 }
@@ -181,7 +229,9 @@ function cursorOf(relation: Relation, request: ReadRequest): RelationColumn {
   })
 }
 
-function digestOf(columns: readonly RelationColumn[]): string {
-  const facts = columns.map(({ name, ordinal, carriage }) => [ordinal, name, carriage.type])
+/** Without further facts as former versions made it. */
+function digestOf(columns: readonly RelationColumn[], more: string): string {
+  const names = columns.map(({ name, ordinal, carriage }) => [ordinal, name, carriage.type])
+  const facts = more === '' ? names : [...names, more]
   return createHash('sha256').update(JSON.stringify(facts)).digest('base64url').slice(0, 22)
 }

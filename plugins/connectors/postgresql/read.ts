@@ -18,12 +18,12 @@ export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator
   } catch (error) {
     throw error instanceof Interrupted ? error.cause : sourceFailure(error, where, request.signal)
   } finally {
-    await session?.close()
+    if (session) await (way.moment ? way.moment.leave(session) : session.close())
   }
 }
 
 async function* stream(way: Way, session: Session, request: ReadRequest, where: string): AsyncGenerator<ReadEvent> {
-  const relation = await lockedRelation(session, request, where)
+  const relation = await lockedRelation(way, session, request, where)
   const columns = chosenColumns(relation, request, where)
   const schema = schemaOf(relation, columns, request, where)
   const increment =
@@ -35,7 +35,7 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
   const copy = await session.copyOut(sql, { judged })
   yield* carry(copy, columns, request.signal)
   await reached(way, 'postgresql.before-state')
-  await session.close()
+  await (way.moment ? way.moment.end(session) : session.close())
   way.host.metrics.count('source_rows_read', copy.rows)
   const state = increment?.nextState(copy.rows + copy.rejects) ?? FULL_STATE
   yield { kind: 'state', state, rows: copy.rows }
@@ -90,18 +90,20 @@ function tableMissing(where: string): SluiceError {
  * as altered. It does not take materialized views, foreign tables and grants on single columns, which an empty SELECT
  * locks just as well, a race with ALTER excepted, that then fails and is tried again.
  */
-async function lockedRelation(session: Session, request: ReadRequest, where: string): Promise<Relation> {
+async function lockedRelation(way: Way, session: Session, request: ReadRequest, where: string): Promise<Relation> {
   const name = qualified({ schema: request.schema, name: request.table })
-  await session.begin()
+  const begin = () => (way.moment ? way.moment.begin(session) : session.begin())
+  await begin()
   try {
     await session.run(`LOCK TABLE ${name} IN ACCESS SHARE MODE`)
   } catch (error) {
     if (sqlState(error) !== '42809' && sqlState(error) !== '42501') throw error
     await session.rollback()
-    await session.begin()
+    await begin()
     await session.run(`SELECT FROM ${name} LIMIT 0`)
   }
   const relation = await findRelation(session, request.schema, request.table)
+  if (relation) await way.moment?.see(session, relation.oid)
   if (relation) return relation
   throw tableMissing(where)
 }

@@ -6,6 +6,7 @@ import { CopyOut } from './copy-out.ts'
 import { orAbort, within } from './deadline.ts'
 import { PasswordWithheld } from './failure.ts'
 import { type Line, openTcp, protect } from './line.ts'
+import type { Moment } from './moment.ts'
 import type { Source } from './settings.ts'
 
 const APPLICATION_NAME = 'sluice connector'
@@ -26,6 +27,8 @@ export interface Way {
   readonly host: ConnectorHost
   /** The sessions that are open, for whoever has to close them all. */
   readonly sessions: Set<Session>
+  /** Of all reads; null: each has its own. */
+  readonly moment: Moment | null
 }
 
 export async function openSession(way: Way, signal: AbortSignal): Promise<Session> {

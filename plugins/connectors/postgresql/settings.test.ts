@@ -31,6 +31,7 @@ test('what is left out has a default', () => {
     statementTimeoutMs: 7_200_000,
     cursorOverlapS: 600,
     schemas: null,
+    oneMoment: false,
   })
 })
 

@@ -18,6 +18,7 @@ export interface Settings {
   readonly statement_timeout_s?: number
   readonly cursor_overlap_s?: number
   readonly schemas?: readonly string[]
+  readonly one_moment?: boolean
 }
 
 /** The same, checked and with its defaults. */
@@ -34,6 +35,8 @@ export interface Source {
   readonly cursorOverlapS: number
   /** Null: every schema that the login may use. */
   readonly schemas: readonly string[] | null
+  /** Whether every read of one opened connector sees the instant of the first. */
+  readonly oneMoment: boolean
 }
 
 export const settingsSchema = {
@@ -101,6 +104,12 @@ export const settingsSchema = {
       uniqueItems: true,
       description: 'Only tables of these schemas are offered and read.',
     },
+    one_moment: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether all reads of one opened connector see one instant. A run sets it for tables that belong together.',
+    },
   },
 } as const satisfies JsonSchema
 
@@ -131,6 +140,7 @@ function withDefaults(settings: Settings): Source {
     statementTimeoutMs: 1000 * (settings.statement_timeout_s ?? defaults.statement_timeout_s.default),
     cursorOverlapS: settings.cursor_overlap_s ?? defaults.cursor_overlap_s.default,
     schemas: settings.schemas ?? null,
+    oneMoment: settings.one_moment ?? defaults.one_moment.default,
   }
 }
 
@@ -183,6 +193,8 @@ function mismatch(value: unknown, schema: JsonSchema): string | null {
       return Number.isInteger(value) && between(value as number, schema.minimum, schema.maximum)
         ? null
         : `must be a whole number from ${schema.minimum} to ${schema.maximum}`
+    case 'boolean':
+      return typeof value === 'boolean' ? null : 'must be true or false'
     case 'array':
       return arrayMismatch(value, schema)
     default:

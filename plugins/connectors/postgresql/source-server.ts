@@ -25,8 +25,8 @@ export interface SourceServer {
 }
 
 export interface SourceCluster extends SourceServer {
-  /** Ends the server and starts it again, as a crash or an upgrade does. */
-  restart(): Promise<void>
+  /** Ends the server and starts it again, as a crash or an upgrade does; `meanwhile` has its folder to itself. */
+  restart(meanwhile?: (folder: string) => Promise<void>): Promise<void>
 }
 
 interface Admin {
@@ -95,8 +95,9 @@ export async function startCluster(): Promise<SourceCluster> {
     const admin = { host: '127.0.0.1', port, user: 'postgres', password, database: 'postgres' }
     const opened = await openServer(admin, end)
     await opened.sql(LOGINS)
-    const restart = async () => {
+    const restart: SourceCluster['restart'] = async (meanwhile) => {
       await server.stop()
+      await meanwhile?.(data)
       await server.start()
     }
     return { ...opened, restart }

@@ -18,6 +18,9 @@ export interface SnapshotState {
   readonly horizon: string
   /** The partitions or children whose rows have been read; empty where there are none. */
   readonly parts: readonly string[]
+  /** The first transaction that had not begun; absent in states of former versions. */
+  readonly next?: string
+  readonly started?: string
 }
 
 /** Rows up to a value of the cursor column have been read, but for those that come late. */
@@ -30,6 +33,8 @@ export interface CursorState {
   readonly position: string
   /** Where the next read starts. */
   readonly from: string
+  /** When the server was started that was read, in microseconds; absent in states of former versions. */
+  readonly started?: string
 }
 
 export type State = SnapshotState | CursorState | { readonly strategy: 'full' }
@@ -56,12 +61,14 @@ const NUMBER = /^\d{1,20}$/
 function stateOf(value: Readonly<Record<string, unknown>>): State | null {
   if (value.strategy === 'full') return { strategy: 'full' }
   const { strategy, table, columns, lineage, horizon, parts, cursor, position, from } = value
+  const started = matches(value.started, NUMBER) ? { started: value.started } : {}
+  const next = matches(value.next, NUMBER) ? { next: value.next } : {}
   if (!matches(table, NUMBER) || typeof columns !== 'string') return null
   if (strategy === 'snapshot' && typeof lineage === 'string' && matches(horizon, NUMBER) && isNumbers(parts)) {
-    return { strategy, table, columns, lineage, horizon, parts }
+    return { strategy, table, columns, lineage, horizon, parts, ...next, ...started }
   }
   if (strategy === 'cursor' && typeof cursor === 'string' && matches(position, TIME) && matches(from, TIME)) {
-    return { strategy, table, columns, cursor, position, from }
+    return { strategy, table, columns, cursor, position, from, ...started }
   }
   return null
 }

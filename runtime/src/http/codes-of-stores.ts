@@ -90,6 +90,11 @@ export const STORE_CODES = {
     title: 'Source lost',
     remedy: 'Try again; look into the log of the source server and of proxies before it.',
   },
+  source_moment_lost: {
+    status: 409,
+    title: 'No common moment at the source',
+    remedy: 'Sync again.',
+  },
   source_not_populated: {
     status: 422,
     title: 'View not populated',
