@@ -257,6 +257,76 @@ describe('a rollback past a change of partitions', () => {
   })
 })
 
+describe('casts that lose something', () => {
+  const LOSSY = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: price, type: "decimal(9,1)" }
+  - { name: seen, type: date }
+  - { name: pay, type: integer, classification: pii.financial }
+  - { name: exact, type: double }
+`
+  const files = (allowed: string) => {
+    const all = manifests('public.versions_casts', { columns: LOSSY, endpoints: '  - type: analytics\n' })
+    return { ...all, product: all.product.replace('name: people', 'name: casts'), output: `${all.output}${allowed}` }
+  }
+
+  it('are refused in the plan by column, and counted where they are allowed', async () => {
+    await world.source.query(`DROP TABLE IF EXISTS versions_casts;
+      CREATE TABLE versions_casts (id integer PRIMARY KEY, price numeric(9,3), seen timestamp, pay numeric(9,2), exact real);
+      INSERT INTO versions_casts SELECT i, i + 0.25, '2026-01-01'::timestamp + i % 2 * interval '1 hour', i + 0.5, i
+        FROM generate_series(1, 10) i; INSERT INTO versions_casts VALUES (11, 1.5, '2026-01-01', 2, 0.5)`)
+    const wanted = { name: 'casts', namespace: 'crm', archetype: 'source_aligned', description: '' }
+    const { body: casts } = await developer.post('/api/v1/products', wanted)
+    const path = `/api/v1/products/${casts.id}`
+    for (const [allowed, refused] of [
+      [
+        '',
+        [
+          ['price', 1],
+          ['seen', 2],
+          ['pay', 3],
+        ],
+      ],
+      ['allow_lossy: [price, pay]\n', [['seen', 2]]],
+    ] as const) {
+      assert.equal((await developer.upload(`${path}/manifests`, files(allowed))).status, 200)
+      for (const dry of [true, false]) {
+        const { status, body } = await developer.post(`${path}/deploy`, { version: '1.0.0', dry_run: dry })
+        assert.deepEqual([status, body.code], [422, 'lossy_cast'], JSON.stringify(body))
+        assert.deepEqual(
+          body.errors.map((one: Json) => [
+            one.manifest,
+            one.path,
+            one.line > 4,
+            /allow_lossy: \[(\w+)\]/.exec(one.hint)?.[1],
+          ]),
+          refused.map(([name, at]) => ['output', `schema[${at}].type`, true, name]),
+        )
+      }
+    }
+    const unknown = await developer.upload(`${path}/manifests`, files('allow_lossy: [nowhere]\n'))
+    assert.deepEqual([unknown.status, unknown.body.errors?.[0]?.path], [422, 'allow_lossy[0]'])
+    await deployVersion(developer, casts.id, '1.0.0', files('allow_lossy: [price, seen, pay]\n'))
+    const run = await syncNow(developer)
+    const told = run.products.find((one: Json) => one.id === casts.id)
+    assert.deepEqual(
+      [told.name, told.state, told.rows, told.lossy_values],
+      ['crm.casts', 'succeeded', 11, { price: 10, seen: 5 }],
+      JSON.stringify(run.products),
+    )
+    assert.ok(!JSON.stringify(run).includes('pay'), 'every member sees the run')
+    const lossyOf = async (client: Client, headers = {}) =>
+      (await client.get(path, headers)).body.last_materialization?.lossy_values
+    assert.deepEqual(await lossyOf(viewer), { price: 10, seen: 5 })
+    assert.deepEqual(await lossyOf(world.admin, { 'x-tenant-id': world.tenants[0] }), { pay: 10, price: 10, seen: 5 })
+    const { body: snapshots } = await viewer.get(`${path}/snapshots`)
+    assert.deepEqual(snapshots.data[0].lossy_values, { price: 10, seen: 5 })
+    const { body: kept } = await developer.post('/api/v1/query', {
+      sql: 'SELECT price, exact FROM crm.casts WHERE id = 1',
+    })
+    assert.deepEqual(kept.rows, [['1.3', 1]])
+  })
+})
+
 /** What the table's default partition spec and sort order go by, in names of its current schema. */
 function shapeOf(metadata: Json) {
   const { fields } = metadata.schemas.find((one: Json) => one['schema-id'] === metadata['current-schema-id'])

@@ -1,9 +1,11 @@
 /** What the worker does with a run: ingestions and materializations, and stores that wait for another try. */
+import { isSluiceError } from '@sluice/sdk'
 import type { DependencyContainer } from 'tsyringe'
 import { appendEvent } from './events/outbox.ts'
+import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { Worker } from './ingestion/worker.ts'
-import { catchUp, type MaterializeDeps, materialize } from './materializer/materialize.ts'
+import { catchUp, type MaterializeDeps, materialize, recordedError } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
 import { openConnector } from './operations/connections.ts'
 import type { Platform } from './operations/platform.ts'
@@ -15,6 +17,7 @@ import { findConnection } from './registry/connections.ts'
 import { endpointsDue } from './registry/endpoint-states.ts'
 import { findProduct } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
+import { appendRunLog, saveRunResult } from './registry/run-progress.ts'
 import { TOKENS } from './tokens.ts'
 
 const DUE_AT_ONCE = 20
@@ -49,12 +52,24 @@ async function execute(
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}
   const rollback = rollbackOf(run)
-  const { materialization, failedEndpoints } = rollback
-    ? await rollBack({ product, runId: run.id, signal, epoch: rollback.epoch, deploymentId: rollback.deployment }, deps)
-    : await materialize({ product, runId: run.id, signal }, deps)
+  const about = { product, runId: run.id, signal }
+  const work = rollback
+    ? rollBack({ ...about, epoch: rollback.epoch, deploymentId: rollback.deployment }, deps)
+    : materialize(about, deps)
+  const outcome = await work.then(
+    (result) => publishedOutcome(product, result),
+    async (error: unknown) => {
+      if (!signal.aborted && !isSluiceError(error, 'FENCED')) {
+        const failed = unpublishedOutcome(product, 'failed', recordedError(error))
+        await appendRunLog(platform.pool, lease, 'error', outcomeText(failed))
+        await saveRunResult(platform.pool, lease, { products: [failed] })
+      }
+      throw error
+    },
+  )
   platform.served.drop(run.tenant)
-  const state = failedEndpoints.length === 0 ? 'succeeded' : 'degraded'
-  return { products: [{ id: product.id, materialization_id: materialization.id, state }] }
+  await appendRunLog(platform.pool, lease, outcome.state === 'succeeded' ? 'info' : 'warn', outcomeText(outcome))
+  return { products: [outcome] }
 }
 
 function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps {

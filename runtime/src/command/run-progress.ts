@@ -8,11 +8,23 @@ export interface TableOfRun {
   readonly state: string
 }
 
+export interface ProductOfRun {
+  readonly id: string
+  readonly name?: string
+  readonly state: string
+  readonly epoch?: number | null
+  readonly rows?: number | null
+  readonly quarantined_rows?: number
+  readonly lossy_values?: Readonly<Record<string, number>>
+  readonly behind?: readonly string[]
+  readonly reason?: { readonly message: string; readonly remedy?: string } | null
+}
+
 export interface RunAnswer {
   readonly id: string
   readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
   readonly tables: readonly TableOfRun[]
-  readonly products: readonly { readonly id: string; readonly state: string }[]
+  readonly products: readonly ProductOfRun[]
   readonly error: { readonly code: string; readonly message: string; readonly remedy?: string } | null
   readonly started_at: string | null
   readonly finished_at: string | null

@@ -12,10 +12,12 @@ import { Staging } from './staging.ts'
 import { UserIds } from './user-ids.ts'
 import type { Wall } from './walls.ts'
 
+export { castLoss } from './cast-loss.ts'
 export type * from './job.ts'
 export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage.ts'
 export { rowsOf } from './rows.ts'
 export type { Wall } from './walls.ts'
+export { lostValues } from './written-losses.ts'
 
 /** Runs jobs in child processes; the engine itself never opens a database. */
 export interface Engine {

@@ -111,6 +111,8 @@ export interface ParquetFilesOutput {
   /** A new file is begun when one has grown past this. Default: one file a thread. */
   readonly fileSizeBytes?: number
   readonly rowGroupRows?: number
+  /** Counts the values that lose something by the cast, for `lostValues`. */
+  readonly countsLosses?: boolean
   /** SQL (ours) put after FROM and in front of nothing else: `ORDER BY "day"`. */
   readonly orderBy?: readonly string[]
 }

@@ -206,6 +206,11 @@ export const ERROR_CODES = {
     title: 'Transform refused',
     remedy: 'Correct the transform or the output columns.',
   },
+  lossy_cast: {
+    status: 422,
+    title: 'Cast loses something',
+    remedy: 'Change the type, cast in the transform, or name the column in allow_lossy.',
+  },
   check_invalid: { status: 422, title: 'Check refused', remedy: 'Correct the checks that errors[] names.' },
   plan_changed: { status: 409, title: 'Plan changed', remedy: 'Plan again, and deploy by the digest of that plan.' },
   draft_of_another: {
@@ -227,6 +232,7 @@ export const ERROR_CODES = {
     remedy: 'Resume the product, or deploy a version of it.',
   },
   product_not_paused: { status: 409, title: 'Product not paused', remedy: 'Nothing has to be resumed.' },
+  input_failed: { status: 409, title: 'Input failed', remedy: 'Correct what the table says, then sync again.' },
   input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
   quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },
 

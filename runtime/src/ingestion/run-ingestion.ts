@@ -13,8 +13,15 @@ import { connectorState, forgetConnectorState, saveConnectorState } from '../reg
 import type { RecordedError } from '../registry/deployments.ts'
 import type { Product } from '../registry/products.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
-import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
+import {
+  appendRunLog,
+  saveRunResult,
+  saveTableProgress,
+  type TableProgress,
+  tableProgress,
+} from '../registry/run-progress.ts'
 import { loadTable, takesIncrements } from './load-table.ts'
+import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { readTable, type TableRead } from './read-table.ts'
 import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound, tablesOf } from './source-tables.ts'
 
@@ -46,15 +53,6 @@ export interface IngestionResult extends Readonly<Record<string, unknown>> {
   readonly products: readonly ProductOutcome[]
 }
 
-export interface ProductOutcome {
-  readonly id: string
-  readonly materialization_id: string | null
-  readonly state: 'succeeded' | 'degraded' | 'failed' | 'skipped'
-  readonly error?: unknown
-  /** Why the product was left as it is. */
-  readonly reason?: RecordedError
-}
-
 /** Throws the first table's or product's error after everything else was done. Repeatable with the same run. */
 export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Promise<IngestionResult> {
   await deps.faultPoint('ingestion.claimed')
@@ -64,13 +62,16 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
   const failures = await ingestTables(run, tables, deps)
   const outcomes: ProductOutcome[] = []
+  const errors: unknown[] = [...failures.values()]
   for (const deployed of products) {
     if (deployed.manifests.compute.trigger !== 'on_ingestion') continue
-    outcomes.push(await materializeProduct(run, deployed, failures, deps))
+    const { outcome, error } = await materializeProduct(run, deployed, failures, deps)
+    outcomes.push(outcome)
+    if (error !== undefined) errors.push(error)
+    await saveRunResult(deps.pool, run.lease, { products: outcomes })
   }
   await deps.faultPoint('ingestion.before-finish')
-  const first = [...failures.values()][0] ?? outcomes.find((outcome) => outcome.state === 'failed')?.error
-  if (first !== undefined) throw first
+  if (errors.length > 0) throw errors[0]
   return { products: outcomes }
 }
 
@@ -99,7 +100,7 @@ async function ingestTables(
       } catch (error) {
         run.signal.throwIfAborted()
         if (isLost(error)) throw error
-        failures.set(table.name, error)
+        failures.set(table.name, about(table.name, error))
         await reportFailure(run, table, error, deps)
       }
     }
@@ -282,28 +283,58 @@ async function materializeProduct(
   { product, manifests }: DeployedProduct,
   failures: ReadonlyMap<string, unknown>,
   deps: IngestionDeps,
-): Promise<ProductOutcome> {
-  const name = `${product.domain}.${product.name}`
+): Promise<Materialized> {
+  const { outcome, error } = await outcomeFor(run, { product, manifests }, failures, deps)
+  const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
+  const hasLosses = Object.keys(outcome.lossy_values).length > 0
+  await log(run, deps, hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
+  return { outcome, error }
+}
+
+interface Materialized {
+  readonly outcome: ProductOutcome
+  /** What makes the whole run a failure. */
+  readonly error?: unknown
+}
+
+async function outcomeFor(
+  run: IngestionRun,
+  { product, manifests }: DeployedProduct,
+  failures: ReadonlyMap<string, unknown>,
+  deps: IngestionDeps,
+): Promise<Materialized> {
   const own = tablesOf(manifests.inputs.filter((input) => input.connection === run.connection.name))
-  if (own.some((table) => failures.has(table.name))) {
-    await log(run, deps, 'warn', `${name}: left as it is, because an input failed`)
-    return { id: product.id, materialization_id: null, state: 'skipped' }
-  }
+  const failed = own.find((table) => failures.has(table.name))
+  if (failed !== undefined) return { outcome: unpublishedOutcome(product, 'skipped', inputFailed(failed.name)) }
   try {
-    const { materialization, failedEndpoints } = await deps.materialize(product, run.lease.runId, run.signal)
-    const served = failedEndpoints.length === 0
-    const behind = served ? '' : `; behind: ${failedEndpoints.join(', ')}`
-    await log(run, deps, served ? 'info' : 'warn', `${name}: epoch ${materialization.epoch}${behind}`)
-    return { id: product.id, materialization_id: materialization.id, state: served ? 'succeeded' : 'degraded' }
+    return { outcome: publishedOutcome(product, await deps.materialize(product, run.lease.runId, run.signal)) }
   } catch (error) {
     run.signal.throwIfAborted()
-    if (error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)) {
-      await log(run, deps, 'warn', `${name}: ${error.message}`)
-      return { id: product.id, materialization_id: null, state: 'skipped', reason: recordedError(error) }
-    }
-    await log(run, deps, 'error', `${name}: ${recordedError(error).message}`)
-    return { id: product.id, materialization_id: null, state: 'failed', error }
+    const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
+    const outcome = unpublishedOutcome(product, isLeft ? 'skipped' : 'failed', recordedError(error))
+    return isLeft ? { outcome } : { outcome, error: about(outcome.name, error) }
   }
+}
+
+function inputFailed(table: string): RecordedError {
+  return {
+    code: 'input_failed',
+    message: `its input ${table} could not be read, so it is left as it is`,
+    remedy: 'Correct what the table says, then sync again.',
+  }
+}
+
+/** The error of a run of many parts names the part. */
+function about(part: string, error: unknown): unknown {
+  if (!(error instanceof SluiceError) || error.message.includes(part)) return error
+  const { kind, code, remedy, details, cause, retryAfterMs } = error
+  return new SluiceError(kind, `${part}: ${error.message}`, {
+    code,
+    cause,
+    ...(remedy === undefined ? {} : { remedy }),
+    ...(details === undefined ? {} : { details }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
 }
 
 async function log(

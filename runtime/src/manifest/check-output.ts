@@ -38,6 +38,8 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
   const writeMode = declared ?? (primaryKey.length > 0 ? 'merge' : 'replace')
   const keepMissing = file.get<boolean>('keep_missing')
   const partitions = file.items<PartitionFields>('partitioning')
+  const allowed = file.items<string>('allow_lossy')
+  const allowLossy = [...new Set(allowed.map((item) => item.value))].sort()
   return {
     columns: index,
     isSensitive: (column) => isSensitive(column.classification, classes.sensitive),
@@ -48,6 +50,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       partitioning: partitions.map((item) => partitionField(item.value)),
       writeMode,
       ...(writeMode === 'merge' ? { keepMissing: keepMissing ?? false } : {}),
+      ...(allowLossy.length > 0 ? { allowLossy } : {}),
       ...retentionOf(file.get<NonNullable<OutputFile['retention']>>('retention')),
     },
     findings: [
@@ -55,6 +58,7 @@ export function readOutput(file: CheckedFile, classes: Classes): OutputDraft {
       ...items.flatMap((item) => classFindings(item, classes)),
       ...duplicateColumns(items),
       ...partitionFindings(partitions, index),
+      ...allowed.flatMap(({ path, value }) => index.missing('output', path, value)),
       ...(declared === 'merge' && primaryKey.length === 0 && index.complete ? [mergeWithoutIdentity()] : []),
       ...(keepMissing === undefined || writeMode === 'merge' || !index.complete ? [] : [keepsWithoutMerge(writeMode)]),
     ],

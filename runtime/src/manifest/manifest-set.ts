@@ -90,6 +90,8 @@ export interface OutputManifest {
    * choice; they stay, as they did then.
    */
   readonly keepMissing?: boolean
+  /** Columns whose values may lose something by the cast to their type. Absent: none. */
+  readonly allowLossy?: readonly string[]
   /** Absent: every snapshot is kept. */
   readonly retention?: SnapshotRetention
 }

@@ -50,6 +50,8 @@ export async function distributedRows(
       files: run.files.filter((file) => file.rows > 0).map((file) => file.path),
       columns,
       rowCount: run.files.reduce((sum, file) => sum + file.rows, 0),
+      // Trino casts, and says nothing of what a cast took away.
+      lost: {},
     }
   } finally {
     // A job that ends before its input would leave the statement running.

@@ -25,6 +25,7 @@ import {
   epochsFrom,
   findEpoch,
   latestEpoch,
+  lostCounts,
   type Materialization,
   materializationOfRun,
   type NewMaterialization,
@@ -185,7 +186,7 @@ async function commitEpoch(
     ...record,
     ...qualityOf(prepared.checks),
     snapshots: prepared.snapshots,
-    counts: { rows: prepared.rowCount, quarantined: prepared.quarantined },
+    counts: { rows: prepared.rowCount, quarantined: prepared.quarantined, ...lostCounts(prepared.lost) },
   })
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)

@@ -54,6 +54,8 @@ export interface Prepared {
   readonly snapshots: Readonly<Record<string, string>>
   readonly rowCount: number
   readonly quarantined: number
+  /** Values that lost something by the cast to their column's type, by column. */
+  readonly lost: Readonly<Record<string, number>>
   readonly checks: readonly CheckResult[]
 }
 
@@ -109,7 +111,7 @@ async function prepareIn(directory: string, request: PrepareRequest, deps: Prepa
   await deps.faultPoint('materializer.checked')
   const written = await writeTables(staged, bad, request, deps)
   await deps.faultPoint('materializer.twins-written')
-  return stageAll(written, results, request, deps)
+  return { ...(await stageAll(written, results, request, deps)), lost: staged.lost }
 }
 
 interface Destination {
@@ -270,7 +272,7 @@ async function stageAll(
   checks: readonly CheckResult[],
   request: PrepareRequest,
   deps: PrepareDeps,
-): Promise<Prepared> {
+): Promise<Omit<Prepared, 'lost'>> {
   const commits: StagedCommit[] = []
   const snapshots: Record<string, string> = {}
   let rowCount = 0

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import type { Engine, EngineLimits, EngineTable, Within } from '../engine/engine.ts'
+import { type Engine, type EngineLimits, type EngineTable, lostValues, type Within } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { TableRef } from '../lake/lake.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
@@ -17,6 +17,8 @@ export interface StagedRows {
   readonly columns: readonly LakeColumn[]
   readonly primaryKey: readonly string[]
   readonly rowCount: number
+  /** Values that lost something by the cast to their column's type, by column. */
+  readonly lost: Readonly<Record<string, number>>
 }
 
 export interface TransformDeps {
@@ -102,6 +104,7 @@ async function writeRows(
 ): Promise<Omit<StagedRows, 'primaryKey'>> {
   const dir = join(deps.directory, folder)
   await mkdir(dir, { recursive: true, mode: 0o700 })
+  const typed = columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id }))
   const run = await deps.engine.run(
     {
       trust: 'tenant',
@@ -112,7 +115,8 @@ async function writeRows(
         sql,
         ...(within === undefined ? {} : { within }),
         dir,
-        columns: columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
+        columns: typed,
+        countsLosses: true,
       },
       limits: deps.limits,
     },
@@ -122,6 +126,7 @@ async function writeRows(
     files: run.files.filter((file) => file.rows > 0).map((file) => file.path),
     columns,
     rowCount: run.files.reduce((sum, file) => sum + file.rows, 0),
+    lost: lostValues(run.files, typed),
   }
 }
 

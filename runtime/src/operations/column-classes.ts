@@ -23,6 +23,8 @@ export interface ColumnOrigin {
   readonly grouped?: readonly string[]
   /** The raw column whose values the column has, unchanged. */
   readonly copied?: string | null
+  /** Of what the transform gives, as the embedded engine names it; absent where Trino runs it. */
+  readonly type?: string
   /** Nothing says what the column is made of, so that it may be any of the sources. */
   readonly guessed?: boolean
   /** Of a guess: those that it is made of by all appearances. They are given its class, and say nothing of the others. */

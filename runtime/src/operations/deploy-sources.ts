@@ -136,7 +136,11 @@ async function bindTransform(
     for (const { column } of run?.lineage[0]?.influence ?? []) chosen.add(rawColumn(input, column))
   }
   const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
-  return originsOf(await inspectTransform(platform, call, manifests, from, known, compared), manifests, [...chosen])
+  const run = await inspectTransform(platform, call, manifests, from, known, compared)
+  return originsOf(run, manifests, [...chosen]).map((origin, index) => ({
+    ...origin,
+    type: run.columns[index]?.type ?? 'null',
+  }))
 }
 
 function comparableColumns(

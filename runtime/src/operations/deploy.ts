@@ -33,6 +33,7 @@ import {
   opensProduct,
   sourceOwners,
 } from './column-classes.ts'
+import { castNotes, checkCasts } from './deploy-casts.ts'
 import { checkQuality } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
 import { checkRawGrants, discoverSources, type Sources } from './deploy-sources.ts'
@@ -100,8 +101,7 @@ export async function deployProduct(
   }
   checkDraft(call, draft, request)
   const checked = await checkManifests(platform, call, product, request.version, draft)
-  // Not when a version comes back: it was in service with these checks.
-  await checkQuality(platform, call, checked.manifests, checked.sources).catch(async (error: unknown) => {
+  await checkForNow(platform, call, checked).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })
   const problems = [await versionProblem(platform, checked), loweringProblem(checked.lowered, request.lower)]
@@ -144,6 +144,12 @@ export function loweringProblem(lowered: readonly string[], named: readonly stri
     remedy: 'Keep the class, or name the columns in lower.',
     details: { columns: unnamed },
   })
+}
+
+/** What is asked of a new version, and not of one that comes back: it was in service as it is. */
+async function checkForNow(platform: Platform, call: TenantCall, checked: Checked): Promise<void> {
+  checkCasts(checked)
+  await checkQuality(platform, call, checked.manifests, checked.sources)
 }
 
 /** What stands against the deployment is part of a plan, beside all that the plan says. */
@@ -208,6 +214,7 @@ export async function checkManifests(
       notes: [
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
         ...deleteNotes(live, meant, reads, leaving),
+        ...castNotes({ manifests, origins }),
       ],
       problems: [],
     },

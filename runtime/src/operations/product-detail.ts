@@ -5,6 +5,7 @@ import { type ChangeTopicState, changeTopicsOf } from '../registry/change-topics
 import { endpointStates } from '../registry/endpoint-states.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import { findVersion, listVersions } from '../registry/versions.ts'
+import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { connectionsOf, productOf } from './products.ts'
@@ -63,6 +64,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     materialization: newest,
     content: contentOf(live?.normalised),
     reads: live === null ? [] : await readsOf(platform, call, live.normalised),
+    isClear: await clearColumns(platform, call, product.id),
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
     },

@@ -20,6 +20,7 @@ export interface Materialization {
   readonly maskedColumns: Readonly<Record<string, readonly string[]>>
   /** By input alias: what was read, for the next incremental run and for a rollback. */
   readonly inputs: Readonly<Record<string, unknown>>
+  /** `rows`, `quarantined`, and under `lost.<column>` the values that its cast took something from. */
   readonly counts: Readonly<Record<string, number>>
   readonly quality: unknown
   /** 0 to 100; null without checks. */
@@ -44,6 +45,19 @@ export interface NewMaterialization {
   readonly counts: Readonly<Record<string, number>>
   readonly quality: unknown
   readonly qualityScore: number | null
+}
+
+const LOST = 'lost.'
+
+/** As `counts` has them. */
+export function lostCounts(lost: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  return Object.fromEntries(Object.entries(lost).map(([column, values]) => [`${LOST}${column}`, values]))
+}
+
+/** Values that lost something by the cast to their column's type, by column. */
+export function lostIn({ counts }: Pick<Materialization, 'counts'>): Readonly<Record<string, number>> {
+  const own = Object.entries(counts).filter(([name]) => name.startsWith(LOST))
+  return Object.fromEntries(own.map(([name, values]) => [name.slice(LOST.length), values]))
 }
 
 export interface ReservedEpoch {

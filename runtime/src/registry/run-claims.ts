@@ -230,7 +230,7 @@ export async function finishRun(db: Queryable, lease: RunLease, outcome: RunOutc
   const run = await maybeOne<Run>(
     db,
     'ending the run',
-    `update runs set state = $3, result = $4, error = $5, worker_id = null, lease_until = null,
+    `update runs set state = $3, result = coalesce($4, result), error = $5, worker_id = null, lease_until = null,
        finished_at = clock_timestamp()
      where ${HELD} returning ${RUN_COLUMNS}`,
     [

@@ -95,6 +95,17 @@ export function lastReads(db: Queryable, connectionId: string, names: readonly s
   )
 }
 
+/** What the run has done so far; it stays when the run fails. */
+export async function saveRunResult(
+  db: Queryable,
+  lease: RunLease,
+  result: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const statement = `update runs set result = $3 where id = $1 and token = $2 and state = 'running' returning id`
+  const row = await maybeOne(db, 'recording progress', statement, [lease.runId, lease.token, json(result)])
+  if (row === null) throw fenced()
+}
+
 export interface LogLine {
   readonly at: Date
   readonly level: 'info' | 'warn' | 'error'

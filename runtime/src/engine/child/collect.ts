@@ -1,6 +1,7 @@
-import type { DuckDBPreparedStatement, DuckDBResult } from '@duckdb/node-api'
-import { SluiceError } from '@sluice/sdk'
+import type { DuckDBConnection, DuckDBPreparedStatement, DuckDBResult } from '@duckdb/node-api'
+import { SluiceError, type Value } from '@sluice/sdk'
 import type { WireResult } from '../protocol.ts'
+import { prepare } from './duckdb.ts'
 import { type ResultShape, RowEncoder, resultColumns } from './encode.ts'
 
 /** What one collecting step may hand back over the message channel. */
@@ -25,6 +26,16 @@ export async function collectRows(statement: DuckDBPreparedStatement, maxRows: n
 
 export function shapeOf(result: DuckDBResult): ResultShape {
   return { names: result.columnNames(), types: result.columnTypes() }
+}
+
+/** By a run that gives no row: the types of parameters are known then. */
+export async function describe(
+  connection: DuckDBConnection,
+  sql: string,
+  parameters: readonly Value[],
+): Promise<ResultShape> {
+  const statement = await prepare(connection, `SELECT * FROM (${sql}\n) LIMIT 0`, parameters)
+  return shapeOf(await statement.run())
 }
 
 function tooLarge(maxRows: number): SluiceError {

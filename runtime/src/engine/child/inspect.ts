@@ -6,9 +6,9 @@ import type { EngineTable } from '../job.ts'
 import { columnLineage } from '../lineage.ts'
 import { fromWire, type Opening, type WireInspectOutput } from '../protocol.ts'
 import { quoteTable } from '../sql-text.ts'
+import { describe } from './collect.ts'
 import { resultColumns } from './encode.ts'
 import { guardExpression, guardStatement, guardWithin } from './guarded-sql.ts'
-import { describe } from './output.ts'
 
 /** Judges and binds a tenant's text without reading a row. */
 export async function inspect(

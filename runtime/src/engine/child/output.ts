@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs'
 import type { DuckDBConnection, DuckDBType } from '@duckdb/node-api'
-import { type KeyTemplate, SluiceError, type Value } from '@sluice/sdk'
+import { type KeyTemplate, SluiceError } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
 import { type EngineLimits, failsBeyondRows, type StreamOutput } from '../job.ts'
 import {
@@ -12,7 +12,7 @@ import {
   type WireStreamOutput,
 } from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
-import { shapeOf } from './collect.ts'
+import { describe } from './collect.ts'
 import { prepare } from './duckdb.ts'
 import { type ResultShape, resultColumns } from './encode.ts'
 import { cellName, csvCell, isText, jsonOrNull, postgresCell } from './json-sql.ts'
@@ -60,16 +60,6 @@ async function streamOutput(
   const { maxRows } = limits
   if (maxRows !== undefined && rows > maxRows && failsBeyondRows(output.kind, limits)) throw tooLarge(maxRows)
   return { rows, files: [] }
-}
-
-/** By a run that gives no row: the types of parameters are known then. */
-export async function describe(
-  connection: DuckDBConnection,
-  sql: string,
-  parameters: readonly Value[],
-): Promise<ResultShape> {
-  const statement = await prepare(connection, `SELECT * FROM (${sql}\n) LIMIT 0`, parameters)
-  return shapeOf(await statement.run())
 }
 
 /** One row more than is wanted tells that there are more; of a parquet file nobody could take it off again. */

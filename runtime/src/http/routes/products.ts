@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
+import { clearColumns } from '../../operations/clear-columns.ts'
 import { type DeployAnswer, deployProduct } from '../../operations/deploy.ts'
 import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { productDetail } from '../../operations/product-detail.ts'
@@ -134,7 +135,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         const detail = await productDetail(platform, call, productReference(call))
-        const { product, materialization, versions, quality, ...rest } = detail
+        const { product, materialization, versions, quality, isClear, ...rest } = detail
         return {
           body: {
             ...productJson(product),
@@ -146,7 +147,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
               deployed_by: one.deployedBy.subject,
               deployed_at: one.deployedAt.toISOString(),
             })),
-            last_materialization: materialization === null ? null : materializationJson(materialization),
+            last_materialization: materialization === null ? null : materializationJson(materialization, isClear),
           },
         }
       },
@@ -276,6 +277,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'breaking_change',
         'version_exists',
         'transform_invalid',
+        'lossy_cast',
         'check_invalid',
         'invalid_grant',
         'grant_not_held',
@@ -396,6 +398,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         async handler(call) {
           requireMember(call.principal)
           const product = await productOf(platform, call, productReference(call))
+          const isClear = await clearColumns(platform, call, product.id)
           return listReply(
             call,
             cursors,
@@ -403,8 +406,8 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
             (page) => listMaterializations(platform.pool, product.id, page),
             (one) =>
               what === 'snapshots'
-                ? materializationJson(one)
-                : { ...materializationJson(one), quality: qualityJson(one.quality) },
+                ? materializationJson(one, isClear)
+                : { ...materializationJson(one, isClear), quality: qualityJson(one.quality) },
           )
         },
       }),

@@ -135,6 +135,9 @@ const snapshotFields = {
   snapshot_id: nullable(text('For as_of and for a rollback.')),
   rows: nullable(count()),
   quarantined_rows: count(),
+  lossy_values: Type.Record(Type.String(), count(), {
+    description: 'By column that you may see: values that lost something by the cast to its type.',
+  }),
   quality_score: nullable(Type.Number({ minimum: 0, maximum: 100 })),
   committed_at: nullable(time()),
   run_id: nullable(text()),
@@ -342,9 +345,15 @@ const runFields = {
   products: Type.Array(
     Type.Object({
       id: text(),
+      name: Type.Optional(text('namespace.name')),
       materialization_id: nullable(text()),
-      state: text(),
-      reason: Type.Optional(Failure),
+      epoch: Type.Optional(nullable(count('That was published; null: nothing was.'))),
+      state: oneOf(['succeeded', 'degraded', 'failed', 'skipped']),
+      rows: Type.Optional(nullable(count())),
+      quarantined_rows: Type.Optional(count()),
+      lossy_values: Type.Optional(Type.Record(Type.String(), count())),
+      behind: Type.Optional(Type.Array(text(), { description: 'Endpoints that do not serve the epoch yet.' })),
+      reason: Type.Optional(nullable(Failure)),
     }),
   ),
   created_at: time(),

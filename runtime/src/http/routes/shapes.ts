@@ -7,7 +7,7 @@ import type { Connection } from '../../registry/connections.ts'
 import type { Deployment } from '../../registry/deployments.ts'
 import type { ProductGrant, RawTableGrant } from '../../registry/grants.ts'
 import { isId } from '../../registry/ids.ts'
-import type { Materialization } from '../../registry/materializations.ts'
+import { lostIn, type Materialization } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
 import type { TableProgress } from '../../registry/run-progress.ts'
 import type { Run } from '../../registry/runs.ts'
@@ -298,7 +298,8 @@ export function queuedReply(run: Run): Reply {
   return { status: 202, body: runJson(run, []), headers: { Location: `/api/v1/ingestion/${run.id}` } }
 }
 
-export function materializationJson(materialization: Materialization) {
+/** `isClear` says of which columns the reader may know values. */
+export function materializationJson(materialization: Materialization, isClear: (column: string) => boolean) {
   return {
     id: materialization.id,
     epoch: materialization.epoch,
@@ -308,6 +309,7 @@ export function materializationJson(materialization: Materialization) {
     snapshot_id: materialization.snapshots['clear'] ?? null,
     rows: materialization.counts['rows'] ?? null,
     quarantined_rows: materialization.counts['quarantined'] ?? 0,
+    lossy_values: Object.fromEntries(Object.entries(lostIn(materialization)).filter(([column]) => isClear(column))),
     quality_score: materialization.qualityScore,
     committed_at: iso(materialization.committedAt),
     run_id: materialization.runId,

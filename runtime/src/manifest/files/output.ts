@@ -80,6 +80,12 @@ export const OutputFile = closed(
         description: 'With merge: whether keys that the output no longer has stay. Default: false, they are deleted.',
       }),
     ),
+    allow_lossy: Type.Optional(
+      Type.Array(columnName('A column of the schema.'), {
+        description: 'Columns whose values may lose something on the way into their type. Default: none.',
+        maxItems: MANIFEST_LIMITS.columns,
+      }),
+    ),
     retention: Type.Optional(
       closed(
         {

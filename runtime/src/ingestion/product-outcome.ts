@@ -1,0 +1,81 @@
+/** What a run did to a product, in numbers and in words: which epoch, who serves it, what was left out and why. */
+import type { MaterializeResult } from '../materializer/materialize.ts'
+import type { RecordedError } from '../registry/deployments.ts'
+import { lostIn, type Materialization } from '../registry/materializations.ts'
+import type { Product } from '../registry/products.ts'
+
+export interface ProductOutcome {
+  readonly id: string
+  readonly name: string
+  readonly materialization_id: string | null
+  /** Null: nothing was published. */
+  readonly epoch: number | null
+  readonly state: 'succeeded' | 'degraded' | 'failed' | 'skipped'
+  readonly rows: number | null
+  readonly quarantined_rows: number
+  /** By column that nobody's view hides: values that lost something by the cast to its type. */
+  readonly lossy_values: Readonly<Record<string, number>>
+  /** Endpoints that do not serve the epoch yet; they are tried again. */
+  readonly behind: readonly string[]
+  /** Why the product was left as it is. */
+  readonly reason: RecordedError | null
+}
+
+/** `namespace.name` */
+export function fullNameOf({ domain, name }: Pick<Product, 'domain' | 'name'>): string {
+  return `${domain}.${name}`
+}
+
+export function publishedOutcome(
+  product: Product,
+  { materialization, failedEndpoints }: MaterializeResult,
+): ProductOutcome {
+  return {
+    id: product.id,
+    name: fullNameOf(product),
+    materialization_id: materialization.id,
+    epoch: materialization.epoch,
+    state: failedEndpoints.length === 0 ? 'succeeded' : 'degraded',
+    rows: materialization.counts['rows'] ?? null,
+    quarantined_rows: materialization.counts['quarantined'] ?? 0,
+    lossy_values: openLosses(materialization),
+    behind: failedEndpoints,
+    reason: null,
+  }
+}
+
+export function unpublishedOutcome(
+  product: Product,
+  state: 'failed' | 'skipped',
+  reason: RecordedError,
+): ProductOutcome {
+  return {
+    id: product.id,
+    name: fullNameOf(product),
+    materialization_id: null,
+    epoch: null,
+    state,
+    rows: null,
+    quarantined_rows: 0,
+    lossy_values: {},
+    behind: [],
+    reason,
+  }
+}
+
+/** Every member of the tenant sees runs: what depends on hidden values is told on the product, to whom it may be. */
+function openLosses(materialization: Materialization): Readonly<Record<string, number>> {
+  const hidden = new Set(Object.values(materialization.maskedColumns).flat())
+  return Object.fromEntries(Object.entries(lostIn(materialization)).filter(([column]) => !hidden.has(column)))
+}
+
+/** One line for the log of the run. */
+export function outcomeText({ name, epoch, rows, state, behind, reason, ...outcome }: ProductOutcome): string {
+  if (epoch === null) return `${name}: nothing was published: ${reason?.message}`
+  const left = outcome.quarantined_rows === 0 ? [] : [`${outcome.quarantined_rows} rows in quarantine`]
+  const lost = Object.entries(outcome.lossy_values).map(
+    ([column, values]) => `${values} values of ${column} lost something by the cast to its type`,
+  )
+  const late = state === 'degraded' ? [`not served yet by ${behind.join(', ')}`] : []
+  return [`${name}: epoch ${epoch} with ${rows} rows is published`, ...left, ...lost, ...late].join('; ')
+}
