@@ -105,6 +105,15 @@ describe('results of many columns', () => {
   })
 })
 
+describe('numbers beyond a DOUBLE', () => {
+  it('are infinite, and stay apart from the word', async () => {
+    const rows = await allRows(
+      await start({}, `SELECT 1e400, -1e400 AS low, '"Infinity' AS word, 'NaN'::DOUBLE AS none`),
+    )
+    assert.deepEqual(rows, [[Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, '"Infinity', Number.NaN]])
+  })
+})
+
 describe('tables', () => {
   it('are read by field id, whatever the columns were called and typed', async () => {
     const evolved: EngineTable = {

@@ -17,11 +17,17 @@ const json = JSON as unknown as {
 
 const PLAIN_NUMBER = /^-?\d{1,15}$/
 
+/** A text of JSON, or a number that JSON has not: 1e400 is infinite. */
+const TEXT_OR_INFINITE = /"(?:[^"\\]|\\.)*"|-?Infinity|-?NaN/g
+
 export function parseTree(text: string): TreeNode {
-  return json.parse(text, (_key, value, { source }) =>
+  const source = /Infinity|NaN/.test(text) ? text.replace(TEXT_OR_INFINITE, (found) => quoted(found)) : text
+  return json.parse(source, (_key, value, { source }) =>
     typeof value === 'number' && !PLAIN_NUMBER.test(source) ? json.rawJSON(source) : value,
   ) as TreeNode
 }
+
+const quoted = (found: string): string => (found.startsWith('"') ? found : `"${found}"`)
 
 /**
  * The tree as JSON, with every DOUBLE constant as a cast of its text: DuckDB writes 1e5 down as 100000.0, which reads
@@ -34,7 +40,7 @@ export function writeTree(tree: TreeNode): string {
 interface DoubleConstant {
   readonly alias: unknown
   readonly query_location: unknown
-  readonly value: { readonly value: RawJson | number }
+  readonly value: { readonly value: RawJson | number | string }
 }
 
 function isDouble(value: unknown): value is DoubleConstant {
