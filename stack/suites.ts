@@ -105,6 +105,13 @@ export const SUITES: readonly Suite[] = [
     tests: ['runtime/src/lake/{s3-contract,s3-network}.stack.test.ts'],
     expectedSeconds: 42,
   },
+  // The gateway that is deployed, before the servers of two runtimes that are started anew all the time.
+  {
+    name: 'gateway',
+    servers: [],
+    tests: ['stack/gateway/*.stack.test.ts'],
+    expectedSeconds: 65,
+  },
   {
     name: 'catalog',
     servers: ['iceberg-readers'],

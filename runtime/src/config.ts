@@ -268,6 +268,23 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    stop: Type.Object(
+      {
+        notice_ms: Type.Integer({
+          default: 0,
+          minimum: 0,
+          maximum: 60_000,
+          description: 'How long /readyz says 503 while everything is still answered: for balancers that ask it.',
+        }),
+        deadline_ms: Type.Integer({
+          default: 30_000,
+          minimum: 1_000,
+          maximum: 600_000,
+          description: 'For the whole stop, notice included; give a container some seconds more.',
+        }),
+      },
+      closed,
+    ),
     limits: Type.Object(
       {
         workers: Type.Integer({

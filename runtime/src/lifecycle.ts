@@ -1,4 +1,8 @@
-/** Starts things in order and stops them in the opposite one, whatever went wrong in between. */
+/**
+ * Starts things in order and stops them in the opposite one, whatever went wrong in between. One deadline is for the whole
+ * stop: what takes its time leaves less to what comes after it.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '@sluice/sdk'
 
 interface Started {
@@ -6,10 +10,14 @@ interface Started {
   stop(): Promise<void> | void
 }
 
+/** What everything has to stop in even where the deadline is over: to say goodbye, not to finish. */
+const LEAST_MS = 1_000
+
 export class Lifecycle {
   readonly #started: Started[] = []
   readonly #logger: Logger
   #stopping: Promise<void> | null = null
+  #untilMs = Number.POSITIVE_INFINITY
 
   constructor(logger: Logger) {
     this.#logger = logger
@@ -22,7 +30,20 @@ export class Lifecycle {
     return started
   }
 
-  /** Stops everything, the newest first; a failure is logged and the rest is stopped all the same. Repeatable. */
+  /** What is left of the time to stop in, but for `reserveMs`; never less than nothing. */
+  leftMs(reserveMs = 0): number {
+    return Math.max(0, this.#untilMs - reserveMs - Date.now())
+  }
+
+  /** From now on the time to stop in runs. The first call counts. */
+  endWithin(ms: number): void {
+    if (this.#untilMs === Number.POSITIVE_INFINITY) this.#untilMs = Date.now() + ms
+  }
+
+  /**
+   * Stops everything, the newest first; what fails or takes longer than there is time is logged, and the rest is stopped
+   * all the same. Repeatable.
+   */
   stop(): Promise<void> {
     this.#stopping ??= this.#stopAll()
     return this.#stopping
@@ -31,10 +52,24 @@ export class Lifecycle {
   async #stopAll(): Promise<void> {
     for (const { name, stop } of this.#started.reverse()) {
       try {
-        await stop()
+        await this.#inTime(stop)
       } catch (error) {
         this.#logger.error(`stopping ${name} failed`, { error: (error as Error).message })
       }
+    }
+  }
+
+  async #inTime(stop: Started['stop']): Promise<void> {
+    if (this.#untilMs === Number.POSITIVE_INFINITY) return stop()
+    const over = new AbortController()
+    const late = sleep(Math.max(LEAST_MS, this.leftMs()), undefined, { signal: over.signal }).then(() => {
+      throw new Error('it took too long and was left behind')
+    })
+    late.catch(() => undefined)
+    try {
+      await Promise.race([stop(), late])
+    } finally {
+      over.abort()
     }
   }
 }

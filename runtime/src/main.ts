@@ -1,6 +1,7 @@
 /** The server: everything started in order, stopped in the opposite one. */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import { EMBEDDED_ISSUER_PATH, EmbeddedIssuer } from './auth/embedded-issuer.ts'
 import {
@@ -62,7 +63,10 @@ import type { Tier } from './registry/tiers.ts'
 import { cursorKey } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 
-const DRAIN_MS = 25_000
+/** Of the time to stop in, for what closes when requests and runs have ended. */
+const CLOSING_MS = 5_000
+/** What was left behind must not keep the process. */
+const LINGER_MS = 1_000
 
 export interface RunningRuntime {
   readonly url: string
@@ -80,6 +84,7 @@ export async function runServer(config: Config): Promise<void> {
   })
   logger.info('stopping: no new work, running commits end')
   await runtime.stop()
+  setTimeout(() => process.exit(), LINGER_MS).unref()
 }
 
 function welcome(url: string, config: Config): string {
@@ -105,12 +110,14 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     await recover(platform, assembled)
     const [only] = issuers
     await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
-    const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger })
+    const readiness = new ReadinessChecks(probesOf(platform))
+    const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
+    const drainMs = () => lifecycle.leftMs(CLOSING_MS)
     const worker = createWorker(assembled.container)
     await lifecycle.start(
       'the workers',
       () => worker.start(),
-      () => worker.stop(DRAIN_MS),
+      () => worker.stop(drainMs()),
     )
     const housekeeping = new Housekeeping(platform, { limits: ownLimits(config) })
     await lifecycle.start(
@@ -137,13 +144,13 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
       await lifecycle.start(
         'the policy endpoint of Trino',
         () => startPolicyListener(platform, listener),
-        (running) => running.stop(DRAIN_MS),
+        (running) => running.stop(drainMs()),
       )
     }
     await lifecycle.start(
       'the server',
       () => startServer(app, { host: config.host, port, ...connectionLimits(config) }),
-      (server) => server.stop(DRAIN_MS),
+      (server) => server.stop(drainMs()),
     )
     assembled.container.resolve(TOKENS.threads).warm()
     const addressFile = join(config.data_dir, ADDRESS_FILE)
@@ -152,8 +159,25 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
       () => writeFile(addressFile, JSON.stringify({ url, pid: process.pid }), { mode: 0o600 }),
       () => rm(addressFile, { force: true }),
     )
-    return { url, stop: () => lifecycle.stop() }
+    const stop = async (): Promise<void> => {
+      lifecycle.endWithin(config.stop.deadline_ms)
+      // Whoever looks learns of it while everything is still answered.
+      readiness.stop()
+      await sleep(Math.min(config.stop.notice_ms, drainMs()))
+      // Runs end beside requests, so that neither takes the other's time.
+      worker.stop(drainMs()).catch(() => undefined)
+      await lifecycle.stop()
+    }
+    let stopping: Promise<void> | null = null
+    return {
+      url,
+      stop() {
+        stopping ??= stop()
+        return stopping
+      },
+    }
   } catch (error) {
+    lifecycle.endWithin(config.stop.deadline_ms)
     await lifecycle.stop()
     throw error
   }
@@ -211,12 +235,13 @@ interface AppParts {
   readonly assembled: Assembled
   readonly platform: Platform
   readonly logger: Logger
+  readonly readiness: ReadinessChecks
 }
 
-async function createApp({ config, url, embedded, issuers, assembled, platform, logger }: AppParts): Promise<HttpApp> {
+async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
+  const { config, url, embedded, issuers, assembled, platform, logger } = parts
   const { container, databases, metrics } = assembled
   const cursors = new Cursors([await cursorKey(config.secrets_dir)])
-  const readiness = new ReadinessChecks(probesOf(platform))
   const api: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),

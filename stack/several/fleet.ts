@@ -266,6 +266,8 @@ function settingsOf(folder: string, { redis, s3 }: FleetServers, publicUrl: stri
     SLUICE_LIMITS__RATE__STANDARD: '5000',
     SLUICE_LIMITS__RATE__FREE: '5000',
     SLUICE_LIMITS__LEASE_MS: '3000',
+    // Its address is told at once.
+    SLUICE_STOP__NOTICE_MS: '0',
     SLUICE_LOG__LEVEL: 'warn',
   }
 }

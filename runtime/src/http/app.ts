@@ -2,6 +2,7 @@
  * The edge: one Koa application with one middleware. Its steps run in a fixed order, each may refuse, and the first
  * refusal is the answer: target → route → token → limits → tenant → inputs → idempotency → handler → reply.
  */
+import type { IncomingMessage } from 'node:http'
 import { isSluiceError } from '@sluice/sdk'
 import Koa, { type Context } from 'koa'
 import type { FaultPoint } from '../fault-points.ts'
@@ -85,6 +86,14 @@ export function createHttpApp(deps: HttpDeps): HttpApp {
   }
 }
 
+/**
+ * What a balancer may send to another server by itself. Anything else that still comes is answered, as its client would
+ * have to find out what became of it.
+ */
+function mayBeSentElsewhere({ method, headers }: IncomingMessage): boolean {
+  return (method !== 'POST' && method !== 'PATCH') || headers['idempotency-key'] !== undefined
+}
+
 class Edge {
   readonly deadlines = new Deadlines()
   readonly #deps: HttpDeps
@@ -145,7 +154,7 @@ class Edge {
     if (match === null) return this.#withoutRoute(exchange, method)
     const { route } = match.compiled
     exchange.routePath = route.path
-    if (route.unlimited !== true) this.#refuseOverload()
+    if (route.unlimited !== true) this.#refuseOverload(ctx.req)
     exchange.timeoutMs = route.timeoutMs ?? DEFAULT_TIMEOUT_MS
     exchange.deadlineMs = Date.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
@@ -180,8 +189,9 @@ class Edge {
     return { threads: this.#deps.threads ?? null, key: principal === null ? '' : limitKeyOf(principal), signal }
   }
 
-  #refuseOverload(): void {
-    if (this.#isDraining) throw refuse('shutting_down', 'the server is shutting down', { retryAfterMs: 5_000 })
+  #refuseOverload(request: IncomingMessage): void {
+    if (this.#isDraining && mayBeSentElsewhere(request))
+      throw refuse('shutting_down', 'the server is shutting down', { retryAfterMs: 5_000 })
     if (this.deadlines.size >= this.#maxInFlight) {
       throw refuse('server_busy', 'the server is working on as many requests as it may', { retryAfterMs: 1_000 })
     }

@@ -24,16 +24,30 @@ const PROBE_TIMEOUT_MS = 2_000
 /** However often it is asked, the dependencies are asked this often at most. */
 const MAX_AGE_MS = 1_000
 
+const STOPPING: CheckResult = { name: 'runtime', ok: false, latency_ms: 0, message: 'the runtime is stopping' }
+
 export class ReadinessChecks {
   readonly #probes: readonly Probe[]
+  #isStopping = false
   #latest: { readonly atMs: number; readonly result: Promise<Readiness> } | null = null
 
   constructor(probes: readonly Probe[]) {
     this.#probes = probes
   }
 
+  /** Not ready from now on, and for good: requests are answered still, and better sent elsewhere. */
+  stop(): void {
+    this.#isStopping = true
+  }
+
   /** Never rejects; takes two seconds at most. */
-  check(): Promise<Readiness> {
+  async check(): Promise<Readiness> {
+    const result = await this.#checkDependencies()
+    if (!this.#isStopping) return result
+    return { status: 'not_ready', checks: [STOPPING, ...result.checks] }
+  }
+
+  #checkDependencies(): Promise<Readiness> {
     const nowMs = performance.now()
     if (this.#latest === null || nowMs - this.#latest.atMs > MAX_AGE_MS) {
       this.#latest = { atMs: nowMs, result: this.#checkAll() }

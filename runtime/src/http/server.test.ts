@@ -161,11 +161,42 @@ describe('the server', () => {
       for (;;) told.add(await codeOf(await fetch(`${server.url}/slow`)))
     }
     await assert.rejects(askOn, /fetch failed/)
-    assert.deepEqual([...told], ['shutting_down'])
+    // Whoever connects now is told so, or refused.
+    assert.ok(
+      [...told].every((code) => code === 'shutting_down'),
+      [...told].join(),
+    )
     finish()
     assert.equal(await (await answer).json(), 'done')
     await stopped
     await server[Symbol.asyncDispose]()
+  })
+
+  it('sends elsewhere what a balancer may send twice, and does the rest, when it drains', async () => {
+    const read = defineRoute({
+      method: 'GET',
+      path: '/read',
+      name: 'read',
+      summary: 'Read',
+      tags: ['Test'],
+      auth: 'none',
+      responses,
+      handler: () => ({ body: 'read' }),
+    })
+    await using server = await startTestServer([store, read])
+    server.app.drain()
+    const send = async (path: string, method: string, headers: Readonly<Record<string, string>> = {}) => {
+      const json = { 'content-type': 'application/json', ...headers }
+      const answer = await fetch(server.url + path, {
+        method,
+        ...(method === 'POST' ? { body: '{}', headers: json } : {}),
+      })
+      assert.equal(answer.headers.get('connection'), 'close')
+      return answer.status
+    }
+    assert.equal(await send('/read', 'GET'), 503)
+    assert.equal(await send('/api/v1/store', 'POST', { 'idempotency-key': 'a-key-of-mine' }), 503)
+    assert.equal(await send('/api/v1/store', 'POST'), 200)
   })
 
   it('answers every connection that was made before it stops', async () => {

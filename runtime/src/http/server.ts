@@ -5,6 +5,7 @@ import type { HttpApp } from './app.ts'
 import { markAwaitingContinue } from './body.ts'
 import { ERROR_CODES, type KnownCode } from './codes.ts'
 import { Doors } from './doors.ts'
+import { passOverConnections } from './shut-door.ts'
 
 export interface ServerOptions {
   readonly host: string
@@ -27,8 +28,9 @@ export interface RunningServer {
   readonly host: string
   readonly port: number
   /**
-   * Takes no new requests, lets those under way end for up to that long, then cuts what is left. Who connected before it
-   * was called, or shortly after, is told `503 shutting_down`; later on connections are refused. Repeatable.
+   * Lets requests under way end for up to that long, then cuts what is left. Who connected before it was called is told
+   * `503 shutting_down`, or answered where the request may not be sent to another; later on connections are refused.
+   * Repeatable.
    */
   stop(graceMs: number): Promise<void>
 }
@@ -85,6 +87,7 @@ function listen(server: Server, options: ServerOptions): Promise<void> {
 
 async function stop(server: Server, app: HttpApp, graceMs: number): Promise<void> {
   const untilMs = Date.now() + graceMs
+  passOverConnections(server)
   app.drain()
   await acceptWaiting(server)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))

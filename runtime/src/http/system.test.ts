@@ -216,3 +216,18 @@ describe('the embedded issuer over HTTP', () => {
     assert.equal(decodeProtectedHeader(token).kid, jwks.keys[0]?.kid)
   })
 })
+
+it('readiness ends before everything else, and says why', async () => {
+  const readiness = new ReadinessChecks([{ name: 'registry', check: async () => undefined }])
+  assert.equal((await readiness.check()).status, 'ready')
+  readiness.stop()
+  const { status, checks } = await readiness.check()
+  assert.equal(status, 'not_ready')
+  assert.deepEqual(
+    checks.map(({ name, ok }) => [name, ok]),
+    [
+      ['runtime', false],
+      ['registry', true],
+    ],
+  )
+})

@@ -56,6 +56,7 @@ export class Worker {
   readonly #stop = new AbortController()
   #wake: () => void = () => {}
   #loop: Promise<void> | null = null
+  #stopped: Promise<void> | null = null
   #listener: pg.PoolClient | null = null
 
   constructor(deps: WorkerDeps) {
@@ -67,9 +68,13 @@ export class Worker {
     this.#loop = this.#work()
   }
 
-  /** Takes nothing new, gives running work back within `graceMs`, and returns when nothing runs. */
-  async stop(graceMs: number): Promise<void> {
-    if (this.#stop.signal.aborted) return
+  /** Takes nothing new, gives running work back within `graceMs`, and returns when nothing runs. The first call counts. */
+  stop(graceMs: number): Promise<void> {
+    this.#stopped ??= this.#end(graceMs)
+    return this.#stopped
+  }
+
+  async #end(graceMs: number): Promise<void> {
     this.#stop.abort(new Stopping())
     this.#wake()
     await this.#loop
