@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
+import { until } from '../test/until.ts'
 import { type Client, type Json, manifests } from './client.ts'
 import { onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
@@ -130,6 +131,32 @@ describe('answers of reads', () => {
     assert.deepEqual(await days('from=2026-03-02&to=2026-03-03T00:00:00Z'), ['2026-03-02'])
     const bad = await viewer.get('/api/v1/products/people/timeseries?from=yesterday')
     assert.deepEqual([bad.status, bad.body.errors?.length ?? 1], [400, 1])
+  })
+
+  it('reach to the last day that can be written', async () => {
+    for (const to of ['9999-12-31', '9999-12-31T23:59:59.999999Z', '9999-12-30']) {
+      const { status, body } = await viewer.get(`/api/v1/products/people/timeseries?from=2026-03-02&to=${to}&limit=1`)
+      assert.deepEqual([status, body.data?.length], [200, 1], JSON.stringify(body))
+    }
+  })
+
+  it('go on from a cursor whatever happens to other products, and not under another policy', async () => {
+    const [tenant] = world.tenants
+    const path = '/api/v1/products/people/latest?limit=10'
+    const first = await viewer.get(path)
+    const next = () => viewer.get(`${path}&cursor=${encodeURIComponent(first.body.next_cursor)}`)
+    const asAdmin = { 'x-tenant-id': tenant }
+    const other = { name: 'bystander', namespace: 'crm', archetype: 'aggregate', description: '' }
+    assert.equal((await developer.post('/api/v1/products', other)).status, 201)
+    const grant = (product: string, body: Json) => world.admin.post(`/api/v1/products/${product}/grants`, body, asAdmin)
+    assert.equal((await grant('bystander', { subject: { team: 'svc-viewers' }, may: 'read' })).status, 201)
+    assert.equal((await next()).status, 200)
+    const unmasked = await grant('people', { subject: { user: 'vito' }, may: 'unmask', classes: ['pii.identifier'] })
+    assert.equal(unmasked.status, 201, JSON.stringify(unmasked.body))
+    await until('the policy is another', async () => (await next()).body.code === 'cursor_invalid')
+    const back = `/api/v1/products/people/grants/${unmasked.body.id}`
+    assert.equal((await world.admin.send(back, { method: 'DELETE', headers: asAdmin })).status, 204)
+    await until('the policy is as it was', async () => (await next()).status === 200)
   })
 
   it('are in the order asked for, page by page, each row once', async () => {

@@ -117,6 +117,8 @@ function dateBound(instant: string, _bound: TimeBound): string {
   return instant.endsWith('T00:00:00.000000Z') ? instant.slice(0, 10) : nextDay(instant.slice(0, 10))
 }
 
+/** After the last day of four digits comes a year of five, which JavaScript writes with a sign and six. */
 function nextDay(day: string): string {
-  return new Date(Date.parse(`${day}T00:00:00Z`) + 86_400_000).toISOString().slice(0, 10)
+  const [next = ''] = new Date(Date.parse(`${day}T00:00:00Z`) + 86_400_000).toISOString().split('T')
+  return next.replace(/^\+0*/, '')
 }

@@ -119,11 +119,12 @@ async function againIfReshaped(call: TenantCall, deps: ReadDeps, read: () => Pro
   })
 }
 
-function bindingOf(type: string, { product, access }: ReadView, query: ReadQuery): PageBinding {
+/** By the policy as it is for this reader and these rows: what changes of other products does not end a cursor. */
+function bindingOf(type: string, { product, access, policy, served }: ReadView, query: ReadQuery): PageBinding {
   const { cursor: _cursor, limit: _limit, ...rest } = query
   return {
     product: product.id,
-    policyVersion: product.policyVersion,
+    policyVersion: JSON.stringify([served.version, policy.visibleColumns, policy.maskedColumns]),
     query: { type, variant: access.variant, ...rest },
   }
 }
