@@ -232,6 +232,11 @@ export const ERROR_CODES = {
     remedy: 'Resume the product, or deploy a version of it.',
   },
   product_not_paused: { status: 409, title: 'Product not paused', remedy: 'Nothing has to be resumed.' },
+  too_many_rejected: {
+    status: 422,
+    title: 'Too many rows rejected',
+    remedy: 'Correct the rows in the source, or allow more with max_rejected in quality.yaml.',
+  },
   input_failed: { status: 409, title: 'Input failed', remedy: 'Correct what the table says, then sync again.' },
   input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
   quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },

@@ -38,6 +38,8 @@ interface Source {
   /** What the next read gives, given its request. */
   rows: (request: ReadRequest) => readonly Row[]
   whole: boolean
+  /** Rows that cannot be carried, beside those. */
+  rejects: number
   key: readonly string[]
   /** What inputs.yaml says of rows that are gone. */
   deletes: Partial<Pick<Input, 'deletes' | 'deletesReason'>>
@@ -50,7 +52,7 @@ async function follow() {
   const connection: Connection = await inTransaction(lake.pool, (tx) =>
     createConnection(tx, { tenant: TENANT, name, connectorType: 'postgresql', config: {}, createdBy: ANN }),
   )
-  const source: Source = { rows: () => [], whole: false, key: ['id'], deletes: {} }
+  const source: Source = { rows: () => [], whole: false, rejects: 0, key: ['id'], deletes: {} }
   const states: (ConnectorState | null)[] = []
   const connector = {
     discover: async () => ({
@@ -66,6 +68,8 @@ async function follow() {
       const rows = source.rows(request).map((row) => columns.map((column) => row[COLUMNS.indexOf(column)] ?? null))
       yield { kind: 'schema', schema: { columns, primaryKey: source.key }, whole: source.whole || isKeys }
       yield { kind: 'batch', batch: batchFromRows(rows, columns.length) }
+      if (!isKeys)
+        for (let left = source.rejects; left > 0; left -= 1) yield { kind: 'reject', reason: 'it is odd', column: 'v' }
       yield { kind: 'state', state: { version: 1, value: { read: states.length } }, rows: rows.length }
     },
     ack: async () => undefined,
@@ -87,6 +91,7 @@ async function follow() {
       const input = { name: 'source', connection: name, table: 'public.t', mode, cursorColumn: null, primaryKey: [] }
       const manifests = {
         inputs: [{ ...input, ...source.deletes, onSchemaChange: 'evolve' }],
+        quality: { checks: [] },
         compute: { trigger: 'manual' },
       }
       const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
@@ -269,3 +274,22 @@ test('keys that do not come to their end take nothing away', async () => {
   await table.sync('incremental')
   assert.deepEqual(await table.content(), [[3, 'c']])
 })
+
+for (const mode of ['full', 'incremental'] as const) {
+  test(`a ${mode} read of which too many rows cannot be carried leaves the table and its state as they were`, async () => {
+    const table = await follow()
+    table.source.rows = () => [[1, 'a']]
+    table.source.rejects = 100
+    await table.sync(mode)
+    assert.deepEqual(await table.content(), [[1, 'a']], 'a hundred are borne')
+    const state = await table.stored()
+    table.source.rows = () => [[1, 'b']]
+    table.source.rejects = 101
+    await assert.rejects(table.sync(mode), {
+      code: 'too_many_rejected',
+      message: /public\.t: 101 of 102 rows cannot be carried \(v: it is odd\)/,
+    })
+    assert.deepEqual(await table.content(), [[1, 'a']])
+    assert.deepEqual(await table.stored(), state)
+  })
+}

@@ -6,7 +6,7 @@ import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Lake } from '../lake/lake.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
@@ -23,6 +23,7 @@ import {
 import { loadTable, takesIncrements } from './load-table.ts'
 import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { readTable, type TableRead } from './read-table.ts'
+import { checkRejected, rejectedLimits } from './rejected-rows.ts'
 import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound, tablesOf } from './source-tables.ts'
 
 export interface DeployedProduct {
@@ -60,7 +61,8 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const inputs = products.flatMap(({ manifests }) => manifests.inputs)
   const tables = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
   if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
-  const failures = await ingestTables(run, tables, deps)
+  const limitsOf = (table: string) => rejectedLimits(run.connection.name, table, products)
+  const failures = await ingestTables(run, tables, limitsOf, deps)
   const outcomes: ProductOutcome[] = []
   const errors: unknown[] = [...failures.values()]
   for (const deployed of products) {
@@ -79,6 +81,7 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
 async function ingestTables(
   run: IngestionRun,
   tables: readonly SourceTable[],
+  limitsOf: (table: string) => readonly RejectedLimit[],
   deps: IngestionDeps,
 ): Promise<ReadonlyMap<string, unknown>> {
   const failures = new Map<string, unknown>()
@@ -96,7 +99,7 @@ async function ingestTables(
       try {
         const description = found.get(table.name)
         if (!description) throw tableNotFound(table.name)
-        await ingestTable(run, table, readMode(table, description), connector, deps)
+        await ingestTable(run, table, readMode(table, description), limitsOf(table.name), connector, deps)
       } catch (error) {
         run.signal.throwIfAborted()
         if (isLost(error)) throw error
@@ -119,6 +122,7 @@ async function ingestTable(
   run: IngestionRun,
   table: SourceTable,
   mode: ReadMode,
+  limits: readonly RejectedLimit[],
   connector: Connector,
   deps: IngestionDeps,
 ): Promise<void> {
@@ -162,6 +166,7 @@ async function ingestTable(
     },
     deps,
   )
+  checkRejected(table.name, outcome, limits)
   await deps.faultPoint('ingestion.before-commit')
   await report.settle()
   await inTransaction(

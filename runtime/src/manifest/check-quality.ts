@@ -36,7 +36,14 @@ export function readQuality(file: CheckedFile, context: CheckContext): Draft<Qua
     checks.push(check)
     findings.push(...ruleFindings([...item.path, kind], rule, item.value, context), ...consequenceFindings(item, check))
   }
-  return { value: { checks }, findings }
+  return { value: { checks, ...maxRejectedOf(file) }, findings }
+}
+
+function maxRejectedOf(file: CheckedFile): Pick<QualityManifest, 'maxRejected'> {
+  const said = file.get<{ readonly share?: string; readonly rows?: number }>('max_rejected')
+  if (said === undefined) return {}
+  const { share = '0.1%', rows = 100 } = said
+  return { maxRejected: { percent: Number.parseFloat(share), rows } }
 }
 
 function notOneKind(path: Path, kinds: readonly CheckKind[]): Finding {

@@ -153,8 +153,16 @@ export interface Check {
   readonly rule: Rule
 }
 
+/** How many rows of a table may be left out: reading fails when both are exceeded. */
+export interface RejectedLimit {
+  readonly percent: number
+  readonly rows: number
+}
+
 export interface QualityManifest {
   readonly checks: readonly Check[]
+  /** Absent: the runtime's default. */
+  readonly maxRejected?: RejectedLimit
 }
 
 export interface Endpoint {

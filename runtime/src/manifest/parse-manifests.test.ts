@@ -37,6 +37,17 @@ describe('parseManifests', () => {
     assert.equal(new Set([plain, kept, unseen]).size, 3)
   })
 
+  it('says how many rows may be left out only where the file does, with what it leaves open filled in', async () => {
+    const limitOf = async (text: string) => {
+      const parsed = await parseEdited('customers', [['quality', 'kind: Quality', `kind: Quality\n${text}`]])
+      return parsed.ok ? parsed.manifests.quality.maxRejected : parsed.problems.map(({ path }) => path)
+    }
+    assert.equal(await limitOf(''), undefined)
+    assert.deepEqual(await limitOf('max_rejected: { rows: 5 }'), { percent: 0.1, rows: 5 })
+    assert.deepEqual(await limitOf('max_rejected: { share: 2.5% }'), { percent: 2.5, rows: 100 })
+    assert.deepEqual(await limitOf('max_rejected: { share: 5 }'), ['max_rejected.share'])
+  })
+
   it('fills in every default', async () => {
     const parsed = parseManifests(await exampleFiles('minimal'), exampleContext('minimal'))
     assert.ok(parsed.ok)

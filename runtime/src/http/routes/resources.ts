@@ -335,6 +335,7 @@ const runFields = {
       deletes: deleteMode(),
       deletes_reason: nullable(text('Why they are left unseen.')),
       rows_written: count(),
+      rows_rejected: count('Left out, because they cannot be carried; the log has the reasons.'),
       rows_removed: nullable(count('Rows that were gone, by a read of the keys; null: none was made.')),
       bytes: count(),
       state: oneOf(['pending', 'running', 'succeeded', 'failed']),

@@ -279,6 +279,7 @@ export function runJson(run: Run, tables: readonly TableProgress[]) {
       deletes: table.deletes,
       deletes_reason: table.deletesReason,
       rows_written: table.rowsWritten,
+      rows_rejected: table.state === 'succeeded' ? table.rowsRead - table.rowsWritten : 0,
       rows_removed: table.rowsRemoved,
       bytes: table.bytes,
       state: table.state,

@@ -122,6 +122,20 @@ export const QualityFile = closed(
         'What happens when a check of severity error fails. Default: block. Rows in quarantine lie beside the product; where it is merged, their keys keep the rows that passed last.',
       ),
     ),
+    max_rejected: Type.Optional(
+      closed(
+        {
+          share: Type.Optional(
+            pattern('Default: 0.1%.', '^(100|[0-9]{1,2})(\\.[0-9]{1,6})?\\s*%$', 'a percentage such as 0.1%'),
+          ),
+          rows: Type.Optional(rows('Default: 100.')),
+        },
+        {
+          description:
+            'How many rows of an input’s table may be left out because they cannot be carried. Reading fails when both are exceeded.',
+        },
+      ),
+    ),
     checks: Type.Optional(Type.Array(CheckFields, { description: 'The checks.', maxItems: MANIFEST_LIMITS.checks })),
   },
   { title: 'quality.yaml' },
