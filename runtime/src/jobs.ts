@@ -18,11 +18,15 @@ import { endpointsDue } from './registry/endpoint-states.ts'
 import { findProduct } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from './registry/run-progress.ts'
+import type { RunKind } from './registry/runs.ts'
 import { TOKENS } from './tokens.ts'
 
 const DUE_AT_ONCE = 20
 
-export function createWorker(container: DependencyContainer): Worker {
+export function createWorker(
+  container: DependencyContainer,
+  onEnded: (kind: RunKind, state: RunOutcome['state']) => void,
+): Worker {
   const platform = container.resolve(TOKENS.platform)
   const deps = container.resolve(TOKENS.materialize)
   const { config, pool, logger } = platform
@@ -33,7 +37,10 @@ export function createWorker(container: DependencyContainer): Worker {
     slots: config.limits.workers,
     leaseMs: config.limits.lease_ms,
     execute: (claimed, signal) => execute(claimed, signal, platform, ingestion, deps),
-    onFinished: (claimed, outcome) => announce(platform, claimed, outcome),
+    onFinished(claimed, outcome) {
+      onEnded(claimed.run.kind, outcome.state)
+      return announce(platform, claimed, outcome)
+    },
     onIdle: (signal) => retryStores(platform, deps, signal),
   })
 }

@@ -50,6 +50,7 @@ import { createLogger } from './logger.ts'
 import { wantedDashboards } from './operations/dashboards.ts'
 import type { Platform } from './operations/platform.ts'
 import { undoAbandoned } from './operations/tenants.ts'
+import { platformMetrics } from './platform-metrics.ts'
 import { identityOf } from './policy/identity.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
@@ -113,7 +114,7 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     const readiness = new ReadinessChecks(probesOf(platform))
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)
-    const worker = createWorker(assembled.container)
+    const worker = createWorker(assembled.container, platformMetrics(assembled.metrics, platform.pool))
     await lifecycle.start(
       'the workers',
       () => worker.start(),

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { after, it } from 'node:test'
+import { Registry } from 'prom-client'
+import { inTransaction } from './database/pools.ts'
+import { eventMigrations } from './events/migrations.ts'
+import { startTestLake } from './lake/testing.ts'
+import { platformMetrics } from './platform-metrics.ts'
+import { createConnection } from './registry/connections.ts'
+import { registryMigrations } from './registry/migrations.ts'
+import { enqueueRun } from './registry/runs.ts'
+import { createTenant, setTenantStatus } from './registry/tenants.ts'
+import { ANN } from './registry/testing.ts'
+
+const world = await startTestLake([registryMigrations, eventMigrations])
+after(() => world[Symbol.asyncDispose]())
+const { pool } = world
+
+async function valuesOf(registry: Registry): Promise<ReadonlyMap<string, number>> {
+  const lines = (await registry.metrics()).matchAll(/^(\w+(?:\{.*\})?) (\S+)$/gm)
+  return new Map([...lines].map(([, name, value]) => [name as string, Number(value)]))
+}
+
+it('are all there from the start, with 0', async () => {
+  const registry = new Registry()
+  platformMetrics(registry, pool)
+  const values = await valuesOf(registry)
+  const own = [...values].filter(([name]) => /^sluice_(runs|products|endpoints|events|upkeep)/.test(name))
+  assert.ok(own.length > 25, `${own.length}`)
+  assert.deepEqual(
+    own.filter(([, value]) => value !== 0),
+    [],
+  )
+  assert.equal(values.get('sluice_registry_up'), 1)
+  for (const name of [
+    'process_cpu_seconds_total',
+    'nodejs_eventloop_lag_p99_seconds',
+    'process_resident_memory_bytes',
+  ]) {
+    assert.ok(values.has(name), name)
+  }
+})
+
+it('count what the registry has, and what has ended here', async () => {
+  const registry = new Registry()
+  const ended = platformMetrics(registry, pool)
+  await inTransaction(pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'Acme', tier: 'free' }))
+  await setTenantStatus(pool, 'acme', 'active')
+  const { id: connectionId } = await inTransaction(pool, (tx) =>
+    createConnection(tx, { tenant: 'acme', name: 'db', connectorType: 'postgresql', config: {}, createdBy: ANN }),
+  )
+  await enqueueRun(pool, { tenant: 'acme', kind: 'ingestion', connectionId, trigger: 'manual', createdBy: ANN })
+  await pool.query(`update runs set available_at = now() - interval '1 hour'`)
+  await pool.query(`insert into lake_upkeep (catalog_name, task, lease_until, started_at, finished_at)
+    values ('acme', 'expire', now(), now(), now() - interval '2 days')`)
+  ended('ingestion', 'failed')
+  const values = await valuesOf(registry)
+  assert.equal(values.get('sluice_runs{kind="ingestion",state="queued"}'), 1)
+  assert.equal(values.get('sluice_runs{kind="materialization",state="queued"}'), 0)
+  assert.equal(values.get('sluice_runs_ended_total{kind="ingestion",state="failed"}'), 1)
+  assert.ok(Number(values.get('sluice_runs_oldest_wait_seconds{kind="ingestion"}')) >= 3600)
+  assert.ok(Number(values.get('sluice_upkeep_age_seconds{task="expire"}')) >= 172_800)
+  assert.equal(values.get('sluice_upkeep_age_seconds{task="clean"}'), 0)
+})
