@@ -175,6 +175,10 @@ export const ConfigSchema = Type.Object(
           { default: 'info' },
         ),
         pretty: Type.Optional(Type.Boolean({ description: 'Default: on a terminal.' })),
+        access: Type.Boolean({
+          default: false,
+          description: 'A line for each request: who, which route, how it ended; no values of its path, query or body.',
+        }),
       },
       closed,
     ),

@@ -22,7 +22,8 @@ import { lockFolder } from './database/folder-lock.ts'
 import type { Call } from './flow.ts'
 import { freePort } from './free-port.ts'
 import { Housekeeping } from './housekeeping.ts'
-import { createHttpApp, type HttpApp } from './http/app.ts'
+import { accessLog } from './http/access-log.ts'
+import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
 import { Cursors } from './http/cursor.ts'
 import type { RateLimits } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
@@ -284,9 +285,22 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     threads: container.resolve(TOKENS.threads),
     maxStreamsPerSubject: config.limits.event_streams,
     faultPoint: container.resolve(TOKENS.faultPoint),
-    onFinished: httpMetrics(metrics),
+    onFinished: finishedBy(config, httpMetrics(metrics), logger),
     onFault: (error, call) => logFault(logger, error, call),
   })
+}
+
+function finishedBy(
+  config: Config,
+  count: (report: RequestReport) => void,
+  logger: Logger,
+): (report: RequestReport) => void {
+  if (!config.log.access) return count
+  const log = accessLog(logger)
+  return (report) => {
+    count(report)
+    log(report)
+  }
 }
 
 function trustedIssuer(issuer: IssuerConfig): TrustedIssuer {

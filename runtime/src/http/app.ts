@@ -33,6 +33,10 @@ export interface RequestReport {
   readonly status: number
   readonly durationMs: number
   readonly tenant: string | null
+  /** Null without a verified token. */
+  readonly subject: string | null
+  /** Of the answer's body, where it was sent whole; 0 of streams. */
+  readonly bytes: number
 }
 
 export interface HttpDeps extends GuardDeps {
@@ -308,6 +312,8 @@ class Edge {
       status: exchange.response.statusCode,
       durationMs: performance.now() - exchange.startedAtMs,
       tenant: exchange.tenant,
+      subject: exchange.principal?.subject ?? null,
+      bytes: exchange.answerBytes,
     })
   }
 }

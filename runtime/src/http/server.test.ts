@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { describe, it } from 'node:test'
 import { Type } from 'typebox'
 import { defineRoute, type Route } from './route.ts'
+import { startServer } from './server.ts'
 import { codeOf, sendRaw, startTestServer } from './test-server.ts'
 
 const responses = { 200: { description: 'Done.' } }
@@ -49,6 +50,22 @@ async function pourInto(port: number, head: string): Promise<{ readonly answer: 
 }
 
 describe('the server', () => {
+  it('says in words why an address cannot be had', async () => {
+    await using server = await startTestServer([store])
+    const elsewhere = (options: { readonly host?: string; readonly port?: number }) =>
+      startServer(server.app, { host: '127.0.0.1', port: server.port, ...options })
+    for (const [options, reason] of [
+      [{}, /another process listens there/],
+      [{ host: '203.0.113.9' }, /no such address/],
+    ] as const) {
+      await assert.rejects(elsewhere(options), (error: Error) => {
+        assert.match(error.message, reason)
+        assert.doesNotMatch(error.message, /E[A-Z]{4}/)
+        return true
+      })
+    }
+  })
+
   it('refuses a body that announces a gigabyte before it reads it', async () => {
     await using server = await startTestServer([store, guarded])
     const head = 'Host: x\r\nContent-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n'

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import { SluiceError } from '@sluice/sdk'
 import type { HttpApp } from './app.ts'
 import { markAwaitingContinue } from './body.ts'
 import { ERROR_CODES, type KnownCode } from './codes.ts'
@@ -77,11 +78,30 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
 
 function listen(server: Server, options: ServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject)
+    const refused = (error: NodeJS.ErrnoException): void => reject(inWords(error, options))
+    server.once('error', refused)
     server.listen(options.port, options.host, () => {
-      server.off('error', reject)
+      server.off('error', refused)
       resolve()
     })
+  })
+}
+
+const WHY_NOT: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'this machine has no such address',
+  EACCES: 'this account may not listen there',
+}
+
+/** Why an address cannot be had, as whoever started the server would say it. */
+function inWords(cause: NodeJS.ErrnoException, { host, port }: ServerOptions): unknown {
+  const reason = WHY_NOT[cause.code ?? '']
+  if (reason === undefined) return cause
+  return new SluiceError('CONFIG', `the server cannot listen on ${host}, port ${port}: ${reason}`, {
+    code: 'invalid_config',
+    remedy: 'Choose another --port or --host, or stop what listens there.',
+    cause,
   })
 }
 
