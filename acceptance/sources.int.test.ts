@@ -179,6 +179,75 @@ describe('a source that goes away while it is read', () => {
   })
 })
 
+describe('a source that says what no server would', () => {
+  const lengthOf = (bytes: number) => [0, 0, 0, bytes]
+  const messages: Readonly<Record<string, readonly number[]>> = {
+    'a request for a login without a length': [82, ...lengthOf(0)],
+    'a request for a login without its kind': [82, ...lengthOf(4)],
+    'a key that is none': [82, ...lengthOf(8), 0, 0, 0, 0, 75, ...lengthOf(4)],
+    'columns that are not there': [82, ...lengthOf(8), 0, 0, 0, 0, 84, ...lengthOf(6), 3, 232],
+    'what is no message': [...Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')],
+  }
+  let said: readonly number[] = []
+  const liar = createServer((line) => {
+    line.on('error', () => {}).once('data', () => line.end(Buffer.from(said)))
+  })
+
+  before(async () => {
+    await new Promise<void>((resolve) => liar.listen(0, '127.0.0.1', resolve))
+    await connection('liar', (liar.address() as { readonly port: number }).port)
+    await source.query('CREATE TABLE IF NOT EXISTS plain (id integer)')
+  })
+
+  after(() => void liar.close())
+
+  it('fails its own calls with a remedy, and nobody else’s', async () => {
+    for (const [name, bytes] of Object.entries(messages)) {
+      said = bytes
+      const tested = await developer.post('/api/v1/connections/liar/test')
+      assert.deepEqual([tested.status, tested.body.ok], [200, false], `${name}: ${JSON.stringify(tested.body)}`)
+      assert.match(tested.body.remedy, /\w/, name)
+      const found = await developer.get('/api/v1/connections/liar/discover')
+      assert.ok([422, 503].includes(found.status), `${name}: ${JSON.stringify(found.body)}`)
+      assert.match(found.body.remedy, /\w/, name)
+      const other = await developer.post('/api/v1/connections/odd/test')
+      assert.equal(other.body.ok, true, `${name}: ${JSON.stringify(other.body)}`)
+    }
+  })
+})
+
+describe('names that nobody would choose', () => {
+  const names = ['a"b', "a'b", 'a\nb', '\t', '\u0007', '\u001b[31m', '\u202egnp.exe', 'ä'.repeat(31), '{id}', '--']
+  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+  it('are told as they are, and the rows under them are read', async () => {
+    await source.query(`DROP TABLE IF EXISTS named; CREATE TABLE named (id integer PRIMARY KEY, n integer);
+      INSERT INTO named VALUES (1, 5); DROP TABLE IF EXISTS wide`)
+    for (const name of names) {
+      await source.query(`ALTER TABLE named ADD COLUMN ${quoted(name)} text DEFAULT 'x'`)
+      await source.query(`DROP TABLE IF EXISTS ${quoted(name)}; CREATE TABLE ${quoted(name)} (id integer)`)
+    }
+    await source.query(`CREATE TABLE wide (${Array.from({ length: 1600 }, (_, at) => `c${at} integer`).join(', ')})`)
+    const { body } = await developer.get('/api/v1/connections/odd/discover')
+    const found = new Map<string, Json>(body.tables.map((table: Json) => [table.name, table]))
+    for (const name of names) assert.ok(found.has(name), JSON.stringify(name))
+    assert.deepEqual(
+      found.get('named')?.columns.map((column: Json) => column.name),
+      ['id', 'n', ...names],
+    )
+    assert.equal(found.get('wide')?.columns.length, 1600)
+    await deploy(
+      'named',
+      'odd',
+      'public.named',
+      '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: n, type: long }\n',
+    )
+    assert.equal((await sync('odd')).state, 'succeeded')
+    assert.deepEqual(await sumOf('named'), [1, 5])
+    await source.query(`DROP TABLE ${[...names, 'wide'].map(quoted).join(', ')}`)
+  })
+})
+
 describe('values of every type', () => {
   it('arrive as they are in the source, whatever path they are read by', async () => {
     await source.query(`DROP TABLE IF EXISTS every; CREATE TABLE every (id integer PRIMARY KEY, b bytea, ok boolean, l bigint,

@@ -318,6 +318,26 @@ export const ConfigSchema = Type.Object(
         }),
         transform_memory_mb: Type.Integer({ default: 512, minimum: 128 }),
         transform_timeout_ms: Type.Integer({ default: 900_000, minimum: 1000 }),
+        source_memory_mb: Type.Integer({
+          default: 512,
+          minimum: 64,
+          description: 'Of the process that reads one connection.',
+        }),
+        source_call_timeout_ms: Type.Integer({
+          default: 120_000,
+          minimum: 1000,
+          description: 'One test of a connection, or one page of its tables.',
+        }),
+        source_read_timeout_ms: Type.Integer({
+          default: 86_400_000,
+          minimum: 1000,
+          description: 'Reading one table, whatever the connection allows.',
+        }),
+        source_silence_ms: Type.Integer({
+          default: 30_000,
+          minimum: 2000,
+          description: 'How long a process that reads a source may be busy with what was sent to it at once.',
+        }),
         lease_ms: Type.Integer({ default: 30_000, minimum: 1000 }),
         connections: Type.Integer({
           default: 10_000,

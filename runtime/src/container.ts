@@ -39,6 +39,7 @@ import { EventRelay, type RelayOptions } from './events/relay.ts'
 import { forgetRelays } from './events/relay-positions.ts'
 import { faultPointsFrom } from './fault-points.ts'
 import { createNetworkPolicy } from './ingestion/network.ts'
+import { SourceReaders } from './ingestion/source-readers.ts'
 import { namingBrokenFiles } from './lake/broken-files.ts'
 import { LAKE_MIGRATIONS, Lake } from './lake/lake.ts'
 import type { ObjectStore } from './lake/object-store.ts'
@@ -140,6 +141,11 @@ export async function assemble(
     dataDirectory: config.data_dir,
     lakeEngine: lakeEngineOver(engine),
   }
+  const sources = await lifecycle.start(
+    'the readers of sources',
+    async () => openSources(config),
+    (opened) => opened.close(),
+  )
   const plugins = await lifecycle.start(
     'the plugins',
     () =>
@@ -152,6 +158,7 @@ export async function assemble(
           trustedKeys: config.certificates.trusted_keys,
           folder: config.certificates.folder ?? null,
         },
+        wallConnector: (plugin, moduleUrl) => sources.wall(plugin, moduleUrl),
         onLoaded: (loaded) => tellProof(loaded, logger),
         defaultSettings: (plugin) => defaultSettings(plugin, databases),
         hostFor: (plugin) => createHost(`${plugin.type}-${plugin.name}`, services, pluginMetrics),
@@ -204,7 +211,7 @@ export async function assemble(
   registerPlugins(container, plugins)
   const connectorHost = createConnectorHost(config, logger, databases, services, pluginMetrics)
   container.register(TOKENS.platform, {
-    useFactory: (from) => platformOf(from, { connectorHost, store, scratchDirectory }),
+    useFactory: (from) => platformOf(from, { connectorHost, store, scratchDirectory, sources }),
   })
   container.register(TOKENS.materialize, { useFactory: (from) => materializeDeps(from, scratchDirectory) })
   await openChanges(container, config, databases, metrics, lifecycle)
@@ -308,6 +315,21 @@ function openThreads(config: Config, logger: Logger): ParseThreads {
         logger.warn('the program of the threads that parse could not be bundled: they start slower', { message })
         return PARSE_PROGRAM
       }),
+  })
+}
+
+/** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
+const READERS_BESIDE_RUNS = 4
+
+function openSources({ data_dir, secrets_dir, limits }: Config): SourceReaders {
+  return new SourceReaders({
+    maxReaders: limits.workers + READERS_BESIDE_RUNS,
+    memoryBytes: limits.source_memory_mb * MB,
+    silenceMs: limits.source_silence_ms,
+    callMs: limits.source_call_timeout_ms,
+    readMs: limits.source_read_timeout_ms,
+    codeCacheDir: join(data_dir, 'code-cache'),
+    privateFolders: [data_dir, secrets_dir, process.cwd()],
   })
 }
 
@@ -426,7 +448,13 @@ function platformOf(
     connectorHost,
     store,
     scratchDirectory,
-  }: { readonly connectorHost: ConnectorHost; readonly store: ObjectStore; readonly scratchDirectory: string },
+    sources,
+  }: {
+    readonly connectorHost: ConnectorHost
+    readonly store: ObjectStore
+    readonly scratchDirectory: string
+    readonly sources: SourceReaders
+  },
 ): Platform {
   return {
     config: from.resolve(TOKENS.config),
@@ -451,6 +479,7 @@ function platformOf(
     logger: from.resolve(TOKENS.logger),
     connectorHost,
     scratchDirectory,
+    sourceWalls: () => sources.walls(),
     bucketUri: (tenant) => store.uri(`sluice-${tenant}`),
   }
 }

@@ -386,6 +386,12 @@ function probesOf(platform: Platform): readonly Probe[] {
         return { walls: platform.engine.walls() }
       },
     },
+    {
+      name: 'sources',
+      async check() {
+        return { walls: platform.sourceWalls() }
+      },
+    },
   ]
 }
 

@@ -81,6 +81,13 @@ const BUSY = {
   remedy: 'Try again later; raise max_connections at the source, or keep connections for this login.',
 } as const satisfies Meaning
 
+const GARBLED = {
+  kind: 'INVALID_DATA',
+  code: 'source_answer_invalid',
+  what: 'what the server sends is not what its protocol says',
+  remedy: 'Check that host and port are those of a PostgreSQL server, and that nothing between alters what it sends.',
+} as const satisfies Meaning
+
 const EXCHANGE_FAILED = {
   ...LOGIN_REFUSED,
   what: 'the server and this connector could not prove to each other that they know the password',
@@ -227,12 +234,24 @@ function meaningOf(error: unknown): Meaning {
   if (code === 'ECONNREFUSED') return { ...UNREACHABLE, what: 'nothing listens at this host and port' }
   if (code === 'EHOSTUNREACH' || code === 'ENETUNREACH' || code === 'ETIMEDOUT') return UNREACHABLE
   if (typeof message === 'string' && message.startsWith('SASL')) return EXCHANGE_FAILED
-  return typeof code === 'string' || isLoss(message) ? LOST : DEFECT
+  if (typeof code === 'string' || isLoss(message)) return LOST
+  return isGarbled(error) ? GARBLED : DEFECT
 }
 
 /** The driver has no codes of its own, only these words. */
 function isLoss(message: unknown): boolean {
   return typeof message === 'string' && /^(Connection terminated|Client (was|has)|closed$)/.test(message)
+}
+
+/**
+ * What the driver says of messages that it does not know or expect, and this connector of its count of rows. An error
+ * of the server without a state, and what the driver itself stumbles over, are no better.
+ */
+function isGarbled(error: unknown): boolean {
+  const { name, message, stack } = (error ?? {}) as { name?: unknown; message?: unknown; stack?: unknown }
+  if (name === 'error' || /^(Received unexpected|Unknown authentication|the server sent)/.test(String(message)))
+    return true
+  return error instanceof TypeError && /[\\/]pg(-protocol|-types)?[\\/]/.test(String(stack))
 }
 
 function withheld(error: PasswordWithheld): Meaning {

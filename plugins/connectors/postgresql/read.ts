@@ -1,5 +1,6 @@
 import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema, unsupported } from '@sluice/sdk'
 import type { CopyOut } from './copy-out.ts'
+import { OutOfTime } from './deadline.ts'
 import { Interrupted, sourceFailure, sqlState } from './failure.ts'
 import { planIncrement } from './increment.ts'
 import { findRelation, type Relation, type RelationColumn, toColumn } from './relation.ts'
@@ -7,17 +8,27 @@ import { copyStatement, qualified } from './select.ts'
 import { openSession, type Session, type Way } from './session.ts'
 import { FULL_STATE } from './state.ts'
 
+/** Beside the time that the rows may take, which the server watches too: to log in, and to find the table. */
+const BEFORE_ROWS_MS = 60_000
+
 /** See `Connector.read`. The table is locked against ALTER and read in one snapshot from catalog to last row. */
 export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator<ReadEvent> {
   const where = `table ${JSON.stringify(request.schema)}.${JSON.stringify(request.table)}`
+  const timeoutMs = way.source.statementTimeoutMs + BEFORE_ROWS_MS
+  const late = new AbortController()
+  // The server has the same limit, and need not keep it.
+  const stopWatch = way.host.clock.every(timeoutMs, () => late.abort(new OutOfTime(timeoutMs)))
+  const signal = AbortSignal.any([request.signal, late.signal])
   let session: Session | null = null
   try {
     refuseOutright(way, request, where)
-    session = await openSession(way, request.signal)
-    yield* stream(way, session, request, where)
+    session = await openSession(way, signal)
+    yield* stream(way, session, { ...request, signal }, where)
   } catch (error) {
-    throw error instanceof Interrupted ? error.cause : sourceFailure(error, where, request.signal)
+    const cause = late.signal.aborted && !request.signal.aborted ? late.signal.reason : error
+    throw error instanceof Interrupted ? error.cause : sourceFailure(cause, where, request.signal)
   } finally {
+    stopWatch()
     if (session) await (way.moment ? way.moment.leave(session) : session.close())
   }
 }

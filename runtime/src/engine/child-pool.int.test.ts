@@ -4,13 +4,16 @@ import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { ChildPool, LateStart } from './child-pool.ts'
+import { EngineChild } from './engine-child.ts'
 import { pipeOpener } from './pipe.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 const never = new AbortController().signal
 
-const pool = new ChildPool(pipeOpener(), { maxChildren: 1, warmChildren: 1, maxQueued: 10 })
+const openPipe = pipeOpener()
+const startChild = () => new EngineChild(openPipe, {})
+const pool = new ChildPool(startChild, { maxChildren: 1, warmChildren: 1, maxQueued: 10 })
 after(() => pool.close())
 
 describe('the queue for engine processes', { timeout: 300_000 }, () => {
@@ -32,7 +35,7 @@ describe('the queue for engine processes', { timeout: 300_000 }, () => {
   })
 
   it('tells how long a caller had waited whose process was not ready in time', async () => {
-    const cold = new ChildPool(pipeOpener(), { maxChildren: 1, warmChildren: 0, maxQueued: 1 })
+    const cold = new ChildPool(startChild, { maxChildren: 1, warmChildren: 0, maxQueued: 1 })
     try {
       const { child } = await cold.take('one', never, never)
       const deadline = new AbortController()

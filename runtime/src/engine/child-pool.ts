@@ -1,12 +1,21 @@
 import { SluiceError } from '@sluice/sdk'
-import { type ChildProgram, EngineChild } from './engine-child.ts'
-import type { OpenPipe } from './pipe.ts'
 
-export interface PoolLimits extends ChildProgram {
+/** A process that takes one job, and ends with it. */
+export interface PooledChild {
+  /** Fulfilled when it can take a job; rejected when it ends before that. */
+  readonly ready: Promise<void>
+  /** Fulfilled when the process is gone. Never rejected. */
+  readonly ended: Promise<unknown>
+  kill(): void
+}
+
+export interface PoolLimits {
   /** Children with a job at the same time. */
   readonly maxChildren: number
   /** Children that wait for a job: starting one takes up to a second. */
   readonly warmChildren: number
+  /** False: the first is started by `warmUp` or `take`. Default true. */
+  readonly startsWarm?: boolean
   /** Jobs that may wait for a child; one more is refused. */
   readonly maxQueued: number
 }
@@ -17,8 +26,8 @@ interface Waiter {
   readonly refuse: (error: SluiceError) => void
 }
 
-export interface TakenChild {
-  readonly child: EngineChild
+export interface TakenChild<Child extends PooledChild> {
+  readonly child: Child
   /** How long all slots were others'; a child's own start is not in it. */
   readonly queuedMs: number
 }
@@ -42,32 +51,32 @@ type Owner = string | null
  * slots: a tenant's statements leave one to the others, and so do the runtime's own jobs, which wait for as long as a
  * store does that takes their rows. Of those that wait, whoever's owner has the fewest goes first.
  */
-export class ChildPool {
-  readonly #openPipe: OpenPipe
+export class ChildPool<Child extends PooledChild> {
+  readonly #startChild: () => Child
   readonly #limits: PoolLimits
-  readonly #warm: EngineChild[] = []
-  readonly #all = new Set<EngineChild>()
+  readonly #warm: Child[] = []
+  readonly #all = new Set<Child>()
   readonly #waiters: Waiter[] = []
   readonly #busyOf = new Map<Owner, number>()
   #busy = 0
   #closed = false
 
-  constructor(openPipe: OpenPipe, limits: PoolLimits) {
-    this.#openPipe = openPipe
+  constructor(startChild: () => Child, limits: PoolLimits) {
+    this.#startChild = startChild
     this.#limits = limits
-    this.#refill()
+    if (limits.startsWarm !== false) this.warmUp()
   }
 
   /**
    * A ready child. Its slot is free again when it has ended. Rejected with TRANSIENT `engine_busy` where no slot was
    * free in time, with `LateStart` where the deadline came before the child was ready, and else with the caller's reason.
    */
-  async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<TakenChild> {
+  async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<TakenChild<Child>> {
     const askedMs = performance.now()
     await this.#slot(owner, deadline, caller)
     const queuedMs = performance.now() - askedMs
     const stop = AbortSignal.any([deadline, caller])
-    let child: EngineChild | undefined
+    let child: Child | undefined
     const kill = () => child?.kill()
     stop.addEventListener('abort', kill)
     try {
@@ -98,25 +107,26 @@ export class ChildPool {
     await Promise.all(children.map((child) => child.ended))
   }
 
-  #pick(): EngineChild {
+  #pick(): Child {
     if (this.#closed) throw closedError()
     const warm = this.#warm.shift() ?? this.#start()
-    this.#refill()
+    this.warmUp()
     return warm
   }
 
-  #refill(): void {
+  /** Starts the children that are to wait for jobs, where they are not there. */
+  warmUp(): void {
     while (!this.#closed && this.#warm.length < this.#limits.warmChildren) this.#warm.push(this.#start())
   }
 
-  #start(): EngineChild {
-    const child = new EngineChild(this.#openPipe, this.#limits)
+  #start(): Child {
+    const child = this.#startChild()
     this.#all.add(child)
     void child.ended.then(() => this.#forget(child))
     return child
   }
 
-  #forget(child: EngineChild): void {
+  #forget(child: Child): void {
     this.#all.delete(child)
     const index = this.#warm.indexOf(child)
     // A warm child that died is not replaced at once: one that cannot start would be started for ever.

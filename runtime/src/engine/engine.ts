@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { busyError, ChildPool, closedError, LateStart, type PoolLimits, type TakenChild } from './child-pool.ts'
-import type { EngineChild } from './engine-child.ts'
+import { type ChildProgram, EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, JobRun, timeoutError } from './job-run.ts'
 import { memoryWatchWall } from './memory-watch.ts'
@@ -36,7 +36,7 @@ export interface Engine {
   close(): Promise<void>
 }
 
-export interface EngineOptions extends PoolLimits {
+export interface EngineOptions extends PoolLimits, ChildProgram {
   /** A folder for spill files of own jobs; made when missing. */
   readonly scratchDir: string
   /**
@@ -55,13 +55,14 @@ export function createEngine(options: EngineOptions): Engine {
 }
 
 class ChildEngine implements Engine {
-  readonly #pool: ChildPool
+  readonly #pool: ChildPool<EngineChild>
   readonly #spills: SpillFolders
   readonly #users: UserIds | null
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
-    this.#pool = new ChildPool(pipeOpener(), options)
+    const openPipe = pipeOpener()
+    this.#pool = new ChildPool(() => new EngineChild(openPipe, options), options)
     this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
@@ -102,7 +103,7 @@ class ChildEngine implements Engine {
     await this.#pool.close()
   }
 
-  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<TakenChild> {
+  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<TakenChild<EngineChild>> {
     try {
       return await this.#pool.take(job.tenant ?? null, deadline, signal)
     } catch (error) {

@@ -10,14 +10,15 @@ export interface NativeFunction {
 
 interface Koffi {
   load(path: string | null): { func(prototype: string): NativeFunction }
-  struct(name: string, members: Readonly<Record<string, string>>): unknown
   errno(): number
+  address(buffer: Uint8Array): bigint
 }
 
 export interface Libc {
   func(prototype: string): NativeFunction
-  struct(name: string, members: Readonly<Record<string, string>>): void
   errno(): number
+  /** Where its bytes lie, for as long as it is referred to. */
+  addressOf(buffer: Uint8Array): bigint
 }
 
 const require = createRequire(import.meta.url)
@@ -28,9 +29,7 @@ export function loadLibc(): Libc {
   const library = koffi.load(null)
   return {
     func: (prototype) => library.func(prototype),
-    struct: (name, members) => {
-      koffi.struct(name, members)
-    },
     errno: () => koffi.errno(),
+    addressOf: (buffer) => BigInt(koffi.address(buffer)),
   }
 }

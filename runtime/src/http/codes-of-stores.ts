@@ -60,6 +60,12 @@ export const STORE_CODES = {
     title: 'Cursor not safe',
     remedy: 'Name a timestamp column that changes with every change, or read it in full.',
   },
+  source_answer_invalid: {
+    status: 422,
+    title: 'Source does not keep its protocol',
+    remedy:
+      'Check that host and port are those of a server of this type, and that nothing between alters what it sends.',
+  },
   source_database_missing: {
     status: 422,
     title: 'Database missing at the source',
@@ -90,6 +96,12 @@ export const STORE_CODES = {
     title: 'Source lost',
     remedy: 'Try again; look into the log of the source server and of proxies before it.',
   },
+  source_memory_exceeded: {
+    status: 422,
+    title: 'Source sent too much at once',
+    remedy:
+      'Let the connection offer fewer tables, columns or larger values at once, or let the operator raise limits.source_memory_mb.',
+  },
   source_moment_lost: {
     status: 409,
     title: 'No common moment at the source',
@@ -104,6 +116,16 @@ export const STORE_CODES = {
     status: 422,
     title: 'Right missing at the source',
     remedy: 'Let an owner grant USAGE on the schema and SELECT on the table.',
+  },
+  source_reader_failed: {
+    status: 503,
+    title: 'Process that reads the source ended',
+    remedy: 'Try again; if it keeps happening, let the operator look into the log of the runtime.',
+  },
+  source_readers_busy: {
+    status: 503,
+    title: 'All readers of sources are busy',
+    remedy: 'Try again in a moment.',
   },
   source_schema_changed: {
     status: 422,

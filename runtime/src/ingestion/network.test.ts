@@ -16,7 +16,7 @@ function resolve(host: string, rules: Partial<NetworkRules> = {}, port = 80) {
 const REFUSED = { kind: 'PERMISSION', code: 'address_refused' }
 
 describe('where connections may go', () => {
-  for (const address of ['8.8.8.8', '2001:4860:4860::8888']) {
+  for (const address of ['8.8.8.8', '2001:4860:4860::8888', '64:ff9b::808:808', '2002:808:808::1', '192.31.196.1']) {
     it(`lets ${address} through as it is`, async () => {
       assert.equal((await resolve(address)).address, address)
     })
@@ -26,7 +26,8 @@ describe('where connections may go', () => {
     ...['169.254.169.254', '::ffff:169.254.169.254', '::ffff:a9fe:a9fe', 'fd00:ec2::254', 'fe80::1'],
     ...['0.0.0.0', '::', '224.0.0.1', '255.255.255.255', 'ff02::1'],
     ...['::ffff:0:10.0.0.1', '::ffff:0:a00:1', '0:0:0:0:FFFF:0:a00:1'],
-    ...['::10.0.0.1', '::7f00:2', '2002:a00:1::1', '2001::1', 'fec0::1'],
+    ...['::10.0.0.1', '::7f00:2', '2001::1', 'fec0::1'],
+    ...['64:ff9b::7f00:1', '2002:7f00:1::1', '64:ff9b::a9fe:a9fe', '2002:a9fe:a9fe::'],
   ]
   for (const address of never) {
     it(`never lets ${address} through, whatever is allowed`, async () => {
@@ -34,12 +35,26 @@ describe('where connections may go', () => {
     })
   }
 
-  const inner = ['10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.1', 'fd12::1', '64:ff9b::a00:1']
-  for (const address of [...inner, '::ffff:10.1.2.3', '::ffff:a01:203']) {
+  const inner = [
+    ...['10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.1', 'fd12::1'],
+    ...['192.0.2.1', '198.51.100.7', '203.0.113.255', '198.18.0.1', '198.19.255.255', '192.88.99.1'],
+    ...['2001:db8::1', '2001:2::1', '2001:20::1', '3fff::1', '100::1', '5f00::1', '64:ff9b:1::1', '4000::1'],
+    ...['::ffff:10.1.2.3', '::ffff:a01:203', '::ffff:198.18.0.1'],
+  ]
+  for (const address of inner) {
     it(`refuses ${address} unless its range is allowed`, async () => {
       await assert.rejects(resolve(address), REFUSED)
-      const allow = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', 'fc00::/7', '64:ff9b::/96']
-      assert.ok(await resolve(address, { allow }))
+      assert.ok(await resolve(address, { allow: ['0.0.0.0/0', '::/0'] }))
+    })
+  }
+
+  for (const address of ['64:ff9b::a00:1', '64:ff9b::10.0.0.1', '2002:a00:1::1', '2002:a00:1:ffff::']) {
+    it(`judges ${address} by the address that it leads to`, async () => {
+      await assert.rejects(resolve(address), REFUSED)
+      await assert.rejects(resolve(address, { allow: ['64:ff9b::/96', '2002::/16'] }), REFUSED)
+      assert.ok(await resolve(address, { allow: ['10.0.0.0/8'] }))
+      const ownEndpoints = () => [{ address: '10.0.0.1', port: 80 }]
+      await assert.rejects(resolve(address, { allow: ['10.0.0.0/8'], ownEndpoints }), REFUSED)
     })
   }
 

@@ -16,8 +16,8 @@ type Ranges = readonly (readonly [string, number, 'ipv4' | 'ipv6'])[]
 
 /**
  * Link-local (cloud metadata among it), multicast, unspecified and reserved addresses: never a data source. Nor are
- * IPv6 addresses that carry an IPv4 address to a relay (IPv4-compatible, SIIT, Teredo, 6to4): they would lead past the
- * rules.
+ * IPv6 addresses that carry an IPv4 address to a relay where nobody can say which (IPv4-compatible, SIIT, Teredo): they
+ * would lead past the rules.
  */
 const NEVER: Ranges = [
   ['0.0.0.0', 8, 'ipv4'],
@@ -27,7 +27,6 @@ const NEVER: Ranges = [
   ['::', 96, 'ipv6'],
   ['::ffff:0:0:0', 96, 'ipv6'],
   ['2001::', 32, 'ipv6'],
-  ['2002::', 16, 'ipv6'],
   ['fec0::', 10, 'ipv6'],
   ['fe80::', 10, 'ipv6'],
   ['ff00::', 8, 'ipv6'],
@@ -39,21 +38,44 @@ const LOOPBACK: Ranges = [
   ['::1', 128, 'ipv6'],
 ]
 
-/** RFC 1918, RFC 6598, RFC 4193; and NAT64 (RFC 6052, RFC 8215), whose translator may reach inner IPv4 addresses. */
-const PRIVATE: Ranges = [
+/**
+ * What the registries of special-purpose addresses (RFC 6890, as IANA keeps them) do not call globally reachable, or
+ * keep for protocols: private networks, shared space, documentation, benchmarks, relays of 6to4.
+ */
+const INNER_IPV4: Ranges = [
   ['10.0.0.0', 8, 'ipv4'],
-  ['172.16.0.0', 12, 'ipv4'],
-  ['192.168.0.0', 16, 'ipv4'],
   ['100.64.0.0', 10, 'ipv4'],
-  ['fc00::', 7, 'ipv6'],
-  ['64:ff9b::', 96, 'ipv6'],
-  ['64:ff9b:1::', 48, 'ipv6'],
+  ['172.16.0.0', 12, 'ipv4'],
+  ['192.0.2.0', 24, 'ipv4'],
+  ['192.88.99.0', 24, 'ipv4'],
+  ['192.168.0.0', 16, 'ipv4'],
+  ['198.18.0.0', 15, 'ipv4'],
+  ['198.51.100.0', 24, 'ipv4'],
+  ['203.0.113.0', 24, 'ipv4'],
+]
+
+/** Of IPv6 only this much is given out (RFC 4291); private networks, translators' own prefixes and the rest lie outside. */
+const GLOBAL_IPV6: Ranges = [['2000::', 3, 'ipv6']]
+
+/** Within it: what is kept for protocols, benchmarks among it, and for documentation. */
+const INNER_IPV6: Ranges = [
+  ['2001::', 23, 'ipv6'],
+  ['2001:db8::', 32, 'ipv6'],
+  ['3fff::', 20, 'ipv6'],
+]
+
+/** IPv6 addresses that are an IPv4 address behind a translator (RFC 6052) or a relay (6to4), and where it stands in them. */
+const EMBEDDING: readonly (readonly [...Ranges[number], word: number])[] = [
+  ['64:ff9b::', 96, 'ipv6', 6],
+  ['2002::', 16, 'ipv6', 1],
 ]
 
 export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
   const never = blockList(NEVER)
   const loopback = blockList(LOOPBACK)
-  const inner = blockList(PRIVATE)
+  const innerIpv4 = blockList(INNER_IPV4)
+  const innerIpv6 = blockList(INNER_IPV6)
+  const globalIpv6 = blockList(GLOBAL_IPV6)
   const allowed = new BlockList()
   for (const range of rules.allow) addCidr(allowed, range)
   const isOwn = async (address: string, family: 'ipv4' | 'ipv6', port: number): Promise<boolean> => {
@@ -61,12 +83,19 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
     const own = (await Promise.all(hosts.map(({ address: host }) => addressesOf(host)))).flat()
     return own.some((one) => sameHost(one, address, loopback, family))
   }
+  const isGlobal = (address: string, family: 'ipv4' | 'ipv6'): boolean =>
+    family === 'ipv4'
+      ? !innerIpv4.check(address, family)
+      : globalIpv6.check(address, family) && !innerIpv6.check(address, family)
   const isAllowed = async (address: string, family: 'ipv4' | 'ipv6', port: number): Promise<boolean> => {
-    if (never.check(address, family) && !loopback.check(address, family)) return false
+    const isLoopback = loopback.check(address, family)
+    if (never.check(address, family) && !isLoopback) return false
     if (await isOwn(address, family, port)) return false
+    const embedded = embeddedIn(address, family)
+    // What a translator reaches as its own loopback is nothing of ours.
+    if (embedded !== null) return !loopback.check(embedded, 'ipv4') && isAllowed(embedded, 'ipv4', port)
     if (allowed.check(address, family)) return true
-    if (loopback.check(address, family)) return rules.allowLoopback
-    return !inner.check(address, family)
+    return isLoopback ? rules.allowLoopback : isGlobal(address, family)
   }
   return {
     async resolve(host, port, signal) {
@@ -76,7 +105,7 @@ export function createNetworkPolicy(rules: NetworkRules): NetworkPolicy {
       if (await isAllowed(address, family === 4 ? 'ipv4' : 'ipv6', port)) return { address, family }
       throw new SluiceError('PERMISSION', 'connections to that address are not allowed', {
         code: 'address_refused',
-        remedy: 'Use a public address, or let the operator allow the range under network.allow.',
+        remedy: 'Use an address of the public internet, or let the operator allow the range under network.allow.',
       })
     },
     allowsCleartextPassword(address) {
@@ -129,6 +158,34 @@ function canonical(address: string): readonly [string, 4 | 6] {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(spelled)
   if (mapped) return [mapped[1] as string, 4]
   return [unscoped === address ? spelled : address, 6]
+}
+
+const EMBEDDING_LISTS = EMBEDDING.map(([network, prefix, family, word]) => ({
+  list: blockList([[network, prefix, family]]),
+  word,
+}))
+
+/** The IPv4 address that a translator or relay would go on to; null where there is none. */
+function embeddedIn(address: string, family: 'ipv4' | 'ipv6'): string | null {
+  const found = EMBEDDING_LISTS.find(({ list }) => list.check(address, family))
+  if (found === undefined) return null
+  const words = wordsOf(address)
+  return words
+    .slice(found.word, found.word + 2)
+    .flatMap((word) => [word >> 8, word & 0xff])
+    .join('.')
+}
+
+/** The eight numbers of an IPv6 address in its canonical spelling, which may end as an IPv4 address. */
+function wordsOf(address: string): readonly number[] {
+  const hex = address.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...bytes: string[]) => {
+    const [a = 0, b = 0, c = 0, d = 0] = bytes.slice(0, 4).map(Number)
+    return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`
+  })
+  const [head = '', tail = ''] = hex.split('::')
+  const numbers = (part: string) => (part === '' ? [] : part.split(':').map((word) => Number.parseInt(word, 16)))
+  const [before, after] = [numbers(head), numbers(tail)]
+  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after]
 }
 
 function blockList(ranges: Ranges): BlockList {

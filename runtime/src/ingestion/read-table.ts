@@ -4,11 +4,11 @@ import {
   type Connector,
   type ConnectorState,
   type ReadRequest,
-  rowsOf,
   SluiceError,
   type TableSchema,
-  type Value,
 } from '@sluice/sdk'
+import { encodeBatch } from './encode-batch.ts'
+import { isEncoded } from './walled-connector.ts'
 
 export interface TableRead {
   readonly schema: TableSchema
@@ -52,7 +52,7 @@ export async function readTable(
         isDone = done === true
         if (isDone) break
         if (event.kind === 'csv' || event.kind === 'batch') {
-          const chunk = event.kind === 'csv' ? event.chunk : encodeBatch(event.batch)
+          const chunk = event.kind === 'csv' ? event.chunk : csvOf(event.batch)
           if (event.kind === 'batch') tally.rows += event.batch.rowCount
           tally.bytes += chunk.byteLength
           yield chunk
@@ -98,19 +98,10 @@ async function nextOf(events: Events, wanted: (event: { readonly kind: string })
   }
 }
 
+function csvOf(batch: ColumnBatch): Uint8Array {
+  return isEncoded(batch) ? batch.csv : encodeBatch(batch)
+}
+
 function brokenConnector(why: string): SluiceError {
   return new SluiceError('INTERNAL', `the connector broke its contract: ${why}`, { code: 'connector_contract' })
-}
-
-function encodeBatch(batch: ColumnBatch): Uint8Array {
-  const lines: string[] = []
-  for (const row of rowsOf(batch)) lines.push(row.map(encodeCell).join(','))
-  return Buffer.from(lines.length > 0 ? `${lines.join('\n')}\n` : '')
-}
-
-function encodeCell(value: Value): string {
-  if (value === null) return ''
-  if (typeof value === 'boolean') return value ? '"t"' : '"f"'
-  if (value instanceof Uint8Array) return `"\\x${Buffer.from(value).toString('hex')}"`
-  return `"${String(value).replaceAll('"', '""')}"`
 }

@@ -4,6 +4,7 @@ import { SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { inTransaction } from '../database/pools.ts'
 import type { TenantCall } from '../flow.ts'
+import type { SourceHost } from '../ingestion/source-readers.ts'
 import type { TableRef } from '../lake/lake.ts'
 import { rawDomain } from '../materializer/materialize.ts'
 import { actorOf } from '../registry/actor.ts'
@@ -242,12 +243,17 @@ async function queueSync(tx: Transaction, call: TenantCall, connection: Connecti
   return run
 }
 
+/** Tenants share the processes that read sources evenly. */
+function hostOf(platform: Platform, tenant: string): SourceHost {
+  return { ...platform.connectorHost, tenant }
+}
+
 /** The secrets are in clear inside the connector only. */
 export async function openConnector(platform: Platform, connection: Connection): Promise<Connector> {
   const plugin = connectorPlugin(platform, connection.connectorType)
   const secrets = await readSecrets(platform.pool, platform.masters, connection)
   try {
-    return await plugin.open({ ...connection.config, ...secrets }, platform.connectorHost)
+    return await plugin.open({ ...connection.config, ...secrets }, hostOf(platform, connection.tenant))
   } catch (error) {
     throw refusedByPlugin(error)
   }

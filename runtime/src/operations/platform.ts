@@ -7,7 +7,7 @@ import type { Sandbox } from '../catalog/sandbox.ts'
 import type { SignedFiles } from '../catalog/signed-files.ts'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
-import type { Engine } from '../engine/engine.ts'
+import type { Engine, Wall } from '../engine/engine.ts'
 import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'
@@ -50,6 +50,8 @@ export interface Platform {
   /** What the dashboard server can show; null where there is none. */
   readonly dashboards: DashboardSupport | null
   readonly connectorHost: ConnectorHost
+  /** Of the process that read a source last; none before the first. */
+  readonly sourceWalls: () => readonly Wall[]
   readonly logger: Logger
   /** For files that no job needs after it has ended. */
   readonly scratchDirectory: string

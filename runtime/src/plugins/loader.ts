@@ -30,6 +30,9 @@ export interface LoadedPlugin {
   readonly proof: PluginProof
 }
 
+/** The plugin with its connectors in processes of their own; `moduleUrl` is where its code is. */
+export type WallConnector = (plugin: ConnectorPlugin, moduleUrl: string) => ConnectorPlugin
+
 interface PackageJson {
   readonly name?: string
   readonly version?: string
@@ -40,7 +43,12 @@ interface PackageJson {
 }
 
 /** Throws CONFIG with a code that says which step failed: plugin_not_found, plugin_manifest, plugin_sdk_range, plugin_invalid. */
-export async function loadPlugin(specifier: string, baseDirectory: string, rules: ProofRules): Promise<LoadedPlugin> {
+export async function loadPlugin(
+  specifier: string,
+  baseDirectory: string,
+  rules: ProofRules,
+  wallConnector: WallConnector = (plugin) => plugin,
+): Promise<LoadedPlugin> {
   const located = await locate(specifier, baseDirectory)
   const manifest = located.packageJson.sluice
   if (!manifest?.sdk || typeof manifest.plugins !== 'object') {
@@ -61,7 +69,11 @@ export async function loadPlugin(specifier: string, baseDirectory: string, rules
     packageName,
     packageVersion: located.packageJson.version ?? '0.0.0',
     sdkRange: manifest.sdk,
-    plugin: restrictPlugin(plugin, proof.on, proof.off),
+    plugin: restrictPlugin(
+      plugin.kind === 'connector' ? wallConnector(plugin, located.moduleUrl) : plugin,
+      proof.on,
+      proof.off,
+    ),
     proof,
   }
 }

@@ -1,7 +1,7 @@
 /** The plugins of this runtime: loaded in the order of the configuration, opened where a driver is chosen. */
 import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
-import { type LoadedPlugin, loadPlugin } from './loader.ts'
+import { type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
 import type { ProofRules } from './proof.ts'
 
 export interface ServingType {
@@ -30,6 +30,7 @@ export interface PluginSetOptions {
   readonly baseDirectory: string
   readonly serving: Readonly<Record<string, ServingChoice>>
   readonly proof: ProofRules
+  readonly wallConnector: WallConnector
   /** Told of every plugin as it is loaded, before any of them is opened. */
   onLoaded(loaded: LoadedPlugin): void
   /** Settings that the runtime supplies where the configuration gives none (embedded mode). */
@@ -41,7 +42,7 @@ export interface PluginSetOptions {
 export async function openPlugins(options: PluginSetOptions): Promise<PluginSet> {
   const loaded: LoadedPlugin[] = []
   for (const specifier of options.specifiers) {
-    const plugin = await loadPlugin(specifier, options.baseDirectory, options.proof)
+    const plugin = await loadPlugin(specifier, options.baseDirectory, options.proof, options.wallConnector)
     options.onLoaded(plugin)
     loaded.push(plugin)
   }

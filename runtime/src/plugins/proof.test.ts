@@ -4,7 +4,14 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { type CertificateBody, type Host, isSluiceError, type ServingPlugin, signCertificate } from '@sluice/sdk'
+import {
+  type CertificateBody,
+  type ConnectorPlugin,
+  type Host,
+  isSluiceError,
+  type ServingPlugin,
+  signCertificate,
+} from '@sluice/sdk'
 import { digestOfFolder } from './certificates.ts'
 import { loadPlugin } from './loader.ts'
 import { openPlugins } from './plugin-set.ts'
@@ -166,6 +173,7 @@ test('a store of which nothing is proved is not even opened', async () => {
     baseDirectory: root,
     serving: { lookup: { driver: 'own' } },
     proof,
+    wallConnector: (plugin: ConnectorPlugin) => plugin,
     onLoaded: (loaded: { readonly proof: { readonly status: string } }) => void told.push(loaded.proof.status),
     defaultSettings: () => undefined,
     hostFor: async () => ({ async [Symbol.asyncDispose]() {} }) as unknown as Host & AsyncDisposable,

@@ -6,7 +6,7 @@ import type { Wall, WallName } from '../walls.ts'
 import { isRefused, Landlock, type OpenPaths } from './landlock.ts'
 import { lendFiles } from './lend.ts'
 import { ProcessLimits } from './limits.ts'
-import { processesAreRefused, refuseSystemCalls, socketsAreRefused } from './seccomp.ts'
+import { processesAreRefused, refuseSystemCalls, type SystemCall, socketsAreRefused } from './seccomp.ts'
 
 export interface Walled {
   /** The job, its files named as they can be opened behind the walls. */
@@ -38,27 +38,52 @@ export function openNative(): Native | null {
 const MEMORY_HEADROOM = 1.5
 const MEMORY_HEADROOM_BYTES = 512 * 1024 * 1024
 
-/**
- * Shuts the process in. Called once, after every module is loaded and before anything of a tenant is looked at. A wall
- * that the machine does not have is reported, and the others stand without it.
- */
+/** Shuts a job's process in. Called once, after every module is loaded and before anything of a tenant is looked at. */
 export async function putUpWalls(job: ChildJob, native: Native | null): Promise<Walled> {
-  if (!native) return { job, walls: allDown(job, `there are no walls on ${process.platform}`) }
+  if (!native) return { job, walls: job.trust === 'tenant' ? allDown() : [] }
+  // What the job shares is opened by name before it is lent.
+  const open = paths(job)
+  const lent = job.trust === 'tenant' ? lendFiles(job) : job
+  const { userId, limits } = job
+  const moreBytes = limits.memoryBytes * MEMORY_HEADROOM + MEMORY_HEADROOM_BYTES
+  return { job: lent, walls: await shutIn({ open, userId, pipes: [INPUT_FD, OUTPUT_FD], moreBytes }, native) }
+}
+
+export interface Enclosure {
+  /** What stays open. */
+  readonly open: OpenPaths
+  /** The user and group to become; null: none of its own. */
+  readonly userId: number | null
+  /** Descriptors that are opened anew by name, as that user. */
+  readonly pipes: readonly number[]
+  /** What the process may allocate on top of what it holds. */
+  readonly moreBytes: number
+  /** System calls that are refused besides those that are refused to everybody. */
+  readonly refused?: readonly SystemCall[]
+  /** The event loop needs what the filter refuses: it is left away, and its walls are down. */
+  readonly keepsRing?: boolean
+}
+
+/**
+ * Shuts this process in, for good. A wall that the machine does not have is reported, and the others stand without it.
+ */
+export async function shutIn(enclosure: Enclosure, native: Native | null): Promise<readonly Wall[]> {
+  if (!native) return allDown()
   const { libc, limits, parentPid } = native
   const walls: Wall[] = []
-  const shared = paths(job)
-  const lent = job.trust === 'tenant' ? lendFiles(job) : job
-  const landlock = attempt(() => Landlock.prepare(libc, shared))
+  const landlock = attempt(() => Landlock.prepare(libc, enclosure.open))
   limits.noCoreDumps()
-  walls.push(ownUser(job, limits))
+  walls.push(ownUser(enclosure, limits))
   walls.push(wall('parent-death', limits.dieWithParent(parentPid), 'the kernel refused it'))
-  const moreBytes = job.limits.memoryBytes * MEMORY_HEADROOM + MEMORY_HEADROOM_BYTES
-  walls.push(wall('memory-limit', limits.boundMemory(moreBytes), 'the kernel refused it'))
+  walls.push(wall('memory-limit', limits.boundMemory(enclosure.moreBytes), 'the kernel refused it'))
   walls.push(await fileWall(landlock))
-  const filter = attempt(() => refuseSystemCalls(libc))
+  const filter = attempt(() => {
+    if (enclosure.keepsRing) throw new Error('the event loop kept its io_uring')
+    refuseSystemCalls(libc, enclosure.refused)
+  })
   walls.push(wall('network', socketsAreRefused(libc), reason(filter)))
   walls.push(wall('processes', processesAreRefused(libc), reason(filter)))
-  return { job: lent, walls }
+  return walls
 }
 
 /** A file that every user may read, so that only this wall can be what refuses it. */
@@ -83,9 +108,9 @@ function wall(name: WallName, up: boolean, why: string): Wall {
   return up ? { name, up } : { name, up, why }
 }
 
-function allDown(job: ChildJob, why: string): Wall[] {
+function allDown(): Wall[] {
   const names: WallName[] = ['own-user', 'files', 'network', 'processes', 'memory-limit', 'parent-death']
-  return job.trust === 'tenant' ? names.map((name) => wall(name, false, why)) : []
+  return names.map((name) => wall(name, false, `there are no walls on ${process.platform}`))
 }
 
 /** The files and folders that stay open; temporary and output folders can be written. */
@@ -98,12 +123,10 @@ function paths(job: ChildJob): OpenPaths {
   }
 }
 
-function ownUser(job: ChildJob, limits: ProcessLimits): Wall {
-  const { userId } = job
+function ownUser({ userId, pipes }: Enclosure, limits: ProcessLimits): Wall {
   if (userId === null) return wall('own-user', false, 'the runtime was not started as root')
   const changed = attempt(() => {
-    // The pipes are opened anew by name, as their own user.
-    for (const pipe of [INPUT_FD, OUTPUT_FD]) fchownSync(pipe, userId, userId)
+    for (const pipe of pipes) fchownSync(pipe, userId, userId)
     process.setgroups?.([])
     process.setgid?.(userId)
     process.setuid?.(userId)

@@ -108,6 +108,18 @@ const DENIED: Readonly<Record<string, readonly [x64: number | null, arm64: numbe
   setdomainname: [171, 162],
 }
 
+/**
+ * Refused on top of these where sockets are lent: a peer can be named by these calls too, and descriptors be sent. Node
+ * reads and writes sockets by calls of their own.
+ */
+const ON_DEMAND = {
+  sendto: [44, 206],
+  sendmsg: [46, 211],
+  sendmmsg: [307, 269],
+} as const
+
+export type SystemCall = keyof typeof ON_DEMAND
+
 interface Architecture {
   readonly index: 0 | 1
   /** AUDIT_ARCH_… of <linux/audit.h>. */
@@ -143,21 +155,29 @@ const X32_CALLS = 0x40000000
 
 type Instruction = readonly [code: number, ifTrue: number, ifFalse: number, value: number]
 
-/** Every test stands alone: it refuses at once or falls through to the next. */
-function filterProgram(architecture: Architecture, pid: number): Instruction[] {
-  const refuse = (errno: number): Instruction => [RETURN, 0, 0, REFUSE | errno]
-  const program: Instruction[] = [
+const refuse = (errno: number): Instruction => [RETURN, 0, 0, REFUSE | errno]
+
+/** Leaves the number of the call to be looked at. */
+function filterStart(architecture: Architecture): Instruction[] {
+  return [
     [LOAD, 0, 0, ARCHITECTURE],
     [JUMP_EQUAL, 1, 0, architecture.audit],
     [RETURN, 0, 0, KILL_PROCESS],
     [LOAD, 0, 0, NUMBER],
     [JUMP_GREATER_EQUAL, 0, 1, X32_CALLS],
     refuse(EPERM),
+  ]
+}
+
+/** Every test stands alone: it refuses at once or falls through to the next. */
+function filterProgram(architecture: Architecture, pid: number, more: readonly SystemCall[]): Instruction[] {
+  const program: Instruction[] = [
+    ...filterStart(architecture),
     // ENOSYS makes the C library fall back to clone, whose flags can be looked at.
     [JUMP_EQUAL, 0, 1, architecture.clone3],
     refuse(ENOSYS),
   ]
-  for (const numbers of Object.values(DENIED)) {
+  for (const numbers of [...Object.values(DENIED), ...more.map((call) => ON_DEMAND[call])]) {
     const number = numbers[architecture.index]
     if (number !== null) program.push([JUMP_EQUAL, 0, 1, number], refuse(EPERM))
   }
@@ -183,10 +203,26 @@ const SET_MODE_FILTER = 1
 const ON_ALL_THREADS = 1
 
 /** Puts the filter on every thread of this process. Throws where the kernel or the architecture has none. */
-export function refuseSystemCalls(libc: Libc): void {
+export function refuseSystemCalls(libc: Libc, more: readonly SystemCall[] = []): void {
+  putFilter(libc, (architecture) => filterProgram(architecture, process.pid, more))
+}
+
+/** As above, and nothing but making an io_uring. Other filters may follow. */
+export function refuseRings(libc: Libc): void {
+  putFilter(libc, (architecture) => [
+    ...filterStart(architecture),
+    [JUMP_EQUAL, 0, 1, DENIED['io_uring_setup']?.[architecture.index] ?? -1],
+    refuse(EPERM),
+    [RETURN, 0, 0, ALLOW],
+  ])
+}
+
+const NO_NEW_PRIVS = 38
+
+function putFilter(libc: Libc, programFor: (architecture: Architecture) => readonly Instruction[]): void {
   const architecture = ARCHITECTURES[process.arch]
   if (!architecture) throw new Error(`no filter is known for ${process.arch}`)
-  const program = filterProgram(architecture, process.pid)
+  const program = programFor(architecture)
   const bytes = Buffer.alloc(program.length * 8)
   for (const [index, [code, ifTrue, ifFalse, value]] of program.entries()) {
     bytes.writeUInt16LE(code, index * 8)
@@ -194,11 +230,16 @@ export function refuseSystemCalls(libc: Libc): void {
     bytes.writeUInt8(ifFalse, index * 8 + 3)
     bytes.writeUInt32LE(value >>> 0, index * 8 + 4)
   }
-  libc.struct('sock_fprog', { len: 'uint16_t', filter: 'const uint8_t *' })
-  const seccomp = libc.func('long syscall(long number, long operation, long flags, const sock_fprog *program)')
-  const result = Number(
-    seccomp(architecture.seccomp, SET_MODE_FILTER, ON_ALL_THREADS, { len: program.length, filter: bytes }),
+  // `struct sock_fprog`: how many, then where.
+  const described = Buffer.alloc(16)
+  described.writeUInt16LE(program.length, 0)
+  described.writeBigUInt64LE(libc.addressOf(bytes), 8)
+  // The kernel asks for it first, unless root asks.
+  libc.func('int prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)')(
+    ...[NO_NEW_PRIVS, 1, 0, 0, 0],
   )
+  const seccomp = libc.func('long syscall(long number, long operation, long flags, void *program)')
+  const result = Number(seccomp(architecture.seccomp, SET_MODE_FILTER, ON_ALL_THREADS, described))
   if (result !== 0) throw new Error(`the filter was refused: ${result}, errno ${libc.errno()}`)
 }
 

@@ -1,0 +1,43 @@
+import { flushCompileCache } from 'node:module'
+import { Socket } from 'node:net'
+import { getCACertificates } from 'node:tls'
+import type { ConnectorPlugin } from '@sluice/sdk'
+import { leaveRing } from '../../engine/child/event-loop.ts'
+import { openNative } from '../../engine/child/put-up-walls.ts'
+import { DescriptorLine } from '../../engine/descriptors.ts'
+import { CHANNEL_FD, FrameReader, type ToSourceChild } from '../source-protocol.ts'
+import { ParentLine } from './parent-line.ts'
+import { serveSource } from './serve.ts'
+import { lendSockets } from './sockets.ts'
+
+/** The child's life: load the connectors, shut itself in, open one of them, answer calls, be ended. */
+
+/** Not by leaving in order, for which Node asks the kernel for what the walls refuse. */
+const end = () => process.kill(process.pid, 'SIGKILL')
+
+process.umask(0o077)
+const native = openNative()
+const hasLeftRing = native === null || (await leaveRing(native.libc))
+const channel = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
+const line = new ParentLine(channel)
+// The parent is gone, and with it whoever wants an answer.
+channel.on('close', () => end())
+channel.on('error', () => end())
+process.on('uncaughtException', (error) => line.breakOff(error))
+process.on('unhandledRejection', (error) => line.breakOff(error))
+
+if (native) lendSockets(line, new DescriptorLine(native.libc))
+const modules = new Map<string, ConnectorPlugin>()
+for (const url of process.argv.slice(2)) modules.set(url, ((await import(url)) as { default: ConnectorPlugin }).default)
+// The operator's own authorities lie in a file, which is out of reach soon.
+if (process.env['NODE_EXTRA_CA_CERTS'] !== undefined) getCACertificates('extra')
+// Now, because a child that is killed writes nothing, and behind the walls none can.
+flushCompileCache()
+// What the environment held has been used.
+for (const name of Object.keys(process.env)) delete process.env[name]
+serveSource(line, modules, { native, keepsRing: !hasLeftRing })
+const reader = new FrameReader(Number.POSITIVE_INFINITY)
+channel.on('data', (chunk: Buffer) => {
+  for (const frame of reader.take(chunk)) if (frame.type === 'json') line.receive(frame.value as ToSourceChild)
+})
+line.say({ kind: 'ready' })

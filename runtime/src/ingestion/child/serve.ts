@@ -1,0 +1,147 @@
+import { randomBytes } from 'node:crypto'
+import { type Connector, type ConnectorHost, type ConnectorPlugin, type ConnectorState, SluiceError } from '@sluice/sdk'
+import { type Native, shutIn } from '../../engine/child/put-up-walls.ts'
+import { createClock } from '../../plugins/host.ts'
+import { encodeBatch } from '../encode-batch.ts'
+import type { OpenMessage, ResolvedAddress, SourceCall, WireReadRequest } from '../source-protocol.ts'
+import { type ParentLine, toWire } from './parent-line.ts'
+
+/** What the kernel may give on top of what is watched; the watch ends the process long before. */
+const MEMORY_HEADROOM_BYTES = 256 * 1024 * 1024
+
+export interface Machine {
+  readonly native: Native | null
+  readonly keepsRing: boolean
+}
+
+/** Opens the connector that it is told to, behind walls, and answers calls one by one. */
+export function serveSource(line: ParentLine, modules: ReadonlyMap<string, ConnectorPlugin>, machine: Machine): void {
+  let opening: Promise<Connector> | null = null
+  let running: AbortController | null = null
+  line.onMessage((message) => {
+    if (message.kind === 'open') {
+      opening = open(message, line, modules, machine)
+      // Told by the call that waits for it.
+      opening.catch(() => undefined)
+    } else if (message.kind === 'abort') {
+      running?.abort(stopped())
+    } else if (message.kind === 'call' && opening !== null) {
+      const own = new AbortController()
+      running = own
+      void answer(message.call, opening, line, own.signal)
+    }
+  })
+}
+
+async function open(
+  { module, settings, memoryBytes, userId, codeFolders }: OpenMessage,
+  line: ParentLine,
+  modules: ReadonlyMap<string, ConnectorPlugin>,
+  { native, keepsRing }: Machine,
+): Promise<Connector> {
+  const walls = await shutIn(
+    {
+      open: { files: [], readTrees: codeFolders, writeTrees: [] },
+      userId,
+      pipes: [],
+      moreBytes: memoryBytes + MEMORY_HEADROOM_BYTES,
+      refused: ['sendto', 'sendmsg', 'sendmmsg'],
+      keepsRing,
+    },
+    native,
+  )
+  line.say({ kind: 'walls', walls })
+  const plugin = modules.get(module)
+  if (!plugin) throw new Error('the connector was not loaded')
+  return plugin.open(settings, hostOver(line))
+}
+
+async function answer(
+  call: SourceCall,
+  opening: Promise<Connector>,
+  line: ParentLine,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const next = await run(call, await opening, line, signal)
+    line.say({ kind: 'done', next })
+  } catch (error) {
+    line.say({ kind: 'failed', error: toWire(error) })
+  }
+}
+
+async function run(
+  call: SourceCall,
+  connector: Connector,
+  line: ParentLine,
+  signal: AbortSignal,
+): Promise<string | null> {
+  switch (call.method) {
+    case 'check':
+      await line.tell({ kind: 'part', part: await connector.check(signal) })
+      return null
+    case 'discover': {
+      const { tables, next } = await connector.discover({ after: call.after, limit: call.limit }, signal)
+      // One by one: a frame is bounded, a page is not.
+      for (const part of tables) await line.tell({ kind: 'part', part })
+      return next
+    }
+    case 'read':
+      await read(call.request, connector, line, signal)
+      return null
+    case 'ack':
+      await connector.ack({ schema: call.schema, table: call.table }, call.state as ConnectorState)
+      return null
+    case 'close':
+      await connector.close()
+      return null
+  }
+}
+
+async function read(
+  request: WireReadRequest,
+  connector: Connector,
+  line: ParentLine,
+  signal: AbortSignal,
+): Promise<void> {
+  for await (const event of connector.read({ ...request, signal })) {
+    signal.throwIfAborted()
+    if (event.kind === 'csv') await line.tellRows(event.chunk, null)
+    else if (event.kind === 'batch') await line.tellRows(encodeBatch(event.batch), event.batch.rowCount)
+    else await line.tell({ kind: 'part', part: event })
+  }
+}
+
+function hostOver(line: ParentLine): ConnectorHost {
+  const log = (level: string) => (message: string, fields?: Readonly<Record<string, unknown>>) =>
+    line.say({ kind: 'log', level, message, fields: fields ?? {} })
+  const logger = { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') }
+  const metric = (type: string) => (name: string, value?: number, labels?: Readonly<Record<string, string>>) =>
+    line.say({ kind: 'metric', type, name, value: value ?? 1, labels: labels ?? {} })
+  const cleartext = new Set<string>()
+  return {
+    logger,
+    metrics: { count: metric('count'), observe: metric('observe') },
+    clock: createClock(logger),
+    randomBytes: (count) => randomBytes(count),
+    faultPoint: async (name) => {
+      await line.ask({ what: 'fault-point', name })
+    },
+    network: {
+      resolve: async (host, port, signal) => {
+        signal.throwIfAborted()
+        const found = (await line.ask({ what: 'resolve', host, port })) as ResolvedAddress
+        if (found.allowsCleartextPassword) cleartext.add(found.address)
+        return { address: found.address, family: found.family }
+      },
+      allowsCleartextPassword: (address) => cleartext.has(address),
+    },
+  }
+}
+
+function stopped(): SluiceError {
+  return new SluiceError('TRANSIENT', 'the read of the source was stopped', {
+    code: 'aborted',
+    remedy: 'Nothing is wrong with the source: start it again.',
+  })
+}

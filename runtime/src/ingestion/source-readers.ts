@@ -1,0 +1,139 @@
+/**
+ * The processes that read sources. What a source sends is parsed there and nowhere else, by connectors as they are:
+ * behind walls, with bounded memory and time, without files, keys, environment or programs, and with no sockets but
+ * those that the runtime has connected for them.
+ */
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join, parse, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Connector, type ConnectorHost, type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
+import { ChildPool } from '../engine/child-pool.ts'
+import { DescriptorLine } from '../engine/descriptors.ts'
+import { loadLibc } from '../engine/libc.ts'
+import { memoryWatchWall } from '../engine/memory-watch.ts'
+import { UserIds } from '../engine/user-ids.ts'
+import type { Wall } from '../engine/walls.ts'
+import { SourceChild, type SourceChildProgram } from './source-child.ts'
+import { readersBusy, stopped } from './source-failure.ts'
+import { SourcePlaces } from './source-places.ts'
+import { type SessionLimits, SourceSession } from './source-session.ts'
+import { type CallLimits, WalledConnector } from './walled-connector.ts'
+
+export interface SourceReaderOptions extends SessionLimits, CallLimits, Omit<SourceChildProgram, 'modules'> {
+  /** Connectors at work at the same time. */
+  readonly maxReaders: number
+  /** Folders that must stay out of reach: the data's, the keys', the configuration's. */
+  readonly privateFolders: readonly string[]
+  /** Only as root: the first of `maxReaders` user ids that own nothing. */
+  readonly firstUserId?: number
+}
+
+/** Whose connection it is, where that is known: tenants share the processes evenly. */
+export interface SourceHost extends ConnectorHost {
+  readonly tenant?: string
+}
+
+const DEFAULT_FIRST_USER_ID = 60_900
+const MAX_WAITING = 1000
+
+export class SourceReaders {
+  readonly #options: SourceReaderOptions
+  readonly #modules: string[] = []
+  readonly #pool: ChildPool<SourceChild>
+  readonly #users: UserIds | null
+  #walls: readonly Wall[] = []
+
+  constructor(options: SourceReaderOptions) {
+    this.#options = options
+    const descriptors = new DescriptorLine(loadLibc())
+    const program = { ...options, modules: this.#modules }
+    this.#pool = new ChildPool(() => new SourceChild(descriptors, program), {
+      maxChildren: options.maxReaders,
+      warmChildren: 1,
+      // Most of the time no source is read: the first one is started when a connection is opened.
+      startsWarm: false,
+      maxQueued: MAX_WAITING,
+    })
+    this.#users = process.getuid?.() === 0 ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
+  }
+
+  /** The plugin, its connectors behind walls. Its own code here sees settings only, never a source. */
+  wall(plugin: ConnectorPlugin, moduleUrl: string): ConnectorPlugin {
+    this.#modules.push(moduleUrl)
+    const codeFolders = codeFoldersOf(fileURLToPath(moduleUrl), this.#options.privateFolders)
+    return {
+      ...plugin,
+      open: async (settings, host: SourceHost) => {
+        this.#pool.warmUp()
+        await (await plugin.open(settings, host)).close()
+        return this.#connector(moduleUrl, codeFolders, settings as Readonly<Record<string, unknown>>, host)
+      },
+    }
+  }
+
+  /** The walls of the last process; none before the first. */
+  walls(): readonly Wall[] {
+    return this.#walls
+  }
+
+  /** Ends every process, those at work too. */
+  async close(): Promise<void> {
+    await this.#pool.close()
+  }
+
+  #connector(
+    module: string,
+    codeFolders: readonly string[],
+    settings: Readonly<Record<string, unknown>>,
+    host: SourceHost,
+  ): Connector {
+    const places = new SourcePlaces(host.network, settings)
+    const start = async (signal: AbortSignal, timeoutMs: number) => {
+      const child = await this.#take(host.tenant ?? null, timeoutMs, signal)
+      const open = { module, settings, codeFolders, userId: this.#userFor(child) }
+      const onWalls = (walls: readonly Wall[]) => {
+        this.#walls = [...walls, memoryWatchWall()]
+      }
+      return new SourceSession(child, { host, places, limits: this.#options, open, onWalls })
+    }
+    return new WalledConnector(start, places, this.#options)
+  }
+
+  async #take(owner: string | null, timeoutMs: number, signal: AbortSignal): Promise<SourceChild> {
+    const deadline = AbortSignal.timeout(timeoutMs)
+    try {
+      return (await this.#pool.take(owner, deadline, signal)).child
+    } catch (error) {
+      if (signal.aborted) throw stopped(signal.reason)
+      if (isSluiceError(error) && error.code === 'source_reader_failed') throw error
+      throw readersBusy(error)
+    }
+  }
+
+  #userFor(child: SourceChild): number | null {
+    if (!this.#users) return null
+    const userId = this.#users.take()
+    void child.ended.then(() => this.#users?.giveBack(userId))
+    return userId
+  }
+}
+
+/**
+ * Where a connector may still load code from when it is behind walls: its module's own folder and the packages that it
+ * can import. None that holds something private: by path, a plugin may lie beside the configuration.
+ */
+function codeFoldersOf(modulePath: string, privateFolders: readonly string[]): readonly string[] {
+  const module = realpathSync(modulePath)
+  const folders = [dirname(module)]
+  for (let folder = dirname(module); folder !== parse(folder).root; folder = dirname(folder)) {
+    const packages = join(folder, 'node_modules')
+    if (existsSync(packages)) folders.push(realpathSync(packages))
+  }
+  const secret = privateFolders.filter((folder) => existsSync(folder)).map((folder) => realpathSync(folder))
+  return folders.filter((folder) => !secret.some((one) => isWithin(one, folder)))
+}
+
+function isWithin(folder: string, other: string): boolean {
+  const path = relative(other, folder)
+  return path === '' || (!path.startsWith('..') && !path.startsWith('/'))
+}
