@@ -1,5 +1,6 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
 import type { Config } from '../config.ts'
+import { nearest } from '../manifest/suggestion.ts'
 import { type Arguments, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
 
@@ -80,6 +81,18 @@ export function commandsUnder(commands: Readonly<Record<string, Command>>, words
   return Object.entries(commands)
     .filter(([name]) => prefix === '' || name === prefix || name.startsWith(`${prefix} `))
     .map(([, command]) => command)
+}
+
+/** The command that was probably meant: of those with a name alike, by as many of the words as it has; null: none is. */
+export function meantCommand(commands: Readonly<Record<string, Command>>, words: readonly string[]): string | null {
+  const names = Object.keys(commands)
+  for (const count of [2, 1]) {
+    const typed = words.slice(0, count).join(' ')
+    const own = names.filter((name) => name.split(' ').length === count)
+    const close = words.length >= count ? nearest(typed, own) : undefined
+    if (close !== undefined) return close
+  }
+  return nearest(words[0] ?? '', new Set(names.map((name) => name.split(' ')[0] as string))) ?? null
 }
 
 export function helpOf(command: Command): string {

@@ -2,7 +2,16 @@
 import { existsSync } from 'node:fs'
 import { type Config, loadConfig, redactedConfig } from '../config.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
-import { type Command, callOf, checkFlags, commandsUnder, findCommand, helpOf, overview } from './command.ts'
+import {
+  type Command,
+  callOf,
+  checkFlags,
+  commandsUnder,
+  findCommand,
+  helpOf,
+  meantCommand,
+  overview,
+} from './command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
@@ -64,7 +73,8 @@ function helpFor(words: readonly string[]): string {
   if (exact) return helpOf(exact)
   const group = commandsUnder(COMMANDS, words)
   if (group.length > 0) return overview(group)
-  throw new UsageError(`there is no command "${words.join(' ')}"`)
+  const meant = meantCommand(COMMANDS, words)
+  throw new UsageError(`there is no command "${words.join(' ')}"${meant === null ? '' : `; did you mean "${meant}"?`}`)
 }
 
 function fail(error: unknown, help: string): number {
