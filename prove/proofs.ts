@@ -1,8 +1,9 @@
 import { conformance } from './conformance.ts'
 import { crash } from './crash.ts'
 import { mutations } from './mutations/proof.ts'
+import { nonInterference } from './non-interference.ts'
 import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
 import { tenants } from './tenants.ts'
 
-export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations, tenants]
+export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations, tenants, nonInterference]

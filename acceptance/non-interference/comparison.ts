@@ -1,0 +1,62 @@
+/** What may differ between two worlds, and whether anything else does. */
+
+/**
+ * The whole list of what a reader without clearance may learn of what is hidden from him, or that tells worlds apart
+ * without telling of it. A test holds it against the promise; what a comparison sets aside names its entry.
+ */
+export const EXCEPTIONS = {
+  pseudonyms: 'pseudonyms, and what they concede: which rows join, group and are null, and how many they are',
+  partial: 'what the mask "partial" shows',
+  approved: 'columns that the owner of their source has approved by name, and products listed as deployed before',
+  pseudonymFiles: 'sizes and offsets in bytes of files that hold pseudonyms',
+  idsAndTimes: 'ids and times of epochs, snapshots and runs',
+  blockingChecks: 'whether a blocking check on a hidden column let an epoch pass',
+} as const
+
+export type Exception = keyof typeof EXCEPTIONS
+
+/**
+ * What says which of the two worlds it is. Of what is numbered, the same has to be equal in both worlds: it is told by the
+ * order in which it first comes.
+ */
+const NUMBERED: readonly (readonly [Exception, RegExp])[] = [
+  ['pseudonyms', /\b[0-9a-f]{64}\b/],
+  ['idsAndTimes', /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/],
+  ['idsAndTimes', /\b[a-z]{3}_[0-9a-f]{24}\b/],
+  ['idsAndTimes', /\b[0-9a-f]{32}\b/],
+  ['idsAndTimes', /\b\d{13,19}\b/],
+]
+const SET_ASIDE: readonly (readonly [Exception, RegExp])[] = [
+  ['idsAndTimes', /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?/g],
+  ['idsAndTimes', /(?<="(?:age_s|\w+_ms|\w+_seconds)":\s*)[\d.]+/g],
+  // All tenants' actions have one row of numbers.
+  ['idsAndTimes', /(?<="id":")\d{1,12}(?=","tenant_id")/g],
+]
+const PSEUDONYM_FILES = /(?<="(?:[\w-]*files-size|[\w-]*bytes)":\s*"?)\d+/g
+/** Sealed places of pages: their lengths are compared. */
+const SEALED = /(?<="next_cursor":")[^"]+/g
+
+export interface Heard {
+  readonly status: number
+  readonly contentType: string
+  readonly text: string
+}
+
+/**
+ * An answer without what may differ.
+ * @param names of this world's tenants and databases
+ */
+export function told({ status, contentType, text }: Heard, names: readonly string[], hasPseudonyms: boolean): string {
+  let rest = text
+  for (const [index, name] of names.entries()) rest = rest.replaceAll(name, `world${index}`)
+  for (const [, pattern] of SET_ASIDE) rest = rest.replace(pattern, '<>')
+  if (hasPseudonyms) rest = rest.replace(PSEUDONYM_FILES, '<size>')
+  const seen = new Map<string, number>()
+  const numbered = new RegExp(NUMBERED.map(([, { source }]) => source).join('|'), 'g')
+  rest = rest.replace(numbered, (found) => {
+    seen.set(found, seen.get(found) ?? seen.size)
+    return `<${seen.get(found)}>`
+  })
+  rest = rest.replace(SEALED, (found) => `<${found.length}>`)
+  return `${status} ${contentType}\n${rest}`
+}
