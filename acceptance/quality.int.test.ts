@@ -115,6 +115,39 @@ describe('a check that can run', () => {
     )
   })
 
+  it('shows what came of it to who may see the columns that it looks at', async () => {
+    const secret = sql('SELECT length(max(email)) AS violations FROM source')
+    const checks = [`${secret}, severity: warn, on_error: publish`, sql('SELECT id FROM {{this}} WHERE id < 0')]
+    const planned = await deploy(checks, '1.1.1')
+    assert.match(JSON.stringify(planned.body.plan.notes), /"c0\\"/)
+    assert.doesNotMatch(JSON.stringify(planned.body.plan.notes), /"c1\\"/)
+    const { status, body } = await deploy(checks, '1.1.1', false)
+    assert.equal(status, 201, JSON.stringify(body))
+    await developer.untilEnded(body.run_id)
+    const [tenant] = world.tenants
+    const viewer = await world.as(tenant, 'svc-viewers', 'vera')
+    const seen = async (client: Client) => {
+      const path = `/api/v1/products/${product.id}`
+      const [newest] = (await client.get(`${path}/quality`)).body.data
+      const detail = (await client.get(path)).body
+      assert.deepEqual(detail.quality.checks, newest.quality.checks)
+      assert.equal(detail.quality.score, newest.quality_score)
+      return [newest.quality_score, newest.quality.checks.map(({ name, violations }: Json) => [name, violations])]
+    }
+    assert.deepEqual(await seen(viewer), [100, [['c1', 0]]])
+    assert.deepEqual(
+      await seen(developer),
+      [
+        50,
+        [
+          ['c0', 9],
+          ['c1', 0],
+        ],
+      ],
+      'no more than there are rows',
+    )
+  })
+
   it('may name what the source has lost until the lake has lost it, too; a version in service before comes back', async () => {
     const without = SOUND.filter((check) => !check.includes('gone'))
     const { status, body } = await deploy(without, '1.2.0', false)

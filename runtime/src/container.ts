@@ -44,12 +44,14 @@ import { namingBrokenFiles } from './lake/broken-files.ts'
 import { LAKE_MIGRATIONS, Lake } from './lake/lake.ts'
 import type { ObjectStore } from './lake/object-store.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import type { ManifestSet } from './manifest/manifest-set.ts'
 import { parsingIn } from './manifest/parsing.ts'
 import { ChangeRelay } from './materializer/change-relay.ts'
 import type { MaterializeDeps } from './materializer/materialize.ts'
 import type { Platform } from './operations/platform.ts'
 import { ServedProducts } from './operations/served-products.ts'
 import { checkStorage } from './operations/tenants.ts'
+import { openSight, seesCheck, shownQuality } from './operations/visible-quality.ts'
 import { ownEndpoints } from './own-endpoints.ts'
 import { ParseThreads } from './parse-threads.ts'
 import { createClock, createHost } from './plugins/host.ts'
@@ -63,6 +65,7 @@ import { openMasterKeyFile } from './registry/master-keys.ts'
 import { registryMigrations } from './registry/migrations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
 import { maskKey, neededMasterKeys } from './registry/tenant-keys.ts'
+import { findVersion } from './registry/versions.ts'
 import { type Databases, openDatabases, openObjectStore } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 
@@ -513,8 +516,17 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
     },
     maskSecret: (tenant, classification) => maskKey(pool, masters, tenant, classification),
     checkStorage: (tenant) => checkStorage(platform, tenant),
-    async announce(tx, product, { epoch, version, counts, qualityScore }) {
-      const data = { product: product.name, namespace: product.domain, version, epoch, ...counts }
+    openChecks: async (product, version, checks) => {
+      const made = await findVersion<ManifestSet>(pool, product.id, version)
+      const sight = await openSight(pool, product.tenant, made?.normalised.output.columns ?? [], platform.rules)
+      return checks.filter((check) => seesCheck(sight, check))
+    },
+    async announce(tx, product, materialization) {
+      const made = await findVersion<ManifestSet>(tx, product.id, materialization.version)
+      const sight = await openSight(tx, product.tenant, made?.normalised.output.columns ?? [], platform.rules)
+      const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
+      const { rows, quarantined } = counts
+      const data = { product: product.name, namespace: product.domain, version, epoch, rows, quarantined }
       await appendEvent(tx, {
         tenant: product.tenant,
         kind: 'materialization',

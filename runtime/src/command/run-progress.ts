@@ -14,7 +14,7 @@ export interface ProductOfRun {
   readonly state: string
   readonly epoch?: number | null
   readonly rows?: number | null
-  readonly quarantined_rows?: number
+  readonly quarantined_rows?: number | null
   readonly lossy_values?: Readonly<Record<string, number>>
   readonly behind?: readonly string[]
   readonly reason?: { readonly message: string; readonly remedy?: string } | null

@@ -248,7 +248,6 @@ describe('the guard of one expression', () => {
     ['DISTINCT 1', 'sql_not_allowed'],
     ['1 AS x', 'sql_not_allowed'],
     ['1; SELECT 1', 'sql_not_allowed'],
-    ['id > 1e400', 'sql_not_allowed'],
     ['EXISTS (FROM hidden.secrets)', 'table_not_found'],
     ['id IN (SELECT id FROM sales.orders)', 'table_not_found'],
     ["read_text('/etc/passwd') IS NOT NULL", 'sql_not_allowed'],

@@ -12,7 +12,8 @@ export interface ProductOutcome {
   readonly epoch: number | null
   readonly state: 'succeeded' | 'degraded' | 'failed' | 'skipped'
   readonly rows: number | null
-  readonly quarantined_rows: number
+  /** Null where not everybody may know what the checks look at that put rows aside. */
+  readonly quarantined_rows: number | null
   /** By column that nobody's view hides: values that lost something by the cast to its type. */
   readonly lossy_values: Readonly<Record<string, number>>
   /** Endpoints that do not serve the epoch yet; they are tried again. */
@@ -28,7 +29,7 @@ export function fullNameOf({ domain, name }: Pick<Product, 'domain' | 'name'>): 
 
 export function publishedOutcome(
   product: Product,
-  { materialization, failedEndpoints }: MaterializeResult,
+  { materialization, failedEndpoints, quarantined }: MaterializeResult,
 ): ProductOutcome {
   return {
     id: product.id,
@@ -37,7 +38,7 @@ export function publishedOutcome(
     epoch: materialization.epoch,
     state: failedEndpoints.length === 0 ? 'succeeded' : 'degraded',
     rows: materialization.counts['rows'] ?? null,
-    quarantined_rows: materialization.counts['quarantined'] ?? 0,
+    quarantined_rows: quarantined,
     lossy_values: openLosses(materialization),
     behind: failedEndpoints,
     reason: null,
@@ -72,7 +73,7 @@ function openLosses(materialization: Materialization): Readonly<Record<string, n
 /** One line for the log of the run. */
 export function outcomeText({ name, epoch, rows, state, behind, reason, ...outcome }: ProductOutcome): string {
   if (epoch === null) return `${name}: nothing was published: ${reason?.message}`
-  const left = outcome.quarantined_rows === 0 ? [] : [`${outcome.quarantined_rows} rows in quarantine`]
+  const left = !outcome.quarantined_rows ? [] : [`${outcome.quarantined_rows} rows in quarantine`]
   const lost = Object.entries(outcome.lossy_values).map(
     ([column, values]) => `${values} values of ${column} lost something by the cast to its type`,
   )

@@ -10,7 +10,7 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import type { MaskingRules } from '../policy/masking.ts'
-import { scoreOf } from '../quality/verdict.ts'
+import { type CheckResult, scoreOf } from '../quality/verdict.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import {
   type EndpointState,
@@ -53,6 +53,8 @@ export interface MaterializeDeps extends PrepareDeps, StoreSyncDeps {
   readonly transformLimits: EngineLimits
   grants(productId: string): Promise<readonly ProductGrant[]>
   maskSecret(tenant: string, classification: string): Promise<Uint8Array>
+  /** Those whose results everybody may know. */
+  openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
   /** Appends to the tenant's events, in the transaction of the commit. */
   announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
   /** Throws QUOTA `storage_limit_exceeded`. */
@@ -69,6 +71,8 @@ export interface MaterializeResult {
   readonly materialization: Materialization
   /** Endpoints that could not be brought up to date; they are tried again. */
   readonly failedEndpoints: readonly string[]
+  /** Rows that checks put aside; null where not everybody may know what those look at. */
+  readonly quarantined: number | null
 }
 
 /** Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `product_paused`. */
@@ -79,8 +83,19 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     const materialization = committed ?? (await commitNewEpoch(request, deps))
     const failedEndpoints = await syncEndpoints(product, signal, deps)
-    return { materialization, failedEndpoints }
+    return { materialization, failedEndpoints, quarantined: await openlyQuarantined(product, materialization, deps) }
   })
+}
+
+export async function openlyQuarantined(
+  product: Product,
+  { version, quality, counts }: Materialization,
+  deps: MaterializeDeps,
+): Promise<number | null> {
+  const { checks = [] } = (quality ?? {}) as { readonly checks?: readonly CheckResult[] }
+  const deciding = checks.filter(({ onError }) => onError === 'quarantine')
+  const open = deciding.length === 0 ? [] : await deps.openChecks(product, version, deciding)
+  return open.length === deciding.length ? (counts['quarantined'] ?? 0) : null
 }
 
 /** Tries stores again that are behind, unless a run has the product and will do it; after a failure or a start. */
@@ -144,8 +159,10 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
       deps,
     )
   } catch (error) {
-    if (error instanceof QualityBlocked) await recordBlocked(deps.pool, { ...record, ...qualityOf(error.checks) })
-    throw error
+    if (!(error instanceof QualityBlocked)) throw error
+    await recordBlocked(deps.pool, { ...record, ...qualityOf(error.checks) })
+    const open = await deps.openChecks(product, deployed.version, error.checks)
+    throw error.without(error.checks.filter((check) => !open.includes(check)))
   }
   await deps.faultPoint('materializer.before-commit')
   const materialization = await inTransaction(

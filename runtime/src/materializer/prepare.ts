@@ -62,14 +62,23 @@ export interface Prepared {
 /** Throws INVALID_DATA `quality_blocked` with the failed checks' names; `checks` of the error has the results. */
 export class QualityBlocked extends SluiceError {
   readonly checks: readonly CheckResult[]
+  readonly #names: readonly string[]
 
   constructor(names: readonly string[], checks: readonly CheckResult[]) {
-    super('INVALID_DATA', `nothing was published, because these checks failed: ${names.join(', ')}`, {
+    const why = names.length === 0 ? 'a check of hidden columns failed' : `these checks failed: ${names.join(', ')}`
+    super('INVALID_DATA', `nothing was published, because ${why}`, {
       code: 'quality_blocked',
       remedy: 'Review the checks in quality.yaml, and whether the source data is fresh.',
       details: { checks: names },
     })
+    this.#names = names
     this.checks = checks
+  }
+
+  /** As everybody may be told of it: runs are read by who may not see what some checks look at. */
+  without(hidden: readonly CheckResult[]): QualityBlocked {
+    const names = this.#names.filter((name) => !hidden.some((check) => check.name === name))
+    return new QualityBlocked(names, this.checks)
   }
 }
 

@@ -26,6 +26,7 @@ import {
   keysFor,
   type MaterializeDeps,
   type MaterializeResult,
+  openlyQuarantined,
   syncEndpoints,
 } from './materialize.ts'
 import { withProductLock } from './product-lock.ts'
@@ -46,7 +47,8 @@ export async function rollBack(request: RollbackRequest, deps: MaterializeDeps):
   return withProductLock(deps.pool, product.id, signal, async () => {
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     const materialization = committed ?? (await commitOldContent(request, deps))
-    return { materialization, failedEndpoints: await syncEndpoints(product, signal, deps) }
+    const failedEndpoints = await syncEndpoints(product, signal, deps)
+    return { materialization, failedEndpoints, quarantined: await openlyQuarantined(product, materialization, deps) }
   })
 }
 

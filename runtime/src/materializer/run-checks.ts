@@ -1,6 +1,6 @@
 /** Runs a product's quality checks on its staged rows, in the engine, and keeps nothing but counts. */
 import { SluiceError } from '@sluice/sdk'
-import type { Engine, EngineLimits, EngineTable, Within } from '../engine/engine.ts'
+import type { Engine, EngineLimits, EngineTable, SourceColumn } from '../engine/engine.ts'
 import type { Check } from '../manifest/manifest-set.ts'
 import {
   type CheckCount,
@@ -10,10 +10,10 @@ import {
   counting,
   countsOf,
   planChecks,
-  SHAPE,
   type TenantCheck,
 } from '../quality/check-plan.ts'
-import { type CheckResult, judge } from '../quality/verdict.ts'
+import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
+import { type CheckReading, type CheckResult, judge } from '../quality/verdict.ts'
 import { stateTable } from './lake-state.ts'
 import { type InputState, type StagedRows, stagedTable } from './transform.ts'
 
@@ -55,11 +55,16 @@ export async function runChecks(
   const tables = [stagedTable(OUTPUT_ALIAS, staged), ...inputs.map(({ input, state }) => stateTable(input.name, state))]
   const counts = new Map(plan.counts.map((count) => [count.name, count]))
   for (const count of await countStatements(plan.statements, tables, run)) counts.set(count.name, count)
+  const named = inputs.map(({ input }) => input)
+  const readings = new Map<string, CheckReading | null>(checks.map(({ name, rule }) => [name, readingOf(rule, named)]))
   for (const check of plan.tenantChecks) {
-    const count = await countTenantCheck(check, output, tables, run)
-    if (count) counts.set(check.name, count)
+    const counted = await countTenantCheck(check, output, tables, run)
+    if (counted === null) continue
+    counts.set(check.name, counted.count)
+    readings.set(check.name, readingOfQuery(counted.named, OUTPUT_ALIAS, named))
   }
-  return { plan, results: checks.map((check) => judge(check, counts.get(check.name) ?? null)) }
+  const judged = ({ name }: Check) => [counts.get(name) ?? null, readings.get(name) ?? null] as const
+  return { plan, results: checks.map((check) => judge(check, ...judged(check))) }
 }
 
 function inputTable(name: string, state: InputState['state']): CheckTable {
@@ -91,20 +96,20 @@ async function countTenantCheck(
   output: CheckTable,
   tables: readonly EngineTable[],
   run: CheckRun,
-): Promise<CheckCount | null> {
-  const collect = async (within: Within) => {
+): Promise<{ readonly count: CheckCount; readonly named: readonly SourceColumn[] } | null> {
+  const job = { trust: 'tenant' as const, tenant: run.tenant, tables, limits: run.limits }
+  return await orUnable(run, async () => {
+    const asked = { kind: 'inspect', sql: check.sql } as const
+    const { columns, lineage } = await run.engine.run({ ...job, output: asked }, run.signal)
+    const within = counting(
+      columns.map((column) => column.name),
+      output,
+    )
     const steps = [{ sql: check.sql, within, rows: 'collect' as const }]
-    const job = { trust: 'tenant' as const, tenant: run.tenant, tables, steps, limits: run.limits }
-    return (await run.engine.run(job, run.signal)).results[0]
-  }
-  const counted = await orUnable(run, async () => {
-    const shape = await collect(SHAPE)
-    const columns = (shape?.columns ?? []).map((column) => column.name)
-    return (await collect(counting(columns, output)))?.rows[0] ?? []
+    const [total = 0, violations = 0] = (await run.engine.run({ ...job, steps }, run.signal)).results[0]?.rows[0] ?? []
+    const count = { name: check.name, total: Number(total), violations: Math.max(0, Number(violations)) }
+    return { count, named: lineage.flatMap(({ direct, influence }) => [...direct, ...influence]) }
   })
-  if (counted === null) return null
-  const [total = 0, violations = 0] = counted
-  return { name: check.name, total: Number(total), violations: Math.max(0, Number(violations)) }
 }
 
 /** Null where the statement itself is at fault. */

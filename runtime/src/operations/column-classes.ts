@@ -6,6 +6,7 @@ import { qualified } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, strategyFor } from '../policy/masking.ts'
+import { rawColumn } from '../quality/check-readings.ts'
 import type { Actor } from '../registry/actor.ts'
 import { findConnectionByName } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
@@ -228,11 +229,6 @@ function originsByName({ inputs, output }: ManifestSet): readonly ColumnOrigin[]
     sources: inputs.map((input) => rawColumn(input, name)),
     guessed: true,
   }))
-}
-
-/** How a column of an input's raw table is named among the classes. */
-export function rawColumn(input: Pick<Input, 'connection' | 'table'>, column: string): string {
-  return JSON.stringify([input.connection, qualified(input.table), column.toLowerCase()])
 }
 
 function sourceName(source: string): string {

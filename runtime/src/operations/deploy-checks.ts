@@ -8,6 +8,8 @@ import { OUTPUT_ALIAS } from '../materializer/run-checks.ts'
 import { stagedColumns } from '../materializer/staged-columns.ts'
 import { stagedTable } from '../materializer/transform.ts'
 import { type CheckTable, counting, givesNumber, SHAPE, type TenantCheck, tenantChecks } from '../quality/check-plan.ts'
+import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
+import type { CheckReading } from '../quality/verdict.ts'
 import { bind, CHECK_LIMITS, emptyInput, lakeCopy, type Sources } from './deploy-sources.ts'
 import type { Platform } from './platform.ts'
 
@@ -70,6 +72,30 @@ export async function checkQuality(
   }
   const [first] = errors
   if (first !== undefined) throw checksInvalid(first, errors)
+}
+
+/** What each check looks at; null where nobody can say it yet. Of queries only those are asked that could be run. */
+export async function checkReadings(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: Sources['tables'],
+): Promise<ReadonlyMap<string, CheckReading | null>> {
+  const { inputs, quality } = manifests
+  const known = inputs.map((input) => emptyInput({ ...input, columns: null }, sources.get(input.connection) ?? null))
+  const ground = groundOf(manifests, known)
+  const tables = [ground.staged, ...known.filter((table) => table !== null)]
+  const readings = new Map(quality.checks.map(({ name, rule }) => [name, readingOf(rule, inputs)]))
+  for (const { name, sql } of tenantChecks(quality.checks, ground.output)) {
+    try {
+      const { lineage } = await bind(platform, call, { kind: 'inspect', sql }, tables)
+      const named = lineage.flatMap(({ direct, influence }) => [...direct, ...influence])
+      readings.set(name, readingOfQuery(named, OUTPUT_ALIAS, inputs))
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+    }
+  }
+  return readings
 }
 
 function checksInvalid(first: Unplaced, errors: readonly Unplaced[]): SluiceError {

@@ -34,12 +34,12 @@ import {
   sourceOwners,
 } from './column-classes.ts'
 import { castNotes, checkCasts } from './deploy-casts.ts'
-import { checkQuality } from './deploy-checks.ts'
+import { checkQuality, checkReadings } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
 import { checkRawGrants, discoverSources, type Sources } from './deploy-sources.ts'
 import { readershipWarnings, requireReadership } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
-import { judgedColumns } from './judged-columns.ts'
+import { checkNotes, judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
@@ -172,7 +172,7 @@ export async function checkManifests(
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  const { origins, laundered } = await judgedColumns(platform, call, manifests, sources.tables).catch(
+  const { origins, hidden, laundered } = await judgedColumns(platform, call, manifests, sources.tables).catch(
     async (error: unknown) => {
       throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
     },
@@ -188,6 +188,7 @@ export async function checkManifests(
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
   const leaving = await leavingRows(platform, product, live, meant, call.signal)
+  const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)
   const owners = await sourceOwners(platform, product, manifests, lowering, live)
   const lowered = checkClasses(call, product, lowering, owners)
   const readers = live === null ? firstReaders(platform, call, manifests) : []
@@ -215,6 +216,7 @@ export async function checkManifests(
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
         ...deleteNotes(live, meant, reads, leaving),
         ...castNotes({ manifests, origins }),
+        ...checkNotes(platform, manifests, hidden, readings),
       ],
       problems: [],
     },

@@ -7,8 +7,8 @@ import type { Engine, EngineJob } from '../engine/engine.ts'
 import type { WireInspectOutput } from '../engine/protocol.ts'
 import type { TenantCall } from '../flow.ts'
 import type { SourceTable } from '../manifest/context.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
-import { rawColumn } from './column-classes.ts'
+import type { ManifestSet, Rule } from '../manifest/manifest-set.ts'
+import { rawColumn } from '../quality/check-readings.ts'
 import { judgedColumns } from './judged-columns.ts'
 import type { Platform } from './platform.ts'
 
@@ -46,7 +46,11 @@ before(async () => {
 async function refused(
   transform: string | null,
   classes: Readonly<Record<string, string>>,
-  { where = null, rules = platform.rules }: { readonly where?: string | null; readonly rules?: Platform['rules'] } = {},
+  {
+    where = null,
+    rules = platform.rules,
+    aside = [],
+  }: { readonly where?: string | null; readonly rules?: Platform['rules']; readonly aside?: readonly Rule[] } = {},
 ): Promise<readonly string[]> {
   const columns = Object.entries(TYPES).map(([name, type]) => ({ name, type, nullable: true }))
   const table = (name: string): SourceTable => ({
@@ -74,6 +78,7 @@ async function refused(
       })),
     },
     compute: { engine: 'embedded', transform },
+    quality: { checks: aside.map((rule) => ({ name: rule.kind, severity: 'error', onError: 'quarantine', rule })) },
   } as unknown as ManifestSet
   const sources = new Map([['crm', [table('p'), table('q')]]])
   return (await judgedColumns({ ...platform, rules }, CALL, manifests, sources)).laundered
@@ -119,6 +124,17 @@ describe('a row that depends on what is hidden', () => {
     assert.deepEqual(await where('salary BETWEEN 1000 AND 2000'), ['id', 'city'])
     assert.deepEqual(await where("email LIKE 'a%'"), ['id', 'city'])
     assert.deepEqual(await where('email IS NOT NULL AND id > 5'), [])
+  })
+
+  it('is hidden where a check puts rows aside', async () => {
+    const classes = { id: 'public', email: 'pii.identifier', salary: 'pay' }
+    const by = (rule: Rule) => refused('SELECT id, email, salary FROM p', classes, { aside: [rule] })
+    assert.deepEqual(await by({ kind: 'range', column: 'salary', min: 0, max: 9, exclusive: false }), ['id', 'email'])
+    assert.deepEqual(await by({ kind: 'not_null', columns: ['salary'] }), ['id', 'email'])
+    assert.deepEqual(await by({ kind: 'unique', columns: ['email'] }), ['id', 'salary'])
+    const columns = { columns: ['id'], inputColumns: ['salary'] }
+    assert.deepEqual(await by({ kind: 'references', input: 'q', ...columns }), ['id', 'email'])
+    assert.deepEqual(await by({ kind: 'not_null', columns: ['email', 'id'] }), [], 'pseudonyms show it')
   })
 
   it('is counted where every column has its class', async () => {

@@ -1,9 +1,12 @@
 /** What the columns of a version show of what is hidden, before it may be put in service. */
 import type { TenantCall } from '../flow.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { readingOf } from '../quality/check-readings.ts'
+import type { CheckReading } from '../quality/verdict.ts'
 import { type ColumnOrigin, comparableBy, type HiddenColumns, hiddenColumns, laundered } from './column-classes.ts'
 import { checkTransform, type Sources } from './deploy-sources.ts'
 import type { Platform } from './platform.ts'
+import { seesCheck } from './visible-quality.ts'
 
 export interface JudgedColumns {
   /** Null where nobody knows what the columns are made of. */
@@ -20,10 +23,53 @@ export async function judgedColumns(
   manifests: ManifestSet,
   sources: Sources['tables'],
 ): Promise<JudgedColumns> {
-  const strict = await checkTransform(platform, call, manifests, sources)
+  const strict = withAside(manifests, await checkTransform(platform, call, manifests, sources), () => false)
   const hidden = await hiddenColumns(platform, call, manifests, strict)
   const found = laundered(platform, manifests, strict, hidden)
   if (found.length === 0) return { origins: strict, hidden, laundered: found }
-  const origins = await checkTransform(platform, call, manifests, sources, comparableBy(platform, hidden))
+  const comparable = comparableBy(platform, hidden)
+  const types = new Map(manifests.output.columns.map(({ name, type }) => [name, type]))
+  const isComparable = ({ column, copied }: ColumnOrigin) =>
+    typeof copied === 'string' && comparable(copied, types.get(column) ?? 'binary') !== null
+  const conceded = await checkTransform(platform, call, manifests, sources, comparable)
+  const origins = withAside(manifests, conceded, isComparable)
   return { origins, hidden, laundered: laundered(platform, manifests, origins, hidden) }
+}
+
+/** Checks that put rows aside decide which rows are left, as a condition of the transform would. */
+function withAside(
+  { inputs, output, quality }: ManifestSet,
+  origins: readonly ColumnOrigin[] | null,
+  isComparable: (origin: ColumnOrigin) => boolean,
+): readonly ColumnOrigin[] | null {
+  const deciding = (quality?.checks ?? []).filter(
+    ({ severity, onError }) => severity === 'error' && onError === 'quarantine',
+  )
+  if (origins === null || deciding.length === 0) return origins
+  const raw = deciding.flatMap(({ rule }) => {
+    const named = readingOf(rule, inputs) ?? { output: output.columns.map(({ name }) => name), raw: [] }
+    const own = origins.filter(({ column }) => named.output.includes(column))
+    // Whether a value is there is seen on its pseudonym.
+    const counted = rule.kind === 'not_null' ? own.filter((origin) => !isComparable(origin)) : own
+    return [...named.raw, ...counted.flatMap(({ sources }) => sources)]
+  })
+  return origins.map((origin) => ({ ...origin, influences: [...(origin.influences ?? []), ...raw] }))
+}
+
+/** For the plan: what is seen of checks by who may not see what they look at. */
+export function checkNotes(
+  platform: Pick<Platform, 'rules'>,
+  { output, quality }: ManifestSet,
+  hidden: HiddenColumns,
+  readings: ReadonlyMap<string, CheckReading | null>,
+): readonly string[] {
+  if (hidden.size === 0) return []
+  const sight = { columns: output.columns, clear: new Set<string>(), hidden, rules: platform.rules }
+  return quality.checks
+    .filter(({ name }) => !seesCheck(sight, { reads: readings.get(name) ?? null }))
+    .map(({ name, severity, onError }) => {
+      const result = `results of the check "${name}" are shown to who may see the columns that it looks at`
+      const isBlocking = severity === 'error' && onError === 'block'
+      return isBlocking ? `${result}; whether it let an epoch pass is seen by everybody` : result
+    })
 }

@@ -10,6 +10,7 @@ import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { connectionsOf, productOf } from './products.ts'
 import { actualReads, missingText, readJson } from './reads.ts'
+import { shownQuality, sightOf } from './visible-quality.ts'
 
 /** Of a product without a version in service. */
 const UNSAID: Pick<ManifestSet['product'], 'owner' | 'tags' | 'slo'> = {
@@ -31,6 +32,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     latestEpoch(platform.pool, product.id),
     changeTopicsOf(platform.pool, product.id),
   ])
+  const shown = newest && shownQuality(await sightOf(platform, call, product.id), newest)
   const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
@@ -54,14 +56,14 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     ),
     change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null)),
     dashboards: await shownDashboards(platform, product.id),
-    quality: newest === null ? null : { score: newest.qualityScore, result: newest.quality },
+    quality: shown && { score: shown.qualityScore, result: shown.quality },
     freshness: {
       age_s: ageMs === null ? null : Math.round(ageMs / 1000),
       objective_s: wantedMs === null ? null : wantedMs / 1000,
       met: ageMs === null || wantedMs === null ? null : ageMs <= wantedMs,
     },
     availability: { objective_percent: slo.availabilityPercent },
-    materialization: newest,
+    materialization: shown,
     content: contentOf(live?.normalised),
     reads: live === null ? [] : await readsOf(platform, call, live.normalised),
     isClear: await clearColumns(platform, call, product.id),

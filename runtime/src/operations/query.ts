@@ -10,7 +10,13 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawDomain, rawTable } from '../materializer/materialize.ts'
 import { lakeTable, QUARANTINE } from '../materializer/variants.ts'
 import { listConnections } from '../registry/connections.ts'
-import { epochAsOf, epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../registry/materializations.ts'
+import {
+  epochAsOf,
+  epochOfSnapshot,
+  findEpoch,
+  lastEpochOfVersion,
+  type Materialization,
+} from '../registry/materializations.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type AskedQuery, parametersOf, type QueryRequest, type Visible } from './asked-query.ts'
 import { distributedRun } from './distributed-query.ts'
@@ -20,6 +26,7 @@ import { audited, type Platform } from './platform.ts'
 import { mayReadRaw } from './raw-rights.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, refuseUnmade, type ServedProduct } from './served-product.ts'
 import { asMadeBy } from './served-products.ts'
+import { type KeptQuality, seesAside, sightOf } from './visible-quality.ts'
 
 export interface QueryAnswer {
   readonly engine: 'duckdb' | 'trino'
@@ -230,6 +237,9 @@ async function quarantineTable(
   // These may be of an earlier epoch than the product's, and of other classes: only what they say of themselves counts.
   const { summary } = await platform.lake.scan(table, {}, call.signal)
   const masked = (summary['sluice.masked-columns'] ?? '').split(',')
+  const epoch = await findEpoch(platform.pool, product.id, Number(summary['sluice.epoch']))
+  const kept = (epoch?.quality ?? null) as KeptQuality | null
+  if (kept === null || !seesAside(await sightOf(platform, call, product.id), kept)) return null
   const masks = await masksUnder(platform, call, product, summary['sluice.version'])
   if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
   return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], table.snapshotId, masked)

@@ -2,6 +2,14 @@ import { DIMENSIONS } from '../manifest/files/quality.ts'
 import type { Check, Dimension, OnError, Severity, Threshold } from '../manifest/manifest-set.ts'
 import type { CheckCount } from './check-plan.ts'
 
+/** What a check looks at, directly or to choose what it looks at. */
+export interface CheckReading {
+  /** Columns of the product. */
+  readonly output: readonly string[]
+  /** Columns of raw tables, each as a JSON array of connection, table and column. */
+  readonly raw: readonly string[]
+}
+
 /** How a check came out, as it is kept for every materialization: counts, never rows. */
 export interface CheckResult {
   readonly name: string
@@ -13,19 +21,25 @@ export interface CheckResult {
   /** Null where the check could not be run; it has then not passed. */
   readonly violations: number | null
   readonly total: number | null
+  /** Null or absent where it is not known. */
+  readonly reads?: CheckReading | null
 }
 
 /**
  * Holds what was counted against the check's threshold; `null` says that the check could not be run. More violations than
  * rows are not kept: a query may give any number, and a number may be anything.
  */
-export function judge(check: Check, count: Pick<CheckCount, 'violations' | 'total'> | null): CheckResult {
+export function judge(
+  check: Check,
+  count: Pick<CheckCount, 'violations' | 'total'> | null,
+  reads: CheckReading | null = null,
+): CheckResult {
   const { name, severity, dimension, weight, onError } = check
   const passed = count !== null && bears(check.threshold, count)
   const most = Math.max(count?.total ?? 0, 1)
   const violations = count === null ? null : Math.min(count.violations, most)
   const counted = { violations, total: count?.total ?? null }
-  return { name, severity, dimension, weight, onError, passed, ...counted }
+  return { name, severity, dimension, weight, onError, passed, ...counted, reads }
 }
 
 function bears(threshold: Threshold, { violations, total }: Pick<CheckCount, 'violations' | 'total'>): boolean {

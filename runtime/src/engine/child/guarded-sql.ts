@@ -67,22 +67,13 @@ function isLoneExpression(tree: TreeNode): boolean {
 }
 
 async function parse(connection: DuckDBConnection, sql: string, source: Source): Promise<TreeNode> {
-  const tree = treeOf(await scalar(connection, 'SELECT json_serialize_sql($1::VARCHAR)::VARCHAR', sql), source)
+  const tree = parseTree(await scalar(connection, 'SELECT json_serialize_sql($1::VARCHAR)::VARCHAR', sql))
   if (tree.error === false) return tree
   if (tree.error_type !== 'parser') throw notAllowed('anything but SELECT', source, null)
   const message = String(tree.error_message)
   const near = /^syntax error at or near "(.*)"$/s.exec(message)?.[1] ?? null
   const location = Number(tree.position)
   throw syntaxError(source, Number.isSafeInteger(location) ? location : null, near)
-}
-
-/** DuckDB writes a number that is none as `Infinity` or `nan`, which JSON has no word for. */
-function treeOf(json: string, source: Source): TreeNode {
-  try {
-    return parseTree(json)
-  } catch {
-    throw notAllowed('a number as large as that', source, null)
-  }
 }
 
 async function scalar(connection: DuckDBConnection, query: string, sql: string): Promise<string> {

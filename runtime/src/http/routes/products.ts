@@ -18,6 +18,7 @@ import {
 } from '../../operations/products.ts'
 import { readJson } from '../../operations/reads.ts'
 import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
+import { shownQuality, sightOf } from '../../operations/visible-quality.ts'
 import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
@@ -399,15 +400,17 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
           requireMember(call.principal)
           const product = await productOf(platform, call, productReference(call))
           const isClear = await clearColumns(platform, call, product.id)
+          const sight = await sightOf(platform, call, product.id)
           return listReply(
             call,
             cursors,
             what,
             (page) => listMaterializations(platform.pool, product.id, page),
-            (one) =>
-              what === 'snapshots'
-                ? materializationJson(one, isClear)
-                : { ...materializationJson(one, isClear), quality: qualityJson(one.quality) },
+            (one) => {
+              const shown = shownQuality(sight, one)
+              const json = materializationJson(shown, isClear)
+              return what === 'snapshots' ? json : { ...json, quality: qualityJson(shown.quality) }
+            },
           )
         },
       }),

@@ -134,7 +134,7 @@ const snapshotFields = {
   version: text(),
   snapshot_id: nullable(text('For as_of and for a rollback.')),
   rows: nullable(count()),
-  quarantined_rows: count(),
+  quarantined_rows: nullable(count('Null for who may not see the columns that the checks look at.')),
   lossy_values: Type.Record(Type.String(), count(), {
     description: 'By column that you may see: values that lost something by the cast to its type.',
   }),
@@ -351,7 +351,7 @@ const runFields = {
       epoch: Type.Optional(nullable(count('That was published; null: nothing was.'))),
       state: oneOf(['succeeded', 'degraded', 'failed', 'skipped']),
       rows: Type.Optional(nullable(count())),
-      quarantined_rows: Type.Optional(count()),
+      quarantined_rows: Type.Optional(nullable(count('Null where not everybody may know it.'))),
       lossy_values: Type.Optional(Type.Record(Type.String(), count())),
       behind: Type.Optional(Type.Array(text(), { description: 'Endpoints that do not serve the epoch yet.' })),
       reason: Type.Optional(nullable(Failure)),

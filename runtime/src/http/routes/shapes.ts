@@ -309,7 +309,7 @@ export function materializationJson(materialization: Materialization, isClear: (
     version: materialization.version,
     snapshot_id: materialization.snapshots['clear'] ?? null,
     rows: materialization.counts['rows'] ?? null,
-    quarantined_rows: materialization.counts['quarantined'] ?? 0,
+    quarantined_rows: materialization.counts['quarantined'] ?? (materialization.state === 'blocked' ? 0 : null),
     lossy_values: Object.fromEntries(Object.entries(lostIn(materialization)).filter(([column]) => isClear(column))),
     quality_score: materialization.qualityScore,
     committed_at: iso(materialization.committedAt),
@@ -322,7 +322,7 @@ export function qualityJson(kept: unknown) {
   const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
   if (quality === null) return null
   return {
-    checks: quality.checks.map(({ onError, ...check }) => ({ ...check, on_error: onError })),
+    checks: quality.checks.map(({ onError, reads: _, ...check }) => ({ ...check, on_error: onError })),
     by_dimension: quality.by_dimension,
   }
 }
