@@ -91,7 +91,7 @@ describe('a transform over a source that does not answer', () => {
 
   it('is bound to what the lake has of it', async () => {
     const origins = await checkTransform(platform(true), call, version, away)
-    const none = { influences: [], grouped: [], copied: null }
+    const none = { influences: [], grouped: [], copied: null, type: 'null' }
     assert.deepEqual(origins, [{ column: 'contact', sources: [raw('email')], ...none }])
   })
 
