@@ -14,8 +14,11 @@ export interface PoolLimits {
   readonly maxChildren: number
   /** Children that wait for a job: starting one takes up to a second. */
   readonly warmChildren: number
-  /** False: the first is started by `warmUp` or `take`. Default true. */
-  readonly startsWarm?: boolean
+  /**
+   * `after`: the next is started by `warmUp`, and when a job has ended, so that its start takes nothing from a job.
+   * Default: at once, whenever one is missing.
+   */
+  readonly warms?: 'after'
   /** Jobs that may wait for a child; one more is refused. */
   readonly maxQueued: number
 }
@@ -64,7 +67,7 @@ export class ChildPool<Child extends PooledChild> {
   constructor(startChild: () => Child, limits: PoolLimits) {
     this.#startChild = startChild
     this.#limits = limits
-    if (limits.startsWarm !== false) this.warmUp()
+    if (limits.warms !== 'after') this.warmUp()
   }
 
   /**
@@ -91,7 +94,10 @@ export class ChildPool<Child extends PooledChild> {
     } finally {
       stop.removeEventListener('abort', kill)
     }
-    void child.ended.then(() => this.#release(owner))
+    void child.ended.then(() => {
+      this.#release(owner)
+      this.warmUp()
+    })
     return { child, queuedMs }
   }
 
@@ -110,7 +116,7 @@ export class ChildPool<Child extends PooledChild> {
   #pick(): Child {
     if (this.#closed) throw closedError()
     const warm = this.#warm.shift() ?? this.#start()
-    this.warmUp()
+    if (this.#limits.warms !== 'after') this.warmUp()
     return warm
   }
 

@@ -51,7 +51,7 @@ export class SourceReaders {
       maxChildren: options.maxReaders,
       warmChildren: 1,
       // Most of the time no source is read: the first one is started when a connection is opened.
-      startsWarm: false,
+      warms: 'after',
       maxQueued: MAX_WAITING,
     })
     this.#users = process.getuid?.() === 0 ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
