@@ -7,7 +7,7 @@ import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { Worker } from './ingestion/worker.ts'
 import { catchUp, type MaterializeDeps, materialize, recordedError } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
-import { openConnector } from './operations/connections.ts'
+import { openConnector, readsAtOneMoment } from './operations/connections.ts'
 import type { Platform } from './operations/platform.ts'
 import { readersOf } from './operations/reads.ts'
 import { endRollback, rollbackOf } from './operations/rollback.ts'
@@ -87,7 +87,8 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     logger,
     faultPoint: deps.faultPoint,
     limits: deps.limits,
-    openConnector: (connection) => openConnector(platform, connection),
+    openConnector: (connection, options) => openConnector(platform, connection, options),
+    readsAtOneMoment: (connection) => readsAtOneMoment(platform, connection),
     checkStorage: (tenant) => checkStorage(platform, tenant),
     productsOf: (connection) => readersOf(pool, connection),
     async materialize(product, runId, signal) {

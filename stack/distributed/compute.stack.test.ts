@@ -83,7 +83,7 @@ async function staged<T>(asked: Asked, use: (rows: Omit<StagedRows, 'primaryKey'
   const input = { name: 'source', columns: null, where: asked.where ?? null } as ManifestSet['inputs'][number]
   const manifests = { compute: { engine: 'distributed', transform: asked.transform } } as unknown as ManifestSet
   try {
-    const rows = await distributedRows([{ input, state, table: TABLE }], manifests, asked.columns, {
+    const rows = await distributedRows([{ input, state, table: TABLE, moment: null }], manifests, asked.columns, {
       tenant: TENANT,
       engine: lake.engine,
       distributed: compute,

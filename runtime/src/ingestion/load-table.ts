@@ -15,6 +15,7 @@ import type {
   WrittenData,
 } from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
+import { MOMENT } from '../materializer/materialize.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
 export interface LoadRequest {
@@ -32,6 +33,8 @@ export interface LoadRequest {
   /** Begins a read of the key columns of every row, as the source has them now; null: rows that are gone stay. */
   readonly readKeys: (() => Promise<TableRead>) | null
   readonly runId: string
+  /** Equal of tables that are of one instant of the source; null: of its own. */
+  readonly moment: string | null
   readonly limits: EngineLimits
   readonly signal: AbortSignal
 }
@@ -95,6 +98,7 @@ export async function loadTable(
       summary: {
         'sluice.run': request.runId,
         'sluice.mode': request.mode,
+        ...(request.moment === null ? {} : { [MOMENT]: request.moment }),
         'sluice.rows-read': String(outcome.rowCount),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),

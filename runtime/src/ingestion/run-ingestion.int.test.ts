@@ -106,6 +106,7 @@ async function follow() {
           faultPoint: async () => undefined,
           limits: LIMITS,
           openConnector: async () => connector,
+          readsAtOneMoment: () => false,
           productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
           checkStorage: async () => undefined,
         } as unknown as IngestionDeps)

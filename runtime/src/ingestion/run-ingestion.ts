@@ -1,11 +1,11 @@
 /** An ingestion run: every table that deployed products read from the connection, then those products. */
-import type { Connector, ConnectorState, Logger } from '@sluice/sdk'
+import type { Connector, ConnectorState, DiscoveredTable, Logger } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { Lake } from '../lake/lake.ts'
+import type { Lake, StagedCommit } from '../lake/lake.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
@@ -20,11 +20,19 @@ import {
   type TableProgress,
   tableProgress,
 } from '../registry/run-progress.ts'
-import { loadTable, takesIncrements } from './load-table.ts'
+import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
 import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { readTable, type TableRead } from './read-table.ts'
 import { checkRejected, rejectedLimits } from './rejected-rows.ts'
-import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound, tablesOf } from './source-tables.ts'
+import {
+  discoverTables,
+  groupsOf,
+  type ReadMode,
+  readMode,
+  type SourceTable,
+  tableNotFound,
+  tablesOf,
+} from './source-tables.ts'
 
 export interface DeployedProduct {
   readonly product: Product
@@ -37,7 +45,10 @@ export interface IngestionDeps {
   readonly logger: Logger
   readonly faultPoint: FaultPoint
   readonly limits: EngineLimits
-  openConnector(connection: Connection): Promise<Connector>
+  /** `oneMoment`: all its reads are to see one instant of the source. */
+  openConnector(connection: Connection, options: { readonly oneMoment: boolean }): Promise<Connector>
+  /** Whether connectors of its type can do that. */
+  readsAtOneMoment(connection: Connection): boolean
   /** The products in service that read from the connection. */
   productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
   materialize(product: Product, runId: string, signal: AbortSignal): Promise<MaterializeResult>
@@ -61,8 +72,7 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const inputs = products.flatMap(({ manifests }) => manifests.inputs)
   const tables = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
   if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
-  const limitsOf = (table: string) => rejectedLimits(run.connection.name, table, products)
-  const failures = await ingestTables(run, tables, limitsOf, deps)
+  const failures = await ingestTables(run, tables, products, deps)
   const outcomes: ProductOutcome[] = []
   const errors: unknown[] = [...failures.values()]
   for (const deployed of products) {
@@ -77,34 +87,41 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   return { products: outcomes }
 }
 
+/** How often the tables of a run are begun at another instant before each is read as of its own. */
+const MOMENTS = 2
+
 /** Tables that failed, with why; the others are committed. */
 async function ingestTables(
   run: IngestionRun,
   tables: readonly SourceTable[],
-  limitsOf: (table: string) => readonly RejectedLimit[],
+  products: readonly DeployedProduct[],
   deps: IngestionDeps,
 ): Promise<ReadonlyMap<string, unknown>> {
   const failures = new Map<string, unknown>()
   const finished = await tableProgress(deps.pool, run.lease.runId)
-  const open = tables.filter((table) => !finished.some((one) => one.name === table.name && one.state === 'succeeded'))
+  const isFinished = ({ name }: SourceTable) => finished.some((one) => one.name === name && one.state === 'succeeded')
+  const readers = products.map(({ manifests }) => inputTables(run, manifests))
+  // A group is of one moment or is read again: what an earlier attempt has of it is of another.
+  const open = groupsOf(tables, readers).filter((group) => !group.every(isFinished))
   if (open.length === 0) return failures
-  const connector = await deps.openConnector(run.connection)
+  let moments = deps.readsAtOneMoment(run.connection) ? MOMENTS : 0
+  let connector = await deps.openConnector(run.connection, { oneMoment: moments > 0 })
   try {
-    const found = await discoverTables(
-      connector,
-      open.map((table) => table.name),
-      run.signal,
-    )
-    for (const table of open) {
-      try {
-        const description = found.get(table.name)
-        if (!description) throw tableNotFound(table.name)
-        await ingestTable(run, table, readMode(table, description), limitsOf(table.name), connector, deps)
-      } catch (error) {
-        run.signal.throwIfAborted()
-        if (isLost(error)) throw error
-        failures.set(table.name, about(table.name, error))
-        await reportFailure(run, table, error, deps)
+    const names = open.flat().map((table) => table.name)
+    const found = await discoverTables(connector, names, run.signal)
+    for (const group of open) {
+      for (;;) {
+        const moment = moments > 0 ? `${run.lease.runId}-${moments}` : null
+        const read = await loadGroup(run, group, { found, products }, connector, moment, deps)
+        if (moment === null || ![...read.failures.values()].some(isOfAnotherMoment)) {
+          await settleGroup(run, read, connector, deps)
+          for (const [name, error] of read.failures) failures.set(name, about(name, error))
+          break
+        }
+        moments -= 1
+        await connector.close()
+        connector = await deps.openConnector(run.connection, { oneMoment: moments > 0 })
+        if (moments === 0) await log(run, deps, 'warn', 'the source shows no common moment: each table is of its own')
       }
     }
   } finally {
@@ -113,19 +130,86 @@ async function ingestTables(
   return failures
 }
 
+function inputTables(run: IngestionRun, manifests: ManifestSet): readonly SourceTable[] {
+  return tablesOf(manifests.inputs.filter((input) => input.connection === run.connection.name))
+}
+
+/** The source could not show it, or has no room for the session that keeps the moment. */
+function isOfAnotherMoment(error: unknown): boolean {
+  return error instanceof SluiceError && (error.code === 'source_moment_lost' || error.code === 'source_busy')
+}
+
+interface LoadedSource extends LoadedTable {
+  readonly table: SourceTable
+  readonly mode: ReadMode
+}
+
+interface LoadedGroup {
+  readonly loaded: readonly LoadedSource[]
+  readonly failures: ReadonlyMap<string, unknown>
+}
+
+async function loadGroup(
+  run: IngestionRun,
+  group: readonly SourceTable[],
+  {
+    found,
+    products,
+  }: { readonly found: ReadonlyMap<string, DiscoveredTable>; readonly products: readonly DeployedProduct[] },
+  connector: Connector,
+  moment: string | null,
+  deps: IngestionDeps,
+): Promise<LoadedGroup> {
+  const loaded: LoadedSource[] = []
+  const failures = new Map<string, unknown>()
+  for (const table of group) {
+    try {
+      const description = found.get(table.name)
+      if (!description) throw tableNotFound(table.name)
+      const limits = rejectedLimits(run.connection.name, table.name, products)
+      loaded.push(await loadSource(run, table, readMode(table, description), limits, connector, moment, deps))
+      for (const { commit } of loaded) await keepStaged(commit, deps)
+    } catch (error) {
+      run.signal.throwIfAborted()
+      if (isLost(error)) throw error
+      failures.set(table.name, error)
+    }
+  }
+  return { loaded, failures }
+}
+
+/** Those that were read become visible at once. */
+async function settleGroup(
+  run: IngestionRun,
+  { loaded, failures }: LoadedGroup,
+  connector: Connector,
+  deps: IngestionDeps,
+): Promise<void> {
+  for (const [name, error] of failures) await reportFailure(run, name, error, deps)
+  if (loaded.length > 0) await commitTables(run, loaded, connector, deps)
+}
+
+const STAGED_MS = 60 * 60 * 1000
+
+/** What has been read waits for the others of its group. */
+async function keepStaged({ ref, writeId }: StagedCommit, { lake, limits }: IngestionDeps): Promise<void> {
+  if (writeId !== null) await lake.leaseWrite(ref, writeId, limits.timeoutMs + STAGED_MS)
+}
+
 /** Nothing more may be written by this worker. */
 function isLost(error: unknown): boolean {
   return error instanceof SluiceError && error.kind === 'FENCED'
 }
 
-async function ingestTable(
+async function loadSource(
   run: IngestionRun,
   table: SourceTable,
   mode: ReadMode,
   limits: readonly RejectedLimit[],
   connector: Connector,
+  moment: string | null,
   deps: IngestionDeps,
-): Promise<void> {
+): Promise<LoadedSource> {
   const { connection, lease, signal } = run
   await deps.checkStorage(connection.tenant)
   const ref = rawTable(connection.tenant, connection.name, table.name)
@@ -149,7 +233,7 @@ async function ingestTable(
     },
     report.soon,
   )
-  const { commit, outcome, keepsOthers, sweep } = await loadTable(
+  const loaded = await loadTable(
     {
       ref,
       base,
@@ -161,36 +245,62 @@ async function ingestTable(
       onSchemaChange: mode.onSchemaChange,
       readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
       runId: lease.runId,
+      moment,
       limits: deps.limits,
       signal,
     },
     deps,
   )
-  checkRejected(table.name, outcome, limits)
-  await deps.faultPoint('ingestion.before-commit')
+  checkRejected(table.name, loaded.outcome, limits)
   await report.settle()
+  return { ...loaded, table, mode }
+}
+
+async function commitTables(
+  run: IngestionRun,
+  loaded: readonly LoadedSource[],
+  connector: Connector,
+  deps: IngestionDeps,
+): Promise<void> {
+  const { connection, lease, signal } = run
+  await deps.faultPoint('ingestion.before-commit')
   await inTransaction(
     deps.pool,
     async (tx) => {
       await checkRun(tx, lease)
-      await deps.lake.publish(tx, [commit])
-      const key = { connectionId: connection.id, tableName: table.name, runId: lease.runId }
-      if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
-      else await forgetConnectorState(tx, connection.id, table.name)
-      await saveTableProgress(tx, lease, {
-        ...chosen(table, mode),
-        state: 'succeeded',
-        rowsRead: outcome.rowCount + outcome.rejected,
-        rowsWritten: outcome.rowCount,
-        rowsRemoved: sweep?.removed ?? null,
-        bytes: outcome.bytes + (sweep?.bytes ?? 0),
-        error: null,
-      })
+      await deps.lake.publish(
+        tx,
+        loaded.map(({ commit }) => commit),
+      )
+      for (const { table, mode, outcome, sweep } of loaded) {
+        const key = { connectionId: connection.id, tableName: table.name, runId: lease.runId }
+        if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
+        else await forgetConnectorState(tx, connection.id, table.name)
+        await saveTableProgress(tx, lease, {
+          ...chosen(table, mode),
+          state: 'succeeded',
+          rowsRead: outcome.rowCount + outcome.rejected,
+          rowsWritten: outcome.rowCount,
+          rowsRemoved: sweep?.removed ?? null,
+          bytes: outcome.bytes + (sweep?.bytes ?? 0),
+          error: null,
+        })
+      }
     },
     { signal },
   )
   await deps.faultPoint('ingestion.after-commit')
-  await connector.ack({ schema: table.schema, table: table.table }, outcome.state)
+  for (const one of loaded) {
+    await connector.ack({ schema: one.table.schema, table: one.table.table }, one.outcome.state)
+    await tellLoaded(run, one, deps)
+  }
+}
+
+async function tellLoaded(
+  run: IngestionRun,
+  { table, mode, outcome, keepsOthers, sweep }: LoadedSource,
+  deps: IngestionDeps,
+): Promise<void> {
   await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
   if (sweep !== null) {
     await log(run, deps, 'info', `${table.name}: ${sweep.removed} rows were gone, by a read of ${sweep.keys} keys`)
@@ -256,15 +366,10 @@ function progressReporter(run: IngestionRun, table: SourceTable, mode: ReadMode,
   }
 }
 
-async function reportFailure(
-  run: IngestionRun,
-  table: SourceTable,
-  error: unknown,
-  deps: IngestionDeps,
-): Promise<void> {
+async function reportFailure(run: IngestionRun, name: string, error: unknown, deps: IngestionDeps): Promise<void> {
   const recorded = recordedError(error)
   await saveTableProgress(deps.pool, run.lease, {
-    name: table.name,
+    name,
     mode: 'full',
     modeReason: null,
     deletes: null,
@@ -277,7 +382,7 @@ async function reportFailure(
     cursor: null,
     error: recorded,
   })
-  await log(run, deps, 'error', `${table.name}: ${recorded.message}`)
+  await log(run, deps, 'error', `${name}: ${recorded.message}`)
 }
 
 /** Codes of what keeps a product from being made anew without being a failure of the run. */
@@ -308,7 +413,7 @@ async function outcomeFor(
   failures: ReadonlyMap<string, unknown>,
   deps: IngestionDeps,
 ): Promise<Materialized> {
-  const own = tablesOf(manifests.inputs.filter((input) => input.connection === run.connection.name))
+  const own = inputTables(run, manifests)
   const failed = own.find((table) => failures.has(table.name))
   if (failed !== undefined) return { outcome: unpublishedOutcome(product, 'skipped', inputFailed(failed.name)) }
   try {

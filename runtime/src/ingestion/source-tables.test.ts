@@ -4,7 +4,7 @@ import type { DiscoveredTable } from '@sluice/sdk'
 import { type Edit, parseEdited } from '../manifest/editing.ts'
 import { exampleContext } from '../manifest/examples.ts'
 import type { Input } from '../manifest/manifest-set.ts'
-import { readMode, tablesOf } from './source-tables.ts'
+import { groupsOf, readMode, tablesOf } from './source-tables.ts'
 
 const INPUT = {
   name: 'orders',
@@ -39,6 +39,21 @@ describe('the tables that are read', () => {
         ['public', 'b', 'public.b', 1],
       ],
     )
+  })
+})
+
+describe('tables that belong together', () => {
+  it('are those of one product, and of all that share one with it', () => {
+    const tables = (...names: readonly string[]) => tablesOf(names.map((table) => ({ ...INPUT, table })))
+    const groups = (...readers: readonly (readonly string[])[]) =>
+      groupsOf(
+        tables('a', 'b', 'c', 'd', 'e'),
+        readers.map((names) => tables(...names)),
+      ).map((group) => group.map(({ table }) => table).join(''))
+    assert.deepEqual(groups(), ['a', 'b', 'c', 'd', 'e'])
+    assert.deepEqual(groups(['a', 'b'], ['c'], ['e', 'd']), ['ab', 'c', 'de'])
+    assert.deepEqual(groups(['a', 'b'], ['c', 'd'], ['d', 'b']), ['abcd', 'e'])
+    assert.deepEqual(groups(['a', 'e'], [], ['c', 'e']), ['ace', 'b', 'd'])
   })
 })
 

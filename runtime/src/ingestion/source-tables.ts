@@ -26,6 +26,20 @@ export function tablesOf(inputs: readonly Input[]): readonly SourceTable[] {
     })
 }
 
+/** The tables in groups: those that one product reads are in one, and so are those of products that share a table. */
+export function groupsOf(
+  tables: readonly SourceTable[],
+  readers: readonly (readonly SourceTable[])[],
+): readonly (readonly SourceTable[])[] {
+  const groups = new Map(tables.map(({ name }) => [name, name]))
+  for (const own of readers) {
+    const joined = new Set(own.map(({ name }) => groups.get(name)))
+    const [first] = joined
+    for (const [name, group] of groups) if (first !== undefined && joined.has(group)) groups.set(name, first)
+  }
+  return [...Map.groupBy(tables, ({ name }) => groups.get(name)).values()]
+}
+
 export interface ReadMode {
   readonly mode: 'full' | 'incremental'
   /** Why it is that one, in words. */

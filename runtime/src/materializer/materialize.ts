@@ -3,7 +3,7 @@ import { isSluiceError, type Logger, openTenantScope, SluiceError, type Target }
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits } from '../engine/engine.ts'
-import type { Lake } from '../lake/lake.ts'
+import type { Lake, TableRef, TableState } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
 import { DEFAULT_SCHEMA } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
@@ -236,7 +236,9 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
     maskedColumns: Object.fromEntries(
       deployed.variants.map((plan) => [plan.variant, plan.masks.map((mask) => mask.column)]),
     ),
-    inputs: Object.fromEntries(inputs.map(({ input, state }) => [input.name, { snapshot_id: state.snapshotId }])),
+    inputs: Object.fromEntries(
+      inputs.map(({ input, state, moment }) => [input.name, { snapshot_id: state.snapshotId, moment }]),
+    ),
     counts: {},
     quality: null,
     qualityScore: null,
@@ -285,19 +287,34 @@ export function rawDomain(connection: string): string {
   return `raw_${connection}`
 }
 
-/** The inputs as they lie in the lake now. Throws CONFLICT `input_not_ingested`. */
+/**
+ * The inputs as they lie in the lake now, all of one instant: of tables that were committed together none is seen without the
+ * others. Throws CONFLICT `input_not_ingested`.
+ */
 export async function readInputs(
   product: Product,
   manifests: ManifestSet,
   signal: AbortSignal,
-  deps: Pick<MaterializeDeps, 'lake'>,
+  { lake, pool }: Pick<MaterializeDeps, 'lake' | 'pool'>,
 ): Promise<readonly InputState[]> {
+  const tables = manifests.inputs.map((input) => rawTable(product.tenant, input.connection, input.table))
+  const found = await inTransaction(
+    pool,
+    async (db) => {
+      const states: (TableState | null)[] = []
+      for (const table of tables) states.push(await lake.load(table, { signal, db }))
+      return states
+    },
+    { isolation: 'repeatable read', readOnly: true, signal },
+  )
   return Promise.all(
-    manifests.inputs.map(async (input) => {
-      const table = rawTable(product.tenant, input.connection, input.table)
-      const found = await deps.lake.load(table, { signal })
-      const state = found && stateOfScan(await deps.lake.scan(found, {}, signal))
-      if (state) return { input, state, table }
+    manifests.inputs.map(async (input, index) => {
+      const base = found[index] ?? null
+      const scan = base && (await lake.scan(base, {}, signal))
+      const state = scan && stateOfScan(scan)
+      if (state) {
+        return { input, state, table: tables[index] as TableRef, moment: scan.summary[MOMENT] ?? null }
+      }
       throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {
         code: 'input_not_ingested',
         remedy:
@@ -308,6 +325,9 @@ export async function readInputs(
     }),
   )
 }
+
+/** Of a raw table's snapshot: equal in tables that were read as of one instant of their source. */
+export const MOMENT = 'sluice.moment'
 
 const FIRST_RETRY_MS = 2_000
 const LAST_RETRY_MS = 300_000

@@ -8,7 +8,8 @@ import { type MaterializeDeps, readInputs } from './materialize.ts'
 import { stagedTable, transformRows } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
-export interface LeavingDeps extends Pick<MaterializeDeps, 'engine' | 'distributed' | 'lake' | 'scratchDirectory'> {
+export interface LeavingDeps
+  extends Pick<MaterializeDeps, 'pool' | 'engine' | 'distributed' | 'lake' | 'scratchDirectory'> {
   /** Of the author's SQL, and of ours. */
   readonly limits: MaterializeDeps['limits']
 }

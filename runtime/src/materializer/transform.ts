@@ -40,6 +40,8 @@ export interface InputState {
   readonly input: Input
   readonly state: LakeState
   readonly table: TableRef
+  /** Equal of inputs that were read as of one instant of their source; null: of its own. */
+  readonly moment: string | null
 }
 
 export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'columns'>): EngineTable {

@@ -249,14 +249,33 @@ function hostOf(platform: Platform, tenant: string): SourceHost {
 }
 
 /** The secrets are in clear inside the connector only. */
-export async function openConnector(platform: Platform, connection: Connection): Promise<Connector> {
+export async function openConnector(
+  platform: Platform,
+  connection: Connection,
+  options: { readonly oneMoment?: boolean } = {},
+): Promise<Connector> {
   const plugin = connectorPlugin(platform, connection.connectorType)
+  const moment = options.oneMoment === true && offersOneMoment(plugin) ? { [ONE_MOMENT]: true } : {}
   const secrets = await readSecrets(platform.pool, platform.masters, connection)
   try {
-    return await plugin.open({ ...connection.config, ...secrets }, hostOf(platform, connection.tenant))
+    return await plugin.open({ ...connection.config, ...secrets, ...moment }, hostOf(platform, connection.tenant))
   } catch (error) {
     throw refusedByPlugin(error)
   }
+}
+
+/** The setting by which a connector offers that all its reads see one instant of the source. */
+const ONE_MOMENT = 'one_moment'
+
+function offersOneMoment({ settingsSchema }: ConnectorPlugin): boolean {
+  const { properties = {} } = settingsSchema as { readonly properties?: Readonly<Record<string, unknown>> }
+  return Object.hasOwn(properties, ONE_MOMENT)
+}
+
+/** Whether runs read all tables of the connection as of one instant. */
+export function readsAtOneMoment(platform: Platform, connection: Connection): boolean {
+  const plugin = platform.plugins.connector(connection.connectorType)
+  return plugin !== undefined && plugin !== null && offersOneMoment(plugin)
 }
 
 /** What its schema cannot say of the settings, the plugin says itself, when it is opened. */

@@ -65,10 +65,10 @@ export async function leavingRows(
 ): Promise<number | null | undefined> {
   if (live === null || !keepsMissing(live.output) || keepsMissing(next.output)) return undefined
   if (next.output.primaryKey.length === 0) return null
-  const { engine, distributed, lake, scratchDirectory, config } = platform
+  const { pool, engine, distributed, lake, scratchDirectory, config } = platform
   const limits = { ...COUNT_LIMITS, memoryBytes: config.limits.transform_memory_mb * MB }
   try {
-    return await rowsLeaving(product, next, { engine, distributed, lake, scratchDirectory, limits }, signal)
+    return await rowsLeaving(product, next, { pool, engine, distributed, lake, scratchDirectory, limits }, signal)
   } catch (error) {
     signal.throwIfAborted()
     if (isSluiceError(error)) return null

@@ -33,6 +33,7 @@ import {
   opensProduct,
   sourceOwners,
 } from './column-classes.ts'
+import { readsAtOneMoment } from './connections.ts'
 import { castNotes, checkCasts } from './deploy-casts.ts'
 import { checkQuality, checkReadings } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
@@ -43,7 +44,7 @@ import { checkNotes, judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
-import { deleteNotes, plannedReads } from './reads.ts'
+import { deleteNotes, momentNotes, plannedReads } from './reads.ts'
 
 export interface DeployAnswer {
   readonly dryRun: boolean
@@ -217,6 +218,7 @@ export async function checkManifests(
         ...deleteNotes(live, meant, reads, leaving),
         ...castNotes({ manifests, origins }),
         ...checkNotes(platform, manifests, hidden, readings),
+        ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
       ],
       problems: [],
     },

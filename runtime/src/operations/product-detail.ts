@@ -9,7 +9,7 @@ import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { connectionsOf, productOf } from './products.ts'
-import { actualReads, missingText, readJson } from './reads.ts'
+import { actualReads, isOfOneMoment, missingText, readJson } from './reads.ts'
 import { shownQuality, sightOf } from './visible-quality.ts'
 
 /** Of a product without a version in service. */
@@ -64,7 +64,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     },
     availability: { objective_percent: slo.availabilityPercent },
     materialization: shown,
-    content: contentOf(live?.normalised),
+    content: contentOf(live?.normalised, newest?.inputs ?? {}),
     reads: live === null ? [] : await readsOf(platform, call, live.normalised),
     isClear: await clearColumns(platform, call, product.id),
     lineage: {
@@ -74,10 +74,15 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
 }
 
 /** How the version in service meets its former rows, and what becomes of those that it no longer has. */
-function contentOf(manifests: ManifestSet | undefined) {
+function contentOf(manifests: ManifestSet | undefined, materialized: Readonly<Record<string, unknown>>) {
   if (manifests === undefined) return null
   const { output } = manifests
-  return { write_mode: output.writeMode, keeps_missing: keepsMissing(output), note: missingText(output) }
+  return {
+    write_mode: output.writeMode,
+    keeps_missing: keepsMissing(output),
+    note: missingText(output),
+    one_moment: isOfOneMoment(manifests, materialized),
+  }
 }
 
 async function readsOf(platform: Platform, call: TenantCall, manifests: ManifestSet) {

@@ -106,6 +106,38 @@ export async function actualReads(
   })
 }
 
+/** Connections of which a product reads several tables. */
+function joined({ inputs }: ManifestSet): readonly string[] {
+  const tables = Map.groupBy(inputs, ({ connection }) => connection)
+  return [...tables].flatMap(([connection, own]) =>
+    connection !== SANDBOX && new Set(own.map(({ table }) => qualified(table))).size > 1 ? [connection] : [],
+  )
+}
+
+/** Whether tables of one connection were read as of one instant of it; null: the product reads one of each. */
+export function isOfOneMoment(manifests: ManifestSet, materialized: Readonly<Record<string, unknown>>): boolean | null {
+  const connections = joined(manifests)
+  if (connections.length === 0) return null
+  return connections.every((connection) => {
+    const own = manifests.inputs.filter((input) => input.connection === connection)
+    const moments = own.map(({ name }) => (materialized[name] as { readonly moment?: string | null })?.moment ?? null)
+    return moments[0] !== null && new Set(moments).size === 1
+  })
+}
+
+/** What a plan has to say of tables that cannot be read as of one instant. */
+export function momentNotes(
+  manifests: ManifestSet,
+  connections: ReadonlyMap<string, Connection>,
+  isOffered: (connection: Connection) => boolean,
+): readonly string[] {
+  return joined(manifests).flatMap((name) => {
+    const connection = connections.get(name)
+    if (connection === undefined || isOffered(connection)) return []
+    return [`the tables of "${name}" are read one after the other, each as of its own moment`]
+  })
+}
+
 /** What becomes of rows that the output no longer has. */
 export function missingText(output: OutputManifest): string {
   if (output.writeMode === 'append') return 'rows are only ever added: those that are gone at the source stay'

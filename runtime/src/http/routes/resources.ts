@@ -220,8 +220,18 @@ export const ProductDetail = Type.Object(
     }),
     content: nullable(
       Type.Object(
-        { write_mode: text(), keeps_missing: Type.Boolean(), note: text() },
-        { description: 'What becomes of former rows. Null: no version is in service.' },
+        {
+          write_mode: text(),
+          keeps_missing: Type.Boolean(),
+          note: text(),
+          one_moment: nullable(
+            Type.Boolean({ description: 'Whether tables of one connection are of one instant; null: it reads one.' }),
+          ),
+        },
+        {
+          description:
+            'What becomes of former rows, and which of its inputs’ they are. Null: no version is in service.',
+        },
       ),
     ),
     reads: Type.Array(InputRead, { description: 'How each input was read last.' }),
