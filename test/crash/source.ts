@@ -29,8 +29,6 @@ export class CrashSource {
   readonly server: EmbeddedServer
   readonly password = 'only-for-this-source'
   readonly #client: pg.Client
-  /** Visits are read incrementally and merged: what the source deletes stays. */
-  readonly #visits = new Map<string, Row>()
   #step = 0
 
   private constructor(server: EmbeddedServer, client: pg.Client) {
@@ -67,9 +65,11 @@ export class CrashSource {
 
   /** What the epoch of a sync that begins now must hold. */
   async expected(): Promise<Expected> {
-    for (const row of await this.#rows(READ_VISITS)) this.#visits.set(row['visit_no'] as string, row)
-    const people = await this.#rows(READ_PEOPLE)
-    return { people: new Map(people.map((row) => [row['person_no'] as string, row])), visits: new Map(this.#visits) }
+    const [people, visits] = [await this.#rows(READ_PEOPLE), await this.#rows(READ_VISITS)]
+    return {
+      people: new Map(people.map((row) => [row['person_no'] as string, row])),
+      visits: new Map(visits.map((row) => [row['visit_no'] as string, row])),
+    }
   }
 
   async #rows(sql: string): Promise<readonly Row[]> {
