@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Answer, type Client, manifests } from './client.ts'
-import { deployVersion, onboardPeople, openWorld, syncNow, type World } from './world.ts'
+import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 const PLAIN = '@rights.test'
 const LEVELS = ['public', 'internal', 'confidential', 'restricted'] as const
@@ -172,6 +172,83 @@ describe('grants', () => {
   })
 })
 
+describe('what is told of rows beside them', () => {
+  const shown = async (caller: Caller, path: string) =>
+    (await as(caller).get(`/api/v1/${path}`, adminsHeader(caller))).body
+  const adminsHeader = (caller: Caller) => (caller === 'admin' ? headers : {})
+
+  it('has the sizes of raw tables for who may read them, and steps for others', async () => {
+    const run = await syncNow(as('owner'))
+    const path = `ingestion/${run.id}`
+    for (const caller of ['admin', 'owner', 'author'] as const) {
+      const { tables, log } = await shown(caller, path)
+      assert.deepEqual([tables[0].rows_read, tables[0].rows_written], [9, 9], caller)
+      assert.ok(tables[0].bytes > 0)
+      assert.match(JSON.stringify(log), /rights_people: 9 rows/)
+    }
+    for (const caller of ['deputy', 'colleague', 'viewer'] as const) {
+      const { tables, log } = await shown(caller, path)
+      const seen = [tables[0].rows_read, tables[0].rows_written, tables[0].bytes]
+      assert.deepEqual(seen, [10, 10, null], caller)
+      assert.doesNotMatch(JSON.stringify(log), /rights_people: /)
+      const listed = (await shown(caller, `ingestion?tenant_id=${world.tenants[0]}`)).data
+      const found = listed.find(({ id }: { readonly id: string }) => id === run.id)
+      assert.deepEqual(found.tables, tables)
+      const { usage } = await shown(caller, `tenants/${world.tenants[0]}`)
+      assert.equal(usage.storage_bytes % (1024 * 1024), 0)
+    }
+    await world.source.query('ANALYZE rights_people')
+    const estimated = async (caller: Caller) => {
+      const { tables } = await shown(caller, 'connections/db/discover')
+      return tables.find(({ name }: { readonly name: string }) => name === 'rights_people').estimated_rows
+    }
+    assert.deepEqual([await estimated('owner'), await estimated('colleague')], [9, 10])
+  })
+
+  it('is for readers of the product', async () => {
+    const reader = await world.as(world.tenants[0], 'svc-viewers', 'reader')
+    const product = 'a_confidential'
+    const outsiders = [as('viewer'), as('colleague'), reader]
+    for (const what of ['snapshots', 'quality']) {
+      const path = `/api/v1/products/${product}/${what}`
+      for (const outsider of outsiders) assert.equal((await outsider.get(path)).body.code, 'product_forbidden', what)
+      for (const insider of ['owner', 'author', 'deputy'] as const) {
+        assert.equal((await as(insider).get(path)).status, 200, `${insider} ${what}`)
+      }
+    }
+    const detail = async (client: Client) => {
+      const { body } = await client.get(`/api/v1/products/${product}`)
+      return [body.quality === null, body.last_materialization === null]
+    }
+    assert.deepEqual(await detail(reader), [true, true])
+    assert.deepEqual(await detail(as('owner')), [false, false])
+    const id = (await as('owner').get(`/api/v1/products/${product}`)).body.id
+    assert.ok(!(await heard(reader)).has(id))
+    assert.ok((await heard(as('owner'))).has(id))
+    await ok(as('owner').post(grants(product), { subject: { user: 'reader' }, may: 'read' }))
+    assert.equal((await reader.get(`/api/v1/products/${product}/snapshots`)).status, 200)
+    assert.deepEqual(await detail(reader), [false, false])
+    assert.ok((await heard(reader)).has(id))
+  })
+
+  /** The subjects of all events so far: those that come until the end of the run that is started here is told. */
+  async function heard(client: Client): Promise<ReadonlySet<string>> {
+    const { id: last } = await syncNow(as('owner'))
+    const controller = new AbortController()
+    const response = await client.begin('/api/v1/events', {}, controller.signal)
+    const subjects = new Set<string>()
+    const decoder = new TextDecoder()
+    let text = ''
+    for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+      text += decoder.decode(chunk, { stream: true })
+      for (const [, json] of text.matchAll(/^data: (.*)\n/gm)) subjects.add(JSON.parse(json as string).subject)
+      if (subjects.has(last)) break
+    }
+    controller.abort()
+    return subjects
+  }
+})
+
 describe('a version', () => {
   const attempt = (caller: Caller, name: string, more: object = {}) =>
     as(caller).post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', dry_run: false, ...more })
@@ -254,5 +331,71 @@ describe('a version', () => {
     assert.equal(code(await as('owner').post(path, { version: '2.0.0', snapshot_id: '1' })), 'validation_failed')
     assert.equal(code(await as('owner').post(path, { lower: ['email'] })), 'validation_failed')
     assert.equal(code(await as('owner').post(path, { version: '2.0.0', lower: ['email'] })), 202)
+  })
+})
+
+describe('a connection', () => {
+  const patch = (caller: Caller, settings: Readonly<Record<string, unknown>>) => {
+    const body = JSON.stringify({ config_encrypted: JSON.stringify(settings) })
+    const more = caller === 'admin' ? headers : {}
+    return as(caller).send('/api/v1/connections/db', {
+      method: 'PATCH',
+      headers: { 'content-type': 'application/json', ...more },
+      body,
+    })
+  }
+  const settings = () => JSON.parse(loginOf(world.deployment)) as Readonly<Record<string, unknown>>
+  const RAW = { sql: 'SELECT count(*) FROM raw_db.rights_people' }
+  const PLACES = [
+    { host: 'localhost' },
+    { port: 1 },
+    { database: 'postgres' },
+    { user: 'somebody' },
+    { ssl_mode: 'disable' },
+  ] as const
+
+  it('is led elsewhere by its creator and administrators alone, and not without its secret', async () => {
+    const { password, ...open } = settings()
+    for (const place of PLACES) {
+      for (const caller of ['author', 'deputy', 'colleague'] as const) {
+        for (const secret of [{}, { password }, { password: 'x' }]) {
+          const { status, body } = await patch(caller, { ...open, ...place, ...secret })
+          assert.deepEqual([status, body.code], [403, 'connection_owner_required'], JSON.stringify(place))
+        }
+      }
+      for (const caller of ['owner', 'admin'] as const) {
+        assert.equal((await patch(caller, { ...open, ...place })).body.code, 'invalid_connection_config')
+      }
+      assert.equal((await patch('viewer', { ...open, ...place })).body.code, 'developer_required')
+    }
+    for (const guess of [password, 'x']) {
+      assert.equal(
+        (await patch('colleague', { ...open, password: guess })).status,
+        403,
+        'no password is found by trying',
+      )
+    }
+    assert.equal((await patch('colleague', { ...open, schemas: ['public'] })).status, 200)
+    const { source_since, created_by } = (await as('viewer').get('/api/v1/connections/db')).body
+    assert.deepEqual([source_since, created_by], [null, 'owner'], 'nothing has changed')
+  })
+
+  it('that leads elsewhere has no raw grants, and no rows from before', async () => {
+    assert.deepEqual((await ok(as('author').post('/api/v1/query', RAW))).rows, [[9]])
+    const moved = await patch('owner', { ...settings(), host: 'localhost' })
+    assert.equal(moved.status, 200, JSON.stringify(moved.body))
+    assert.notEqual(moved.body.source_since, null)
+    assert.deepEqual((await ok(as('owner').get('/api/v1/connections/db/grants'))).data, [])
+    assert.equal((await as('author').post('/api/v1/query', RAW)).body.code, 'table_not_found')
+    assert.equal((await as('owner').post('/api/v1/query', RAW)).body.code, 'connection_moved')
+    const made = await ok(as('owner').post('/api/v1/products/authored/materialize'))
+    const run = await as('owner').untilEnded(made.id)
+    assert.deepEqual([run.state, run.error.code], ['failed', 'input_not_ingested'])
+    await syncNow(as('owner'))
+    assert.deepEqual((await ok(as('owner').post('/api/v1/query', RAW))).rows, [[9]])
+    assert.equal((await as('author').post('/api/v1/query', RAW)).body.code, 'table_not_found')
+    const { data } = await ok(as('owner').get('/api/v1/audit?limit=50'))
+    const record = data.find(({ action }: { readonly action: string }) => action === 'connection.update')
+    assert.deepEqual([record.details.changed, record.details.revoked_raw_grants], [['host', 'password'], 1])
   })
 })

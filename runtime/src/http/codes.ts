@@ -149,6 +149,12 @@ export const ERROR_CODES = {
   tenant_exists: { status: 409, title: 'Tenant exists', remedy: 'Choose another slug; slugs are never used again.' },
   tenant_not_active: { status: 409, title: 'Tenant not active', remedy: 'Wait until the tenant is provisioned.' },
   connection_exists: { status: 409, title: 'Connection exists', remedy: 'Choose another name.' },
+  connection_owner_required: {
+    status: 403,
+    title: 'For the creator of the connection',
+    remedy: 'Ask the creator of the connection, or an administrator.',
+  },
+  connection_moved: { status: 409, title: 'Connection moved', remedy: 'Sync the connection.' },
   connection_in_use: { status: 409, title: 'Connection in use', remedy: 'Change or delete the products that use it.' },
   product_exists: { status: 409, title: 'Product exists', remedy: 'Choose another name.' },
   ambiguous_product: { status: 409, title: 'Ambiguous product', remedy: 'Write namespace.name, or add ?namespace=.' },

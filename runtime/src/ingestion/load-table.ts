@@ -16,6 +16,7 @@ import type {
 } from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
 import { MOMENT } from '../materializer/materialize.ts'
+import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
 export interface LoadRequest {
@@ -35,6 +36,8 @@ export interface LoadRequest {
   readonly runId: string
   /** Equal of tables that are of one instant of the source; null: of its own. */
   readonly moment: string | null
+  /** Which source of the connection is read: `sourceMark`. */
+  readonly source: string
   readonly limits: EngineLimits
   readonly signal: AbortSignal
 }
@@ -99,6 +102,7 @@ export async function loadTable(
         'sluice.run': request.runId,
         'sluice.mode': request.mode,
         ...(request.moment === null ? {} : { [MOMENT]: request.moment }),
+        [SOURCE_MARK]: request.source,
         'sluice.rows-read': String(outcome.rowCount),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),

@@ -8,7 +8,7 @@ import type { FaultPoint } from '../fault-points.ts'
 import type { Lake, StagedCommit } from '../lake/lake.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
-import type { Connection } from '../registry/connections.ts'
+import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import type { Product } from '../registry/products.ts'
@@ -246,6 +246,7 @@ async function loadSource(
       readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
       runId: lease.runId,
       moment,
+      source: sourceMark(connection),
       limits: deps.limits,
       signal,
     },
@@ -268,6 +269,7 @@ async function commitTables(
     deps.pool,
     async (tx) => {
       await checkRun(tx, lease)
+      await checkSource(tx, connection)
       await deps.lake.publish(
         tx,
         loaded.map(({ commit }) => commit),

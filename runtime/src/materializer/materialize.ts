@@ -11,6 +11,7 @@ import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
+import { findConnectionByName, isOfSource } from '../registry/connections.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import {
   type EndpointState,
@@ -311,7 +312,10 @@ export async function readInputs(
     manifests.inputs.map(async (input, index) => {
       const base = found[index] ?? null
       const scan = base && (await lake.scan(base, {}, signal))
-      const state = scan && stateOfScan(scan)
+      const connection =
+        input.connection === SANDBOX ? null : await findConnectionByName(pool, product.tenant, input.connection)
+      const isFormer = scan !== null && connection !== null && !isOfSource(scan.summary, connection)
+      const state = scan && !isFormer && stateOfScan(scan)
       if (state) {
         return { input, state, table: tables[index] as TableRef, moment: scan.summary[MOMENT] ?? null }
       }

@@ -18,10 +18,12 @@ import {
   updateConnection,
 } from '../registry/connections.ts'
 import { forgetConnectorStates } from '../registry/connector-states.ts'
+import { revokeRawTableGrants } from '../registry/grants.ts'
 import { productsReadingFrom } from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
+import { ownsConnection } from './raw-rights.ts'
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
@@ -61,9 +63,11 @@ export async function registerConnection(
 }
 
 /**
- * Another place to log in to needs the password again: a stored one goes nowhere that its owner did not name. Throws 400
- * `invalid_connection_config` where it is not sent, and 409 `connection_in_use` for another name of a connection whose
- * name products, or rows in the lake, go by.
+ * Where rows come from, and as whom they are read, is for the connection's creator and administrators to change. Another
+ * place needs the password again: a stored one goes nowhere that its owner did not name. Grants on its raw tables end
+ * then, and what was read before counts as another source's. Throws 403 `connection_owner_required`, 400
+ * `invalid_connection_config` where the password is not sent, and 409 `connection_in_use` for another name of a
+ * connection whose name products, or rows in the lake, go by.
  */
 export async function changeConnection(
   platform: Platform,
@@ -79,21 +83,35 @@ export async function changeConnection(
     change.configText === undefined
       ? null
       : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
-  if (parsed !== null) checkSecretsAreSent(connection, parsed)
+  const moved =
+    parsed === null ? [] : changedSettings(connection, parsed.open).filter((name) => !SAME_SOURCE.test(name))
+  // Not compared with those that are stored: whoever may not change them could guess them so.
+  const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
+  if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
+  if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
   return inTransaction(platform.pool, async (tx) => {
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
       ...(parsed === null ? {} : { config: parsed.open }),
+      isMoved: moved.length > 0,
     })
     if (!updated) throw notFound('connection')
     if (parsed) {
       const stored = await readSecrets(tx, platform.masters, connection)
       await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
-      if (changedSettings(connection, parsed.open).some((name) => !SAME_ROWS.test(name)))
-        await forgetConnectorStates(tx, connection.id)
     }
-    await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id })
+    const revoked = moved.length > 0 ? await revokeRawTableGrants(tx, call.tenant, connection.id) : 0
+    if (moved.length > 0) await forgetConnectorStates(tx, connection.id)
+    const details = login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }
+    await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id }, details)
     return updated
+  })
+}
+
+function ownerRequired(changed: readonly string[]): SluiceError {
+  return new SluiceError('PERMISSION', `only the creator of the connection changes its ${changed.join(', ')}`, {
+    code: 'connection_owner_required',
+    remedy: 'Ask the creator of the connection or an administrator, or register a connection of your own.',
   })
 }
 
@@ -122,21 +140,21 @@ function rawTables(platform: Platform, { tenant, name }: Connection): Promise<re
   return platform.lake.tables(tenant, rawDomain(name))
 }
 
-/** With these changed, a login still goes where it went, as whom it did. */
-const SAME_LOGIN = /^(database|schemas?|tables?|\w+_m?s)$/
-/** With these changed, the same rows are read. */
-const SAME_ROWS = /^(schemas?|tables?|\w+_m?s)$/
+/** With these changed, rows are read from where they were, by the login that it was. */
+const SAME_SOURCE = /^(schemas?|tables?|\w+_m?s)$/
 
 function changedSettings(connection: Connection, open: Readonly<Record<string, unknown>>): readonly string[] {
   const isSame = (name: string) => JSON.stringify(open[name]) === JSON.stringify(connection.config[name])
   return [...new Set([...Object.keys(open), ...Object.keys(connection.config)])].filter((name) => !isSame(name))
 }
 
-function checkSecretsAreSent(connection: Connection, { open, secrets }: ReturnType<typeof splitSecrets>): void {
-  const missing = connection.secretFields.filter((field) => !(field in secrets))
+function checkSecretsAreSent(
+  { secretFields }: Connection,
+  secrets: Readonly<Record<string, string>>,
+  moved: readonly string[],
+): void {
+  const missing = secretFields.filter((field) => !(field in secrets))
   if (missing.length === 0) return
-  const moved = changedSettings(connection, open).filter((name) => !SAME_LOGIN.test(name))
-  if (moved.length === 0) return
   const errors = missing.map((field) => ({
     in: 'body',
     pointer: `/config_encrypted/${field}`,

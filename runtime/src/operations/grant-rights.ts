@@ -51,6 +51,12 @@ export async function requireHeld(
   throw notHeld('you may grant only what you hold and may grant on')
 }
 
+/** Whether the principal is a developer who may read every raw table that rows of the product came from. */
+export async function readsSources(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
+  if (!principal.isDeveloper) return false
+  return mayHandOn(platform, principal, product, await sourcesOf(platform, product), mayReadRaw)
+}
+
 /** Who registered the product, or deployed the version in service. */
 async function isAuthor(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
   if (isActor(principal, product.createdBy)) return true

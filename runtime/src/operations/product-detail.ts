@@ -9,6 +9,7 @@ import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
 import { connectionsOf, productOf } from './products.ts'
+import { isReader } from './readable-product.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './reads.ts'
 import { shownQuality, sightOf } from './visible-quality.ts'
 
@@ -32,7 +33,8 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     latestEpoch(platform.pool, product.id),
     changeTopicsOf(platform.pool, product.id),
   ])
-  const shown = newest && shownQuality(await sightOf(platform, call, product.id), newest)
+  const isTold = newest !== null && (await isReader(platform, call, product))
+  const shown = isTold ? shownQuality(await sightOf(platform, call, product.id), newest) : null
   const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs

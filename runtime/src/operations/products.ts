@@ -13,7 +13,7 @@ import { productPaused, rawTable } from '../materializer/materialize.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
 import { actorOf } from '../registry/actor.ts'
-import { type Connection, findConnectionByName } from '../registry/connections.ts'
+import { type Connection, findConnectionByName, isOfSource } from '../registry/connections.ts'
 import { grantProduct, type ProductGrant, revokeProductGrant } from '../registry/grants.ts'
 import {
   createProduct,
@@ -303,6 +303,9 @@ export async function inputsAreInLake(platform: Platform, tenant: string, manife
   for (const input of manifests.inputs) {
     const table = await platform.lake.load(rawTable(tenant, input.connection, input.table))
     if (table?.snapshotId == null) return false
+    const connection = await findConnectionByName(platform.pool, tenant, input.connection)
+    const { summary } = await platform.lake.scan(table, {})
+    if (connection !== null && !isOfSource(summary, connection)) return false
   }
   return true
 }

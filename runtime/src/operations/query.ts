@@ -9,7 +9,7 @@ import { qualified } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawDomain, rawTable } from '../materializer/materialize.ts'
 import { lakeTable, QUARANTINE } from '../materializer/variants.ts'
-import { listConnections } from '../registry/connections.ts'
+import { isOfSource, listConnections } from '../registry/connections.ts'
 import {
   epochAsOf,
   epochOfSnapshot,
@@ -324,6 +324,8 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
       if (!lower.includes(ref.table.toLowerCase()) || !(await mayReadRaw(platform, call, connection, name))) continue
       const table = await platform.lake.load(rawTable(call.tenant, connection.name, name), { signal: call.signal })
       if (table?.snapshotId == null) continue
+      const { summary } = await platform.lake.scan(table, {}, call.signal)
+      if (!isOfSource(summary, connection)) throw ofFormerSource(connection.name, name)
       await audited(
         platform.pool,
         call,
@@ -336,4 +338,11 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
     }
   }
   return visible
+}
+
+function ofFormerSource(connection: string, table: string): SluiceError {
+  return new SluiceError('CONFLICT', `${table} was read before the connection "${connection}" led to another source`, {
+    code: 'connection_moved',
+    remedy: `Sync the connection "${connection}".`,
+  })
 }

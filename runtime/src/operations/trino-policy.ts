@@ -1,6 +1,7 @@
 /** Trino's questions, in the words of its Open Policy Agent protocol, and our answers. */
 import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../flow.ts'
+import { rawDomain } from '../materializer/materialize.ts'
 import type { Platform } from './platform.ts'
 import { mayUseCatalog, recordRead, type TrinoTable, tableAccess } from './trino-access.ts'
 
@@ -58,7 +59,7 @@ export async function allows(platform: Platform, asking: Asking, question: Trino
       return mayUseCatalog(principal, resource.catalog?.name ?? '')
     case 'FilterSchemas':
     case 'ShowTables':
-      return mayUseCatalog(principal, resource.schema?.catalogName ?? '')
+      return mayUseCatalog(principal, resource.schema?.catalogName ?? '') && !isRaw(resource.schema?.schemaName ?? '')
     case 'FilterTables':
     case 'ShowColumns':
     case 'FilterColumns':
@@ -73,6 +74,9 @@ export async function allows(platform: Platform, asking: Asking, question: Trino
       return false
   }
 }
+
+/** Raw tables are read over the REST API alone; the names of their connections are not listed either. */
+const isRaw = (schema: string): boolean => schema.toLowerCase().startsWith(rawDomain(''))
 
 const isHiddenTable = ({ table }: Resource): boolean => table?.tableName.includes('$') ?? false
 

@@ -20,6 +20,8 @@ export interface Connection {
   readonly secretFields: readonly string[]
   readonly status: ConnectionStatus
   readonly lastTestedAt: Date | null
+  /** Since when it leads to the source that it leads to now. Null: from the beginning. */
+  readonly sourceSince: Date | null
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly updatedAt: Date
@@ -27,7 +29,7 @@ export interface Connection {
 
 const COLUMNS = `id, tenant, name, connector_type as "connectorType", config, status,
   array(select field from connection_secrets where connection_id = id order by field) as "secretFields",
-  last_tested_at as "lastTestedAt", created_by as "createdBy", created_at as "createdAt", updated_at as "updatedAt"`
+  last_tested_at as "lastTestedAt", source_since as "sourceSince", created_by as "createdBy", created_at as "createdAt", updated_at as "updatedAt"`
 
 export interface NewConnection {
   readonly tenant: string
@@ -97,6 +99,8 @@ export interface ConnectionChange {
   readonly name?: string
   /** Another place to connect to: the former test result is no longer worth anything. */
   readonly config?: Readonly<Record<string, unknown>>
+  /** Whether it leads to another source from now on. */
+  readonly isMoved?: boolean
 }
 
 /** Null where the tenant has no such connection; CONFLICT `connection_exists` where another has the name, in any case. */
@@ -111,11 +115,42 @@ export function updateConnection(
       db,
       'changing the connection',
       `update connections set name = coalesce($3, name), config = coalesce($4, config),
-         status = case when $4::jsonb is null then status else 'untested' end, updated_at = now()
+         status = case when $4::jsonb is null then status else 'untested' end,
+         source_since = case when $5 then clock_timestamp() else source_since end, updated_at = now()
        where tenant = $1 and id = $2 returning ${COLUMNS}`,
-      [tenant, id, update.name ?? null, json(update.config)],
+      [tenant, id, update.name ?? null, json(update.config), update.isMoved ?? false],
     ),
   )
+}
+
+/** What raw tables say of the source that they were read from: in the summary of their snapshots, under this name. */
+export const SOURCE_MARK = 'sluice.source'
+
+/** Empty for the source that a connection had at first. */
+export function sourceMark({ sourceSince }: Pick<Connection, 'sourceSince'>): string {
+  return sourceSince?.toISOString() ?? ''
+}
+
+/** Whether rows with that summary were read from the source that the connection leads to now. */
+export function isOfSource(
+  summary: Readonly<Record<string, string>>,
+  connection: Pick<Connection, 'sourceSince'>,
+): boolean {
+  return (summary[SOURCE_MARK] ?? '') === sourceMark(connection)
+}
+
+/**
+ * Within the transaction that keeps what was read: whether the connection still leads where it led when the reading
+ * began. Throws CONFLICT `connection_moved`.
+ */
+export async function checkSource(tx: Transaction, connection: Pick<Connection, 'id' | 'sourceSince'>): Promise<void> {
+  const statement = 'select source_since as "sourceSince" from connections where id = $1 for share'
+  const now = await maybeOne<Pick<Connection, 'sourceSince'>>(tx, 'reading the connection', statement, [connection.id])
+  if (now !== null && sourceMark(now) === sourceMark(connection)) return
+  throw new SluiceError('CONFLICT', 'the connection leads to another source since the reading began', {
+    code: 'connection_moved',
+    remedy: 'Sync the connection again.',
+  })
 }
 
 /** Keeps the outcome of a test; false where the connection was changed or removed since `testedState`. */

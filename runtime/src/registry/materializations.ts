@@ -214,10 +214,12 @@ export function epochsFrom(db: Queryable, productId: string, from: number, limit
   )
 }
 
+/** @param only `committed`: without those that were not published */
 export async function listMaterializations(
   db: Queryable,
   productId: string,
   page: PageRequest,
+  only: 'committed' | null = null,
 ): Promise<Page<Materialization>> {
   const parameters = pageParameters(page)
   const rows = await many<Materialization>(
@@ -225,8 +227,9 @@ export async function listMaterializations(
     'listing materializations',
     `select ${COLUMNS} from materializations
      where product_id = $4 and ($2::timestamptz is null or (committed_at, id) < ($2, $3))
+       and ($5::text is null or state = $5)
      order by committed_at desc, id desc limit $1`,
-    [...parameters, productId],
+    [...parameters, productId, only],
   )
   return toPage(rows, parameters, ({ committedAt, id }) => ({ createdAt: committedAt, id }))
 }

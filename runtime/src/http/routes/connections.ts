@@ -9,6 +9,7 @@ import {
   testConnection,
 } from '../../operations/connections.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { rawReader, stepOf } from '../../operations/raw-rights.ts'
 import { type Connection, listConnections } from '../../registry/connections.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -89,7 +90,13 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
         { additionalProperties: false },
       ),
       responses: { 200: { description: 'The connection as it is now.', schema: ConnectionShape } },
-      errors: ['connection_not_found', 'invalid_connection_config', 'connection_exists', 'connection_in_use'],
+      errors: [
+        'connection_not_found',
+        'invalid_connection_config',
+        'connection_owner_required',
+        'connection_exists',
+        'connection_in_use',
+      ],
       async handler(call) {
         const { name, config_encrypted: configText } = call.body
         const changed = await changeConnection(platform, call, call.params.connection_id, {
@@ -151,13 +158,17 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['connection_not_found', 'address_refused'],
       async handler(call) {
         const tables = await discoverConnection(platform, call, call.params.connection_name)
+        const { id } = await connectionOf(platform, call.tenant, call.params.connection_name)
+        const mayRead = rawReader(platform, call.principal, call.tenant)
+        const rights = await Promise.all(tables.map(({ schema, name }) => mayRead(id, `${schema}.${name}`)))
         return {
           body: {
-            tables: tables.map((table) => ({
+            tables: tables.map((table, index) => ({
               schema: table.schema,
               name: table.name,
               kind: table.kind,
-              estimated_rows: table.estimatedRows,
+              estimated_rows:
+                rights[index] || table.estimatedRows === null ? table.estimatedRows : stepOf(table.estimatedRows),
               primary_key: table.primaryKey,
               columns: table.columns.map(({ name, type, sourceType, nullable }) => ({
                 name,

@@ -16,6 +16,7 @@ import {
   resumeProduct,
   uploadManifests,
 } from '../../operations/products.ts'
+import { readableProduct } from '../../operations/readable-product.ts'
 import { readJson } from '../../operations/reads.ts'
 import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
 import { shownQuality, sightOf } from '../../operations/visible-quality.ts'
@@ -395,17 +396,18 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         params: Params,
         query: PageInNamespace,
         responses: { 200: { description: 'A page.', schema: pageOf(what === 'snapshots' ? Snapshot : QualityResult) } },
-        errors: ['product_not_found', 'ambiguous_product'],
+        errors: ['product_forbidden', 'product_not_found', 'ambiguous_product'],
         async handler(call) {
           requireMember(call.principal)
-          const product = await productOf(platform, call, productReference(call))
+          const product = await readableProduct(platform, call, productReference(call))
+          const only = what === 'snapshots' ? 'committed' : null
           const isClear = await clearColumns(platform, call, product.id)
           const sight = await sightOf(platform, call, product.id)
           return listReply(
             call,
             cursors,
             what,
-            (page) => listMaterializations(platform.pool, product.id, page),
+            (page) => listMaterializations(platform.pool, product.id, page, only),
             (one) => {
               const shown = shownQuality(sight, one)
               const json = materializationJson(shown, isClear)

@@ -1,8 +1,12 @@
 import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
 import { audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { rawReader } from '../../operations/raw-rights.ts'
+import { hearsOf } from '../../operations/readable-product.ts'
+import { seenLines, seenTables } from '../../operations/run-view.ts'
 import { endRun, retryRun, runOf } from '../../operations/runs.ts'
 import { listAudit } from '../../registry/audit.ts'
+import { isId } from '../../registry/ids.ts'
 import { runLog, tableProgress } from '../../registry/run-progress.ts'
 import { listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
 import { findTenant } from '../../registry/tenants.ts'
@@ -41,9 +45,10 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         requireMember(call.principal)
         const tenant = await tenantOf(platform, call)
         const filter = call.query.state === undefined ? {} : { state: call.query.state }
+        const mayRead = rawReader(platform, call.principal, tenant)
         const read = async (page: Parameters<typeof listRuns>[2]) => {
           const runs = await listRuns(platform.pool, tenant, page, filter)
-          const items = await Promise.all(runs.items.map(async (run) => withTables(platform, run)))
+          const items = await Promise.all(runs.items.map(async (run) => withTables(platform, run, mayRead)))
           return { items, next: runs.next }
         }
         return listReply(call, cursors, 'ingestion', read, (json) => json)
@@ -62,9 +67,11 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       async handler(call) {
         requireMember(call.principal)
         const run = await runOf(platform, call, call.params.run_id)
-        const log = await runLog(platform.pool, run.id)
+        const mayRead = rawReader(platform, call.principal, call.tenant)
+        const tables = await tableProgress(platform.pool, run.id)
+        const log = await seenLines(run, tables, await runLog(platform.pool, run.id), mayRead)
         const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
-        return { body: { ...(await withTables(platform, run)), log: lines } }
+        return { body: { ...runJson(run, await seenTables(run, tables, mayRead)), log: lines } }
       },
     }),
     defineRoute({
@@ -78,7 +85,8 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       responses: { 202: { description: 'The run; one that runs ends within moments.', schema: RunShape } },
       errors: ['ingestion_not_found'],
       async handler(call) {
-        return { status: 202, body: await withTables(platform, await endRun(platform, call, call.params.run_id)) }
+        const run = await endRun(platform, call, call.params.run_id)
+        return { status: 202, body: await withTables(platform, run, rawReader(platform, call.principal, call.tenant)) }
       },
     }),
     defineRoute({
@@ -159,14 +167,17 @@ async function namedByAdmin(platform: Platform, call: IngestionCall, asked: stri
 
 type IngestionCall = AuthenticatedCall<unknown, { readonly tenant_id?: string }>
 
-async function withTables(platform: Platform, run: Run) {
-  return runJson(run, await tableProgress(platform.pool, run.id))
+async function withTables(platform: Platform, run: Run, mayRead: ReturnType<typeof rawReader>) {
+  return runJson(run, await seenTables(run, await tableProgress(platform.pool, run.id), mayRead))
 }
 
 async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<ServerEvent> {
   const after = Number(call.lastEventId ?? 0)
   const from = Number.isSafeInteger(after) && after >= 0 ? after : 0
   for await (const event of platform.events.follow(call.tenant, from, call.signal)) {
+    const { subject = '', type } = event
+    const isTold = call.principal.isAdmin || !isId(subject, 'prd')
+    if (!isTold && !(await hearsOf(platform, call, subject, type))) continue
     yield { id: event.sequence, event: event.type, data: JSON.stringify(event) }
   }
 }

@@ -1,5 +1,6 @@
 /** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
 import { Type } from 'typebox'
+import type { SeenTable } from '../../operations/run-view.ts'
 import type { TenantDetail } from '../../operations/tenants.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { AuditRecord } from '../../registry/audit.ts'
@@ -9,7 +10,6 @@ import type { ProductGrant, RawTableGrant } from '../../registry/grants.ts'
 import { isId } from '../../registry/ids.ts'
 import { lostIn, type Materialization } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
-import type { TableProgress } from '../../registry/run-progress.ts'
 import type { Run } from '../../registry/runs.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
 import type { Reply } from '../route.ts'
@@ -223,6 +223,8 @@ export function connectionJson(connection: Connection) {
     config: { ...connection.config, ...secrets },
     status: connection.status,
     last_tested_at: iso(connection.lastTestedAt),
+    source_since: iso(connection.sourceSince),
+    created_by: connection.createdBy.subject,
     created_at: iso(connection.createdAt),
     updated_at: iso(connection.updatedAt),
   }
@@ -260,7 +262,7 @@ export function deploymentJson(deployment: Deployment) {
 }
 
 /** `tables` are given for a single run; a list has the run's own numbers only. */
-export function runJson(run: Run, tables: readonly TableProgress[]) {
+export function runJson(run: Run, tables: readonly SeenTable[]) {
   const result = run.result as { readonly products?: readonly unknown[] } | null
   return {
     id: run.id,

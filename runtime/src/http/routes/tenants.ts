@@ -67,7 +67,9 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       async handler(call) {
         const wanted = call.params.tenant_id
         const visible = call.principal.isAdmin || call.principal.tenant === wanted
-        return { body: tenantJson(await tenantDetail(platform, visible ? wanted : '')) }
+        const { tenant, usage } = await tenantDetail(platform, visible ? wanted : '')
+        const storageBytes = call.principal.isAdmin ? usage.storageBytes : inSteps(usage.storageBytes)
+        return { body: tenantJson({ tenant, usage: { ...usage, storageBytes } }) }
       },
     }),
     defineRoute({
@@ -156,4 +158,11 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       },
     }),
   ]
+}
+
+const STEP_BYTES = 1024 * 1024
+
+/** To the byte, it would tell members of the lengths of values that are hidden from them. */
+function inSteps(bytes: number): number {
+  return Math.ceil(bytes / STEP_BYTES) * STEP_BYTES
 }

@@ -1,0 +1,41 @@
+/** A run as its reader may see it: sizes of raw tables are data of theirs. */
+import type { LogLine, TableProgress } from '../registry/run-progress.ts'
+import type { Run } from '../registry/runs.ts'
+import { stepOf } from './raw-rights.ts'
+
+/** With `bytes` null, and rows in steps, for who may not read the table. */
+export type SeenTable = Omit<TableProgress, 'bytes'> & { readonly bytes: number | null }
+
+/** By `rawReader`. */
+type MayRead = (connectionId: string, table: string) => Promise<boolean>
+
+export async function seenTables(run: Run, tables: readonly TableProgress[], mayRead: MayRead): Promise<SeenTable[]> {
+  return Promise.all(
+    tables.map(async (table) => {
+      if (run.connectionId === null || (await mayRead(run.connectionId, table.name))) return table
+      const { rowsRead, rowsWritten, rowsRemoved } = table
+      const removed = rowsRemoved === null ? null : stepOf(rowsRemoved)
+      return {
+        ...table,
+        rowsRead: stepOf(rowsRead),
+        rowsWritten: stepOf(rowsWritten),
+        rowsRemoved: removed,
+        bytes: null,
+      }
+    }),
+  )
+}
+
+/** Without the lines of tables that the reader may not read: they count rows. Each begins with its table. */
+export async function seenLines(
+  run: Run,
+  tables: readonly TableProgress[],
+  lines: readonly LogLine[],
+  mayRead: MayRead,
+): Promise<readonly LogLine[]> {
+  const { connectionId } = run
+  if (connectionId === null) return lines
+  const rights = await Promise.all(tables.map(({ name }) => mayRead(connectionId, name)))
+  const hidden = tables.filter((_, index) => !rights[index]).map(({ name }) => `${name}: `)
+  return lines.filter(({ message }) => !hidden.some((beginning) => message.startsWith(beginning)))
+}
