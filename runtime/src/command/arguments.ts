@@ -5,7 +5,7 @@ export interface Arguments {
 }
 
 /** Flags that take no value. */
-const SWITCHES = ['help', 'dry-run', 'json', 'allow-unproved', 'connector', 'no-wait', 'follow']
+const SWITCHES = ['help', 'dry-run', 'json', 'allow-unproved', 'connector', 'no-wait', 'follow', 'grantable']
 
 export function parseArguments(argv: readonly string[]): Arguments {
   const words: string[] = []
@@ -37,6 +37,14 @@ function splitOnce(text: string): [string, string?] {
 /** Wrong use of a command: printed without a stack, with the usage. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
+}
+
+/** A flag that names several: `--lower email,city`. Empty without it. */
+export function listed(args: Arguments, flag: string): readonly string[] {
+  return (args.flags[flag] ?? '')
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
 }
 
 export function required(args: Arguments, flag: string): string {

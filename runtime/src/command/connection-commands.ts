@@ -76,6 +76,28 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
       return call.args.flags['json'] ? made : textTable(HEADER, [row(made)])
     },
   },
+  'connection update': {
+    usage: 'connection update NAME [--config-file FILE.json] [--name NEW]',
+    summary: 'rename a connection, or give it new settings as a whole; where it leads is for its creator to change',
+    flags: {
+      'config-file':
+        'a JSON document; - reads it from standard input; stored secrets stay where it leads to the same place',
+      name: 'the new name',
+    },
+    remote: true,
+    async run(call) {
+      const { 'config-file': file, name } = call.args.flags
+      if (file === undefined && name === undefined) throw new UsageError('--config-file or --name is needed')
+      const path = pathOf(segment(call, 0, 'NAME'))
+      const changed = (await (
+        await call.client()
+      ).request('PATCH', path, {
+        ...(file === undefined ? {} : { config_encrypted: await settingsIn(file) }),
+        ...(name === undefined ? {} : { name }),
+      })) as ConnectionAnswer
+      return call.args.flags['json'] ? changed : textTable(HEADER, [row(changed)])
+    },
+  },
   'connection list': {
     usage: 'connection list',
     summary: 'the tenant’s connections, newest first',

@@ -13,6 +13,7 @@ import {
   overview,
 } from './command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
+import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
 import { PRODUCT_COMMANDS } from './product-commands.ts'
@@ -39,6 +40,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   ...TENANT_COMMANDS,
   ...CONNECTION_COMMANDS,
   ...PRODUCT_COMMANDS,
+  ...GRANT_COMMANDS,
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
   ...PLUGIN_COMMANDS,

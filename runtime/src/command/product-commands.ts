@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { required, UsageError } from './arguments.ts'
+import { listed, required, UsageError } from './arguments.ts'
 import type { Client } from './client.ts'
 import { type Command, type CommandCall, segment, word } from './command.ts'
 import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
@@ -25,6 +25,8 @@ interface PlanAnswer {
     readonly steps: readonly { readonly action: string; readonly description: string; readonly statement?: string }[]
   }[]
   readonly estimated_rows: number | null
+  readonly lowered_classes: readonly string[]
+  readonly problems: readonly { readonly code: string; readonly message: string }[]
   readonly warnings: readonly ProblemLine[]
   readonly reads: readonly ReadLine[]
   readonly notes: readonly string[]
@@ -37,13 +39,24 @@ interface ReadLine {
   readonly deletes: string | null
 }
 
+interface SnapshotAnswer {
+  readonly epoch: number
+  readonly version: string
+  readonly snapshot_id: string
+  readonly rows: number | null
+  readonly quality_score: number | null
+  readonly committed_at: string
+}
+
 interface DeployAnswer {
+  readonly digest: string
   readonly plan: PlanAnswer
   readonly deployment?: { readonly id: string; readonly version: string; readonly state: string }
   readonly run_id?: string | null
 }
 
 const FOLDER = { version: 'a semantic version: 1.0.0' }
+const LOWER = { lower: 'columns whose class may become lower by this: email,city' }
 
 export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   'product init': {
@@ -68,13 +81,19 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     run: async (call) => {
       const answer = await deploy(call, true)
-      return call.args.flags['json'] ? answer : shownPlan(answer.plan)
+      const { digest } = answer
+      return call.args.flags['json'] ? answer : `${shownPlan(answer.plan)}\n\nTo deploy just this: --digest ${digest}`
     },
   },
   'product deploy': {
-    usage: 'product deploy FOLDER --version V',
+    usage: 'product deploy FOLDER --version V [--digest D]',
     summary: 'register the product where it is new, upload the folder, deploy, and wait for its first content',
-    flags: { ...FOLDER, 'no-wait': 'do not wait for the content' },
+    flags: {
+      ...FOLDER,
+      digest: 'of the plan that was reviewed: where the folder means something else, nothing is deployed',
+      ...LOWER,
+      'no-wait': 'do not wait for the content',
+    },
     remote: true,
     run: async (call) => {
       const answer = await deploy(call, false)
@@ -87,14 +106,20 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   'product rollback': {
     usage: 'product rollback PRODUCT --version V | --snapshot ID',
     summary: 'go back to the content and the manifests of a version or a snapshot',
-    flags: { version: 'a version that was in service', snapshot: 'the id of a snapshot', 'no-wait': 'only start it' },
+    flags: {
+      version: 'a version that was in service',
+      snapshot: 'the id of a snapshot',
+      ...LOWER,
+      'no-wait': 'only start it',
+    },
     remote: true,
     run: async (call) => {
       const { version, snapshot } = call.args.flags
       if ((version === undefined) === (snapshot === undefined))
         throw new UsageError('--version or --snapshot is needed')
       const client = await call.client()
-      const target = version === undefined ? { snapshot_id: snapshot } : { version }
+      const lower = listed(call.args, 'lower')
+      const target = { ...(version === undefined ? { snapshot_id: snapshot } : { version }), lower }
       const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/rollback`
       const answer = (await client.request('POST', path, target)) as DeployAnswer & {
         readonly run_id: string
@@ -136,6 +161,34 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     run: async (call) => (await call.client()).request('GET', `/api/v1/products/${segment(call, 0, 'PRODUCT')}`),
   },
+  'product snapshots': {
+    usage: 'product snapshots PRODUCT',
+    summary: 'what was published of a product, newest first, with the ids to go back to',
+    remote: true,
+    async run(call) {
+      const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/snapshots`
+      const found = (await (await call.client()).list(path)) as SnapshotAnswer[]
+      if (call.args.flags['json']) return found
+      const rows = found.map((one) => [
+        one.epoch,
+        one.version,
+        one.rows,
+        one.quality_score,
+        one.committed_at,
+        one.snapshot_id,
+      ])
+      return textTable(['epoch', 'version', 'rows', 'quality', 'committed', 'snapshot'], rows)
+    },
+  },
+  'product delete': {
+    usage: 'product delete PRODUCT',
+    summary: 'remove a product with every copy of its data',
+    remote: true,
+    async run(call) {
+      await (await call.client()).request('DELETE', `/api/v1/products/${segment(call, 0, 'PRODUCT')}`)
+      return `The product ${word(call, 0, 'PRODUCT')} is gone.`
+    },
+  },
   'product materialize': {
     usage: 'product materialize PRODUCT',
     summary: 'make the product anew from what the lake has of its inputs, and wait',
@@ -162,7 +215,9 @@ async function deploy(call: CommandCall, dryRun: boolean): Promise<DeployAnswer>
   const client = await call.client()
   const path = await registered(client, parts['product'] ?? '', folder)
   await client.upload(`${path}/manifests`, parts)
-  return (await client.request('POST', `${path}/deploy`, { version, dry_run: dryRun })) as DeployAnswer
+  const { digest } = call.args.flags
+  const meant = { ...(digest === undefined ? {} : { digest }), lower: listed(call.args, 'lower') }
+  return (await client.request('POST', `${path}/deploy`, { version, dry_run: dryRun, ...meant })) as DeployAnswer
 }
 
 async function registered(client: Client, text: string, folder: string): Promise<string> {
@@ -192,6 +247,8 @@ function shownPlan(plan: PlanAnswer): string {
     ...stores,
     ...plan.reads.flatMap(readLine),
     ...plan.notes.map((note) => `  note: ${note}`),
+    ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
+    ...plan.problems.map(({ code, message }) => `  would be refused: ${message} (${code})`),
     ...plan.warnings.map((warning) => `  warning: ${problemLine(warning)}`),
   ].join('\n')
 }

@@ -13,6 +13,18 @@ interface LoggedRun extends RunAnswer {
 const TABLES = ['table', 'state', 'read', 'written']
 
 export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
+  cancel: {
+    usage: 'cancel RUN',
+    summary: 'end a run; what it has committed stays',
+    remote: true,
+    run: (call) => asked(call, 'cancel'),
+  },
+  retry: {
+    usage: 'retry RUN',
+    summary: 'queue a run of the same kind again',
+    remote: true,
+    run: (call) => asked(call, 'retry'),
+  },
   sync: {
     usage: 'sync CONNECTION',
     summary: 'ingest now, and wait for the end',
@@ -45,6 +57,12 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
         .join('\n')
     },
   },
+}
+
+async function asked(call: CommandCall, what: 'cancel' | 'retry'): Promise<unknown> {
+  const path = `/api/v1/ingestion/${segment(call, 0, 'RUN')}/${what}`
+  const run = (await (await call.client()).request('POST', path)) as RunAnswer
+  return call.args.flags['json'] ? run : `The run ${run.id} is ${run.state}.`
 }
 
 async function newestRuns(call: CommandCall): Promise<unknown> {
