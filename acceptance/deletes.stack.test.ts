@@ -199,6 +199,7 @@ it('says on the product how its inputs are read, and that an append keeps what i
     write_mode: 'merge',
     keeps_missing: false,
     note: 'rows that the output no longer has leave the lake and every store',
+    one_moment: null,
   })
   const [{ mode, mode_reason, deletes, read_at }] = swept.reads
   assert.deepEqual([mode, deletes], ['incremental', 'key_sweep'])
