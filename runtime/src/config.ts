@@ -78,7 +78,7 @@ const Kafka = Type.Object(
     cleared_principal: Type.Optional(
       Type.String({
         description:
-          'Who may read change topics in clear: `User:{tenant}-cleared`. Absent: there are none of products with masked columns.',
+          'Who may read change topics in clear: `User:{tenant}--cleared`, which no tenant can be called. Absent: there are none of products with masked columns.',
       }),
     ),
   },

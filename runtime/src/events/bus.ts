@@ -9,6 +9,8 @@ export interface BusEvent {
 
 /** All calls may be repeated, and throw SluiceError only: TRANSIENT `bus_unavailable` where the bus does not answer. */
 export interface EventBus {
+  /** False where the login of a tenant of that name would read another tenant's rows. Asks nobody. */
+  admits(tenant: string): boolean
   /** Makes the topics, and lets the tenant's own login read them. All are there afterwards, or it throws. */
   provision(tenant: string, topics: readonly string[]): Promise<void>
   /** Removes every topic of the tenant, with what is in them, and the rights to them. */

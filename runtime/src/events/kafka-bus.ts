@@ -5,7 +5,7 @@ import type { BusEvent, EventBus } from './bus.ts'
 import { changeTopicPrefix } from './change-message.ts'
 import { topicPrefix } from './envelope.ts'
 import { clientOptions, guarded, heard, type KafkaSettings, REQUEST_TIMEOUT_MS, within } from './kafka-client.ts'
-import { groupRight, type Kafka, ofResource } from './kafka-rights.ts'
+import { groupRight, isAnothersClearedLogin, type Kafka, ofResource } from './kafka-rights.ts'
 
 const CLOSE_TIMEOUT_MS = 5000
 const KNOWN_POLL_MS = 50
@@ -20,6 +20,7 @@ export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
   const writing = { serializers: kafka.stringSerializers, idempotent: true, acks: -1 }
   const producer = heard(new kafka.Producer({ ...options, ...writing }))
   return {
+    admits: (tenant) => !isAnothersClearedLogin(settings, tenant),
     provision: (tenant, topics) => guarded(() => provision(kafka, admin, settings, tenant, topics)),
     drop: (tenant) => guarded(() => drop(kafka, admin, settings, tenant)),
     publish: (events) => guarded(() => publish(producer, events)),

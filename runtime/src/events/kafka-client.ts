@@ -16,7 +16,7 @@ export interface KafkaSettings {
   readonly replicas: number
   /** Whom a tenant's topics are opened to, with `{tenant}` in it: `User:{tenant}`. Absent: no rights are given. */
   readonly reader_principal?: string
-  /** Who may read clear change topics too: `User:{tenant}-cleared`. Absent: there are no clear change topics. */
+  /** Who may read clear change topics too: `User:{tenant}--cleared`. Absent: there are no clear change topics. */
   readonly cleared_principal?: string
   /** Whether the rows that change are sent, besides events. */
   readonly change_topics: boolean

@@ -1,5 +1,8 @@
 /** Access rules of the brokers, as the client writes them. */
 import type { Acl, AclFilter } from '@platformatic/kafka'
+import type { KafkaSettings } from './kafka-client.ts'
+
+const TENANT = '{tenant}'
 
 export type Kafka = typeof import('@platformatic/kafka')
 
@@ -46,4 +49,20 @@ export function ofResource(
     operation: kafka.AclOperations.ANY,
     permissionType: kafka.AclPermissionTypes.ANY,
   }
+}
+
+/**
+ * Whether the login of a tenant of that slug is the one that reads another tenant's rows in clear: with
+ * `User:{tenant}-cleared`, that of `acme-cleared` is the cleared one of `acme`.
+ */
+export function isAnothersClearedLogin(
+  { reader_principal: reader, cleared_principal: cleared }: KafkaSettings,
+  slug: string,
+): boolean {
+  if (reader === undefined || cleared === undefined) return false
+  const login = reader.replaceAll(TENANT, slug)
+  const at = cleared.indexOf(TENANT)
+  return Array.from({ length: login.length }, (_, index) => login.slice(at, at + index + 1)).some(
+    (other) => other !== slug && cleared.replaceAll(TENANT, other) === login,
+  )
 }

@@ -31,7 +31,7 @@ import { audited, type Keep, notFound, type Platform } from './platform.ts'
 
 const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/
 
-/** Throws CONFLICT `tenant_exists`; a tenant whose provisioning failed, or was abandoned, may be created again. */
+/** Throws INVALID_DATA `invalid_slug`, CONFLICT `tenant_exists`; a tenant whose provisioning failed, or was abandoned, may be created again. */
 export async function provisionTenant(
   platform: Platform,
   call: AuthenticatedCall,
@@ -42,6 +42,12 @@ export async function provisionTenant(
     throw new SluiceError('INVALID_DATA', 'the slug is not valid', {
       code: 'invalid_slug',
       remedy: 'Use 3 to 39 lower-case letters, digits and single hyphens, beginning with a letter, not ending in "-".',
+    })
+  }
+  if (platform.bus?.admits(wanted.slug) === false) {
+    throw new SluiceError('INVALID_DATA', 'a tenant of this name would read what another tenant has in clear', {
+      code: 'invalid_slug',
+      remedy: 'Use another slug, or name cleared readers so that no slug is like them, as User:{tenant}--cleared.',
     })
   }
   const startedAt = performance.now()
