@@ -25,7 +25,8 @@ export function sourceHost(options: SourceHostOptions = {}): SourceHost {
     clock: {
       nowMs: () => Date.now(),
       every: (everyMs, run) => {
-        const timer = setInterval(() => void run(), everyMs)
+        // As a runtime's: a read that nobody ends keeps no process.
+        const timer = setInterval(() => void run(), everyMs).unref()
         return () => clearInterval(timer)
       },
     },

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type CheckReport, type Connector, type ConnectorPlugin, isSluiceError, type ReadEvent } from '@sluice/sdk'
+import { createNetworkPolicy } from '../../runtime/src/ingestion/network.ts'
+import { SourceReaders } from '../../runtime/src/ingestion/source-readers.ts'
 import {
   type Attack,
   BACKEND_TYPES,
@@ -14,8 +16,6 @@ import {
   type Place,
   startHostileSource,
 } from './hostile-source.fixture.ts'
-import { createNetworkPolicy } from './network.ts'
-import { SourceReaders } from './source-readers.ts'
 
 /** Every one of them with `SLUICE_TEST_HOSTILE=all`; else each type and each way at least twice. */
 const isWhole = process.env['SLUICE_TEST_HOSTILE'] === 'all'
