@@ -153,13 +153,16 @@ describe('a product with engine: distributed', { timeout: 600_000 }, () => {
       compute: MANIFESTS.compute.replace(TRANSFORM, broken),
     })
     assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
-    const deployed = await developer.post('/api/v1/products/customers/deploy', { version: '1.0.1', dry_run: false })
+    // What Trino computes may be made of any column, of the hidden one, too: its owner says of which it is not.
+    const lower = ['customer', 'orders', 'amount', 'statuses']
+    const next = { version: '1.0.1', dry_run: false, lower }
+    const deployed = await developer.post('/api/v1/products/customers/deploy', next)
     assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
     const ended = await sync()
     assert.notEqual(ended.state, 'succeeded', JSON.stringify(ended))
     assert.match(JSON.stringify(ended), /DIVISION_BY_ZERO/)
     await assertAsSource()
-    const back = await developer.post('/api/v1/products/customers/rollback', { version: '1.0.0' })
+    const back = await developer.post('/api/v1/products/customers/rollback', { version: '1.0.0', lower })
     assert.equal((await developer.untilEnded(back.body.run_id)).state, 'succeeded', JSON.stringify(back.body))
     await assertAsSource()
     const resumed = await developer.post('/api/v1/products/customers/resume')
