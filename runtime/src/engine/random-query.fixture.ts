@@ -1,4 +1,4 @@
-import type { Seeded } from '../../../test/crash/seeded.ts'
+import type { Chance } from './worlds.fixture.ts'
 
 /** Small queries, made by chance, over the tables of `worlds.fixture.ts`; most of them can be bound. */
 
@@ -26,11 +26,11 @@ const CONSTANTS: Readonly<Record<Kind, string>> = { int: '2', text: "'rome'", bo
 const isPlain = ({ sql }: Source) => /^\w+ AS \w+$/.test(sql)
 
 export class RandomQuery {
-  readonly #random: Seeded
+  readonly #random: Chance
   #names = 0
   #ctes: { readonly name: string; readonly columns: readonly Column[] }[] = []
 
-  constructor(random: Seeded) {
+  constructor(random: Chance) {
     this.#random = random
   }
 

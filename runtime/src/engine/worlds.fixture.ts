@@ -1,5 +1,4 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type { Seeded } from '../../../test/crash/seeded.ts'
 import { execute, openDuckDb } from './child/duckdb.ts'
 import { type ComparableColumn, columnKey } from './lineage-relation.ts'
 import { BASES } from './random-query.fixture.ts'
@@ -44,8 +43,15 @@ export interface World {
   person(name: unknown): unknown
 }
 
+/** Numbers that a seed repeats. */
+export interface Chance {
+  /** At least 0, below `bound`. */
+  below(bound: number): number
+  pick<T>(list: readonly T[]): T
+}
+
 /** Two of a kind. */
-export async function openWorlds(random: Seeded): Promise<readonly [World, World]> {
+export async function openWorlds(random: Chance): Promise<readonly [World, World]> {
   const tables = Object.keys(ROWS) as (keyof typeof ROWS)[]
   const open = new Map(tables.map((table) => [table, openRows(table, random)]))
   const worlds = await Promise.all(NAMES.map((name) => makeWorld(open, name, random)))
@@ -55,7 +61,7 @@ export async function openWorlds(random: Seeded): Promise<readonly [World, World
 type Open = ReadonlyMap<string, readonly Readonly<Record<string, unknown>>[]>
 
 /** Hidden columns hold the number of a person, or stay away. */
-function openRows(table: keyof typeof ROWS, random: Seeded): readonly Readonly<Record<string, unknown>>[] {
+function openRows(table: keyof typeof ROWS, random: Chance): readonly Readonly<Record<string, unknown>>[] {
   return Array.from({ length: ROWS[table] }, (_, at) =>
     Object.fromEntries(
       Object.entries(BASES[table] ?? {}).flatMap(([name, kind]): [string, unknown][] => {
@@ -71,7 +77,7 @@ function openRows(table: keyof typeof ROWS, random: Seeded): readonly Readonly<R
   )
 }
 
-async function makeWorld(open: Open, name: (person: number) => string, random: Seeded): Promise<World> {
+async function makeWorld(open: Open, name: (person: number) => string, random: Chance): Promise<World> {
   const connection = await openDuckDb()
   for (const [table, rows] of open) {
     const columns = Object.entries(BASES[table] ?? {})
@@ -94,7 +100,7 @@ async function makeWorld(open: Open, name: (person: number) => string, random: S
   return { connection, person: (called) => persons.get(String(called)) ?? called }
 }
 
-function secretList(random: Seeded): string {
+function secretList(random: Chance): string {
   return literal(Array.from({ length: random.below(3) }, () => random.below(5)))
 }
 
