@@ -21,19 +21,13 @@ export const PLACES: readonly string[] = [
     (what) => `${PRODUCT}${what}`,
   ),
   ...['/api/v1/products', '/api/v1/connections', '/api/v1/connections/db', '/api/v1/connections/db/discover'],
-  ...['/api/v1/audit', '/api/v1/plugins', '/metrics', '/readyz'],
+  ...['/api/v1/ingestion', '/api/v1/tenants/{tenant}', '/api/v1/audit', '/api/v1/plugins', '/metrics', '/readyz'],
   ...['/latest', '/realtime', '/timeseries'].map((what) => `/api/v1/products/people${what}`),
   '/iceberg/v1/config?warehouse={tenant}',
   ...['', '/crm', '/crm/tables', '/crm/tables/people', '/raw_db/tables', '/raw_db/tables/people'].map(
     (what) => `/iceberg/v1/{tenant}/namespaces${what}`,
   ),
 ]
-
-/**
- * Not compared: they tell every member how many bytes were read of a raw table, and are stored for the tenant, and with
- * it how long hidden values are.
- */
-export const SIZES_TOLD: readonly string[] = ['/api/v1/ingestion', '/api/v1/tenants/{tenant}']
 
 export function operationsOf(random: Random, readers: readonly string[], count: number): readonly Operation[] {
   return Array.from({ length: count }, () => operationOf(random, readers))
