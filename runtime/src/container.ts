@@ -64,6 +64,8 @@ import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { registryMigrations } from './registry/migrations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
+import type { Product } from './registry/products.ts'
+import type { Queryable } from './registry/sql.ts'
 import { maskKey, neededMasterKeys } from './registry/tenant-keys.ts'
 import { findVersion } from './registry/versions.ts'
 import { type Databases, openDatabases, openObjectStore } from './storage.ts'
@@ -492,6 +494,11 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
   const pool = from.resolve(TOKENS.pool)
   const masters = from.resolve(TOKENS.masters)
   const platform = from.resolve(TOKENS.platform)
+  /** What everybody may see of a version. */
+  const sightOf = async (db: Queryable, product: Pick<Product, 'id' | 'tenant'>, version: string) => {
+    const made = await findVersion<ManifestSet>(db, product.id, version)
+    return openSight(db, product.tenant, made?.normalised.output.columns ?? [], platform.rules)
+  }
   return {
     pool,
     engine: from.resolve(TOKENS.engine),
@@ -517,13 +524,11 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
     maskSecret: (tenant, classification) => maskKey(pool, masters, tenant, classification),
     checkStorage: (tenant) => checkStorage(platform, tenant),
     openChecks: async (product, version, checks) => {
-      const made = await findVersion<ManifestSet>(pool, product.id, version)
-      const sight = await openSight(pool, product.tenant, made?.normalised.output.columns ?? [], platform.rules)
+      const sight = await sightOf(pool, product, version)
       return checks.filter((check) => seesCheck(sight, check))
     },
     async announce(tx, product, materialization) {
-      const made = await findVersion<ManifestSet>(tx, product.id, materialization.version)
-      const sight = await openSight(tx, product.tenant, made?.normalised.output.columns ?? [], platform.rules)
+      const sight = await sightOf(tx, product, materialization.version)
       const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
       const { rows, quarantined } = counts
       const data = { product: product.name, namespace: product.domain, version, epoch, rows, quarantined }
