@@ -24,7 +24,7 @@ import { DASHBOARD_MIGRATIONS } from './dashboards/migrations.ts'
 import { wishDashboards } from './dashboards/states.ts'
 import { parseAddress } from './database/address.ts'
 import { openListener } from './database/listener.ts'
-import { migrate } from './database/migrate.ts'
+import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
 import { bundleChild, bundleProgram } from './engine/child-bundle.ts'
 import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
@@ -116,7 +116,7 @@ export async function assemble(
     statementTimeoutMs: 0,
   })
   const lists = [registryMigrations, eventMigrations, LAKE_MIGRATIONS, CATALOG_MIGRATIONS, DASHBOARD_MIGRATIONS]
-  await migrate(migrating, lists).finally(() => migrating.end())
+  await migrate(migrating, lists, { onNewer: (newer) => tellNewer(newer, logger) }).finally(() => migrating.end())
   const scratchDirectory = join(config.data_dir, 'scratch')
   await rm(scratchDirectory, { recursive: true, force: true })
   await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
@@ -221,6 +221,11 @@ export async function assemble(
   container.register(TOKENS.materialize, { useFactory: (from) => materializeDeps(from, scratchDirectory) })
   await openChanges(container, config, databases, metrics, lifecycle)
   return { container, databases, metrics }
+}
+
+function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {
+  const migrations = newer.map(({ list, id }) => `${list}/${id}`)
+  logger.warn('a newer release has been on this registry; this one leaves alone what that added', { migrations })
 }
 
 /** The Trino that serves analytics, and so answers queries; undefined where none does. */

@@ -50,10 +50,43 @@ describe('migrations', () => {
     assert.equal((await migrate(pool, list(FIRST, SECOND))).length, 2)
   })
 
-  it('refuse a database of a newer release, and a changed text', async () => {
-    await migrate(pool, list(FIRST, SECOND))
-    await assert.rejects(migrate(pool, list(FIRST)), { code: 'database_newer' })
+  it('are known by their names: whichever is missing is applied, wherever it stands', async () => {
+    await migrate(pool, list(FIRST))
+    assert.deepEqual(await migrate(pool, list({ id: '000', sql: 'create table z ()' }, FIRST, SECOND)), [
+      { list: 'one', id: '000' },
+      { list: 'one', id: '002' },
+    ])
+    assert.deepEqual(await migrate(pool, list(SECOND, FIRST, { id: '000', sql: 'create table z ()' })), [])
     await assert.rejects(migrate(pool, list(FIRST, { ...SECOND, sql: 'select 1' })), { code: 'migration_changed' })
-    await assert.rejects(migrate(pool, list(SECOND, FIRST)), { code: 'migration_changed' })
+  })
+
+  it('of a newer release that only add are told of and left alone', async () => {
+    const third = { id: '003', sql: 'create table c ()' }
+    await migrate(pool, list(FIRST, SECOND, third))
+    const told: unknown[] = []
+    const onNewer = (newer: unknown) => told.push(newer)
+    assert.deepEqual(await migrate(pool, list(FIRST), { onNewer }), [])
+    const newer = [
+      { list: 'one', id: '002' },
+      { list: 'one', id: '003' },
+    ]
+    assert.deepEqual(told, [newer])
+    // The older release adds one of its own; the newer one finds it missing nowhere.
+    const own = { id: '001b', sql: 'create table d ()' }
+    assert.deepEqual(await migrate(pool, list(FIRST, own), { onNewer }), [{ list: 'one', id: '001b' }])
+    assert.deepEqual(await migrate(pool, list(FIRST, own, SECOND, third), { onNewer }), [])
+    assert.equal(told.length, 2)
+  })
+
+  it('that say that older releases break, or say nothing, refuse these', async () => {
+    await migrate(pool, list(FIRST, { ...SECOND, breaksOlder: true }))
+    await assert.rejects(migrate(pool, list(FIRST)), {
+      code: 'database_newer',
+      remedy: /Start the release that made it/,
+    })
+    assert.deepEqual(await migrate(pool, list(FIRST, SECOND)), [])
+    await pool.query('update schema_migrations set breaks_older = null')
+    await assert.rejects(migrate(pool, list(FIRST)), { code: 'database_newer' })
+    assert.deepEqual(await migrate(pool, list(FIRST, SECOND)), [])
   })
 })

@@ -1,6 +1,7 @@
 /**
- * Ordered, forward-only changes of a schema. Each part of the runtime that owns tables exports a list; the lists of one
- * database are run together at start, by one process at a time.
+ * Forward-only changes of a schema. Each part of the runtime that owns tables exports a list; the lists of one database
+ * are run together at start, by one process at a time. Migrations are known by their names: a release runs on a database
+ * that has more of them, as long as those only add.
  */
 import { createHash } from 'node:crypto'
 import { SluiceError } from '@sluice/sdk'
@@ -13,6 +14,8 @@ export interface Migration {
   readonly id: string
   /** Statements, run in the transaction of the whole migration. Never changed once released. */
   readonly sql: string
+  /** Releases that lack it cannot run on what it leaves. Absent: it only adds, and they go on. */
+  readonly breaksOlder?: true
 }
 
 export interface MigrationList {
@@ -35,20 +38,29 @@ create table if not exists schema_migrations (
   primary key (list, id)
 )`
 
+/** Null: applied by a release that did not say. */
+const SAY_WHAT_BREAKS = 'alter table schema_migrations add column if not exists breaks_older boolean'
+
 export interface AppliedMigration {
   readonly list: string
   readonly id: string
 }
 
+export interface MigrateOptions {
+  readonly signal?: AbortSignal
+  /** Told of those that the database has and these lists do not, where they only add. */
+  readonly onNewer?: (newer: readonly AppliedMigration[]) => void
+}
+
 /**
- * Brings the database up to the lists' ends, all of it in one transaction, and returns what was new. Repeatable, and safe
- * when several runtimes start at once. Throws a CONFIG error where the database knows a migration that these lists do
- * not (a newer release was here) or one whose text has changed.
+ * Applies what the database lacks of the lists, all of it in one transaction, and returns what was new. Repeatable, and
+ * safe when several runtimes start at once. Throws a CONFIG error where the database knows a migration of a newer release
+ * that does more than add (`database_newer`), or one whose text has changed (`migration_changed`).
  */
 export async function migrate(
   pool: pg.Pool,
   lists: readonly MigrationList[],
-  options: { readonly signal?: AbortSignal } = {},
+  options: MigrateOptions = {},
 ): Promise<readonly AppliedMigration[]> {
   return inTransaction(
     pool,
@@ -57,53 +69,69 @@ export async function migrate(
       await client.query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
       await client.query('set local statement_timeout = 0')
       await client.query(CREATE_JOURNAL)
+      await client.query(SAY_WHAT_BREAKS)
       const applied: AppliedMigration[] = []
-      for (const list of lists) applied.push(...(await runList(client, list)))
+      const newer: AppliedMigration[] = []
+      for (const list of lists) {
+        const done = await runList(client, list)
+        applied.push(...done.applied)
+        newer.push(...done.newer)
+      }
+      if (newer.length > 0) options.onNewer?.(newer)
       return applied
     },
     options,
   )
 }
 
-async function runList(client: pg.PoolClient, list: MigrationList): Promise<readonly AppliedMigration[]> {
-  const journal = await client.query<{ id: string; checksum: string }>(
-    'select id, checksum from schema_migrations where list = $1 order by position',
-    [list.name],
-  )
-  journal.rows.forEach((row, position) => {
-    checkAgainst(list, row, position)
-  })
-  const missing = list.migrations.slice(journal.rows.length)
-  for (const [index, migration] of missing.entries()) {
-    try {
-      await client.query(migration.sql)
-    } catch (error) {
-      throw toDatabaseError(error, `applying the migration ${list.name}/${migration.id}`)
-    }
-    await client.query('insert into schema_migrations (list, id, checksum, position) values ($1, $2, $3, $4)', [
-      list.name,
-      migration.id,
-      checksum(migration),
-      journal.rows.length + index,
-    ])
-  }
-  return missing.map(({ id }) => ({ list: list.name, id }))
+interface JournalRow {
+  readonly id: string
+  readonly checksum: string
+  readonly position: number
+  readonly breaksOlder: boolean | null
 }
 
-function checkAgainst(list: MigrationList, row: { id: string; checksum: string }, position: number): void {
-  const expected = list.migrations[position]
-  if (!expected) {
+async function runList(client: pg.PoolClient, list: MigrationList) {
+  const { rows } = await client.query<JournalRow>(
+    `select id, checksum, position, breaks_older as "breaksOlder" from schema_migrations where list = $1 order by position`,
+    [list.name],
+  )
+  const newer = rows.filter((row) => isNewer(list, row))
+  const known = new Set(rows.map(({ id }) => id))
+  const missing = list.migrations.filter(({ id }) => !known.has(id))
+  const next = Math.max(-1, ...rows.map(({ position }) => position)) + 1
+  for (const [index, migration] of missing.entries()) await apply(client, list, migration, next + index)
+  const named = ({ id }: { readonly id: string }): AppliedMigration => ({ list: list.name, id })
+  return { applied: missing.map(named), newer: newer.map(named) }
+}
+
+async function apply(client: pg.PoolClient, list: MigrationList, migration: Migration, position: number) {
+  try {
+    await client.query(migration.sql)
+  } catch (error) {
+    throw toDatabaseError(error, `applying the migration ${list.name}/${migration.id}`)
+  }
+  await client.query(
+    'insert into schema_migrations (list, id, checksum, position, breaks_older) values ($1, $2, $3, $4, $5)',
+    [list.name, migration.id, checksum(migration), position, migration.breaksOlder ?? false],
+  )
+}
+
+/** True for one of a newer release that only adds. Throws `database_newer`, `migration_changed`. */
+function isNewer(list: MigrationList, row: JournalRow): boolean {
+  const own = list.migrations.find(({ id }) => id === row.id)
+  if (own === undefined && row.breaksOlder === false) return true
+  if (own === undefined) {
     throw new SluiceError('CONFIG', `the database has the migration ${list.name}/${row.id}, which this release lacks`, {
       code: 'database_newer',
       remedy: 'Start the release that made it, or a later one; migrations are not undone.',
     })
   }
-  if (expected.id !== row.id || checksum(expected) !== row.checksum) {
-    throw new SluiceError('CONFIG', `the migration ${list.name}/${row.id} differs from the one that was applied`, {
-      code: 'migration_changed',
-      remedy: 'Restore the text of that migration and put the change into a new one at the end of the list.',
-    })
-  }
+  if (checksum(own) === row.checksum) return false
+  throw new SluiceError('CONFIG', `the migration ${list.name}/${row.id} differs from the one that was applied`, {
+    code: 'migration_changed',
+    remedy: 'Restore the text of that migration and put the change into a new one at the end of the list.',
+  })
 }
 
 function checksum(migration: Migration): string {

@@ -14,7 +14,10 @@ import { provisioning } from './migrations/015-provisioning.ts'
 import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
 
-/** The registry's tables. A released migration is never changed: a change is a new one at the end. */
+/**
+ * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
+ * columns that are nullable or have a default), so that the release before goes on beside it; or it says `breaksOlder`.
+ */
 export const registryMigrations: MigrationList = {
   name: 'registry',
   migrations: [

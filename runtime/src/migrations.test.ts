@@ -1,0 +1,98 @@
+/** The release before runs on the registry that this one leaves: what a migration does to tables of before only adds. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { CATALOG_MIGRATIONS } from './catalog/migrations.ts'
+import { DASHBOARD_MIGRATIONS } from './dashboards/migrations.ts'
+import type { Migration } from './database/migrate.ts'
+import { eventMigrations } from './events/migrations.ts'
+import { LAKE_MIGRATIONS } from './lake/lake.ts'
+import { registryMigrations } from './registry/migrations.ts'
+
+/** Released before there was the rule. */
+const BEFORE = new Set([
+  ...['001_tenants', '002_products', '003_runs', '004_access', '005_raw_classes', '006_rate_buckets'],
+  ...['007_change_topics', '008_all_raw_classes', '009_connection_names', '010_grants_name_issuers'],
+  ...['001_outbox', '002_relays', '003_numbers_of_products', '004_traces'],
+  ...['001_iceberg_catalog', '002_storage_and_writes', '003_upkeep'],
+  ...['001_catalog_logins', '002_engine_login', '001_product_dashboards'],
+])
+
+/** Statements without comments, in lower case and single blanks; texts in quotes become `''`. */
+function statementsOf(sql: string): readonly string[] {
+  const bare = sql.replace(/--[^\n]*/g, ' ').replace(/'(?:[^']|'')*'/g, "''")
+  const texts = bare.toLowerCase().split(';')
+  return texts.map((text) => text.replace(/\s+/g, ' ').trim()).filter((text) => text !== '')
+}
+
+/** The parts of `a int, b numeric(1, 2)`. */
+function partsOf(list: string): readonly string[] {
+  let depth = 0
+  const parts = ['']
+  for (const letter of list) {
+    depth += letter === '(' ? 1 : letter === ')' ? -1 : 0
+    if (letter === ',' && depth === 0) parts.push('')
+    else parts[parts.length - 1] += letter
+  }
+  return parts.map((part) => part.trim())
+}
+
+function addsColumn(action: string): boolean {
+  if (!/^add column /.test(action) || /\b(unique|primary key|references)\b/.test(action)) return false
+  return !/\bnot null\b/.test(action) || /\bdefault\b/.test(action)
+}
+
+function onlyAdds(statement: string, made: Set<string>): boolean {
+  const table = /^create table (?:if not exists )?([\w.]+)/.exec(statement)?.[1]
+  if (table !== undefined) made.add(table)
+  if (table !== undefined || /^(create (index|type|sequence) |comment on |grant )/.test(statement)) return true
+  const index = /^create unique index .* on ([\w.]+)/.exec(statement)?.[1]
+  if (index !== undefined) return made.has(index)
+  const altered = /^alter table ([\w.]+) (.*)$/.exec(statement)
+  if (altered === null) return false
+  return made.has(altered[1] as string) || partsOf(altered[2] as string).every(addsColumn)
+}
+
+function takesAway({ sql }: Migration): readonly string[] {
+  const made = new Set<string>()
+  return statementsOf(sql).filter((statement) => !onlyAdds(statement, made))
+}
+
+test('the rule tells what adds from what takes away', () => {
+  const of = (sql: string) => takesAway({ id: '', sql }).length === 0
+  for (const sql of [
+    'alter table a add column b int',
+    "alter table a add column b text not null default '{;}', add column c numeric(1, 2)",
+    "alter table a add column b text check (b in ('drop', 'rename'))",
+    'create table n (i int primary key); create unique index u on n (i); alter table n enable row level security',
+    'create index i on a (b) where b is not null',
+  ]) {
+    assert.ok(of(sql), sql)
+  }
+  for (const sql of [
+    'alter table a drop column b',
+    'alter table a add column b int, drop column c',
+    'alter table a rename to c',
+    'alter table a alter column b type bigint',
+    'alter table a alter column b set not null',
+    'alter table a add column b int not null',
+    'alter table a add column b int unique',
+    'alter table a add constraint c check (b > 1)',
+    'create unique index u on a (b)',
+    'drop table a',
+    'delete from a',
+    'do $$ begin drop table a; end $$',
+  ]) {
+    assert.ok(!of(sql), sql)
+  }
+})
+
+test('every migration since then only adds, or says that older releases cannot go on', () => {
+  const lists = [registryMigrations, eventMigrations, LAKE_MIGRATIONS, CATALOG_MIGRATIONS, DASHBOARD_MIGRATIONS]
+  const since = lists.flatMap(({ migrations }) => migrations.filter(({ id }) => !BEFORE.has(id)))
+  assert.ok(since.length >= 4)
+  const silent = since.filter(({ breaksOlder }) => breaksOlder !== true)
+  assert.deepEqual(
+    silent.flatMap((migration) => takesAway(migration).map((text) => `${migration.id}: ${text}`)),
+    [],
+  )
+})
