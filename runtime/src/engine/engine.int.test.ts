@@ -814,3 +814,31 @@ async function waitUntilNoSpill(path: string): Promise<void> {
   const spills = async () => (await readdir(path)).filter((name) => name.startsWith('spill-'))
   await until('nothing is spilled any more', async () => (await spills()).length === 0)
 }
+
+describe('a statement of which the engine dies', () => {
+  it('has two processes, and then is told that it fails by itself', async () => {
+    const alone = engineOfOne()
+    const before = new Set(childrenOf(process.pid))
+    const sql = 'SELECT sum(a.range * b.range)::INTEGER FROM range(10000000000) a, range(1000000) b'
+    const steps = [{ sql, rows: 'collect' as const }]
+    const run = alone.run({ trust: 'tenant', tenant: 'one', steps, limits: LIMITS }, AbortSignal.timeout(600_000))
+    const ended = assert.rejects(run, (error) => isSluiceError(error) && error.code === 'query_failed')
+    const killed = new Set<number>()
+    const next = () => childrenOf(process.pid).find((child) => !before.has(child) && !killed.has(child))
+    for (let time = 1; time <= 2; time++) {
+      await until('the statement has a process', () => next() !== undefined)
+      const child = next() as number
+      killed.add(child)
+      await until('the process works on it', () => hasWorked(child))
+      process.kill(child, 'SIGSEGV')
+    }
+    await ended
+    await alone.close()
+  })
+})
+
+/** Processor time that only a statement without end takes. */
+async function hasWorked(child: number): Promise<boolean> {
+  const fields = (await readFile(`/proc/${child}/stat`, 'latin1').catch(() => '')).split(' ')
+  return Number(fields[13]) > 150
+}

@@ -3,10 +3,11 @@ import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { busyError, ChildPool, closedError, LateStart, type PoolLimits, type TakenChild } from './child-pool.ts'
 import { type ChildProgram, EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
-import { cancelledError, JobRun, timeoutError } from './job-run.ts'
+import { cancelledError, isStreamed, JobRun, timeoutError } from './job-run.ts'
 import { memoryWatchWall } from './memory-watch.ts'
 import { pipeOpener } from './pipe.ts'
 import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
+import { twiceAtMost } from './second-try.ts'
 import { SpillFolders } from './spill-folders.ts'
 import { Staging } from './staging.ts'
 import { UserIds } from './user-ids.ts'
@@ -24,8 +25,9 @@ export interface Engine {
   /**
    * Runs one job in a child of its own. Fulfilled when its steps are done and the output's columns are known; without
    * a streamed output when all is done. Rejected with a SluiceError: `sql_*`, `table_not_found`, `query_timeout`,
-   * `query_memory_exceeded`, `query_cancelled`, `query_result_too_large`, `engine_busy`, `engine_crashed`. May be
-   * repeated: a job that failed has left nothing behind but what an own job's statements wrote themselves.
+   * `query_memory_exceeded`, `query_cancelled`, `query_result_too_large`, `engine_busy`; where the engine itself fails,
+   * `engine_crashed`, or `query_failed` of a tenant's job, which is tried twice. May be repeated: a job that failed has
+   * left nothing behind but what an own job's statements wrote themselves.
    */
   run(job: EngineJob, signal: AbortSignal): Promise<EngineRun>
   /** The walls that the last tenant's child had put up. Empty before the first one, and before `probe`. */
@@ -68,8 +70,15 @@ class ChildEngine implements Engine {
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
   }
 
-  async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+  run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
+    const attempt = () => this.#run(job, deadline, signal)
+    // An input can be read once only.
+    if (job.trust === 'own' || job.csvInput !== undefined) return attempt()
+    return twiceAtMost(attempt, isStreamed(job.output))
+  }
+
+  async #run(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineRun> {
     const { child, queuedMs } = await this.#take(job, deadline, signal)
     let staging: Staging | null = null
     try {

@@ -136,6 +136,9 @@ const REF = {
   sample: (check, value) => check.sample(value),
 } satisfies Fields
 
+/** Without POSITIONAL, of which DuckDB dies where its sides are queries, and whose rows meet by chance. */
+const JOIN_TYPES: ReadonlySet<string> = new Set(['REGULAR', 'NATURAL', 'CROSS', 'ASOF'])
+
 export const RELATIONS: Readonly<Record<string, Fields>> = {
   BASE_TABLE: {
     ...REF,
@@ -152,7 +155,9 @@ export const RELATIONS: Readonly<Record<string, Fields>> = {
     right: relation,
     condition: optional,
     join_type: any,
-    ref_type: any,
+    ref_type: (check, value, _scope, node) => {
+      if (!JOIN_TYPES.has(String(value))) throw check.refused(`a ${String(value)} JOIN`, node)
+    },
     using_columns: any,
     delim_flipped: never,
     duplicate_eliminated_columns: never,

@@ -152,6 +152,7 @@ const ATTACKS: readonly (readonly [sql: string, code: string])[] = [
   ['PIVOT hidden.secrets ON id', 'sql_not_allowed'],
   ['SELECT * FROM sales.orders AT (VERSION => 1)', 'sql_not_allowed'],
   ['SELECT * FROM hidden.secrets POSITIONAL JOIN sales.orders', 'table_not_found'],
+  ['SELECT * FROM (SELECT 1) a POSITIONAL JOIN (SELECT 2) b', 'sql_not_allowed'],
   ['SELECT * FROM sales.orders ASOF JOIN hidden.secrets s ON orders.id >= s.id', 'table_not_found'],
   // Names of WITH queries, seen from where they are not visible.
   ['WITH secrets AS (SELECT 1) SELECT * FROM hidden.secrets', 'table_not_found'],

@@ -172,7 +172,8 @@ function watchedBytes({ trust, limits: { memoryBytes } }: EngineJob): number {
   return trust === 'tenant' ? memoryBytes : memoryBytes * 1.25 + OWN_SLACK_BYTES
 }
 
-function isStreamed(output: EngineOutput | undefined): output is StreamOutput {
+/** Whether a job's output is bytes to be read, and not files or columns. */
+export function isStreamed(output: EngineOutput | undefined): output is StreamOutput {
   const kind = output?.kind
   return kind !== undefined && kind !== 'parquet-files' && kind !== 'inspect' && kind !== 'inspect-condition'
 }

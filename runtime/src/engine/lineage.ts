@@ -337,7 +337,7 @@ class LineageWalk {
     const natural = node.ref_type === 'NATURAL' ? sides.map(({ relation }) => relation.all) : []
     const condition = node.condition === null ? NO_ROWS : this.#condition(node.condition as TreeNode, inSight)
     const all = bothRows(left.rows, right.rows, condition, ...keys, surely(...natural))
-    const rows = node.ref_type === 'POSITIONAL' || node.ref_type === 'ASOF' ? placed(all) : all
+    const rows = node.ref_type === 'ASOF' ? placed(all) : all
     // USING and NATURAL give one column for two, in an order of their own: which, is not worked out here.
     const merges = (node.using_columns as unknown[]).length > 0 || node.ref_type === 'NATURAL'
     const onlyLeft = node.join_type === 'SEMI' || node.join_type === 'ANTI'

@@ -23,8 +23,6 @@ export const BASES: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
 
 const CONSTANTS: Readonly<Record<Kind, string>> = { int: '2', text: "'rome'", bool: 'true', list: '[1, 2]' }
 
-const isPlain = ({ sql }: Source) => /^\w+ AS \w+$/.test(sql)
-
 export class RandomQuery {
   readonly #random: Chance
   #names = 0
@@ -202,10 +200,6 @@ export class RandomQuery {
         const columns = inner.columns.map((column) => ({ ...column, name: `${table}.${column.name}` }))
         return { sql: `${left.sql}, LATERAL (${inner.sql}) AS ${table}`, columns: [...left.columns, ...columns] }
       }
-      case 4:
-        // DuckDB crashes on some whose sides are queries.
-        if (!isPlain(left) || !isPlain(right)) break
-        return { sql: `${left.sql} POSITIONAL JOIN ${right.sql}`, columns: both }
       case 5: {
         const own = this.#ofKind('int', left.columns) ?? '1'
         const other = this.#ofKind('int', right.columns) ?? '1'

@@ -273,6 +273,7 @@ export const ERROR_CODES = {
   query_timeout: { status: 408, title: 'Query time over', remedy: 'Ask for less at once.' },
   query_memory_exceeded: { status: 422, title: 'Query memory exceeded', remedy: 'Ask for less at once.' },
   query_result_too_large: { status: 422, title: 'Result too large', remedy: 'Ask for less at once.' },
+  query_failed: { status: 422, title: 'Query failed', remedy: 'Write the statement in another way.' },
   version_not_found: { status: 404, title: 'No such version', remedy: 'Take a version that was in service.' },
   snapshot_expired: { status: 409, title: 'Snapshot expired', remedy: 'Choose a snapshot of the list.' },
   deployment_superseded: { status: 409, title: 'Superseded', remedy: 'Ask for it again if it is still wanted.' },

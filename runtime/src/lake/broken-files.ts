@@ -15,7 +15,7 @@ const MAX_LOOKED_AT = 2_000
 
 /** Failures that a broken file can be the cause of, and those that its content alone would show. */
 const SUSPECT = ['sql_invalid_input', 'object_missing', 'object_truncated', 'object_store_refused']
-const DEEPLY_SUSPECT = ['engine_io_failed', 'engine_failed', 'engine_crashed']
+const DEEPLY_SUSPECT = ['engine_io_failed', 'engine_failed', 'engine_crashed', 'query_failed']
 
 /**
  * The engine, whose failures are looked into where a file of the lake may be their cause: then they are INTERNAL

@@ -53,6 +53,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'query_timeout',
         'query_memory_exceeded',
         'query_result_too_large',
+        'query_failed',
         'snapshot_not_found',
       ],
       async handler(call) {
