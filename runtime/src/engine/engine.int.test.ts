@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { isSluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { until } from '../../../test/until.ts'
 import { childrenOf, isAlive } from '../database/process-table.ts'
 import { createEngine, type Engine, type EngineJob, type EngineRun, type EngineTable, rowsOf } from './engine.ts'
@@ -401,6 +401,27 @@ describe('parquet files', () => {
     }
     await assert.rejects(engine.run(job, AbortSignal.timeout(600_000)), { code: 'sql_conversion_error' })
     assert.deepEqual(await readdir(target), [])
+  })
+
+  it('are ended while they are written where they need more than there is room for', async () => {
+    const exceeded = () => new SluiceError('QUOTA', 'no room', { code: 'tier_limit_exceeded' })
+    const limits = { ...LIMITS, room: { bytes: MIB, exceeded } }
+    const target = await folder('no-room')
+    const sql = `SELECT range AS id, uuid()::VARCHAR AS "label ""x""" FROM range(1000000000000)`
+    const endless = { kind: 'parquet-files' as const, sql, dir: target, columns }
+    const job = { trust: 'tenant' as const, output: endless, limits }
+    await assert.rejects(engine.run(job, AbortSignal.timeout(600_000)), { code: 'tier_limit_exceeded' })
+    assert.deepEqual(await readdir(target), [])
+    const write = (rows: number) => {
+      const copy = `COPY (SELECT uuid() FROM range(${rows})) TO '${target}/rows-${rows}.parquet' (FORMAT parquet)`
+      return engine.run(
+        { trust: 'own', steps: [{ sql: copy }], writeDirs: [target], limits },
+        AbortSignal.timeout(600_000),
+      )
+    }
+    // Done before anybody looks: what it left counts then. What was there before is not the next job's.
+    await assert.rejects(write(100_000), { code: 'tier_limit_exceeded' })
+    await write(10)
   })
 
   it('cannot be steered out of their folder by the statement', async () => {

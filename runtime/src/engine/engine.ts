@@ -7,6 +7,7 @@ import { cancelledError, isStreamed, JobRun, timeoutError } from './job-run.ts'
 import { memoryWatchWall } from './memory-watch.ts'
 import { pipeOpener } from './pipe.ts'
 import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
+import { RoomWatch } from './room-watch.ts'
 import { twiceAtMost } from './second-try.ts'
 import { SpillFolders } from './spill-folders.ts'
 import { Staging } from './staging.ts'
@@ -16,6 +17,7 @@ import type { Wall } from './walls.ts'
 export { castLoss } from './cast-loss.ts'
 export type * from './job.ts'
 export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage.ts'
+export type { StorageRoom } from './room-watch.ts'
 export { rowsOf } from './rows.ts'
 export type { Wall } from './walls.ts'
 export { lostValues } from './written-losses.ts'
@@ -89,7 +91,8 @@ class ChildEngine implements Engine {
         keep: async (files) => (await staging?.keep(files)) ?? [],
       })
       const place = { tempDir: await this.#tempDir(job, child), stagingDir: staging?.dir ?? null }
-      return await run.start(toChildJob(job, { ...place, userId: this.#userFor(job, child) }), deadline, signal)
+      const room = await openRoom(job, place)
+      return await run.start(toChildJob(job, { ...place, userId: this.#userFor(job, child) }), room, deadline, signal)
     } catch (error) {
       child.kill()
       await child.ended
@@ -157,6 +160,13 @@ interface JobPlace {
   readonly userId: number | null
 }
 
+async function openRoom(job: EngineJob, { tempDir, stagingDir }: Omit<JobPlace, 'userId'>): Promise<RoomWatch | null> {
+  const { room } = job.limits
+  if (room === undefined) return null
+  const written = [...(job.writeDirs ?? []), ...(stagingDir === null ? [] : [stagingDir])]
+  return RoomWatch.open(room, { written, spill: tempDir })
+}
+
 function toChildJob(job: EngineJob, { tempDir, stagingDir, userId }: JobPlace): ChildJob {
   return {
     trust: job.trust,
@@ -172,10 +182,14 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId }: JobPlace): 
     output: toWireOutput(job.output, stagingDir),
     readPaths: job.readPaths ?? [],
     writeDirs: job.writeDirs ?? [],
-    limits: job.limits,
+    limits: limitsOf(job),
     tempDir,
     userId,
   }
+}
+
+function limitsOf({ limits: { room: _, ...limits } }: EngineJob): ChildJob['limits'] {
+  return limits
 }
 
 function toWireOutput(output: EngineOutput | undefined, stagingDir: string | null): WireOutput | null {

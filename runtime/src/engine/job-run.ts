@@ -6,6 +6,7 @@ import type { EngineJob, EngineOutput, EngineRun, OutputSummary, StepResult, Str
 import { watchMemory } from './memory-watch.ts'
 import { OutputLines } from './output-lines.ts'
 import type { ChildJob, FromChild, WireFile } from './protocol.ts'
+import type { RoomWatch } from './room-watch.ts'
 import { decodeRows } from './rows.ts'
 import type { Wall } from './walls.ts'
 
@@ -41,24 +42,36 @@ export class JobRun {
   }
 
   /** Sends the job and waits until its steps are done (without a streamed output: until all is done). */
-  async start(childJob: ChildJob, deadline: AbortSignal, caller: AbortSignal): Promise<EngineRun> {
+  async start(
+    childJob: ChildJob,
+    room: RoomWatch | null,
+    deadline: AbortSignal,
+    caller: AbortSignal,
+  ): Promise<EngineRun> {
     this.#endOn(deadline, this.#hooks.late)
     this.#endOn(caller, () => cancelledError(caller.reason))
     this.#child.onMessage((message) => this.#receive(message))
     void this.#child.ended.then((how) => this.#childEnded(how))
     watchMemory(this.#child.pid, watchedBytes(this.#job), this.#stop.signal, () => this.#fail(memoryExceeded()))
+    void room?.watch(this.#stop.signal, (error) => this.#fail(error))
     this.#child.send({ kind: 'job', job: childJob })
-    if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source)
+    if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source, room)
     const opened = await this.#opened.promise
     const results = opened.results.map((result) => decodeResult(result))
     if (isStreamed(this.#job.output)) return this.#streamingRun(results, opened, deadline)
-    return await this.#settledRun(results, opened)
+    return await this.#settledRun(results, opened, room)
   }
 
-  async #settledRun(results: readonly StepResult[], { columns, lineage }: Opened): Promise<EngineRun> {
+  async #settledRun(
+    results: readonly StepResult[],
+    { columns, lineage }: Opened,
+    room: RoomWatch | null,
+  ): Promise<EngineRun> {
     const done = await this.#done.promise
     await this.#child.ended
     this.#child.output.destroy()
+    const excess = await room?.check()
+    if (excess) throw excess
     const files = await this.#hooks.keep(done.files)
     const summary = { rows: done.rows, bytes: 0, truncated: false }
     return { results, columns, lineage, files, output: noBytes(), finished: Promise.resolve(summary) }
@@ -111,11 +124,15 @@ export class JobRun {
     if (this.#failure) throw this.#failure
   }
 
-  async #feed(source: AsyncIterable<Uint8Array>): Promise<void> {
+  async #feed(source: AsyncIterable<Uint8Array>, room: RoomWatch | null): Promise<void> {
     const input = this.#child.input
+    let bytes = 0
     try {
       for await (const chunk of source) {
         if (this.#stop.signal.aborted) return
+        bytes += chunk.length
+        const excess = room?.checkInput(bytes)
+        if (excess) throw excess
         if (!input.write(chunk)) await once(input, 'drain', { signal: this.#stop.signal })
       }
       input.end()

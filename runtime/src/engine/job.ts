@@ -1,5 +1,6 @@
 import type { KeyTemplate, LogicalType, Value } from '@sluice/sdk'
 import type { ColumnLineage, ComparableColumn } from './lineage.ts'
+import type { StorageRoom } from './room-watch.ts'
 
 /**
  * A *job* is what one engine child does in its life: it makes the job's tables, takes the streamed input, runs the
@@ -147,6 +148,8 @@ export interface EngineLimits {
   readonly maxOutputBytes?: number
   /** Disk that an own job may use to spill. Tenants' jobs never spill. */
   readonly tempBytes?: number
+  /** What the job writes is looked at while it does: it fails with the room's error where it needs more. Absent: any. */
+  readonly room?: StorageRoom
 }
 
 export interface EngineJob {

@@ -56,7 +56,7 @@ export interface ChildJob {
   readonly output: WireOutput | null
   readonly readPaths: readonly string[]
   readonly writeDirs: readonly string[]
-  readonly limits: EngineLimits
+  readonly limits: Omit<EngineLimits, 'room'>
   /** Where an own job spills; null where nothing may be spilled. */
   readonly tempDir: string | null
   /** The user and group to become, where the parent may give them away. */

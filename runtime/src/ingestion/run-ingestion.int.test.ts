@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { Column, Connector, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
-import { batchFromRows, SluiceError } from '@sluice/sdk'
+import { batchFromRows, isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { LIMITS, readScan, startTestLake, type TestLake } from '../lake/testing.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
@@ -38,6 +39,10 @@ interface Source {
   /** What the next read gives, given its request. */
   rows: (request: ReadRequest) => readonly Row[]
   whole: boolean
+  /** The rows come again and again. */
+  endless: boolean
+  /** What the tenant may still store, in bytes. */
+  room: number
   /** Rows that cannot be carried, beside those. */
   rejects: number
   key: readonly string[]
@@ -52,7 +57,16 @@ async function follow() {
   const connection: Connection = await inTransaction(lake.pool, (tx) =>
     createConnection(tx, { tenant: TENANT, name, connectorType: 'postgresql', config: {}, createdBy: ANN }),
   )
-  const source: Source = { rows: () => [], whole: false, rejects: 0, key: ['id'], deletes: {} }
+  const source: Source = {
+    rows: () => [],
+    whole: false,
+    endless: false,
+    room: Number.MAX_SAFE_INTEGER,
+    rejects: 0,
+    key: ['id'],
+    deletes: {},
+  }
+  let batches = 0
   const states: (ConnectorState | null)[] = []
   const connector = {
     discover: async () => ({
@@ -65,9 +79,15 @@ async function follow() {
       const isKeys = request.columns.length > 0
       if (!isKeys) states.push(request.state)
       const columns = isKeys ? COLUMNS.filter(({ name }) => request.columns.includes(name)) : COLUMNS
-      const rows = source.rows(request).map((row) => columns.map((column) => row[COLUMNS.indexOf(column)] ?? null))
+      const nextRows = () =>
+        source.rows(request).map((row) => columns.map((column) => row[COLUMNS.indexOf(column)] ?? null))
+      const rows = nextRows()
       yield { kind: 'schema', schema: { columns, primaryKey: source.key }, whole: source.whole || isKeys }
       yield { kind: 'batch', batch: batchFromRows(rows, columns.length) }
+      while (source.endless && !isKeys) {
+        batches += 1
+        yield { kind: 'batch', batch: batchFromRows(nextRows(), columns.length) }
+      }
       if (!isKeys)
         for (let left = source.rejects; left > 0; left -= 1) yield { kind: 'reject', reason: 'it is odd', column: 'v' }
       yield { kind: 'state', state: { version: 1, value: { read: states.length } }, rows: rows.length }
@@ -78,6 +98,7 @@ async function follow() {
   const ref = rawTable(TENANT, name, 'public.t')
   return {
     source,
+    batches: () => batches,
     /** The state that each read was given. */
     states,
     ref,
@@ -108,7 +129,7 @@ async function follow() {
           openConnector: async () => connector,
           readsAtOneMoment: () => false,
           productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
-          checkStorage: async () => undefined,
+          checkStorage: async () => ({ bytes: source.room, exceeded: tooMuch }),
         } as unknown as IngestionDeps)
       } finally {
         await finishRun(lake.pool, lease, { state: 'succeeded', result: {} })
@@ -117,6 +138,27 @@ async function follow() {
       return { ...table, log: (await runLog(lake.pool, lease.runId)).map(({ message }) => message) }
     },
   }
+}
+
+const tooMuch = () => new SluiceError('QUOTA', 'the tenant stores too much', { code: 'tier_limit_exceeded' })
+
+for (const mode of ['full', 'incremental'] as const) {
+  test(`rows without end are ended by what the tenant may store while they are read, ${mode}`, async () => {
+    const table = await follow()
+    table.source.rows = () => [[1, 'a']]
+    await table.sync(mode)
+    let id = 0
+    table.source.rows = () =>
+      Array.from({ length: 1_000 }, () => {
+        id += 1
+        return [id, randomBytes(60).toString('base64')]
+      })
+    table.source.endless = true
+    table.source.room = 64 * 1024
+    await assert.rejects(table.sync(mode), (error) => isSluiceError(error) && error.code === 'tier_limit_exceeded')
+    assert(table.batches() > 0)
+    assert.deepEqual(await table.content(), [[1, 'a']])
+  })
 }
 
 test('an incremental read after a full one begins anew, and those after it go on', async () => {

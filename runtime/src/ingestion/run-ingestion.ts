@@ -3,7 +3,7 @@ import type { Connector, ConnectorState, DiscoveredTable, Logger } from '@sluice
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { EngineLimits } from '../engine/engine.ts'
+import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Lake, StagedCommit } from '../lake/lake.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
@@ -52,7 +52,7 @@ export interface IngestionDeps {
   /** The products in service that read from the connection. */
   productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
   materialize(product: Product, runId: string, signal: AbortSignal): Promise<MaterializeResult>
-  checkStorage(tenant: string): Promise<void>
+  checkStorage(tenant: string): Promise<StorageRoom>
 }
 
 export interface IngestionRun {
@@ -211,7 +211,7 @@ async function loadSource(
   deps: IngestionDeps,
 ): Promise<LoadedSource> {
   const { connection, lease, signal } = run
-  await deps.checkStorage(connection.tenant)
+  const room = await deps.checkStorage(connection.tenant)
   const ref = rawTable(connection.tenant, connection.name, table.name)
   const base = await deps.lake.load(ref, { signal })
   const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey)
@@ -247,7 +247,7 @@ async function loadSource(
       runId: lease.runId,
       moment,
       source: sourceMark(connection),
-      limits: deps.limits,
+      limits: { ...deps.limits, room },
       signal,
     },
     deps,

@@ -2,7 +2,7 @@
 import { isSluiceError, type Logger, openTenantScope, SluiceError, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { EngineLimits } from '../engine/engine.ts'
+import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import type { Lake, TableRef, TableState } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
 import { DEFAULT_SCHEMA } from '../manifest/context.ts'
@@ -58,8 +58,8 @@ export interface MaterializeDeps extends PrepareDeps, StoreSyncDeps {
   openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
   /** Appends to the tenant's events, in the transaction of the commit. */
   announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
-  /** Throws QUOTA `storage_limit_exceeded`. */
-  checkStorage(tenant: string): Promise<void>
+  /** What the tenant may still store. Throws QUOTA `tier_limit_exceeded`. */
+  checkStorage(tenant: string): Promise<StorageRoom>
 }
 
 export interface MaterializeRequest {
@@ -136,7 +136,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
   const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
   const deployed = await deployedVersion(product, current, deps)
-  await deps.checkStorage(product.tenant)
+  const room = await deps.checkStorage(product.tenant)
   const inputs = await readInputs(product, deployed.manifests, signal, deps)
   const record = recordFor(request, deployed, inputs)
   let prepared: Prepared
@@ -153,8 +153,8 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         inputs,
         runId: request.runId,
         epoch: fence.epoch + 1,
-        limits: limitsFor(deployed.manifests, deps.transformLimits),
-        ownLimits: deps.limits,
+        limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
+        ownLimits: { ...deps.limits, room },
         signal,
       },
       deps,

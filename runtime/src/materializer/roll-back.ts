@@ -59,8 +59,8 @@ async function commitOldContent(request: RollbackRequest, deps: MaterializeDeps)
   const snapshotId = old?.snapshots['clear']
   if (!old || snapshotId === undefined) throw contentGone()
   const deployed = await deployedVersion(product, old.version, deps)
-  await deps.checkStorage(product.tenant)
-  const staged = await stageVariants(request, old, deployed, fence.epoch + 1, deps)
+  const limits = { ...deps.limits, room: await deps.checkStorage(product.tenant) }
+  const staged = await stageVariants(request, old, deployed, fence.epoch + 1, { ...deps, limits })
   await deps.faultPoint('rollback.before-commit')
   const materialization = await inTransaction(
     deps.pool,

@@ -1,6 +1,7 @@
 /** Tenants: provisioned all or nothing, and removed fence first, keys last. */
 import { isSluiceError, openTenantScope, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
+import type { StorageRoom } from '../engine/engine.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../events/outbox.ts'
 import type { AuthenticatedCall } from '../flow.ts'
 import { bucketName, catalogName } from '../lake/table-ref.ts'
@@ -285,17 +286,26 @@ export async function removeTenant(
   platform.served.drop(slug)
 }
 
-/** Throws QUOTA where the tenant's lake is full: the run fails, and nothing that is there is lost. */
-export async function checkStorage(platform: Platform, slug: string): Promise<void> {
+/**
+ * What the tenant may still store. Throws QUOTA where its lake is full, and so does who writes more than that: the run
+ * fails, and nothing that is there is lost.
+ */
+export async function checkStorage(platform: Platform, slug: string): Promise<StorageRoom> {
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')
   const limit = TIER_LIMITS[tenant.tier].storageBytes
   const used = await platform.lake.storageBytes(slug)
-  if (used < limit) return
-  throw new SluiceError('QUOTA', `the tier "${tenant.tier}" allows ${limit} bytes of storage, and ${used} are in use`, {
+  const exceeded = () => storageExceeded(tenant.tier, limit)
+  if (used >= limit) throw exceeded()
+  return { bytes: limit - used, exceeded }
+}
+
+/** How much is in use is for who may read it all. */
+function storageExceeded(tier: Tier, limit: number): SluiceError {
+  return new SluiceError('QUOTA', `the tier "${tier}" allows ${limit} bytes of storage, and that is not enough`, {
     code: 'tier_limit_exceeded',
     remedy: 'Remove products or snapshots, or ask an administrator for a higher tier.',
-    details: { limit, used },
+    details: { limit },
   })
 }
 
