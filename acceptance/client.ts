@@ -39,10 +39,16 @@ export class Client {
     return fetch(`${this.#url}${path}`, { headers: { ...authorization, ...headers }, signal })
   }
 
-  async send(path: string, init: RequestInit): Promise<Answer> {
+  /** An answer as it was written: digits that no JavaScript number has are still there. */
+  async text(path: string, init: RequestInit = {}) {
     const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` }
     const response = await fetch(`${this.#url}${path}`, { ...init, headers: { ...authorization, ...init.headers } })
-    const text = await response.text()
+    return { status: response.status, headers: response.headers, text: await response.text() }
+  }
+
+  async send(path: string, init: RequestInit): Promise<Answer> {
+    const response = await this.text(path, init)
+    const { text } = response
     const isJson = /^application\/(problem\+)?json\b/.test(response.headers.get('content-type') ?? '')
     return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text }
   }

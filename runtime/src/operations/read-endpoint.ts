@@ -18,6 +18,7 @@ import type { MaskingRules } from '../policy/masking.ts'
 import { parseTimeBound, parseValue } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
 import { type EndpointType, type ReadView, viewOf } from './read-view.ts'
+import { renderedKey } from './realtime-key.ts'
 import type { ServedProduct, ServedTarget } from './served-product.ts'
 
 export type { EndpointType }
@@ -155,7 +156,7 @@ function planFor(
     case 'timeseries':
       return timeseriesPlan(base, query, view)
     case 'realtime':
-      return realtimePlan(base, query)
+      return realtimePlan(base, query, view)
   }
 }
 
@@ -199,14 +200,15 @@ function timeColumn({ config, served }: ReadView) {
   return first
 }
 
-function realtimePlan(base: BasePlan, query: ReadQuery): ReadPlan {
+function realtimePlan(base: BasePlan, query: ReadQuery, { keyTemplate, served }: ReadView): ReadPlan {
   if (query.key === undefined) {
     throw new SluiceError('INVALID_DATA', 'the parameter key is missing', {
       code: 'key_missing',
-      remedy: 'Send the key as the key_template renders it, for example key=person:42.',
+      remedy: 'Send the key_template with the row’s values in it, for example key=person:42.',
     })
   }
-  return { ...base, operation: 'key', key: query.key, limit: 1, filters: [] }
+  const key = keyTemplate === null ? query.key : renderedKey(query.key, keyTemplate, served.target.schema)
+  return { ...base, operation: 'key', key, limit: 1, filters: [] }
 }
 
 interface Page {

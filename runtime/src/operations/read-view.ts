@@ -3,7 +3,7 @@
  * goes with it: the next load, a few seconds or one change of policy later, starts anew.
  */
 import { hash } from 'node:crypto'
-import { type ReadPolicy, SluiceError, type TableSchema } from '@sluice/sdk'
+import { type KeyTemplate, parseKeyTemplate, type ReadPolicy, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { Principal } from '../flow.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { MaskingRules } from '../policy/masking.ts'
@@ -25,6 +25,7 @@ export interface EndpointConfig {
   readonly history_mode?: string
   readonly tracked_columns?: readonly string[]
   readonly include_columns?: readonly string[]
+  readonly key_template?: string
   readonly time_column?: string
   readonly continuous_aggregates?: readonly { readonly interval: string; readonly columns: readonly string[] }[]
 }
@@ -36,6 +37,8 @@ export class ReadView {
   /** The columns that a read may name: the dataset's, and what its endpoint adds. */
   readonly schema: TableSchema
   readonly policy: ReadPolicy
+  /** Of an endpoint whose rows lie under keys; null for others. */
+  readonly keyTemplate: KeyTemplate | null
   #marks: EpochMarks | null = null
 
   constructor(product: ServedProduct, type: EndpointType, access: ReadAccess, interval: string | undefined) {
@@ -45,6 +48,8 @@ export class ReadView {
     refuseStaleMask(access.masks, this.served.maskedColumns)
     this.schema = schemaOf(type, this.served, interval)
     this.policy = policyFor(this.schema, product, access, this.served)
+    const template = parseKeyTemplate(this.config.key_template ?? '')
+    this.keyTemplate = 'problem' in template ? null : template
   }
 
   get config(): EndpointConfig {

@@ -1,5 +1,6 @@
 import {
   type DuckDBArrayType,
+  type DuckDBDecimalType,
   type DuckDBListType,
   type DuckDBMapType,
   type DuckDBStructType,
@@ -45,6 +46,7 @@ function scalar(type: DuckDBType, sql: string): string | null {
       return `CASE WHEN isfinite(${sql}) THEN (${sql})::VARCHAR WHEN isnan(${sql}) THEN '"NaN"'
         WHEN (${sql}) > 0 THEN '"Infinity"' WHEN (${sql}) < 0 THEN '"-Infinity"' END`
     case DuckDBTypeId.DECIMAL:
+      return quoted(decimalText(type as DuckDBDecimalType, sql))
     case DuckDBTypeId.UUID:
     case DuckDBTypeId.BIT:
     case DuckDBTypeId.BIGNUM:
@@ -57,6 +59,12 @@ function scalar(type: DuckDBType, sql: string): string | null {
     default:
       return time(type, sql)
   }
+}
+
+/** DuckDB leaves out the zero before the point where a type has no digit there. */
+function decimalText(type: DuckDBDecimalType, sql: string): string {
+  const plain = `(${sql})::VARCHAR`
+  return type.scale < type.width ? plain : `regexp_replace(${plain}, '^(-?)[.]', '\\10.')`
 }
 
 const MAX_SAFE = Number.MAX_SAFE_INTEGER

@@ -47,7 +47,12 @@ const QUERIES = {
   realtime: {
     namespace: Common.namespace,
     columns: Common.columns,
-    key: Type.String({ minLength: 1, maxLength: 4096, description: 'The key as the key_template renders it.' }),
+    key: Type.String({
+      minLength: 1,
+      maxLength: 4096,
+      description:
+        'The key_template with the values of the row, as answers tell them or percent-encoded as the store renders them.',
+    }),
   },
 } as const
 
