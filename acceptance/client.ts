@@ -34,9 +34,9 @@ export class Client {
   }
 
   /** The head of an answer that may have no end. */
-  begin(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+  begin(path: string, headers: Record<string, string>, signal: AbortSignal, init: RequestInit = {}): Promise<Response> {
     const authorization = this.#token === null ? {} : { authorization: `Bearer ${this.#token}` }
-    return fetch(`${this.#url}${path}`, { headers: { ...authorization, ...headers }, signal })
+    return fetch(`${this.#url}${path}`, { ...init, headers: { ...authorization, ...headers }, signal })
   }
 
   /** An answer as it was written: digits that no JavaScript number has are still there. */

@@ -58,8 +58,8 @@ export interface Call<Params = unknown, Query = unknown, Body = unknown> {
   readonly idempotency: IdempotencyClaim | null
   /** Last-Event-ID of a client that resumes a stream of events. */
   readonly lastEventId: string | null
-  /** The Accept header as it came, bounded by the server's limit on headers. */
-  readonly accept: string
+  /** Which of the route's media types the answer is to have, by the client's Accept; null where it has no content. */
+  readonly mediaType: string | null
   /** The Authorization header as it came: told to nobody but whoever sent it. Null where there is none. */
   readonly authorization: string | null
 }

@@ -1,6 +1,6 @@
 /**
  * The edge: one Koa application with one middleware. Its steps run in a fixed order, each may refuse, and the first
- * refusal is the answer: target → route → token → limits → tenant → inputs → idempotency → handler → reply.
+ * refusal is the answer: target → route → token → limits → tenant → media type → inputs → idempotency → handler → reply.
  */
 import type { IncomingMessage } from 'node:http'
 import { isSluiceError } from '@sluice/sdk'
@@ -18,6 +18,7 @@ import { Guard, type GuardDeps, limitKeyOf } from './guard.ts'
 import { ICEBERG_PREFIX } from './iceberg-problem.ts'
 import { type IdempotencyStore, idempotencyKeyOf, isRepeatable, scopeOf, storable } from './idempotency.ts'
 import { InFlight } from './in-flight.ts'
+import { mediaTypeFor } from './media-types.ts'
 import { mayKnowFiles, problemOf, refuse } from './problem.ts'
 import { sendProblem, sendReply } from './reply.ts'
 import type { Reply, Route } from './route.ts'
@@ -166,6 +167,7 @@ class Edge {
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
+    exchange.mediaType = mediaTypeFor(ctx.req.headers.accept, match.compiled.types)
     this.#takePlaces(exchange, route)
     const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read

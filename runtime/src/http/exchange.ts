@@ -30,6 +30,7 @@ export class Exchange implements Call, Timed {
   body: unknown = undefined
   idempotencyKey: string | null = null
   idempotency: IdempotencyClaim | null = null
+  mediaType: string | null = null
   rateHeaders: readonly string[] | null = null
   /** Of its tenant's turns among others. */
   weight = 1
@@ -72,10 +73,6 @@ export class Exchange implements Call, Timed {
   get lastEventId(): string | null {
     const value = this.request.headers['last-event-id']
     return typeof value === 'string' && value.length <= 255 ? value : null
-  }
-
-  get accept(): string {
-    return this.request.headers.accept ?? '*/*'
   }
 
   get authorization(): string | null {

@@ -1,6 +1,7 @@
 /** OpenAPI 3.1 from the route table: TypeBox schemas are JSON Schema already, so they stand in it as they are. */
 import type { TObject, TSchema } from 'typebox'
 import { ERROR_CODES, type KnownCode } from './codes.ts'
+import { offeredTypes } from './media-types.ts'
 import type { ResponseSpec, Route } from './route.ts'
 
 export interface OpenApiInfo {
@@ -172,7 +173,7 @@ function requestBodyOf(route: Route, schemas: Record<string, Json>): Json | unde
 
 function responsesOf(route: Route, schemas: Record<string, Json>): Record<string, Json> {
   const responses: Record<string, Json> = {}
-  for (const [status, spec] of Object.entries(route.responses)) responses[status] = responseOf(spec, schemas)
+  for (const [status, spec] of Object.entries(route.responses)) responses[status] = responseOf(status, spec, schemas)
   const byStatus = Object.groupBy(codesOf(route), (code) => String(ERROR_CODES[code].status))
   for (const [status, codes] of Object.entries(byStatus)) {
     if (status in responses) continue
@@ -191,11 +192,14 @@ function codesOf(route: Route): readonly KnownCode[] {
   if (route.auth === 'admin' || route.auth === 'operator') codes.add('admin_required')
   if (route.idempotent === true) codes.add('idempotency_in_progress').add('idempotency_key_reused')
   if (route.unlimited !== true) codes.add('rate_limited')
+  if (offeredTypes(route).length > 0) codes.add('not_acceptable')
   return [...codes]
 }
 
-function responseOf(spec: ResponseSpec, schemas: Record<string, Json>): Json {
+function responseOf(status: string, spec: ResponseSpec, schemas: Record<string, Json>): Json {
   const content: Record<string, Json> = {}
+  const isPlainJson = spec.schema === undefined && spec.also === undefined && status !== '204'
+  if (isPlainJson) content['application/json'] = { schema: { type: 'object' } }
   if (spec.schema !== undefined) content['application/json'] = { schema: hoist(spec.schema, schemas) }
   for (const [type, description] of Object.entries(spec.also ?? {})) {
     content[type] = { schema: { type: 'string', description } }

@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import { parseJsonExactly } from '../lake/int64.ts'
 import { type BodyParser, formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
+import { offeredTypes } from './media-types.ts'
 import type { BodyFormat, Route } from './route.ts'
 
 /** A route with everything that can be made beforehand. */
@@ -11,6 +12,8 @@ export interface CompiledRoute {
   readonly params: InputReader<Readonly<Record<string, string>>>
   readonly query: InputReader<string>
   readonly body: InputReader<unknown> | null
+  /** Media types that its answer may have; none: any. */
+  readonly types: readonly string[]
   readonly readBody: BodyParser | null
 }
 
@@ -117,6 +120,7 @@ function compile(route: Route, readBody: BodyParser): CompiledRoute {
     route,
     params: paramsReader(route.params),
     query: queryReader(route.query),
+    types: offeredTypes(route),
     body: takesBody && route.multipart === undefined ? bodyReader(route.body) : null,
     readBody: takesBody ? (route.multipart === undefined ? readBody : formReader(route.multipart)) : null,
   }

@@ -100,6 +100,8 @@ interface RouteHead {
   readonly unlimited?: boolean
   /** Answers with a stream that lasts: one subject has only a few of them. */
   readonly isLive?: boolean
+  /** Answers in the type that another server has chosen: Accept is for that one. */
+  readonly answersAnyType?: boolean
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
 }

@@ -149,7 +149,7 @@ describe('/openapi.json', () => {
     )
     assert.deepEqual(
       Object.keys(operation?.responses ?? {}),
-      ['200', '400', '401', '404', '409', '422', '429', 'default'].toSorted(),
+      ['200', '400', '401', '404', '406', '409', '422', '429', 'default'].toSorted(),
     )
     assert.deepEqual(document.paths['/healthz']?.get?.security, [])
     const plugins = JSON.stringify(document.paths['/api/v1/plugins']?.get?.responses['200'])

@@ -173,7 +173,7 @@ function callOf({ requestId, signal }: Asking, principal: Principal, tenant: str
     idempotency: null,
     lastEventId: null,
     namedTenant: null,
-    accept: '',
+    mediaType: null,
     authorization: null,
   }
 }

@@ -46,6 +46,7 @@ function upload(platform: Platform, method: UploadMethod): Route {
     query: UploadQuery,
     body: AnyBody,
     bodyFormat: 'stream',
+    answersAnyType: true,
     timeoutMs: UPLOAD_TIMEOUT_MS,
     async handler(call) {
       const { prefix, namespace, table } = call.params

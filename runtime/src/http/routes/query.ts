@@ -1,13 +1,11 @@
 import type { QueryFormat } from '../../operations/asked-query.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { type QueryAnswer, runQuery } from '../../operations/query.ts'
-import { refuse } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './resources.ts'
 import { QueryRequest } from './shapes.ts'
 
-const TYPES: Readonly<Record<string, QueryFormat>> = {
-  'application/json': 'json',
+const FORMATS: Readonly<Record<string, QueryFormat>> = {
   'application/x-ndjson': 'ndjson',
   'text/csv': 'csv',
   'application/vnd.apache.parquet': 'parquet',
@@ -57,7 +55,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'snapshot_not_found',
       ],
       async handler(call) {
-        const format = formatOf(call.accept)
+        const format = FORMATS[call.mediaType ?? ''] ?? 'json'
         const { sql, params, limit, timeout_ms: timeoutMs, as_of: asOf } = call.body
         const answer = await runQuery(platform, call, {
           sql,
@@ -71,17 +69,6 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       },
     }),
   ]
-}
-
-function formatOf(accept: string): QueryFormat {
-  if (accept.trim() === '') return 'json'
-  for (const part of accept.split(',')) {
-    const type = part.split(';')[0]?.trim().toLowerCase() ?? ''
-    const format = TYPES[type]
-    if (format) return format
-    if (type === '*/*' || type === 'application/*') return 'json'
-  }
-  throw refuse('not_acceptable', `answers come as ${Object.keys(TYPES).join(', ')}`)
 }
 
 function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
