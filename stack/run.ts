@@ -1,8 +1,9 @@
 /**
  * `npm run test:stack [-- SUITE…] [--affected] [--all] [--record] [--minutes N]`: tests against real servers, which are
  * installed into a cache, started natively, and ended; some run in containers where a Docker engine answers.
- * `SLUICE_TEST_…` variables name servers to use instead. Every suite runs even when one before it failed. Two run side by
- * side, since most wait more than they work; what one prints is shown when it has ended.
+ * `SLUICE_TEST_…` variables name servers to use instead. Every suite runs even when one before it failed. Three run
+ * side by side (two where memory is short), since most wait more than they work; what one prints is shown when it has
+ * ended.
  *
  * `--affected` skips what the record of green shows as unchanged, unless `--all` is there too; `--record` adds to it.
  */
@@ -38,6 +39,9 @@ const asked = SUITES.filter(({ name }) => options.names.length === 0 || options.
 const selection = await Selection.make(asked, options)
 const { skipped } = selection.plan
 for (const { name, why } of skipped) console.log(`-- ${name}: ${why}`)
+
+/** Two suites with a Trino of their own and one with Kafka hold some 8 GB. */
+const sideBySide = totalmem() >= 12 * 2 ** 30 ? 3 : 2
 
 const suiteNamed = (name: string): Suite => SUITES[names.indexOf(name)] as Suite
 const secondsOf = (name: string): number => selection.expectedSeconds(suiteNamed(name))
@@ -96,7 +100,7 @@ async function runOne(suite: Suite, { why }: Planned, isShown: boolean): Promise
 
 const preparing = prepareServers()
 const waiting = [...planned]
-await Promise.all([work(waiting, planned.length === 1), work(waiting, planned.length === 1)])
+await Promise.all(Array.from({ length: sideBySide }, () => work(waiting, planned.length === 1)))
 await preparing
 
 const listed = (seconds: ReadonlyMap<string, number>) =>

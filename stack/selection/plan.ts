@@ -61,7 +61,7 @@ export function planOf(suites: readonly PlannedSuite[], { keys, record, commit, 
 }
 
 /**
- * Where there is time for all, none waits its turn: the longest first, so that two that run side by side end together; samples last.
+ * Where there is time for all, none waits its turn: the longest first, so that those that run side by side end together; samples last.
  * @param secondsLeft of two at a time; infinite where there is no limit
  */
 export function longestFirst(
