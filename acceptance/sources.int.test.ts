@@ -114,7 +114,7 @@ async function deploy(
   table: string,
   columns: string,
   endpoints = '  - type: lookup\n  - type: analytics\n',
-  { version = '1.0.0', mode = 'mode: full' } = {},
+  { version = '1.0.0', mode = 'mode: full', transform = '' } = {},
 ): Promise<void> {
   await developer.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned' })
   const files = manifests(table, { columns, endpoints })
@@ -122,6 +122,7 @@ async function deploy(
     ...files,
     product: files.product.replace('name: people', `name: ${name}`),
     inputs: files.inputs.replace('connection: db', `connection: ${from}`).replace('mode: full', mode),
+    ...(transform === '' ? {} : { compute: `${files.compute}transform: ${JSON.stringify(transform)}\n` }),
   })
   assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
   const deployed = await developer.post(`/api/v1/products/${name}/deploy`, { version, dry_run: false })
@@ -249,7 +250,66 @@ describe('names that nobody would choose', () => {
 })
 
 describe('values of every type', () => {
-  it('arrive as they are in the source, whatever path they are read by', async () => {
+  const types = {
+    ...{ b: 'binary', ok: 'boolean', l: 'long', f: 'float', d: 'double', n: '"decimal(38,10)"', day: 'date' },
+    ...{ at: 'timestamp', z: 'timestamptz', u: 'uuid', j: 'json', t: 'string' },
+  }
+  const names = ['id', ...Object.keys(types)]
+  const expected: readonly Json[][] = [
+    [
+      1,
+      'AP9ceA==',
+      true,
+      '9223372036854775807',
+      'NaN',
+      'Infinity',
+      '9999999999999999999999999999.9999999999',
+      '0001-01-01',
+      '9999-12-31T23:59:59.999999',
+      '1969-12-31T23:59:59.999999Z',
+      'ffffffff-ffff-ffff-ffff-ffffffffffff',
+      { a: [1, null, 'ä'] },
+      'a\t"b",\n\\N',
+    ],
+    [
+      2,
+      '',
+      false,
+      '-9223372036854775808',
+      1e-45,
+      5e-324,
+      '-0.0000000001',
+      '9999-12-31',
+      '0001-01-01T00:00:00.000000',
+      '0001-01-01T00:00:00.000000Z',
+      '00000000-0000-0000-0000-000000000000',
+      [],
+      '',
+    ],
+    [3, null, null, null, null, null, null, null, null, null, null, null, null],
+    [
+      4,
+      null,
+      null,
+      null,
+      '-Infinity',
+      'NaN',
+      null,
+      null,
+      '2026-01-01T00:00:00.000000',
+      '9999-12-31T23:59:59.999999Z',
+      null,
+      null,
+      null,
+    ],
+    [5, null, null, null, 'Infinity', '-Infinity', null, null, '2026-01-02T00:00:00.000000', null, null, null, null],
+  ]
+  const path = '/api/v1/products/crm.every'
+  const rowsIn = ({ body }: Json): Json[][] =>
+    body.data?.map((row: Json) => names.map((name) => row[name])).toSorted((a: Json[], b: Json[]) => a[0] - b[0]) ??
+    body
+
+  before(async () => {
     await source.query(`DROP TABLE IF EXISTS every; CREATE TABLE every (id integer PRIMARY KEY, b bytea, ok boolean, l bigint,
         f real, d double precision, n numeric(38,10), day date, at timestamp, z timestamptz, u uuid, j jsonb, t text);
       INSERT INTO every VALUES
@@ -258,59 +318,113 @@ describe('values of every type', () => {
           'ffffffff-ffff-ffff-ffff-ffffffffffff', '{"a": [1, null, "ä"]}', E'a\\t"b",\\n\\\\N'),
         (2, '\\x', false, -9223372036854775808, 1e-45, 5e-324, -0.0000000001, '9999-12-31', '0001-01-01', '0001-01-01 00:00:00+00',
           '00000000-0000-0000-0000-000000000000', '[]', ''),
-        (3, null, null, null, null, null, null, null, null, null, null, null, null)`)
-    const types = {
-      ...{ b: 'binary', ok: 'boolean', l: 'long', f: 'float', d: 'double', n: '"decimal(38,10)"', day: 'date' },
-      ...{ at: 'timestamp', z: 'timestamptz', u: 'uuid', j: 'json', t: 'string' },
-    }
+        (3, null, null, null, null, null, null, null, null, null, null, null, null),
+        (4, null, null, null, '-Infinity', 'NaN', null, null, '2026-01-01', '9999-12-31 23:59:59.999999+00', null, null, null),
+        (5, null, null, null, 'Infinity', '-Infinity', null, null, '2026-01-02', null, null, null, null)`)
     const columns = Object.entries(types).map(([name, type]) => `  - { name: ${name}, type: ${type} }\n`)
     await deploy(
       'every',
       'odd',
       'public.every',
       `  - { name: id, type: integer, role: identity, nullable: false }\n${columns.join('')}`,
+      `  - type: lookup
+    config: { index_columns: [id, ok, l, f, d, n, day, at, z, u, t] }
+  - type: analytics
+  - type: timeseries
+    config: { time_column: at, continuous_aggregates: [{ interval: 1 day, columns: [f, d, n] }] }
+  - type: realtime
+    config: { key_template: "every-{id}" }
+`,
     )
     assert.equal((await sync('odd')).state, 'succeeded')
-    const expected = [
-      [
-        1,
-        'AP9ceA==',
-        true,
-        '9223372036854775807',
-        'NaN',
-        'Infinity',
-        '9999999999999999999999999999.9999999999',
-        '0001-01-01',
-        '9999-12-31T23:59:59.999999',
-        '1969-12-31T23:59:59.999999Z',
-        'ffffffff-ffff-ffff-ffff-ffffffffffff',
-        { a: [1, null, 'ä'] },
-        'a\t"b",\n\\N',
-      ],
-      [
-        2,
-        '',
-        false,
-        '-9223372036854775808',
-        1e-45,
-        5e-324,
-        '-0.0000000001',
-        '9999-12-31',
-        '0001-01-01T00:00:00.000000',
-        '0001-01-01T00:00:00.000000Z',
-        '00000000-0000-0000-0000-000000000000',
-        [],
-        '',
-      ],
-      [3, null, null, null, null, null, null, null, null, null, null, null, null],
-    ]
-    const queried = await developer.post('/api/v1/query', { sql: 'SELECT * FROM crm.every ORDER BY id' })
+  })
+
+  it('arrive as they are in the source, whatever path they are read by', async () => {
+    const sql = 'SELECT * FROM crm.every ORDER BY id'
+    const queried = await developer.post('/api/v1/query', { sql })
     assert.deepEqual(queried.body.rows, expected)
-    const { body } = await developer.get('/api/v1/products/crm.every/latest?order=id')
-    const names = queried.body.columns.map(({ name }: Json) => name)
+    const { body: lines } = await developer.post('/api/v1/query', { sql }, { accept: 'application/x-ndjson' })
+    const found = lines
+      .trimEnd()
+      .split('\n')
+      .map((line: string) => Object.values(JSON.parse(line)))
+    assert.deepEqual(found, expected)
+    const { body: csv } = await developer.post(
+      '/api/v1/query',
+      { sql: 'SELECT f, d FROM crm.every ORDER BY id' },
+      { accept: 'text/csv' },
+    )
+    assert.deepEqual(csv.trimEnd().split('\n').slice(1), [
+      'NaN,Infinity',
+      '1e-45,5e-324',
+      ',',
+      '-Infinity,NaN',
+      'Infinity,-Infinity',
+    ])
+    assert.deepEqual(rowsIn(await developer.get(`${path}/latest`)), expected)
+    for (const row of expected) {
+      assert.deepEqual(rowsIn(await developer.get(`${path}/realtime?key=every-${row[0]}`)), [row])
+    }
+  })
+
+  it('are found by the words that answers spell them in', async () => {
+    for (const [at, name] of names.entries()) {
+      if (name === 'b' || name === 'j') continue
+      for (const row of expected.filter((one) => one[at] !== null)) {
+        const filter = encodeURIComponent(`${name}:${row[at]}`)
+        const { body } = await developer.get(`${path}/latest?columns=id&filter=${filter}`)
+        assert.deepEqual(body.data, [{ id: row[0] }], JSON.stringify([name, row[at], body]))
+      }
+    }
+    const none = [
+      'f:nan',
+      'f:1e39',
+      'n:NaN',
+      'day:infinity',
+      'day:10000-01-01',
+      'day:0044-03-15 BC',
+      'at:infinity',
+      'z:-infinity',
+    ]
+    for (const filter of none) {
+      const { status, body } = await developer.get(`${path}/latest?filter=${encodeURIComponent(filter)}`)
+      assert.deepEqual([status, body.code], [400, 'invalid_value'], filter)
+    }
+  })
+
+  it('without a time are not in a timeseries, which has all others and says how many it lacks', async () => {
+    const told = async () => {
+      const { body } = await developer.get(path)
+      return body.endpoints.map(({ type, state, rows_left_out }: Json) => [type, state, rows_left_out])
+    }
+    const others = [
+      ['lookup', 'ok', 0],
+      ['analytics', 'ok', 0],
+    ]
+    assert.deepEqual(await told(), [...others, ['timeseries', 'ok', 1], ['realtime', 'ok', 0]])
     assert.deepEqual(
-      body.data.map((row: Json) => names.map((name: string) => row[name])),
-      expected,
+      rowsIn(await developer.get(`${path}/timeseries`)),
+      expected.filter(([id]) => id !== 3),
+    )
+    const { body } = await developer.get(`${path}/timeseries?interval=1%20day`)
+    assert.deepEqual(
+      body.data.map((row: Json) => [row.bucket.slice(0, 10), row.f_sum, row.d_max]),
+      [
+        ['0001-01-01', 1.401298464324817e-45, 5e-324],
+        ['2026-01-01', '-Infinity', 'NaN'],
+        ['2026-01-02', 'Infinity', '-Infinity'],
+        ['9999-12-31', 'NaN', 'Infinity'],
+      ],
+    )
+    await source.query("UPDATE every SET at = NULL WHERE id IN (1, 5); UPDATE every SET at = '2026-01-03' WHERE id = 3")
+    assert.equal((await sync('odd')).state, 'succeeded')
+    assert.deepEqual(await told(), [...others, ['timeseries', 'ok', 2], ['realtime', 'ok', 0]])
+    const ids = rowsIn(await developer.get(`${path}/timeseries`)).map(([id]) => id)
+    assert.deepEqual(ids, [2, 3, 4])
+    const days = (await developer.get(`${path}/timeseries?interval=1%20day`)).body.data
+    assert.deepEqual(
+      days.map((row: Json) => row.bucket.slice(0, 10)),
+      ['0001-01-01', '2026-01-01', '2026-01-03'],
     )
   })
 })
@@ -451,6 +565,40 @@ describe('values that no type here can hold', () => {
     const warnings = run.log.filter((entry: Json) => entry.level === 'warn').map((entry: Json) => entry.message)
     assert.ok(warnings.includes(`public.odd: ${6 - ids.length} rows could not be carried`), JSON.stringify(warnings))
     assert.ok(warnings.some((text: string) => text.startsWith('public.odd: rejected n: ')))
+  })
+})
+
+describe('dates that a transform makes', () => {
+  it('are of the calendar, or nothing is published and the columns are named', async () => {
+    await source.query(
+      'DROP TABLE IF EXISTS far; CREATE TABLE far (id integer PRIMARY KEY); INSERT INTO far VALUES (1)',
+    )
+    const texts = ['infinity', '-infinity', '0001-12-31 (BC)', '10000-01-01']
+    const wrong = ['date', 'timestamp', 'timestamptz'].flatMap((type) =>
+      texts.map((text, index) => ({ name: `${type}_${index}`, type, value: `'${text}'::${type}` })),
+    )
+    const fine = [
+      { name: 'first', type: 'date', value: "'0001-01-01'::date" },
+      { name: 'last', type: 'timestamptz', value: "'9999-12-31 23:59:59.999999+00'::timestamptz" },
+    ]
+    const all = [...fine, ...wrong]
+    const columns = [
+      'id, type: integer, role: identity, nullable: false',
+      ...all.map(({ name, type }) => `${name}, type: ${type}`),
+    ]
+    const transform = `SELECT id, ${all.map(({ name, value }) => `${value} AS ${name}`).join(', ')} FROM source`
+    const schema = columns.map((column) => `  - { name: ${column} }\n`).join('')
+    await deploy('far', 'odd', 'public.far', schema, '  - type: lookup\n', { transform })
+    const run = await sync('odd')
+    const { reason } = run.products.find(({ name }: Json) => name === 'crm.far')
+    assert.deepEqual([run.state, reason?.code], ['failed', 'date_out_of_range'])
+    const named = /for (.*) that are/.exec(reason.message)?.[1]?.split(', ')
+    assert.deepEqual(
+      named,
+      wrong.map(({ name }) => name),
+    )
+    assert.equal((await developer.get('/api/v1/products/crm.far/latest')).body.code, 'not_materialized')
+    assert.equal((await developer.send('/api/v1/products/crm.far', { method: 'DELETE' })).status, 204)
   })
 })
 

@@ -191,6 +191,11 @@ export const STORE_CODES = {
     title: 'Row too large for the event bus',
     remedy: 'Raise the largest message that the brokers take, or leave the column out.',
   },
+  date_out_of_range: {
+    status: 422,
+    title: 'Date out of range',
+    remedy: 'Correct the transform in compute.yaml: leave out such rows, or give null instead.',
+  },
   duplicate_key: {
     status: 422,
     title: 'Key stands twice',

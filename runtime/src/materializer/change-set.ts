@@ -28,6 +28,9 @@ export interface ChangeSetOptions {
   readonly signal: AbortSignal
 }
 
+/** Rows without a value in that column are left out of what the store is sent; null: none are. */
+type Having = string | null
+
 /** The whole content: what an empty store, or one without a key, is sent. */
 export function fullChangeSet(state: LakeState, options: ChangeSetOptions): ChangeSet {
   const part = { table: stateTable('rows', state), count: state.rowCount }
@@ -42,9 +45,11 @@ export async function deltaChangeSet(
   before: LakeState,
   after: LakeState,
   options: ChangeSetOptions,
+  having: Having = null,
 ): Promise<ChangeSet> {
   const schema = stateSchema(after)
-  const sql = difference('before', 'after', schema)
+  const [earlier, later] = having === null ? ['before', 'after'] : ['kept_before', 'kept_after']
+  const sql = difference(earlier, later, schema)
   const same = sameFields(before, after)
   const tables = same
     ? [stateTable('before', own(before, after), after.columns), stateTable('after', own(after, before))]
@@ -57,13 +62,17 @@ export async function deltaChangeSet(
     {
       trust: 'own',
       tables,
-      steps: [copyStep(sql.upserts, files.upserts, after), copyStep(sql.deletes, files.deletes, after)],
+      steps: [
+        ...(having === null ? [] : [keptStep('before', having), keptStep('after', having)]),
+        copyStep(sql.upserts, files.upserts, after),
+        copyStep(sql.deletes, files.deletes, after),
+      ],
       writeDirs: [options.directory],
       limits: options.limits,
     },
     options.signal,
   )
-  const [upserts = 0, deletes = 0] = run.results.map((result) => Number(result.rows[0]?.[0] ?? 0))
+  const [upserts = 0, deletes = 0] = run.results.slice(-2).map((result) => Number(result.rows[0]?.[0] ?? 0))
   const keyColumns = after.columns.filter((column) => after.primaryKey.includes(column.name))
   return viewOf(
     'delta',
@@ -72,6 +81,40 @@ export async function deltaChangeSet(
     { table: storedTable(files.deletes, orderedKeys(keyColumns, after.primaryKey)), count: deletes },
     options,
   )
+}
+
+/** How many rows have no value in the column. */
+export async function countWithout(column: string, state: LakeState, options: ChangeSetOptions): Promise<number> {
+  const sql = `SELECT count(*) FROM rows WHERE ${quoteName(column)} IS NULL`
+  const run = await options.engine.run(
+    { trust: 'own', tables: [stateTable('rows', state)], steps: [{ sql, rows: 'collect' }], limits: options.limits },
+    options.signal,
+  )
+  return Number(run.results[0]?.rows[0]?.[0] ?? 0)
+}
+
+/** The state less the rows that have no value in the column, in a file of the folder. */
+export async function stateHaving(column: string, state: LakeState, options: ChangeSetOptions): Promise<LakeState> {
+  const file = join(options.directory, 'kept.parquet')
+  const select = `SELECT * FROM rows WHERE ${quoteName(column)} IS NOT NULL`
+  const run = await options.engine.run(
+    {
+      trust: 'own',
+      tables: [stateTable('rows', state)],
+      steps: [copyStep(select, file, state)],
+      writeDirs: [options.directory],
+      limits: options.limits,
+    },
+    options.signal,
+  )
+  const { snapshotId, columns, primaryKey } = state
+  return { snapshotId, columns, primaryKey, files: [file], rowCount: Number(run.results[0]?.rows[0]?.[0] ?? 0) }
+}
+
+function keptStep(relation: 'before' | 'after', column: string) {
+  return {
+    sql: `CREATE TEMP VIEW kept_${relation} AS SELECT * FROM ${relation} WHERE ${quoteName(column)} IS NOT NULL`,
+  }
 }
 
 /** The state without the files that the other one has, too: a key in one of those is in no other file of either. */

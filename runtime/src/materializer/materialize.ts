@@ -41,7 +41,7 @@ import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { ifProductIsFree, withProductLock } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
-import { type EpochState, type StoreSyncDeps, syncStore } from './store-sync.ts'
+import { type EpochState, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import type { InputState } from './transform.ts'
 import { configFor, lakeTable, planVariants, servesVariant, type VariantPlan } from './variants.ts'
 
@@ -362,8 +362,9 @@ export async function syncEndpoints(
       const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
       try {
-        await syncEndpoint(product, endpoint, plan, known?.appliedEpoch ?? null, newest, fence.token, signal, deps)
-        await endpointApplied(deps.pool, key, newest.epoch as number)
+        const applied = known?.appliedEpoch ?? null
+        const taken = await syncEndpoint(product, endpoint, plan, applied, newest, fence.token, signal, deps)
+        await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
         return null
       } catch (error) {
         signal.throwIfAborted()
@@ -419,7 +420,7 @@ async function syncEndpoint(
   fence: bigint,
   signal: AbortSignal,
   deps: MaterializeDeps,
-): Promise<void> {
+): Promise<SyncReceipt> {
   const serving = deps.plugins.serving(endpoint.type)
   if (!serving) {
     throw new SluiceError('CONFIG', `no store is configured for ${endpoint.type} endpoints`, {
@@ -429,7 +430,7 @@ async function syncEndpoint(
   }
   const target = targetFor(product, plan, endpoint.config)
   const keyOf = keysOfVersions(product, deps)
-  await syncStore(
+  return syncStore(
     {
       plugin: serving.plugin,
       store: serving.store,

@@ -14,7 +14,7 @@ import {
 import type { Engine, EngineLimits } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { sharesHistory } from '../manifest/compatibility-columns.ts'
-import { deltaChangeSet, fullChangeSet } from './change-set.ts'
+import { countWithout, deltaChangeSet, fullChangeSet, stateHaving } from './change-set.ts'
 import { type LakeState, sameFields } from './lake-state.ts'
 
 /** One epoch of the product as this target's variant has it. */
@@ -53,15 +53,23 @@ export interface StoreSync {
   after(epoch: number): AsyncIterable<EpochState>
 }
 
+/** What a store has taken. */
+export interface SyncReceipt extends Receipt {
+  /** Rows of the newest epoch that the endpoint cannot serve, and was not sent; null: it had that epoch already. */
+  readonly leftOut: number | null
+}
+
 /**
  * Provisions the target, then writes. Stores with history get every epoch in order, since their rows are a fold over
  * epochs; others go straight to the newest. May be repeated after any failure.
  */
-export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
+export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
   const isRebuilt = await makePlace(sync)
   await installWall(sync)
   const recovered = isRebuilt ? null : await ownEpoch(sync)
-  if (recovered === sync.newest) return { epoch: recovered, outcome: 'already_applied', upserted: 0, deleted: 0 }
+  if (recovered === sync.newest) {
+    return { epoch: recovered, outcome: 'already_applied', upserted: 0, deleted: 0, leftOut: null }
+  }
   const from = recovered === null ? null : await sync.at(recovered)
   if (recovered !== null && from === null) return startOver(sync, deps)
   try {
@@ -87,7 +95,7 @@ async function ownEpoch(sync: StoreSync): Promise<number | null> {
 }
 
 /** From a full set. A fold goes anew through all that the lake has kept, so that its place must be empty. */
-async function startOver(sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
+async function startOver(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
   if (keepsHistory(sync)) await remake(sync)
   return walk(null, sync, deps)
 }
@@ -122,11 +130,11 @@ export function isSchemaConflict(error: unknown): boolean {
   return isSluiceError(error, 'CONFLICT') && error.code === 'schema_conflict'
 }
 
-async function walk(from: EpochState | null, sync: StoreSync, deps: StoreSyncDeps): Promise<Receipt> {
+async function walk(from: EpochState | null, sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
   const isFold = keepsHistory(sync)
   const steps = isFold ? sync.after(from?.epoch ?? 0) : newestOf(sync)
   let before = from
-  let receipt: Receipt | null = null
+  let receipt: SyncReceipt | null = null
   for await (const after of steps) {
     if (isFold && after.epoch < sync.newest && !sharesHistory(after.schema, sync.target.schema)) {
       // The rows of then cannot be told by today's key and types: the history begins after them.
@@ -158,11 +166,11 @@ async function writeStep(
   after: EpochState,
   sync: StoreSync,
   deps: StoreSyncDeps,
-): Promise<Receipt> {
+): Promise<SyncReceipt> {
   await mkdir(deps.scratchDirectory, { recursive: true, mode: 0o700 })
   const directory = await mkdtemp(join(deps.scratchDirectory, 'changes-'))
   try {
-    const changes = await changesFor(before, after, sync, { ...deps, directory, signal: sync.signal })
+    const { changes, leftOut } = await changesFor(before, after, sync, { ...deps, directory, signal: sync.signal })
     await deps.faultPoint('materializer.before-store')
     const receipt = await sync.store.write(sync.target, changes, {
       epoch: after.epoch,
@@ -172,7 +180,7 @@ async function writeStep(
       signal: sync.signal,
     })
     await deps.faultPoint('materializer.after-store')
-    return receipt
+    return { ...receipt, leftOut }
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
@@ -183,15 +191,24 @@ async function changesFor(
   after: EpochState,
   sync: StoreSync,
   options: Parameters<typeof deltaChangeSet>[2],
-): Promise<ChangeSet> {
+): Promise<{ readonly changes: ChangeSet; readonly leftOut: number }> {
   const hasKey = after.state.primaryKey.length > 0
   const isCopy = sync.plugin.capabilities.commit !== 'lake'
+  const having = sync.plugin.type === 'timeseries' ? neededColumn(sync.target, after.state) : null
+  const leftOut = having === null ? 0 : await countWithout(having, after.state, options)
   // A full set would end a history, which goes on by the values where its columns have become others.
   const compare = keepsHistory(sync) ? sameKey : comparable
   if (before && hasKey && isCopy && compare(before.state, after.state)) {
-    return deltaChangeSet(before.state, after.state, options)
+    return { changes: await deltaChangeSet(before.state, after.state, options, having), leftOut }
   }
-  return fullChangeSet(after.state, options)
+  const state = having === null || leftOut === 0 ? after.state : await stateHaving(having, after.state, options)
+  return { changes: fullChangeSet(state, options), leftOut }
+}
+
+/** By whose value the endpoint finds its rows: one without it could not be served, and would hold up all others. */
+function neededColumn({ config }: Target, { columns }: LakeState): string | null {
+  const name = (config as { readonly time_column?: string }).time_column
+  return columns.some((column) => column.name === name && column.nullable) ? (name as string) : null
 }
 
 /** A delta needs the same columns under the same field ids; one that came or went is no hindrance. */

@@ -54,7 +54,7 @@ export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'colu
 
 /**
  * Runs the author's SELECT over the inputs, as hostile text, and checks what came out against the schema: every
- * required value is there and every key occurs once. Throws INVALID_DATA that says which rule was broken, never a
+ * required value is there, every date is one of the calendar, and every key occurs once. Throws INVALID_DATA that says which rule was broken, never a
  * value.
  */
 export async function transformRows(
@@ -66,7 +66,7 @@ export async function transformRows(
   const isDistributed = manifests.compute.engine === 'distributed'
   const rows = await (isDistributed ? distributedRows : embeddedRows)(inputs, manifests, schema.columns, deps)
   const staged = { ...rows, primaryKey: schema.primaryKey }
-  await checkRequired(staged, schema, deps)
+  await checkRows(staged, schema, deps)
   return staged
 }
 
@@ -132,10 +132,14 @@ async function writeRows(
   }
 }
 
-async function checkRequired(staged: StagedRows, schema: TableSchema, deps: TransformDeps): Promise<void> {
+async function checkRows(staged: StagedRows, schema: TableSchema, deps: TransformDeps): Promise<void> {
   const required = schema.columns.filter((column) => !column.nullable || schema.primaryKey.includes(column.name))
-  if (staged.rowCount === 0 || required.length === 0) return
-  const counts = required.map((column) => `count(*) FILTER (WHERE ${quoteName(column.name)} IS NULL)`)
+  const dates = schema.columns.filter(({ type }) => CALENDAR[type] !== undefined)
+  if (staged.rowCount === 0 || required.length + dates.length === 0) return
+  const counts = [
+    ...required.map(({ name }) => `count(*) FILTER (WHERE ${quoteName(name)} IS NULL)`),
+    ...dates.map(({ name, type }) => `count(*) FILTER (WHERE ${quoteName(name)} NOT BETWEEN ${CALENDAR[type]})`),
+  ]
   const hasKey = schema.primaryKey.length > 0
   const run = await deps.engine.run(
     {
@@ -149,10 +153,20 @@ async function checkRequired(staged: StagedRows, schema: TableSchema, deps: Tran
     },
     deps.signal,
   )
-  const nulls = run.results[0]?.rows[0] ?? []
-  const missing = required.filter((_, index) => Number(nulls[index]) > 0).map((column) => column.name)
+  const found = run.results[0]?.rows[0] ?? []
+  const named = (columns: readonly Column[], from: number) =>
+    columns.filter((_, index) => Number(found[from + index]) > 0).map(({ name }) => name)
+  const missing = named(required, 0)
   if (missing.length > 0) {
     throw invalidOutput('required_value_missing', `the transform gives no value for ${missing.join(', ')} in some rows`)
+  }
+  const far = named(dates, required.length)
+  if (far.length > 0) {
+    throw invalidOutput(
+      'date_out_of_range',
+      `the transform gives dates for ${far.join(', ')} that are infinite, or outside of the years 1 to 9999`,
+      'Correct the transform in compute.yaml: leave out such rows, or give null instead.',
+    )
   }
   const [, repeated = 0] = run.results[1]?.rows[0] ?? []
   if (Number(repeated) > 0) {
@@ -161,9 +175,17 @@ async function checkRequired(staged: StagedRows, schema: TableSchema, deps: Tran
   }
 }
 
-function invalidOutput(code: string, message: string): SluiceError {
-  return new SluiceError('INVALID_DATA', message, {
-    code,
-    remedy: 'Correct the transform in compute.yaml, or the columns and identity in output.yaml.',
-  })
+/** By type, the first and the last value that has a form in which every store keeps it and every answer spells it. */
+const CALENDAR: Readonly<Record<string, string>> = {
+  date: "DATE '0001-01-01' AND DATE '9999-12-31'",
+  timestamp: "TIMESTAMP '0001-01-01 00:00:00' AND TIMESTAMP '9999-12-31 23:59:59.999999'",
+  timestamptz: "TIMESTAMPTZ '0001-01-01 00:00:00+00' AND TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'",
+}
+
+function invalidOutput(
+  code: string,
+  message: string,
+  remedy = 'Correct the transform in compute.yaml, or the columns and identity in output.yaml.',
+): SluiceError {
+  return new SluiceError('INVALID_DATA', message, { code, remedy })
 }

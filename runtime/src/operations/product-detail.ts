@@ -54,7 +54,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
       }),
     ),
     endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
-      endpointOf(endpoint, states, newest?.epoch ?? null),
+      endpointOf(endpoint, states, newest?.epoch ?? null, isTold),
     ),
     change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null)),
     dashboards: await shownDashboards(platform, product.id),
@@ -108,6 +108,7 @@ function endpointOf(
   endpoint: ManifestSet['serving']['endpoints'][number],
   states: Awaited<ReturnType<typeof endpointStates>>,
   newest: number | null,
+  isTold: boolean,
 ) {
   const own = states.filter((state) => state.endpoint === endpoint.type)
   const behind = own.filter((state) => state.state !== 'ok')
@@ -127,5 +128,6 @@ function endpointOf(
     epoch: epochs.length === 0 ? null : Math.min(...epochs),
     behind: newest !== null && epochs.some((epoch) => epoch < newest),
     error: behind.find((state) => state.error !== null)?.error ?? null,
+    rows_left_out: isTold ? own.reduce((most, state) => Math.max(most, state.rowsLeftOut ?? 0), 0) : null,
   }
 }

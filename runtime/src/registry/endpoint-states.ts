@@ -17,28 +17,36 @@ export interface EndpointState extends EndpointKey {
   readonly attempts: number
   readonly nextRetryAt: Date | null
   readonly updatedAt: Date
+  /** Rows of the applied epoch that the endpoint cannot serve; null where that was not counted. */
+  readonly rowsLeftOut: number | null
 }
 
 const COLUMNS = `product_id as "productId", endpoint, variant, applied_epoch as "appliedEpoch", state, error, attempts,
-  next_retry_at as "nextRetryAt", updated_at as "updatedAt"`
+  next_retry_at as "nextRetryAt", updated_at as "updatedAt", rows_left_out::float8 as "rowsLeftOut"`
 
 /**
  * The store has taken the epoch: `ok` where that is the product's newest, else still `pending`. An older report that
  * comes late changes nothing.
  */
-export async function endpointApplied(db: Queryable, key: EndpointKey, epoch: number): Promise<void> {
+export async function endpointApplied(
+  db: Queryable,
+  key: EndpointKey,
+  epoch: number,
+  rowsLeftOut: number | null = null,
+): Promise<void> {
   await change(
     db,
     'recording what a store has',
     `with newest as (select coalesce(max(epoch), 0) <= $4 as reached from product_fences where product_id = $1)
-     insert into endpoint_states as s (product_id, endpoint, variant, applied_epoch, state, next_retry_at)
+     insert into endpoint_states as s (product_id, endpoint, variant, applied_epoch, state, next_retry_at, rows_left_out)
      select $1, $2, $3, $4, case when reached then 'ok' else 'pending' end,
-       case when reached then null else clock_timestamp() end from newest
+       case when reached then null else clock_timestamp() end, $5::bigint from newest
      on conflict (product_id, endpoint, variant) do update
        set applied_epoch = excluded.applied_epoch, state = excluded.state, error = null, attempts = 0,
-         next_retry_at = excluded.next_retry_at, updated_at = now()
+         next_retry_at = excluded.next_retry_at, updated_at = now(),
+         rows_left_out = coalesce(excluded.rows_left_out, s.rows_left_out)
        where s.applied_epoch is null or s.applied_epoch <= excluded.applied_epoch`,
-    [key.productId, key.endpoint, key.variant, epoch],
+    [key.productId, key.endpoint, key.variant, epoch, rowsLeftOut],
   )
 }
 

@@ -13,6 +13,7 @@ import { rights } from './migrations/013-rights.ts'
 import { provisioning } from './migrations/015-provisioning.ts'
 import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
+import { quarantine } from './migrations/019-quarantine.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -35,5 +36,6 @@ export const registryMigrations: MigrationList = {
     provisioning,
     rights,
     deletes,
+    quarantine,
   ],
 }

@@ -197,6 +197,11 @@ export const ProductDetail = Type.Object(
         epoch: nullable(count()),
         behind: Type.Boolean(),
         error: nullable(Failure),
+        rows_left_out: nullable(
+          count(
+            'Rows that the endpoint cannot serve: without a time, in a timeseries. Null for who may not read the product.',
+          ),
+        ),
       }),
     ),
     change_topics: Type.Array(
