@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test'
 import { type Answer, Client, type Json, manifests } from './client.ts'
 import { onboardPeople, openWorld, type World } from './world.ts'
 
-type Caller = 'anonymous' | 'nobody' | 'viewer' | 'developer' | 'foreigner' | 'admin'
+type Caller = (typeof CALLERS)[number] | 'key'
 const CALLERS = ['anonymous', 'nobody', 'viewer', 'developer', 'foreigner', 'admin'] as const
 
 /**
@@ -42,6 +42,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   testConnection: DEVELOPER,
   discoverConnection: DEVELOPER,
   syncConnection: DEVELOPER,
+  createApplicationKey: [401, 403, 403, 'heard', 'heard', 403],
+  listApplicationKeys: OWN_CHANGE,
+  deleteApplicationKey: DEVELOPER,
+  deleteApplicationKeysOf: OWN_CHANGE,
   createRawGrant: DEVELOPER,
   listRawGrants: DEVELOPER,
   deleteRawGrant: DEVELOPER,
@@ -85,6 +89,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   getRoot: OPEN,
 }
 
+/** Operations that take a key of an application; all others refuse it. */
+const FOR_KEYS = ['listProducts', 'getProduct', 'readLookup', 'readTimeseries', 'readRealtime', 'query']
+
 /** Tables of engines' catalogs and logins have tests of their own, with their own clients. */
 const ELSEWHERE = /catalog|iceberg/i
 
@@ -93,6 +100,7 @@ interface Operation {
   readonly method: string
   readonly path: string
   readonly hasBody: boolean
+  readonly takesKeys: boolean
 }
 
 let world: World
@@ -135,6 +143,7 @@ function operationsOf(document: Json): readonly Operation[] {
         method: method.toUpperCase(),
         path,
         hasBody: operation.requestBody?.content?.['application/json'] !== undefined,
+        takesKeys: operation.security.some((scheme: Json) => 'applicationKey' in scheme),
       })),
   )
 }
@@ -149,6 +158,7 @@ function addressOf({ path }: Operation): string {
     name: product.id,
     run_id: run.id,
     grant_id: 'grt_none',
+    key_id: 'key_none',
     version: '1.0.0',
     task: 'check',
   }
@@ -160,7 +170,14 @@ async function ask(operation: Operation, caller: Caller): Promise<Answer> {
   const client = clients.get(caller) as Client
   const headers: Record<string, string> = {}
   if (caller === 'admin' && !operation.path.includes('tenants')) headers['x-tenant-id'] = world.tenants[0]
-  const query = operation.id === 'readRealtime' ? '?key=none' : operation.id === 'deleteTenant' ? '?confirm=no' : ''
+  const query =
+    operation.id === 'readRealtime'
+      ? '?key=none'
+      : operation.id === 'deleteTenant'
+        ? '?confirm=no'
+        : operation.id === 'deleteApplicationKeysOf'
+          ? '?created_by=nobody'
+          : ''
   const body = operation.hasBody ? JSON.stringify(BODIES[operation.id] ?? {}) : undefined
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (operation.id === 'uploadManifests') return upload(client, addressOf(operation), headers)
@@ -175,6 +192,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   updateTenant: {},
   createConnection: { name: '!', connector_type: 'none', config_encrypted: '{}' },
   updateConnection: { config_encrypted: '!' },
+  createApplicationKey: { name: 'none', products: ['none'] },
   createRawGrant: { subject: {} },
   createProduct: { name: 'pg_x', namespace: 'pg_x', archetype: 'aggregate' },
   updateProduct: { description: 'as it was' },
@@ -226,6 +244,22 @@ describe('every operation', () => {
       assert.deepEqual(wrong, [])
     })
   }
+
+  it('takes a key of an application where the document says so, and nowhere else', async () => {
+    const { body } = await (clients.get('developer') as Client).post('/api/v1/application-keys', { name: 'app' })
+    clients.set('key', new Client(world.deployment.url, body.token))
+    const wrong: string[] = []
+    for (const operation of operations.filter(({ id }) => RULES[id] !== OPEN)) {
+      const answer = await ask(operation, 'key')
+      const isTaken = ![401, 403].includes(answer.status)
+      const isRefused = answer.status === 403 && answer.body.code === 'key_not_allowed'
+      if (FOR_KEYS.includes(operation.id) ? !isTaken : !isRefused) wrong.push(`${operation.id}: ${answer.status}`)
+      if (operation.takesKeys !== FOR_KEYS.includes(operation.id)) wrong.push(`${operation.id} is documented otherwise`)
+    }
+    assert.deepEqual(wrong, [])
+    const catalog = await (clients.get('key') as Client).get('/iceberg/v1/config')
+    assert.equal(catalog.status, 403, 'and no engine’s catalog')
+  })
 
   it('destroys for developers only', async () => {
     for (const operation of operations.filter(isDestructive).reverse()) {

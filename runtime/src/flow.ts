@@ -26,6 +26,24 @@ export interface Principal {
   readonly email: string | null
   /** Milliseconds since 1970. Nothing that began with this token goes on after it. */
   readonly tokenExpiresAtMs: number
+  /** Milliseconds since 1970; 0 where the token does not say. Of two tokens of a person the later one tells the truth. */
+  readonly tokenIssuedAtMs: number
+  /** Of an application key: what it is for. Absent: a person, or a service with a token of its own. */
+  readonly key?: KeyScope
+}
+
+/** What keys of applications may be for: reads by endpoints, and SQL. What products are is told to both. */
+export type KeyOperation = 'read' | 'query'
+
+/** Within what its maker may do now, which the principal's other fields say. */
+export interface KeyScope {
+  /** Whose grants hold for it. */
+  readonly maker: { readonly issuer: string; readonly subject: string }
+  /** Ids; null: all that its maker may read, but those that name their readers. */
+  readonly products: ReadonlySet<string> | null
+  readonly operations: readonly KeyOperation[]
+  /** Classes to show in clear where its maker sees them so; `*`: all of those. */
+  readonly unmask: ReadonlySet<string>
 }
 
 /** One attempt under an Idempotency-Key, held by this call until its answer is recorded or given up. */

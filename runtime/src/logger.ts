@@ -5,6 +5,13 @@ import type { Config } from './config.ts'
 /** Keys whose values never reach the log, wherever they stand. */
 const REDACTED = ['password', 'token', 'secret', 'authorization', 'config_encrypted', 'sql']
 
+const APPLICATION_KEY = /slk_[0-9a-f]{24}_[0-9a-f]+/g
+
+/** A line as it may be written: keys of applications can be told in any text, and are hidden in it. */
+export function hideKeys(line: string): string {
+  return line.includes('slk_') ? line.replaceAll(APPLICATION_KEY, 'slk_********') : line
+}
+
 /** JSON lines on standard error, pretty on a terminal. */
 export async function createLogger(config: Config['log']): Promise<Logger & { flush(): void }> {
   const pretty = config.pretty ?? process.stderr.isTTY
@@ -12,6 +19,7 @@ export async function createLogger(config: Config['log']): Promise<Logger & { fl
     level: config.level,
     base: null,
     redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`]), censor: '********' },
+    hooks: { streamWrite: hideKeys },
   }
   const log = pretty ? pino(options, await prettyStream()) : pino(options, pino.destination({ dest: 2, sync: true }))
   return {

@@ -3,6 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
+import { KeyAuthenticator, keyStoreIn } from './auth/application-keys.ts'
 import { EMBEDDED_ISSUER_PATH, EmbeddedIssuer } from './auth/embedded-issuer.ts'
 import {
   DEFAULT_CLAIMS,
@@ -30,6 +31,7 @@ import { httpMetrics } from './http/metrics.ts'
 import { type PolicyListenerOptions, startPolicyListener } from './http/policy-listener.ts'
 import { type Probe, ReadinessChecks } from './http/readiness.ts'
 import type { Route } from './http/route.ts'
+import { applicationKeyRoutes } from './http/routes/application-keys.ts'
 import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
@@ -248,6 +250,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
     ...rawGrantRoutes(platform, cursors),
+    ...applicationKeyRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...readRoutes(platform, cursors),
     ...queryRoutes(platform),
@@ -264,7 +267,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
   return createHttpApp({
     routes: [...api, ...documentRoutes(api, info)],
     idempotency: new IdempotencyKeys(platform.pool),
-    authenticator: new TokenVerifier({ issuers }),
+    authenticator: new KeyAuthenticator(new TokenVerifier({ issuers }), keyStoreIn(platform.pool)),
     tierOf: (tenant) => tiers.get(tenant),
     rateLimits: rateLimits(config),
     // Of one process the limits are its own; several that share a registry share the buckets in it.

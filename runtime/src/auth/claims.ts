@@ -39,7 +39,12 @@ export function principalOf(payload: JWTPayload, issuer: TrustedIssuer): Princip
     claimedClearance: clearanceOf(payload, issuer),
     email: emailOf(payload, issuer),
     tokenExpiresAtMs: (payload.exp as number) * 1000,
+    tokenIssuedAtMs: issuedAtMs(payload),
   }
+}
+
+function issuedAtMs({ iat }: JWTPayload): number {
+  return typeof iat === 'number' && iat > 0 ? iat * 1000 : 0
 }
 
 /** Some issuers sign identity and refresh tokens with the same keys; they say in `typ` that those grant no access. */

@@ -55,6 +55,7 @@ export function principalOfTrinoUser(user: string, issuer: TrustedIssuer): Princ
     email: null,
     // Trino checks the token's times at every request of a client's.
     tokenExpiresAtMs: Number.POSITIVE_INFINITY,
+    tokenIssuedAtMs: 0,
   }
 }
 

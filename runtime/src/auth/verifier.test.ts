@@ -95,6 +95,7 @@ describe('verifying tokens', () => {
       claimedClearance: 'confidential',
       email: 'ann@example.com',
       tokenExpiresAtMs: (NOW_S + 300) * 1000,
+      tokenIssuedAtMs: NOW_S * 1000,
     })
   })
 

@@ -1,6 +1,7 @@
 /** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use. */
 import { existsSync } from 'node:fs'
 import { type Config, loadConfig, redactedConfig } from '../config.ts'
+import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
 import {
   type Command,
@@ -41,6 +42,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   ...CONNECTION_COMMANDS,
   ...PRODUCT_COMMANDS,
   ...GRANT_COMMANDS,
+  ...APPLICATION_KEY_COMMANDS,
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
   ...PLUGIN_COMMANDS,

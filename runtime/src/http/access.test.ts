@@ -119,4 +119,5 @@ const PRINCIPAL = {
   claimedClearance: null,
   email: null,
   tokenExpiresAtMs: Number.POSITIVE_INFINITY,
+  tokenIssuedAtMs: 0,
 }

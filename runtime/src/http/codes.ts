@@ -92,12 +92,12 @@ export const ERROR_CODES = {
   token_malformed: {
     status: 401,
     title: 'Token malformed',
-    remedy: 'Send one signed JWT of at most 8 KiB as the bearer token.',
+    remedy: 'Send one signed JWT of at most 8 KiB, or a whole application key, as the bearer token.',
   },
   token_invalid: {
     status: 401,
     title: 'Token not accepted',
-    remedy: 'Ask a configured issuer for a token of this audience.',
+    remedy: 'Ask a configured issuer for a token of this audience, or a developer for an application key.',
   },
   token_expired: { status: 401, title: 'Token expired', remedy: 'Ask the issuer for a new token.' },
   token_not_yet_valid: {
@@ -145,6 +145,11 @@ export const ERROR_CODES = {
   ingestion_not_found: { status: 404, title: 'No such ingestion run', remedy: 'Check the id.' },
   grant_not_found: { status: 404, title: 'No such grant', remedy: 'Check the id.' },
   manifests_not_found: { status: 404, title: 'No such manifests', remedy: 'Upload manifests, or check the version.' },
+  application_key_not_found: {
+    status: 404,
+    title: 'No such application key',
+    remedy: 'Check the id; it may be revoked.',
+  },
   key_not_found: { status: 404, title: 'No such key', remedy: 'Check the key; it may have expired.' },
   tenant_exists: { status: 409, title: 'Tenant exists', remedy: 'Choose another slug; slugs are never used again.' },
   tenant_not_active: { status: 409, title: 'Tenant not active', remedy: 'Wait until the tenant is provisioned.' },
@@ -158,6 +163,11 @@ export const ERROR_CODES = {
   connection_in_use: { status: 409, title: 'Connection in use', remedy: 'Change or delete the products that use it.' },
   product_exists: { status: 409, title: 'Product exists', remedy: 'Choose another name.' },
   ambiguous_product: { status: 409, title: 'Ambiguous product', remedy: 'Write namespace.name, or add ?namespace=.' },
+  too_many_application_keys: {
+    status: 409,
+    title: 'Too many application keys',
+    remedy: 'Revoke keys that are no longer used.',
+  },
   tier_limit_exceeded: {
     status: 409,
     title: 'Tier limit reached',
@@ -169,6 +179,16 @@ export const ERROR_CODES = {
   // Roles, grants and masks
   developer_required: { status: 403, title: 'Developers only', remedy: 'Use a token of the group svc-developers.' },
   member_required: { status: 403, title: 'Members only', remedy: 'Use a token of a group of the tenant.' },
+  key_needs_member: {
+    status: 403,
+    title: 'Made by members only',
+    remedy: 'Let a member of svc-developers of the tenant make the key.',
+  },
+  key_not_allowed: {
+    status: 403,
+    title: 'Not for application keys',
+    remedy: 'Use a token of a person, or a key that is made for this operation.',
+  },
   product_forbidden: { status: 403, title: 'Product not readable for you', remedy: 'Ask its owner for a grant.' },
   raw_table_forbidden: {
     status: 403,

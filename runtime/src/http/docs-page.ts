@@ -76,7 +76,7 @@ function findable({ path, method, operation }: Listed): string {
 
 function operationSection(item: Listed): string {
   const { path, method, operation } = item
-  const access = operation.security.length === 0 ? 'no token' : 'bearer token'
+  const access = ['no token', 'bearer token', 'bearer token or application key'][operation.security.length]
   return `<section id="${text(operation.operationId)}" data-find="${findable(item)}">
 <h3><span class="m ${method}">${method}</span><code class="path">${text(path)}</code><span class="tag">${access}</span></h3>
 <p>${text(operation.summary)}.${operation.description ? ` ${text(operation.description)}` : ''}</p>

@@ -1,7 +1,7 @@
 /** Who calls, on whose behalf, and how often: what is decided before anything of the request is read. */
 import { hash, timingSafeEqual } from 'node:crypto'
 import { TENANT_ID } from '../auth/claims.ts'
-import type { Principal } from '../flow.ts'
+import type { KeyScope, Principal } from '../flow.ts'
 import { networkOf } from './address.ts'
 import { markKnown } from './doors.ts'
 import type { Exchange } from './exchange.ts'
@@ -141,6 +141,7 @@ export class Guard {
 
   #settleTenant(exchange: Exchange, route: Route, principal: Principal): Promise<void> | undefined {
     const named = exchange.request.headers['x-tenant-id']
+    if (principal.key !== undefined) refuseOtherUse(principal.key, route)
     if ((route.auth === 'admin' || route.auth === 'operator') && !principal.isAdmin) {
       throw refuse('admin_required', 'this operation is for administrators of the platform')
     }
@@ -167,6 +168,13 @@ export class Guard {
     })
     return audited instanceof Promise ? audited : undefined
   }
+}
+
+/** A key is good for nothing but what it was made for. */
+function refuseOtherUse({ operations }: KeyScope, { forKeys }: Route): void {
+  if (forKeys === undefined) throw refuse('key_not_allowed', 'this operation is not for application keys')
+  if (forKeys === 'any' || operations.includes(forKeys)) return
+  throw refuse('key_not_allowed', `the application key was not made for the operation ${forKeys}`)
 }
 
 /** Who shares a limit: all of a tenant, or one administrator. */

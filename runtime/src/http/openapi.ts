@@ -76,6 +76,16 @@ const PROBLEM: Json = {
   },
 }
 
+const SECURITY_SCHEMES: Json = {
+  bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+  applicationKey: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'slk_…',
+    description: 'A key of an application, of POST /api/v1/application-keys. Only operations that name it take it.',
+  },
+}
+
 export function buildOpenApi(routes: readonly Route[], info: OpenApiInfo): OpenApiDocument {
   const schemas: Record<string, Json> = { Problem: PROBLEM }
   const paths: Record<string, Record<string, Operation>> = {}
@@ -93,7 +103,7 @@ export function buildOpenApi(routes: readonly Route[], info: OpenApiInfo): OpenA
     paths,
     components: {
       schemas,
-      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+      securitySchemes: SECURITY_SCHEMES,
     },
     'x-error-codes': ERROR_CODES,
   }
@@ -106,7 +116,7 @@ function operationOf(route: Route, schemas: Record<string, Json>): Operation {
     summary: route.summary,
     ...(route.description && { description: route.description }),
     tags: route.tags,
-    security: route.auth === 'none' ? [] : [{ bearer: [] }],
+    security: securityOf(route),
     parameters: [
       ...parametersOf('path', route.params, schemas),
       ...parametersOf('query', route.query, schemas),
@@ -115,6 +125,11 @@ function operationOf(route: Route, schemas: Record<string, Json>): Operation {
     ...(body && { requestBody: body }),
     responses: responsesOf(route, schemas),
   }
+}
+
+function securityOf({ auth, forKeys }: Route): readonly Json[] {
+  if (auth === 'none') return []
+  return [{ bearer: [] }, ...(forKeys === undefined ? [] : [{ applicationKey: [] }])]
 }
 
 function parametersOf(
@@ -189,6 +204,7 @@ function codesOf(route: Route): readonly KnownCode[] {
     codes.add('validation_failed')
   if (route.auth !== 'none')
     for (const code of ['token_missing', 'token_invalid', 'token_expired'] as const) codes.add(code)
+  if (route.forKeys !== undefined && route.forKeys !== 'any') codes.add('key_not_allowed')
   if (route.auth === 'admin' || route.auth === 'operator') codes.add('admin_required')
   if (route.idempotent === true) codes.add('idempotency_in_progress').add('idempotency_key_reused')
   if (route.unlimited !== true) codes.add('rate_limited')

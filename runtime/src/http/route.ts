@@ -3,7 +3,7 @@
  * the reference page all come from it.
  */
 import type { Static, TObject, TSchema } from 'typebox'
-import type { AuthenticatedCall, Call, TenantCall } from '../flow.ts'
+import type { AuthenticatedCall, Call, KeyOperation, TenantCall } from '../flow.ts'
 import type { KnownCode } from './codes.ts'
 
 /** A GET answers HEAD too, with its own status; a HEAD beside it answers in its stead. */
@@ -102,6 +102,8 @@ interface RouteHead {
   readonly isLive?: boolean
   /** Answers in the type that another server has chosen: Accept is for that one. */
   readonly answersAnyType?: boolean
+  /** Application keys that are made for this may call; `any`: all of them. Absent: none may. */
+  readonly forKeys?: KeyOperation | 'any'
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
 }

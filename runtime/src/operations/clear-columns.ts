@@ -11,8 +11,8 @@ export async function clearColumns(
   productId: string,
 ): Promise<(column: string) => boolean> {
   const product = await platform.served.find(call.tenant, productId)
-  const level = stricter(product.classification, product.snapshotClassification)
-  const decision = decideRead(call.principal, level, product.grants)
+  const classification = stricter(product.classification, product.snapshotClassification)
+  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
   if (!decision.allowed) return () => false
   const columns = [...product.columns, ...product.formerColumns]
   const masked = new Set(masksFor(columns, decision.clearClasses, platform.rules).map(({ column }) => column))

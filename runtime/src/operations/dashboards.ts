@@ -120,6 +120,7 @@ function standIn(tenant: string, { kind, name }: Subject, issuer: string): Princ
     claimedClearance: null,
     email: null,
     tokenExpiresAtMs: 0,
+    tokenIssuedAtMs: 0,
   }
 }
 

@@ -10,7 +10,7 @@ import { inSnapshot, lakeDamage } from '../lake/table-files.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { lakeTable } from '../materializer/variants.ts'
-import { decideRead, stricter } from '../policy/classification.ts'
+import { decideRead, personOf, stricter } from '../policy/classification.ts'
 import { masksFor } from '../policy/masking.ts'
 import { epochsOfVariant, listedProducts } from '../registry/catalog-products.ts'
 import { productGrantsOf } from '../registry/grants.ts'
@@ -84,11 +84,11 @@ const isMember = ({ principal }: TenantCall): boolean =>
 async function readableProducts(platform: Platform, call: TenantCall, domain: string | null) {
   const { principal } = call
   const products = await listedProducts(platform.pool, call.tenant, domain)
-  const grants = await productGrantsOf(platform.pool, call.tenant, principal)
+  const grants = await productGrantsOf(platform.pool, call.tenant, { ...personOf(principal), groups: principal.groups })
   const byProduct = Map.groupBy(grants, (grant) => grant.productId)
   return products.filter((product) => {
-    const level = stricter(product.classification, product.snapshotClassification)
-    return decideRead(principal, level, byProduct.get(product.id) ?? []).allowed
+    const classification = stricter(product.classification, product.snapshotClassification)
+    return decideRead(principal, { id: product.id, classification }, byProduct.get(product.id) ?? []).allowed
   })
 }
 
@@ -184,8 +184,8 @@ async function policyOf(platform: Platform, call: TenantCall, product: ServedPro
   const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
   if (then === undefined) return { allowed: false, masked: [] }
   const both = asMadeBy(product, then, platform.rules)
-  const level = stricter(both.classification, both.snapshotClassification)
-  const decision = decideRead(call.principal, level, product.grants)
+  const classification = stricter(both.classification, both.snapshotClassification)
+  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
   if (!decision.allowed) return { allowed: false, masked: [] }
   return {
     allowed: true,

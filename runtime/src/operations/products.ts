@@ -12,6 +12,7 @@ import type { ParsedManifests } from '../manifest/parse-manifests.ts'
 import { productPaused, rawTable } from '../materializer/materialize.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
+import { isInScope } from '../policy/classification.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../registry/connections.ts'
 import { grantProduct, type ProductGrant, revokeProductGrant } from '../registry/grants.ts'
@@ -29,6 +30,7 @@ import { saveDraft } from '../registry/versions.ts'
 import { requireHeld } from './grant-rights.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
+import { productHidden, unambiguous } from './served-product.ts'
 import { findByReference } from './served-products.ts'
 
 export interface NewProductRequest {
@@ -90,8 +92,10 @@ function checkName(name: string, what: 'name' | 'namespace'): void {
   })
 }
 
-export function productOf(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
-  return findByReference(platform.pool, call.tenant, reference)
+export async function productOf(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+  const product = await unambiguous(call, findByReference(platform.pool, call.tenant, reference))
+  if (!isInScope(call.principal, product.id)) throw productHidden()
+  return product
 }
 
 export type AcceptedManifests = Extract<ParsedManifests, { ok: true }>

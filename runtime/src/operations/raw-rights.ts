@@ -70,5 +70,7 @@ export function stepOf(count: number): number {
 }
 
 function holds(principal: Principal, grants: readonly RawTableGrant[], table: string | null): boolean {
+  // Application keys are for products.
+  if (principal.key !== undefined) return false
   return grants.some((grant) => (grant.tableName === null || grant.tableName === table) && isSubject(principal, grant))
 }

@@ -19,7 +19,7 @@ import { parseTimeBound, parseValue } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
 import { type EndpointType, type ReadView, viewOf } from './read-view.ts'
 import { renderedKey } from './realtime-key.ts'
-import type { ServedProduct, ServedTarget } from './served-product.ts'
+import { type ServedProduct, type ServedTarget, unambiguous } from './served-product.ts'
 
 export type { EndpointType }
 
@@ -75,7 +75,7 @@ export function readEndpoint(
   deps: ReadDeps,
 ): Promise<ReadAnswer> {
   return againIfReshaped(call, deps, async () => {
-    const product = await deps.find(call.tenant, reference, domain)
+    const product = await unambiguous(call, deps.find(call.tenant, reference, domain))
     const view = viewOf(product, call.principal, type, query.interval, deps.rules)
     const after =
       query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, bindingOf(type, view, query))

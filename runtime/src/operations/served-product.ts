@@ -1,6 +1,13 @@
 /** A product as readers meet it: where each variant can be read, at which epoch, and who may. */
-import { type ServingPlugin, type ServingStore, SluiceError, type Target, type Variant } from '@sluice/sdk'
-import type { Principal } from '../flow.ts'
+import {
+  isSluiceError,
+  type ServingPlugin,
+  type ServingStore,
+  SluiceError,
+  type Target,
+  type Variant,
+} from '@sluice/sdk'
+import type { Principal, TenantCall } from '../flow.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification, ProductGrant, ReadDecision } from '../policy/classification.ts'
 import { decideRead, stricter } from '../policy/classification.ts'
@@ -67,15 +74,35 @@ export function accessTo(
   rules: MaskingRules,
   available: (variant: Variant) => boolean,
 ): ReadAccess {
-  const level = stricter(product.classification, product.snapshotClassification)
-  const decision = decideRead(principal, level, product.grants)
-  if (!decision.allowed) throw forbidden(product, decision)
+  const classification = stricter(product.classification, product.snapshotClassification)
+  const decision = decideRead(principal, { id: product.id, classification }, product.grants)
+  if (!decision.allowed) throw decision.isHidden ? productHidden() : forbidden(product, decision)
   const exact = masksFor(product.columns, decision.clearClasses, rules)
   const variant = variantName(exact, product.columns, rules)
   if (exact.length === 0 || available(variant)) return { variant, masks: exact, audit: decision.audit }
   const full = masksFor(product.columns, new Set(), rules)
   return { variant: variantName(full, product.columns, rules), masks: full, audit: decision.audit }
 }
+
+/** As if there were none; a refusal to those who look at many products at once. */
+export function productHidden(): SluiceError {
+  return new SluiceError('PERMISSION', NO_PRODUCT.message, NO_PRODUCT)
+}
+
+/** Who has a key for some products is not told which others have the same name. */
+export function unambiguous<T>({ principal }: Pick<TenantCall, 'principal'>, finding: Promise<T>): Promise<T> {
+  if (principal.key === undefined) return finding
+  return finding.catch((error: unknown) => {
+    throw isSluiceError(error, 'CONFLICT') && error.code === 'ambiguous_product' ? productHidden() : error
+  })
+}
+
+/** Of a product that does not exist, and of one that does not for this caller. */
+export const NO_PRODUCT = {
+  message: 'there is no such product',
+  code: 'product_not_found',
+  remedy: 'Check the id, the name, or namespace.name.',
+} as const
 
 function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { allowed: false }>): SluiceError {
   return new SluiceError('PERMISSION', `you may not read ${product.domain}.${product.name}: ${decision.reason}`, {

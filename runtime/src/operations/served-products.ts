@@ -14,7 +14,13 @@ import { findEpoch, latestEpoch, type Materialization } from '../registry/materi
 import { policyVersion } from '../registry/policy-versions.ts'
 import { deployedProducts, findProduct, findProductsByName, type Product } from '../registry/products.ts'
 import { findVersion, formerColumns, type ProductVersion } from '../registry/versions.ts'
-import type { ServedEndpoint, ServedProduct, ServedTarget, ServedVariant } from './served-product.ts'
+import {
+  NO_PRODUCT,
+  type ServedEndpoint,
+  type ServedProduct,
+  type ServedTarget,
+  type ServedVariant,
+} from './served-product.ts'
 
 /** Policies are at most this stale, were a notification lost that should have come. */
 const MAX_AGE_MS = 5_000
@@ -248,10 +254,7 @@ export async function findByReference(
   const found = await findProductsByName(pool, tenant, name, inDomain ?? null)
   if (found.length === 1) return found[0] as Product
   if (found.length === 0) {
-    throw new SluiceError('INVALID_DATA', 'there is no such product', {
-      code: 'product_not_found',
-      remedy: 'Check the id, the name, or namespace.name.',
-    })
+    throw new SluiceError('INVALID_DATA', NO_PRODUCT.message, NO_PRODUCT)
   }
   throw new SluiceError('CONFLICT', 'products of that name exist in several namespaces', {
     code: 'ambiguous_product',

@@ -91,8 +91,8 @@ export async function sightOf(platform: Platform, call: TenantCall, productId: s
   const product = await platform.served.find(call.tenant, productId)
   const { rules, pool } = platform
   const { columns } = product
-  const level = stricter(product.classification, product.snapshotClassification)
-  const decision = decideRead(call.principal, level, product.grants)
+  const classification = stricter(product.classification, product.snapshotClassification)
+  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
   const granted = decision.allowed ? decision.clearClasses : new Set<string>()
   const clear = granted !== 'all' && (await mayReadInputs(platform, call, product)) ? 'all' : granted
   return { columns, clear, hidden: await hiddenRawColumns(pool, call.tenant, rules), rules }

@@ -17,7 +17,7 @@ export interface ProductGrant extends GrantSubject {
 
 export type ReadDecision =
   | { readonly allowed: true; readonly audit: boolean; readonly clearClasses: ClearClasses }
-  | { readonly allowed: false; readonly reason: string; readonly remedy: string }
+  | { readonly allowed: false; readonly reason: string; readonly remedy: string; readonly isHidden?: boolean }
 
 /** The classes a reader sees in clear. */
 export type ClearClasses = 'all' | ReadonlySet<string>
@@ -30,19 +30,32 @@ export function grantsOf(principal: Principal, grants: readonly ProductGrant[]):
 /** Whether the subject is the principal itself, or a team of its. */
 export function isSubject(principal: Principal, { subjectType, subject, issuer }: GrantSubject): boolean {
   if (subjectType === 'team') return principal.groups.includes(subject)
-  return subject === principal.subject && issuer === principal.issuer
+  const person = personOf(principal)
+  return subject === person.subject && issuer === person.issuer
 }
 
+/** Whose grants hold: of an application key, those of whoever made it. */
+export function personOf(principal: Principal): Pick<Principal, 'issuer' | 'subject'> {
+  return principal.key?.maker ?? principal
+}
+
+/** Whether the product exists for the principal: of an application key, whether it was made for it. */
+export function isInScope({ key }: Pick<Principal, 'key'>, productId: string): boolean {
+  return key === undefined || key.products === null || key.products.has(productId)
+}
+
+/** `isHidden` of a refusal: for this principal there is no such product. */
 export function decideRead(
   principal: Principal,
-  classification: Classification,
+  { id, classification }: { readonly id: string; readonly classification: Classification },
   grants: readonly ProductGrant[],
 ): ReadDecision {
   const own = grantsOf(principal, grants)
   if (principal.isAdmin) return { allowed: true, audit: true, clearClasses: 'all' }
+  if (!isInScope(principal, id)) return { ...deny('the key is not for it', 'Make a key for it.'), isHidden: true }
   const refusal = refusalOf(principal, classification, own)
   if (refusal) return refusal
-  return { allowed: true, audit: classification === 'restricted', clearClasses: clearClassesOf(own) }
+  return { allowed: true, audit: classification === 'restricted', clearClasses: clearClassesOf(principal, own) }
 }
 
 function refusalOf(
@@ -63,6 +76,9 @@ function refusalOf(
       if (isMember && own.length > 0) return null
       return deny('it is confidential, and neither you nor your teams hold a grant', 'Ask its owner for a grant.')
     case 'restricted':
+      if (principal.key?.products === null) {
+        return deny('it is restricted, and the key does not name it', 'Make a key that names the product.')
+      }
       if (isMember && own.some((grant) => grant.subjectType === 'user')) return null
       return deny('it is restricted to named individuals', 'Ask its owner for a grant in your name.')
   }
@@ -72,9 +88,11 @@ function deny(reason: string, remedy: string): Extract<ReadDecision, { allowed: 
   return { allowed: false, reason, remedy }
 }
 
-function clearClassesOf(own: readonly ProductGrant[]): ClearClasses {
+/** Of an application key, those that it was made for among its maker's. */
+function clearClassesOf({ key }: Principal, own: readonly ProductGrant[]): ClearClasses {
   const classes = new Set(own.filter((grant) => grant.may === 'unmask').flatMap((grant) => grant.classes))
-  return classes.has('*') ? 'all' : classes
+  if (key === undefined || key.unmask.has('*')) return classes.has('*') ? 'all' : classes
+  return classes.has('*') ? key.unmask : new Set([...classes].filter((name) => key.unmask.has(name)))
 }
 
 /** Of two product levels the one that fewer may read: a read obeys the stricter of today's and the snapshot's. */

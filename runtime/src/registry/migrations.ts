@@ -14,6 +14,7 @@ import { provisioning } from './migrations/015-provisioning.ts'
 import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
 import { quarantine } from './migrations/019-quarantine.ts'
+import { applicationKeys } from './migrations/024-application-keys.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -37,5 +38,6 @@ export const registryMigrations: MigrationList = {
     rights,
     deletes,
     quarantine,
+    applicationKeys,
   ],
 }

@@ -110,6 +110,8 @@ export function findProductsByName(
 export interface ProductFilter {
   readonly domain?: string
   readonly status?: readonly ProductStatus[]
+  /** Of those only. */
+  readonly ids?: readonly string[]
 }
 
 export async function listProducts(
@@ -125,8 +127,9 @@ export async function listProducts(
     `select ${COLUMNS} from products
      where tenant = $4 and ($2::timestamptz is null or (created_at, id) < ($2, $3))
        and ($5::text is null or domain = $5) and ($6::text[] is null or status = any($6))
+       and ($7::text[] is null or id = any($7))
      order by created_at desc, id desc limit $1`,
-    [...parameters, tenant, filter.domain ?? null, filter.status ?? null],
+    [...parameters, tenant, filter.domain ?? null, filter.status ?? null, filter.ids ?? null],
   )
   return toPage(rows, parameters, (row) => row)
 }

@@ -106,6 +106,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       summary: 'The tenant’s products, newest first',
       tags,
       auth: 'tenant',
+      forKeys: 'any',
       query: Type.Object(
         { ...Page.properties, namespace: Type.Optional(Type.String({ maxLength: 500 })) },
         { additionalProperties: false },
@@ -114,7 +115,11 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       handler(call) {
         requireMember(call.principal)
         const { namespace } = call.query
-        const filter = namespace === undefined ? {} : { domain: namespace }
+        const ids = call.principal.key?.products ?? null
+        const filter = {
+          ...(namespace === undefined ? {} : { domain: namespace }),
+          ...(ids === null ? {} : { ids: [...ids] }),
+        }
         return listReply(
           call,
           cursors,
@@ -131,6 +136,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       summary: 'A product with owner, versions, columns, endpoints, quality scores, objectives and lineage',
       tags,
       auth: 'tenant',
+      forKeys: 'any',
       params: Params,
       query: InNamespace,
       responses: { 200: { description: 'The product.', schema: ProductDetail } },

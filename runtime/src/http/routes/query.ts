@@ -27,6 +27,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       summary: 'Run one read-only SELECT over <namespace>.<product>',
       tags: ['Query'],
       auth: 'tenant',
+      forKeys: 'query',
       body: QueryRequest,
       timeoutMs: 620_000,
       responses: {

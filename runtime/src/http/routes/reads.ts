@@ -95,6 +95,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
     summary: SUMMARIES[type],
     tags: ['Serving'],
     auth: 'tenant',
+    forKeys: 'read',
     params: Type.Object({ name: Reference }),
     query: Type.Object(QUERIES[type], { additionalProperties: false }),
     responses: { 200: { description: 'Rows in data; what was read, in meta.', schema: ReadResult } },
