@@ -167,7 +167,7 @@ class Edge {
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
-    exchange.mediaType = mediaTypeFor(ctx.req.headers.accept, match.compiled.types)
+    exchange.mediaType = mediaTypeFor(ctx.request, match.compiled.types)
     this.#takePlaces(exchange, route)
     const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
