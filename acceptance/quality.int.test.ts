@@ -148,6 +148,88 @@ describe('a check that can run', () => {
     )
   })
 
+  it('shows the rows that failed it, as the product would be shown to the reader', async () => {
+    const [tenant] = world.tenants
+    const viewer = await world.as(tenant, 'svc-viewers', 'vera')
+    const named = { name: 'mails', namespace: 'crm', archetype: 'source_aligned', description: '' }
+    const { body: mails } = await developer.post('/api/v1/products', named)
+    const path = `/api/v1/products/${mails.id}`
+    const schema = [
+      '{ name: email, type: string, role: identity, classification: pii.identifier, nullable: false }',
+      '{ name: id, type: integer }',
+      '{ name: city, type: string }',
+    ]
+    const checks = [
+      'range: { column: id, max: 6 }, severity: warn',
+      `${sql('SELECT email, city FROM {{this}} WHERE id = 1')}, severity: warn`,
+      `${sql('SELECT id, note FROM source WHERE id = 2')}, severity: warn`,
+      'accepted_values: { column: city, values: [c0, c1] }',
+      'row_count: { min: 100 }, severity: warn',
+      `${sql("SELECT id AS key, repeat('x', 300) || chr(27) AS long FROM {{this}} WHERE id = 3")}, severity: warn`,
+    ]
+    const files = {
+      ...FILES,
+      product: FILES.product.replace('name: people', 'name: mails'),
+      inputs: FILES.inputs.replace('mode: full', 'mode: full, columns: [id, email, city]'),
+      output: FILES.output.replace(
+        /schema:[\s\S]*write_mode/,
+        `schema:\n${schema.map((line) => `  - ${line}\n`).join('')}write_mode`,
+      ),
+    }
+    const release = async (version: string, some: readonly string[]) => {
+      const uploaded = await developer.upload(`${path}/manifests`, { ...files, quality: qualityOf(some) })
+      assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+      const { status, body } = await developer.post(`${path}/deploy`, { version, dry_run: false })
+      assert.equal(status, 201, JSON.stringify(body))
+      await developer.untilEnded(body.run_id)
+      return body.run_id as string
+    }
+    const run = await release('1.0.0', checks)
+    const seen = async (client: Client) => {
+      const { data } = (await client.get(`${path}/quality`)).body
+      return Object.fromEntries(data[0].quality.checks.map((check: Json) => [check.name, check.violating]))
+    }
+    const own = await seen(developer)
+    assert.deepEqual(own.c0, {
+      columns: ['email', 'id'],
+      masked_columns: [],
+      rows: ['7', '8', '9'].map((id) => [`a${id}@q.test`, id]),
+    })
+    assert.deepEqual(own.c1, { columns: ['email', 'city'], masked_columns: [], rows: [['a1@q.test', 'c1']] })
+    assert.deepEqual(own.c2, { columns: ['id', 'note'], masked_columns: [], rows: [['2', 'n']] })
+    assert.deepEqual(
+      own.c3.rows.map(([, city]: Json) => city),
+      ['c2', 'c2', 'c2'],
+    )
+    assert.equal(own.c4, null, 'it speaks of no rows')
+    assert.deepEqual(own.c5.rows, [['3', `${'x'.repeat(200)}…`]])
+
+    const others = await seen(viewer)
+    assert.deepEqual(Object.keys(others), ['c0', 'c2', 'c3', 'c4', 'c5'])
+    assert.deepEqual(others.c0.masked_columns, ['email'])
+    assert.deepEqual(others.c0.rows.map(([, id]: Json) => id).sort(), ['7', '8', '9'])
+    assert.equal(others.c2, null, 'rows of the source are for who may read them')
+    assert.doesNotMatch(JSON.stringify(others), /@q\.test/)
+
+    const summaries = async (client: Client) => (await client.get(`/api/v1/ingestion/${run}`)).body.failed_checks
+    const [first, , , , last] = await summaries(developer)
+    assert.equal(first.summary, 'c0: 3 of 9 rows, first: email=a7@q.test id=7')
+    assert.deepEqual([first.product, last.summary], ['crm.mails', 'c4: violated by 1 of 1'])
+    const told = JSON.stringify(await summaries(viewer))
+    assert.doesNotMatch(told, /@q\.test|c1:/)
+    assert.match(told, /c0: 3 of 9 rows, first: email=\S+ id=[789]/)
+    assert.doesNotMatch(JSON.stringify((await developer.get('/api/v1/ingestion')).body), /@q\.test/)
+
+    await release('1.0.1', checks.slice(0, 1))
+    const { data } = (await developer.get(`${path}/quality`)).body
+    assert.deepEqual(
+      data.map((one: Json) => one.quality.checks.map(({ violating }: Json) => violating?.rows.length ?? null)),
+      [[3], [null, null, null, null, null, null]],
+      'rows go with the materialization that had them',
+    )
+    assert.equal((await developer.send(path, { method: 'DELETE' })).status, 204)
+  })
+
   it('may name what the source has lost until the lake has lost it, too; a version in service before comes back', async () => {
     const without = SOUND.filter((check) => !check.includes('gone'))
     const { status, body } = await deploy(without, '1.2.0', false)

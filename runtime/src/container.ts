@@ -68,6 +68,7 @@ import type { Product } from './registry/products.ts'
 import type { Queryable } from './registry/sql.ts'
 import { maskKey, neededMasterKeys } from './registry/tenant-keys.ts'
 import { findVersion } from './registry/versions.ts'
+import { replaceViolatingRows } from './registry/violating-rows.ts'
 import { type Databases, openDatabases, openObjectStore } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 
@@ -532,6 +533,7 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
       const sight = await sightOf(pool, product, version)
       return checks.filter((check) => seesCheck(sight, check))
     },
+    keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
     async announce(tx, product, materialization) {
       const sight = await sightOf(tx, product, materialization.version)
       const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)

@@ -1,5 +1,5 @@
 import { type Command, type CommandCall, segment } from './command.ts'
-import { followRun, type ProductOfRun, type RunAnswer } from './run-progress.ts'
+import { checkLines, followRun, type ProductOfRun, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
 
 interface LoggedRun extends RunAnswer {
@@ -52,9 +52,8 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
       if (call.args.flags['json']) return run
       const lines = run.log.map(({ at, level, message }) => `${at}  ${level.padEnd(5)}  ${message}`)
       const error = run.error ? [`${run.error.code}: ${run.error.message}`, run.error.remedy ?? ''].filter(Boolean) : []
-      return [`${run.kind} ${run.id}: ${run.state}, attempt ${run.attempt}`, tablesOf(run), ...lines, ...error]
-        .filter((part) => part !== '')
-        .join('\n')
+      const head = `${run.kind} ${run.id}: ${run.state}, attempt ${run.attempt}`
+      return [head, tablesOf(run), ...lines, ...error, ...checkLines(run)].filter((part) => part !== '').join('\n')
     },
   },
 }
@@ -76,7 +75,7 @@ export function shownRun(call: CommandCall, run: RunAnswer): unknown {
   if (call.args.flags['json']) return run
   if (run.tables.length === 0) return 'Nothing was ingested: no deployed product reads from this connection.'
   const products = run.products.map(productLine)
-  return [tablesOf(run), ...products].filter((part) => part !== '').join('\n')
+  return [tablesOf(run), ...products, ...checkLines(run)].filter((part) => part !== '').join('\n')
 }
 
 function productLine({ id, name = id, state, epoch, rows, behind = [], reason, ...product }: ProductOfRun): string {

@@ -25,6 +25,8 @@ export interface RunAnswer {
   readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
   readonly tables: readonly TableOfRun[]
   readonly products: readonly ProductOfRun[]
+  /** Of one run, not of lists. */
+  readonly failed_checks?: readonly { readonly product: string; readonly summary: string }[]
   readonly error: { readonly code: string; readonly message: string; readonly remedy?: string } | null
   readonly started_at: string | null
   readonly finished_at: string | null
@@ -65,12 +67,22 @@ export async function followRun(
     line.end()
     if (run.state === 'succeeded') return run
     throw Object.assign(
-      new Error(`the run ${run.state === 'cancelled' ? 'was cancelled' : `failed: ${run.error?.message}`}`),
+      new Error(
+        [
+          `the run ${run.state === 'cancelled' ? 'was cancelled' : `failed: ${run.error?.message}`}`,
+          ...checkLines(run),
+        ].join('\n'),
+      ),
       {
         ...(run.error?.remedy === undefined ? {} : { remedy: run.error.remedy }),
       },
     )
   }
+}
+
+/** `  sales.orders: prices_are_positive: 3 of 1,000 rows, first: id=7 price=-1` */
+export function checkLines({ failed_checks: failed = [] }: Pick<RunAnswer, 'failed_checks'>): readonly string[] {
+  return failed.map(({ product, summary }) => `  ${product}: ${summary}`)
 }
 
 class ProgressLine {

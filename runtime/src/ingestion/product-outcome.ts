@@ -72,7 +72,10 @@ function openLosses(materialization: Materialization): Readonly<Record<string, n
 
 /** One line for the log of the run. */
 export function outcomeText({ name, epoch, rows, state, behind, reason, ...outcome }: ProductOutcome): string {
-  if (epoch === null) return `${name}: nothing was published: ${reason?.message}`
+  if (epoch === null) {
+    const why = reason?.message ?? ''
+    return why.startsWith('nothing was published') ? `${name}: ${why}` : `${name}: nothing was published: ${why}`
+  }
   const left = !outcome.quarantined_rows ? [] : [`${outcome.quarantined_rows} rows in quarantine`]
   const lost = Object.entries(outcome.lossy_values).map(
     ([column, values]) => `${values} values of ${column} lost something by the cast to its type`,

@@ -44,6 +44,7 @@ import { dropCopy } from './store-copies.ts'
 import { type EpochState, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import type { InputState } from './transform.ts'
 import { configFor, lakeTable, planVariants, servesVariant, type VariantPlan } from './variants.ts'
+import type { ViolationsByVariant } from './violating-rows.ts'
 
 export interface MaterializeDeps extends PrepareDeps, StoreSyncDeps {
   readonly pool: pg.Pool
@@ -56,6 +57,8 @@ export interface MaterializeDeps extends PrepareDeps, StoreSyncDeps {
   maskSecret(tenant: string, classification: string): Promise<Uint8Array>
   /** Those whose results everybody may know. */
   openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
+  /** In place of those of the materialization before. */
+  keepViolations(tx: pg.PoolClient, materialization: Materialization, found: ViolationsByVariant): Promise<void>
   /** Appends to the tenant's events, in the transaction of the commit. */
   announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
   /** What the tenant may still store. Throws QUOTA `tier_limit_exceeded`. */
@@ -161,9 +164,12 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
     )
   } catch (error) {
     if (!(error instanceof QualityBlocked)) throw error
-    await recordBlocked(deps.pool, { ...record, ...qualityOf(error.checks) })
-    const open = await deps.openChecks(product, deployed.version, error.checks)
-    throw error.without(error.checks.filter((check) => !open.includes(check)))
+    const { checks, violations } = error
+    await inTransaction(deps.pool, async (tx) => {
+      await deps.keepViolations(tx, await recordBlocked(tx, { ...record, ...qualityOf(checks) }), violations)
+    })
+    const open = await deps.openChecks(product, deployed.version, checks)
+    throw error.without(checks.filter((check) => !open.includes(check)))
   }
   await deps.faultPoint('materializer.before-commit')
   const materialization = await inTransaction(
@@ -206,6 +212,7 @@ async function commitEpoch(
     snapshots: prepared.snapshots,
     counts: { rows: prepared.rowCount, quarantined: prepared.quarantined, ...lostCounts(prepared.lost) },
   })
+  await deps.keepViolations(tx, materialization, prepared.violations)
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)
   return materialization

@@ -19,6 +19,7 @@ import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import { type InputState, type StagedRows, stagedTable, transformRows } from './transform.ts'
 import { lakeTable, layoutOf, QUARANTINE, type VariantPlan } from './variants.ts'
+import { type ViolationsByVariant, violatingRows } from './violating-rows.ts'
 
 export interface PrepareDeps {
   readonly engine: Engine
@@ -57,14 +58,16 @@ export interface Prepared {
   /** Values that lost something by the cast to their column's type, by column. */
   readonly lost: Readonly<Record<string, number>>
   readonly checks: readonly CheckResult[]
+  readonly violations: ViolationsByVariant
 }
 
 /** Throws INVALID_DATA `quality_blocked` with the failed checks' names; `checks` of the error has the results. */
 export class QualityBlocked extends SluiceError {
   readonly checks: readonly CheckResult[]
+  readonly violations: ViolationsByVariant
   readonly #names: readonly string[]
 
-  constructor(names: readonly string[], checks: readonly CheckResult[]) {
+  constructor(names: readonly string[], checks: readonly CheckResult[], violations: ViolationsByVariant = new Map()) {
     const why = names.length === 0 ? 'a check of hidden columns failed' : `these checks failed: ${names.join(', ')}`
     super('INVALID_DATA', `nothing was published, because ${why}`, {
       code: 'quality_blocked',
@@ -73,6 +76,7 @@ export class QualityBlocked extends SluiceError {
     })
     this.#names = names
     this.checks = checks
+    this.violations = violations
   }
 
   /** As everybody may be told of it: runs are read by who may not see what some checks look at. */
@@ -106,21 +110,25 @@ async function prepareIn(directory: string, request: PrepareRequest, deps: Prepa
     signal,
   })
   await deps.faultPoint('materializer.transformed')
-  const { results, plan } = await runChecks(manifests.quality.checks, staged, inputs, {
+  const run = {
     tenant: request.tenant,
     engine: deps.engine,
     limits: request.limits,
     ownLimits: request.ownLimits,
     nowMs: deps.nowMs(),
     signal,
-  })
+  }
+  const checked = await runChecks(manifests.quality.checks, staged, inputs, run)
+  const { results, plan } = checked
+  const { variants, keys } = request
+  const violations = await violatingRows(checked, staged, inputs, { output: manifests.output, variants, keys }, run)
   const decision = decide(results)
-  if (decision.action === 'block') throw new QualityBlocked(decision.checks, results)
+  if (decision.action === 'block') throw new QualityBlocked(decision.checks, results, violations)
   const bad = decision.action === 'quarantine' ? quarantineCondition(decision.checks, plan.badRows) : null
   await deps.faultPoint('materializer.checked')
   const written = await writeTables(staged, bad, request, deps)
   await deps.faultPoint('materializer.twins-written')
-  return { ...(await stageAll(written, results, request, deps)), lost: staged.lost }
+  return { ...(await stageAll(written, results, request, deps)), lost: staged.lost, violations }
 }
 
 interface Destination {
@@ -281,7 +289,7 @@ async function stageAll(
   checks: readonly CheckResult[],
   request: PrepareRequest,
   deps: PrepareDeps,
-): Promise<Omit<Prepared, 'lost'>> {
+): Promise<Omit<Prepared, 'lost' | 'violations'>> {
   const commits: StagedCommit[] = []
   const snapshots: Record<string, string> = {}
   let rowCount = 0

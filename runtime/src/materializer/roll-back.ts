@@ -228,6 +228,7 @@ async function commitEpoch(
     qualityScore: old.qualityScore,
     snapshots: staged.snapshots,
   })
+  await deps.keepViolations(tx, materialization, new Map())
   const { classification, archetype, description } = deployed.manifests.product
   await updateProduct(tx, product.tenant, product.id, {
     currentVersion: deployed.version,

@@ -1,4 +1,4 @@
-/** Runs a product's quality checks on its staged rows, in the engine, and keeps nothing but counts. */
+/** Runs a product's quality checks on its staged rows, in the engine, and counts what each finds. */
 import { SluiceError } from '@sluice/sdk'
 import type { Engine, EngineLimits, EngineTable, SourceColumn } from '../engine/engine.ts'
 import type { Check } from '../manifest/manifest-set.ts'
@@ -31,6 +31,8 @@ export interface CheckRun {
 export interface Checked {
   readonly results: readonly CheckResult[]
   readonly plan: CheckPlan
+  /** Names of the columns that queries of checks give, by check. */
+  readonly queryColumns: ReadonlyMap<string, readonly string[]>
 }
 
 /** The alias of the staged rows; no input may have it, for `__` is refused in names. */
@@ -57,14 +59,16 @@ export async function runChecks(
   for (const count of await countStatements(plan.statements, tables, run)) counts.set(count.name, count)
   const named = inputs.map(({ input }) => input)
   const readings = new Map<string, CheckReading | null>(checks.map(({ name, rule }) => [name, readingOf(rule, named)]))
+  const queryColumns = new Map<string, readonly string[]>()
   for (const check of plan.tenantChecks) {
     const counted = await countTenantCheck(check, output, tables, run)
     if (counted === null) continue
+    queryColumns.set(check.name, counted.columns)
     counts.set(check.name, counted.count)
     readings.set(check.name, readingOfQuery(counted.named, OUTPUT_ALIAS, named))
   }
   const judged = ({ name }: Check) => [counts.get(name) ?? null, readings.get(name) ?? null] as const
-  return { plan, results: checks.map((check) => judge(check, ...judged(check))) }
+  return { plan, queryColumns, results: checks.map((check) => judge(check, ...judged(check))) }
 }
 
 function inputTable(name: string, state: InputState['state']): CheckTable {
@@ -91,29 +95,33 @@ async function countStatements(
   return apart
 }
 
+interface CountedQuery {
+  readonly count: CheckCount
+  readonly columns: readonly string[]
+  readonly named: readonly SourceColumn[]
+}
+
 async function countTenantCheck(
   check: TenantCheck,
   output: CheckTable,
   tables: readonly EngineTable[],
   run: CheckRun,
-): Promise<{ readonly count: CheckCount; readonly named: readonly SourceColumn[] } | null> {
+): Promise<CountedQuery | null> {
   const job = { trust: 'tenant' as const, tenant: run.tenant, tables, limits: run.limits }
   return await orUnable(run, async () => {
     const asked = { kind: 'inspect', sql: check.sql } as const
     const { columns, lineage } = await run.engine.run({ ...job, output: asked }, run.signal)
-    const within = counting(
-      columns.map((column) => column.name),
-      output,
-    )
+    const names = columns.map((column) => column.name)
+    const within = counting(names, output)
     const steps = [{ sql: check.sql, within, rows: 'collect' as const }]
     const [total = 0, violations = 0] = (await run.engine.run({ ...job, steps }, run.signal)).results[0]?.rows[0] ?? []
     const count = { name: check.name, total: Number(total), violations: Math.max(0, Number(violations)) }
-    return { count, named: lineage.flatMap(({ direct, influence }) => [...direct, ...influence]) }
+    return { count, columns: names, named: lineage.flatMap(({ direct, influence }) => [...direct, ...influence]) }
   })
 }
 
 /** Null where the statement itself is at fault. */
-async function orUnable<T>(run: CheckRun, work: () => Promise<T>): Promise<T | null> {
+export async function orUnable<T>(run: CheckRun, work: () => Promise<T>): Promise<T | null> {
   try {
     return await work()
   } catch (error) {

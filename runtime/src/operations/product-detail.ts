@@ -11,6 +11,7 @@ import { type Platform, requireMember } from './platform.ts'
 import { connectionsOf, productOf } from './products.ts'
 import { isReader } from './readable-product.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './reads.ts'
+import { visibleRows } from './violating-rows.ts'
 import { shownQuality, sightOf } from './visible-quality.ts'
 
 /** Of a product without a version in service. */
@@ -34,7 +35,9 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     changeTopicsOf(platform.pool, product.id),
   ])
   const isTold = newest !== null && (await isReader(platform, call, product))
-  const shown = isTold ? shownQuality(await sightOf(platform, call, product.id), newest) : null
+  const sight = isTold ? await sightOf(platform, call, product.id) : null
+  const shown = isTold && sight ? shownQuality(sight, newest) : null
+  const rowsOf = sight && (await visibleRows(platform, call, product, sight))
   const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
@@ -58,7 +61,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     ),
     change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null)),
     dashboards: await shownDashboards(platform, product.id),
-    quality: shown && { score: shown.qualityScore, result: shown.quality },
+    quality: shown && rowsOf && { score: shown.qualityScore, result: shown.quality, rows: rowsOf(shown) },
     freshness: {
       age_s: ageMs === null ? null : Math.round(ageMs / 1000),
       objective_s: wantedMs === null ? null : wantedMs / 1000,

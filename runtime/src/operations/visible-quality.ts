@@ -90,7 +90,7 @@ export async function openSight(
 export async function sightOf(platform: Platform, call: TenantCall, productId: string): Promise<Sight> {
   const product = await platform.served.find(call.tenant, productId)
   const { rules, pool } = platform
-  const { columns } = product
+  const columns = [...product.columns, ...product.formerColumns]
   const classification = stricter(product.classification, product.snapshotClassification)
   const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
   const granted = decision.allowed ? decision.clearClasses : new Set<string>()

@@ -151,6 +151,17 @@ export function materializationOfRun(db: Queryable, productId: string, runId: st
   )
 }
 
+/** The newest of each product that the run has made, or that its checks kept from being published. */
+export function materializationsOfRun(db: Queryable, tenant: string, runId: string): Promise<Materialization[]> {
+  return many<Materialization>(
+    db,
+    'reading the materializations',
+    `select distinct on (product_id) ${COLUMNS} from materializations
+     where tenant = $1 and run_id = $2 order by product_id, committed_at desc, id desc`,
+    [tenant, runId],
+  )
+}
+
 /** The epoch that readers see: the newest one. */
 export function latestEpoch(db: Queryable, productId: string): Promise<Materialization | null> {
   return maybeOne<Materialization>(

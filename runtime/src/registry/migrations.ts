@@ -15,6 +15,7 @@ import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
 import { quarantine } from './migrations/019-quarantine.ts'
 import { applicationKeys } from './migrations/024-application-keys.ts'
+import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -39,5 +40,6 @@ export const registryMigrations: MigrationList = {
     deletes,
     quarantine,
     applicationKeys,
+    violatingRowsTable,
   ],
 }

@@ -76,6 +76,12 @@ export async function maskKey(
   return Buffer.from(hkdfSync('sha256', key, tenant, `mask:${classification}`, KEY_BYTES))
 }
 
+/** The key that seals values of rows in the registry. As the masks' keys it stays, and goes with the tenant. */
+export async function rowsKey(db: Queryable, masters: MasterKeys, tenant: string): Promise<Buffer> {
+  const { key } = await tenantKey(db, masters, tenant, 'mask', 1)
+  return Buffer.from(hkdfSync('sha256', key, tenant, 'rows', KEY_BYTES))
+}
+
 /** Adds the next version of the tenant's secret key. What was sealed before stays readable by its own version. */
 export async function addSecretKey(tx: Transaction, masters: MasterKeys, tenant: string): Promise<TenantKey> {
   const { version } = await currentTenantKey(tx, masters, tenant, 'secret')

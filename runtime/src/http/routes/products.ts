@@ -19,6 +19,7 @@ import {
 import { readableProduct } from '../../operations/readable-product.ts'
 import { readJson } from '../../operations/reads.ts'
 import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
+import { visibleRows } from '../../operations/violating-rows.ts'
 import { shownQuality, sightOf } from '../../operations/visible-quality.ts'
 import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
@@ -148,7 +149,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           body: {
             ...productJson(product),
             ...rest,
-            quality: quality === null ? null : { score: quality.score, ...qualityJson(quality.result) },
+            quality: quality === null ? null : { score: quality.score, ...qualityJson(quality.result, quality.rows) },
             versions: versions.map((one) => ({
               version: one.version,
               digest: one.digest,
@@ -409,6 +410,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
           const only = what === 'snapshots' ? 'committed' : null
           const isClear = await clearColumns(platform, call, product.id)
           const sight = await sightOf(platform, call, product.id)
+          const rowsOf = await visibleRows(platform, call, product, sight)
           return listReply(
             call,
             cursors,
@@ -417,7 +419,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
             (one) => {
               const shown = shownQuality(sight, one)
               const json = materializationJson(shown, isClear)
-              return what === 'snapshots' ? json : { ...json, quality: qualityJson(shown.quality) }
+              return what === 'snapshots' ? json : { ...json, quality: qualityJson(shown.quality, rowsOf(shown)) }
             },
           )
         },

@@ -128,6 +128,19 @@ const quality = {
       passed: Type.Boolean(),
       violations: nullable(Type.Number()),
       total: nullable(Type.Number()),
+      violating: nullable(
+        Type.Object(
+          {
+            columns: Type.Array(text()),
+            masked_columns: Type.Array(text()),
+            rows: Type.Array(Type.Array(nullable(text())), { maxItems: 100 }),
+          },
+          {
+            description:
+              'Of the newest materialization, where the check failed: the first rows that it found bad, by their identity and the columns that the check names, as text of at most 200 characters. Null: the check speaks of no rows, or you may not see them.',
+          },
+        ),
+      ),
     }),
   ),
   by_dimension: Type.Record(Type.String(), Type.Number()),
@@ -387,7 +400,21 @@ const runFields = {
 
 export const Run = Type.Object(runFields, { $id: 'Run' })
 export const RunDetail = Type.Object(
-  { ...runFields, log: Type.Array(Type.Object({ at: time(), level: text(), message: text() })) },
+  {
+    ...runFields,
+    failed_checks: Type.Array(
+      Type.Object({
+        product: text('namespace.name'),
+        check: text(),
+        severity: oneOf(['error', 'warn']),
+        violations: nullable(count('Null: the check could not be run.')),
+        total: nullable(count()),
+        summary: text('With the first row, where you may see it: 3 of 1,000 rows, first: id=7 price=-1'),
+      }),
+      { description: 'Of the products that you may read, and the checks whose columns you may see.' },
+    ),
+    log: Type.Array(Type.Object({ at: time(), level: text(), message: text() })),
+  },
   { $id: 'RunDetail' },
 )
 

@@ -5,6 +5,7 @@ import { rawReader } from '../../operations/raw-rights.ts'
 import { hearsOf } from '../../operations/readable-product.ts'
 import { seenLines, seenTables } from '../../operations/run-view.ts'
 import { endRun, retryRun, runOf } from '../../operations/runs.ts'
+import { failedChecks } from '../../operations/violating-rows.ts'
 import { listAudit } from '../../registry/audit.ts'
 import { isId } from '../../registry/ids.ts'
 import { runLog, tableProgress } from '../../registry/run-progress.ts'
@@ -71,7 +72,8 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         const tables = await tableProgress(platform.pool, run.id)
         const log = await seenLines(run, tables, await runLog(platform.pool, run.id), mayRead)
         const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
-        return { body: { ...runJson(run, await seenTables(run, tables, mayRead)), log: lines } }
+        const failed = await failedChecks(platform, call, run)
+        return { body: { ...runJson(run, await seenTables(run, tables, mayRead)), failed_checks: failed, log: lines } }
       },
     }),
     defineRoute({

@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import type { SeenTable } from '../../operations/run-view.ts'
 import type { TenantDetail } from '../../operations/tenants.ts'
+import type { ShownRows } from '../../operations/violating-rows.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { AuditRecord } from '../../registry/audit.ts'
 import type { Connection } from '../../registry/connections.ts'
@@ -320,13 +321,21 @@ export function materializationJson(materialization: Materialization, isClear: (
 }
 
 /** Results of checks as they were kept with a materialization. */
-export function qualityJson(kept: unknown) {
+export function qualityJson(kept: unknown, rows: ReadonlyMap<string, ShownRows>) {
   const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
   if (quality === null) return null
   return {
-    checks: quality.checks.map(({ onError, reads: _, ...check }) => ({ ...check, on_error: onError })),
+    checks: quality.checks.map(({ onError, reads: _, ...check }) => ({
+      ...check,
+      on_error: onError,
+      violating: violatingJson(rows.get(check.name)),
+    })),
     by_dimension: quality.by_dimension,
   }
+}
+
+function violatingJson(shown: ShownRows | undefined) {
+  return shown === undefined ? null : { columns: shown.columns, masked_columns: shown.masked, rows: shown.rows }
 }
 
 export function grantJson(grant: ProductGrant) {
