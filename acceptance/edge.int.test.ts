@@ -1,6 +1,7 @@
 /** What holds of every operation of the document, whatever it is about. HTTP only. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import { type Client, type Json, manifests } from './client.ts'
 import { onboardPeople, openWorld, type World } from './world.ts'
 
@@ -36,7 +37,7 @@ function operationsOf(document: Json): readonly Operation[] {
     Object.entries<Json>(methods).map(([method, operation]) => ({
       id: operation.operationId,
       method: method.toUpperCase(),
-      path: path.replace(/\{\w+\}/g, 'none'),
+      path: path.replace('{task}', 'check').replace(/\{\w+\}/g, 'none'),
       types: [...new Set(goodAnswers(operation).flatMap(({ content }) => Object.keys(content ?? {})))],
       document: operation,
     })),
@@ -92,6 +93,25 @@ describe('Accept', () => {
           else assert.ok(operation.types.includes(given), what)
           await response.body?.cancel().catch(() => undefined)
         }
+      }
+    }
+  })
+})
+
+describe('bodies of requests', () => {
+  it('are refused in any encoding, by every operation that takes one, before they are unpacked', async () => {
+    const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, ' '))
+    const taking = operations.filter(({ document }) => document.requestBody !== undefined)
+    assert.ok(taking.length > 10)
+    for (const { id, method, path, document } of taking) {
+      const [type = ''] = Object.keys(document.requestBody.content)
+      const others = id === 'query' ? ['GZIP', 'br', 'deflate', 'gzip, gzip', 'unheard-of'] : []
+      for (const encoding of ['gzip', ...others]) {
+        const headers = { 'content-type': `${type}; boundary=x`, 'content-encoding': encoding }
+        const ask = (client: Client) => client.send(path, { method, headers, body: bomb })
+        const first = await ask(developer)
+        const { status, body } = first.status === 403 ? await ask(world.admin) : first
+        assert.deepEqual([status, body.code], [415, 'unsupported_media_type'], `${id} ${encoding}`)
       }
     }
   })

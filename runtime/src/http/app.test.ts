@@ -224,7 +224,7 @@ describe('the edge', () => {
     for (const header of ['"v1"', 'W/"v1"', '"x", "v1"', '*']) {
       const response = await server.ask('/api/v1/things/a', { headers: { 'if-none-match': header } })
       assert.equal(response.status, 304, header)
-      assert.equal(response.headers.get('etag'), '"v1"')
+      assert.equal(response.headers.get('etag'), header.startsWith('W/') ? header : '"v1"')
       assert.equal(await response.text(), '')
     }
     const changed = await server.ask('/api/v1/things/a', { headers: { 'if-none-match': '"v0"' } })

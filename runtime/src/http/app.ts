@@ -168,6 +168,8 @@ class Edge {
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
     exchange.mediaType = mediaTypeFor(ctx.request, match.compiled.types)
+    exchange.mayCompress = match.compiled.mayCompress
+    exchange.likesGzip = exchange.mayCompress && ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
     this.#takePlaces(exchange, route)
     const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read

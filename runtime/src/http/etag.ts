@@ -1,7 +1,11 @@
-/** Whether a validator stands in If-None-Match; weak and strong ones compare alike there (RFC 9110, 13.1.2). */
-export function matchesEtag(header: string | undefined, etag: string): boolean {
-  if (header === undefined) return false
-  if (header.trim() === '*') return true
+/**
+ * The validator in If-None-Match that names this one; weak and strong ones compare alike there (RFC 9110, 13.1.2). Null
+ * where there is none.
+ */
+export function matchedEtag(header: string | undefined, etag: string): string | null {
+  if (header === undefined) return null
   const quoted = `"${etag}"`
-  return header.split(',').some((candidate) => candidate.trim().replace(/^W\//, '') === quoted)
+  if (header.trim() === '*') return quoted
+  const candidates = header.split(',').map((candidate) => candidate.trim())
+  return candidates.find((candidate) => candidate.replace(/^W\//, '') === quoted) ?? null
 }

@@ -31,6 +31,10 @@ export class Exchange implements Call, Timed {
   idempotencyKey: string | null = null
   idempotency: IdempotencyClaim | null = null
   mediaType: string | null = null
+  /** Whether the answer may be compressed, as far as its route decides. */
+  mayCompress = false
+  /** Whether it is to be, as far as the client says. */
+  likesGzip = false
   rateHeaders: readonly string[] | null = null
   /** Of its tenant's turns among others. */
   weight = 1

@@ -1,7 +1,8 @@
 /** Writes answers. Heads are written in one go, as one flat list, which is what Node sends fastest. */
-import type { ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import { hasBody, isAwaitingContinue } from './body.ts'
-import { matchesEtag } from './etag.ts'
+import { compressed, endOf, gzipInto, isCompressible, LEAST_BYTES } from './compression.ts'
+import { matchedEtag } from './etag.ts'
 import type { Exchange } from './exchange.ts'
 import type { Problem } from './problem.ts'
 import type { Reply, ReplyStream } from './route.ts'
@@ -20,16 +21,32 @@ const NO_CONTENT = new Set([204, 304])
 export function sendReply(exchange: Exchange, reply: Reply): Promise<void> | void {
   const { etag } = reply
   const isRead = exchange.request.method === 'GET' || exchange.request.method === 'HEAD'
-  if (etag !== undefined && isRead && matchesEtag(exchange.request.headers['if-none-match'], etag)) {
-    return sendWhole(exchange, 304, headOf(exchange, reply, null), '')
-  }
+  const known = etag !== undefined && isRead ? matchedEtag(exchange.request.headers['if-none-match'], etag) : null
+  if (known !== null) return sendWhole(exchange, 304, headOf(exchange, reply, null, { etag: known }), '')
   if ('stream' in reply) return sendStream(exchange, reply, reply.stream)
   if ('empty' in reply) return sendWhole(exchange, reply.status ?? 204, headOf(exchange, reply, null), '')
-  if ('bytes' in reply) {
-    return sendWhole(exchange, reply.status ?? 200, headOf(exchange, reply, reply.contentType), reply.bytes)
-  }
+  if ('bytes' in reply) return sendBody(exchange, reply, reply.contentType, reply.bytes)
   const body = 'json' in reply ? reply.json : JSON.stringify(reply.body)
-  return sendWhole(exchange, reply.status ?? 200, headOf(exchange, reply, JSON_TYPE), body)
+  return sendBody(exchange, reply, JSON_TYPE, body)
+}
+
+function sendBody(
+  exchange: Exchange,
+  reply: Reply,
+  contentType: string,
+  body: string | Uint8Array,
+): Promise<void> | void {
+  const status = reply.status ?? 200
+  if (!isToBeCompressed(exchange, contentType, body.length)) {
+    return sendWhole(exchange, status, headOf(exchange, reply, contentType), body)
+  }
+  const head = headOf(exchange, reply, contentType, GZIPPED)
+  exchange.answerBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
+  return compressed(body).then((bytes) => sendWhole(exchange, status, head, bytes))
+}
+
+function isToBeCompressed({ likesGzip }: Exchange, contentType: string, bytes: number): boolean {
+  return likesGzip && bytes >= LEAST_BYTES && isCompressible(contentType)
 }
 
 export function sendProblem(exchange: Exchange, problem: Problem): void {
@@ -37,10 +54,20 @@ export function sendProblem(exchange: Exchange, problem: Problem): void {
   sendWhole(exchange, problem.status, head, problem.body)
 }
 
+interface Form {
+  /** As it stands in the header; default: the reply's, strong or, where the body is compressed, weak. */
+  readonly etag?: string
+  readonly isCompressed?: boolean
+}
+
+const GZIPPED: Form = { isCompressed: true }
+const VARY = 'Authorization, X-Tenant-Id, Accept'
+
 function headOf(
   exchange: Exchange,
   reply: { readonly headers?: Readonly<Record<string, string>>; readonly etag?: string },
   contentType: string | null,
+  { etag, isCompressed = false }: Form = {},
 ): string[] {
   const head = [
     'X-Request-Id',
@@ -54,7 +81,10 @@ function headOf(
   ]
   if (contentType !== null) head.push('Content-Type', contentType)
   if (exchange.rateHeaders !== null) head.push(...exchange.rateHeaders)
-  if (reply.etag !== undefined) head.push('ETag', `"${reply.etag}"`, 'Vary', 'Authorization, X-Tenant-Id, Accept')
+  if (reply.etag !== undefined) head.push('ETag', etag ?? `${isCompressed ? 'W/' : ''}"${reply.etag}"`)
+  if (isCompressed) head.push('Content-Encoding', 'gzip')
+  if (exchange.mayCompress) head.push('Vary', `${VARY}, Accept-Encoding`)
+  else if (reply.etag !== undefined) head.push('Vary', VARY)
   if (reply.headers !== undefined) override(head, reply.headers)
   return head
 }
@@ -72,8 +102,10 @@ function sendWhole(exchange: Exchange, status: number, head: string[], body: str
   const { request, response } = exchange
   if (response.headersSent || response.destroyed) return
   if (!NO_CONTENT.has(status)) {
-    exchange.answerBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
-    head.push('Content-Length', String(exchange.answerBytes))
+    const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
+    // What it has cost to make, which compressing makes no less.
+    exchange.answerBytes ||= bytes
+    head.push('Content-Length', String(bytes))
   }
   if (hasBody(request) && !request.complete) {
     sendAndLinger(exchange, status, head, body)
@@ -116,12 +148,18 @@ async function sendStream(exchange: Exchange, reply: Reply, source: ReplyStream 
   if (response.headersSent || response.destroyed) return
   exchange.isLive = stream.live === true
   exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : Date.now() + WRITE_IDLE_MS
-  response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType))
+  const bytes = beginning.isAll ? lengthOf(beginning.chunks) : Number.POSITIVE_INFINITY
+  const isCompressed = stream.live !== true && isToBeCompressed(exchange, stream.contentType, bytes)
+  response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType, { isCompressed }))
   if (stream.live) response.flushHeaders()
-  if (!isHead) await pump(exchange, beginning, chunks)
-  if (exchange.signal.aborted && !exchange.isLive) exchange.cutOff()
-  else response.end()
+  const encoder = isCompressed && !isHead ? gzipInto(response) : null
+  if (!isHead) await pump(exchange, encoder ?? response, beginning, chunks)
+  if (exchange.signal.aborted && !exchange.isLive) return exchange.cutOff()
+  if (encoder === null) response.end()
+  else await endOf(encoder)
 }
+
+const lengthOf = (chunks: Beginning['chunks']): number => chunks.reduce((sum, { length }) => sum + length, 0)
 
 interface Beginning {
   readonly chunks: readonly (string | Uint8Array)[]
@@ -153,11 +191,12 @@ function liveUntilMs(exchange: Exchange): number {
 
 async function pump(
   exchange: Exchange,
+  sink: Writable,
   beginning: Beginning,
   chunks: AsyncIterator<string | Uint8Array>,
 ): Promise<void> {
-  const { response, signal } = exchange
-  const writer = new CoalescingWriter(response, exchange.isLive ? 0 : COALESCE_BYTES)
+  const { signal } = exchange
+  const writer = new CoalescingWriter(sink, exchange.isLive ? 0 : COALESCE_BYTES)
   try {
     for (const chunk of beginning.chunks) await writer.write(chunk)
     while (!signal.aborted && !beginning.isAll) {
@@ -175,14 +214,14 @@ async function pump(
 
 /** Small rows are joined: a write of its own for each would cost more than making it. */
 class CoalescingWriter {
-  readonly #response: ServerResponse
+  readonly #sink: Writable
   readonly #limitBytes: number
   #pending: Uint8Array[] = []
   #text = ''
   #bytes = 0
 
-  constructor(response: ServerResponse, limitBytes: number) {
-    this.#response = response
+  constructor(sink: Writable, limitBytes: number) {
+    this.#sink = sink
     this.#limitBytes = limitBytes
   }
 
@@ -201,9 +240,9 @@ class CoalescingWriter {
     const bytes = this.#pending.length === 1 ? this.#pending[0] : Buffer.concat(this.#pending)
     this.#pending = []
     this.#bytes = 0
-    if (bytes === undefined || bytes.length === 0 || this.#response.destroyed) return
-    if (this.#response.write(bytes)) return
-    await drained(this.#response)
+    if (bytes === undefined || bytes.length === 0 || this.#sink.destroyed) return
+    if (this.#sink.write(bytes)) return
+    await drained(this.#sink)
   }
 
   #settleText(): void {
@@ -213,12 +252,12 @@ class CoalescingWriter {
 }
 
 /** Settles when the client has read on, or has gone. */
-function drained(response: ServerResponse): Promise<void> {
+function drained(sink: Writable): Promise<void> {
   return new Promise((resolve) => {
     const settle = (): void => {
-      response.off('drain', settle).off('close', settle)
+      sink.off('drain', settle).off('close', settle)
       resolve()
     }
-    response.on('drain', settle).on('close', settle)
+    sink.on('drain', settle).on('close', settle)
   })
 }

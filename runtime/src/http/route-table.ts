@@ -2,6 +2,7 @@ import { type Layer, Router } from '@koa/router'
 import { SluiceError } from '@sluice/sdk'
 import { parseJsonExactly } from '../lake/int64.ts'
 import { type BodyParser, formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
+import { mayCompress } from './compression.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
 import { offeredTypes } from './media-types.ts'
 import type { BodyFormat, Route } from './route.ts'
@@ -14,6 +15,7 @@ export interface CompiledRoute {
   readonly body: InputReader<unknown> | null
   /** Media types that its answer may have; none: any. */
   readonly types: readonly string[]
+  readonly mayCompress: boolean
   readonly readBody: BodyParser | null
 }
 
@@ -121,6 +123,7 @@ function compile(route: Route, readBody: BodyParser): CompiledRoute {
     params: paramsReader(route.params),
     query: queryReader(route.query),
     types: offeredTypes(route),
+    mayCompress: mayCompress(route),
     body: takesBody && route.multipart === undefined ? bodyReader(route.body) : null,
     readBody: takesBody ? (route.multipart === undefined ? readBody : formReader(route.multipart)) : null,
   }

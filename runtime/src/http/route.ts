@@ -100,6 +100,8 @@ interface RouteHead {
   readonly unlimited?: boolean
   /** Answers with a stream that lasts: one subject has only a few of them. */
   readonly isLive?: boolean
+  /** Changes nothing, whatever its method, and answers no secret. Default: a GET. */
+  readonly isRead?: boolean
   /** Answers in the type that another server has chosen: Accept is for that one. */
   readonly answersAnyType?: boolean
   /** Application keys that are made for this may call; `any`: all of them. Absent: none may. */

@@ -30,6 +30,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       forKeys: 'query',
       body: QueryRequest,
       timeoutMs: 620_000,
+      isRead: true,
       responses: {
         200: {
           description: 'Columns and rows.',
