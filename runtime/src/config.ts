@@ -456,6 +456,11 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    walls: Type.Union([Type.Literal('required'), Type.Literal('not_required')], {
+      default: 'required',
+      description:
+        'Where the kernel lacks Landlock or seccomp, a runtime takes one tenant and listens on this machine only. not_required: it does not, and all tenants have to trust each other.',
+    }),
     allow_unproved: Type.Boolean({
       default: false,
       description: 'Switches on what no certificate proves. For development.',

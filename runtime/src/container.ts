@@ -19,6 +19,7 @@ import { openSignedFiles, type SignedFiles } from './catalog/signed-files.ts'
 import { changeMetrics } from './change-metrics.ts'
 import { DistributedCompute } from './compute/distributed.ts'
 import type { Config } from './config.ts'
+import type { Confinement } from './confinement.ts'
 import { openDashboardServer } from './dashboard-server.ts'
 import { DASHBOARD_MIGRATIONS } from './dashboards/migrations.ts'
 import { wishDashboards } from './dashboards/states.ts'
@@ -28,6 +29,7 @@ import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
 import { bundleChild, bundleProgram } from './engine/child-bundle.ts'
 import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
+import type { WallName } from './engine/walls.ts'
 import type { EventBus } from './events/bus.ts'
 import { EventFeed } from './events/feed.ts'
 import { openKafkaBus } from './events/kafka-bus.ts'
@@ -91,6 +93,7 @@ export async function assemble(
   logger: Logger,
   lifecycle: Lifecycle,
   issuers: readonly NamingIssuer[],
+  { neededWalls, isConfined }: Confinement,
 ): Promise<Assembled> {
   const container = root.createChildContainer()
   const metrics = new MetricsRegistry()
@@ -123,7 +126,7 @@ export async function assemble(
   await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
   const bareEngine = await lifecycle.start(
     'the engine',
-    () => openEngine(config, scratchDirectory, logger),
+    () => openEngine(config, neededWalls, scratchDirectory, logger),
     (opened) => opened.close(),
   )
   const threads = await lifecycle.start(
@@ -149,7 +152,7 @@ export async function assemble(
   }
   const sources = await lifecycle.start(
     'the readers of sources',
-    async () => openSources(config),
+    async () => openSources(config, neededWalls),
     (opened) => opened.close(),
   )
   const plugins = await lifecycle.start(
@@ -217,7 +220,8 @@ export async function assemble(
   registerPlugins(container, plugins)
   const connectorHost = createConnectorHost(config, logger, databases, services, pluginMetrics)
   container.register(TOKENS.platform, {
-    useFactory: (from) => platformOf(from, { connectorHost, store, scratchDirectory, sources }),
+    useFactory: (from) =>
+      platformOf(from, { connectorHost, store, scratchDirectory, sources, mostTenants: isConfined ? 1 : null }),
   })
   container.register(TOKENS.materialize, { useFactory: (from) => materializeDeps(from, scratchDirectory) })
   await openChanges(container, config, databases, metrics, lifecycle)
@@ -292,7 +296,12 @@ async function openChanges(
   )
 }
 
-async function openEngine(config: Config, scratchDir: string, logger: Logger): Promise<Engine> {
+async function openEngine(
+  config: Config,
+  neededWalls: readonly WallName[],
+  scratchDir: string,
+  logger: Logger,
+): Promise<Engine> {
   const { engine_processes: processes } = config.limits
   const codeCacheDir = join(config.data_dir, 'code-cache')
   const childBundle = await bundleChild(codeCacheDir).catch((error: unknown) => {
@@ -307,6 +316,7 @@ async function openEngine(config: Config, scratchDir: string, logger: Logger): P
     maxChildren: processes,
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,
+    neededWalls,
   })
 }
 
@@ -332,7 +342,7 @@ function openThreads(config: Config, logger: Logger): ParseThreads {
 /** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
 const READERS_BESIDE_RUNS = 4
 
-function openSources({ data_dir, secrets_dir, limits }: Config): SourceReaders {
+function openSources({ data_dir, secrets_dir, limits }: Config, neededWalls: readonly WallName[]): SourceReaders {
   return new SourceReaders({
     maxReaders: limits.workers + READERS_BESIDE_RUNS,
     memoryBytes: limits.source_memory_mb * MB,
@@ -341,6 +351,7 @@ function openSources({ data_dir, secrets_dir, limits }: Config): SourceReaders {
     readMs: limits.source_read_timeout_ms,
     codeCacheDir: join(data_dir, 'code-cache'),
     privateFolders: [data_dir, secrets_dir, process.cwd()],
+    neededWalls,
   })
 }
 
@@ -460,11 +471,13 @@ function platformOf(
     store,
     scratchDirectory,
     sources,
+    mostTenants,
   }: {
     readonly connectorHost: ConnectorHost
     readonly store: ObjectStore
     readonly scratchDirectory: string
     readonly sources: SourceReaders
+    readonly mostTenants: number | null
   },
 ): Platform {
   return {
@@ -491,6 +504,7 @@ function platformOf(
     connectorHost,
     scratchDirectory,
     sourceWalls: () => sources.walls(),
+    mostTenants,
     bucketUri: (tenant) => store.uri(`sluice-${tenant}`),
   }
 }

@@ -16,10 +16,12 @@ import { remoteKeys } from './auth/remote-keys.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import type { Config, IssuerConfig } from './config.ts'
+import { type Confinement, checkTenants, confined, confinementOf, confinementText } from './confinement.ts'
 import { type Assembled, assemble, ownLimits } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
 import { reviewDashboards } from './dashboards/states.ts'
 import { lockFolder } from './database/folder-lock.ts'
+import { kernelWalls } from './engine/kernel-walls.ts'
 import type { Call } from './flow.ts'
 import { freePort } from './free-port.ts'
 import { Housekeeping } from './housekeeping.ts'
@@ -60,13 +62,15 @@ import { appendAudit } from './registry/audit.ts'
 import { changeBacklog } from './registry/change-topics.ts'
 import { bindGrants } from './registry/grants.ts'
 import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
-import { endProvisioningLeases } from './registry/provisioning.ts'
+import { endProvisioningLeases, tenantsBeside } from './registry/provisioning.ts'
 import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
 import type { Tier } from './registry/tiers.ts'
 import { cursorKey } from './storage.ts'
 import { TOKENS } from './tokens.ts'
 
+/** No tenant is called so. */
+const NO_SLUG = ''
 /** Of the time to stop in, for what closes when requests and runs have ended. */
 const CLOSING_MS = 5_000
 /** What was left behind must not keep the process. */
@@ -96,8 +100,12 @@ function welcome(url: string, config: Config): string {
   return `Sluice is ready.\nAddress    ${url}\nReference  ${url}/docs${token}\nData       ${config.data_dir}`
 }
 
-export async function startRuntime(config: Config, logger: Logger): Promise<RunningRuntime> {
+export async function startRuntime(configured: Config, logger: Logger): Promise<RunningRuntime> {
   const lifecycle = new Lifecycle(logger)
+  const confinement = confinementOf(configured, kernelWalls())
+  const config = confined(configured, confinement)
+  const lack = confinementText(confinement)
+  if (lack !== null) logger.warn(lack)
   try {
     for (const folder of [config.data_dir, config.secrets_dir]) await mkdir(folder, { recursive: true, mode: 0o700 })
     await lifecycle.start(
@@ -109,12 +117,13 @@ export async function startRuntime(config: Config, logger: Logger): Promise<Runn
     const url = config.public_url ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
-    const assembled = await assemble(config, logger, lifecycle, issuers)
+    const assembled = await assemble(config, logger, lifecycle, issuers, confinement)
     const platform = assembled.container.resolve(TOKENS.platform)
+    if (confinement.isConfined) checkTenants(confinement, await tenantsBeside(platform.pool, NO_SLUG))
     await recover(platform, assembled)
     const [only] = issuers
     await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
-    const readiness = new ReadinessChecks(probesOf(platform))
+    const readiness = new ReadinessChecks(probesOf(platform, confinement))
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)
     const worker = createWorker(assembled.container, platformMetrics(assembled.metrics, platform.pool))
@@ -365,7 +374,7 @@ class TierCache {
   }
 }
 
-function probesOf(platform: Platform): readonly Probe[] {
+function probesOf(platform: Platform, { missing, isConfined }: Confinement): readonly Probe[] {
   return [
     {
       name: 'registry',
@@ -383,6 +392,12 @@ function probesOf(platform: Platform): readonly Probe[] {
       },
     })),
     ...changesProbe(platform),
+    {
+      name: 'walls',
+      async check() {
+        return { missing, confined: isConfined }
+      },
+    },
     {
       name: 'engine',
       async check() {

@@ -37,11 +37,21 @@ export class RuntimeProcess {
     })
   }
 
-  /** `fault` as in SLUICE_FAULT; null: none. Port 0 is a free one. `configFile` as in `--config`. */
-  static async spawn(dataFolder: string, fault: string | null, port = 0, configFile?: string): Promise<RuntimeProcess> {
+  /**
+   * `fault` as in SLUICE_FAULT; null: none. Port 0 is a free one. `configFile` as in `--config`. `preload` is a module that is
+   * loaded first.
+   */
+  static async spawn(
+    dataFolder: string,
+    fault: string | null,
+    port = 0,
+    configFile?: string,
+    preload?: string,
+  ): Promise<RuntimeProcess> {
     const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
     const flags = configFile === undefined ? [] : ['--config', configFile]
-    const args = [LAUNCHER, 'start', '--data-dir', dataFolder, '--port', String(port), ...flags]
+    const first = preload === undefined ? [] : ['--import', preload]
+    const args = [...first, LAUNCHER, 'start', '--data-dir', dataFolder, '--port', String(port), ...flags]
     const child = spawn(process.execPath, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       // A session of its own, by which its children are found when it is gone.

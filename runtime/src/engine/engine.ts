@@ -12,7 +12,7 @@ import { twiceAtMost } from './second-try.ts'
 import { SpillFolders } from './spill-folders.ts'
 import { Staging } from './staging.ts'
 import { UserIds } from './user-ids.ts'
-import type { Wall } from './walls.ts'
+import type { Wall, WallName } from './walls.ts'
 
 export { castLoss } from './cast-loss.ts'
 export type * from './job.ts'
@@ -48,6 +48,8 @@ export interface EngineOptions extends PoolLimits, ChildProgram {
    * need no entry in /etc/passwd. Default 60800, from a range that Linux distributions leave unused.
    */
   readonly firstUserId?: number
+  /** Without these a tenant's job is refused (`walls_missing`). Default: none. */
+  readonly neededWalls?: readonly WallName[]
 }
 
 const DEFAULT_FIRST_USER_ID = 60_800
@@ -62,11 +64,13 @@ class ChildEngine implements Engine {
   readonly #pool: ChildPool<EngineChild>
   readonly #spills: SpillFolders
   readonly #users: UserIds | null
+  readonly #neededWalls: readonly WallName[]
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
     const openPipe = pipeOpener()
     this.#pool = new ChildPool(() => new EngineChild(openPipe, options), options)
+    this.#neededWalls = options.neededWalls ?? []
     this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
@@ -92,7 +96,8 @@ class ChildEngine implements Engine {
       })
       const place = { tempDir: await this.#tempDir(job, child), stagingDir: staging?.dir ?? null }
       const room = await openRoom(job, place)
-      return await run.start(toChildJob(job, { ...place, userId: this.#userFor(job, child) }), room, deadline, signal)
+      const process = { ...place, userId: this.#userFor(job, child), neededWalls: this.#neededWalls }
+      return await run.start(toChildJob(job, process), room, deadline, signal)
     } catch (error) {
       child.kill()
       await child.ended
@@ -158,16 +163,20 @@ interface JobPlace {
   readonly tempDir: string | null
   readonly stagingDir: string | null
   readonly userId: number | null
+  readonly neededWalls: readonly WallName[]
 }
 
-async function openRoom(job: EngineJob, { tempDir, stagingDir }: Omit<JobPlace, 'userId'>): Promise<RoomWatch | null> {
+async function openRoom(
+  job: EngineJob,
+  { tempDir, stagingDir }: Pick<JobPlace, 'tempDir' | 'stagingDir'>,
+): Promise<RoomWatch | null> {
   const { room } = job.limits
   if (room === undefined) return null
   const written = [...(job.writeDirs ?? []), ...(stagingDir === null ? [] : [stagingDir])]
   return RoomWatch.open(room, { written, spill: tempDir })
 }
 
-function toChildJob(job: EngineJob, { tempDir, stagingDir, userId }: JobPlace): ChildJob {
+function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }: JobPlace): ChildJob {
   return {
     trust: job.trust,
     tables: job.tables ?? [],
@@ -182,6 +191,7 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId }: JobPlace): 
     output: toWireOutput(job.output, stagingDir),
     readPaths: job.readPaths ?? [],
     writeDirs: job.writeDirs ?? [],
+    neededWalls,
     limits: limitsOf(job),
     tempDir,
     userId,

@@ -11,7 +11,7 @@ import type {
   Within,
 } from './job.ts'
 import type { ColumnLineage } from './lineage.ts'
-import type { Wall } from './walls.ts'
+import type { Wall, WallName } from './walls.ts'
 
 /** What parent and child say to each other over Node's IPC channel, as JSON. */
 
@@ -56,6 +56,8 @@ export interface ChildJob {
   readonly output: WireOutput | null
   readonly readPaths: readonly string[]
   readonly writeDirs: readonly string[]
+  /** Of a tenant’s: without these it is not begun. */
+  readonly neededWalls: readonly WallName[]
   readonly limits: Omit<EngineLimits, 'room'>
   /** Where an own job spills; null where nothing may be spilled. */
   readonly tempDir: string | null

@@ -152,6 +152,7 @@ function tenantJob(file: string): ChildJob {
     readPaths: [],
     writeDirs: [],
     limits: { memoryBytes: 256 * 1024 * 1024, timeoutMs: 600_000, threads: 2 },
+    neededWalls: [],
     tempDir: null,
     userId: isRoot ? USER_ID : null,
   }

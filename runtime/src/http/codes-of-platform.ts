@@ -1,6 +1,12 @@
 /** Codes of the processes, the registry and the lake. Part of the one table in `codes.ts`. */
 
 export const PLATFORM_CODES = {
+  walls_missing: {
+    status: 503,
+    title: 'Walls missing',
+    remedy: 'Use a kernel with Landlock and seccomp, or set walls: not_required where all tenants trust each other.',
+  },
+
   // In the detail of a product
   dashboards_unavailable: {
     status: 503,

@@ -5,7 +5,7 @@
  */
 import type { ReadRequest } from '@sluice/sdk'
 import type { WireError } from '../engine/protocol.ts'
-import type { Wall } from '../engine/walls.ts'
+import type { Wall, WallName } from '../engine/walls.ts'
 
 /** In the child. */
 export const CHANNEL_FD = 3
@@ -32,6 +32,8 @@ export interface OpenMessage {
   readonly settings: Readonly<Record<string, unknown>>
   readonly memoryBytes: number
   readonly userId: number | null
+  /** Without these it opens nothing. */
+  readonly neededWalls: readonly WallName[]
   /** Folders of code that may still be loaded. */
   readonly codeFolders: readonly string[]
 }

@@ -12,7 +12,7 @@ import { DescriptorLine } from '../engine/descriptors.ts'
 import { loadLibc } from '../engine/libc.ts'
 import { memoryWatchWall } from '../engine/memory-watch.ts'
 import { UserIds } from '../engine/user-ids.ts'
-import type { Wall } from '../engine/walls.ts'
+import type { Wall, WallName } from '../engine/walls.ts'
 import { SourceChild, type SourceChildProgram } from './source-child.ts'
 import { readersBusy, stopped } from './source-failure.ts'
 import { SourcePlaces } from './source-places.ts'
@@ -24,6 +24,8 @@ export interface SourceReaderOptions extends SessionLimits, CallLimits, Omit<Sou
   readonly maxReaders: number
   /** Folders that must stay out of reach: the data's, the keys', the configuration's. */
   readonly privateFolders: readonly string[]
+  /** Without these nothing is read (`walls_missing`). Default: none. */
+  readonly neededWalls?: readonly WallName[]
   /** Only as root: the first of `maxReaders` user ids that own nothing. */
   readonly firstUserId?: number
 }
@@ -90,7 +92,8 @@ export class SourceReaders {
     const places = new SourcePlaces(host.network, settings)
     const start = async (signal: AbortSignal, timeoutMs: number) => {
       const child = await this.#take(host.tenant ?? null, timeoutMs, signal)
-      const open = { module, settings, codeFolders, userId: this.#userFor(child) }
+      const { neededWalls = [] } = this.#options
+      const open = { module, settings, codeFolders, userId: this.#userFor(child), neededWalls }
       const onWalls = (walls: readonly Wall[]) => {
         this.#walls = [...walls, memoryWatchWall()]
       }

@@ -52,6 +52,8 @@ export interface Platform {
   readonly connectorHost: ConnectorHost
   /** Of the process that read a source last; none before the first. */
   readonly sourceWalls: () => readonly Wall[]
+  /** Null: as many as there is room for. */
+  readonly mostTenants: number | null
   readonly logger: Logger
   /** For files that no job needs after it has ended. */
   readonly scratchDirectory: string

@@ -52,7 +52,7 @@ export async function provisionTenant(
     })
   }
   const startedAt = performance.now()
-  const lease = await beginProvisioning(platform.pool, wanted)
+  const lease = await beginProvisioning(platform.pool, wanted, platform.mostTenants)
   return whileRenewing(platform, lease, async () => {
     try {
       const resources = await provisionResources(platform, lease)

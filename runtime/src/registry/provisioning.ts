@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import { change, maybeOne, type Queryable } from './sql.ts'
+import { change, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 import { createTenant, type TenantStatus } from './tenants.ts'
 
 export interface ProvisioningLease {
@@ -24,14 +24,17 @@ const HELD = `slug = $1 and provisioning_owner = $2 and status = 'provisioning'`
 
 /**
  * Makes the tenant, in status `provisioning`, and the caller its owner; or the owner of one whose provisioning has failed
- * or was abandoned. Throws CONFLICT `tenant_exists`, also while somebody else provisions it.
+ * or was abandoned. Throws CONFLICT `tenant_exists`, also while somebody else provisions it, and CONFIG `walls_missing`
+ * where there are as many as there may be.
  */
 export async function beginProvisioning(
   pool: pg.Pool,
   tenant: Parameters<typeof createTenant>[1],
+  mostTenants: number | null = null,
 ): Promise<ProvisioningLease> {
   const owner = randomUUID()
   return inTransaction(pool, async (tx) => {
+    if (mostTenants !== null) await checkRoom(tx, tenant.slug, mostTenants)
     const again = await change(
       tx,
       'creating the tenant',
@@ -51,6 +54,27 @@ export async function beginProvisioning(
     }
     return { slug: tenant.slug, owner }
   })
+}
+
+/** Of several at once one comes first. */
+async function checkRoom(tx: Transaction, slug: string, mostTenants: number): Promise<void> {
+  await change(tx, 'counting tenants', 'lock table tenants in share row exclusive mode', [])
+  if ((await tenantsBeside(tx, slug)) < mostTenants) return
+  throw new SluiceError('CONFIG', 'this machine lacks walls between tenants, and has one tenant already', {
+    code: 'walls_missing',
+    remedy: 'Use a kernel with Landlock and seccomp, or set walls: not_required where all tenants trust each other.',
+  })
+}
+
+/** How many there are, in whatever state, beside the one of that slug. */
+export async function tenantsBeside(db: Queryable, slug: string): Promise<number> {
+  const { count } = await one<{ count: number }>(
+    db,
+    'counting tenants',
+    'select count(*)::integer as count from tenants where slug <> $1',
+    [slug],
+  )
+  return count
 }
 
 /** A tenant whose owner has died, now the caller's to undo; null where there is none, or none but those. */

@@ -37,6 +37,13 @@ export interface OpenPaths {
   readonly writeTrees: readonly string[]
 }
 
+export const LANDLOCK_MISSING = 'the kernel has no Landlock'
+
+/** Below 1: the kernel has none. */
+export function landlockVersion(libc: Libc): number {
+  return Number(libc.func('long syscall(long number, long a, long b, long c)')(CREATE_RULESET, 0, 0, CREATE_VERSION))
+}
+
 /** A rule set that is ready to be put on threads. Made while the paths can still be reached. */
 export class Landlock {
   readonly #restrict: NativeFunction
@@ -54,10 +61,8 @@ export class Landlock {
   /** Throws where the kernel has no Landlock. */
   static prepare(libc: Libc, paths: OpenPaths): Landlock {
     const addRule = libc.func('long syscall(long number, long ruleset, long kind, void *rule, long flags)')
-    const version = Number(
-      libc.func('long syscall(long number, long a, long b, long c)')(CREATE_RULESET, 0, 0, CREATE_VERSION),
-    )
-    if (version < 1) throw new Error('the kernel has no Landlock')
+    const version = landlockVersion(libc)
+    if (version < 1) throw new Error(LANDLOCK_MISSING)
     const attributes = rulesetAttributes(version)
     const create = libc.func('long syscall(long number, void *attributes, long size, long flags)')
     const ruleset = Number(create(CREATE_RULESET, attributes, attributes.length, 0))

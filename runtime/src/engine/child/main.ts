@@ -1,6 +1,7 @@
 import { flushCompileCache } from 'node:module'
 import { fromDriver, toWireError } from '../driver-error.ts'
 import type { ChildJob, ToChild } from '../protocol.ts'
+import { requireWalls } from '../walls.ts'
 import { openDuckDb } from './duckdb.ts'
 import { openNative, putUpWalls } from './put-up-walls.ts'
 import { runJob } from './run-job.ts'
@@ -29,7 +30,10 @@ send({ kind: 'ready' })
 async function serve(job: ChildJob): Promise<void> {
   try {
     const { job: walled, walls } = await putUpWalls(job, native)
-    if (job.trust === 'tenant') send({ kind: 'walls', walls })
+    if (job.trust === 'tenant') {
+      send({ kind: 'walls', walls })
+      requireWalls(walls, job.neededWalls)
+    }
     await runJob(connection, walled, send)
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })

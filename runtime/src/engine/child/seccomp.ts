@@ -200,6 +200,18 @@ function filterProgram(architecture: Architecture, pid: number, more: readonly S
 }
 
 const SET_MODE_FILTER = 1
+const GET_ACTION_AVAILABLE = 2
+
+/** Whether the kernel, and this program, know filters for this machine. Puts up none. */
+export function filtersAreKnown(libc: Libc): boolean {
+  const architecture = ARCHITECTURES[process.arch]
+  if (!architecture) return false
+  const action = Buffer.alloc(4)
+  action.writeUInt32LE(REFUSE)
+  const seccomp = libc.func('long syscall(long number, long operation, long flags, void *action)')
+  return Number(seccomp(architecture.seccomp, GET_ACTION_AVAILABLE, 0, action)) === 0
+}
+
 const ON_ALL_THREADS = 1
 
 /** Puts the filter on every thread of this process. Throws where the kernel or the architecture has none. */
@@ -209,10 +221,21 @@ export function refuseSystemCalls(libc: Libc, more: readonly SystemCall[] = []):
 
 /** As above, and nothing but making an io_uring. Other filters may follow. */
 export function refuseRings(libc: Libc): void {
+  refuseAlone(libc, ({ index }) => DENIED['io_uring_setup']?.[index] ?? -1, EPERM)
+}
+
+const LANDLOCK_CREATE_RULESET = 444
+
+/** As a kernel answers that does not know that wall's calls; for tests of what is done then. */
+export function missWall(libc: Libc, wall: 'landlock' | 'seccomp'): void {
+  refuseAlone(libc, ({ seccomp }) => (wall === 'seccomp' ? seccomp : LANDLOCK_CREATE_RULESET), ENOSYS)
+}
+
+function refuseAlone(libc: Libc, callOf: (architecture: Architecture) => number, errno: number): void {
   putFilter(libc, (architecture) => [
     ...filterStart(architecture),
-    [JUMP_EQUAL, 0, 1, DENIED['io_uring_setup']?.[architecture.index] ?? -1],
-    refuse(EPERM),
+    [JUMP_EQUAL, 0, 1, callOf(architecture)],
+    refuse(errno),
     [RETURN, 0, 0, ALLOW],
   ])
 }

@@ -34,7 +34,7 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       idempotent: true,
       timeoutMs: 60_000,
       responses: { 201: { description: 'The tenant, provisioned.', schema: Tenant } },
-      errors: ['invalid_slug', 'tenant_exists', 'store_unavailable'],
+      errors: ['invalid_slug', 'tenant_exists', 'walls_missing', 'store_unavailable'],
       authorize: () => {},
       async handler(call) {
         const { slug, display_name: displayName, tier } = call.body

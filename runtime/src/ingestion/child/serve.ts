@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Connector, type ConnectorHost, type ConnectorPlugin, type ConnectorState, SluiceError } from '@sluice/sdk'
 import { type Native, shutIn } from '../../engine/child/put-up-walls.ts'
+import { requireWalls } from '../../engine/walls.ts'
 import { createClock } from '../../plugins/host.ts'
 import { encodeBatch } from '../encode-batch.ts'
 import type { OpenMessage, ResolvedAddress, SourceCall, WireReadRequest } from '../source-protocol.ts'
@@ -34,7 +35,7 @@ export function serveSource(line: ParentLine, modules: ReadonlyMap<string, Conne
 }
 
 async function open(
-  { module, settings, memoryBytes, userId, codeFolders }: OpenMessage,
+  { module, settings, memoryBytes, userId, neededWalls, codeFolders }: OpenMessage,
   line: ParentLine,
   modules: ReadonlyMap<string, ConnectorPlugin>,
   { native, keepsRing }: Machine,
@@ -51,6 +52,7 @@ async function open(
     native,
   )
   line.say({ kind: 'walls', walls })
+  requireWalls(walls, neededWalls)
   const plugin = modules.get(module)
   if (!plugin) throw new Error('the connector was not loaded')
   return plugin.open(settings, hostOver(line))
