@@ -61,12 +61,14 @@ import type { LoadedPlugin } from './plugins/loader.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
 import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import type { NamingIssuer } from './policy/identity.ts'
+import { withRaised } from './policy/raised.ts'
 import { forgetChangeTopics } from './registry/change-topics.ts'
 import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { registryMigrations } from './registry/migrations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
 import type { Product } from './registry/products.ts'
+import { blockingColumns } from './registry/raised-classes.ts'
 import type { Queryable } from './registry/sql.ts'
 import { maskKey, neededMasterKeys } from './registry/tenant-keys.ts'
 import { findVersion } from './registry/versions.ts'
@@ -517,7 +519,9 @@ function materializeDeps(from: DependencyContainer, scratchDirectory: string): M
   /** What everybody may see of a version. */
   const sightOf = async (db: Queryable, product: Pick<Product, 'id' | 'tenant'>, version: string) => {
     const made = await findVersion<ManifestSet>(db, product.id, version)
-    return openSight(db, product.tenant, made?.normalised.output.columns ?? [], platform.rules)
+    const raised = (await blockingColumns(db, product.id)).get(made?.digest ?? '')
+    const columns = withRaised(made?.normalised.output.columns ?? [], raised, platform.rules)
+    return openSight(db, product.tenant, columns, platform.rules)
   }
   return {
     pool,

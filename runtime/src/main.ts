@@ -54,6 +54,7 @@ import { Lifecycle } from './lifecycle.ts'
 import { createLogger } from './logger.ts'
 import { wantedDashboards } from './operations/dashboards.ts'
 import type { Platform } from './operations/platform.ts'
+import { tellNotices } from './operations/product-notices.ts'
 import { undoAbandoned } from './operations/tenants.ts'
 import { platformMetrics } from './platform-metrics.ts'
 import { identityOf } from './policy/identity.ts'
@@ -123,6 +124,7 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
     await recover(platform, assembled)
     const [only] = issuers
     await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
+    await tellNotices(platform)
     const readiness = new ReadinessChecks(probesOf(platform, confinement))
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)

@@ -13,6 +13,7 @@ interface ProductAnswer {
   readonly classification: string
   readonly status: string
   readonly current_version: string | null
+  readonly notices: readonly string[]
 }
 
 interface PlanAnswer {
@@ -161,7 +162,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   },
   'product list': {
     usage: 'product list',
-    summary: 'the tenant’s products, newest first',
+    summary: 'the tenant’s products, newest first, and what should be done about them',
     remote: true,
     async run(call) {
       const products = (await (await call.client()).list('/api/v1/products')) as ProductAnswer[]
@@ -171,9 +172,10 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
         one.status,
         one.current_version,
         one.classification,
+        one.notices.join(', '),
         one.id,
       ])
-      return textTable(['product', 'status', 'version', 'classification', 'id'], rows)
+      return textTable(['product', 'status', 'version', 'classification', 'notices', 'id'], rows)
     },
   },
   'product show': {

@@ -249,6 +249,11 @@ export const ERROR_CODES = {
     title: 'Lowered class not named',
     remedy: 'Keep the class, or name the columns in lower.',
   },
+  classes_changed: {
+    status: 409,
+    title: 'Classes changed',
+    remedy: 'Plan again, and deploy again.',
+  },
   version_exists: { status: 409, title: 'Version exists', remedy: 'Deploy the changes under a new version.' },
   breaking_change: { status: 409, title: 'Breaking change', remedy: 'Deploy it as a new major version.' },
   not_deployed: { status: 409, title: 'Not deployed', remedy: 'Deploy a version first.' },

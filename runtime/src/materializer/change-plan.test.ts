@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'
 import type { Product } from '../registry/products.ts'
+import type { RaisedByDigest } from '../registry/raised-classes.ts'
 import { mayStay, type PlannedTopic, planTopics, showsTooMuch } from './change-plan.ts'
 
 const rules = { sensitive: [], strategies: { 'pii.identifier': 'hash', 'pii.name': 'redact' } }
@@ -17,6 +18,8 @@ function planned(
     cleared?: null
     /** Classes of the version that made the newest epoch. */
     newest?: Readonly<Record<string, string>>
+    /** Classes that columns of the version in service were given afterwards. */
+    raised?: Readonly<Record<string, string>>
   } = {},
 ) {
   const manifestsOf = (classesOf: Readonly<Record<string, string>>) => {
@@ -27,11 +30,13 @@ function planned(
       role: 'attribute',
       classification,
     }))
-    return { output: { columns, primaryKey: options.key ?? ['id'] } } as unknown as ManifestSet
+    return { output: { columns, primaryKey: options.key ?? ['id'] }, digest: 'live' } as unknown as ManifestSet
   }
   const newest = options.newest === undefined ? null : manifestsOf(options.newest)
   const named = options.cleared === null ? { ...principals, cleared: null } : principals
-  return planTopics(product, options.level ?? 'internal', manifestsOf(classes), newest, rules, named)
+  const raised = Object.entries(options.raised ?? {}).map(([column, classification]) => ({ column, classification }))
+  const byDigest = new Map([['live', raised]]) as unknown as RaisedByDigest
+  return planTopics(product, options.level ?? 'internal', manifestsOf(classes), newest, rules, named, byDigest)
 }
 
 const seen = (topics: readonly PlannedTopic[]) =>
@@ -46,6 +51,14 @@ describe('the topics of a product', () => {
       ['masked', 'masked', 'User:acme', 'User:acme-cleared'],
       ['clear', 'clear', 'User:acme-cleared'],
     ])
+  })
+
+  it('hold nothing of a column whose source was given a class afterwards', () => {
+    const before = planned({ id: 'public', name: 'public' })[0] as PlannedTopic
+    const [members, cleared] = planned({ id: 'public', name: 'public' }, { raised: { name: 'pii.name' } })
+    assert.equal(cleared?.variant, 'clear')
+    assert.equal(mayStay(before.shape, (members as PlannedTopic).shape), false, 'what was sent is taken out')
+    assert.equal(showsTooMuch({ clear: [] }, members as PlannedTopic), true, 'epochs without the mask are not sent')
   })
 
   it('are none in clear where nobody may read them', () => {

@@ -5,8 +5,10 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
 import { isSensitive, type MaskingRules } from '../policy/masking.ts'
+import { withRaised } from '../policy/raised.ts'
 import type { TopicShape } from '../registry/change-topics.ts'
 import type { Product } from '../registry/products.ts'
+import type { RaisedByDigest } from '../registry/raised-classes.ts'
 import { planVariants, type VariantPlan } from './variants.ts'
 
 /** Who may read change topics, with `{tenant}` in it. */
@@ -29,17 +31,21 @@ export interface PlannedTopic {
  * One topic of what every member may see; where columns are hidden in it, and somebody may be shown them, one in clear.
  * Logins of a tenant stand for all of its members, so products of a higher level than those may read are opened to none.
  * @param ofNewest the version that made the newest epoch: what it hides stays hidden until the one in service has made one
+ * @param raised what hides columns besides their own class, by the digest of the version that made them
  */
 export function planTopics(
   product: Product,
   level: Classification,
-  { output }: ManifestSet,
+  version: ManifestSet,
   ofNewest: ManifestSet | null,
   rules: MaskingRules,
   principals: ChangePrincipals,
+  raised: RaisedByDigest = new Map(),
 ): readonly PlannedTopic[] {
-  const columns = stillHidden(output.columns, ofNewest?.output.columns ?? [], rules)
-  const plans = planVariants({ ...output, columns }, [], rules)
+  const hiddenBy = (version: ManifestSet | null): Columns =>
+    version === null ? [] : onceEach(withRaised(version.output.columns, raised.get(version.digest), rules))
+  const columns = stillHidden(hiddenBy(version), hiddenBy(ofNewest), rules)
+  const plans = planVariants({ ...version.output, columns }, [], rules)
   const clear = plans.find((plan) => plan.variant === 'clear') as VariantPlan
   const masked = plans.find((plan) => plan.masks.length > 0)
   const isOpen = level === 'public' || level === 'internal'
@@ -61,6 +67,11 @@ export function planTopics(
 }
 
 type Columns = ManifestSet['output']['columns']
+
+/** Topics show a column or mask it: one class that hides it is as good as all. */
+function onceEach(columns: Columns): Columns {
+  return columns.filter(({ name }, index) => columns.findIndex((other) => other.name === name) === index)
+}
 
 /** Today's columns, each with the class of then where that is masked: rows of then show its mask, and may show no more. */
 function stillHidden(today: Columns, then: Columns, rules: MaskingRules): Columns {

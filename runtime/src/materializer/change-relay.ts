@@ -33,6 +33,7 @@ import {
 } from '../registry/change-topics.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import { findProduct, type Product } from '../registry/products.ts'
+import { blockingColumns } from '../registry/raised-classes.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type ChangeDeps, ChangesLost, changesSince } from './change-epochs.ts'
 import { type ChangePrincipals, mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
@@ -164,7 +165,8 @@ export class ChangeRelay {
     if (!version) return []
     const then = ofNewest?.normalised.product.classification ?? product.classification
     const level = stricter(product.classification, then)
-    return planTopics(product, level, version.normalised, ofNewest?.normalised ?? null, rules, principals)
+    const raised = await blockingColumns(pool, product.id)
+    return planTopics(product, level, version.normalised, ofNewest?.normalised ?? null, rules, principals, raised)
   }
 
   /** The topic with its rules, and nothing in it that may not be there (any more). Returns the newest epoch in it. */

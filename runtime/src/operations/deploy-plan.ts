@@ -18,6 +18,7 @@ import { isSchemaConflict } from '../materializer/store-sync.ts'
 import { planVariants, servesVariant } from '../materializer/variants.ts'
 import type { Product } from '../registry/products.ts'
 import type { Platform } from './platform.ts'
+import type { Reached } from './raised-classes.ts'
 import type { InputRead } from './reads.ts'
 
 export interface DeployPlan {
@@ -33,6 +34,8 @@ export interface DeployPlan {
   readonly estimatedRows: number | null
   /** Columns whose class the version makes lower. */
   readonly loweredClasses: readonly string[]
+  /** Other products with columns made of source columns that are hidden from now on. */
+  readonly reaches: readonly Reached[]
   readonly warnings: readonly Problem[]
   /** How each input is read from the next sync on. */
   readonly reads: readonly InputRead[]

@@ -14,6 +14,7 @@ import { createDeployment, type Deployment, finishDeployment, supersedeDeploymen
 import { raiseFence } from '../registry/fences.ts'
 import { type GrantSubject, grantProduct } from '../registry/grants.ts'
 import { type Product, setPause, updateProduct } from '../registry/products.ts'
+import { blockingColumns, settleRaisedColumns } from '../registry/raised-classes.ts'
 import { saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
@@ -22,6 +23,7 @@ import {
   findDraft,
   findVersion,
   formerColumns,
+  JUDGED_BY_INFLUENCE,
   type ManifestRecord,
   saveVersion,
 } from '../registry/versions.ts'
@@ -40,10 +42,11 @@ import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } 
 import { checkRawGrants, discoverSources, type Sources } from './deploy-sources.ts'
 import { readershipWarnings, requireReadership } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
-import { checkNotes, judgedColumns } from './judged-columns.ts'
+import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
+import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
 import { deleteNotes, momentNotes, plannedReads } from './reads.ts'
 
 export interface DeployAnswer {
@@ -68,6 +71,9 @@ export interface Checked {
   readonly readers: readonly GrantSubject[]
   /** Columns whose class this version lowers, for the audit log. */
   readonly lowered: readonly string[]
+  readonly judged: JudgedColumns
+  /** What the classes that it gives reach in other products. */
+  readonly reach: Reach
 }
 
 export interface DeployRequest {
@@ -173,15 +179,18 @@ export async function checkManifests(
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   await checkRawGrants(platform, call, manifests, connections)
-  const { origins, hidden, laundered } = await judgedColumns(platform, call, manifests, sources.tables).catch(
-    async (error: unknown) => {
-      throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
-    },
-  )
+  const judged = await judgedColumns(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
+  })
+  const { origins, hidden, laundered } = judged
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
   const today: readonly ClassifiedColumn[] = live?.output.columns ?? []
-  const former = [...today, ...(await formerColumns(platform.pool, product.id, today))]
+  const former = [
+    ...today,
+    ...(await formerColumns<ClassifiedColumn>(platform.pool, product.id, today)),
+    ...(await raisedBefore(platform, product, live, manifests)),
+  ]
   const lowering = {
     columns: [...loweredClasses(platform, former, manifests), ...laundered],
     opens: opensProduct(live, manifests),
@@ -194,6 +203,7 @@ export async function checkManifests(
   const lowered = checkClasses(call, product, lowering, owners)
   const readers = live === null ? firstReaders(platform, call, manifests) : []
   const readership = await requireReadership(platform, call, product, manifests, readers)
+  const reach = await reachOf(platform, call, product, manifests, origins)
   return {
     product,
     texts: kept.manifests,
@@ -203,6 +213,8 @@ export async function checkManifests(
     origins,
     lowered,
     readers,
+    judged,
+    reach,
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
@@ -210,6 +222,7 @@ export async function checkManifests(
       lake: lakeChanges(live, manifests),
       stores: await storePlans(platform, product, manifests),
       loweredClasses: lowered,
+      reaches: reach.products,
       estimatedRows: estimatedRows(manifests, sources.estimates),
       warnings: [...parsed.warnings, ...sources.warnings, ...readershipWarnings(readership)],
       reads,
@@ -218,11 +231,28 @@ export async function checkManifests(
         ...deleteNotes(live, meant, reads, leaving),
         ...castNotes({ manifests, origins }),
         ...checkNotes(platform, manifests, hidden, readings),
+        ...reach.products.map(reachNote),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
       ],
       problems: [],
     },
   }
+}
+
+/** Columns of the version in service, and those that it has no more, by the classes that hide them besides their own. */
+async function raisedBefore(
+  { pool }: Pick<Platform, 'pool'>,
+  product: Product,
+  live: ManifestSet | null,
+  next: ManifestSet,
+): Promise<readonly ClassifiedColumn[]> {
+  const byDigest = await blockingColumns(pool, product.id)
+  const ofLive = byDigest.get(live?.digest ?? '') ?? []
+  const isGone = (name: string) => !live?.output.columns.some((column) => column.name === name)
+  const gone = [...byDigest.values()].flat().filter(({ column }) => isGone(column))
+  return [...ofLive, ...gone].flatMap(({ column, classification }) =>
+    next.output.columns.filter(({ name }) => name === column).map((own) => ({ ...own, classification })),
+  )
 }
 
 /** What the version means where it was deployed before: later defaults do not change it. Null where it never was. */
@@ -274,9 +304,13 @@ async function commitDeployment(
   const ready = await inputsAreInLake(platform, call.tenant, manifests)
   return inTransaction(platform.pool, async (tx) => {
     const actor = actorOf(call.principal)
+    await lockClasses(tx, call.tenant)
+    await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
     const fence = await raiseFence(tx, product.id)
     await supersedeDeployments(tx, product.id)
     await saveVersion(tx, {
+      judgedBy: JUDGED_BY_INFLUENCE,
+      origins: checked.judged.strict,
       productId: product.id,
       version,
       manifests: checked.texts,
@@ -306,7 +340,15 @@ async function commitDeployment(
     await wishDashboards(tx, product.id, { anew: true })
     const classes = classesOf(manifests, checked.origins)
     await saveRawClasses(tx, product, classes, { keepFormer: checked.origins?.some(({ guessed }) => guessed) ?? true })
-    const details = { version, ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}) }
+    await settleRaisedColumns(tx, product.id, manifests.digest, checked.lowered)
+    await keepReach(tx, call, product, checked.reach)
+    const details = {
+      version,
+      ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}),
+      ...(checked.reach.products.length > 0
+        ? { reaches: checked.reach.products.map(({ productId }) => productId) }
+        : {}),
+    }
     await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
     await appendEvent(tx, {
       tenant: call.tenant,

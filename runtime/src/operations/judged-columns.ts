@@ -10,6 +10,8 @@ import { seesCheck } from './visible-quality.ts'
 
 export interface JudgedColumns {
   /** Null where nobody knows what the columns are made of. */
+  readonly strict: readonly ColumnOrigin[] | null
+  /** As `strict`, but for what is conceded. */
   readonly origins: readonly ColumnOrigin[] | null
   readonly hidden: HiddenColumns
   /** Output columns that show more than their class says. */
@@ -23,17 +25,37 @@ export async function judgedColumns(
   manifests: ManifestSet,
   sources: Sources['tables'],
 ): Promise<JudgedColumns> {
-  const strict = withAside(manifests, await checkTransform(platform, call, manifests, sources), () => false)
+  const strict = await strictly(platform, call, manifests, sources)
   const hidden = await hiddenColumns(platform, call, manifests, strict)
   const found = laundered(platform, manifests, strict, hidden)
-  if (found.length === 0) return { origins: strict, hidden, laundered: found }
+  if (found.length === 0) return { strict, origins: strict, hidden, laundered: found }
+  const origins = await conceded(platform, call, manifests, sources, hidden)
+  return { strict, origins, hidden, laundered: laundered(platform, manifests, origins, hidden) }
+}
+
+/** What the columns depend on where nothing is conceded. Throws what `checkTransform` does. */
+export async function strictly(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: Sources['tables'],
+): Promise<readonly ColumnOrigin[] | null> {
+  return withAside(manifests, await checkTransform(platform, call, manifests, sources), () => false)
+}
+
+/** What they depend on but for what pseudonyms of these hidden columns concede. Throws what `checkTransform` does. */
+export async function conceded(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: Sources['tables'],
+  hidden: HiddenColumns,
+): Promise<readonly ColumnOrigin[] | null> {
   const comparable = comparableBy(platform, hidden)
   const types = new Map(manifests.output.columns.map(({ name, type }) => [name, type]))
   const isComparable = ({ column, copied }: ColumnOrigin) =>
     typeof copied === 'string' && comparable(copied, types.get(column) ?? 'binary') !== null
-  const conceded = await checkTransform(platform, call, manifests, sources, comparable)
-  const origins = withAside(manifests, conceded, isComparable)
-  return { origins, hidden, laundered: laundered(platform, manifests, origins, hidden) }
+  return withAside(manifests, await checkTransform(platform, call, manifests, sources, comparable), isComparable)
 }
 
 /** Checks that put rows aside decide which rows are left, as a condition of the transform would. */

@@ -8,6 +8,7 @@ import { findVersion, listVersions } from '../registry/versions.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
 import { type Platform, requireMember } from './platform.ts'
+import { noticesOf } from './product-notices.ts'
 import { connectionsOf, productOf } from './products.ts'
 import { isReader } from './readable-product.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './reads.ts'
@@ -72,6 +73,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     content: contentOf(live?.normalised, newest?.inputs ?? {}),
     reads: live === null ? [] : await readsOf(platform, call, live.normalised),
     isClear: await clearColumns(platform, call, product.id),
+    notices: await noticesOf(platform.pool, product, live),
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
     },

@@ -36,6 +36,7 @@ function behind(level: string): ServedProduct {
     snapshotClassification: 'internal',
     columns,
     formerColumns: [],
+    raised: new Map(),
     grants: [],
     variants: new Map([['clear', {}]]),
     endpoints: new Map([['lookup', { type: 'lookup', targets }]]),

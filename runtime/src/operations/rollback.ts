@@ -7,12 +7,16 @@ import { createDeployment, type Deployment, finishDeployment, supersedeDeploymen
 import { raiseFence } from '../registry/fences.ts'
 import { epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
+import { settleRaisedColumns } from '../registry/raised-classes.ts'
+import { saveRawClasses } from '../registry/raw-classes.ts'
 import { enqueueRun, type Run } from '../registry/runs.ts'
 import type { Queryable } from '../registry/sql.ts'
-import { findVersion } from '../registry/versions.ts'
+import { findVersion, JUDGED_BY_INFLUENCE, saveVersion } from '../registry/versions.ts'
+import { classesOf } from './column-classes.ts'
 import { checkManifests, loweringProblem } from './deploy.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { productOf } from './products.ts'
+import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
 
 export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
 
@@ -24,6 +28,8 @@ export type RollbackRequest = RollbackTarget & {
 export interface RollbackAnswer {
   readonly deployment: Deployment
   readonly run: Run
+  /** What it reaches in other products, in sentences. */
+  readonly notes: readonly string[]
 }
 
 /** Said with every rollback. */
@@ -52,11 +58,24 @@ export async function rollBackProduct(
   const old = await epochOf(platform, product, target)
   const kept = await findVersion<ManifestSet>(platform.pool, product.id, old.version)
   if (!kept) throw notFound('version')
-  const { lowered, plan } = await checkManifests(platform, call, product, old.version, kept)
+  const { lowered, plan, manifests, origins, reach, judged } = await checkManifests(
+    platform,
+    call,
+    product,
+    old.version,
+    kept,
+  )
   const problem = loweringProblem(lowered, target.lower)
   if (problem !== null) throw problem
   return inTransaction(platform.pool, async (tx) => {
     const createdBy = actorOf(call.principal)
+    await lockClasses(tx, call.tenant)
+    await requireSameClasses(tx, platform, call.tenant, manifests, judged.hidden)
+    // Those of the version in service go on to count until the next deployment.
+    await saveRawClasses(tx, product, classesOf(manifests, origins), { keepFormer: true })
+    await saveVersion(tx, { ...kept, judgedBy: JUDGED_BY_INFLUENCE, origins: judged.strict })
+    await settleRaisedColumns(tx, product.id, manifests.digest, lowered)
+    await keepReach(tx, call, product, reach)
     await supersedeDeployments(tx, product.id)
     const { token } = await raiseFence(tx, product.id)
     const about = { tenant: call.tenant, productId: product.id, createdBy } as const
@@ -66,7 +85,7 @@ export async function rollBackProduct(
     const run = await enqueueRun(tx, { ...about, kind: 'materialization', trigger: 'rollback', input: { ...input } })
     const details = { version, epoch: old.epoch, ...(lowered.length > 0 ? { lowered_classes: lowered } : {}) }
     await audited(tx, call, call.tenant, 'product.rollback', { type: 'product', id: product.id }, details)
-    const answer = { deployment, run }
+    const answer = { deployment, run, notes: reach.products.map(reachNote) }
     await keep(tx, answer)
     return answer
   })

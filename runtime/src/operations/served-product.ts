@@ -12,6 +12,7 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification, ProductGrant, ReadDecision } from '../policy/classification.ts'
 import { decideRead, stricter } from '../policy/classification.ts'
 import { type ClassifiedColumn, type ColumnMask, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
+import type { RaisedByDigest } from '../registry/raised-classes.ts'
 
 /** One store's copy of one variant, as the last successful write left it. */
 export interface ServedTarget {
@@ -52,6 +53,8 @@ export interface ServedProduct {
   readonly columns: readonly ClassifiedColumn[]
   /** Those that the version deployed now has no more, each with the class that it had last. */
   readonly formerColumns: readonly ClassifiedColumn[]
+  /** By digest of the version that made them: columns that are hidden by more than their own class. */
+  readonly raised: RaisedByDigest
   readonly grants: readonly ProductGrant[]
   readonly policyVersion: string
   readonly endpoints: ReadonlyMap<string, ServedEndpoint>
@@ -118,9 +121,9 @@ function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { all
 export function refuseStaleMask(masks: readonly ColumnMask[], maskedColumns: readonly string[]): void {
   const open = masks.filter((mask) => !maskedColumns.includes(mask.column))
   if (open.length === 0) return
-  throw new SluiceError('CONFLICT', 'the class of a column was raised and its copies are still being rebuilt', {
+  throw new SluiceError('CONFLICT', 'the class of a column was raised, and its copies have not been made anew yet', {
     code: 'mask_pending',
-    remedy: 'Materialize the product, then read again.',
+    remedy: 'Materialize the product, or deploy it anew where its notices say so; then read again.',
     details: { columns: open.map((mask) => mask.column) },
     retryAfterMs: 5_000,
   })

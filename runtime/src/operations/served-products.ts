@@ -8,11 +8,13 @@ import { planVariants, QUARANTINE, type VariantPlan } from '../materializer/vari
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { stricter } from '../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../policy/masking.ts'
+import { withRaised } from '../policy/raised.ts'
 import { endpointStates } from '../registry/endpoint-states.ts'
 import { productGrants } from '../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { policyVersion } from '../registry/policy-versions.ts'
 import { deployedProducts, findProduct, findProductsByName, type Product } from '../registry/products.ts'
+import { blockingColumns, type RaisedByDigest } from '../registry/raised-classes.ts'
 import { findVersion, formerColumns, type ProductVersion } from '../registry/versions.ts'
 import {
   NO_PRODUCT,
@@ -89,7 +91,9 @@ export class ServedProducts {
     const versions = new VersionCache(pool, product.id)
     const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
     const snapshotVersion = newest === null ? null : await versions.get(newest.version)
-    const today = current?.normalised.output.columns ?? []
+    const raised = await blockingColumns(pool, product.id)
+    const columnsOf = (version: Version | null) => columnsMadeBy(version?.normalised, raised, rules)
+    const today = columnsOf(current)
     const former = await formerColumns<ClassifiedColumn>(pool, product.id, today)
     return {
       id: product.id,
@@ -98,8 +102,9 @@ export class ServedProducts {
       name: product.name,
       classification: product.classification,
       snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
-      columns: strictestThen(today, former, snapshotVersion?.normalised.output.columns ?? [], rules),
+      columns: strictestThen(today, former, columnsOf(snapshotVersion), rules),
       formerColumns: former,
+      raised,
       grants,
       policyVersion: version,
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
@@ -180,8 +185,18 @@ export function asMadeBy(product: ServedProduct, version: ManifestSet, rules: Ma
   return {
     ...product,
     snapshotClassification: stricter(product.snapshotClassification, version.product.classification),
-    columns: strictestThen(product.columns, product.formerColumns, version.output.columns, rules),
+    columns: strictestThen(
+      product.columns,
+      product.formerColumns,
+      columnsMadeBy(version, product.raised, rules),
+      rules,
+    ),
   }
+}
+
+function columnsMadeBy(version: ManifestSet | undefined, raised: RaisedByDigest, rules: MaskingRules) {
+  if (version === undefined) return []
+  return withRaised<ClassifiedColumn>(version.output.columns, raised.get(version.digest), rules)
 }
 
 /** As `strictestOf`, where columns that are no more count with the class that they had last. */
@@ -197,20 +212,21 @@ function strictestThen(
 }
 
 /**
- * The columns of both, each with the class of today unless only that of then is masked. A column of two masked classes is
- * there twice: whoever is cleared for one of them has not been cleared for the other.
+ * The columns of both, each with the class of today unless only those of then are masked. A column of several masked
+ * classes is there once for each: whoever is cleared for one of them has not been cleared for the others.
  */
 export function strictestOf(
   today: ServedProduct['columns'],
   then: ServedProduct['columns'],
   rules: MaskingRules,
 ): readonly ServedProduct['columns'][number][] {
-  const merged = today.flatMap((column) => {
-    const before = then.find((candidate) => candidate.name === column.name)
-    if (before === undefined || before.classification === column.classification) return [column]
-    const both = [column, { ...column, classification: before.classification }]
-    const masked = both.filter(({ classification }) => isSensitive(classification, rules))
-    return masked.length > 0 ? masked : [column]
+  const hides = ({ classification }: ClassifiedColumn) => isSensitive(classification, rules)
+  const merged = [...Map.groupBy(today, ({ name }) => name)].flatMap(([name, now]) => {
+    const [column] = now as [ClassifiedColumn]
+    const classes = new Set(
+      [...now, ...then.filter((one) => one.name === name)].filter(hides).map((one) => one.classification),
+    )
+    return classes.size === 0 ? [column] : [...classes].map((classification) => ({ ...column, classification }))
   })
   return [...merged, ...then.filter((column) => !today.some((now) => now.name === column.name))]
 }

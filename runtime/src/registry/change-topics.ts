@@ -137,7 +137,9 @@ export async function forgetChangeTopics(db: Queryable): Promise<void> {
 
 /** What makes topics and rules be looked at again when it changes. */
 const MADE_FOR = `p.current_version || '/' || p.classification || '/' || $1::text || '/' || coalesce(
-  (select m.version from materializations m where m.product_id = p.id and m.epoch = f.epoch), '')`
+  (select m.version from materializations m where m.product_id = p.id and m.epoch = f.epoch), '')
+  || coalesce((select '/' || md5(string_agg(r.digest || r.column_name || r.class, ',' order by r.digest, r.column_name, r.class))
+    from raised_columns r where r.product_id = p.id and r.blocks), '')`
 
 export interface DueProduct {
   readonly id: string

@@ -14,6 +14,7 @@ import { provisioning } from './migrations/015-provisioning.ts'
 import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
 import { quarantine } from './migrations/019-quarantine.ts'
+import { raisedClasses } from './migrations/020-raised-classes.ts'
 import { applicationKeys } from './migrations/024-application-keys.ts'
 import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 
@@ -41,5 +42,6 @@ export const registryMigrations: MigrationList = {
     quarantine,
     applicationKeys,
     violatingRowsTable,
+    raisedClasses,
   ],
 }

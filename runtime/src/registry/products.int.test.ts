@@ -28,6 +28,7 @@ import {
   recordEpoch,
   reserveEpoch,
 } from './materializations.ts'
+import { policyVersion } from './policy-versions.ts'
 import {
   createProduct,
   deleteProduct,
@@ -39,8 +40,9 @@ import {
   productsReadingFrom,
   updateProduct,
 } from './products.ts'
+import { blockingColumns, productNotices, saveRaisedColumns, settleRaisedColumns } from './raised-classes.ts'
 import { ANN, startTestRegistry } from './testing.ts'
-import { findDraft, findVersion, listVersions, saveDraft, saveVersion } from './versions.ts'
+import { findDraft, findVersion, JUDGED_BY_INFLUENCE, listVersions, saveDraft, saveVersion } from './versions.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
@@ -131,6 +133,36 @@ describe('manifests', () => {
     await save('1.1.0', 'two')
     assert.equal((await findVersion(pool, product.id, '1.0.0'))?.digest, 'one')
     assert.deepEqual((await listVersions(pool, product.id)).map(({ version }) => version).sort(), ['1.0.0', '1.1.0'])
+  })
+
+  it('say what should be done about the version in service', async () => {
+    const product = await registry.product(await registry.tenant())
+    const content = { productId: product.id, manifests: {}, normalised: {}, digest: 'one', version: '1.0.0' }
+    const codes = async () => (await productNotices(pool, product.tenant)).map(({ code }) => code)
+    const save = (judgedBy?: string) =>
+      inTransaction(pool, (tx) =>
+        saveVersion(tx, { ...content, deployedBy: ANN, ...(judgedBy === undefined ? {} : { judgedBy }) }),
+      )
+    await save()
+    assert.deepEqual(await codes(), [], 'of no version in service')
+    await updateProduct(pool, product.tenant, product.id, { currentVersion: '1.0.0' })
+    assert.deepEqual(await codes(), ['judged_before_influence'])
+    await save(JUDGED_BY_INFLUENCE)
+    assert.deepEqual(await codes(), [])
+    const raised = { productId: product.id, column: 'a', classification: 'pii.name', rawColumns: ['r'] }
+    const by = { raisedIn: product.id, raisedBy: ANN }
+    const raise = (digest: string, blocks: boolean) =>
+      inTransaction(pool, (tx) => saveRaisedColumns(tx, product.tenant, [{ ...raised, ...by, digest, blocks }]))
+    await raise('of the past', true)
+    assert.deepEqual(await codes(), [])
+    const before = await policyVersion(pool, product.tenant)
+    await raise('one', true)
+    await raise('one', false)
+    assert.ok((await policyVersion(pool, product.tenant)) > before, 'caches are told')
+    assert.deepEqual(await codes(), ['class_raised'])
+    assert.deepEqual([...(await blockingColumns(pool, product.id)).keys()].sort(), ['of the past', 'one'])
+    await inTransaction(pool, (tx) => settleRaisedColumns(tx, product.id, 'one', []))
+    assert.deepEqual([...(await blockingColumns(pool, product.id)).keys()], ['of the past'])
   })
 
   it('are deployed once: the first end of a deployment counts', async () => {

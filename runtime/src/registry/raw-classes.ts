@@ -31,13 +31,28 @@ export async function saveRawClasses(
 
 /** By raw column, all that the tenant's products in service say of it. Complete: what was left out would be shown. */
 export async function rawClasses(db: Queryable, tenant: string): Promise<ReadonlyMap<string, readonly string[]>> {
-  const rows = await many<{ rawColumn: string; class: string }>(
+  const rows = await many<ClassRow>(
     db,
     'reading classes',
     `select distinct raw_column as "rawColumn", class from raw_column_classes
      where tenant = $1 and class <> 'public'`,
     [tenant],
   )
-  const byColumn = Map.groupBy(rows, (row) => row.rawColumn)
-  return new Map([...byColumn].map(([column, found]) => [column, found.map((row) => row.class)]))
+  return byColumn(rows)
+}
+
+/** As `rawClasses`, of one product. */
+export async function rawClassesOf(db: Queryable, productId: string): Promise<ReadonlyMap<string, readonly string[]>> {
+  const statement = `select raw_column as "rawColumn", class from raw_column_classes where product_id = $1 and class <> 'public'`
+  return byColumn(await many<ClassRow>(db, 'reading classes', statement, [productId]))
+}
+
+interface ClassRow {
+  readonly rawColumn: string
+  readonly class: string
+}
+
+function byColumn(rows: readonly ClassRow[]): ReadonlyMap<string, readonly string[]> {
+  const found = Map.groupBy(rows, (row) => row.rawColumn)
+  return new Map([...found].map(([column, own]) => [column, own.map((row) => row.class)]))
 }

@@ -27,11 +27,17 @@ export interface ProductVersion<Normalised = unknown> extends ManifestRecord<Nor
   readonly version: string
   readonly deployedBy: Actor
   readonly deployedAt: Date
+  /** The rules by which it was judged when it was put in service last; null: before there was a word for them. */
+  readonly judgedBy: string | null
 }
+
+/** What a version's columns depend on counts, and not only what they are computed from. */
+export const JUDGED_BY_INFLUENCE = 'influence'
 
 const CONTENT = 'product_id as "productId", manifests, normalised, digest'
 const DRAFT_COLUMNS = `${CONTENT}, warnings, uploaded_by as "uploadedBy", uploaded_at as "uploadedAt"`
-const VERSION_COLUMNS = `${CONTENT}, version, deployed_by as "deployedBy", deployed_at as "deployedAt"`
+const VERSION_COLUMNS = `${CONTENT}, version, deployed_by as "deployedBy", deployed_at as "deployedAt",
+  judged_by as "judgedBy"`
 
 export interface NewDraft extends ManifestRecord {
   readonly warnings: readonly unknown[]
@@ -71,6 +77,9 @@ export function findDraft<Normalised = unknown>(db: Queryable, productId: string
 export interface NewVersion extends ManifestRecord {
   readonly version: string
   readonly deployedBy: Actor
+  readonly judgedBy?: string
+  /** What each of its columns depends on, as it was judged; JSON. */
+  readonly origins?: unknown
 }
 
 /**
@@ -78,11 +87,14 @@ export interface NewVersion extends ManifestRecord {
  * was deployed with other manifests.
  */
 export async function saveVersion(tx: Transaction, version: NewVersion): Promise<ProductVersion> {
-  const inserted = await maybeOne<ProductVersion>(
+  const kept = await maybeOne<ProductVersion>(
     tx,
     'storing the version',
-    `insert into product_versions (product_id, version, manifests, normalised, digest, deployed_by)
-     values ($1, $2, $3, $4, $5, $6) on conflict (product_id, version) do nothing returning ${VERSION_COLUMNS}`,
+    `insert into product_versions as v (product_id, version, manifests, normalised, digest, deployed_by, judged_by, origins)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)
+     on conflict (product_id, version) do update set judged_by = excluded.judged_by, origins = excluded.origins
+       where v.digest = excluded.digest
+     returning ${VERSION_COLUMNS}`,
     [
       version.productId,
       version.version,
@@ -90,11 +102,11 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
       json(version.normalised),
       version.digest,
       json(version.deployedBy),
+      version.judgedBy ?? null,
+      json(version.origins ?? null),
     ],
   )
-  if (inserted) return inserted
-  const kept = await findVersion(tx, version.productId, version.version)
-  if (kept?.digest === version.digest) return kept
+  if (kept) return kept
   throw new SluiceError('CONFLICT', 'this version was deployed with other manifests', {
     code: 'version_exists',
     remedy: 'Deploy the changed manifests under a new version.',
@@ -126,6 +138,37 @@ export function deployedVersions<Normalised>(
     `select version, normalised, deployed_at as "deployedAt" from product_versions
      where product_id = $1 order by deployed_at desc, version desc`,
     [productId],
+  )
+}
+
+export interface ReadingVersion<Normalised, Origins> {
+  readonly productId: string
+  readonly product: string
+  readonly namespace: string
+  readonly normalised: Normalised
+  readonly digest: string
+  /** Null where it was not kept. */
+  readonly origins: Origins | null
+  readonly isInService: boolean
+}
+
+/** Every version in the tenant with an input of one of these connections, those of one meaning once. */
+export function versionsReading<Normalised, Origins>(
+  db: Queryable,
+  tenant: string,
+  connections: readonly string[],
+): Promise<ReadingVersion<Normalised, Origins>[]> {
+  return many(
+    db,
+    'reading the versions',
+    `select distinct on (v.product_id, v.digest) v.product_id as "productId", p.name as product, p.domain as namespace,
+       v.normalised, v.digest, v.origins, coalesce(v.digest = now.digest, false) as "isInService"
+     from product_versions v join products p on p.id = v.product_id
+     left join product_versions now on now.product_id = p.id and now.version = p.current_version
+     where p.tenant = $1 and p.status <> 'retired' and exists (
+       select from jsonb_array_elements(v.normalised -> 'inputs') i where i ->> 'connection' = any($2))
+     order by v.product_id, v.digest, v.origins nulls last`,
+    [tenant, connections],
   )
 }
 

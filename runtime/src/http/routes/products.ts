@@ -25,6 +25,7 @@ import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
 import { listProducts, type Product } from '../../registry/products.ts'
+import { productNotices } from '../../registry/raised-classes.ts'
 import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -35,6 +36,7 @@ import {
   Deployment,
   DryRun,
   Grant,
+  ListedProduct,
   ManifestTexts,
   ParsedManifests,
   ProductDetail,
@@ -112,8 +114,8 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
         { ...Page.properties, namespace: Type.Optional(Type.String({ maxLength: 500 })) },
         { additionalProperties: false },
       ),
-      responses: { 200: { description: 'A page of products.', schema: pageOf(ProductShape) } },
-      handler(call) {
+      responses: { 200: { description: 'A page of products.', schema: pageOf(ListedProduct) } },
+      async handler(call) {
         requireMember(call.principal)
         const { namespace } = call.query
         const ids = call.principal.key?.products ?? null
@@ -121,12 +123,13 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           ...(namespace === undefined ? {} : { domain: namespace }),
           ...(ids === null ? {} : { ids: [...ids] }),
         }
+        const notices = Map.groupBy(await productNotices(platform.pool, call.tenant), ({ productId }) => productId)
         return listReply(
           call,
           cursors,
           'products',
           (page) => listProducts(platform.pool, call.tenant, page, filter),
-          productJson,
+          (product) => ({ ...productJson(product), notices: (notices.get(product.id) ?? []).map(({ code }) => code) }),
         )
       },
     }),
@@ -283,6 +286,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'draft_of_another',
         'class_lowering_unnamed',
         'class_lowering_refused',
+        'classes_changed',
         'breaking_change',
         'version_exists',
         'transform_invalid',
@@ -320,6 +324,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'snapshot_not_found',
         'class_lowering_unnamed',
         'class_lowering_refused',
+        'classes_changed',
         'product_not_found',
         'ambiguous_product',
       ],
@@ -447,18 +452,28 @@ function versionJson(kept: ProductVersion | null) {
 }
 
 function deployReply({ digest, plan, deployment, runId }: DeployAnswer): Reply {
-  const { estimatedRows, loweredClasses, reads, ...same } = plan
-  const told = { estimated_rows: estimatedRows, lowered_classes: loweredClasses, reads: reads.map(readJson) }
+  const { estimatedRows, loweredClasses, reaches, reads, ...same } = plan
+  const told = {
+    estimated_rows: estimatedRows,
+    lowered_classes: loweredClasses,
+    reaches: reaches.map(({ productId, isBlocked, isInService, ...reached }) => ({
+      product_id: productId,
+      ...reached,
+      blocked: isBlocked,
+      in_service: isInService,
+    })),
+    reads: reads.map(readJson),
+  }
   const shown = { ...same, ...told }
   if (deployment === null) return { body: { dry_run: true, verdict: plan.verdict, digest, plan: shown } }
   const body = { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, digest, plan: shown }
   return { status: 201, body }
 }
 
-function rollbackReply({ deployment, run }: RollbackAnswer): Reply {
+function rollbackReply({ deployment, run, notes }: RollbackAnswer): Reply {
   return {
     status: 202,
-    body: { deployment: deploymentJson(deployment), run_id: run.id, notes: [ROLLBACK_HOLDS] },
+    body: { deployment: deploymentJson(deployment), run_id: run.id, notes: [ROLLBACK_HOLDS, ...notes] },
     headers: { Location: `/api/v1/ingestion/${run.id}` },
   }
 }

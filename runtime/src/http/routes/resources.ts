@@ -117,6 +117,16 @@ const productFields = {
 
 export const Product = Type.Object(productFields, { $id: 'Product' })
 
+export const ListedProduct = Type.Object(
+  {
+    ...productFields,
+    notices: Type.Array(oneOf(['judged_before_influence', 'class_raised']), {
+      description: 'What should be done about the version in service; the product itself says more.',
+    }),
+  },
+  { $id: 'ListedProduct' },
+)
+
 const quality = {
   checks: Type.Array(
     Type.Object({
@@ -260,6 +270,16 @@ export const ProductDetail = Type.Object(
       ),
     ),
     reads: Type.Array(InputRead, { description: 'How each input was read last.' }),
+    notices: Type.Array(
+      Type.Object({
+        code: oneOf(['judged_before_influence', 'class_raised']),
+        message: text(),
+        remedy: text(),
+        columns: Type.Array(text()),
+        blocked: Type.Boolean({ description: 'Whether readers without clearance are refused for it.' }),
+      }),
+      { description: 'What should be done about the version in service.' },
+    ),
     lineage: Type.Object({
       inputs: Type.Array(
         Type.Object({ name: text(), connection: Type.Optional(text()), table: Type.Optional(text()) }),
@@ -330,6 +350,19 @@ const DeployPlan = Type.Object(
     ),
     estimated_rows: nullable(Type.Number()),
     lowered_classes: Type.Array(text(), { description: 'Columns whose class becomes lower: to be named in lower.' }),
+    reaches: Type.Array(
+      Type.Object({
+        product_id: text(),
+        product: text(),
+        namespace: text(),
+        columns: Type.Array(Type.Object({ name: text(), classification: text() })),
+        blocked: Type.Boolean({
+          description: 'Whether readers without those classes are refused until it is deployed anew.',
+        }),
+        in_service: Type.Boolean({ description: 'False: past versions alone have such columns.' }),
+      }),
+      { description: 'Other products with columns made of source columns that are hidden from now on.' },
+    ),
     warnings: Type.Array(Problem),
     reads: Type.Array(InputRead, { description: 'How each input is read from the next sync on.' }),
     notes: Type.Array(text(), { description: 'What happens beside the change itself.' }),
