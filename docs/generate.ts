@@ -10,6 +10,7 @@ import { servingTypesOf } from '../runtime/src/manifest/context.ts'
 import { manifestSchemas } from '../runtime/src/manifest/json-schemas.ts'
 import { loadPlugin } from '../runtime/src/plugins/loader.ts'
 import { capabilitiesPage } from './capabilities-page.ts'
+import { configurationPage } from './configuration-page.ts'
 import { errorsPage } from './errors-page.ts'
 import { proofsPage } from './proofs-page.ts'
 
@@ -36,6 +37,7 @@ async function pages(): Promise<ReadonlyMap<string, string>> {
   const schemas = Object.entries(manifestSchemas(servingTypesOf(stores)))
   return new Map([
     ['errors.md', errorsPage()],
+    ['configuration.md', configurationPage()],
     ['capabilities.md', capabilitiesPage([...stores, ...(await storesOf(ON_SERVERS))])],
     ['proofs.md', proofsPage(CERTIFICATES, stores)],
     ...schemas.map(

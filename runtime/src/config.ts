@@ -20,12 +20,21 @@ const every = (minutes: number, what: string) =>
     description: `Minutes between; 0: never. Then ${what}.`,
   })
 
-const Settings = Type.Record(Type.String(), Type.Unknown())
+/** A dot in it goes one level down. */
+const claimOf = (name: string, what: string) =>
+  Type.String({ default: name, description: `Claim that holds ${what}; a dot goes one level down.` })
+
+const requests = (aSecond: number, tier: string) =>
+  Type.Integer({ default: aSecond, minimum: 1, description: `Requests a second of a tenant of the tier ${tier}.` })
+
+const Settings = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'What the driver wants to know; see its guide.',
+})
 
 const Issuer = Type.Object(
   {
     issuer: Type.String({ description: 'The `iss` of its tokens; discovery is asked below this address.' }),
-    audience: Type.String(),
+    audience: Type.String({ description: 'The `aud` that its tokens must have.' }),
     tenants: Type.Optional(
       Type.Array(Type.String(), { description: 'Tenants that it may claim; absent: every tenant.' }),
     ),
@@ -34,11 +43,11 @@ const Issuer = Type.Object(
     allow_http: Type.Boolean({ default: false, description: 'Plain HTTP to it, on other hosts than this one.' }),
     claims: Type.Object(
       {
-        tenant: Type.String({ default: 'tenant_id' }),
-        groups: Type.String({ default: 'groups' }),
-        roles: Type.String({ default: 'roles' }),
-        clearance: Type.String({ default: 'clearance' }),
-        email: Type.String({ default: 'email' }),
+        tenant: claimOf('tenant_id', 'the id of the tenant'),
+        groups: claimOf('groups', 'the groups, a list'),
+        roles: claimOf('roles', 'the roles, a list; admin is looked for'),
+        clearance: claimOf('clearance', 'a level that narrows what its bearer sees'),
+        email: claimOf('email', 'the address, for audit and dashboards'),
       },
       closed,
     ),
@@ -57,13 +66,13 @@ const ServingDriver = Type.Object(
 const Kafka = Type.Object(
   {
     brokers: Type.Array(Type.String(), { minItems: 1, description: '`host:port` of some of the brokers.' }),
-    username: Type.Optional(Type.String()),
-    password: Type.Optional(Type.String()),
+    username: Type.Optional(Type.String({ description: 'Of the SASL login; absent: none is used.' })),
+    password: Type.Optional(Type.String({ description: 'Of that login.' })),
     mechanism: Type.Union(
       ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'].map((name) => Type.Literal(name)),
-      { default: 'SCRAM-SHA-512' },
+      { default: 'SCRAM-SHA-512', description: 'How the login is proved.' },
     ),
-    tls: Type.Boolean({ default: true }),
+    tls: Type.Boolean({ default: true, description: 'Whether brokers are spoken to over TLS.' }),
     ca_file: Type.Optional(Type.String({ description: 'PEM of the authority of the brokers’ certificates.' })),
     partitions: Type.Integer({ default: 1, minimum: 1, maximum: 100, description: 'Of each topic that is made.' }),
     replicas: Type.Integer({ default: 1, minimum: 1, maximum: 10, description: 'Of each topic that is made.' }),
@@ -99,7 +108,7 @@ const Dashboards = Type.Object(
       }),
     ),
     username: Type.String({ description: 'A login of Superset’s own, with the role Admin.' }),
-    password: Type.String(),
+    password: Type.String({ description: 'Of that login.' }),
     database_admin_url: Type.Optional(
       Type.String({
         description: 'A login of the serving database’s server that may make roles. Absent: of the embedded server.',
@@ -108,7 +117,9 @@ const Dashboards = Type.Object(
     database_host: Type.Optional(
       Type.String({ description: 'Where Superset finds the serving database; absent: where the runtime does.' }),
     ),
-    database_port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535 })),
+    database_port: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 65_535, description: 'At which port there; absent: as the runtime does.' }),
+    ),
     timeout_ms: Type.Integer({ default: 30_000, minimum: 100, description: 'One request to Superset.' }),
   },
   {
@@ -119,15 +130,18 @@ const Dashboards = Type.Object(
 )
 
 const OBJECT_STORES = [
-  Type.Object({ type: Type.Literal('folder') }, { additionalProperties: false }),
+  Type.Object(
+    { type: Type.Literal('folder', { description: 'In a folder of data_dir.' }) },
+    { additionalProperties: false },
+  ),
   Type.Object(
     {
-      type: Type.Literal('s3'),
+      type: Type.Literal('s3', { description: 'In buckets of an S3-compatible store, one a tenant.' }),
       endpoint: Type.String({ description: 'Address of an S3-compatible store: https://s3.example.com.' }),
-      region: Type.String({ default: 'us-east-1' }),
-      access_key_id: Type.String(),
-      secret_access_key: Type.String(),
-      session_token: Type.Optional(Type.String()),
+      region: Type.String({ default: 'us-east-1', description: 'Of the buckets; requests are signed for it.' }),
+      access_key_id: Type.String({ description: 'Of the key that requests are signed with.' }),
+      secret_access_key: Type.String({ description: 'The secret of that key.' }),
+      session_token: Type.Optional(Type.String({ description: 'Of a key that is lent for a time.' })),
       path_style: Type.Boolean({ default: true, description: 'Buckets in the path, not in the host’s name.' }),
       deadline_ms: Type.Integer({
         default: 120_000,
@@ -139,7 +153,7 @@ const OBJECT_STORES = [
         minimum: 100,
         description: 'One attempt; where an object is copied for engines, the time without any bytes.',
       }),
-      part_mb: Type.Integer({ default: 16, minimum: 5, maximum: 1024 }),
+      part_mb: Type.Integer({ default: 16, minimum: 5, maximum: 1024, description: 'Of an upload in parts, each.' }),
       cache_mb: Type.Integer({
         default: 10_240,
         minimum: 64,
@@ -159,8 +173,13 @@ export const ConfigSchema = Type.Object(
           'Folder of the keys that seal secrets, sign cursors and, of the embedded issuer, tokens. Runtimes on one registry share it. Default: data_dir.',
       }),
     ),
-    host: Type.String({ default: '127.0.0.1' }),
-    port: Type.Integer({ default: 8080, minimum: 0, maximum: 65_535, description: '0 picks a free port.' }),
+    host: Type.String({ default: '127.0.0.1', description: 'Address to listen on; 0.0.0.0 is every one.' }),
+    port: Type.Integer({
+      default: 8080,
+      minimum: 0,
+      maximum: 65_535,
+      description: 'To listen on; 0 picks a free one.',
+    }),
     public_url: Type.Optional(Type.String({ description: 'The address that clients use, where it is another.' })),
     trusted_proxies: Type.Integer({
       default: 0,
@@ -172,7 +191,7 @@ export const ConfigSchema = Type.Object(
       {
         level: Type.Union(
           ['trace', 'debug', 'info', 'warn', 'error', 'silent'].map((level) => Type.Literal(level)),
-          { default: 'info' },
+          { default: 'info', description: 'Lines of this level and above are written.' },
         ),
         pretty: Type.Optional(Type.Boolean({ description: 'Default: on a terminal.' })),
         access: Type.Boolean({
@@ -192,9 +211,17 @@ export const ConfigSchema = Type.Object(
             description: 'A login of the registry’s server that may make roles, for logins of SQL catalogs.',
           }),
         ),
-        serving_owner_url: Type.Optional(Type.String()),
-        serving_writer_url: Type.Optional(Type.String()),
-        serving_reader_url: Type.Optional(Type.String()),
+        serving_owner_url: Type.Optional(
+          Type.String({
+            description: 'Login of the serving database that owns its tables; absent: the embedded server’s.',
+          }),
+        ),
+        serving_writer_url: Type.Optional(
+          Type.String({ description: 'Login there that writes rows and owns nothing.' }),
+        ),
+        serving_reader_url: Type.Optional(
+          Type.String({ description: 'Login there that reads rows, under row security, and owns nothing.' }),
+        ),
       },
       closed,
     ),
@@ -241,6 +268,7 @@ export const ConfigSchema = Type.Object(
         analytics: { driver: 'duckdb' },
         realtime: { driver: 'lmdb' },
       },
+      description: 'Which store serves endpoints of each type.',
     }),
     network: Type.Object(
       {
@@ -267,7 +295,11 @@ export const ConfigSchema = Type.Object(
         strategies: Type.Record(
           Type.String(),
           Type.Union(['hash', 'redact', 'partial', 'null', 'omit'].map((name) => Type.Literal(name))),
-          { default: { 'pii.identifier': 'hash', 'pii.name': 'redact' } },
+          {
+            default: { 'pii.identifier': 'hash', 'pii.name': 'redact' },
+            description:
+              'How values of a class are masked; redact where none is named, null where the type has no such form.',
+          },
         ),
       },
       closed,
@@ -304,8 +336,12 @@ export const ConfigSchema = Type.Object(
           maximum: 64,
           description: 'Engine jobs at once; a tenant, or the runtime itself, has one less at most.',
         }),
-        query_memory_mb: Type.Integer({ default: 512, minimum: 64 }),
-        query_timeout_ms: Type.Integer({ default: 30_000, minimum: 100 }),
+        query_memory_mb: Type.Integer({ default: 512, minimum: 64, description: 'Of one query.' }),
+        query_timeout_ms: Type.Integer({
+          default: 30_000,
+          minimum: 100,
+          description: 'Of one query, whatever it asks for itself.',
+        }),
         query_rows: Type.Integer({
           default: 100_000,
           minimum: 1,
@@ -316,8 +352,8 @@ export const ConfigSchema = Type.Object(
           minimum: 1,
           description: 'Of an answer as CSV, NDJSON or parquet. One with more rows fails; it is never cut.',
         }),
-        transform_memory_mb: Type.Integer({ default: 512, minimum: 128 }),
-        transform_timeout_ms: Type.Integer({ default: 900_000, minimum: 1000 }),
+        transform_memory_mb: Type.Integer({ default: 512, minimum: 128, description: 'Of one transform.' }),
+        transform_timeout_ms: Type.Integer({ default: 900_000, minimum: 1000, description: 'Of one transform.' }),
         source_memory_mb: Type.Integer({
           default: 512,
           minimum: 64,
@@ -338,7 +374,11 @@ export const ConfigSchema = Type.Object(
           minimum: 2000,
           description: 'How long a process that reads a source may be busy with what was sent to it at once.',
         }),
-        lease_ms: Type.Integer({ default: 30_000, minimum: 1000 }),
+        lease_ms: Type.Integer({
+          default: 30_000,
+          minimum: 1000,
+          description: 'After a worker has died, how long until another takes its run up.',
+        }),
         connections: Type.Integer({
           default: 10_000,
           minimum: 10,
@@ -356,9 +396,9 @@ export const ConfigSchema = Type.Object(
         }),
         rate: Type.Object(
           {
-            free: Type.Integer({ default: 10, minimum: 1 }),
-            standard: Type.Integer({ default: 50, minimum: 1 }),
-            enterprise: Type.Integer({ default: 500, minimum: 1 }),
+            free: requests(10, 'free'),
+            standard: requests(50, 'standard'),
+            enterprise: requests(500, 'enterprise'),
             address: Type.Integer({
               default: 10,
               minimum: 1,
@@ -394,7 +434,7 @@ export const ConfigSchema = Type.Object(
     trino: Type.Object(
       {
         policy_host: Type.String({ default: '127.0.0.1', description: 'Where Trino reaches its policy endpoint.' }),
-        policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535 }),
+        policy_port: Type.Integer({ default: 8181, minimum: 0, maximum: 65_535, description: 'At which port there.' }),
         policy_cert_file: Type.Optional(
           Type.String({ description: 'Certificate of the policy endpoint (PEM); absent: there is no such endpoint.' }),
         ),
@@ -486,17 +526,58 @@ const RESERVED_ENVIRONMENT = /^SLUICE_(TEST|ACCEPTANCE|BENCH|CRASH|FAULT|CONFIG|
 /** Throws CONFIG `invalid_config` that names every problem at once. */
 export function loadConfig(sources: ConfigSources): Config {
   const raw: Record<string, unknown> = sources.file ? readConfigFile(sources.file) : {}
-  for (const [name, text] of Object.entries(sources.environment)) {
-    if (!name.startsWith('SLUICE_') || text === undefined || RESERVED_ENVIRONMENT.test(name)) continue
-    assign(raw, name.slice('SLUICE_'.length).toLowerCase().split('__'), text)
-  }
-  for (const [flag, text] of Object.entries(sources.flags)) assign(raw, flag.replaceAll('-', '_').split('.'), text)
+  for (const { path, text } of overridesOf(sources)) assign(raw, path, text)
   const resolved = resolveReferences(raw, sources.environment)
   const schema = schemaFor(resolved)
   const value = Value.Default(schema, Value.Convert(schema, resolved))
   if (!Value.Check(schema, value)) throw invalidConfig(describeProblems(schema, value))
   const dataDir = resolve(value.data_dir)
   return { ...value, data_dir: dataDir, secrets_dir: resolve(value.secrets_dir ?? dataDir) }
+}
+
+interface Override {
+  readonly path: readonly string[]
+  readonly text: string
+  /** As whoever set it knows it: `SLUICE_PORT`, `--port`. */
+  readonly name: string
+}
+
+/** What stands over the file, the strongest last. */
+function overridesOf({ environment, flags }: ConfigSources): readonly Override[] {
+  const overrides: Override[] = []
+  for (const [name, text] of Object.entries(environment)) {
+    if (!name.startsWith('SLUICE_') || text === undefined || RESERVED_ENVIRONMENT.test(name)) continue
+    overrides.push({ path: name.slice('SLUICE_'.length).toLowerCase().split('__'), text, name })
+  }
+  for (const [flag, text] of Object.entries(flags)) {
+    overrides.push({ path: flag.replaceAll('-', '_').split('.'), text, name: `--${flag}` })
+  }
+  return overrides
+}
+
+/** The variable that sets the value at a path; null inside a list, which is set as a whole. */
+export function variableOf(path: readonly string[]): string | null {
+  if (path.some((key) => key.endsWith('[]'))) return null
+  return `SLUICE_${path.join('__').toUpperCase()}`
+}
+
+/**
+ * Where the value at that path comes from, as whoever set it knows it; null: it is the default. Of a map or list it is
+ * what set any part of it last.
+ */
+export function originOf(sources: ConfigSources, path: readonly string[]): string | null {
+  const isOf = (other: readonly string[]) => path.every((key, index) => (other[index] ?? key) === key)
+  const override = overridesOf(sources).findLast((one) => isOf(one.path))
+  if (override !== undefined) return override.name
+  let node: unknown = sources.file === undefined ? undefined : readConfigFile(sources.file)
+  for (const key of path) node = isMap(node) && Object.hasOwn(node, key) ? node[key] : undefined
+  if (node === undefined) return null
+  const isReference = typeof node === 'string' && /^\$\{(env|file):[^}]+\}$/.test(node)
+  return isReference ? `${sources.file}, as ${node}` : (sources.file as string)
+}
+
+function isMap(node: unknown): node is Readonly<Record<string, unknown>> {
+  return typeof node === 'object' && node !== null && !Array.isArray(node)
 }
 
 /**

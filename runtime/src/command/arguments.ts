@@ -5,7 +5,18 @@ export interface Arguments {
 }
 
 /** Flags that take no value. */
-const SWITCHES = ['help', 'dry-run', 'json', 'allow-unproved', 'connector', 'no-wait', 'follow', 'grantable']
+const SWITCHES = [
+  'help',
+  'dry-run',
+  'json',
+  'allow-unproved',
+  'connector',
+  'no-wait',
+  'follow',
+  'grantable',
+  'explain',
+  'check',
+]
 
 export function parseArguments(argv: readonly string[]): Arguments {
   const words: string[] = []

@@ -1,5 +1,5 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
-import type { Config } from '../config.ts'
+import { type Config, type ConfigSources, loadConfig } from '../config.ts'
 import { nearest } from '../manifest/suggestion.ts'
 import { type Arguments, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
@@ -8,7 +8,9 @@ export interface CommandCall {
   readonly args: Arguments
   /** Words behind the command's own. */
   readonly words: readonly string[]
+  /** Throws CONFIG `invalid_config` where it is not valid. */
   readonly config: Config
+  readonly sources: ConfigSources
   /** Connected to a running server when it is first asked for. */
   client(): Promise<Client>
 }
@@ -39,14 +41,20 @@ export const REMOTE_FLAGS = {
   json: 'the server’s answer as JSON',
 } as const
 
-export function callOf(args: Arguments, words: readonly string[], config: Config): CommandCall {
+/** The configuration is read when it is first asked for. */
+export function callOf(args: Arguments, words: readonly string[], sources: ConfigSources): CommandCall {
+  let config: Config | null = null
   let client: Promise<Client> | null = null
   return {
     args,
     words,
-    config,
-    client: () => {
-      client ??= openClient(args, config)
+    sources,
+    get config() {
+      config ??= loadConfig(sources)
+      return config
+    },
+    async client() {
+      client ??= openClient(args, this.config)
       return client
     },
   }

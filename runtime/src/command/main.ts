@@ -1,6 +1,6 @@
 /** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use. */
 import { existsSync } from 'node:fs'
-import { type Config, loadConfig, redactedConfig } from '../config.ts'
+import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
 import {
@@ -13,6 +13,7 @@ import {
   meantCommand,
   overview,
 } from './command.ts'
+import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
@@ -47,11 +48,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   ...QUERY_COMMANDS,
   ...PLUGIN_COMMANDS,
   ...LAKE_COMMANDS,
-  config: {
-    usage: 'config',
-    summary: 'the effective configuration, secrets hidden',
-    run: async ({ config }) => redactedConfig(config),
-  },
+  ...CONFIG_COMMANDS,
 }
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -64,7 +61,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     if (found === null || args.flags['help']) return print(helpFor(args.words))
     help = helpOf(found.command)
     checkFlags(found.command, args, CONFIG_FLAGS)
-    const result = await found.command.run(callOf(args, found.rest, configOf(args)))
+    const result = await found.command.run(callOf(args, found.rest, sourcesOf(args)))
     if (result !== undefined) print(typeof result === 'string' ? result : JSON.stringify(result, null, 2))
     return 0
   } catch (error) {
@@ -95,9 +92,9 @@ function print(text: string): number {
 }
 
 /** Flags of one command are not flags of the configuration: only those named are, and `--a.b` ones. */
-function configOf(args: Arguments): Config {
+function sourcesOf(args: Arguments): ConfigSources {
   const flags = Object.entries(args.flags).filter(([name]) => CONFIG_FLAGS.includes(name) || name.includes('.'))
   const { config: named, ...rest } = Object.fromEntries(flags)
   const file = named ?? process.env['SLUICE_CONFIG'] ?? (existsSync('sluice.yaml') ? 'sluice.yaml' : undefined)
-  return loadConfig({ ...(file ? { file } : {}), environment: process.env, flags: rest })
+  return { ...(file ? { file } : {}), environment: process.env, flags: rest }
 }

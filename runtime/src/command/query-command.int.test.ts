@@ -66,7 +66,7 @@ async function saved(format: string, rows: number, limit?: number): Promise<Save
   const file = join(folder, `rows.${format}`)
   await rm(file, { force: true })
   const flags = { format, output: file, ...(limit === undefined ? {} : { limit: String(limit) }) }
-  const call = callOf({ words: [], flags }, [sqlOf(rows)], { data_dir: folder, secrets_dir: folder } as never)
+  const call = callOf({ words: [], flags }, [sqlOf(rows)], { environment: {}, flags: { 'data-dir': folder } })
   const failure = await QUERY_COMMANDS['query']?.run(call).then(
     () => null,
     (error: Error) => error.message,

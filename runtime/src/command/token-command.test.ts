@@ -7,26 +7,28 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { openKeyFile, readKeyFile } from '../auth/key-file.ts'
-import { type Config, loadConfig } from '../config.ts'
+import { type Config, type ConfigSources, loadConfig } from '../config.ts'
 import { openClient } from './client.ts'
 import { callOf } from './command.ts'
 import { TOKEN_COMMANDS } from './token-command.ts'
 
 describe('tokens of commands', () => {
   let folder = ''
+  let sources: ConfigSources
   let config: Config
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'sluice-command-'))
     const secrets = join(folder, 'secrets')
     const flags = { 'data-dir': join(folder, 'data'), 'secrets-dir': secrets, 'auth.token-ttl-s': '120' }
-    config = loadConfig({ environment: {}, flags })
+    sources = { environment: {}, flags }
+    config = loadConfig(sources)
     await openKeyFile(secrets, 'http://127.0.0.1:1/oidc', 'sluice')
   })
   after(() => rm(folder, { recursive: true }))
 
   const lifeOf = async (flags: Readonly<Record<string, string>>): Promise<number> => {
     const args = { words: [], flags: { role: 'admin', ...flags } }
-    const { iat = 0, exp = 0 } = decodeJwt(String(await TOKEN_COMMANDS['token']?.run(callOf(args, [], config))))
+    const { iat = 0, exp = 0 } = decodeJwt(String(await TOKEN_COMMANDS['token']?.run(callOf(args, [], sources))))
     return exp - iat
   }
 
@@ -39,9 +41,9 @@ describe('tokens of commands', () => {
   it('are signed with a new key after a rotation, and the former key stays known', async () => {
     const args = { words: [], flags: { role: 'admin' } }
     const keyOf = async () =>
-      decodeProtectedHeader(String(await TOKEN_COMMANDS['token']?.run(callOf(args, [], config)))).kid
+      decodeProtectedHeader(String(await TOKEN_COMMANDS['token']?.run(callOf(args, [], sources)))).kid
     const former = await keyOf()
-    await TOKEN_COMMANDS['token rotate-keys']?.run(callOf(args, [], config))
+    await TOKEN_COMMANDS['token rotate-keys']?.run(callOf(args, [], sources))
     assert.notEqual(await keyOf(), former)
     const { keys } = await readKeyFile(config.secrets_dir)
     assert.ok(keys.some(({ kid, retireAt }) => kid === former && retireAt !== null))
