@@ -1,6 +1,6 @@
 /** Which tables of a connection are read, and how: what the deployed products ask for, taken together. */
 import { type Connector, type DiscoveredTable, SluiceError } from '@sluice/sdk'
-import { fullName, qualified } from '../manifest/context.ts'
+import { isNamed, qualified } from '../manifest/context.ts'
 import type { DeleteMode, Input, SchemaChangeMode } from '../manifest/manifest-set.ts'
 
 export interface SourceTable {
@@ -112,8 +112,8 @@ export async function discoverTables(
   for (let page = 0; page < MAX_PAGES && found.size < names.length; page += 1) {
     const answer = await connector.discover({ after, limit: PAGE }, signal)
     for (const table of answer.tables) {
-      const name = fullName(table)
-      if (names.includes(name)) found.set(name, table)
+      const name = names.find((one) => isNamed(table, one))
+      if (name !== undefined) found.set(name, table)
     }
     after = answer.next
     if (after === null) break

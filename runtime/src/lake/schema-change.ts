@@ -1,4 +1,5 @@
 import { type Column, type LogicalType, parseDecimal, SluiceError, type TableSchema } from '@sluice/sdk'
+import { RESERVED_SOURCE_COLUMNS } from '../manifest/names.ts'
 import type { LakeField, LakeSchema } from './table-schema.ts'
 
 export interface SchemaChange {
@@ -93,7 +94,7 @@ function sameSchema(a: Omit<LakeSchema, 'schemaId'>, b: Omit<LakeSchema, 'schema
 }
 
 /** The engine's column names ignore case, and names of its own begin with this. */
-export const RESERVED_PREFIX = '__sluice_'
+export const RESERVED_PREFIX = RESERVED_SOURCE_COLUMNS
 
 function checkNames(target: TableSchema): void {
   const seen = new Set<string>()

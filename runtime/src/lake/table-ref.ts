@@ -1,4 +1,5 @@
 import { SluiceError } from '@sluice/sdk'
+import { lakeNameRefusal } from '../manifest/names.ts'
 
 /**
  * Names one lake table. The three parts are also its place: namespace `domain` and table `table` in the catalog
@@ -13,12 +14,6 @@ export interface TableRef {
 /** The namespace of each tenant for plain tables, which outside engines may make and change. No product can have it. */
 export const SANDBOX = 'sandbox'
 
-/** A product’s name of 200, and what its copies have after it (`__quarantine__masked_0123abcd`); file systems take 255. */
-const MAX_PART_BYTES = 240
-// The parts become path segments, catalog keys and parts of a URI: what any of those gives a meaning to is refused.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
-const FORBIDDEN = /[\u0000-\u001f\u007f/\\?#%*:"<>|]/
-
 /** Throws INVALID_DATA where a part could leave its place or not be stored. */
 export function checkTableRef(ref: TableRef): void {
   checkPart(ref.tenant, 'tenant')
@@ -27,14 +22,9 @@ export function checkTableRef(ref: TableRef): void {
 }
 
 export function checkPart(text: string, what: string): void {
-  const good =
-    text !== '' &&
-    !text.startsWith('.') &&
-    !FORBIDDEN.test(text) &&
-    text.isWellFormed() &&
-    Buffer.byteLength(text) <= MAX_PART_BYTES
-  if (good) return
-  throw new SluiceError('INVALID_DATA', `the ${what} name cannot be used in the lake`, {
+  const refusal = lakeNameRefusal(text)
+  if (refusal === null) return
+  throw new SluiceError('INVALID_DATA', `the ${what} name cannot be used in the lake: it ${refusal}`, {
     code: 'lake_name_invalid',
     remedy: 'Use letters, digits, "_" and "-", at most 240 bytes.',
   })

@@ -1,9 +1,10 @@
 import type { LogicalType } from '@sluice/sdk'
 import { typeName } from '@sluice/sdk'
 import { type CheckedFile, type Item, repeated } from './checked-file.ts'
-import { DEFAULT_SCHEMA, fullName, type ManifestContext, type SourceTable } from './context.ts'
+import { DEFAULT_SCHEMA, fullName, isNamed, type ManifestContext, rawTableName, type SourceTable } from './context.ts'
 import type { InputFields } from './files/inputs.ts'
 import type { Input } from './manifest-set.ts'
+import { lakeNameRefusal, sourceColumnsRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
 import { didYouMean } from './suggestion.ts'
 
@@ -80,9 +81,13 @@ function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
   if (value.mode === 'full' && value.cursor_column !== undefined) {
     say('cursor_column', 'is not used in mode full', 'Remove it, or use mode incremental.', true)
   }
+  const refusal = value.table === undefined ? null : lakeNameRefusal(rawTableName(value.table))
+  if (refusal !== null) say('table', `the name ${refusal}, and the lake keeps the table under it`, VIEW_HINT)
   findings.push(...deleteFindings(path, value))
   return findings
 }
+
+const VIEW_HINT = 'Read a view of it that has another name.'
 
 /** Rows that stay though they are gone are somebody's decision, and say whose reason. */
 function deleteFindings(path: Path, value: InputFields): readonly Finding[] {
@@ -127,7 +132,7 @@ function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext
 
 /** A bare name is one in the default schema, where it is read; those elsewhere are only for the hint. */
 function tableNamed(written: string, connection: string, tables: readonly SourceTable[], path: Path): LookUp {
-  const exact = tables.find((table) => fullName(table) === written)
+  const exact = tables.find((table) => isNamed(table, written))
   if (exact !== undefined) return { source: exact, findings: [] }
   const [first, ...others] = written.includes('.') ? [] : tables.filter((table) => table.name === written)
   if (first !== undefined && others.length === 0) {
@@ -140,6 +145,10 @@ function tableNamed(written: string, connection: string, tables: readonly Source
     const message = `"${connection}" has several tables "${written}"`
     return { findings: [{ manifest: 'inputs', path, message, hint: `Write one of ${names.join(', ')}.` }] }
   }
+  if (tables.some((table) => fullName(table) === written)) {
+    const message = `the table "${written}" lies in a schema whose name holds a dot, and cannot be told from others`
+    return { findings: [{ manifest: 'inputs', path, message, hint: VIEW_HINT }] }
+  }
   const names = tables.flatMap((table) =>
     table.schema === DEFAULT_SCHEMA ? [table.name, fullName(table)] : [fullName(table)],
   )
@@ -151,12 +160,21 @@ function sourceFindings(item: Item<InputFields>, source: SourceTable): readonly 
   const { path, value } = item
   const absent = (at: Path, name: string): readonly Finding[] => missingAtSource(at, name, source)
   return [
+    ...togetherFindings(path, source),
     ...(value.columns ?? []).flatMap((name, index) => absent([...path, 'columns', index], name)),
     ...(value.primary_key ?? []).flatMap((name, index) => absent([...path, 'primary_key', index], name)),
     ...(value.cursor_column === undefined ? [] : absent([...path, 'cursor_column'], value.cursor_column)),
     ...unread(item),
     ...cursorFindings(item, source),
   ]
+}
+
+/** A table is read with all its columns, whichever of them a product uses. */
+function togetherFindings(path: Path, { name, columns }: SourceTable): readonly Finding[] {
+  const refusal = sourceColumnsRefusal(columns.map((column) => column.name))
+  if (refusal === null) return []
+  const hint = 'Read a view of it whose columns have other names.'
+  return [{ manifest: 'inputs', path: [...path, 'table'], message: `"${name}" cannot be read: ${refusal}`, hint }]
 }
 
 function missingAtSource(path: Path, name: string, source: SourceTable): readonly Finding[] {

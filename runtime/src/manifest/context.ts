@@ -49,6 +49,17 @@ export function fullName({ schema, name }: Pick<SourceTable, 'schema' | 'name'>)
   return `${schema}.${name}`
 }
 
+/** Whether the table is the one of that full name: its first dot ends the schema, so that none with a dot is ever meant. */
+export function isNamed(table: Pick<SourceTable, 'schema' | 'name'>, full: string): boolean {
+  return fullName(table) === full && !table.schema.includes('.')
+}
+
+/** What the lake calls it among those of its connection. A dot says that a schema stands before it. */
+export function rawTableName(table: string): string {
+  const own = table.startsWith(`${DEFAULT_SCHEMA}.`) ? table.slice(DEFAULT_SCHEMA.length + 1) : table
+  return own.includes('.') ? table : own
+}
+
 /** The full name of a table that is written as `table` or `schema.table`. */
 export function qualified(table: string): string {
   return table.includes('.') ? table : fullName({ schema: DEFAULT_SCHEMA, name: table })

@@ -44,6 +44,39 @@ export function columnRefusal(name: string): string | null {
   return null
 }
 
+/** A product’s name of 200, and what its copies have after it (`__quarantine__masked_0123abcd`); file systems take 255. */
+const MAX_LAKE_NAME_BYTES = 240
+// These names become path segments, catalog keys and parts of a URI: what any of those gives a meaning to is refused.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
+const OUTSIDE_LAKE = /[\u0000-\u001f\u007f/\\?#%*:"<>|]/
+
+/** The like for what stands in the lake by that name. */
+export function lakeNameRefusal(name: string): string | null {
+  if (name === '') return 'is empty'
+  if (name.startsWith('.')) return 'begins with a dot'
+  if (OUTSIDE_LAKE.test(name)) return 'holds a control character, or one of / \\ ? # % * : " < > |'
+  if (!name.isWellFormed()) return 'is not text'
+  if (Buffer.byteLength(name) > MAX_LAKE_NAME_BYTES) return `is longer than ${MAX_LAKE_NAME_BYTES} bytes`
+  return null
+}
+
+/** What the engine adds to the columns of a source begins so. */
+export const RESERVED_SOURCE_COLUMNS = '__sluice_'
+
+/** Why the columns of a source cannot lie beside each other in the lake, as a sentence; null where they can. */
+export function sourceColumnsRefusal(names: readonly string[]): string | null {
+  const seen = new Map<string, string>()
+  for (const name of names) {
+    const folded = name.toLowerCase()
+    const other = seen.get(folded)
+    if (other !== undefined) return `its columns "${other}" and "${name}" have one name but for its case`
+    if (folded.startsWith(RESERVED_SOURCE_COLUMNS))
+      return `its column "${name}" has a name that the platform keeps for itself`
+    seen.set(folded, name)
+  }
+  return null
+}
+
 /** A name as it should have been written, for a hint: `Customer-360` → `customer_360`; null where nothing is left. */
 export function nameSuggestion(name: string): string | null {
   const plain = name

@@ -5,7 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import type { Lake, TableRef, TableState } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
-import { DEFAULT_SCHEMA } from '../manifest/context.ts'
+import { DEFAULT_SCHEMA, rawTableName } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
@@ -283,11 +283,10 @@ function limitsFor(manifests: ManifestSet, most: EngineLimits): EngineLimits {
  * register, stands for the tenant's plain tables.
  */
 export function rawTable(tenant: string, connection: string, table: string) {
-  return {
-    tenant,
-    domain: connection === SANDBOX ? SANDBOX : rawDomain(connection),
-    table: table.startsWith(`${DEFAULT_SCHEMA}.`) ? table.slice(DEFAULT_SCHEMA.length + 1) : table,
-  }
+  if (connection !== SANDBOX) return { tenant, domain: rawDomain(connection), table: rawTableName(table) }
+  // The sandbox has no schemas: a dot is part of a name there.
+  const own = table.startsWith(`${DEFAULT_SCHEMA}.`) ? table.slice(DEFAULT_SCHEMA.length + 1) : table
+  return { tenant, domain: SANDBOX, table: own }
 }
 
 /** Where the rows of a connection lie as they came. */

@@ -7,7 +7,7 @@ import { quoteName } from '../engine/sql-text.ts'
 import type { TenantCall } from '../flow.ts'
 import { toTableSchema } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
-import { DEFAULT_SCHEMA, fullName, qualified, type SourceTable } from '../manifest/context.ts'
+import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { outputSchema } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
@@ -297,7 +297,7 @@ export async function lakeCopy(platform: Platform, call: TenantCall, input: Inpu
 
 /** Null where the table is not among those of the source. */
 export function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
-  const found = tables?.find((table) => fullName(table) === qualified(input.table))
+  const found = tables?.find((table) => isNamed(table, qualified(input.table)))
   if (!found) return null
   const columns = found.columns.filter((column) => input.columns === null || input.columns.includes(column.name))
   return {

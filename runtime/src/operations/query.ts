@@ -2,6 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import type { EngineLimits, EngineRun, ResultColumn } from '../engine/engine.ts'
 import { checkText } from '../engine/guard.ts'
+import { quoteName } from '../engine/sql-text.ts'
 import type { TenantCall } from '../flow.ts'
 import { engineTable, type TableRef } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
@@ -319,9 +320,13 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
   for (const connection of connections.items) {
     const domain = rawDomain(connection.name)
     if (!lower.includes(domain.toLowerCase())) continue
+    const readable: TableRef[] = []
     for (const ref of await platform.lake.tables(call.tenant, domain)) {
+      if (!lower.includes(ref.table.toLowerCase())) continue
+      if (await mayReadRaw(platform, call, connection, qualified(ref.table))) readable.push(ref)
+    }
+    for (const ref of toldApart(readable, sql)) {
       const name = qualified(ref.table)
-      if (!lower.includes(ref.table.toLowerCase()) || !(await mayReadRaw(platform, call, connection, name))) continue
       const table = await platform.lake.load(rawTable(call.tenant, connection.name, name), { signal: call.signal })
       if (table?.snapshotId == null) continue
       const { summary } = await platform.lake.scan(table, {}, call.signal)
@@ -338,6 +343,21 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
     }
   }
   return visible
+}
+
+/** The engine's names ignore case: of tables that differ by it alone, a statement has the one that it writes. */
+function toldApart(refs: readonly TableRef[], sql: string): readonly TableRef[] {
+  const isWritten = ({ table }: TableRef) => sql.includes(`.${table}`) || sql.includes(`.${quoteName(table)}`)
+  return [...Map.groupBy(refs, ({ table }) => table.toLowerCase()).values()].flatMap((alike) => {
+    if (alike.length === 1) return alike
+    const written = alike.filter(isWritten)
+    if (written.length === 1) return written
+    const names = alike.map(({ table }) => quoteName(table)).join(', ')
+    throw new SluiceError('INVALID_DATA', `the tables ${names} differ only by case, and a statement has one of them`, {
+      code: 'sql_invalid',
+      remedy: 'Name one of them, in its own case.',
+    })
+  })
 }
 
 function ofFormerSource(connection: string, table: string): SluiceError {

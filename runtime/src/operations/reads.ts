@@ -2,7 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import { readMode } from '../ingestion/source-tables.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
-import { fullName, qualified, type SourceTable } from '../manifest/context.ts'
+import { isNamed, qualified, type SourceTable } from '../manifest/context.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputManifest } from '../manifest/manifest-set.ts'
 import type { Connection } from '../registry/connections.ts'
 import { deployedProducts, type Product } from '../registry/products.ts'
@@ -62,7 +62,7 @@ export async function plannedReads(
   return inputs.map((input): InputRead => {
     const table = qualified(input.table)
     const at = { input: input.name, connection: input.connection, table }
-    const found = sources.get(input.connection)?.find((source) => fullName(source) === table)
+    const found = sources.get(input.connection)?.find((source) => isNamed(source, table))
     if (!found || input.connection === SANDBOX) return { ...at, ...UNKNOWN }
     const same = (others.get(input.connection) ?? []).filter(
       (other) => other.connection === input.connection && qualified(other.table) === table,
