@@ -1,7 +1,7 @@
 /** Raw tables of a connection: for its creator, and for those to whom the creator grants them. */
 import assert from 'node:assert/strict'
 import { after, before, it } from 'node:test'
-import { type Client, manifests } from './client.ts'
+import { type Client, type Json, manifests } from './client.ts'
 import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 const COUNT = { sql: 'SELECT count(*) FROM raw_db.raw_people' }
@@ -14,8 +14,9 @@ before(async () => {
   world = await openWorld()
   const [tenant] = world.tenants
   await world.source.query(`DROP TABLE IF EXISTS raw_people;
-    CREATE TABLE raw_people (id integer PRIMARY KEY, email text, city text);
-    INSERT INTO raw_people SELECT i, 'w' || i || '@w.test', 'city' FROM generate_series(1, 9) i`)
+    CREATE TABLE raw_people (id integer PRIMARY KEY, email text, city text, born date);
+    INSERT INTO raw_people SELECT i, 'w' || i || '@w.test', 'city' FROM generate_series(1, 9) i;
+    INSERT INTO raw_people VALUES (4711, 'w@w.test', 'city', 'infinity')`)
   await world.createTenant(tenant)
   creator = await world.as(tenant, 'svc-developers', 'dora')
   colleague = await world.as(tenant, 'svc-developers', 'dan')
@@ -64,6 +65,38 @@ it('lets nobody but the creator show under another name, or from elsewhere, what
   assert.equal(await verdict(colleague, open('email', 'pii.name')), 'class_lowering_refused')
   assert.equal(await verdict(colleague, open('mail', 'pii.identifier')), 200)
   assert.equal(await verdict(creator, plain), 200)
+})
+
+it('shows rows that could not be carried to who may read the raw table, while the connection leads there', async () => {
+  const path = '/api/v1/connections/db/quarantine'
+  const rows = async (client: Client, query = '') => {
+    const { status, body } = await client.get(`${path}${query}`)
+    return body.code ?? [status, body.data.map((row: Json) => [row.table, row.column, row.key, row.raw])]
+  }
+  const seen = [200, [['public.raw_people', 'born', { id: '4711' }, 'infinity']]]
+  const table = '?table=public.raw_people'
+  const [tenant] = world.tenants
+  const viewer = await world.as(tenant, 'svc-viewers', 'vito')
+  const dan = (await creator.get('/api/v1/connections/db/grants')).body.data.find(
+    (one: Json) => one.subject.user === 'dan',
+  )
+  assert.deepEqual([await rows(creator), await rows(creator, table), await rows(colleague)], [seen, seen, seen])
+  await creator.send(`/api/v1/connections/db/grants/${dan.id}`, { method: 'DELETE' })
+  for (const other of [colleague, viewer]) {
+    assert.deepEqual(await rows(other), [200, []])
+    for (const named of [table, '?table=public.none']) assert.equal(await rows(other, named), 'raw_table_forbidden')
+    const { body } = await other.get('/api/v1/ingestion?limit=1')
+    const [read] = body.data[0].tables
+    assert.deepEqual([read.rows_read, read.rows_written, read.rows_rejected], [10, 10, 1], 'in steps')
+  }
+  const elsewhere = JSON.stringify({ ...JSON.parse(loginOf(world.deployment)), host: 'localhost' })
+  const moved = await creator.send('/api/v1/connections/db', {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ config_encrypted: elsewhere }),
+  })
+  assert.equal(moved.status, 200, JSON.stringify(moved.body))
+  assert.deepEqual(await rows(creator), [200, []])
 })
 
 it('finds raw tables of a connection whose name has capitals', async () => {

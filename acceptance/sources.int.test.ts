@@ -565,8 +565,27 @@ describe('values that no type here can hold', () => {
     const warnings = run.log.filter((entry: Json) => entry.level === 'warn').map((entry: Json) => entry.message)
     assert.ok(warnings.includes(`public.odd: ${6 - ids.length} rows could not be carried`), JSON.stringify(warnings))
     assert.ok(warnings.some((text: string) => text.startsWith('public.odd: rejected n: ')))
+    const { body } = await developer.get('/api/v1/connections/odd/quarantine?table=public.odd')
+    const nines = `1${'0'.repeat(999)}`
+    assert.deepEqual(body.data.map(({ column, key, raw }: Json) => [column, key, raw]).toSorted(byKey), [
+      ['n', { id: '2' }, 'NaN'],
+      ['d', { id: '3' }, 'infinity'],
+      ['n', { id: '4' }, nines],
+      ['d', { id: '5' }, '0044-03-15 BC'],
+    ])
+    assert.ok(body.data.every((row: Json) => row.run_id === run.id && row.table === 'public.odd' && row.reason !== ''))
+    assert.equal((await developer.get('/api/v1/connections/odd/quarantine?limit=1')).body.data.length, 1)
+    const { quality } = (await developer.get('/api/v1/products/crm.odd')).body
+    const carried = quality.checks.find(({ name }: Json) => name === 'rows_carried')
+    assert.deepEqual([carried.passed, carried.violations, carried.dimension], [false, 10, 'completeness'])
+    assert.equal(quality.by_dimension.completeness, 16.66)
+    assert.ok(quality.score > 16 && quality.score < 100, JSON.stringify(quality))
   })
 })
+
+function byKey(a: Json[], b: Json[]): number {
+  return Number(a[1]?.id) - Number(b[1]?.id)
+}
 
 describe('dates that a transform makes', () => {
   it('are of the calendar, or nothing is published and the columns are named', async () => {

@@ -76,7 +76,17 @@ export type ReadEvent =
   | { readonly kind: 'estimate'; readonly rows: number | null }
   | { readonly kind: 'batch'; readonly batch: ColumnBatch }
   | { readonly kind: 'csv'; readonly chunk: CsvChunk }
-  | { readonly kind: 'reject'; readonly reason: string; readonly column: string | null }
+  | {
+      readonly kind: 'reject'
+      /** Without a value. */
+      readonly reason: string
+      /** The column that is at fault, where it is one. */
+      readonly column: string | null
+      /** The row's key by column, values as texts of the shared CSV; absent where it has none, or it is not known. */
+      readonly key?: Readonly<Record<string, string | null>>
+      /** What cannot be carried, in the source's own words: the value of `column`, or the whole row. It may be cut. */
+      readonly raw?: string
+    }
   | { readonly kind: 'state'; readonly state: ConnectorState; readonly rows: number }
 
 export interface Connector {

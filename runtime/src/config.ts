@@ -428,6 +428,11 @@ export const ConfigSchema = Type.Object(
           minimum: 1,
           description: 'Younger snapshots of raw tables are kept.',
         }),
+        quarantine_days: Type.Integer({
+          default: 30,
+          minimum: 1,
+          description: 'Rows that could not be carried are listed so long, unless they are read again before.',
+        }),
       },
       closed,
     ),

@@ -9,6 +9,7 @@ import type { Platform } from './operations/platform.ts'
 import { undoAbandoned } from './operations/tenants.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
 import type { PagePosition } from './registry/paging.ts'
+import { pruneQuarantine } from './registry/quarantine.ts'
 import { pruneRateBuckets } from './registry/rate-buckets.ts'
 import { listTenants } from './registry/tenants.ts'
 
@@ -102,7 +103,9 @@ export class Housekeeping {
   }
 
   async #prune(signal: AbortSignal): Promise<void> {
-    const { pool } = this.#platform
+    const { pool, config } = this.#platform
+    const { quarantine_days: days } = config.upkeep
+    while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
     while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
     while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
     for (const tenant of await tenantsWithTopics(pool)) {

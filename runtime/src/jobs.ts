@@ -80,9 +80,10 @@ async function execute(
 }
 
 function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps {
-  const { pool, lake, logger } = platform
+  const { pool, masters, lake, logger } = platform
   return {
     pool,
+    masters,
     lake,
     logger,
     faultPoint: deps.faultPoint,

@@ -83,15 +83,20 @@ async function staged<T>(asked: Asked, use: (rows: Omit<StagedRows, 'primaryKey'
   const input = { name: 'source', columns: null, where: asked.where ?? null } as ManifestSet['inputs'][number]
   const manifests = { compute: { engine: 'distributed', transform: asked.transform } } as unknown as ManifestSet
   try {
-    const rows = await distributedRows([{ input, state, table: TABLE, moment: null }], manifests, asked.columns, {
-      tenant: TENANT,
-      engine: lake.engine,
-      distributed: compute,
-      limits: { ...LIMITS, timeoutMs: asked.timeoutMs ?? LIMITS.timeoutMs },
-      ownLimits: LIMITS,
-      directory,
-      signal: asked.signal ?? new AbortController().signal,
-    })
+    const rows = await distributedRows(
+      [{ input, state, table: TABLE, moment: null, rejected: 0 }],
+      manifests,
+      asked.columns,
+      {
+        tenant: TENANT,
+        engine: lake.engine,
+        distributed: compute,
+        limits: { ...LIMITS, timeoutMs: asked.timeoutMs ?? LIMITS.timeoutMs },
+        ownLimits: LIMITS,
+        directory,
+        signal: asked.signal ?? new AbortController().signal,
+      },
+    )
     return await use(rows)
   } finally {
     await rm(directory, { recursive: true, force: true })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { PassThrough } from 'node:stream'
 import { test } from 'node:test'
 import type { Connection } from 'pg'
-import { type CopyItem, CopyOut } from './copy-out.ts'
+import { type CopyItem, CopyOut, isRefused } from './copy-out.ts'
 
 function message(type: string, body: string): Buffer {
   const bytes = Buffer.from(body)
@@ -34,11 +34,12 @@ function lineTo(copy: CopyOut) {
   return stream
 }
 
-async function collect(copy: CopyOut): Promise<{ text: string; verdicts: number[] }> {
+async function collect(copy: CopyOut): Promise<{ text: string; refused: (readonly [number, string])[] }> {
   const items: CopyItem[] = []
   for await (const item of copy) items.push(item)
-  const chunks = items.filter((item) => typeof item !== 'number')
-  return { text: Buffer.concat(chunks).toString(), verdicts: items.filter((item) => typeof item === 'number') }
+  const chunks = items.flatMap((item) => (isRefused(item) ? [] : [item]))
+  const refused = items.filter(isRefused).map(({ column, csv }) => [column, csv.toString()] as const)
+  return { text: Buffer.concat(chunks).toString(), refused }
 }
 
 const JUDGED = Buffer.concat([
@@ -62,7 +63,7 @@ test('rows come out whole, wherever the network cuts them', async () => {
     for (let at = 0; at < JUDGED.length; at += size) stream.write(Buffer.from(JUDGED.subarray(at, at + size)))
     assert.deepEqual(
       await collected,
-      { text: `"1","ä""\n"\n\n"${'x'.repeat(50)}"\n`, verdicts: [12] },
+      { text: `"1","ä""\n"\n\n"${'x'.repeat(50)}"\n`, refused: [[12, '"a value that is not carried"\n']] },
       `pieces of ${size}`,
     )
     assert.deepEqual([copy.rows, copy.rejects, copy.running], [3, 1, false])
@@ -82,7 +83,7 @@ test('rows that are not judged keep their first byte', async () => {
       message('Z', 'I'),
     ]),
   )
-  assert.deepEqual(await collected, { text: ',"b"\n"a",\n', verdicts: [] })
+  assert.deepEqual(await collected, { text: ',"b"\n"a",\n', refused: [] })
 })
 
 test('a count other than the server’s is an error', async () => {

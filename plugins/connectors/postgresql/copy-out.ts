@@ -5,8 +5,20 @@
  */
 import type { Connection, Submittable } from 'pg'
 
-/** Bytes of whole and partial rows, in order; or the ordinal of the column that keeps one row from being carried. */
-export type CopyItem = Uint8Array | number
+/** A row that is not carried. */
+export interface Refused {
+  /** Ordinal of the column that keeps it from being carried, from 1. */
+  readonly column: number
+  /** The row as the server wrote it, cut where it is long. */
+  readonly csv: Buffer
+}
+
+/** Bytes of whole and partial rows, in order; or one row that is not carried. */
+export type CopyItem = Uint8Array | Refused
+
+export function isRefused(item: CopyItem): item is Refused {
+  return !(item instanceof Uint8Array)
+}
 
 type Finish = { readonly ok: true } | { readonly ok: false; readonly error: unknown }
 
@@ -18,8 +30,8 @@ const COMMA = ','.charCodeAt(0)
 /** Above it the socket is paused, and TCP tells the server to wait. */
 const HIGH_WATER_BYTES = 1 << 20
 const MAX_QUEUED = 4096
-/** `"1600",` at most; what follows is the row that is not carried. */
-const VERDICT_CHARACTERS = 8
+/** Of a row that is not carried, so much is kept to say which one it is. */
+const MAX_REFUSED_BYTES = 16 * 1024
 
 export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   rows = 0
@@ -37,7 +49,8 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   /** Bytes of the current message that are still to come, and what becomes of them. */
   #pending = 0
   #pendingKind: 'row' | 'reject' | 'skip' = 'skip'
-  #verdict = ''
+  #refused: Buffer[] = []
+  #refusedBytes = 0
   #commandRows: number | null = null
 
   constructor(sql: string, options: { readonly judged: boolean }) {
@@ -116,8 +129,8 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
       if (this.#pendingKind === 'row') {
         if (write !== read) chunk.copyWithin(write, read, end)
         write += end - read
-      } else if (this.#pendingKind === 'reject' && this.#verdict.length < VERDICT_CHARACTERS) {
-        this.#verdict += chunk.toString('latin1', read, Math.min(end, read + VERDICT_CHARACTERS))
+      } else if (this.#pendingKind === 'reject') {
+        this.#keep(chunk.subarray(read, end))
       }
       this.#pending -= end - read
       read = end
@@ -152,7 +165,8 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   #openRow(chunk: Buffer, body: number): number {
     if (this.#judged && chunk[body] !== COMMA) {
       this.#pendingKind = 'reject'
-      this.#verdict = ''
+      this.#refused = []
+      this.#refusedBytes = 0
       return body
     }
     this.#pendingKind = 'row'
@@ -162,9 +176,20 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
     return body + 1
   }
 
+  /** A copy: the rest of the chunk is moved about. */
+  #keep(piece: Buffer): void {
+    const kept = Buffer.from(piece.subarray(0, MAX_REFUSED_BYTES - this.#refusedBytes))
+    this.#refused.push(kept)
+    this.#refusedBytes += kept.length
+  }
+
+  /** The row begins with `"12",`: the column. */
   #reject(): void {
     this.rejects += 1
-    this.#push(Number.parseInt(this.#verdict.slice(1), 10))
+    const row = Buffer.concat(this.#refused)
+    this.#refused = []
+    const column = Number.parseInt(row.toString('latin1', 1, 8), 10)
+    this.#push({ column, csv: row.subarray(row.indexOf(COMMA) + 1) })
   }
 
   /** What follows the rows is the driver's business again. */
@@ -181,12 +206,12 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
 
   #push(item: CopyItem): void {
     this.#queue.push(item)
-    this.#queuedBytes += typeof item === 'number' ? 0 : item.length
+    this.#queuedBytes += bytesOf(item)
     this.#notify()
   }
 
   #release(item: CopyItem): void {
-    this.#queuedBytes -= typeof item === 'number' ? 0 : item.length
+    this.#queuedBytes -= bytesOf(item)
     const low = this.#queuedBytes < HIGH_WATER_BYTES / 2 && this.#queue.length < MAX_QUEUED / 2
     if (low && this.#connection?.stream.isPaused()) this.#connection.stream.resume()
   }
@@ -200,4 +225,8 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
     this.#wake?.()
     this.#wake = null
   }
+}
+
+function bytesOf(item: CopyItem): number {
+  return isRefused(item) ? item.csv.length : item.length
 }

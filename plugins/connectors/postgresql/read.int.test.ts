@@ -168,9 +168,39 @@ test('rows that cannot be carried are rejected one by one, by column; all others
     ['d', 'd', 'ts', 'tz', 'n', 'n', 'n', 'f'],
   )
   assert.ok(rejects.every(({ reason }) => reason.length > 10 && !/infinity|1e29/.test(reason)))
+  assert.ok(rejects.every(({ key }) => key === undefined))
+  const raw = ['infinity', '0044-03-15 BC', '10000-01-01 00:00:00', '-infinity', 'NaN']
+  assert.deepEqual(
+    rejects.slice(0, 5).map((reject) => reject.raw),
+    raw,
+  )
   assert.equal(last.rows, 2)
   const without = await read('odd', { columns: ['id'] })
   assert.deepEqual([without.rows.length, without.rejects.length], [10, 0])
+})
+
+test('a row that is rejected is named by its key, and a value at fault that is long is cut', async () => {
+  await give(`CREATE TABLE odd_keys (a text, b int, j json, filler text, PRIMARY KEY (b, a));
+    INSERT INTO odd_keys VALUES (E'it''s "a",\n', 1, '"\\ud800"', 'x'), ('long', 2, ('"\\ud800' || repeat('y', 100000) || '"')::json, 'x'),
+      (repeat('k', 2000), 3, '"\\ud800"', 'x')`)
+  const { rejects } = await read('odd_keys')
+  assert.deepEqual(
+    rejects.map(({ column, key }) => [column, key]),
+    [
+      ['j', { b: '1', a: 'it\'s "a",\n' }],
+      ['j', { b: '2', a: 'long' }],
+      ['j', undefined],
+    ],
+  )
+  assert.deepEqual(
+    rejects.map(({ raw }) => raw?.length),
+    [8, 1000, 8],
+  )
+  const named = await read('odd_keys', { primaryKey: ['a'], columns: ['j', 'a'] })
+  assert.deepEqual(
+    named.rejects.map(({ key }) => key?.['a']?.slice(0, 4)),
+    ["it's", undefined, undefined],
+  )
 })
 
 test('half of a surrogate pair in JSON keeps its row from being carried, and nothing that looks like one does', async () => {

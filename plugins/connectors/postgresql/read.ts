@@ -1,8 +1,9 @@
 import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema, unsupported } from '@sluice/sdk'
-import type { CopyOut } from './copy-out.ts'
+import { type CopyOut, isRefused } from './copy-out.ts'
 import { OutOfTime } from './deadline.ts'
 import { Interrupted, sourceFailure, sqlState } from './failure.ts'
 import { planIncrement } from './increment.ts'
+import { rejectOf } from './reject.ts'
 import { findRelation, type Relation, type RelationColumn, toColumn } from './relation.ts'
 import { copyStatement, qualified } from './select.ts'
 import { openSession, type Session, type Way } from './session.ts'
@@ -44,7 +45,7 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
   await reached(way, 'postgresql.after-snapshot')
   const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null)
   const copy = await session.copyOut(sql, { judged })
-  yield* carry(copy, columns, request.signal)
+  yield* carry(copy, columns, schema.primaryKey, request.signal)
   await reached(way, 'postgresql.before-state')
   await (way.moment ? way.moment.end(session) : session.close())
   way.host.metrics.count('source_rows_read', copy.rows)
@@ -63,17 +64,12 @@ async function reached(way: Way, point: string): Promise<void> {
 async function* carry(
   copy: CopyOut,
   columns: readonly RelationColumn[],
+  key: readonly string[],
   signal: AbortSignal,
 ): AsyncGenerator<ReadEvent> {
   for await (const item of copy) {
     signal.throwIfAborted()
-    if (typeof item !== 'number') {
-      yield { kind: 'csv', chunk: item }
-    } else {
-      const column = columns[item - 1]
-      const reason = column?.carriage.unfit?.reason ?? 'a value cannot be carried'
-      yield { kind: 'reject', reason, column: column?.name ?? null }
-    }
+    yield isRefused(item) ? rejectOf(item, columns, key) : { kind: 'csv', chunk: item }
   }
 }
 

@@ -30,6 +30,15 @@ interface DiscoverAnswer {
   }[]
 }
 
+interface QuarantinedAnswer {
+  readonly table: string
+  readonly column: string | null
+  readonly reason: string
+  readonly key: Readonly<Record<string, string | null>> | null
+  readonly raw: string | null
+  readonly created_at: string
+}
+
 const HEADER = ['connection', 'type', 'status', 'tested', 'id']
 const row = ({ id, name, connector_type, status, last_tested_at }: ConnectionAnswer) => [
   name,
@@ -139,6 +148,28 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
         table.suggested_cursor,
       ])
       return textTable(['table', 'kind', 'rows', 'columns', 'key', 'cursor'], rows)
+    },
+  },
+  'connection quarantine': {
+    usage: 'connection quarantine NAME [--table schema.table]',
+    summary: 'rows that could not be carried, newest first, of the tables that you may read',
+    flags: { table: 'of this table alone' },
+    remote: true,
+    async run(call) {
+      const { table } = call.args.flags
+      const query = table === undefined ? '' : `?table=${encodeURIComponent(String(table))}`
+      const path = `${pathOf(segment(call, 0, 'NAME'))}/quarantine${query}`
+      const found = (await (await call.client()).list(path)) as QuarantinedAnswer[]
+      if (call.args.flags['json']) return found
+      const rows = found.map((one) => [
+        one.created_at,
+        one.table,
+        one.column,
+        one.key === null ? null : JSON.stringify(one.key),
+        one.raw,
+        one.reason,
+      ])
+      return textTable(['at', 'table', 'column', 'key', 'value', 'reason'], rows)
     },
   },
   'connection delete': {

@@ -15,7 +15,7 @@ import type {
   WrittenData,
 } from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
-import { MOMENT } from '../materializer/materialize.ts'
+import { MOMENT, ROWS_REJECTED } from '../materializer/materialize.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
@@ -104,6 +104,7 @@ export async function loadTable(
         ...(request.moment === null ? {} : { [MOMENT]: request.moment }),
         [SOURCE_MARK]: request.source,
         'sluice.rows-read': String(outcome.rowCount),
+        [ROWS_REJECTED]: String(outcome.rejected + (merges ? Number(before?.summary[ROWS_REJECTED] ?? 0) : 0)),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),
       },

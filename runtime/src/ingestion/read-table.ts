@@ -3,10 +3,12 @@ import {
   type ColumnBatch,
   type Connector,
   type ConnectorState,
+  type ReadEvent,
   type ReadRequest,
   SluiceError,
   type TableSchema,
 } from '@sluice/sdk'
+import { MAX_QUARANTINED, type RefusedRow } from '../registry/quarantine.ts'
 import { encodeBatch } from './encode-batch.ts'
 import { isEncoded } from './walled-connector.ts'
 
@@ -28,6 +30,8 @@ export interface ReadOutcome {
   readonly rejected: number
   /** Reasons, without values, the first ten kinds. */
   readonly rejectReasons: readonly string[]
+  /** The first of the rows that were rejected, as many as a quarantine holds. */
+  readonly refused: readonly RefusedRow[]
 }
 
 export type ReadProgress = (progress: { readonly rows: number; readonly bytes: number }) => void
@@ -44,6 +48,7 @@ export async function readTable(
   const first = await nextOf(events, (event) => event.kind === 'schema')
   if (first?.kind !== 'schema') throw brokenConnector('it gave no schema')
   const tally = { bytes: 0, rows: 0, rejected: 0, reasons: new Set<string>(), state: null as ConnectorState | null }
+  const refused = new Refused()
   async function* rows(): AsyncGenerator<Uint8Array> {
     let isDone = false
     try {
@@ -61,6 +66,7 @@ export async function readTable(
           tally.rejected += 1
           if (tally.reasons.size < MAX_REASONS)
             tally.reasons.add(event.column ? `${event.column}: ${event.reason}` : event.reason)
+          refused.add(event)
         } else if (event.kind === 'state') {
           tally.state = event.state
           tally.rows = event.rows
@@ -82,8 +88,22 @@ export async function readTable(
         bytes: tally.bytes,
         rejected: tally.rejected,
         rejectReasons: [...tally.reasons],
+        refused: refused.rows,
       }
     },
+  }
+}
+
+/** Bounded: a source may reject as many rows as it likes. */
+class Refused {
+  readonly rows: RefusedRow[] = []
+  #bytes = 0
+
+  add({ column, reason, ...event }: Extract<ReadEvent, { kind: 'reject' }>): void {
+    const { key, raw } = { key: event.key ?? null, raw: event.raw ?? null }
+    if (this.rows.length >= MAX_QUARANTINED.rows || this.#bytes >= MAX_QUARANTINED.bytes) return
+    this.rows.push({ column, reason, key, raw })
+    this.#bytes += JSON.stringify([reason, key, raw]).length
   }
 }
 

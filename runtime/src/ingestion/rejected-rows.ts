@@ -20,25 +20,26 @@ export function rejectedLimits(
     .map(({ manifests }) => manifests.quality.maxRejected ?? MAX_REJECTED)
 }
 
-/** Throws INVALID_DATA `too_many_rejected` where more rows are left out than a limit has in rows and in share. */
-export function checkRejected(
-  table: string,
-  { rejected, rowCount, rejectReasons }: Pick<ReadOutcome, 'rejected' | 'rowCount' | 'rejectReasons'>,
-  limits: readonly RejectedLimit[],
-): void {
-  const total = rejected + rowCount
-  const broken = limits.find(({ percent, rows }) => rejected > rows && rejected * 100 > percent * total)
-  if (broken === undefined) return
-  const why = rejectReasons.length === 0 ? '' : ` (${rejectReasons.join('; ')})`
-  const most = `${broken.percent} % and ${broken.rows} rows`
-  throw new SluiceError(
-    'INVALID_DATA',
-    `${table}: ${rejected} of ${total} rows cannot be carried${why}, which is more than ${most}`,
-    {
+/** More rows of a table are left out than its products bear with. Says how many to those alone who may read the table. */
+export class TooManyRejected extends SluiceError {
+  readonly outcome: RejectedOutcome
+
+  constructor(table: string, { percent, rows }: RejectedLimit, outcome: RejectedOutcome) {
+    super('INVALID_DATA', `${table}: more than ${percent} % and more than ${rows} of its rows cannot be carried`, {
       code: 'too_many_rejected',
       remedy:
-        'Correct the rows in the source, or allow more with max_rejected in quality.yaml. The table is as it was.',
-      details: { rejected, rows: total },
-    },
-  )
+        'Correct the rows that the quarantine of the connection lists, or allow more with max_rejected in quality.yaml. The table is as it was.',
+    })
+    this.outcome = outcome
+  }
+}
+
+type RejectedOutcome = Pick<ReadOutcome, 'rejected' | 'rowCount' | 'rejectReasons' | 'refused'>
+
+/** Throws INVALID_DATA `too_many_rejected` where more rows are left out than a limit has in rows and in share. */
+export function checkRejected(table: string, outcome: RejectedOutcome, limits: readonly RejectedLimit[]): void {
+  const { rejected, rowCount } = outcome
+  const total = rejected + rowCount
+  const broken = limits.find(({ percent, rows }) => rejected > rows && rejected * 100 > percent * total)
+  if (broken !== undefined) throw new TooManyRejected(table, broken, outcome)
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Column, Connector, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
 import { batchFromRows, isSluiceError, SluiceError } from '@sluice/sdk'
@@ -10,11 +11,14 @@ import { rawTable } from '../materializer/materialize.ts'
 import type { Connection } from '../registry/connections.ts'
 import { createConnection } from '../registry/connections.ts'
 import { connectorState, saveConnectorState } from '../registry/connector-states.ts'
+import { type MasterKeys, openMasterKeyFile } from '../registry/master-keys.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import type { Product } from '../registry/products.ts'
+import { listQuarantine } from '../registry/quarantine.ts'
 import { claimRun, finishRun } from '../registry/run-claims.ts'
 import { lastReads, runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
+import { createTenantKeys } from '../registry/tenant-keys.ts'
 import { createTenant, setTenantStatus } from '../registry/tenants.ts'
 import { ANN } from '../registry/testing.ts'
 import { type IngestionDeps, runIngestion } from './run-ingestion.ts'
@@ -26,12 +30,15 @@ const COLUMNS: readonly Column[] = [
 ]
 
 let lake: TestLake
+let masters: MasterKeys
 let tables = 0
 
 before(async () => {
   lake = await startTestLake([registryMigrations])
   await inTransaction(lake.pool, (tx) => createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' }))
   await setTenantStatus(lake.pool, TENANT, 'active')
+  masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))
+  await inTransaction(lake.pool, (tx) => createTenantKeys(tx, masters, TENANT))
 })
 after(() => lake[Symbol.asyncDispose]())
 
@@ -98,6 +105,7 @@ async function follow() {
   const ref = rawTable(TENANT, name, 'public.t')
   return {
     source,
+    connectionId: connection.id,
     batches: () => batches,
     /** The state that each read was given. */
     states,
@@ -123,6 +131,7 @@ async function follow() {
       try {
         await runIngestion({ connection, lease, signal: AbortSignal.timeout(600_000) }, {
           pool: lake.pool,
+          masters,
           lake: lake.lake,
           faultPoint: async () => undefined,
           limits: LIMITS,
@@ -330,8 +339,11 @@ for (const mode of ['full', 'incremental'] as const) {
     table.source.rejects = 101
     await assert.rejects(table.sync(mode), {
       code: 'too_many_rejected',
-      message: /public\.t: 101 of 102 rows cannot be carried \(v: it is odd\)/,
+      message: 'public.t: more than 0.1 % and more than 100 of its rows cannot be carried',
     })
+    const place = { tenant: TENANT, connectionId: table.connectionId, tables: ['public.t'] }
+    const kept = await listQuarantine(lake.pool, masters, place, { limit: 1_000, after: null })
+    assert.equal(kept.items.length, 201, 'of the run that was refused, too')
     assert.deepEqual(await table.content(), [[1, 'a']])
     assert.deepEqual(await table.stored(), state)
   })

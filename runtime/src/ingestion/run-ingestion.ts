@@ -11,7 +11,9 @@ import { type MaterializeResult, rawTable, recordedError } from '../materializer
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
 import type { RecordedError } from '../registry/deployments.ts'
+import type { MasterKeys } from '../registry/master-keys.ts'
 import type { Product } from '../registry/products.ts'
+import { type RefusedRow, saveQuarantine } from '../registry/quarantine.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import {
   appendRunLog,
@@ -23,7 +25,7 @@ import {
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
 import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { readTable, type TableRead } from './read-table.ts'
-import { checkRejected, rejectedLimits } from './rejected-rows.ts'
+import { checkRejected, rejectedLimits, TooManyRejected } from './rejected-rows.ts'
 import {
   discoverTables,
   groupsOf,
@@ -41,6 +43,7 @@ export interface DeployedProduct {
 
 export interface IngestionDeps {
   readonly pool: pg.Pool
+  readonly masters: MasterKeys
   readonly lake: Lake
   readonly logger: Logger
   readonly faultPoint: FaultPoint
@@ -274,8 +277,9 @@ async function commitTables(
         tx,
         loaded.map(({ commit }) => commit),
       )
-      for (const { table, mode, outcome, sweep } of loaded) {
+      for (const { table, mode, outcome, keepsOthers, sweep } of loaded) {
         const key = { connectionId: connection.id, tableName: table.name, runId: lease.runId }
+        await keepRefused(tx, run, table.name, { whole: !keepsOthers, rows: outcome.refused }, deps)
         if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
         else await forgetConnectorState(tx, connection.id, table.name)
         await saveTableProgress(tx, lease, {
@@ -385,6 +389,34 @@ async function reportFailure(run: IngestionRun, name: string, error: unknown, de
     error: recorded,
   })
   await log(run, deps, 'error', `${name}: ${recorded.message}`)
+  if (error instanceof TooManyRejected) await reportRefused(run, name, error, deps)
+}
+
+/** Beside those that are there: the table is as it was, and its rows that are left out are, too. */
+async function reportRefused(
+  run: IngestionRun,
+  name: string,
+  { outcome }: TooManyRejected,
+  deps: IngestionDeps,
+): Promise<void> {
+  const { rejected, rowCount, rejectReasons, refused } = outcome
+  await inTransaction(deps.pool, async (tx) => {
+    await checkRun(tx, run.lease)
+    await keepRefused(tx, run, name, { whole: false, rows: refused }, deps)
+  })
+  await log(run, deps, 'error', `${name}: ${rejected} of ${rejected + rowCount} rows cannot be carried`)
+  for (const reason of rejectReasons) await log(run, deps, 'error', `${name}: rejected ${reason}`)
+}
+
+function keepRefused(
+  tx: pg.PoolClient,
+  { connection, lease }: IngestionRun,
+  table: string,
+  read: { readonly whole: boolean; readonly rows: readonly RefusedRow[] },
+  { masters }: IngestionDeps,
+): Promise<void> {
+  const place = { tenant: connection.tenant, connectionId: connection.id, table }
+  return saveQuarantine(tx, masters, place, { ...read, runId: lease.runId })
 }
 
 /** Codes of what keeps a product from being made anew without being a failure of the run. */

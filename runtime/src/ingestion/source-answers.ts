@@ -21,11 +21,14 @@ export class BrokenAnswer extends Error {
   override readonly name = 'BrokenAnswer'
 }
 
+type RejectEvent = Extract<ReadEvent, { kind: 'reject' }>
 type Fields = Readonly<Record<string, unknown>>
 
 const MAX_NAME_CHARS = 1024
 const MAX_TEXT_CHARS = 2000
 const MAX_COLUMNS = 20_000
+/** An index of PostgreSQL has no more. */
+const MAX_KEY_COLUMNS = 32
 const MAX_STATE_CHARS = 64 * 1024
 const MAX_DETAILS_CHARS = 64 * 1024
 const MAX_HOST_CHARS = 253
@@ -113,13 +116,26 @@ function schemaEvent(event: Fields): ReadEvent {
   }
 }
 
-function rejectEvent(event: Fields): ReadEvent {
-  const column = event['column']
+function rejectEvent(event: Fields): RejectEvent {
+  const { column, key, raw } = event
   return {
     kind: 'reject',
     reason: textIn(event, 'reason'),
     column: column === null ? null : nameIn(event, 'column'),
+    ...(key === undefined ? {} : { key: checkedKey(key) }),
+    ...(raw === undefined ? {} : { raw: textIn(event, 'raw') }),
   }
+}
+
+function checkedKey(value: unknown): NonNullable<RejectEvent['key']> {
+  const entries = Object.entries(fieldsOf(value, 'a key'))
+  if (entries.length > MAX_KEY_COLUMNS) throw new BrokenAnswer('a key has too many columns')
+  return Object.fromEntries(
+    entries.map(([name, text]) => {
+      if (text !== null && typeof text !== 'string') throw new BrokenAnswer('a key holds what is no text')
+      return [checkedName(name, 'a key'), text === null ? null : text.slice(0, MAX_TEXT_CHARS)]
+    }),
+  )
 }
 
 function checkedState(value: unknown): ConnectorState {

@@ -10,6 +10,7 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import type { MaskingRules } from '../policy/masking.ts'
+import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
 import { findConnectionByName, isOfSource } from '../registry/connections.ts'
 import type { RecordedError } from '../registry/deployments.ts'
@@ -174,7 +175,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   await deps.faultPoint('materializer.before-commit')
   const materialization = await inTransaction(
     deps.pool,
-    async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, deps),
+    async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, inputs, deps),
     { signal },
   )
   await deps.faultPoint('materializer.after-commit')
@@ -202,13 +203,14 @@ async function commitEpoch(
   token: bigint,
   record: NewMaterialization,
   prepared: Prepared,
+  inputs: readonly InputState[],
   deps: MaterializeDeps,
 ): Promise<Materialization> {
   const epoch = await reserveEpoch(tx, product.id, token)
   await deps.lake.publish(tx, prepared.commits)
   const materialization = await recordEpoch(tx, epoch, {
     ...record,
-    ...qualityOf(prepared.checks),
+    ...qualityOf([...prepared.checks, ...carriedRows(inputs.map(carriedInput), prepared.rowCount)]),
     snapshots: prepared.snapshots,
     counts: { rows: prepared.rowCount, quarantined: prepared.quarantined, ...lostCounts(prepared.lost) },
   })
@@ -251,6 +253,10 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
     quality: null,
     qualityScore: null,
   }
+}
+
+function carriedInput({ input, state, rejected }: InputState): CarriedInput {
+  return { input, columns: state.columns.map(({ name }) => name), rejected }
 }
 
 function qualityOf(checks: Prepared['checks']): Pick<NewMaterialization, 'quality' | 'qualityScore'> {
@@ -323,7 +329,13 @@ export async function readInputs(
       const isFormer = scan !== null && connection !== null && !isOfSource(scan.summary, connection)
       const state = scan && !isFormer && stateOfScan(scan)
       if (state) {
-        return { input, state, table: tables[index] as TableRef, moment: scan.summary[MOMENT] ?? null }
+        return {
+          input,
+          state,
+          table: tables[index] as TableRef,
+          moment: scan.summary[MOMENT] ?? null,
+          rejected: Number(scan.summary[ROWS_REJECTED] ?? 0),
+        }
       }
       throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {
         code: 'input_not_ingested',
@@ -338,6 +350,9 @@ export async function readInputs(
 
 /** Of a raw table's snapshot: equal in tables that were read as of one instant of their source. */
 export const MOMENT = 'sluice.moment'
+
+/** Of a raw table's snapshot: rows that could not be carried since the table was last read whole. */
+export const ROWS_REJECTED = 'sluice.rows-rejected'
 
 const FIRST_RETRY_MS = 2_000
 const LAST_RETRY_MS = 300_000

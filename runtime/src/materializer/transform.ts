@@ -42,6 +42,8 @@ export interface InputState {
   readonly table: TableRef
   /** Equal of inputs that were read as of one instant of their source; null: of its own. */
   readonly moment: string | null
+  /** Rows that the raw table lacks, because they could not be carried since it was last read whole. */
+  readonly rejected: number
 }
 
 export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'columns'>): EngineTable {

@@ -20,6 +20,7 @@ import {
 import { forgetConnectorStates } from '../registry/connector-states.ts'
 import { revokeRawTableGrants } from '../registry/grants.ts'
 import { productsReadingFrom } from '../registry/products.ts'
+import { emptyQuarantine } from '../registry/quarantine.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
@@ -101,7 +102,10 @@ export async function changeConnection(
       await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
     }
     const revoked = moved.length > 0 ? await revokeRawTableGrants(tx, call.tenant, connection.id) : 0
-    if (moved.length > 0) await forgetConnectorStates(tx, connection.id)
+    if (moved.length > 0) {
+      await forgetConnectorStates(tx, connection.id)
+      await emptyQuarantine(tx, connection.id)
+    }
     const details = login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }
     await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id }, details)
     return updated

@@ -64,11 +64,6 @@ interface Held {
   readonly grants: readonly RawTableGrant[]
 }
 
-/** Zero, or the next power of ten: what those are told of a number of rows who may not read them. */
-export function stepOf(count: number): number {
-  return count <= 0 ? 0 : 10 ** Math.ceil(Math.log10(count))
-}
-
 function holds(principal: Principal, grants: readonly RawTableGrant[], table: string | null): boolean {
   // Application keys are for products.
   if (principal.key !== undefined) return false

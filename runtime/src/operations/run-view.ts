@@ -1,10 +1,14 @@
 /** A run as its reader may see it: sizes of raw tables are data of theirs. */
+import { stepOf } from '../quality/carried-rows.ts'
 import type { LogLine, TableProgress } from '../registry/run-progress.ts'
 import type { Run } from '../registry/runs.ts'
-import { stepOf } from './raw-rights.ts'
 
 /** With `bytes` null, and rows in steps, for who may not read the table. */
-export type SeenTable = Omit<TableProgress, 'bytes'> & { readonly bytes: number | null }
+export type SeenTable = Omit<TableProgress, 'bytes'> & {
+  readonly bytes: number | null
+  /** Left out, because they could not be carried. */
+  readonly rowsRejected: number
+}
 
 /** By `rawReader`. */
 type MayRead = (connectionId: string, table: string) => Promise<boolean>
@@ -12,13 +16,15 @@ type MayRead = (connectionId: string, table: string) => Promise<boolean>
 export async function seenTables(run: Run, tables: readonly TableProgress[], mayRead: MayRead): Promise<SeenTable[]> {
   return Promise.all(
     tables.map(async (table) => {
-      if (run.connectionId === null || (await mayRead(run.connectionId, table.name))) return table
       const { rowsRead, rowsWritten, rowsRemoved } = table
+      const rowsRejected = table.state === 'succeeded' ? rowsRead - rowsWritten : 0
+      if (run.connectionId === null || (await mayRead(run.connectionId, table.name))) return { ...table, rowsRejected }
       const removed = rowsRemoved === null ? null : stepOf(rowsRemoved)
       return {
         ...table,
         rowsRead: stepOf(rowsRead),
         rowsWritten: stepOf(rowsWritten),
+        rowsRejected: stepOf(rowsRejected),
         rowsRemoved: removed,
         bytes: null,
       }

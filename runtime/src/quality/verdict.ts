@@ -23,6 +23,8 @@ export interface CheckResult {
   readonly total: number | null
   /** Null or absent where it is not known. */
   readonly reads?: CheckReading | null
+  /** What one that has not passed is worth for the score all the same, 0 to 1; absent: nothing. */
+  readonly worth?: number
 }
 
 /**
@@ -53,7 +55,7 @@ export interface Score {
   readonly byDimension: Readonly<Partial<Record<Dimension, number>>>
 }
 
-/** The weighted share of checks that passed, as a whole and by dimension. */
+/** The weighted share of checks that passed, and of what others are worth, as a whole and by dimension. */
 export function scoreOf(results: readonly CheckResult[]): Score {
   const byDimension: Partial<Record<Dimension, number>> = {}
   for (const dimension of DIMENSIONS) {
@@ -67,9 +69,10 @@ function shareOf(results: readonly CheckResult[]): number | null {
   const weight = (some: readonly CheckResult[]): number => some.reduce((sum, result) => sum + result.weight, 0)
   const all = weight(results)
   if (all === 0) return null
-  const share = weight(results.filter((result) => result.passed)) / all
+  const share = results.reduce((sum, { weight, passed, worth = 0 }) => sum + weight * (passed ? 1 : worth), 0) / all
   // Rounded down: only when every check has passed is the score 100.
-  return Math.floor(share * 10_000 + 1e-6) / 100
+  const isWhole = results.every(({ passed }) => passed)
+  return Math.min(Math.floor(share * 10_000 + 1e-6) / 100, isWhole ? 100 : 99.99)
 }
 
 /** What becomes of the staged snapshot, and because of which checks. */

@@ -9,13 +9,24 @@ import {
   testConnection,
 } from '../../operations/connections.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { rawReader, stepOf } from '../../operations/raw-rights.ts'
+import { quarantineOf } from '../../operations/quarantine.ts'
+import { rawReader } from '../../operations/raw-rights.ts'
+import { stepOf } from '../../quality/carried-rows.ts'
 import { type Connection, listConnections } from '../../registry/connections.ts'
+import type { PageRequest } from '../../registry/paging.ts'
+import type { QuarantinedRow } from '../../registry/quarantine.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
-import { Connection as ConnectionShape, Discovery, pageOf, Run, TestReport } from './resources.ts'
+import {
+  Connection as ConnectionShape,
+  Discovery,
+  pageOf,
+  QuarantinedRow as QuarantinedRowShape,
+  Run,
+  TestReport,
+} from './resources.ts'
 import { ConnectionRequest, connectionJson, Page, queuedReply, Reference } from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
@@ -183,6 +194,28 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       },
     }),
     defineRoute({
+      method: 'GET',
+      path: '/api/v1/connections/{connection_id}/quarantine',
+      name: 'listQuarantine',
+      summary: 'Rows that could not be carried, newest first',
+      description:
+        'Of the tables that the caller may read raw. Of each the newest 1,000 at most, and 1 MiB; until the table is read whole again, or upkeep.quarantine_days have passed.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Type.Object(
+        { ...Page.properties, table: Type.Optional(Type.String({ maxLength: 1024, description: 'schema.table' })) },
+        { additionalProperties: false },
+      ),
+      responses: { 200: { description: 'A page of rows.', schema: pageOf(QuarantinedRowShape) } },
+      errors: ['connection_not_found', 'raw_table_forbidden'],
+      handler(call) {
+        const table = call.query.table ?? null
+        const read = (page: PageRequest) => quarantineOf(platform, call, call.params.connection_id, table, page)
+        return listReply(call, cursors, 'quarantine', read, quarantinedJson)
+      },
+    }),
+    defineRoute({
       method: 'POST',
       path: '/api/v1/connections/{connection_id}/sync',
       name: 'syncConnection',
@@ -200,4 +233,8 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       },
     }),
   ]
+}
+
+function quarantinedJson({ id, table, column, reason, key, raw, runId, createdAt }: QuarantinedRow) {
+  return { id, table, column, reason, key, raw, run_id: runId, created_at: createdAt.toISOString() }
 }

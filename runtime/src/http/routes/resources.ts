@@ -403,7 +403,9 @@ const runFields = {
       deletes: deleteMode(),
       deletes_reason: nullable(text('Why they are left unseen.')),
       rows_written: count('The next power of ten, for who may not read the raw table.'),
-      rows_rejected: count('Left out, because they cannot be carried; the log has the reasons.'),
+      rows_rejected: count(
+        'Left out, because they cannot be carried; the quarantine of the connection lists them. The next power of ten, for who may not read the raw table.',
+      ),
       rows_removed: nullable(count('Rows that were gone, by a read of the keys; null: none was made.')),
       bytes: nullable(count('Null: for who may not read the raw table.')),
       state: oneOf(['pending', 'running', 'succeeded', 'failed']),
@@ -463,6 +465,26 @@ export const Grant = Type.Object(
     created_at: time(),
   },
   { $id: 'Grant' },
+)
+
+export const QuarantinedRow = Type.Object(
+  {
+    id: text(),
+    table: text('schema.table'),
+    column: nullable(text('At fault, where it is one.')),
+    reason: text(),
+    key: nullable(
+      Type.Record(Type.String(), nullable(Type.String()), {
+        description: 'The key of the row, as texts by column; null where the source gives none.',
+      }),
+    ),
+    raw: nullable(
+      text('What cannot be carried, in the source’s words, cut where it is long; null where it gives nothing.'),
+    ),
+    run_id: text('The run that left the row out.'),
+    created_at: time(),
+  },
+  { $id: 'QuarantinedRow' },
 )
 
 export const RawGrant = Type.Object(

@@ -282,7 +282,7 @@ export function runJson(run: Run, tables: readonly SeenTable[]) {
       deletes: table.deletes,
       deletes_reason: table.deletesReason,
       rows_written: table.rowsWritten,
-      rows_rejected: table.state === 'succeeded' ? table.rowsRead - table.rowsWritten : 0,
+      rows_rejected: table.rowsRejected,
       rows_removed: table.rowsRemoved,
       bytes: table.bytes,
       state: table.state,
@@ -325,7 +325,7 @@ export function qualityJson(kept: unknown, rows: ReadonlyMap<string, ShownRows>)
   const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
   if (quality === null) return null
   return {
-    checks: quality.checks.map(({ onError, reads: _, ...check }) => ({
+    checks: quality.checks.map(({ onError, reads: _, worth: __, ...check }) => ({
       ...check,
       on_error: onError,
       violating: violatingJson(rows.get(check.name)),

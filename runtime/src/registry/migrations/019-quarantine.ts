@@ -2,7 +2,7 @@ import type { Migration } from '../../database/migrate.ts'
 
 /**
  * Rows that could not be carried, and how many an endpoint cannot serve. `sealed` holds key and value under a key of the
- * tenant's own; null where the connector gave neither.
+ * tenant's own, null where the connector gave neither; `key_digest` is equal for one row of a table, and tells nothing else.
  */
 export const quarantine: Migration = {
   id: '019_quarantine',
@@ -16,6 +16,7 @@ create table quarantined_rows (
   column_name text,
   reason text not null,
   sealed bytea,
+  key_digest bytea,
   created_at timestamptz(3) not null default now()
 );
 create index quarantined_rows_newest on quarantined_rows (connection_id, created_at desc, id desc);
