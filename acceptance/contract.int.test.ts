@@ -289,7 +289,7 @@ describe('SQL', () => {
       "ATTACH 'x.db'",
       'SELECT * FROM duckdb_settings()',
       'PRAGMA version',
-      'SELECT * FROM information_schema.tables',
+      'SELECT * FROM information_schema.routines',
       "SELECT getenv('HOME')",
       'SELECT',
       'SELECT \u0000',

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { type Client, type Json, manifests } from './client.ts'
-import { onboardPeople, openWorld, type World } from './world.ts'
+import { deployVersion, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 let world: World
 let developer: Client
+let viewer: Client
 let operations: readonly Operation[]
 
 interface Operation {
@@ -26,6 +27,7 @@ before(async () => {
     INSERT INTO edge_people SELECT i, 'e' || i || '@edge.test', 'city ' || i % 3 FROM generate_series(1, 30) i`)
   await world.createTenant(world.tenants[0], 'enterprise')
   developer = await world.as(world.tenants[0], 'svc-developers', 'dora')
+  viewer = await world.as(world.tenants[0], 'svc-viewers', 'vito')
   await onboardPeople(world, developer, manifests('public.edge_people'))
   operations = operationsOf((await developer.get('/openapi.json')).body)
 })
@@ -113,6 +115,124 @@ describe('bodies of requests', () => {
         const { status, body } = first.status === 403 ? await ask(world.admin) : first
         assert.deepEqual([status, body.code], [415, 'unsupported_media_type'], `${id} ${encoding}`)
       }
+    }
+  })
+})
+
+describe('information_schema', () => {
+  const ask = async (client: Client, sql: string, headers = {}) => {
+    const { status, body } = await client.post('/api/v1/query', { sql }, headers)
+    return status === 200 ? body : body.code
+  }
+
+  before(async () => {
+    const made = { name: 'closed', namespace: 'crm', archetype: 'source_aligned' }
+    const { body: closed } = await developer.post('/api/v1/products', made)
+    const files = manifests('public.edge_people')
+    const product = files.product.replace('name: people', 'name: closed').concat('classification: confidential\n')
+    await deployVersion(developer, closed.id, '1.0.0', { ...files, product })
+    await syncNow(developer)
+    const granted = await developer.post(`/api/v1/products/${closed.id}/grants`, {
+      subject: { user: 'gina' },
+      may: 'read',
+    })
+    assert.equal(granted.status, 201, JSON.stringify(granted.body))
+  })
+
+  it('says to each caller what that caller may read, and nothing else', async () => {
+    await world.createTenant(world.tenants[1])
+    const inTenant = { 'x-tenant-id': world.tenants[0] }
+    const callers: readonly (readonly [string, Client, readonly string[], Record<string, string>?])[] = [
+      ['the connection’s creator', developer, ['crm.people', 'raw_db.edge_people']],
+      ['a developer', await world.as(world.tenants[0], 'svc-developers', 'dave'), ['crm.people']],
+      ['a viewer', viewer, ['crm.people']],
+      ['who has a grant', await world.as(world.tenants[0], 'svc-viewers', 'gina'), ['crm.closed', 'crm.people']],
+      ['nobody of the team', await world.as(world.tenants[0], null, 'noah'), []],
+      ['another tenant', await world.as(world.tenants[1], 'svc-developers', 'olga'), []],
+      ['an administrator', world.admin, ['crm.closed', 'crm.people', 'raw_db.edge_people'], inTenant],
+    ]
+    for (const [who, client, wanted, headers] of callers) {
+      const columns = await ask(
+        client,
+        'SELECT table_schema, table_name, column_name FROM information_schema.columns',
+        headers,
+      )
+      const shown = await ask(client, 'SHOW TABLES', headers)
+      assert.deepEqual(shown.rows.flat(), wanted, who)
+      for (const name of wanted) {
+        const own = columns.rows.filter(([schema, table]: readonly string[]) => `${schema}.${table}` === name)
+        const read = await ask(client, `SELECT * FROM ${name} LIMIT 0`, headers)
+        const names = read.columns.map((column: Json) => column.name)
+        assert.deepEqual(
+          own.map((row: readonly string[]) => row[2]),
+          names,
+          `${who} ${name}`,
+        )
+      }
+      assert.equal(
+        new Set(columns.rows.map(([schema, table]: readonly string[]) => `${schema}.${table}`)).size,
+        wanted.length,
+      )
+    }
+    for (const name of ['crm.closed', 'raw_db.edge_people', 'crm.nothing']) {
+      for (const sql of [`SELECT * FROM ${name}`, `DESCRIBE ${name}`]) {
+        assert.equal(await ask(viewer, sql), 'table_not_found', sql)
+      }
+    }
+    const described = await ask(viewer, 'DESCRIBE CRM.People;')
+    assert.deepEqual(
+      described.rows.map((row: readonly string[]) => row.slice(0, 2)),
+      [
+        ['id', 'INTEGER'],
+        ['email', 'VARCHAR'],
+        ['city', 'VARCHAR'],
+      ],
+    )
+  })
+
+  it('gives types as the rows have them, also of what is masked', async () => {
+    const { rows } = await ask(
+      viewer,
+      "SELECT column_name, data_type, is_nullable, numeric_precision FROM information_schema.columns WHERE table_name = 'people'",
+    )
+    assert.deepEqual(rows, [
+      ['id', 'INTEGER', 'YES', 32],
+      ['email', 'VARCHAR', 'YES', null],
+      ['city', 'VARCHAR', 'YES', null],
+    ])
+  })
+
+  it('is read as any tables are: joined, filtered, counted, under any name, in any form', async () => {
+    const asked = [
+      `SELECT count(*) AS n FROM information_schema.tables t JOIN information_schema.columns c
+        USING (table_catalog, table_schema, table_name) WHERE lower(t.table_type) = 'base table' AND t.table_name LIKE 'peo%'`,
+      'SELECT count(*) AS n FROM INFORMATION_SCHEMA.COLUMNS',
+      'SELECT count(information_schema.columns.column_name) AS n FROM information_schema.columns',
+      'WITH tables AS (SELECT 1) SELECT count(*) AS n FROM information_schema.columns, tables',
+      'SELECT count(DISTINCT c.column_name) AS n FROM crm.people p, information_schema.columns c',
+      'SELECT count(*) AS n FROM (SELECT * FROM "information_schema"."columns" WHERE table_schema IN (SELECT schema_name FROM information_schema.schemata))',
+    ]
+    for (const sql of asked) assert.deepEqual((await ask(viewer, sql)).rows, [[3]], sql)
+    const csv = await viewer.post('/api/v1/query', { sql: 'SHOW SCHEMAS' }, { accept: 'text/csv' })
+    assert.deepEqual(csv.body.replaceAll('"', '').trim().split(/\r?\n/), ['name', 'crm'])
+    assert.deepEqual((await ask(viewer, 'show tables from CRM')).rows, [['people']])
+    assert.deepEqual((await ask(viewer, 'SHOW COLUMNS FROM "crm" . "people"')).rows.length, 3)
+  })
+
+  it('is no way to the engine’s own descriptions, nor to what keeps these', async () => {
+    for (const sql of [
+      'SELECT * FROM " information_schema".tables',
+      'SELECT * FROM system.information_schema.tables',
+      'SELECT * FROM memory.information_schema.tables',
+      'SELECT * FROM information_schema.key_column_usage, information_schema.tables',
+      'SELECT * FROM information_schema.tables, duckdb_tables()',
+      'SELECT * FROM pg_catalog.pg_class, information_schema.tables',
+      'SELECT * FROM (DESCRIBE information_schema.tables)',
+      'DESCRIBE information_schema.tables',
+      'DESCRIBE crm.people; SELECT 1',
+      'SHOW TABLES FROM crm UNION SELECT 1',
+    ]) {
+      assert.match(String(await ask(developer, sql)), /^(table_not_found|sql_not_allowed|sql_syntax_error)$/, sql)
     }
   })
 })

@@ -19,6 +19,8 @@ export interface EngineTable {
   readonly deletes?: readonly string[]
   /** What the delete files call each of `files`, in the same order. Default: the paths themselves. */
   readonly deletedFrom?: readonly string[]
+  /** The rows themselves, in place of files: a value for each column. */
+  readonly rows?: readonly (readonly (string | number | null)[])[]
 }
 
 export interface EngineColumn {

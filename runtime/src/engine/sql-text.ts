@@ -73,6 +73,16 @@ function castFromFile(column: EngineColumn): string {
   return column.type === 'json' ? `${name}::JSON AS ${name}` : name
 }
 
+/** A relation of the rows themselves. */
+export function literalRelation(
+  columns: readonly EngineColumn[],
+  rows: readonly (readonly (string | number | null)[])[],
+): string {
+  const cells = columns.map(({ name, type }, at) => `(row ->> ${at})::${sqlType(type)} AS ${quoteName(name)}`)
+  const list = quoteText(JSON.stringify(rows))
+  return `SELECT ${cells.join(', ')} FROM (SELECT unnest(from_json(${list}, '["JSON"]')) AS row)`
+}
+
 function emptyRelation(columns: readonly EngineColumn[]): string {
   const nulls = columns.map((column) => `NULL::${sqlType(column.type)} AS ${quoteName(column.name)}`)
   return `SELECT ${nulls.join(', ')} WHERE false`

@@ -1,5 +1,6 @@
 /** A query as it was asked, and the tables that its author may read. */
 import type { EngineLimits, EngineTable, PlainOutput } from '../engine/engine.ts'
+import type { Principal } from '../flow.ts'
 import type { TableRef } from '../lake/lake.ts'
 
 export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
@@ -18,9 +19,15 @@ export interface QueryRequest {
 export interface AskedQuery {
   readonly request: QueryRequest
   readonly visible: readonly Visible[]
+  /** Tables of `information_schema`, where the statement may be about them. */
+  readonly described: readonly EngineTable[]
   readonly kind: PlainOutput['kind']
   readonly limits: EngineLimits
 }
+
+/** Plain tables are everybody's who is a member; keys are for products. */
+export const readsSandbox = ({ isAdmin, isDeveloper, isViewer, key }: Principal): boolean =>
+  key === undefined && (isAdmin || isDeveloper || isViewer)
 
 export const parametersOf = ({ params }: QueryRequest): NonNullable<QueryRequest['params']> => params ?? []
 

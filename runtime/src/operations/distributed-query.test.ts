@@ -68,6 +68,7 @@ describe('a query in Trino', () => {
   const asked: AskedQuery = {
     request: { sql: 'SELECT 2 AS n', format: 'json' },
     visible: [],
+    described: [],
     kind: 'json-rows',
     limits: { memoryBytes: 256 * 1024 * 1024, timeoutMs: 600_000, threads: 1 },
   }

@@ -19,14 +19,23 @@ import {
   type Materialization,
 } from '../registry/materializations.ts'
 import { findVersion } from '../registry/versions.ts'
-import { type AskedQuery, parametersOf, type QueryRequest, type Visible } from './asked-query.ts'
+import { type AskedQuery, parametersOf, type QueryRequest, readsSandbox, type Visible } from './asked-query.ts'
 import { distributedRun } from './distributed-query.ts'
+import { descriptionsFor, namesDescriptions } from './information-schema.ts'
 import { parseValue } from './parse-value.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
 import { audited, type Platform } from './platform.ts'
 import { mayReadRaw } from './raw-rights.ts'
-import { accessTo, type ReadAccess, refuseStaleMask, refuseUnmade, type ServedProduct } from './served-product.ts'
+import {
+  accessOrNull,
+  accessTo,
+  type ReadAccess,
+  refuseStaleMask,
+  refuseUnmade,
+  type ServedProduct,
+} from './served-product.ts'
 import { asMadeBy } from './served-products.ts'
+import { shownTables } from './shown-tables.ts'
 import { type KeptQuality, seesAside, sightOf } from './visible-quality.ts'
 
 export interface QueryAnswer {
@@ -41,13 +50,17 @@ const OUTPUT_KINDS = { json: 'json-rows', ndjson: 'ndjson', csv: 'csv', parquet:
 const MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 const QUERY_THREADS = 2
 
-export async function runQuery(platform: Platform, call: TenantCall, request: QueryRequest): Promise<QueryAnswer> {
+export async function runQuery(platform: Platform, call: TenantCall, given: QueryRequest): Promise<QueryAnswer> {
   const startedAtMs = performance.now()
   // Before names are looked for in it, which takes time here; the engine refuses longer ones, too.
-  checkText({ text: request.sql, leadBytes: 0 })
+  checkText({ text: given.sql, leadBytes: 0 })
+  const shown = shownTables(given.sql)
+  const request = shown === null ? given : { ...given, sql: shown.sql }
+  const described = namesDescriptions(request.sql) ? await descriptionsFor(platform, call, given.sql, shown) : []
   const visible = await visibleTables(platform, call, request)
-  const { distributedQueries } = platform
-  const asked = { request, visible, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
+  // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
+  const distributedQueries = described.length > 0 ? null : platform.distributedQueries
+  const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
   const run =
     distributedQueries === null
       ? await embeddedRun(platform, call, asked)
@@ -78,12 +91,13 @@ function exportLimits(mostRows: number, limit: number | undefined) {
   return { maxRows: mostRows, wholeOrFailed: true, maxOutputBytes: MAX_EXPORT_BYTES }
 }
 
-function embeddedRun(platform: Platform, call: TenantCall, { request, visible, kind, limits }: AskedQuery) {
+function embeddedRun(platform: Platform, call: TenantCall, asked: AskedQuery) {
+  const { request, visible, described, kind, limits } = asked
   return platform.engine.run(
     {
       trust: 'tenant',
       tenant: call.tenant,
-      tables: visible.map((entry) => entry.table),
+      tables: [...visible.map((entry) => entry.table), ...described],
       output: { kind, sql: request.sql, parameters: parametersOf(request) },
       limits,
     },
@@ -110,7 +124,7 @@ async function visibleTables(platform: Platform, call: TenantCall, request: Quer
   const products = await platform.served.mentionedIn(call.tenant, request.sql)
   const visible: Visible[] = []
   for (const product of products) {
-    const access = accessOrNull(platform, call, product)
+    const access = accessOrNull(product, call.principal, platform.rules)
     if (access === null) continue
     const table = await productTable(platform, call, product, access, request)
     const pasts = await pastTables(platform, call, product, access, request.sql)
@@ -124,16 +138,6 @@ async function visibleTables(platform: Platform, call: TenantCall, request: Quer
 
 function recordRead(platform: Platform, call: TenantCall, product: ServedProduct): Promise<void> {
   return audited(platform.pool, call, call.tenant, 'read.query', { type: 'product', id: product.id })
-}
-
-/** A product that the caller may not read does not exist for the statement. */
-function accessOrNull(platform: Platform, call: TenantCall, product: ServedProduct): ReadAccess | null {
-  try {
-    return accessTo(product, call.principal, platform.rules, (variant) => product.variants.has(variant))
-  } catch (error) {
-    if (error instanceof SluiceError && error.kind === 'PERMISSION') return null
-    throw error
-  }
 }
 
 async function productTable(
@@ -290,9 +294,8 @@ function noSuchPast(): SluiceError {
 /** `sandbox.<table>`, for the tenant's members. A time of `as_of` holds for them, too. */
 async function sandboxTables(platform: Platform, call: TenantCall, request: QueryRequest): Promise<readonly Visible[]> {
   const { sql, asOf } = request
-  const { isAdmin, isDeveloper, isViewer, key } = call.principal
   const lower = sql.toLowerCase()
-  if (key !== undefined || !lower.includes(SANDBOX) || !(isAdmin || isDeveloper || isViewer)) return []
+  if (!lower.includes(SANDBOX) || !readsSandbox(call.principal)) return []
   const isTime = asOf !== undefined && !/^\d{1,19}$/.test(asOf) && versionOfTag(asOf) === null
   const choice = isTime ? { asOf: new Date(parseValue(asOf, 'timestamptz', 'as_of') as string) } : {}
   const visible: Visible[] = []

@@ -87,6 +87,16 @@ export function accessTo(
   return { variant: variantName(full, product.columns, rules), masks: full, audit: decision.audit }
 }
 
+/** A product that the caller may not read does not exist for a statement. */
+export function accessOrNull(product: ServedProduct, principal: Principal, rules: MaskingRules): ReadAccess | null {
+  try {
+    return accessTo(product, principal, rules, (variant) => product.variants.has(variant))
+  } catch (error) {
+    if (isSluiceError(error, 'PERMISSION')) return null
+    throw error
+  }
+}
+
 /** As if there were none; a refusal to those who look at many products at once. */
 export function productHidden(): SluiceError {
   return new SluiceError('PERMISSION', NO_PRODUCT.message, NO_PRODUCT)

@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
 import { checkText, notAllowed, type Source, syntaxError } from '../guard.ts'
 import { checkTree, type TreeNode } from '../guard-tree.ts'
+import { innerName, leadInside } from '../information-schema.ts'
 import type { Within } from '../job.ts'
 import { parseTree, writeTree } from '../tree-text.ts'
 import { prepare } from './duckdb.ts'
@@ -46,9 +47,12 @@ async function guard(connection: DuckDBConnection, sql: string, source: Source, 
   checkText(source)
   const tree = await parse(connection, sql, source)
   checkTree(tree, tables, source)
-  const text = await scalar(connection, 'SELECT json_deserialize_sql($1::JSON)', writeTree(tree))
+  const hasInner = tables.some((name) => innerName(name) !== name)
+  const running = hasInner ? await parse(connection, sql, source) : tree
+  if (hasInner) leadInside(running)
+  const text = await scalar(connection, 'SELECT json_deserialize_sql($1::JSON)', writeTree(running))
   // The text that will run is judged too, in case writing the tree down again changed what it says.
-  checkTree(await parse(connection, text, source), tables, source)
+  checkTree(await parse(connection, text, source), hasInner ? tables.map(innerName) : tables, source)
   return { sql: text, tree }
 }
 

@@ -1,7 +1,8 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { innerName } from '../information-schema.ts'
 import type { CsvInput, EngineTable } from '../job.ts'
 import { type ChildJob, INPUT_FD } from '../protocol.ts'
-import { parquetRelation, quoteName, quoteTable, quoteText, sqlType } from '../sql-text.ts'
+import { literalRelation, parquetRelation, quoteName, quoteTable, quoteText, sqlType } from '../sql-text.ts'
 import { execute } from './duckdb.ts'
 
 /** The longest row that a streamed input may have; DuckDB's buffers are sized by it. */
@@ -39,10 +40,12 @@ function arrived({ name, type }: Column): string {
 }
 
 async function openTable(connection: DuckDBConnection, table: EngineTable): Promise<void> {
-  const schema = table.name.length > 1 ? table.name[0] : null
+  const inner = innerName(table.name)
+  const schema = inner.length > 1 ? inner[0] : null
   if (schema !== null && schema !== undefined) {
     await execute(connection, `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`)
   }
-  const relation = parquetRelation(table)
-  await execute(connection, `CREATE VIEW ${quoteTable(table.name)} AS ${relation}`)
+  const name = quoteTable(inner)
+  if (table.rows === undefined) await execute(connection, `CREATE VIEW ${name} AS ${parquetRelation(table)}`)
+  else await execute(connection, `CREATE TABLE ${name} AS ${literalRelation(table.columns, table.rows)}`)
 }

@@ -25,6 +25,8 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       path: '/api/v1/query',
       name: 'query',
       summary: 'Run one read-only SELECT over <namespace>.<product>',
+      description:
+        'Tables that the caller may read, and their columns, are listed by information_schema.tables, .columns and .schemata, by SHOW TABLES, and by DESCRIBE <namespace>.<product>.',
       tags: ['Query'],
       auth: 'tenant',
       forKeys: 'query',
