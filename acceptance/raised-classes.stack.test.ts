@@ -138,7 +138,7 @@ describe('a class that somebody raises', () => {
     assert.deepEqual(statuses(await doors(viewer, 'copied')), statuses(open))
     const { body } = await colleague.get('/api/v1/products/copied')
     assert.deepEqual(
-      body.notices.map((one: Json) => [one.code, one.columns, one.blocked]),
+      body.notices.map((one: Json) => [one.kind, one.columns, one.blocked]),
       [['class_raised', ['shown'], false]],
     )
   })

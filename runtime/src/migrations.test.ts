@@ -47,6 +47,8 @@ function onlyAdds(statement: string, made: Set<string>): boolean {
   if (table !== undefined || /^(create (index|type|sequence) |comment on |grant )/.test(statement)) return true
   const index = /^create unique index .* on ([\w.]+)/.exec(statement)?.[1]
   if (index !== undefined) return made.has(index)
+  const trigger = /^create trigger .* on ([\w.]+) (?:for each|execute)/.exec(statement)?.[1]
+  if (trigger !== undefined) return made.has(trigger)
   const altered = /^alter table ([\w.]+) (.*)$/.exec(statement)
   if (altered === null) return false
   return made.has(altered[1] as string) || partsOf(altered[2] as string).every(addsColumn)
@@ -65,6 +67,7 @@ test('the rule tells what adds from what takes away', () => {
     "alter table a add column b text check (b in ('drop', 'rename'))",
     'create table n (i int primary key); create unique index u on n (i); alter table n enable row level security',
     'create index i on a (b) where b is not null',
+    'create table n (i int); create trigger t after insert or delete on n for each row execute function told()',
   ]) {
     assert.ok(of(sql), sql)
   }
@@ -78,6 +81,7 @@ test('the rule tells what adds from what takes away', () => {
     'alter table a add column b int unique',
     'alter table a add constraint c check (b > 1)',
     'create unique index u on a (b)',
+    'create trigger t before insert on a for each row execute function refused()',
     'drop table a',
     'delete from a',
     'do $$ begin drop table a; end $$',

@@ -6,7 +6,7 @@ import type { ProductVersion } from '../registry/versions.ts'
 import type { Platform } from './platform.ts'
 
 export interface ProductNotice {
-  readonly code: 'judged_before_influence' | 'class_raised'
+  readonly kind: 'judged_before_influence' | 'class_raised'
   readonly message: string
   readonly remedy: string
   /** Those concerned; none where nobody knows. */
@@ -29,7 +29,7 @@ export async function noticesOf(
     const columns = own.map(({ column }) => column)
     const then = blocks ? ', and who is not cleared for it is refused' : ''
     return {
-      code: 'class_raised',
+      kind: 'class_raised',
       message: `${columns.join(', ')}: made of columns that were given the class ${classification} afterwards${then}`,
       remedy:
         'Deploy a version whose columns have that class, or one without them; or let the owner of the source name them in lower.',
@@ -41,7 +41,7 @@ export async function noticesOf(
 }
 
 const BEFORE: ProductNotice = {
-  code: 'judged_before_influence',
+  kind: 'judged_before_influence',
   message:
     'it was put in service before it counted what rows and columns depend on, and may show what should be hidden',
   remedy: 'Plan it anew: the plan names the columns. Deploy it with their classes.',
@@ -53,7 +53,7 @@ const MOST_NAMED = 50
 
 /** At a start: which products the operator should have deployed anew. They are served as they are. */
 export async function tellNotices({ pool, logger }: Pick<Platform, 'pool' | 'logger'>): Promise<void> {
-  const before = (await productNotices(pool, null)).filter(({ code }) => code === 'judged_before_influence')
+  const before = (await productNotices(pool, null)).filter(({ kind }) => kind === 'judged_before_influence')
   if (before.length === 0) return
   logger.warn(
     'products were put in service before it counted what their columns depend on: plan and deploy them anew',

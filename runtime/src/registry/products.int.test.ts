@@ -138,28 +138,28 @@ describe('manifests', () => {
   it('say what should be done about the version in service', async () => {
     const product = await registry.product(await registry.tenant())
     const content = { productId: product.id, manifests: {}, normalised: {}, digest: 'one', version: '1.0.0' }
-    const codes = async () => (await productNotices(pool, product.tenant)).map(({ code }) => code)
+    const kinds = async () => (await productNotices(pool, product.tenant)).map(({ kind }) => kind)
     const save = (judgedBy?: string) =>
       inTransaction(pool, (tx) =>
         saveVersion(tx, { ...content, deployedBy: ANN, ...(judgedBy === undefined ? {} : { judgedBy }) }),
       )
     await save()
-    assert.deepEqual(await codes(), [], 'of no version in service')
+    assert.deepEqual(await kinds(), [], 'of no version in service')
     await updateProduct(pool, product.tenant, product.id, { currentVersion: '1.0.0' })
-    assert.deepEqual(await codes(), ['judged_before_influence'])
+    assert.deepEqual(await kinds(), ['judged_before_influence'])
     await save(JUDGED_BY_INFLUENCE)
-    assert.deepEqual(await codes(), [])
+    assert.deepEqual(await kinds(), [])
     const raised = { productId: product.id, column: 'a', classification: 'pii.name', rawColumns: ['r'] }
     const by = { raisedIn: product.id, raisedBy: ANN }
     const raise = (digest: string, blocks: boolean) =>
       inTransaction(pool, (tx) => saveRaisedColumns(tx, product.tenant, [{ ...raised, ...by, digest, blocks }]))
     await raise('of the past', true)
-    assert.deepEqual(await codes(), [])
+    assert.deepEqual(await kinds(), [])
     const before = await policyVersion(pool, product.tenant)
     await raise('one', true)
     await raise('one', false)
     assert.ok((await policyVersion(pool, product.tenant)) > before, 'caches are told')
-    assert.deepEqual(await codes(), ['class_raised'])
+    assert.deepEqual(await kinds(), ['class_raised'])
     assert.deepEqual([...(await blockingColumns(pool, product.id)).keys()].sort(), ['of the past', 'one'])
     await inTransaction(pool, (tx) => settleRaisedColumns(tx, product.id, 'one', []))
     assert.deepEqual([...(await blockingColumns(pool, product.id)).keys()], ['of the past'])

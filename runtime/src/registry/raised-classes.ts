@@ -88,24 +88,24 @@ export async function settleRaisedColumns(
 export interface Notice {
   readonly productId: string
   readonly tenant: string
-  readonly code: 'judged_before_influence' | 'class_raised'
+  readonly kind: 'judged_before_influence' | 'class_raised'
 }
 
 export function productNotices(db: Queryable, tenant: string | null): Promise<Notice[]> {
   return many<Notice>(
     db,
     'listing notices',
-    `select p.id as "productId", p.tenant, n.code
+    `select p.id as "productId", p.tenant, n.kind
      from products p
      join product_versions v on v.product_id = p.id and v.version = p.current_version
      cross join lateral (
-       select 'judged_before_influence' as code where v.judged_by is null
+       select 'judged_before_influence' as kind where v.judged_by is null
        union all
        select 'class_raised' where exists (
          select from raised_columns r where r.product_id = p.id and r.digest = v.digest)
      ) n
      where ($1::text is null or p.tenant = $1) and p.status <> 'retired'
-     order by p.tenant, p.id, n.code limit 100000`,
+     order by p.tenant, p.id, n.kind limit 100000`,
     [tenant],
   )
 }

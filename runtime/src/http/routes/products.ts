@@ -129,7 +129,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           cursors,
           'products',
           (page) => listProducts(platform.pool, call.tenant, page, filter),
-          (product) => ({ ...productJson(product), notices: (notices.get(product.id) ?? []).map(({ code }) => code) }),
+          (product) => ({ ...productJson(product), notices: (notices.get(product.id) ?? []).map(({ kind }) => kind) }),
         )
       },
     }),

@@ -272,7 +272,7 @@ export const ProductDetail = Type.Object(
     reads: Type.Array(InputRead, { description: 'How each input was read last.' }),
     notices: Type.Array(
       Type.Object({
-        code: oneOf(['judged_before_influence', 'class_raised']),
+        kind: oneOf(['judged_before_influence', 'class_raised']),
         message: text(),
         remedy: text(),
         columns: Type.Array(text()),
