@@ -1,7 +1,7 @@
 /** Who may let others read, and what is put in service: nobody grants more than they hold, nor deploys what they have not seen. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { type Answer, type Client, manifests } from './client.ts'
+import { type Answer, type Client, type Json, manifests } from './client.ts'
 import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 const PLAIN = '@rights.test'
@@ -169,6 +169,84 @@ describe('grants', () => {
       const made = body.data.find(({ action }: { readonly action: string }) => action === 'grant.create')
       assert.deepEqual([made.actor.subject, made.details.classes], [caller, ['*']])
     }
+  })
+})
+
+describe('a right that is taken back', () => {
+  const CLASS = 'pii.identifier'
+  const unmask = (user: string, grantable = true) => ({
+    ...{ subject: { user }, may: 'unmask', classes: [CLASS], grantable },
+  })
+  const chain: Client[] = []
+  const member = (index: number) => chain[index] as Client
+
+  before(async () => {
+    for (const user of ['one', 'two', 'three']) chain.push(await world.as(world.tenants[0], 'svc-developers', user))
+    await deployed('owner', 'chained', people('chained', 'internal'))
+    await syncNow(as('owner'))
+  })
+
+  it('ends what was granted by it, all the way, and no circle holds itself up', async () => {
+    const first = await ok(as('owner').post(grants('chained'), unmask('one')))
+    await ok(member(0).post(grants('chained'), unmask('two')))
+    await ok(member(1).post(grants('chained'), unmask('three')))
+    await ok(member(2).post(grants('chained'), unmask('two')))
+    for (const client of chain) assert.equal(await sees(client, 'chained'), 'clear')
+    const { status, body } = await as('owner').send(`${grants('chained')}/${first.id}`, { method: 'DELETE' })
+    assert.equal(status, 200)
+    const named = body.ended.map(({ subject, whole }: Json) => [subject.user, whole]).sort()
+    assert.deepEqual(named, [
+      ['three', true],
+      ['two', true],
+    ])
+    for (const client of chain) assert.equal(await sees(client, 'chained'), 'masked')
+    assert.deepEqual((await ok(as('owner').get(grants('chained')))).data, [])
+    const { data } = await ok(as('owner').get('/api/v1/audit?limit=20'))
+    const ends = data.filter(({ action }: Json) => action === 'grant.end')
+    assert.deepEqual(
+      ends.map(({ details }: Json) => details.with),
+      [{ grant: first.id }, { grant: first.id }],
+    )
+  })
+
+  it('leaves what another right holds up', async () => {
+    const first = await ok(as('owner').post(grants('chained'), unmask('one')))
+    const second = await ok(member(0).post(grants('chained'), unmask('two')))
+    const same = await ok(as('owner').post(grants('chained'), unmask('two', false)))
+    assert.equal(same.id, second.id)
+    await ok(member(1).post(grants('chained'), unmask('three')))
+    const { status, body } = await as('owner').send(`${grants('chained')}/${first.id}`, { method: 'DELETE' })
+    assert.equal(status, 200)
+    assert.deepEqual(body.ended.map(({ subject, whole }: Json) => [subject.user, whole]).sort(), [
+      ['three', true],
+      ['two', false],
+    ])
+    assert.deepEqual([await sees(member(1), 'chained'), await sees(member(2), 'chained')], ['clear', 'masked'])
+    assert.equal((await member(1).post(grants('chained'), unmask('three'))).body.code, 'grant_not_held')
+  })
+
+  it('is one on raw tables, too, for what authors have granted to themselves', async () => {
+    const raw = await ok(
+      as('owner').post('/api/v1/connections/db/grants', { subject: { user: 'one' }, grantable: true }),
+    )
+    await registered('owner', 'by_one')
+    const files = people('by_one', 'internal')
+    await ok(member(0).upload('/api/v1/products/by_one/manifests', files))
+    const { run_id: run } = await ok(member(0).post('/api/v1/products/by_one/deploy', { version: '1.0.0' }))
+    if (run) await member(0).untilEnded(run)
+    await ok(member(0).post(grants('by_one'), unmask('one', false)))
+    await ok(member(0).post(grants('by_one'), unmask('three', false)))
+    await ok(member(0).post('/api/v1/connections/db/grants', { subject: { user: 'two' } }))
+    assert.deepEqual([await sees(member(0), 'by_one'), await sees(member(2), 'by_one')], ['clear', 'clear'])
+    const path = `/api/v1/connections/db/grants/${raw.id}`
+    const { body } = await as('owner').send(path, { method: 'DELETE' })
+    assert.deepEqual(body.ended.map(({ subject }: Json) => subject.user).sort(), ['one', 'three', 'two'])
+    assert.deepEqual([await sees(member(0), 'by_one'), await sees(member(2), 'by_one')], ['masked', 'masked'])
+  })
+
+  it('tells nobody by the audit log how much others do', async () => {
+    const { data } = await ok(as('owner').get('/api/v1/audit?limit=3'))
+    for (const { id } of data) assert.match(id, /^[0-9a-f]{8}-[0-9a-f-]{27}$/)
   })
 })
 

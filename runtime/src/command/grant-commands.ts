@@ -15,6 +15,9 @@ interface GrantAnswer {
   readonly granted_by: string
 }
 
+/** What ended with a grant; nothing where none did. */
+type Ended = { readonly ended: readonly (Pick<GrantAnswer, 'id' | 'subject'> & { readonly whole: boolean })[] } | null
+
 const HEADER = ['subject', 'may', 'of', 'grantable', 'by', 'id']
 
 function row({ id, subject, may, classes, table, grantable, granted_by }: GrantAnswer) {
@@ -74,13 +77,18 @@ export const GRANT_COMMANDS: Readonly<Record<string, Command>> = {
   },
   'grant remove': {
     usage: 'grant remove PRODUCT | --connection NAME GRANT',
-    summary: 'take a grant back, by its id',
+    summary: 'take a grant back, by its id, with what its holder has granted on by it',
     flags: ON,
     remote: true,
     async run(call) {
       const { path, next } = placeOf(call)
-      await (await call.client()).request('DELETE', `${path}/${segment(call, next, 'GRANT')}`)
-      return `The grant ${word(call, next, 'GRANT')} is gone.`
+      const answer = (await (await call.client()).request('DELETE', `${path}/${segment(call, next, 'GRANT')}`)) as Ended
+      if (call.args.flags['json']) return answer ?? { ended: [] }
+      const ended = (answer?.ended ?? []).map(({ id, subject, whole }) => {
+        const who = subject.user === undefined ? `team ${subject.team}` : `user ${subject.user}`
+        return `With it ended${whole ? '' : ' a part of'} the grant ${id} of ${who}, which rested on it.`
+      })
+      return [`The grant ${word(call, next, 'GRANT')} is gone.`, ...ended].join('\n')
     },
   },
 }

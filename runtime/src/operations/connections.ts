@@ -18,11 +18,13 @@ import {
   updateConnection,
 } from '../registry/connections.ts'
 import { forgetConnectorStates } from '../registry/connector-states.ts'
+import { lockGrants } from '../registry/grant-bases.ts'
 import { revokeRawTableGrants } from '../registry/grants.ts'
 import { productsReadingFrom } from '../registry/products.ts'
 import { emptyQuarantine } from '../registry/quarantine.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
+import { endWhatRested } from './grant-rights.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
 import { ownsConnection } from './raw-rights.ts'
 
@@ -101,11 +103,13 @@ export async function changeConnection(
       const stored = await readSecrets(tx, platform.masters, connection)
       await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
     }
+    if (moved.length > 0) await lockGrants(tx, call.tenant)
     const revoked = moved.length > 0 ? await revokeRawTableGrants(tx, call.tenant, connection.id) : 0
     if (moved.length > 0) {
       await forgetConnectorStates(tx, connection.id)
       await emptyQuarantine(tx, connection.id)
     }
+    if (revoked > 0) await endWhatRested(tx, call, { connection: connection.id })
     const details = login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }
     await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id }, details)
     return updated
@@ -178,8 +182,10 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
   await refuseUsed(platform, connection)
   const tables = await rawTables(platform, connection)
   await inTransaction(platform.pool, async (tx) => {
+    await lockGrants(tx, call.tenant)
     for (const table of tables) await platform.lake.dropTable(tx, table)
     await deleteConnection(tx, call.tenant, connection.id)
+    await endWhatRested(tx, call, { connection: connection.id })
     await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
   })
   for (const table of tables) await platform.lake.purgeTable(table)

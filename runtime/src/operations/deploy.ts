@@ -8,11 +8,13 @@ import type { TenantCall } from '../flow.ts'
 import { compareManifests } from '../manifest/compatibility.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { pauseText } from '../materializer/materialize.ts'
+import { isSubject } from '../policy/classification.ts'
 import type { ClassifiedColumn } from '../policy/masking.ts'
 import { type Actor, actorOf, isActor } from '../registry/actor.ts'
 import { createDeployment, type Deployment, finishDeployment, supersedeDeployments } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
-import { type GrantSubject, grantProduct } from '../registry/grants.ts'
+import { keepFormerBasis, lockGrants } from '../registry/grant-bases.ts'
+import { type GrantSubject, grantAddedTo, grantProduct } from '../registry/grants.ts'
 import { type Product, setPause, updateProduct } from '../registry/products.ts'
 import { blockingColumns, settleRaisedColumns } from '../registry/raised-classes.ts'
 import { saveRawClasses } from '../registry/raw-classes.ts'
@@ -40,7 +42,7 @@ import { castNotes, checkCasts } from './deploy-casts.ts'
 import { checkQuality, checkReadings } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
 import { checkRawGrants, discoverSources, type Sources } from './deploy-sources.ts'
-import { readershipWarnings, requireReadership } from './grant-rights.ts'
+import { type Readership, readershipWarnings, requireReadership, restsOn } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
@@ -69,6 +71,7 @@ export interface Checked {
   readonly plan: DeployPlan
   /** Whom the first version lets read. */
   readonly readers: readonly GrantSubject[]
+  readonly readership: Readership
   /** Columns whose class this version lowers, for the audit log. */
   readonly lowered: readonly string[]
   readonly judged: JudgedColumns
@@ -213,6 +216,7 @@ export async function checkManifests(
     origins,
     lowered,
     readers,
+    readership,
     judged,
     reach,
     plan: {
@@ -336,7 +340,8 @@ async function commitDeployment(
       description: manifests.product.description,
     })
     await setPause(tx, product.id, null)
-    for (const reader of checked.readers) await grantReading(tx, call, product, reader)
+    if (checked.readers.length > 0) await lockGrants(tx, call.tenant)
+    for (const reader of checked.readers) await grantReading(tx, call, product, reader, checked.readership)
     await wishDashboards(tx, product.id, { anew: true })
     const classes = classesOf(manifests, checked.origins)
     await saveRawClasses(tx, product, classes, { keepFormer: checked.origins?.some(({ guessed }) => guessed) ?? true })
@@ -379,13 +384,17 @@ function firstReaders(platform: Platform, call: TenantCall, { product }: Manifes
   return subjects.map((subject) => subjectOf(platform, call, { subject }))
 }
 
-async function grantReading(tx: Transaction, call: TenantCall, product: Product, reader: GrantSubject): Promise<void> {
-  await grantProduct(tx, {
-    ...reader,
-    tenant: call.tenant,
-    productId: product.id,
-    may: 'read',
-    classes: [],
-    grantedBy: actorOf(call.principal),
-  })
+async function grantReading(
+  tx: Transaction,
+  call: TenantCall,
+  product: Product,
+  reader: GrantSubject,
+  { needs }: Readership,
+): Promise<void> {
+  const grantedBy = actorOf(call.principal)
+  const given = { ...reader, tenant: call.tenant, productId: product.id, may: 'read', classes: [], grantedBy } as const
+  await keepFormerBasis(tx, await grantAddedTo(tx, given))
+  const isOwn = reader.subjectType === 'user' && isSubject(call.principal, reader)
+  const basis = { classes: [], grantable: [], grantedBy, needs: isOwn ? needs.own : needs.others }
+  await restsOn(tx, await grantProduct(tx, given), basis)
 }

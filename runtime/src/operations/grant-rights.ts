@@ -8,11 +8,21 @@ import type { Problem } from '../manifest/problem.ts'
 import { isSubject } from '../policy/classification.ts'
 import { isActor } from '../registry/actor.ts'
 import { type Connection, findConnectionByName } from '../registry/connections.ts'
-import { type GrantSubject, type ProductGrant, productGrants } from '../registry/grants.ts'
+import {
+  addBasis,
+  type EndedGrant,
+  endUnfounded,
+  type GrantNeed,
+  grantBases,
+  type NewGrantBasis,
+  unfounded,
+} from '../registry/grant-bases.ts'
+import { type GrantSubject, type ProductGrant, productGrants, type RawTableGrant } from '../registry/grants.ts'
 import type { Product } from '../registry/products.ts'
+import type { Transaction } from '../registry/sql.ts'
 import { deployedVersions, findVersion } from '../registry/versions.ts'
-import type { Platform } from './platform.ts'
-import { mayGrantRaw, mayReadRaw } from './raw-rights.ts'
+import { audited, type Platform } from './platform.ts'
+import { rawBasis } from './raw-rights.ts'
 
 /** A table that rows of a product came from. */
 export interface ProductSource {
@@ -31,7 +41,7 @@ export interface WantedGrant {
 /**
  * Throws PERMISSION `grant_not_held` unless the caller is an administrator, owns every source that the product's rows
  * came from, or holds a grant that may be granted on and covers this one. To themselves people may also grant what
- * they read in the raw tables of all its sources anyway.
+ * they read in the raw tables of all its sources anyway. Gives the grants that this right is of; none: it is the caller's own.
  */
 export async function requireHeld(
   platform: Platform,
@@ -39,22 +49,24 @@ export async function requireHeld(
   product: Product,
   subject: GrantSubject,
   wanted: WantedGrant,
-): Promise<void> {
+): Promise<readonly GrantNeed[]> {
   const { principal } = call
-  if (principal.isAdmin) return
+  if (principal.isAdmin) return []
   const sources = await sourcesOf(platform, product)
   const isOwn =
     subject.subjectType === 'user' && isSubject(principal, subject) && (await isAuthor(platform, principal, product))
-  if (await mayHandOn(platform, principal, product, sources, isOwn ? mayReadRaw : mayGrantRaw)) return
-  const grants = await productGrants(platform.pool, call.tenant, product.id)
-  if (coveredBy(grants, principal, wanted)) return
-  throw notHeld('you may grant only what you hold and may grant on')
+  const bySources = await basisOf(platform, principal, product, sources, isOwn ? 'read' : 'grant')
+  if (bySources?.length === 0) return bySources
+  const byGrants = basisIn(await productGrants(platform.pool, call.tenant, product.id), principal, wanted)
+  const basis = byGrants ?? bySources
+  if (basis === null) throw notHeld('you may grant only what you hold and may grant on')
+  return basis
 }
 
 /** Whether the principal is a developer who may read every raw table that rows of the product came from. */
 export async function readsSources(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
   if (!principal.isDeveloper) return false
-  return mayHandOn(platform, principal, product, await sourcesOf(platform, product), mayReadRaw)
+  return (await basisOf(platform, principal, product, await sourcesOf(platform, product), 'read')) !== null
 }
 
 /** Who registered the product, or deployed the version in service. */
@@ -65,16 +77,24 @@ async function isAuthor(platform: Platform, principal: Principal, product: Produ
   return live !== null && isActor(principal, live.deployedBy)
 }
 
-/** Whether grants of the principal's say that it may grant this on. Who may unmask may read, too. */
-export function coveredBy(
+/** The grants of the principal's by which it may grant this on; null where none does. Who may unmask may read, too. */
+export function basisIn(
   grants: readonly ProductGrant[],
   principal: Principal,
   { may, classes }: WantedGrant,
-): boolean {
-  const own = grants.filter((grant) => isSubject(principal, grant))
-  if (may === 'read') return own.some(({ grantable }) => grantable.length > 0)
-  const held = new Set(own.filter((grant) => grant.may === 'unmask').flatMap(({ grantable }) => grantable))
-  return held.has('*') || classes.every((name) => held.has(name))
+): readonly GrantNeed[] | null {
+  const own = grants.filter((grant) => grant.grantable.length > 0 && isSubject(principal, grant))
+  const idsOf = (some: readonly ProductGrant[]) => some.map(({ id }) => id)
+  const needs: GrantNeed[] =
+    may === 'read'
+      ? [{ anyOf: idsOf(own), to: 'grant' }]
+      : classes.map((name) => {
+          const open = own.filter(
+            (one) => one.may === 'unmask' && [name, '*'].some((held) => one.grantable.includes(held)),
+          )
+          return { anyOf: idsOf(open), to: { class: name } }
+        })
+  return needs.every(({ anyOf }) => anyOf.length > 0) ? needs : null
 }
 
 /** Who comes to read tables by a version. */
@@ -82,6 +102,8 @@ export interface Readership {
   /** Grants that go on for rows of tables which no version before this one has read. */
   readonly grants: readonly ProductGrant[]
   readonly added: readonly ProductSource[]
+  /** What grants rest on that the version itself makes: to its author, and to others. */
+  readonly needs: { readonly own: readonly GrantNeed[]; readonly others: readonly GrantNeed[] }
 }
 
 /**
@@ -104,13 +126,15 @@ export async function requireReadership(
   const added = now.filter((source) => !isKnown(source))
   const all = added.length === 0 ? [] : await productGrants(platform.pool, product.tenant, product.id)
   const grants = all.filter(isOther)
-  if (readers.some(isOther) && !(await mayHandOn(platform, principal, product, now, mayGrantRaw))) {
+  const others = await basisOf(platform, principal, product, now, 'grant')
+  if (readers.some(isOther) && others === null) {
     throw notHeld('product.yaml lets others read what you may not grant', 'Leave access empty')
   }
-  if (grants.length > 0 && !(await mayHandOn(platform, principal, product, added, mayGrantRaw))) {
+  if (grants.length > 0 && (await basisOf(platform, principal, product, added, 'grant')) === null) {
     throw notHeld('grants on the product would show others tables that you may not grant', 'Take the grants back')
   }
-  return { grants, added }
+  const own = await basisOf(platform, principal, product, now, 'read')
+  return { grants, added, needs: { own: own ?? [], others: others ?? [] } }
 }
 
 const MOST_NAMED = 20
@@ -128,22 +152,26 @@ export function readershipWarnings({ grants, added }: Readership): readonly Prob
   return [{ manifest: 'inputs', line: 1, column: 1, path: 'inputs', message, hint }]
 }
 
-type RawRight = typeof mayReadRaw
-
-/** Of every source. Plain tables have no owner: a product that is made of nothing else is its creator's. */
-async function mayHandOn(
+/**
+ * By which grants the principal may read all sources, or grant them on; null where it may not. Plain tables have no owner: a
+ * product that is made of nothing else is its creator's.
+ */
+async function basisOf(
   platform: Platform,
   principal: Principal,
   { createdBy }: Product,
   sources: readonly ProductSource[],
-  right: RawRight,
-): Promise<boolean> {
-  if (principal.isAdmin) return true
-  if (sources.length === 0) return isActor(principal, createdBy)
+  to: 'read' | 'grant',
+): Promise<readonly GrantNeed[] | null> {
+  if (principal.isAdmin) return []
+  if (sources.length === 0) return isActor(principal, createdBy) ? [] : null
+  const needs: GrantNeed[] = []
   for (const { connection, table } of sources) {
-    if (connection === null || !(await right(platform, { principal }, connection, table))) return false
+    const basis = connection === null ? null : await rawBasis(platform, { principal }, connection, table, to)
+    if (basis === null) return null
+    needs.push(...basis)
   }
-  return true
+  return needs
 }
 
 /** Of all versions that were in service: the lake keeps what they made. */
@@ -174,4 +202,31 @@ function notHeld(message: string, otherwise?: string): SluiceError {
     code: 'grant_not_held',
     remedy: otherwise === undefined ? `Ask ${ask}.` : `${otherwise}, or ask ${ask} to deploy.`,
   })
+}
+
+/** In the transaction of the grant: what it rests on, which has to be there still. Throws PERMISSION `grant_not_held`. */
+export async function restsOn(
+  tx: Transaction,
+  grant: ProductGrant | RawTableGrant,
+  basis: NewGrantBasis,
+): Promise<void> {
+  const id = await addBasis(tx, grant, basis)
+  const isGone = unfounded(await grantBases(tx, grant.tenant)).some((one) => one.id === id)
+  if (isGone) throw notHeld('the grant by which you may grant this was just taken back')
+}
+
+/** Ends what rested on a grant that is gone, all the way, and puts it on record. After `lockGrants`. */
+export async function endWhatRested(
+  tx: Transaction,
+  call: TenantCall,
+  gone: Readonly<Record<string, string>>,
+): Promise<readonly EndedGrant[]> {
+  const ended = await endUnfounded(tx, call.tenant)
+  for (const { id, productId, connectionId, isGone } of ended) {
+    const object =
+      productId === null ? { type: 'connection', id: connectionId ?? '' } : { type: 'product', id: productId }
+    const action = productId === null ? 'raw_grant.end' : 'grant.end'
+    await audited(tx, call, call.tenant, action, object, { grant: id, whole: isGone, with: gone })
+  }
+  return ended
 }

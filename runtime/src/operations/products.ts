@@ -15,7 +15,8 @@ import { productOfTable } from '../materializer/variants.ts'
 import { isInScope } from '../policy/classification.ts'
 import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../registry/connections.ts'
-import { grantProduct, type ProductGrant, revokeProductGrant } from '../registry/grants.ts'
+import { type EndedGrant, keepFormerBasis, lockGrants } from '../registry/grant-bases.ts'
+import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../registry/grants.ts'
 import {
   createProduct,
   deleteProduct,
@@ -27,7 +28,7 @@ import {
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
-import { requireHeld } from './grant-rights.ts'
+import { endWhatRested, requireHeld, restsOn } from './grant-rights.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { productHidden, unambiguous } from './served-product.ts'
@@ -236,17 +237,16 @@ export async function addGrant(
       remedy: 'Name the classes to unmask, or ["*"] for all.',
     })
   }
-  await requireHeld(platform, call, product, subject, request)
+  const needs = await requireHeld(platform, call, product, subject, request)
+  const { may, classes } = request
+  const grantable = request.grantable ? (may === 'read' ? ['read'] : classes) : []
+  const grantedBy = actorOf(call.principal)
   const grant = await inTransaction(platform.pool, async (tx) => {
-    const created = await grantProduct(tx, {
-      tenant: call.tenant,
-      productId: product.id,
-      ...subject,
-      may: request.may,
-      classes: request.classes,
-      grantable: request.grantable ? (request.may === 'read' ? ['read'] : request.classes) : [],
-      grantedBy: actorOf(call.principal),
-    })
+    await lockGrants(tx, call.tenant)
+    const given = { tenant: call.tenant, productId: product.id, ...subject, may, classes, grantable, grantedBy }
+    await keepFormerBasis(tx, await grantAddedTo(tx, given))
+    const created = await grantProduct(tx, given)
+    await restsOn(tx, created, { classes, grantable, grantedBy, needs })
     const details = { grant: created.id, may: request.may, classes: request.classes }
     await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, details)
     await keep(tx, created)
@@ -256,14 +256,23 @@ export async function addGrant(
   return grant
 }
 
-export async function removeGrant(platform: Platform, call: TenantCall, reference: string, id: string): Promise<void> {
+/** Gives what ended with it: what its holder had granted on by it alone, all the way. */
+export async function removeGrant(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  id: string,
+): Promise<readonly EndedGrant[]> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
-  await inTransaction(platform.pool, async (tx) => {
+  const ended = await inTransaction(platform.pool, async (tx) => {
+    await lockGrants(tx, call.tenant)
     if (!(await revokeProductGrant(tx, call.tenant, product.id, id))) throw notFound('grant')
     await audited(tx, call, call.tenant, 'grant.delete', { type: 'product', id: product.id }, { grant: id })
+    return endWhatRested(tx, call, { grant: id })
   })
   platform.served.drop(call.tenant)
+  return ended
 }
 
 /** The product with every copy: stores first, then the lake's pointers with the registry's row, then the files. */

@@ -3,12 +3,20 @@ import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import type { TenantCall } from '../flow.ts'
 import { actorOf, isActor } from '../registry/actor.ts'
-import { grantRawTable, listRawTableGrants, type RawTableGrant, revokeRawTableGrant } from '../registry/grants.ts'
+import { type EndedGrant, keepFormerBasis, lockGrants } from '../registry/grant-bases.ts'
+import {
+  grantRawTable,
+  listRawTableGrants,
+  type RawTableGrant,
+  rawGrantAddedTo,
+  revokeRawTableGrant,
+} from '../registry/grants.ts'
 import type { Page, PageRequest } from '../registry/paging.ts'
 import { connectionOf } from './connections.ts'
+import { endWhatRested, restsOn } from './grant-rights.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
-import { mayGrantRaw, ownsConnection } from './raw-rights.ts'
+import { ownsConnection, rawBasis } from './raw-rights.ts'
 
 export interface RawGrantRequest extends SubjectRequest {
   /** `schema.table`; null for every table of the connection. */
@@ -31,16 +39,22 @@ export async function addRawGrant(
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, reference)
   const subject = subjectOf(platform, call, request)
-  if (!(await mayGrantRaw(platform, call, connection, request.table))) throw notOwned()
+  const needs = await rawBasis(platform, call, connection, request.table, 'grant')
+  if (needs === null) throw notOwned()
+  const grantedBy = actorOf(call.principal)
   return inTransaction(platform.pool, async (tx) => {
-    const created = await grantRawTable(tx, {
+    await lockGrants(tx, call.tenant)
+    const given = {
       tenant: call.tenant,
       connectionId: connection.id,
       tableName: request.table,
       ...subject,
       grantable: request.grantable,
-      grantedBy: actorOf(call.principal),
-    })
+      grantedBy,
+    }
+    await keepFormerBasis(tx, await rawGrantAddedTo(tx, given))
+    const created = await grantRawTable(tx, given)
+    await restsOn(tx, created, { classes: [], grantable: request.grantable ? ['raw'] : [], grantedBy, needs })
     const details = { grant: created.id, table: request.table }
     await audited(tx, call, call.tenant, 'raw_grant.create', { type: 'connection', id: connection.id }, details)
     await keep(tx, created)
@@ -60,22 +74,24 @@ export async function listRawGrants(
   return listRawTableGrants(platform.pool, call.tenant, connection.id, page)
 }
 
-/** For the creator of the connection, administrators, and whoever has granted it. */
+/** For the creator of the connection, administrators, and whoever has granted it. Gives what ended with it. */
 export async function removeRawGrant(
   platform: Platform,
   call: TenantCall,
   reference: string,
   id: string,
-): Promise<void> {
+): Promise<readonly EndedGrant[]> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, reference)
   const isOwner = ownsConnection(call.principal, connection)
-  await inTransaction(platform.pool, async (tx) => {
+  return inTransaction(platform.pool, async (tx) => {
+    await lockGrants(tx, call.tenant)
     const removed = await revokeRawTableGrant(tx, call.tenant, connection.id, id)
     const isOwn = removed !== null && isActor(call.principal, removed.grantedBy)
     if (!isOwner && !isOwn) throw notOwned()
     if (removed === null) throw notFound('grant')
     await audited(tx, call, call.tenant, 'raw_grant.delete', { type: 'connection', id: connection.id }, { grant: id })
+    return endWhatRested(tx, call, { grant: id })
   })
 }
 

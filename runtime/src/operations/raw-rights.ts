@@ -3,6 +3,7 @@ import type { Principal, TenantCall } from '../flow.ts'
 import { isSubject } from '../policy/classification.ts'
 import { isActor } from '../registry/actor.ts'
 import { type Connection, findConnection } from '../registry/connections.ts'
+import type { GrantNeed } from '../registry/grant-bases.ts'
 import { type RawTableGrant, rawTableGrants } from '../registry/grants.ts'
 import type { Platform } from './platform.ts'
 
@@ -12,28 +13,31 @@ export function ownsConnection(principal: Principal, { createdBy }: Pick<Connect
   return principal.isAdmin || (principal.isDeveloper && isActor(principal, createdBy))
 }
 
-/** The connection's creator, administrators, and whoever holds a grant on the table. */
-export async function mayReadRaw(
-  { pool }: Pick<Platform, 'pool'>,
-  { principal }: Caller,
-  connection: Connection,
-  table: string,
-): Promise<boolean> {
-  if (ownsConnection(principal, connection)) return true
-  return holds(principal, await rawTableGrants(pool, connection.tenant, connection.id), table)
-}
-
-/** As `mayReadRaw`, by grants that may be granted on; null: of every table. */
-export async function mayGrantRaw(
+/**
+ * By which grants the caller may read the table, or grant it on; null: of every table. None: as the connection's creator or
+ * an administrator. Null where they may not.
+ */
+export async function rawBasis(
   { pool }: Pick<Platform, 'pool'>,
   { principal }: Caller,
   connection: Connection,
   table: string | null,
-): Promise<boolean> {
-  if (ownsConnection(principal, connection)) return true
+  to: 'read' | 'grant',
+): Promise<readonly GrantNeed[] | null> {
+  if (ownsConnection(principal, connection)) return []
   const grants = await rawTableGrants(pool, connection.tenant, connection.id)
-  const grantable = grants.filter((grant) => grant.grantable)
-  return holds(principal, grantable, table)
+  const anyOf = grants.filter((one) => (to === 'read' || one.grantable) && holds(principal, [one], table))
+  return anyOf.length === 0 ? null : [{ anyOf: anyOf.map(({ id }) => id), to }]
+}
+
+/** The connection's creator, administrators, and whoever holds a grant on the table. */
+export async function mayReadRaw(
+  platform: Pick<Platform, 'pool'>,
+  caller: Caller,
+  connection: Connection,
+  table: string,
+): Promise<boolean> {
+  return (await rawBasis(platform, caller, connection, table, 'read')) !== null
 }
 
 /**

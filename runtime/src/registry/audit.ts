@@ -4,6 +4,8 @@ import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts
 import { json, many, one, type Queryable } from './sql.ts'
 
 export interface AuditRecord {
+  /** Of the order of all records of the registry: not for tenants, who would see by it how much others do. */
+  readonly position: string
   readonly id: string
   /** Null for what concerns no tenant. */
   readonly tenant: string | null
@@ -19,10 +21,10 @@ export interface AuditRecord {
   readonly details: Readonly<Record<string, unknown>>
 }
 
-export type NewAuditRecord = Omit<AuditRecord, 'id' | 'at' | 'objectId' | 'requestId' | 'details'> &
+export type NewAuditRecord = Omit<AuditRecord, 'id' | 'position' | 'at' | 'objectId' | 'requestId' | 'details'> &
   Partial<Pick<AuditRecord, 'objectId' | 'requestId' | 'details'>>
 
-const COLUMNS = `id::text, tenant, at, actor, action, object_type as "objectType", object_id as "objectId", outcome,
+const COLUMNS = `id::text as position, public_id::text as id, tenant, at, actor, action, object_type as "objectType", object_id as "objectId", outcome,
   request_id as "requestId", details`
 
 /**
@@ -72,5 +74,5 @@ export async function listAudit(
      order by audit_log.id desc limit $1`,
     [...parameters, tenant, filter.action ?? null, filter.objectId ?? null, filter.subject ?? null],
   )
-  return toPage(rows, parameters, ({ at, id }) => ({ createdAt: at, id }))
+  return toPage(rows, parameters, ({ at, position }) => ({ createdAt: at, id: position }))
 }

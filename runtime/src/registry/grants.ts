@@ -73,6 +73,17 @@ export function grantProduct(db: Queryable, grant: NewProductGrant): Promise<Pro
   )
 }
 
+/** The one that `grantProduct` would add to. */
+export function grantAddedTo(db: Queryable, grant: NewProductGrant): Promise<ProductGrant | null> {
+  return maybeOne<ProductGrant>(
+    db,
+    'granting',
+    `select ${PRODUCT_COLUMNS} from product_grants where product_id = $1 and subject_type = $2 and subject = $3
+       and issuer is not distinct from $4 and may = $5`,
+    [grant.productId, grant.subjectType, grant.subject, grant.issuer, grant.may],
+  )
+}
+
 /** Every grant on the product. At most 10,000: policy must see all, so a product with more is refused to everybody. */
 export function productGrants(db: Queryable, tenant: string, productId: string): Promise<ProductGrant[]> {
   return many<ProductGrant>(
@@ -161,6 +172,17 @@ export function grantRawTable(db: Queryable, grant: NewRawTableGrant): Promise<R
       json(grant.grantedBy),
       grant.grantable ?? false,
     ],
+  )
+}
+
+/** The one that `grantRawTable` would add to. */
+export function rawGrantAddedTo(db: Queryable, grant: NewRawTableGrant): Promise<RawTableGrant | null> {
+  return maybeOne<RawTableGrant>(
+    db,
+    'granting',
+    `select ${RAW_COLUMNS} from raw_table_grants where connection_id = $1 and table_name is not distinct from $2
+       and subject_type = $3 and subject = $4 and issuer is not distinct from $5`,
+    [grant.connectionId, grant.tableName, grant.subjectType, grant.subject, grant.issuer],
   )
 }
 

@@ -15,6 +15,7 @@ import { deletes } from './migrations/017-deletes.ts'
 import { pausedProducts } from './migrations/018-paused-products.ts'
 import { quarantine } from './migrations/019-quarantine.ts'
 import { raisedClasses } from './migrations/020-raised-classes.ts'
+import { whatGrantsRestOn } from './migrations/021-what-grants-rest-on.ts'
 import { applicationKeys } from './migrations/024-application-keys.ts'
 import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 
@@ -43,5 +44,6 @@ export const registryMigrations: MigrationList = {
     applicationKeys,
     violatingRowsTable,
     raisedClasses,
+    whatGrantsRestOn,
   ],
 }

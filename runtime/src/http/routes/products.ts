@@ -35,6 +35,7 @@ import {
   Deployed,
   Deployment,
   DryRun,
+  EndedGrants,
   Grant,
   ListedProduct,
   ManifestTexts,
@@ -50,6 +51,7 @@ import {
 import {
   DeployRequest,
   deploymentJson,
+  endedReply,
   GrantRequest,
   grantJson,
   InNamespace,
@@ -524,16 +526,18 @@ function grants(platform: Platform, cursors: Cursors): readonly Route[] {
       method: 'DELETE',
       path: '/api/v1/products/{product_id}/grants/{grant_id}',
       name: 'deleteGrant',
-      summary: 'Take a grant back',
+      summary: 'Take a grant back, with what its holder has granted on by it',
       tags,
       auth: 'tenant',
       params: Type.Object({ product_id: Reference, grant_id: Reference }),
       query: InNamespace,
-      responses: { 204: { description: 'It is gone.' } },
+      responses: {
+        200: { description: 'It is gone, and with it these.', schema: EndedGrants },
+        204: { description: 'It is gone, and nothing rested on it.' },
+      },
       errors: ['grant_not_found', 'product_not_found', 'ambiguous_product'],
       async handler(call) {
-        await removeGrant(platform, call, productReference(call), call.params.grant_id)
-        return { empty: true }
+        return endedReply(await removeGrant(platform, call, productReference(call), call.params.grant_id))
       },
     }),
   ]

@@ -7,8 +7,8 @@ import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
-import { pageOf, RawGrant } from './resources.ts'
-import { Page, RawGrantRequest, Reference, rawGrantJson } from './shapes.ts'
+import { EndedGrants, pageOf, RawGrant } from './resources.ts'
+import { endedReply, Page, RawGrantRequest, Reference, rawGrantJson } from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const tags = ['Connections']
@@ -57,15 +57,17 @@ export function rawGrantRoutes(platform: Platform, cursors: Cursors): readonly R
       method: 'DELETE',
       path: `${path}/{grant_id}`,
       name: 'deleteRawGrant',
-      summary: 'Take a grant on raw tables back',
+      summary: 'Take a grant on raw tables back, with what its holder has granted on by it',
       tags,
       auth: 'tenant',
       params: Type.Object({ connection_id: Reference, grant_id: Reference }),
-      responses: { 204: { description: 'It is gone.' } },
+      responses: {
+        200: { description: 'It is gone, and with it these.', schema: EndedGrants },
+        204: { description: 'It is gone, and nothing rested on it.' },
+      },
       errors: ['grant_not_found', 'raw_table_forbidden', 'connection_not_found'],
       async handler(call) {
-        await removeRawGrant(platform, call, call.params.connection_id, call.params.grant_id)
-        return { empty: true }
+        return endedReply(await removeRawGrant(platform, call, call.params.connection_id, call.params.grant_id))
       },
     }),
   ]

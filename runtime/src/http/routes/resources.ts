@@ -487,6 +487,23 @@ export const QuarantinedRow = Type.Object(
   { $id: 'QuarantinedRow' },
 )
 
+export const EndedGrants = Type.Object(
+  {
+    ended: Type.Array(
+      Type.Object({
+        id: text(),
+        product_id: nullable(text('Null: of raw tables.')),
+        connection_id: nullable(text('Null: of a product.')),
+        subject: Type.Object({ user: Type.Optional(text()), team: Type.Optional(text()) }),
+        whole: Type.Boolean({ description: 'False: it goes on with less, because others had given it, too.' }),
+        classes: Type.Array(text(), { description: 'Of one that goes on, what it unmasks still.' }),
+      }),
+      { description: 'Grants that rested on it, all the way.' },
+    ),
+  },
+  { $id: 'EndedGrants' },
+)
+
 export const RawGrant = Type.Object(
   {
     id: text(),

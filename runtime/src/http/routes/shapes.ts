@@ -7,6 +7,7 @@ import type { CheckResult } from '../../quality/verdict.ts'
 import type { AuditRecord } from '../../registry/audit.ts'
 import type { Connection } from '../../registry/connections.ts'
 import type { Deployment } from '../../registry/deployments.ts'
+import type { EndedGrant } from '../../registry/grant-bases.ts'
 import type { ProductGrant, RawTableGrant } from '../../registry/grants.ts'
 import { isId } from '../../registry/ids.ts'
 import { lostIn, type Materialization } from '../../registry/materializations.ts'
@@ -349,6 +350,20 @@ export function grantJson(grant: ProductGrant) {
     granted_by: grant.grantedBy.subject,
     created_at: iso(grant.createdAt),
   }
+}
+
+/** What ended with a grant that was taken back. */
+export function endedReply(ended: readonly EndedGrant[]): Reply {
+  if (ended.length === 0) return { empty: true }
+  const told = ended.map(({ id, productId, connectionId, subjectType, subject, isGone, classes }) => ({
+    id,
+    product_id: productId,
+    connection_id: connectionId,
+    subject: subjectType === 'user' ? { user: subject } : { team: subject },
+    whole: isGone,
+    classes: isGone ? [] : classes,
+  }))
+  return { body: { ended: told } }
 }
 
 export function rawGrantJson(grant: RawTableGrant) {
