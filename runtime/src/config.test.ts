@@ -33,3 +33,18 @@ test('a mistake in the object store is said for the kind that is named', () => {
   assert.match(said({ SLUICE_OBJECT_STORE__TYPE: 'tape' }), /object_store\.type/)
   assert.doesNotMatch(said({ ...S3, SLUICE_OBJECT_STORE__PART_MB: 'many' }), /hidden/)
 })
+
+test('pages that may call are origins as browsers send them, and nothing else', () => {
+  const pages = (origins: readonly string[]) => load({ SLUICE_CORS__ORIGINS: origins.join(',') }).cors.origins
+  const good = ['https://app.example.com', 'http://localhost:3000', 'http://[::1]:8080', 'capacitor://localhost', '*']
+  assert.deepEqual(pages(good), good)
+  for (const bad of [
+    'null',
+    'app.example.com',
+    'https://app.example.com/',
+    'https://*.example.com',
+    'HTTPS://A.test',
+  ]) {
+    assert.throws(() => pages([bad]), isSluiceError, bad)
+  }
+})

@@ -20,6 +20,9 @@ const every = (minutes: number, what: string) =>
     description: `Minutes between; 0: never. Then ${what}.`,
   })
 
+/** Scheme, host and, where it is not the scheme's own, port: as browsers send it. */
+const Origin = Type.String({ pattern: '^[a-z][a-z0-9+.-]*://[a-z0-9._:\\[\\]-]+$', maxLength: 300 })
+
 /** A dot in it goes one level down. */
 const claimOf = (name: string, what: string) =>
   Type.String({ default: name, description: `Claim that holds ${what}; a dot goes one level down.` })
@@ -248,6 +251,19 @@ export const ConfigSchema = Type.Object(
           description: 'Of tokens of the embedded issuer that are asked for without a life of their own.',
         }),
         issuers: Type.Array(Issuer, { default: [], description: 'Any entry turns the embedded issuer off.' }),
+      },
+      closed,
+    ),
+    cors: Type.Object(
+      {
+        origins: Type.Array(Type.Union([Type.Literal('*'), Origin]), {
+          default: [],
+          description: 'Pages that may call for every tenant: https://app.example.com, or * for all there are.',
+        }),
+        tenants: Type.Record(Type.String(), Type.Array(Origin), {
+          default: {},
+          description: 'Pages that may call for one tenant, by its id.',
+        }),
       },
       closed,
     ),

@@ -27,6 +27,7 @@ import { freePort } from './free-port.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { accessLog } from './http/access-log.ts'
 import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
+import type { CorsOptions } from './http/cors.ts'
 import { Cursors } from './http/cursor.ts'
 import type { RateLimits } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
@@ -284,6 +285,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     // Of one process the limits are its own; several that share a registry share the buckets in it.
     ...(databases.embedded ? {} : { rateLimiter: new SharedRateLimiter(new RateBuckets(platform.pool)) }),
     trustedProxies: config.trusted_proxies,
+    ...corsOf(config),
     ...(config.metrics_token === undefined ? {} : { metricsToken: config.metrics_token }),
     onAdminUse: async (use) => {
       await appendAudit(platform.pool, {
@@ -302,6 +304,11 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     onFinished: finishedBy(config, httpMetrics(metrics), logger),
     onFault: (error, call) => logFault(logger, error, call),
   })
+}
+
+/** Absent where no pages are configured. */
+function corsOf({ cors }: Config): { readonly cors?: CorsOptions } {
+  return cors.origins.length === 0 && Object.keys(cors.tenants).length === 0 ? {} : { cors }
 }
 
 function finishedBy(

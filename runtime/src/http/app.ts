@@ -11,6 +11,7 @@ import type { ParseThreads } from '../parse-threads.ts'
 import type { StoredAnswer } from '../registry/idempotency.ts'
 import { AnswerCosts } from './answer-costs.ts'
 import { type BodyParser, type BodyReading, hasBody } from './body.ts'
+import { Cors, type CorsOptions } from './cors.ts'
 import { Deadlines } from './deadlines.ts'
 import { Exchange } from './exchange.ts'
 import { FairGate } from './fair-gate.ts'
@@ -53,6 +54,8 @@ export interface HttpDeps extends GuardDeps {
   readonly workAtOnce?: number
   /** Streams of events of one subject at once; more are answered 429. */
   readonly maxStreamsPerSubject?: number
+  /** Pages of other origins that may call; absent: none. */
+  readonly cors?: CorsOptions
   /** Where long bodies are taken apart; absent: on the event loop. */
   readonly threads?: ParseThreads
   /** Reached before the effect of a request with a key, and between it and its answer. */
@@ -102,6 +105,7 @@ function mayBeSentElsewhere({ method, headers }: IncomingMessage): boolean {
 class Edge {
   readonly deadlines = new Deadlines()
   readonly #deps: HttpDeps
+  readonly #cors: Cors | null
   readonly #table: RouteTable
   readonly #guard: Guard
   readonly #maxInFlight: number
@@ -114,6 +118,7 @@ class Edge {
 
   constructor(deps: HttpDeps) {
     this.#deps = deps
+    this.#cors = deps.cors === undefined ? null : new Cors(deps.cors)
     this.#table = new RouteTable(deps.routes, deps.maxBodyBytes)
     this.#guard = new Guard(deps)
     this.#maxInFlight = deps.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT
@@ -138,6 +143,7 @@ class Edge {
     // The client's next request is for another server, which it reaches by a connection of its own.
     if (this.#isDraining) ctx.res.shouldKeepAlive = false
     const exchange = new Exchange(ctx.req, ctx.res)
+    exchange.cors = this.#cors
     try {
       await this.#answer(ctx, exchange)
     } catch (error) {
@@ -167,6 +173,7 @@ class Edge {
     // Awaited only where there is something to wait for: on the fast path there is not.
     const admitted = this.#guard.admit(exchange, route)
     if (admitted !== undefined) await admitted
+    this.#cors?.check(exchange)
     exchange.mediaType = mediaTypeFor(ctx.request, match.compiled.types)
     exchange.mayCompress = match.compiled.mayCompress
     exchange.likesGzip = exchange.mayCompress && ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
@@ -248,7 +255,8 @@ class Edge {
     if (methods.length === 0) throw refuse('not_found', 'there is nothing at this address')
     const allow = [...methods, 'OPTIONS'].join(', ')
     if (method === 'OPTIONS') {
-      void sendReply(exchange, { empty: true, headers: { Allow: allow } })
+      const preflight = this.#cors?.preflightFor(exchange.request, methods) ?? {}
+      void sendReply(exchange, { empty: true, headers: { ...preflight, Allow: allow } })
       return
     }
     const error = refuse('method_not_allowed', 'this address does not take this method')

@@ -54,6 +54,11 @@ export const ERROR_CODES = {
     title: 'Method not allowed',
     remedy: 'Use one of the methods in the header Allow.',
   },
+  origin_not_allowed: {
+    status: 403,
+    title: 'Origin not allowed',
+    remedy: 'Ask the operator to add the page to cors.tenants of the configuration.',
+  },
   not_acceptable: {
     status: 406,
     title: 'Not acceptable',

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Call, IdempotencyClaim, Principal } from '../flow.ts'
+import type { Cors } from './cors.ts'
 import type { Timed } from './deadlines.ts'
 import { refuse } from './problem.ts'
 
@@ -31,6 +32,8 @@ export class Exchange implements Call, Timed {
   idempotencyKey: string | null = null
   idempotency: IdempotencyClaim | null = null
   mediaType: string | null = null
+  /** Null where no pages of others may call. */
+  cors: Cors | null = null
   /** Whether the answer may be compressed, as far as its route decides. */
   mayCompress = false
   /** Whether it is to be, as far as the client says. */

@@ -83,10 +83,17 @@ function headOf(
   if (exchange.rateHeaders !== null) head.push(...exchange.rateHeaders)
   if (reply.etag !== undefined) head.push('ETag', etag ?? `${isCompressed ? 'W/' : ''}"${reply.etag}"`)
   if (isCompressed) head.push('Content-Encoding', 'gzip')
-  if (exchange.mayCompress) head.push('Vary', `${VARY}, Accept-Encoding`)
-  else if (reply.etag !== undefined) head.push('Vary', VARY)
+  const varies = variesBy(exchange, reply.etag !== undefined)
+  if (varies !== '') head.push('Vary', varies)
+  if (exchange.cors !== null) head.push(...exchange.cors.headersFor(exchange))
   if (reply.headers !== undefined) override(head, reply.headers)
   return head
+}
+
+function variesBy({ mayCompress, cors }: Exchange, isMarked: boolean): string {
+  const names = mayCompress ? `${VARY}, Accept-Encoding` : isMarked ? VARY : ''
+  if (cors === null) return names
+  return names === '' ? 'Origin' : `${names}, Origin`
 }
 
 /** A handler's header takes the place of a default of the same name. */
