@@ -12,6 +12,8 @@ const input = (table: string, rejected: number) => ({
 it('is said of inputs that lack rows alone, in steps, and by all of their columns', () => {
   assert.deepEqual(carriedRows([input('t', 0)], 5), [])
   assert.deepEqual(carriedRows([], 0), [])
+  const unbelievable = [Number.NaN, Number.POSITIVE_INFINITY, -1, 0.5, 1e300].map((rejected) => input('t', rejected))
+  assert.deepEqual(carriedRows(unbelievable, 5), [])
   const [result] = carriedRows([input('t', 7), input('u', 0), input('s.v', 8)], 900)
   assert.deepEqual([result?.passed, result?.violations, result?.worth], [false, 100, 0.9])
   assert.deepEqual(result?.reads?.raw, [

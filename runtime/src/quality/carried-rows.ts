@@ -16,7 +16,8 @@ export interface CarriedInput {
  * many were left out is told in steps, as sizes of raw tables are to who may not read them; `rows` are the product's.
  */
 export function carriedRows(inputs: readonly CarriedInput[], rows: number): readonly CheckResult[] {
-  const lacking = inputs.filter(({ rejected }) => rejected > 0)
+  // A plain table of the tenant's says of itself what its author wrote.
+  const lacking = inputs.filter(({ rejected }) => Number.isSafeInteger(rejected) && rejected > 0)
   if (lacking.length === 0) return []
   const violations = stepOf(lacking.reduce((sum, { rejected }) => sum + rejected, 0))
   return [
