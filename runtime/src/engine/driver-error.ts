@@ -133,7 +133,8 @@ function bindingError(message: string, statement: string | null, cause: unknown)
     if (!match) continue
     const name = match[1] ?? ''
     const own = statement?.toLowerCase().includes(name.toLowerCase()) ?? false
-    return new SluiceError('INVALID_DATA', own ? named(name) : plain, { code, cause })
+    const details = own && code === 'column_not_found' ? { details: { column: name } } : {}
+    return new SluiceError('INVALID_DATA', own ? named(name) : plain, { code, cause, ...details })
   }
   return new SluiceError('INVALID_DATA', 'the statement does not fit the columns, types or functions that it names', {
     code: 'sql_invalid',

@@ -127,6 +127,11 @@ export const STORE_CODES = {
     title: 'All readers of sources are busy',
     remedy: 'Try again in a moment.',
   },
+  source_column_gone: {
+    status: 422,
+    title: 'Column gone from the source',
+    remedy: 'Deploy a version that does without the column, or bring it back at the source and sync again.',
+  },
   source_schema_changed: {
     status: 422,
     title: 'Schema changed at the source',

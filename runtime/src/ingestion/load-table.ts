@@ -16,6 +16,7 @@ import type {
 } from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
 import { MOMENT, ROWS_REJECTED } from '../materializer/materialize.ts'
+import { type ColumnChanges, changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
 
@@ -49,6 +50,8 @@ export interface LoadedTable {
   readonly keepsOthers: boolean
   /** Of a read of the keys; null where none was made. */
   readonly sweep: Sweep | null
+  /** How the columns have changed since the read before, in words; empty where they have not, null: there was none. */
+  readonly changes: string | null
 }
 
 export interface Sweep {
@@ -82,7 +85,8 @@ export async function loadTable(
     primaryKey: request.primaryKey,
   }
   const before = scan?.snapshotId == null ? null : scan
-  if (before) checkSchemaChange(before.schema.fields, schema.columns, request)
+  const changes = before === null ? null : columnChanges(before.schema.fields, schema.columns)
+  if (changes) checkSchemaChange(changes, request)
   const merges = request.mode === 'incremental' && request.previousState !== null && !read.whole
   const { written, sweep, ...change } =
     merges && base && before
@@ -112,7 +116,13 @@ export async function loadTable(
     signal,
   )
   await deps.faultPoint('ingestion.table-staged')
-  return { commit, outcome, keepsOthers: change.operation === 'overwrite', sweep }
+  return {
+    commit,
+    outcome,
+    keepsOthers: change.operation === 'overwrite',
+    sweep,
+    changes: changes && changesText(changes),
+  }
 }
 
 const MAX_CURSOR_CHARACTERS = 1_000
@@ -200,18 +210,14 @@ function newestByKey(request: LoadRequest): string {
   return `SELECT * FROM ${INCOMING} QUALIFY row_number() OVER (PARTITION BY ${key}${order}) = 1`
 }
 
-function checkSchemaChange(before: readonly Column[], now: readonly Column[], request: LoadRequest): void {
-  if (request.onSchemaChange === 'evolve') return
-  const name = (column: Column) => column.name
-  const added = now.filter((column) => !before.map(name).includes(column.name)).map(name)
-  const removed = before.filter((column) => !now.map(name).includes(column.name)).map(name)
-  const retyped = now
-    .filter((column) => before.some((known) => known.name === column.name && known.type !== column.type))
-    .map(name)
-  if (added.length + removed.length + retyped.length === 0) return
-  throw new SluiceError('INVALID_DATA', `the columns of ${request.ref.table} have changed in the source`, {
+function checkSchemaChange(changes: ColumnChanges, { onSchemaChange, ref }: LoadRequest): void {
+  const text = changesText(changes)
+  if (onSchemaChange === 'evolve' || text === '') return
+  const { added, gone, retyped } = changes
+  const names = (columns: readonly { readonly name: string }[]) => columns.map(({ name }) => name)
+  throw new SluiceError('INVALID_DATA', `the columns of ${ref.table} have changed in the source: ${text}`, {
     code: 'source_schema_changed',
-    remedy: 'Take over the change in the manifests, or set on_schema_change: evolve.',
-    details: { added, removed, retyped },
+    remedy: `inputs.yaml says on_schema_change: ${onSchemaChange}, so that nothing was read. Undo the change at the source, or deploy a version with on_schema_change: evolve that takes it over.`,
+    details: { added: names(added), removed: names(gone), retyped: names(retyped) },
   })
 }

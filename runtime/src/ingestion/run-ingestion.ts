@@ -304,10 +304,11 @@ async function commitTables(
 
 async function tellLoaded(
   run: IngestionRun,
-  { table, mode, outcome, keepsOthers, sweep }: LoadedSource,
+  { table, mode, outcome, keepsOthers, sweep, changes }: LoadedSource,
   deps: IngestionDeps,
 ): Promise<void> {
   await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
+  if (changes) await log(run, deps, 'warn', `${table.name}: its columns have changed in the source: ${changes}`)
   if (sweep !== null) {
     await log(run, deps, 'info', `${table.name}: ${sweep.removed} rows were gone, by a read of ${sweep.keys} keys`)
   }

@@ -28,7 +28,13 @@ export type { PartitionColumn } from './partitioning.ts'
 export { engineTable, type Scan, type ScanFile } from './scan.ts'
 export type { TableRef } from './table-ref.ts'
 export { type LakeField, type LakeSchema, toTableSchema } from './table-schema.ts'
-export type { SnapshotChoice, SnapshotId, TableState } from './table-state.ts'
+export {
+  type NamedColumn,
+  type SnapshotChoice,
+  type SnapshotId,
+  schemaHistory,
+  type TableState,
+} from './table-state.ts'
 export { planRestore, type WriteJob, type WriteRun, type WriteTarget, type WrittenData } from './write.ts'
 
 /**

@@ -15,7 +15,7 @@ import type { ObjectStore } from './object-store.ts'
 import type { PartitionSpec } from './partitioning.ts'
 import { TableFiles } from './table-files.ts'
 import { checkTableRef, SANDBOX, type TableRef } from './table-ref.ts'
-import { fromIceberg, type LakeSchema } from './table-schema.ts'
+import { fromIceberg, type LakeField, type LakeSchema, logicalType } from './table-schema.ts'
 
 /** A snapshot's id in decimal digits: up to 63 bits, so that a JavaScript number cannot hold each of them. */
 export type SnapshotId = string
@@ -169,3 +169,15 @@ function notFound(): SluiceError {
     remedy: 'List the snapshots of the product and choose one of them, or a later moment.',
   })
 }
+
+/** The columns that the table has had in each of its schemas, the current one last. */
+export function schemaHistory({ metadata, schema }: TableState): readonly (readonly NamedColumn[])[] {
+  const former = metadata.schemas.filter((one) => one['schema-id'] !== schema.schemaId)
+  const columns = former.map(({ fields }) =>
+    // Of other engines' tables, what is no column of ours is none that a manifest names.
+    fields.flatMap(({ name, type, doc }) => (typeof type === 'string' ? [{ name, type: logicalType(type, doc) }] : [])),
+  )
+  return [...columns, schema.fields]
+}
+
+export type NamedColumn = Pick<LakeField, 'name' | 'type'>

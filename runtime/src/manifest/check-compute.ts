@@ -1,6 +1,7 @@
 import type { InputsDraft } from './check-inputs.ts'
 import type { OutputDraft } from './check-output.ts'
 import type { CheckedFile, Draft } from './checked-file.ts'
+import { qualified } from './context.ts'
 import { parseDuration, parseMemory } from './durations.ts'
 import type { ComputeFile } from './files/compute.ts'
 import type { ComputeManifest } from './manifest-set.ts'
@@ -84,11 +85,12 @@ function withoutTransform({ inputs, output }: Pick<TransformContext, 'inputs' | 
   const source = input === undefined ? undefined : inputs.sources.get(input.name)
   if (input === undefined || source === undefined || output === null) return []
   const names = input.columns ?? source.columns.map((column) => column.name)
+  const from = `${qualified(input.table)} of the connection "${input.connection}" (input "${input.name}")`
   const readable = new Set(names.map((name) => name.toLowerCase()))
   return output.value.columns
     .filter((column) => !readable.has(column.name.toLowerCase()))
     .map((column) => {
-      const message = `without a transform the column "${column.name}" must come from the input, which has none`
+      const message = `without a transform the column "${column.name}" of output.yaml must come from ${from}, which has none`
       return { manifest: 'compute', path: [], message, unknown: { name: column.name, among: names } }
     })
 }

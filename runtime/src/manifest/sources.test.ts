@@ -139,7 +139,7 @@ describe('inputs are held against their sources', () => {
   it('asks that a projected input has every column of the output', async () => {
     const countries = table('countries', { CODE: 'string', name: 'string' })
     assert.deepEqual((await against('minimal', { erp: [countries] })).problems, [
-      ': without a transform the column "title" must come from the input, which has none',
+      ': without a transform the column "title" of output.yaml must come from public.countries of the connection "erp" (input "countries"), which has none',
     ])
   })
 })

@@ -41,6 +41,7 @@ import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { ifProductIsFree, withProductLock } from './product-lock.ts'
+import { changesSince } from './source-changes.ts'
 import { dropCopy } from './store-copies.ts'
 import { type EpochState, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import type { InputState } from './transform.ts'
@@ -334,6 +335,7 @@ export async function readInputs(
           state,
           table: tables[index] as TableRef,
           moment: scan.summary[MOMENT] ?? null,
+          changes: changesSince(base, state.columns),
           rejected: Number(scan.summary[ROWS_REJECTED] ?? 0),
         }
       }

@@ -10,6 +10,7 @@ import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { keyViolations } from './difference.ts'
 import { distributedRows } from './distributed-rows.ts'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
+import { type ColumnChanges, withSourceChanges } from './source-changes.ts'
 import { stagedColumns } from './staged-columns.ts'
 
 export interface StagedRows {
@@ -44,6 +45,8 @@ export interface InputState {
   readonly moment: string | null
   /** Rows that the raw table lacks, because they could not be carried since it was last read whole. */
   readonly rejected: number
+  /** Of its columns, against what the table had before; absent: nobody has looked. */
+  readonly changes?: ColumnChanges
 }
 
 export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'columns'>): EngineTable {
@@ -66,7 +69,14 @@ export async function transformRows(
   deps: TransformDeps,
 ): Promise<StagedRows> {
   const isDistributed = manifests.compute.engine === 'distributed'
-  const rows = await (isDistributed ? distributedRows : embeddedRows)(inputs, manifests, schema.columns, deps)
+  const transformed = (isDistributed ? distributedRows : embeddedRows)(inputs, manifests, schema.columns, deps)
+  const rows = await transformed.catch((error: unknown) => {
+    throw withSourceChanges(
+      error,
+      manifests,
+      inputs.flatMap(({ input, changes }) => (changes === undefined ? [] : [{ input, changes }])),
+    )
+  })
   const staged = { ...rows, primaryKey: schema.primaryKey }
   await checkRows(staged, schema, deps)
   return staged

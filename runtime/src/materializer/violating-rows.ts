@@ -104,7 +104,10 @@ function ruleQueries(
   })
 }
 
-/** All in one job. Which rows are shown, of many, is chosen by what they show and nothing else. */
+/**
+ * All in one job. Which rows are shown, of many, and in which order, is chosen by what they show and nothing else: by what is
+ * in clear first, for pseudonyms sort by chance.
+ */
 async function rowsOfRules(
   queries: readonly RuleQuery[],
   keys: readonly MaskKey[],
@@ -117,11 +120,14 @@ async function rowsOfRules(
       sql: `CREATE TEMP VIEW ${quoteName(`__bad_${index}`)} AS SELECT * FROM ${quoteTable([OUTPUT_ALIAS])} AS "this" WHERE ${condition}`,
     })),
   ]
-  const reads = queries.map(({ columns, twin }, index) => ({
-    sql: `SELECT ${columns.map(shownCell).join(', ')} FROM (${twin(`__bad_${index}`, keys)}) AS bad
-      ORDER BY ${columns.map((column) => `bad.${quoteName(column)}`).join(', ')} LIMIT ${MAX_ROWS}`,
-    rows: 'collect' as const,
-  }))
+  const reads = queries.map(({ columns, masked, twin }, index) => {
+    const order = [...columns.filter((column) => !masked.includes(column)), ...masked]
+    return {
+      sql: `SELECT ${columns.map(shownCell).join(', ')} FROM (${twin(`__bad_${index}`, keys)}) AS bad
+        ORDER BY ${order.map((column) => `bad.${quoteName(column)}`).join(', ')} LIMIT ${MAX_ROWS}`,
+      rows: 'collect' as const,
+    }
+  })
   const job = { trust: 'own' as const, tables, steps: [...before, ...reads], limits: run.ownLimits }
   const done = await orUnable(run, () => run.engine.run(job, run.signal))
   if (done === null) return []

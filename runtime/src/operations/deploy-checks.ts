@@ -10,7 +10,8 @@ import { stagedTable } from '../materializer/transform.ts'
 import { type CheckTable, counting, givesNumber, SHAPE, type TenantCheck, tenantChecks } from '../quality/check-plan.ts'
 import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
 import type { CheckReading } from '../quality/verdict.ts'
-import { bind, CHECK_LIMITS, emptyInput, lakeCopy, type Sources } from './deploy-sources.ts'
+import { bind, CHECK_LIMITS } from './bind-sql.ts'
+import { emptyInput, lakeCopy, type Sources } from './deploy-sources.ts'
 import type { Platform } from './platform.ts'
 
 /** Why a check cannot run, and at which of its fields that stands. */

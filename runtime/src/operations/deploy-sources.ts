@@ -14,10 +14,12 @@ import type { Problem } from '../manifest/problem.ts'
 import { rawTable } from '../materializer/materialize.ts'
 import { rawColumn } from '../quality/check-readings.ts'
 import type { Connection } from '../registry/connections.ts'
+import { bind } from './bind-sql.ts'
 import type { ColumnOrigin, Comparable } from './column-classes.ts'
 import { discoverAll } from './connections.ts'
 import type { Platform } from './platform.ts'
 import { mayReadRaw } from './raw-rights.ts'
+import { excessColumns, withColumnsAtFault } from './transform-columns.ts'
 
 export interface Sources {
   readonly tables: ReadonlyMap<string, readonly SourceTable[] | null>
@@ -89,9 +91,6 @@ export async function checkRawGrants(
   }
 }
 
-/** Of jobs that read no row. */
-export const CHECK_LIMITS = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20_000, threads: 1 } as const
-
 /**
  * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
  * what each output column is made of, and what its rows depend on, but for what `comparable` concedes. Of a source that
@@ -106,8 +105,14 @@ export async function checkTransform(
   comparable: Comparable = () => null,
 ): Promise<readonly ColumnOrigin[] | null> {
   const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
-  if (!asked.includes(null))
-    return bindTransform(platform, call, manifests, asked as readonly EngineTable[], comparable)
+  if (!asked.includes(null)) {
+    const tables = asked as readonly EngineTable[]
+    try {
+      return await bindTransform(platform, call, manifests, tables, comparable)
+    } catch (error) {
+      throw await withColumnsAtFault(platform, call, manifests, tables, error)
+    }
+  }
   const known: EngineTable[] = []
   for (const [index, input] of manifests.inputs.entries()) {
     const table = asked[index] ?? emptyInput(input, await lakeCopy(platform, call, input))
@@ -120,6 +125,17 @@ export async function checkTransform(
     if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
     throw error
   }
+}
+
+/** Warnings of a version whose sources could be asked. */
+export async function transformWarnings(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: Sources['tables'],
+) {
+  const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
+  return asked.includes(null) ? [] : excessColumns(platform, call, manifests, asked as readonly EngineTable[])
 }
 
 async function bindTransform(
@@ -261,19 +277,6 @@ async function inspect(
   } catch (error) {
     throw transformInvalid(error, manifest, path)
   }
-}
-
-/** An author's text bound to tables, of which nothing is read. Throws what the engine does. */
-export function bind(
-  platform: Platform,
-  call: TenantCall,
-  output: InspectOutput,
-  tables: readonly EngineTable[],
-): Promise<EngineRun> {
-  return platform.engine.run(
-    { trust: 'tenant', tenant: call.tenant, tables, output, limits: CHECK_LIMITS },
-    call.signal,
-  )
 }
 
 function transformInvalid(error: unknown, manifest: string, path: string): unknown {

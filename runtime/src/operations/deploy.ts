@@ -7,6 +7,7 @@ import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
 import { compareManifests } from '../manifest/compatibility.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Problem } from '../manifest/problem.ts'
 import { pauseText } from '../materializer/materialize.ts'
 import { isSubject } from '../policy/classification.ts'
 import type { ClassifiedColumn } from '../policy/masking.ts'
@@ -41,12 +42,12 @@ import { readsAtOneMoment } from './connections.ts'
 import { castNotes, checkCasts } from './deploy-casts.ts'
 import { checkQuality, checkReadings } from './deploy-checks.ts'
 import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
-import { checkRawGrants, discoverSources, type Sources } from './deploy-sources.ts'
+import { checkRawGrants, discoverSources, type Sources, transformWarnings } from './deploy-sources.ts'
 import { type Readership, readershipWarnings, requireReadership, restsOn } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
-import { withPlaces } from './problem-places.ts'
+import { placed, withPlaces } from './problem-places.ts'
 import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
 import { deleteNotes, momentNotes, plannedReads } from './reads.ts'
@@ -186,6 +187,8 @@ export async function checkManifests(
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
   const { origins, hidden, laundered } = judged
+  const unplaced = await transformWarnings(platform, call, manifests, sources.tables)
+  const excess = (await placed(platform.parsing, call.tenant, unplaced, kept.manifests)) as readonly Problem[]
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)
   const today: readonly ClassifiedColumn[] = live?.output.columns ?? []
@@ -228,7 +231,7 @@ export async function checkManifests(
       loweredClasses: lowered,
       reaches: reach.products,
       estimatedRows: estimatedRows(manifests, sources.estimates),
-      warnings: [...parsed.warnings, ...sources.warnings, ...readershipWarnings(readership)],
+      warnings: [...parsed.warnings, ...sources.warnings, ...excess, ...readershipWarnings(readership)],
       reads,
       notes: [
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),

@@ -2,7 +2,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { ManifestParsing } from '../manifest/parsing.ts'
 import { MANIFEST_NAMES, type Path } from '../manifest/problem.ts'
 
-interface Unplaced {
+export interface Unplaced {
   readonly manifest: string
   readonly path: string
   readonly message: string
@@ -27,7 +27,7 @@ export async function withPlaces(
   })
 }
 
-async function placed(
+export async function placed(
   parsing: ManifestParsing,
   tenant: string,
   problems: readonly Unplaced[],

@@ -1,0 +1,155 @@
+/** A source that changes under a product, and manifests that do not fit it: who reads the answer knows what to do. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Client, type Json, manifests } from './client.ts'
+import { onboardPeople, openWorld, type World } from './world.ts'
+
+const TABLE = 'changing_people'
+const FILES = manifests(`public.${TABLE}`)
+const COMPUTE = FILES.compute.replace('engine: auto', 'engine: auto\ntransform: SELECT id, email, city FROM source')
+
+let world: World
+let developer: Client
+let product: Json
+
+before(async () => {
+  world = await openWorld()
+  const [tenant] = world.tenants
+  await world.createTenant(tenant)
+  developer = await world.as(tenant, 'svc-developers', 'dora')
+  await world.source.query(tableSql())
+  product = await onboardPeople(world, developer, { ...FILES, compute: COMPUTE })
+})
+
+after(() => world?.close())
+
+function tableSql(): string {
+  return `DROP TABLE IF EXISTS ${TABLE};
+    CREATE TABLE ${TABLE} (id integer PRIMARY KEY, email text, city text);
+    INSERT INTO ${TABLE} SELECT i, 'a' || i, 'c' || i FROM generate_series(1, 5) i`
+}
+
+async function plan(files: Readonly<Record<string, string>>, version = '1.1.0') {
+  const path = `/api/v1/products/${product.id}`
+  const uploaded = await developer.upload(`${path}/manifests`, files)
+  assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+  return developer.post(`${path}/deploy`, { version, dry_run: true })
+}
+
+async function sync(): Promise<Json> {
+  const { body } = await developer.post('/api/v1/connections/db/sync')
+  return developer.untilEnded(body.id)
+}
+
+describe('a transform that does not fit output.yaml', () => {
+  it('is planned with a warning for each column that it gives in excess', async () => {
+    const sql = 'SELECT id, email, city, id * 2 AS twice, city AS citi FROM source'
+    const { status, body } = await plan({ ...FILES, compute: COMPUTE.replace(/SELECT.*/, sql) })
+    assert.equal(status, 200, JSON.stringify(body))
+    const found = body.plan.warnings.filter(({ manifest }: Json) => manifest === 'compute')
+    assert.deepEqual(
+      found.map(({ message, path, line }: Json) => [message.match(/"(\w+)"/)[1], path, line]),
+      [
+        ['twice', 'transform', 4],
+        ['citi', 'transform', 4],
+      ],
+    )
+    assert.match(found[0].hint, /output\.yaml/)
+  })
+
+  it('is refused with the column that it leaves out, and the one that was probably meant', async () => {
+    const { status, body } = await plan({
+      ...FILES,
+      compute: COMPUTE.replace(/SELECT.*/, 'SELECT id, email, city AS citi FROM source'),
+    })
+    assert.equal(status, 422)
+    assert.match(body.detail, /does not give "city" of output\.yaml/)
+    assert.match(body.errors[0].hint, /Did you mean citi\?/)
+    const typo = await plan({
+      ...FILES,
+      compute: COMPUTE.replace(/SELECT.*/, 'SELECT id, email, ctiy AS city FROM source'),
+    })
+    assert.match(typo.body.errors[0].message, /"ctiy"/)
+    assert.match(typo.body.errors[0].hint, /Did you mean city\?/)
+    const warned = await plan(
+      {
+        ...FILES,
+        output: FILES.output.replace('name: city', 'name: town'),
+        compute: COMPUTE.replace(/SELECT.*/, 'SELECT id, email, city AS town, city AS towm FROM source'),
+        serving: FILES.serving.replace('city', 'town'),
+      },
+      '2.0.0',
+    )
+    assert.match(JSON.stringify(warned.body.plan.warnings), /towm/)
+  })
+})
+
+describe('a column that the source has lost', () => {
+  const about = (text: string, file: string) => {
+    for (const part of ['crm.people', `public.${TABLE}`, '"db"', '"source"', '"city"', file, 'town']) {
+      assert.ok(text.includes(part), `${part} in: ${text}`)
+    }
+  }
+
+  it('is named with product, table, connection, input and file by run and plan, whoever names it', async () => {
+    await world.source.query(`ALTER TABLE ${TABLE} RENAME COLUMN city TO town`)
+    const run = await sync()
+    assert.deepEqual([run.state, run.error.code], ['failed', 'source_column_gone'], JSON.stringify(run.error))
+    about(run.error.message, 'compute.yaml')
+    assert.match(run.error.remedy, /Deploy a version|bring it back/)
+    about(run.products[0].reason.message, 'compute.yaml')
+    assert.match(
+      JSON.stringify(run.log),
+      /columns have changed in the source: new: town \(string\); gone: city \(string\)/,
+    )
+
+    const chosen = FILES.inputs.replace('mode: full', 'mode: full, columns: [id, email, city]')
+    const filtered = FILES.inputs.replace('mode: full', "mode: full, where: city <> 'x'")
+    for (const [files, file] of [
+      [{ ...FILES, compute: COMPUTE }, 'compute.yaml'],
+      [FILES, 'output.yaml'],
+      [{ ...FILES, inputs: filtered, compute: COMPUTE }, 'inputs.yaml'],
+    ] as const) {
+      const { status, body } = await plan(files)
+      assert.equal(status, 422, JSON.stringify(body))
+      // What is there is the hint where a column has nothing but its name to say where it is.
+      about(`crm.people ${JSON.stringify(body).replaceAll('\\"', '"')}`, file)
+    }
+    const { body } = await plan({ ...FILES, inputs: chosen, compute: COMPUTE })
+    assert.match(JSON.stringify(body), /city/)
+    await world.source.query(`ALTER TABLE ${TABLE} RENAME COLUMN town TO city`)
+    assert.equal((await sync()).state, 'succeeded')
+  })
+
+  it('of another type is named where its values no longer fit', async () => {
+    await world.source.query(`ALTER TABLE ${TABLE} DROP COLUMN id, ADD COLUMN id text; UPDATE ${TABLE} SET id = email`)
+    const run = await sync()
+    assert.equal(run.state, 'failed')
+    for (const part of ['crm.people', 'id of', `public.${TABLE}`, 'was integer and is string now']) {
+      assert.ok(run.error.message.includes(part), `${part} in: ${run.error.message}`)
+    }
+    await world.source.query(tableSql())
+    assert.equal((await sync()).state, 'succeeded')
+  })
+
+  for (const mode of ['freeze', 'fail']) {
+    it(`stops the read under on_schema_change: ${mode}, with what has changed and the way out`, async () => {
+      const inputs = FILES.inputs.replace('mode: full', `mode: full, on_schema_change: ${mode}`)
+      const version = mode === 'freeze' ? '1.2.0' : '1.3.0'
+      await plan({ ...FILES, inputs, compute: COMPUTE }, version)
+      const deployed = await developer.post(`/api/v1/products/${product.id}/deploy`, { version, dry_run: false })
+      assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
+      await developer.untilEnded(deployed.body.run_id)
+      await world.source.query(
+        `ALTER TABLE ${TABLE} ADD COLUMN extra date, DROP COLUMN email, ALTER COLUMN city TYPE varchar(9)`,
+      )
+      const run = await sync()
+      assert.deepEqual([run.state, run.error.code], ['failed', 'source_schema_changed'])
+      assert.match(run.error.message, new RegExp(`${TABLE}.*new: extra \\(date\\); gone: email \\(string\\)`))
+      assert.ok(run.error.remedy.includes(`on_schema_change: ${mode}`), run.error.remedy)
+      assert.match(run.products[0].reason.message, new RegExp(TABLE))
+      await world.source.query(tableSql())
+      assert.equal((await sync()).state, 'succeeded')
+    })
+  }
+})
