@@ -33,8 +33,32 @@ export async function startBench(rows: number): Promise<Bench> {
   const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
   const client = await connect(source)
   await createMeasured(client, rows)
-  const dataDirectory = join(folder, 'data')
-  const server = startServer(dataDirectory)
+  const runtime = await startRuntime(join(folder, 'data'), root)
+  return {
+    ...runtime,
+    folder,
+    source,
+    client,
+    async stop() {
+      await runtime.stop()
+      await client.end()
+      await source.stop()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** The runtime of another checkout, over the same source. To be stopped before the other one. */
+export async function startPeerRuntime(bench: Bench, checkout: string): Promise<Bench> {
+  return { ...bench, ...(await startRuntime(join(bench.folder, 'peer'), checkout)) }
+}
+
+/** With a tenant, and a token of one of its developers. */
+async function startRuntime(
+  dataDirectory: string,
+  checkout: string,
+): Promise<Pick<Bench, 'url' | 'token' | 'server' | 'call' | 'stop'>> {
+  const server = startServer(dataDirectory, checkout)
   const url = await addressOf(dataDirectory, server)
   const admin = await issueToken(dataDirectory, { role: 'admin' }, { ttlS: 36_000 })
   await call(url, admin, 'POST', '/api/v1/tenants', { slug: 'bench', display_name: 'Bench', tier: 'enterprise' })
@@ -44,9 +68,6 @@ export async function startBench(rows: number): Promise<Bench> {
     { ttlS: 36_000 },
   )
   return {
-    folder,
-    source,
-    client,
     url,
     token,
     server,
@@ -55,9 +76,6 @@ export async function startBench(rows: number): Promise<Bench> {
       const ended = new Promise((resolve) => server.once('exit', resolve))
       server.kill('SIGTERM')
       await ended
-      await client.end()
-      await source.stop()
-      await rm(folder, { recursive: true, force: true })
     },
   }
 }
@@ -72,11 +90,16 @@ export async function createMeasured(client: pg.Client, rows: number): Promise<v
   await client.query('VACUUM ANALYZE measured')
 }
 
-function startServer(dataDirectory: string): ChildProcess {
-  const launcher = join(root, 'runtime/bin/sluice.js')
+function startServer(dataDirectory: string, checkout: string): ChildProcess {
+  const launcher = join(checkout, 'runtime/bin/sluice.js')
   return spawn(process.execPath, [launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
     stdio: ['ignore', 'ignore', 'inherit'],
-    env: { ...process.env, SLUICE_LOG__LEVEL: 'warn', SLUICE_LIMITS__RATE__ENTERPRISE: '1000000' },
+    env: {
+      ...process.env,
+      SLUICE_LOG__LEVEL: 'warn',
+      SLUICE_LIMITS__RATE__ENTERPRISE: '1000000',
+      SLUICE_ALLOW_UNPROVED: 'true',
+    },
   })
 }
 

@@ -27,7 +27,7 @@ import { parseAddress } from './database/address.ts'
 import { openListener } from './database/listener.ts'
 import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
-import { bundleChild, bundleProgram } from './engine/child-bundle.ts'
+import { bundleChild, bundleProgram, codeFolder } from './engine/child-bundle.ts'
 import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
 import type { WallName } from './engine/walls.ts'
 import type { EventBus } from './events/bus.ts'
@@ -88,6 +88,8 @@ export interface Assembled {
   readonly container: DependencyContainer
   readonly databases: Databases
   readonly metrics: MetricsRegistry
+  /** Makes ready what is needed soon, once the runtime serves. */
+  warm(): void
 }
 
 export async function assemble(
@@ -227,7 +229,14 @@ export async function assemble(
   })
   container.register(TOKENS.materialize, { useFactory: (from) => materializeDeps(from, scratchDirectory) })
   await openChanges(container, config, databases, metrics, lifecycle)
-  return { container, databases, metrics }
+  const warm = () => {
+    threads.warm()
+    sources.prepare(codeFolderOf(config)).catch((error: unknown) => {
+      const message = error instanceof Error ? error.message : String(error)
+      logger.warn('the program that reads sources could not be bundled: its processes start slower', { message })
+    })
+  }
+  return { container, databases, metrics, warm }
 }
 
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {
@@ -298,6 +307,8 @@ async function openChanges(
   )
 }
 
+const codeFolderOf = ({ data_dir: dataDirectory }: Config) => codeFolder(join(dataDirectory, 'code-cache'))
+
 async function openEngine(
   config: Config,
   neededWalls: readonly WallName[],
@@ -305,7 +316,7 @@ async function openEngine(
   logger: Logger,
 ): Promise<Engine> {
   const { engine_processes: processes } = config.limits
-  const codeCacheDir = join(config.data_dir, 'code-cache')
+  const codeCacheDir = codeFolderOf(config)
   const childBundle = await bundleChild(codeCacheDir).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : String(error)
     logger.warn('the program of engine processes could not be bundled: each starts slower than it could', { message })
@@ -329,8 +340,8 @@ const PARSE_PROGRAM = new URL(
 
 /** As one file the program takes a third of the memory, and of the time to start, that its modules take one by one. */
 function openThreads(config: Config, logger: Logger): ParseThreads {
-  const dir = join(config.data_dir, 'code-cache')
-  const options = { dir, name: 'parse-tasks.mjs', requiring: fileURLToPath(PARSE_PROGRAM) }
+  const dir = codeFolderOf(config)
+  const options = { dir, name: 'parse-tasks', requiring: fileURLToPath(PARSE_PROGRAM) }
   return new ParseThreads({
     program: () =>
       bundleProgram(PARSE_PROGRAM, options).then(pathToFileURL, (error: unknown) => {
@@ -344,14 +355,15 @@ function openThreads(config: Config, logger: Logger): ParseThreads {
 /** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
 const READERS_BESIDE_RUNS = 4
 
-function openSources({ data_dir, secrets_dir, limits }: Config, neededWalls: readonly WallName[]): SourceReaders {
+function openSources(config: Config, neededWalls: readonly WallName[]): SourceReaders {
+  const { data_dir, secrets_dir, limits } = config
   return new SourceReaders({
     maxReaders: limits.workers + READERS_BESIDE_RUNS,
     memoryBytes: limits.source_memory_mb * MB,
     silenceMs: limits.source_silence_ms,
     callMs: limits.source_call_timeout_ms,
     readMs: limits.source_read_timeout_ms,
-    codeCacheDir: join(data_dir, 'code-cache'),
+    codeCacheDir: codeFolderOf(config),
     privateFolders: [data_dir, secrets_dir, process.cwd()],
     neededWalls,
   })

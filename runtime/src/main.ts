@@ -168,7 +168,7 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => startServer(app, { host: config.host, port, ...connectionLimits(config) }),
       (server) => server.stop(drainMs()),
     )
-    assembled.container.resolve(TOKENS.threads).warm()
+    assembled.warm()
     const addressFile = join(config.data_dir, ADDRESS_FILE)
     await lifecycle.start(
       'the address file',

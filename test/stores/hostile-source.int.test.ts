@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { type CheckReport, type Connector, type ConnectorPlugin, isSluiceError, type ReadEvent } from '@sluice/sdk'
+import { codeFolder } from '../../runtime/src/engine/child-bundle.ts'
 import { createNetworkPolicy } from '../../runtime/src/ingestion/network.ts'
 import { SourceReaders } from '../../runtime/src/ingestion/source-readers.ts'
 import {
@@ -19,6 +20,7 @@ import {
 
 /** Every one of them with `SLUICE_TEST_HOSTILE=all`; else each type and each way at least twice. */
 const isWhole = process.env['SLUICE_TEST_HOSTILE'] === 'all'
+const CODE_FOLDER = codeFolder(join(tmpdir(), 'sluice-hostile-cache'))
 const never = new AbortController().signal
 const MB = 1024 * 1024
 const MEMORY_BYTES = 96 * MB
@@ -113,7 +115,7 @@ describe('a source that sends what no server would', { timeout: 600_000 }, () =>
     maxReaders: 6,
     memoryBytes: MEMORY_BYTES,
     privateFolders: [],
-    codeCacheDir: join(tmpdir(), 'sluice-hostile-cache'),
+    codeCacheDir: CODE_FOLDER,
   }
   const patient = new SourceReaders({ ...limits, silenceMs: 600_000, callMs: 600_000, readMs: 600_000 })
   // Whatever a slow machine takes too long for with these has failed in words, too.
@@ -125,7 +127,12 @@ describe('a source that sends what no server would', { timeout: 600_000 }, () =>
 
   before(async () => {
     const url = import.meta.resolve('@sluice/connectors/postgresql')
-    for (const readers of [patient, brisk]) plugins.set(readers, readers.wall((await import(url)).default, url))
+    const plugin = (await import(url)).default as ConnectorPlugin
+    for (const readers of [patient, brisk]) {
+      plugins.set(readers, readers.wall(plugin, url))
+      // As in a runtime.
+      await readers.prepare(CODE_FOLDER)
+    }
     hostile = await startHostileSource()
     honest = await startHostileSource()
     neighbour = await openOver(honest, patient)

@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { BUNDLE_NAME, bundleChild } from './child-bundle.ts'
+import { bundleChild } from './child-bundle.ts'
 import type { ChildProgram } from './engine-child.ts'
 
 /** Names a folder in which `prepareTestEngine` has made the program, for a run of many test files. */
@@ -21,7 +21,7 @@ export function testEngineProgram(): Promise<Required<ChildProgram>> {
 
 async function givenOrMade(): Promise<Required<ChildProgram>> {
   const given = process.env[ENGINE_DIR_VARIABLE]
-  if (given !== undefined) return { childBundle: join(given, BUNDLE_NAME), codeCacheDir: given }
+  if (given !== undefined) return prepareTestEngine(given)
   const dir = mkdtempSync(join(tmpdir(), 'sluice-engine-program-'))
   process.once('exit', () => rmSync(dir, { recursive: true, force: true }))
   return prepareTestEngine(dir)

@@ -1,13 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { SluiceError } from '@sluice/sdk'
 import type { PooledChild } from '../engine/child-pool.ts'
 import type { DescriptorLine } from '../engine/descriptors.ts'
+import { SOURCE_CHILD_ENTRY } from './source-bundle.ts'
 import { CHANNEL_FD, DESCRIPTOR_FD, type Frame, FrameReader, jsonFrame, type ToSourceChild } from './source-protocol.ts'
-
-/** In the sources the child's entry is TypeScript, in the packed form JavaScript. */
-const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './child/main.ts' : './child/main.js', import.meta.url)
 
 /** Of one thread, so that there is one to put behind walls, and none that uses the event loop while it is made anew. */
 const FLAGS = ['--disable-sigusr1', '--no-warnings', '--single-threaded']
@@ -22,6 +19,8 @@ const NO_CONNECTION = -111
 export interface SourceChildProgram {
   /** URLs of the modules of all connectors; loaded before anything of a source is seen. */
   readonly modules: readonly string[]
+  /** What `bundleSourceChild` wrote; without it the modules as they lie here. */
+  readonly childBundle?: string
   /** A folder of the runtime's own for compiled code. */
   readonly codeCacheDir?: string
 }
@@ -38,9 +37,10 @@ export class SourceChild implements PooledChild {
   #stderr = ''
   #alive = true
 
-  constructor(descriptors: DescriptorLine, { modules, codeCacheDir }: SourceChildProgram) {
+  constructor(descriptors: DescriptorLine, program: SourceChildProgram) {
+    const { modules, childBundle = SOURCE_CHILD_ENTRY, codeCacheDir } = program
     this.#descriptors = descriptors
-    this.#process = spawn(process.execPath, [...FLAGS, fileURLToPath(ENTRY), ...modules], {
+    this.#process = spawn(process.execPath, [...FLAGS, childBundle, ...modules], {
       env: environment(codeCacheDir),
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],

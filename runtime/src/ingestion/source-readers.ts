@@ -13,13 +13,14 @@ import { loadLibc } from '../engine/libc.ts'
 import { memoryWatchWall } from '../engine/memory-watch.ts'
 import { UserIds } from '../engine/user-ids.ts'
 import type { Wall, WallName } from '../engine/walls.ts'
+import { bundleSourceChild } from './source-bundle.ts'
 import { SourceChild, type SourceChildProgram } from './source-child.ts'
 import { readersBusy, stopped } from './source-failure.ts'
 import { SourcePlaces } from './source-places.ts'
 import { type SessionLimits, SourceSession } from './source-session.ts'
 import { type CallLimits, WalledConnector } from './walled-connector.ts'
 
-export interface SourceReaderOptions extends SessionLimits, CallLimits, Omit<SourceChildProgram, 'modules'> {
+export interface SourceReaderOptions extends SessionLimits, CallLimits, Pick<SourceChildProgram, 'codeCacheDir'> {
   /** Connectors at work at the same time. */
   readonly maxReaders: number
   /** Folders that must stay out of reach: the data's, the keys', the configuration's. */
@@ -41,6 +42,8 @@ const MAX_WAITING = 1000
 export class SourceReaders {
   readonly #options: SourceReaderOptions
   readonly #modules: string[] = []
+  #bundle: Promise<string> | null = null
+  #childBundle: string | undefined
   readonly #pool: ChildPool<SourceChild>
   readonly #users: UserIds | null
   #walls: readonly Wall[] = []
@@ -48,8 +51,7 @@ export class SourceReaders {
   constructor(options: SourceReaderOptions) {
     this.#options = options
     const descriptors = new DescriptorLine(loadLibc())
-    const program = { ...options, modules: this.#modules }
-    this.#pool = new ChildPool(() => new SourceChild(descriptors, program), {
+    this.#pool = new ChildPool(() => new SourceChild(descriptors, this.#program()), {
       maxChildren: options.maxReaders,
       warmChildren: 1,
       // Most of the time no source is read: the first one is started when a connection is opened.
@@ -73,6 +75,12 @@ export class SourceReaders {
     }
   }
 
+  /** Makes the program that processes start from, in this folder; until it is there they start slower. */
+  async prepare(dir: string): Promise<void> {
+    this.#bundle = bundleSourceChild(dir)
+    this.#childBundle = await this.#bundle
+  }
+
   /** The walls of the last process; none before the first. */
   walls(): readonly Wall[] {
     return this.#walls
@@ -81,6 +89,17 @@ export class SourceReaders {
   /** Ends every process, those at work too. */
   async close(): Promise<void> {
     await this.#pool.close()
+    // Nothing is written any more to a folder that may be about to go.
+    await this.#bundle?.catch(() => undefined)
+  }
+
+  #program(): SourceChildProgram {
+    const { codeCacheDir } = this.#options
+    return {
+      modules: this.#modules,
+      ...(this.#childBundle === undefined ? {} : { childBundle: this.#childBundle }),
+      ...(codeCacheDir === undefined ? {} : { codeCacheDir }),
+    }
   }
 
   #connector(

@@ -49,11 +49,11 @@ export class ParentLine {
   /** Says it, and waits until the parent keeps up. */
   async tell(message: FromSourceChild): Promise<void> {
     this.say(message)
-    if (this.#channel.writableNeedDrain) await once(this.#channel, 'drain')
+    await this.drained()
   }
 
-  /** Rows as CSV; of a batch with how many they are. Waits until the parent keeps up. */
-  async tellRows(csv: Uint8Array, rowCount: number | null): Promise<void> {
+  /** Rows as CSV; of a batch with how many they are. */
+  sayRows(csv: Uint8Array, rowCount: number | null): void {
     if (csv.length === 0) return
     this.#channel.cork()
     if (rowCount === null) {
@@ -66,6 +66,10 @@ export class ParentLine {
     }
     this.#channel.write(csv)
     this.#channel.uncork()
+  }
+
+  /** Waits until the parent keeps up. */
+  async drained(): Promise<void> {
     if (this.#channel.writableNeedDrain) await once(this.#channel, 'drain')
   }
 

@@ -6,6 +6,7 @@ import { createClock } from '../../plugins/host.ts'
 import { encodeBatch } from '../encode-batch.ts'
 import type { OpenMessage, ResolvedAddress, SourceCall, WireReadRequest } from '../source-protocol.ts'
 import { type ParentLine, toWire } from './parent-line.ts'
+import { RowBuffer } from './row-buffer.ts'
 
 /** What the kernel may give on top of what is watched; the watch ends the process long before. */
 const MEMORY_HEADROOM_BYTES = 256 * 1024 * 1024
@@ -106,11 +107,24 @@ async function read(
   line: ParentLine,
   signal: AbortSignal,
 ): Promise<void> {
-  for await (const event of connector.read({ ...request, signal })) {
-    signal.throwIfAborted()
-    if (event.kind === 'csv') await line.tellRows(event.chunk, null)
-    else if (event.kind === 'batch') await line.tellRows(encodeBatch(event.batch), event.batch.rowCount)
-    else await line.tell({ kind: 'part', part: event })
+  const rows = new RowBuffer((csv) => line.sayRows(csv, null))
+  try {
+    for await (const event of connector.read({ ...request, signal })) {
+      signal.throwIfAborted()
+      if (event.kind === 'csv') {
+        if (rows.add(event.chunk)) await line.drained()
+        continue
+      }
+      // In the order in which it was read.
+      rows.flush()
+      if (event.kind === 'batch') line.sayRows(encodeBatch(event.batch), event.batch.rowCount)
+      else line.say({ kind: 'part', part: event })
+      await line.drained()
+    }
+    rows.flush()
+  } finally {
+    // The next call's answer must not begin with what is left of this one's.
+    rows.drop()
   }
 }
 
