@@ -34,6 +34,7 @@ import {
 import { latestEpoch } from '../registry/materializations.ts'
 import { findProduct, type Product } from '../registry/products.ts'
 import { blockingColumns } from '../registry/raised-classes.ts'
+import { isClearedLoginTaken } from '../registry/tenants.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type ChangeDeps, ChangesLost, changesSince } from './change-epochs.ts'
 import { type ChangePrincipals, mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
@@ -71,12 +72,14 @@ export class ChangeRelay {
   readonly #owner = randomUUID()
   readonly #stop = new AbortController()
   readonly #rounds: Promise<void>
+  readonly #toldOf = new Set<string>()
   #lease: RelayLease | null = null
   #writer: { readonly token: number; readonly writer: ChangeWriter } | null = null
 
   constructor(options: ChangeRelayOptions) {
     this.#options = { leaseMs: LEASE_MS, pollMs: POLL_MS, ...options }
-    this.#settings = digestOf(options.rules, options.principals)
+    // The last one: what topics of a release before may have to be made anew for.
+    this.#settings = digestOf(options.rules, options.principals, 'logins of one tenant')
     const { address, logger, pollMs, pool } = this.#options
     const { signal } = this.#stop
     this.#rounds = runInRounds({
@@ -155,7 +158,7 @@ export class ChangeRelay {
   }
 
   async #plan(product: Product): Promise<readonly PlannedTopic[]> {
-    const { pool, rules, principals } = this.#options
+    const { pool, rules } = this.#options
     const newest = await latestEpoch(pool, product.id)
     const [version, ofNewest] = await Promise.all(
       [product.currentVersion, newest?.version ?? product.currentVersion].map((name) =>
@@ -166,7 +169,24 @@ export class ChangeRelay {
     const then = ofNewest?.normalised.product.classification ?? product.classification
     const level = stricter(product.classification, then)
     const raised = await blockingColumns(pool, product.id)
-    return planTopics(product, level, version.normalised, ofNewest?.normalised ?? null, rules, principals, raised)
+    const logins = await this.#loginsOf(product.tenant)
+    return planTopics(product, level, version.normalised, ofNewest?.normalised ?? null, rules, logins, raised)
+  }
+
+  /** None that is cleared where it is another tenant's: such topics are taken away, and it is told by which tenant. */
+  async #loginsOf(tenant: string): Promise<ChangePrincipals> {
+    const { pool, principals, logger } = this.#options
+    const { reader, cleared } = principals
+    if (reader === null || cleared === null) return principals
+    if (!(await isClearedLoginTaken(pool, tenant, { reader, cleared }))) return principals
+    if (!this.#toldOf.has(tenant)) {
+      this.#toldOf.add(tenant)
+      logger.warn(
+        'the login of this tenant’s cleared readers is that of another tenant, so its rows in clear are on no topic: name cleared readers so that no slug is like them, as User:{tenant}--cleared',
+        { tenant, login: cleared.replaceAll('{tenant}', tenant) },
+      )
+    }
+    return { ...principals, cleared: null }
   }
 
   /** The topic with its rules, and nothing in it that may not be there (any more). Returns the newest epoch in it. */

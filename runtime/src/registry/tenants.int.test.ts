@@ -7,6 +7,7 @@ import {
   createTenant,
   deleteTenant,
   findTenant,
+  isClearedLoginTaken,
   listTenants,
   setTenantStatus,
   tenantUsage,
@@ -28,6 +29,17 @@ describe('a tenant', () => {
     await inTransaction(pool, (tx) => deleteTenant(tx, 'acme'))
     assert.equal(await findTenant(pool, 'acme'), null)
     await assert.rejects(make(), { kind: 'CONFLICT', code: 'tenant_exists' })
+  })
+
+  it('has no cleared login of its own where another tenant’s members log in so', async () => {
+    const slug = await registry.tenant()
+    const logins = { reader: 'User:{tenant}', cleared: 'User:{tenant}-cleared' }
+    assert.equal(await isClearedLoginTaken(pool, slug, logins), false)
+    const other = { slug: `${slug}-cleared`, displayName: 'other', tier: 'free' } as const
+    await inTransaction(pool, (tx) => createTenant(tx, other))
+    assert.equal(await isClearedLoginTaken(pool, slug, logins), true)
+    assert.equal(await isClearedLoginTaken(pool, other.slug, logins), false)
+    assert.equal(await isClearedLoginTaken(pool, slug, { ...logins, cleared: 'User:{tenant}--cleared' }), false)
   })
 
   it('is made once where two ask for it at the same time', async () => {

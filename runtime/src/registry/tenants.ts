@@ -181,3 +181,22 @@ export async function lockActiveTenant(
     remedy: 'Wait until the tenant is provisioned, or ask an administrator.',
   })
 }
+
+/**
+ * Whether another tenant's members log in as the tenant's cleared readers do: with `User:{tenant}-cleared`, those of
+ * `acme-cleared` as `acme`'s. No such tenant is made any more; there may be one from before.
+ */
+export async function isClearedLoginTaken(
+  db: Queryable,
+  tenant: string,
+  { reader, cleared }: { readonly reader: string; readonly cleared: string },
+): Promise<boolean> {
+  const found = await maybeOne<{ slug: string }>(
+    db,
+    'looking for a login',
+    `select slug from tenants
+     where slug <> $1 and replace($2, '{tenant}', slug) = replace($3, '{tenant}', $1) limit 1`,
+    [tenant, reader, cleared],
+  )
+  return found !== null
+}
