@@ -1,6 +1,6 @@
 /** What a start makes of the state that it finds: after a kill that nobody has noticed, and without its keys. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -68,6 +68,32 @@ it('is not kept from starting by one that was killed under a parent that does no
     assert.equal(await stateOf(pid), 'Z', 'nobody has waited for the first one')
   } finally {
     await next.stop()
+  }
+})
+
+/** As the first process of a container has them: ids begin at 1 for each start. */
+const OWN_IDS = ['--pid', '--fork', '--mount-proc', '--kill-child']
+
+it('starts again as a process of the same id, as in a container, after a kill that left nothing time to say goodbye', {
+  skip: spawnSync('unshare', [...OWN_IDS, 'true']).status !== 0,
+}, async () => {
+  const [contained, address] = [join(folder, 'contained'), join(folder, 'contained/runtime.json')]
+  for (const what of ['the first runtime', 'the next runtime']) {
+    const program = [process.execPath, LAUNCHER, 'start', '--data-dir', contained, '--port', '0']
+    const child = spawn('unshare', [...OWN_IDS, ...program], { stdio: 'ignore' })
+    started.push(child)
+    const ended = once(child, 'exit').then(([code]) => assert.notEqual(code, 1, `${what} has started`))
+    const serves = until(`${what} serves`, async () => {
+      const text = await readFile(address, 'utf8').catch(() => '')
+      if (!text.endsWith('}')) return child.exitCode !== null
+      const { url, pid } = JSON.parse(text)
+      assert.equal(pid, 1)
+      return (await fetch(`${url}/readyz`)).status === 200
+    })
+    await Promise.race([serves, ended])
+    child.kill('SIGKILL')
+    await ended
+    await rm(address)
   }
 })
 
