@@ -43,6 +43,7 @@ import { faultPointsFrom } from './fault-points.ts'
 import { createNetworkPolicy } from './ingestion/network.ts'
 import { SourceReaders } from './ingestion/source-readers.ts'
 import { namingBrokenFiles } from './lake/broken-files.ts'
+import { storeAddresses } from './lake/catalog.ts'
 import { LAKE_MIGRATIONS, Lake } from './lake/lake.ts'
 import type { ObjectStore } from './lake/object-store.ts'
 import type { Lifecycle } from './lifecycle.ts'
@@ -63,6 +64,7 @@ import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { withRaised } from './policy/raised.ts'
 import { forgetChangeTopics } from './registry/change-topics.ts'
+import { loseCopies } from './registry/endpoint-states.ts'
 import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
 import { registryMigrations } from './registry/migrations.ts'
@@ -140,7 +142,7 @@ export async function assemble(
   )
   const objects = await lifecycle.start(
     'the object store',
-    () => openObjectStore(config),
+    async () => openObjectStore(config, await storeAddresses(pool)),
     (opened) => opened.close(),
   )
   const { store } = objects
@@ -178,6 +180,8 @@ export async function assemble(
       }),
     (opened) => opened.close(),
   )
+  if (objects.isMoved) await afterMove(pool, plugins, logger)
+  await objects.keepPlace()
   const events = await lifecycle.start(
     'events',
     () => new EventFeed({ pool, address: databases.registry }),
@@ -189,7 +193,13 @@ export async function assemble(
     () => openDashboardServer(config, databases, logger),
     (opened) => opened?.close(),
   )
-  const served: ServedProducts = new ServedProducts({ pool, plugins, rules, hearsChanges: () => news.isListening })
+  const served: ServedProducts = new ServedProducts({
+    pool,
+    plugins,
+    rules,
+    logger,
+    hearsChanges: () => news.isListening,
+  })
   const news = await lifecycle.start(
     'policy news',
     () => listenForPolicies(databases, served),
@@ -242,6 +252,16 @@ export async function assemble(
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {
   const migrations = newer.map(({ list, id }) => `${list}/${id}`)
   logger.warn('a newer release has been on this registry; this one leaves alone what that added', { migrations })
+}
+
+/** What was registered with stores that read the lake's own files names them by where they lay. */
+async function afterMove(pool: pg.Pool, plugins: PluginSet, logger: Logger): Promise<void> {
+  const types = plugins.servingTypes().filter(({ plugin }) => plugin.capabilities.commit === 'lake')
+  const copies = await loseCopies(
+    pool,
+    types.map(({ type }) => type),
+  )
+  logger.warn('the data folder lies elsewhere than before; what names its files is made anew', { copies })
 }
 
 /** The Trino that serves analytics, and so answers queries; undefined where none does. */

@@ -4,6 +4,7 @@ import { inTransaction } from './database/pools.ts'
 import type { EngineLimits } from './engine/engine.ts'
 import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
 import { takeTurn } from './lake/upkeep-turns.ts'
+import { reviewStores } from './materializer/store-review.ts'
 import { keepUp, type UpkeepTask } from './operations/lake-upkeep.ts'
 import type { Platform } from './operations/platform.ts'
 import { undoAbandoned } from './operations/tenants.ts'
@@ -15,6 +16,8 @@ import { listTenants } from './registry/tenants.ts'
 
 const POLL_MS = 30_000
 const MINUTE_MS = 60_000
+/** Reads look at their own copies; this is for those that nobody reads. */
+const REVIEW_MS = 10 * MINUTE_MS
 /** Longer than any turn lasts: a runtime that died gives its turn back by then. */
 const LEASE_MS = 30 * MINUTE_MS
 const TURN_MS = 10 * MINUTE_MS
@@ -33,6 +36,7 @@ export class Housekeeping {
   readonly #options: HousekeepingOptions
   readonly #stop = new AbortController()
   #loop: Promise<void> | null = null
+  #reviewedMs = 0
 
   constructor(platform: Platform, options: HousekeepingOptions) {
     this.#platform = platform
@@ -53,12 +57,22 @@ export class Housekeeping {
     const { signal } = this.#stop
     const { logger } = this.#platform
     while (!signal.aborted) {
+      await this.#reviewStores(signal)
       await pause(this.#options.pollMs ?? POLL_MS, signal)
       if (signal.aborted) return
       await this.once(signal).catch((error: unknown) => {
         if (!signal.aborted) warn(logger, 'housekeeping failed; it is tried again', error)
       })
     }
+  }
+
+  /** At start, and from time to time: each runtime for itself, since stores may be folders of its own. */
+  async #reviewStores(signal: AbortSignal): Promise<void> {
+    if (Date.now() < this.#reviewedMs + REVIEW_MS) return
+    this.#reviewedMs = Date.now()
+    await reviewStores(this.#platform, signal).catch((error: unknown) => {
+      if (!signal.aborted) warn(this.#platform.logger, 'stores could not be reviewed; it is tried again', error)
+    })
   }
 
   /** Everything that is due now. */

@@ -62,6 +62,7 @@ import { identityOf } from './policy/identity.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
 import { changeBacklog } from './registry/change-topics.ts'
+import { lostCopies } from './registry/endpoint-states.ts'
 import { bindGrants } from './registry/grants.ts'
 import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
 import { endProvisioningLeases, tenantsBeside } from './registry/provisioning.ts'
@@ -400,6 +401,13 @@ function probesOf(platform: Platform, { missing, isConfined }: Confinement): rea
         return { state: health.status }
       },
     })),
+    {
+      name: 'copies',
+      async check() {
+        const rebuilding = await lostCopies(platform.pool)
+        return { state: rebuilding > 0 ? 'degraded' : 'ok', rebuilding }
+      },
+    },
     ...changesProbe(platform),
     {
       name: 'walls',

@@ -56,18 +56,25 @@ export interface OpenedObjectStore {
   readonly store: ObjectStore
   /** The engine for jobs that read the store's files. */
   engineOver(engine: Engine): Engine
+  /** The folder lies elsewhere than when `keepPlace` was called last. */
+  readonly isMoved: boolean
+  keepPlace(): Promise<void>
   close(): void
 }
 
 const MB = 1024 * 1024
 
-/** The lake's object store. What a crash left half-written in this process's folders is removed. */
-export async function openObjectStore(config: Config): Promise<OpenedObjectStore> {
+/**
+ * The lake's object store. What a crash left half-written in this process's folders is removed.
+ * @param addresses of the store, as the catalog has them
+ */
+export async function openObjectStore(config: Config, addresses: readonly string[]): Promise<OpenedObjectStore> {
   const { object_store: chosen } = config
   if (chosen.type === 'folder') {
     const store = new FolderStore(join(config.data_dir, 'lake'))
     await store.recover()
-    return { store, engineOver: (engine) => engine, close: () => {} }
+    const isMoved = await store.findPlaces(addresses)
+    return { store, isMoved, keepPlace: () => store.keepPlace(), engineOver: (engine) => engine, close: () => {} }
   }
   const store = new S3Store({
     endpoint: chosen.endpoint,
@@ -83,7 +90,13 @@ export async function openObjectStore(config: Config): Promise<OpenedObjectStore
     maxCacheBytes: chosen.cache_mb * MB,
   })
   await store.recover()
-  return { store, engineOver: (engine) => withObjects(engine, store.cache), close: () => store.close() }
+  return {
+    store,
+    isMoved: false,
+    keepPlace: async () => {},
+    engineOver: (engine) => withObjects(engine, store.cache),
+    close: () => store.close(),
+  }
 }
 
 const KEY_BYTES = 32

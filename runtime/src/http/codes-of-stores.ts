@@ -261,6 +261,7 @@ export const STORE_CODES = {
   store_closed: { status: 503, title: 'Store closed', remedy: 'Try again.' },
   store_closing: { status: 503, title: 'Store closing', remedy: 'Try again.' },
   store_contention: { status: 503, title: 'Store busy', remedy: 'Repeat the call a little later.' },
+  store_copy_lost: { status: 503, title: 'Copy in a store lost', remedy: 'Wait: it is built anew from the lake.' },
   store_exhausted: { status: 503, title: 'Store exhausted', remedy: 'Free resources of the store.' },
   unusable_name: {
     status: 422,
@@ -288,6 +289,7 @@ export const STORE_CODES = {
     title: 'Right missing in the store',
     remedy: 'Check the grants of its owner, writer and reader logins.',
   },
+  store_rebuilding: { status: 503, title: 'Copy is being built anew', remedy: 'Repeat the read a little later.' },
   time_out_of_range: { status: 422, title: 'Time out of range', remedy: 'Leave out or correct such rows.' },
   too_many_chunks: {
     status: 422,

@@ -39,6 +39,17 @@ export async function listTables(db: Queryable, tenant: string, domain?: string)
   }))
 }
 
+/** Addresses of object stores that pointers lead to: what stands before a tenant's bucket. */
+export async function storeAddresses(db: Queryable): Promise<readonly string[]> {
+  const { rows } = await run<{ address: string }>(
+    db,
+    `select distinct split_part(metadata_location, '/sluice-' || substr(catalog_name, length('lakehouse_') + 1) || '/', 1) as address
+     from iceberg_tables where metadata_location is not null limit 100`,
+    [],
+  )
+  return rows.map(({ address }) => address)
+}
+
 /** Moves the pointer from one file to the next, or makes it where there is none. True where it did. */
 export async function moveTable(db: Queryable, ref: TableRef, from: string | null, to: string): Promise<boolean> {
   const { rowCount } =

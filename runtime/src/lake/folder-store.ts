@@ -9,6 +9,7 @@ import {
   mkdir,
   open,
   opendir,
+  readFile,
   rename,
   rm,
   stat,
@@ -31,10 +32,14 @@ import { keepPrivate } from './private-folder.ts'
 const MAX_PATH_BYTES = 900
 /** Holds half-written files and workspaces; no bucket can have this name, because names with a leading dot are refused. */
 const WORK = '.work'
+/** Names the places that the folder has had: addresses in its files are absolute, and those of then stay in them. */
+const PLACES = '.places.json'
 
 /** An object store in a folder of one machine. The folder must be on one file system and belong to one process. */
 export class FolderStore implements ObjectStore {
   readonly #root: string
+  /** Where the folder lay before; addresses there mean this one. */
+  #formerRoots: readonly string[] = []
 
   constructor(root: string) {
     this.#root = resolve(root)
@@ -146,9 +151,10 @@ export class FolderStore implements ObjectStore {
     } catch {
       return null
     }
-    if (!file.startsWith(this.#root + sep)) return null
+    const root = [this.#root, ...this.#formerRoots].find((one) => file.startsWith(`${one}${sep}`))
+    if (root === undefined) return null
     const path = file
-      .slice(this.#root.length + 1)
+      .slice(root.length + 1)
       .split(sep)
       .join('/')
     return isStorePath(path) ? path : null
@@ -174,6 +180,25 @@ export class FolderStore implements ObjectStore {
     await rm(join(this.#root, WORK), { recursive: true, force: true })
   }
 
+  /**
+   * Learns where the folder lay before: from its own note, and from addresses that others have kept. True where it was
+   * moved since `keepPlace` was called last.
+   */
+  async findPlaces(addresses: readonly string[]): Promise<boolean> {
+    const noted = await readPlaces(join(this.#root, PLACES))
+    const kept = addresses.flatMap((address) => (address.startsWith('file://') ? [fileURLToPath(address)] : []))
+    const before = new Set([...noted, ...kept])
+    this.#formerRoots = [...before].filter((root) => root !== this.#root)
+    return before.size > 0 && noted.at(-1) !== this.#root && (noted.length > 0 || !kept.includes(this.#root))
+  }
+
+  /** Notes where the folder lies now. */
+  async keepPlace(): Promise<void> {
+    const draft = await this.#draftFile()
+    await writeDurably(draft, Buffer.from(JSON.stringify([...this.#formerRoots, this.#root])), PLACES, {})
+    await rename(draft, join(this.#root, PLACES))
+  }
+
   async #draftFile(): Promise<string> {
     await mkdir(join(this.#root, WORK), { recursive: true, mode: 0o700 })
     return join(this.#root, WORK, `${randomUUID()}.draft`)
@@ -185,6 +210,14 @@ export class FolderStore implements ObjectStore {
     else await rename(source, target)
     await syncFolder(dirname(target))
   }
+}
+
+async function readPlaces(file: string): Promise<readonly string[]> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    ignoreMissing(error)
+    return '[]'
+  })
+  return JSON.parse(text) as readonly string[]
 }
 
 /** `rename` would silently replace; a hard link fails where the name is taken, and appears with its whole content. */

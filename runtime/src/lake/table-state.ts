@@ -108,7 +108,8 @@ function parseMetadata(files: TableFiles, bytes: Uint8Array): TableMetadata {
   const metadata = asTableMetadata(parseJsonExactly(Buffer.from(bytes).toString('utf8')))
   if (metadata === null) throw new Error('not table metadata of format version 2')
   // A location elsewhere would let its next writer put files there.
-  if (metadata.location.replace(/\/$/, '') !== files.location) throw new Error('the metadata belongs to another place')
+  if (files.store.pathOf(metadata.location.replace(/\/$/, '')) !== files.root)
+    throw new Error('the metadata belongs to another place')
   return metadata
 }
 

@@ -21,6 +21,9 @@ import {
   endpointPending,
   endpointStates,
   forgetEndpoint,
+  isUnreadable,
+  loseTable,
+  lostCopy,
 } from '../registry/endpoint-states.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
@@ -356,6 +359,9 @@ export const MOMENT = 'sluice.moment'
 /** Of a raw table's snapshot: rows that could not be carried since the table was last read whole. */
 export const ROWS_REJECTED = 'sluice.rows-rejected'
 
+/** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */
+const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing', 'not_provisioned'])
+
 const FIRST_RETRY_MS = 2_000
 const LAST_RETRY_MS = 300_000
 
@@ -385,13 +391,17 @@ export async function syncEndpoints(
       const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
       try {
-        const applied = known?.appliedEpoch ?? null
-        const taken = await syncEndpoint(product, endpoint, plan, applied, newest, fence.token, signal, deps)
+        const taken = await syncEndpoint(product, endpoint, plan, known ?? null, newest, fence.token, signal, deps)
         await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
         return null
       } catch (error) {
         signal.throwIfAborted()
-        await endpointFailed(deps.pool, key, recordedError(error), retryAfterMs(known?.attempts ?? 0))
+        // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
+        const isDamaged = isSluiceError(error) && DAMAGES.has(error.code)
+        const recorded = isDamaged ? lostCopy('unreadable') : recordedError(error)
+        await endpointFailed(deps.pool, key, recorded, retryAfterMs(known?.attempts ?? 0))
+        // Once: what dropping has not mended is this copy's own trouble.
+        if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)
         deps.logger.warn('a store could not be brought up to date', {
           tenant: product.tenant,
           product: product.id,
@@ -438,7 +448,7 @@ async function syncEndpoint(
   product: Product,
   endpoint: ManifestSet['serving']['endpoints'][number],
   plan: VariantPlan,
-  applied: number | null,
+  known: EndpointState | null,
   newest: Materialization,
   fence: bigint,
   signal: AbortSignal,
@@ -459,7 +469,8 @@ async function syncEndpoint(
       store: serving.store,
       target,
       fence,
-      applied,
+      applied: known?.appliedEpoch ?? null,
+      isUnreadable: isUnreadable(known?.error ?? null),
       policyVersion: newest.digest,
       signal,
       newest: newest.epoch as number,

@@ -1,5 +1,5 @@
 /** What stores keep of a product, beyond what the version in service has there. */
-import { openTenantScope } from '@sluice/sdk'
+import { openTenantScope, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
@@ -30,21 +30,21 @@ export async function dropCopy(
   if (endpoint !== undefined) await drop(product, endpoint, copy.variant, deps)
 }
 
-/** By its name: stores ask for no more of the schema than that the config fits it, as that of the rows in clear does. */
 async function drop(
   product: Product,
-  { type, config, output }: FormerEndpoint<OutputManifest>,
+  endpoint: FormerEndpoint<OutputManifest>,
   variant: string,
   { plugins }: StoreCopiesDeps,
 ): Promise<void> {
-  const { tenant, domain, name } = product
-  const target = {
-    scope: openTenantScope(tenant),
-    domain,
-    product: name,
-    variant,
-    schema: outputSchema(output),
-    config,
-  }
-  await plugins.serving(type)?.store.drop(target, 'apply')
+  await plugins.serving(endpoint.type)?.store.drop(copyTarget(product, endpoint, variant), 'apply')
+}
+
+/** By its name: stores ask for no more of the schema than that the config fits it, as that of the rows in clear does. */
+export function copyTarget(
+  { tenant, domain, name }: Product,
+  { config, output }: FormerEndpoint<OutputManifest>,
+  variant: string,
+): Target {
+  const schema = outputSchema(output)
+  return { scope: openTenantScope(tenant), domain, product: name, variant, schema, config }
 }

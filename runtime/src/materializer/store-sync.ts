@@ -41,6 +41,8 @@ export interface StoreSync {
   readonly fence: bigint
   /** The epoch that the registry believes the store has, with content of the same shape; null: none. */
   readonly applied: number | null
+  /** What the store says of its copy is not to be believed: it is dropped first. */
+  readonly isUnreadable: boolean
   readonly policyVersion: string
   readonly signal: AbortSignal
   /** The product's newest epoch, at which the store is to arrive. */
@@ -64,6 +66,7 @@ export interface SyncReceipt extends Receipt {
  * epochs; others go straight to the newest. May be repeated after any failure.
  */
 export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
+  if (sync.isUnreadable) await sync.store.drop(sync.target, 'apply')
   const isRebuilt = await makePlace(sync)
   await installWall(sync)
   const recovered = isRebuilt ? null : await ownEpoch(sync)

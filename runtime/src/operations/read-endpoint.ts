@@ -4,6 +4,7 @@ import {
   type Batch,
   columnNamed,
   isJsonBatch,
+  isSluiceError,
   type ReadBatch,
   type ReadPlan,
   rowsOf,
@@ -13,6 +14,7 @@ import {
   type Value,
 } from '@sluice/sdk'
 import type { TenantCall } from '../flow.ts'
+import { copyRebuilding } from '../materializer/store-review.ts'
 import { isSchemaConflict } from '../materializer/store-sync.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { parseTimeBound, parseValue } from './parse-value.ts'
@@ -46,6 +48,8 @@ export interface ReadDeps {
   find(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct>
   /** Products of the tenant are loaded anew from here on. */
   forget(tenant: string): void
+  /** That copy cannot be read, and is to be built anew. */
+  doubt(served: ServedTarget, product: ServedProduct, type: EndpointType, variant: string): Promise<unknown>
   /** Writes the record before any data leaves; for restricted products and administrators. */
   audit(call: TenantCall, product: ServedProduct, action: string): Promise<void>
   openCursor(call: TenantCall, cursor: string, binding: PageBinding): unknown
@@ -74,9 +78,14 @@ export function readEndpoint(
   query: ReadQuery,
   deps: ReadDeps,
 ): Promise<ReadAnswer> {
-  return againIfReshaped(call, deps, async () => {
+  let read: ReadView | null = null
+  const doubt = async () => {
+    if (read !== null) await deps.doubt(read.served, read.product, type, read.access.variant)
+  }
+  return againIfReshaped(call, deps, doubt, async () => {
     const product = await unambiguous(call, deps.find(call.tenant, reference, domain))
     const view = viewOf(product, call.principal, type, query.interval, deps.rules)
+    read = view
     const after =
       query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, bindingOf(type, view, query))
     const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
@@ -96,6 +105,9 @@ export function readEndpoint(
   })
 }
 
+/** A store that was to have an epoch says that it has none. */
+const hasNothing = (error: unknown) => isSluiceError(error, 'TRANSIENT') && error.code === 'not_materialized'
+
 /** Before each attempt. */
 const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
 
@@ -103,21 +115,24 @@ const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
  * A store is given rows of another shape before the registry says so, and another runtime hears of it later still: a
  * read that comes in between is made again for the product as it is then.
  */
-async function againIfReshaped(call: TenantCall, deps: ReadDeps, read: () => Promise<ReadAnswer>): Promise<ReadAnswer> {
+async function againIfReshaped(
+  call: TenantCall,
+  deps: ReadDeps,
+  doubt: () => Promise<void>,
+  read: () => Promise<ReadAnswer>,
+): Promise<ReadAnswer> {
   for (const pauseMs of RESHAPE_PAUSES_MS) {
     if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: call.signal })
     try {
       return await read()
     } catch (error) {
-      if (!isSchemaConflict(error)) throw error
+      if (!isSchemaConflict(error) && !hasNothing(error)) throw error
     }
     deps.forget(call.tenant)
   }
-  throw new SluiceError('TRANSIENT', 'the rows of the product are being built anew in this store', {
-    code: 'not_materialized',
-    remedy: 'Repeat the read a little later.',
-    retryAfterMs: 1000,
-  })
+  // Nobody reshapes it that long: what the store has is not what it says.
+  await doubt()
+  throw copyRebuilding()
 }
 
 /** By the policy as it is for this reader and these rows: what changes of other products does not end a cursor. */

@@ -1,15 +1,17 @@
 /** Loads products as readers meet them, and keeps them for moments: reads must not ask the registry every time. */
-import { SluiceError, type Variant } from '@sluice/sdk'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Logger, type ServingStore, SluiceError, type Target, type Variant } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { targetFor } from '../materializer/materialize.ts'
+import { lossOf, noteLoss } from '../materializer/store-review.ts'
 import { planVariants, QUARANTINE, type VariantPlan } from '../materializer/variants.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { stricter } from '../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../policy/masking.ts'
 import { withRaised } from '../policy/raised.ts'
-import { endpointStates } from '../registry/endpoint-states.ts'
+import { COPY_LOST, type EndpointState, endpointStates } from '../registry/endpoint-states.ts'
 import { productGrants } from '../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { policyVersion } from '../registry/policy-versions.ts'
@@ -27,11 +29,14 @@ import {
 /** Policies are at most this stale, were a notification lost that should have come. */
 const MAX_AGE_MS = 5_000
 const MAX_CACHED = 5_000
+/** For a store to say which epoch it has: a look into memory, or at one row. */
+const MAX_ANSWER_MS = 1_000
 
 export interface ServedProductsDeps {
   readonly pool: pg.Pool
   readonly plugins: PluginSet
   readonly rules: MaskingRules
+  readonly logger: Logger
   /** Whether changes are told (`drop`) now; what is loaded while they are not is not kept. */
   hearsChanges(): boolean
 }
@@ -120,24 +125,30 @@ export class ServedProducts {
     grants: ServedProduct['grants'],
     rules: MaskingRules,
   ): Promise<ReadonlyMap<string, ServedEndpoint>> {
-    const endpoints = new Map<string, { readonly type: string; readonly targets: Map<Variant, ServedTarget> }>()
+    const endpoints = new Map<string, LoadedEndpoint>()
     for (const { type } of current?.normalised.serving.endpoints ?? [])
-      endpoints.set(type, { type, targets: new Map() })
-    for (const state of await endpointStates(this.#deps.pool, product.id)) {
+      endpoints.set(type, { type, targets: new Map(), rebuilding: new Set() })
+    const load = async (state: EndpointState): Promise<void> => {
       const serving = this.#deps.plugins.serving(state.endpoint)
       const endpoint = endpoints.get(state.endpoint)
-      if (!serving || !endpoint || state.appliedEpoch === null) continue
+      if (endpoint && state.error?.code === COPY_LOST) endpoint.rebuilding.add(state.variant)
+      if (!serving || !endpoint || state.appliedEpoch === null) return
       const applied =
         newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
       const version = applied === null ? null : await versions.get(applied.version)
-      if (!applied || !version) continue
+      if (!applied || !version) return
       const plan = planOf(version.normalised, state.variant, grants, rules)
       const declared = version.normalised.serving.endpoints.find(({ type }) => type === state.endpoint)
-      if (!plan || !declared) continue
+      if (!plan || !declared) return
+      const target = targetFor(product, plan, declared.config)
+      if (await this.#isLost(state, applied, serving.store, target)) {
+        endpoint.rebuilding.add(state.variant)
+        return
+      }
       endpoint.targets.set(state.variant, {
         plugin: serving.plugin,
         store: serving.store,
-        target: targetFor(product, plan, declared.config),
+        target,
         madeBy: version.normalised,
         version: applied.version,
         epoch: state.appliedEpoch,
@@ -146,8 +157,31 @@ export class ServedProducts {
         maskedColumns: applied.maskedColumns[state.variant] ?? [],
       })
     }
+    await Promise.all((await endpointStates(this.#deps.pool, product.id)).map(load))
     return endpoints
   }
+
+  /** Asked of the store itself: rows of another epoch, or of another installation, are nobody's to read. */
+  async #isLost(state: EndpointState, applied: Materialization, store: ServingStore, target: Target): Promise<boolean> {
+    const epoch = applied.epoch as number
+    const expected = { epoch, committedAt: applied.committedAt }
+    // A store that does not answer says so itself when it is read, and holds up no read of another.
+    const silent = new AbortController()
+    const loss = await Promise.race([
+      lossOf(this.#deps.pool, state.productId, store, target, expected).catch(() => null),
+      sleep(MAX_ANSWER_MS, null, { signal: silent.signal, ref: false }).catch(() => null),
+    ])
+    silent.abort()
+    if (loss === null) return false
+    const isNew = await noteLoss(this.#deps, state, epoch, loss)
+    // Of a copy that is just being written from nothing there are no rows to be wrong about.
+    return isNew || loss !== 'emptied'
+  }
+}
+
+interface LoadedEndpoint extends ServedEndpoint {
+  readonly targets: Map<Variant, ServedTarget>
+  readonly rebuilding: Set<Variant>
 }
 
 type Version = ProductVersion<ManifestSet>

@@ -1,6 +1,6 @@
 /** Which epoch each serving store has of each variant, and what keeps it from the newest. */
 import type { RecordedError } from './deployments.ts'
-import { change, json, many, type Queryable } from './sql.ts'
+import { change, json, many, one, type Queryable } from './sql.ts'
 
 export interface EndpointKey {
   readonly productId: string
@@ -88,6 +88,106 @@ export async function endpointPending(
          applied_epoch = case when $4 then null else s.applied_epoch end`,
     [key.productId, key.endpoint, key.variant, options.rebuild ?? false],
   )
+}
+
+/** What has become of a copy: nothing is there, an epoch from before, somebody else's rows, or a place that cannot be read. */
+export type CopyLoss = 'emptied' | 'outdated' | 'foreign' | 'unreadable'
+
+export const COPY_LOST = 'store_copy_lost'
+
+const LOSSES: Readonly<Record<CopyLoss, string>> = {
+  emptied: 'the store no longer has its copy',
+  outdated: 'the store has an older copy than it had',
+  foreign: 'the store has a copy that this installation did not write',
+  unreadable: 'the copy in the store cannot be read',
+}
+
+/** The copy is built anew from the lake: readers get none of it until then. */
+export function lostCopy(loss: CopyLoss): RecordedError {
+  return { code: COPY_LOST, message: LOSSES[loss], remedy: 'It is built anew from the lake; nothing is to be done.' }
+}
+
+/** True where the copy has to be dropped before it is written, since the store does not know what it lacks. */
+export function isUnreadable(error: RecordedError | null): boolean {
+  return error?.code === COPY_LOST && error.message === LOSSES.unreadable
+}
+
+/**
+ * The store has lost what it was to have; false where that epoch is not what the registry says, or the copy is being
+ * written in any case.
+ */
+export async function endpointLost(db: Queryable, key: EndpointKey, epoch: number, loss: CopyLoss): Promise<boolean> {
+  const changed = await change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set state = 'pending', applied_epoch = null, error = $5, attempts = 0,
+       next_retry_at = clock_timestamp(), updated_at = now()
+     where product_id = $1 and endpoint = $2 and variant = $3 and applied_epoch = $4 and state = 'ok'`,
+    [key.productId, key.endpoint, key.variant, epoch, json(lostCopy(loss))],
+  )
+  return changed > 0
+}
+
+/** Endpoints of one database: products of one name and shape, whoever's they are, may share a table there. */
+const IN_TABLES = ['lookup', 'timeseries']
+
+/**
+ * The copy's table is damaged, and so may be the copies beside it: made again for one of them it would be empty for the
+ * others, which the store would not notice. Those that are said to be in order are to be made anew.
+ */
+export function loseTable(db: Queryable, productId: string, endpoint: string): Promise<number> {
+  return change(
+    db,
+    'recording what a store has',
+    `update endpoint_states s set state = 'pending', applied_epoch = null, error = $3, attempts = 0,
+       next_retry_at = clock_timestamp(), updated_at = now()
+     from products own join products p on p.domain = own.domain and p.name = own.name
+     where own.id = $1 and s.product_id = p.id and s.endpoint = any($2) and s.state = 'ok'`,
+    [productId, IN_TABLES.includes(endpoint) ? IN_TABLES : [endpoint], json(lostCopy('unreadable'))],
+  )
+}
+
+/** Every copy at endpoints of those types is to be made anew; how many there are. */
+export function loseCopies(db: Queryable, endpoints: readonly string[]): Promise<number> {
+  return change(
+    db,
+    'recording what a store has',
+    `update endpoint_states set state = 'pending', applied_epoch = null, error = $2, attempts = 0,
+       next_retry_at = clock_timestamp(), updated_at = now()
+     where endpoint = any($1)`,
+    [endpoints, json(lostCopy('unreadable'))],
+  )
+}
+
+export interface AppliedCopy extends EndpointKey {
+  readonly tenant: string
+  readonly epoch: number
+  readonly committedAt: Date
+}
+
+/** Copies that are said to be in order, by their keys from `after` on. */
+export function appliedCopies(db: Queryable, after: EndpointKey | null, limit: number): Promise<AppliedCopy[]> {
+  return many<AppliedCopy>(
+    db,
+    'reading what the stores have',
+    `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt"
+     from endpoint_states s join products p on p.id = s.product_id
+       join materializations m on m.product_id = s.product_id and m.epoch = s.applied_epoch
+     where s.state = 'ok' and ($1::text is null or (s.product_id, s.endpoint, s.variant) > ($1, $2, $3))
+     order by s.product_id, s.endpoint, s.variant limit $4`,
+    [after?.productId ?? null, after?.endpoint ?? null, after?.variant ?? null, limit],
+  )
+}
+
+/** How many copies are lost and not yet built anew. */
+export async function lostCopies(db: Queryable): Promise<number> {
+  const { count } = await one<{ readonly count: number }>(
+    db,
+    'counting copies in stores',
+    `select count(*)::int as count from endpoint_states where state <> 'ok' and error ->> 'code' = $1`,
+    [COPY_LOST],
+  )
+  return count
 }
 
 export function endpointStates(db: Queryable, productId: string): Promise<EndpointState[]> {

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
+import { noteLoss } from '../../materializer/store-review.ts'
 import { audited, type Platform } from '../../operations/platform.ts'
 import {
   type EndpointType,
@@ -69,6 +70,8 @@ export function readRoutes(platform: Platform, cursors: Cursors): readonly Route
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
     forget: (tenant) => platform.served.drop(tenant),
+    doubt: ({ epoch }, { id }, endpoint, variant) =>
+      noteLoss(platform, { productId: id, endpoint, variant }, epoch, 'unreadable'),
     audit: (call, product, action) =>
       audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id }),
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),
@@ -105,6 +108,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
       'product_forbidden',
       'endpoint_not_declared',
       'not_materialized',
+      'store_rebuilding',
       'column_masked',
       'filter_malformed',
       'filter_not_indexed',

@@ -1,0 +1,263 @@
+/**
+ * What happens to stores behind a runtime's back: emptied, an older copy put back, another installation's copy put in
+ * their place, the whole data folder moved. Readers get the right rows or none, product and readiness say what was found,
+ * and the lake makes all of it whole again.
+ */
+import assert from 'node:assert/strict'
+import { cp, mkdtemp, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import type pg from 'pg'
+import { Client as Source } from 'pg'
+import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { withDatabase } from './crash/databases.ts'
+import { RuntimeProcess } from './crash/runtime-process.ts'
+import { until } from './until.ts'
+
+const ENDPOINTS = `  - type: lookup
+    config: { index_columns: [id] }
+  - type: timeseries
+    config: { time_column: at }
+  - type: realtime
+    config: { key_template: "{id}" }
+  - type: analytics
+`
+const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: at, type: timestamptz, role: time, nullable: false }
+  - { name: city, type: string }
+`
+const READS = {
+  lookup: (client: Client) => client.get('/api/v1/products/people/latest?filter=id:7'),
+  timeseries: (client: Client) =>
+    client.get('/api/v1/products/people/timeseries?from=2024-01-07&to=2024-01-07T12:00:00Z'),
+  realtime: (client: Client) => client.get('/api/v1/products/people/realtime?key=7'),
+  analytics: (client: Client) => client.post('/api/v1/query', { sql: 'SELECT city FROM crm.people WHERE id = 7' }),
+}
+/** As long as a product that was loaded is kept, and a little more for a slow machine. */
+const LOADED_FOR_MS = 30_000
+const FOLDERS = { realtime: 'stores/realtime-lmdb', analytics: 'stores/analytics-duckdb' }
+/** Schemas of the store in PostgreSQL: its register, the tables by namespace, their partitions. */
+const SCHEMAS = `select nspname as name from pg_namespace where nspname !~ '^(pg_|information_schema|public$)'`
+
+let folder: string
+let data: string
+let server: EmbeddedServer
+let source: pg.Client
+let runtime: RuntimeProcess
+let url: string
+let developer: Client
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-lost-'))
+  data = join(folder, 'data')
+  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const { host, port, user, password } = server.tcpAddress
+  source = new Source({ host, port, user, password, database: 'postgres' })
+  await source.connect()
+  await source.query(`CREATE TABLE people AS SELECT i AS id, timestamptz '2024-01-01Z' + (i - 1) * interval '1 day' AS at,
+    'foreign' AS city FROM generate_series(1, 20) i; ALTER TABLE people ADD PRIMARY KEY (id)`)
+  await start()
+  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
+  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
+  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  // Epoch 1 of a product that has the same name, and is another one.
+  await makeProduct()
+  await keep('foreign')
+  await ok(developer.send('/api/v1/products/people', { method: 'DELETE' }))
+  await source.query(`UPDATE people SET city = 'older'`)
+  await makeProduct()
+  await keep('older')
+  await source.query(`UPDATE people SET city = 'right'`)
+  await sync()
+  for (const read of Object.values(READS))
+    await until('the first reads are right', async () => cityOf(await read(developer)) === 'right')
+})
+
+after(async () => {
+  await runtime?.stop()
+  await source?.end()
+  await server?.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function ok(answer: Promise<Answer>): Promise<Json> {
+  const { status, body } = await answer
+  assert.ok(status < 300, JSON.stringify(body))
+  return body
+}
+
+async function start(): Promise<void> {
+  runtime = await RuntimeProcess.spawn(data, null)
+  const found = await runtime.address()
+  assert.ok(found, runtime.output)
+  url = found
+  developer = new Client(
+    url,
+    await issueToken(data, { tenant: 'acme', groups: ['svc-developers'], user: 'dora' }, { ttlS: 3600 }),
+  )
+}
+
+async function makeProduct(): Promise<void> {
+  const files = manifests('public.people', { endpoints: ENDPOINTS, columns: COLUMNS })
+  await ok(
+    developer.post('/api/v1/products', {
+      name: 'people',
+      namespace: 'crm',
+      archetype: 'source_aligned',
+      description: '',
+    }),
+  )
+  await ok(developer.upload('/api/v1/products/people/manifests', files))
+  const { run_id: run } = await ok(
+    developer.post('/api/v1/products/people/deploy', { version: '1.0.0', dry_run: false }),
+  )
+  if (run) await developer.untilEnded(run)
+  await sync()
+}
+
+async function sync(): Promise<void> {
+  const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
+  const run = await developer.untilEnded(id)
+  assert.equal(run.state, 'succeeded', JSON.stringify(run))
+}
+
+const serving = <T>(work: (client: pg.Client) => Promise<T>) => withDatabase(data, 'sluice_serving', work)
+
+/** Stops the runtime, keeps a copy of what the stores have, and starts it again. */
+async function keep(name: string): Promise<void> {
+  await serving(async (client) => {
+    await client.query(`create schema kept_${name}`)
+    await client.query(`create table kept_${name}.datasets as select * from sluice_store.datasets`)
+    const { rows } = await client.query(`select partition from sluice_store.datasets where partition is not null`)
+    for (const { partition } of rows) {
+      await client.query(`create table kept_${name}."${partition}" as select * from sluice_partitions."${partition}"`)
+    }
+  })
+  await runtime.stop()
+  for (const path of Object.values(FOLDERS)) await cp(join(data, path), join(folder, name, path), { recursive: true })
+  await start()
+}
+
+async function emptyDatabase(): Promise<void> {
+  await serving(async (client) => {
+    const { rows } = await client.query(`${SCHEMAS} and nspname !~ '^kept_'`)
+    for (const { name } of rows) await client.query(`drop schema "${name}" cascade`)
+  })
+}
+
+/** As a dump that is loaded puts it: the register's lines and the rows of then, in the places of now. */
+async function putBack(name: string): Promise<void> {
+  await serving(async (client) => {
+    const { rows } = await client.query(
+      `select now.partition as now, old.partition as old from sluice_store.datasets now join kept_${name}.datasets old
+       using (tenant_id, domain, product, variant, endpoint) where now.partition is not null and old.partition is not null`,
+    )
+    for (const { now, old } of rows) {
+      await client.query(`truncate sluice_partitions."${now}"`)
+      await client.query(`insert into sluice_partitions."${now}" select * from kept_${name}."${old}"`)
+    }
+    await client.query(
+      `update sluice_store.datasets now set epoch = old.epoch, committed_at = old.committed_at, fence = old.fence
+       from kept_${name}.datasets old where (now.tenant_id, now.domain, now.product, now.variant, now.endpoint)
+         = (old.tenant_id, old.domain, old.product, old.variant, old.endpoint)`,
+    )
+  })
+}
+
+/** The one city of an answer, in whatever form rows come. */
+const cityOf = ({ status, body }: Answer) => {
+  const cities = JSON.stringify(body.data ?? body.rows ?? []).match(/foreign|older|right/g) ?? []
+  return status === 200 ? [...new Set(cities)].join() : null
+}
+
+/** Right or refused, from the first read on; in the end right everywhere. Resolves to what was refused with. */
+async function untilRight(wrongForMs = 0): Promise<ReadonlySet<string>> {
+  const refused = new Set<string>()
+  const wrongUntilMs = performance.now() + wrongForMs
+  const last = new Map<string, string>()
+  await until(`all stores are right again: ${[...last]}`, async () => {
+    let right = 0
+    for (const [type, read] of Object.entries(READS)) {
+      const answer = await read(developer)
+      last.set(type, JSON.stringify(answer.body))
+      if (answer.status === 200) {
+        // What was loaded before the change is kept for moments; whatever is loaded after it is right.
+        if (cityOf(answer) !== 'right' && performance.now() < wrongUntilMs) return false
+        assert.equal(cityOf(answer), 'right', `${type}: ${JSON.stringify(answer.body)}`)
+      } else {
+        assert.ok(answer.status < 500 || answer.status === 503, `${type}: ${JSON.stringify(answer.body)}`)
+        refused.add(`${type} ${answer.body.code}`)
+      }
+      right += answer.status === 200 ? 1 : 0
+    }
+    return right === Object.keys(READS).length
+  })
+  const product = await ok(developer.get('/api/v1/products/people'))
+  assert.deepEqual(
+    [product.status, ...product.endpoints.map((one: Json) => one.state)],
+    ['deployed', ...Array(4).fill('ok')],
+  )
+  const { checks } = (await (await fetch(`${url}/readyz`)).json()) as Json
+  assert.equal(checks.find((one: Json) => one.name === 'copies').state, 'ok')
+  return refused
+}
+
+describe('stores that were changed behind the back of the runtime', () => {
+  for (const what of ['emptied', 'older', 'foreign'] as const) {
+    it(`before its start: ${what}`, async () => {
+      await (what === 'emptied' ? emptyDatabase() : putBack(what))
+      await runtime.stop()
+      for (const path of Object.values(FOLDERS)) {
+        await rm(join(data, path), { recursive: true })
+        if (what !== 'emptied') await cp(join(folder, what, path), join(data, path), { recursive: true })
+      }
+      await start()
+      await untilRight()
+      await until('it was told', () => (runtime.output.match(/lost its copy/g) ?? []).length >= 4)
+    })
+
+    it(`in its database, while it runs: ${what}`, async () => {
+      await (what === 'emptied' ? emptyDatabase() : putBack(what))
+      await untilRight(LOADED_FOR_MS)
+    })
+  }
+
+  it('a table of its database dropped, while it runs', async () => {
+    await serving((client) => client.query('drop schema crm cascade'))
+    assert.match([...(await untilRight())].join(), /store_rebuilding/)
+  })
+
+  it('a table of its database dropped, and a change written to it before anybody reads', async () => {
+    await serving((client) => client.query('drop schema crm cascade'))
+    await source.query(`UPDATE people SET at = at`)
+    await ok(developer.post('/api/v1/connections/db/sync'))
+    await untilRight()
+  })
+
+  it('registrations of files removed, while it runs', async () => {
+    await rm(join(data, FOLDERS.analytics), { recursive: true })
+    await untilRight()
+  })
+
+  it('the data folder moved', async () => {
+    await runtime.stop()
+    await rename(data, `${data}-moved`)
+    data = `${data}-moved`
+    await start()
+    await untilRight()
+    const past = await developer.get('/api/v1/products/people/snapshots')
+    assert.ok(past.body.data.length >= 2)
+    await source.query(`UPDATE people SET at = at`)
+    await sync()
+    await untilRight()
+    await runtime.stop()
+    await rename(data, `${data}-again`)
+    data = `${data}-again`
+    await start()
+    await untilRight()
+  })
+})
