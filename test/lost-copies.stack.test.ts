@@ -260,4 +260,71 @@ describe('stores that were changed behind the back of the runtime', () => {
     await start()
     await untilRight()
   })
+
+  describe('a registry that was put back from before an epoch', () => {
+    const TABLES = ['materializations', 'product_fences', 'iceberg_tables', 'endpoint_states'] as const
+    const registry = <T>(work: (client: pg.Client) => Promise<T>) => withDatabase(data, 'sluice_registry', work)
+    const epochOf = async () =>
+      (await developer.get('/api/v1/products/people')).body.last_materialization.epoch as number
+
+    /** The tables that tell of epochs, as a dump has them; what came after it is in the lake alone. */
+    async function dump(): Promise<void> {
+      await registry(async (client) => {
+        for (const table of TABLES) {
+          await client.query(`drop table if exists public.dumped_${table}`)
+          await client.query(`create table public.dumped_${table} as select * from ${table}`)
+        }
+      })
+    }
+
+    async function restore(): Promise<void> {
+      await registry(async (client) => {
+        for (const table of TABLES.toReversed()) await client.query(`delete from ${table}`)
+        for (const table of TABLES) await client.query(`insert into ${table} select * from public.dumped_${table}`)
+      })
+    }
+
+    async function outdated(right: string): Promise<number> {
+      const before = await epochOf()
+      await dump()
+      await source.query('UPDATE people SET at = at')
+      await sync()
+      assert.equal(await epochOf(), before + 1)
+      await restore()
+      if (right === 'lake') {
+        const run = await developer.untilEnded((await ok(developer.post('/api/v1/products/people/materialize'))).id)
+        assert.equal(run.state, 'failed', JSON.stringify(run))
+      } else {
+        await runtime.stop()
+        await start()
+      }
+      const product = async () => ok(developer.get('/api/v1/products/people'))
+      await until('it is said', async () => (await product()).paused?.reason === 'registry_outdated')
+      assert.equal((await developer.post('/api/v1/products/people/materialize')).body.code, 'product_paused')
+      assert.equal(await epochOf(), before, 'nothing was written')
+      assert.equal((await developer.post('/api/v1/products/people/resume')).body.code, 'registry_outdated')
+      return before
+    }
+
+    async function settle(right: string): Promise<void> {
+      const { id } = await ok(developer.post(`/api/v1/products/people/resume?right=${right}`))
+      const run = await developer.untilEnded(id)
+      assert.equal(run.state, 'succeeded', JSON.stringify(run))
+      await untilRight(LOADED_FOR_MS)
+    }
+
+    it('is noticed before anything is written, and follows the lake where that is right', async () => {
+      const before = await outdated('lake')
+      await settle('lake')
+      assert.equal(await epochOf(), before + 2, 'the epoch of the lake, and the one that the run has made')
+    })
+
+    it('goes on by itself where that is right', async () => {
+      const before = await outdated('registry')
+      await settle('registry')
+      assert.equal(await epochOf(), before + 1)
+      await sync()
+      assert.equal(await epochOf(), before + 2)
+    })
+  })
 })

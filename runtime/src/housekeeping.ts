@@ -6,6 +6,7 @@ import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
 import { takeTurn } from './lake/upkeep-turns.ts'
 import { reviewStores } from './materializer/store-review.ts'
 import { keepUp, type UpkeepTask } from './operations/lake-upkeep.ts'
+import { reviewRegistry } from './operations/outdated-registry.ts'
 import type { Platform } from './operations/platform.ts'
 import { undoAbandoned } from './operations/tenants.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
@@ -70,9 +71,14 @@ export class Housekeeping {
   async #reviewStores(signal: AbortSignal): Promise<void> {
     if (Date.now() < this.#reviewedMs + REVIEW_MS) return
     this.#reviewedMs = Date.now()
-    await reviewStores(this.#platform, signal).catch((error: unknown) => {
+    await this.#review(signal).catch((error: unknown) => {
       if (!signal.aborted) warn(this.#platform.logger, 'stores could not be reviewed; it is tried again', error)
     })
+  }
+
+  async #review(signal: AbortSignal): Promise<void> {
+    await reviewStores(this.#platform, signal)
+    for await (const tenant of activeTenants(this.#platform)) await reviewRegistry(this.#platform, tenant, signal)
   }
 
   /** Everything that is due now. */

@@ -65,6 +65,7 @@ import { changeBacklog } from './registry/change-topics.ts'
 import { lostCopies } from './registry/endpoint-states.ts'
 import { bindGrants } from './registry/grants.ts'
 import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
+import { outdatedProducts } from './registry/products.ts'
 import { endProvisioningLeases, tenantsBeside } from './registry/provisioning.ts'
 import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
@@ -389,8 +390,8 @@ function probesOf(platform: Platform, { missing, isConfined }: Confinement): rea
     {
       name: 'registry',
       async check() {
-        await platform.pool.query('select 1')
-        return undefined
+        const outdated = await outdatedProducts(platform.pool)
+        return outdated === 0 ? undefined : { state: 'degraded', outdated_products: outdated }
       },
     },
     ...platform.plugins.servingTypes().map(({ type, store }) => ({

@@ -154,9 +154,12 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'product resume': {
-    usage: 'product resume PRODUCT',
+    usage: 'product resume PRODUCT [--right lake|registry]',
     summary: 'let a product that was rolled back follow its connections again, and wait',
-    flags: { 'no-wait': 'only start it' },
+    flags: {
+      'no-wait': 'only start it',
+      right: 'where the registry is older than the lake: which of them is right',
+    },
     remote: true,
     run: (call) => runOfProduct(call, 'resume'),
   },
@@ -258,7 +261,9 @@ function shownQuality({ state, version, committed_at: at, quality_score: score, 
 
 async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): Promise<string> {
   const client = await call.client()
-  const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/${what}`
+  const { right } = call.args.flags
+  const query = typeof right === 'string' ? `?right=${encodeURIComponent(right)}` : ''
+  const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/${what}${query}`
   const run = (await client.request('POST', path)) as RunAnswer
   if (call.args.flags['no-wait']) return `The run ${run.id} is queued.`
   await followRun(client, run.id, null)

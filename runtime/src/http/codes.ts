@@ -267,6 +267,11 @@ export const ERROR_CODES = {
     title: 'Product paused',
     remedy: 'Resume the product, or deploy a version of it.',
   },
+  registry_outdated: {
+    status: 409,
+    title: 'Registry older than the lake',
+    remedy: 'Say which one is right: resume the product with right=lake or right=registry.',
+  },
   product_not_paused: { status: 409, title: 'Product not paused', remedy: 'Nothing has to be resumed.' },
   too_many_rejected: {
     status: 422,

@@ -1,6 +1,7 @@
 import { hasOpenWrites, type Queryable, setStorage } from './catalog.ts'
 import type { Manifests } from './manifests.ts'
 import type { TableMetadata } from './metadata.ts'
+import { notePath, readNote } from './newest-note.ts'
 import { statisticsOf } from './statistics-updates.ts'
 import type { TableFiles } from './table-files.ts'
 import type { TableReader, TableState } from './table-state.ts'
@@ -32,10 +33,12 @@ export async function cleanTable(
   const listed = await Array.fromAsync(files.store.list(files.root, signal))
   if (await hasOpenWrites(context.db, files.ref)) return LEFT_ALONE
   const state = await context.reader.load(files.ref, signal)
+  if (await isOlderThanNoted(files, state)) return LEFT_ALONE
   const reached = state === null ? new Set<string>() : await reachable(context, state, keepSinceMs, signal)
   let [removedFiles, removedBytes, storedBytes] = [0, 0, 0]
   for (const { path, sizeBytes, modifiedAt } of listed) {
     signal.throwIfAborted()
+    if (path === notePath(files)) continue
     if (reached.has(path) || modifiedAt.getTime() >= keepSinceMs) {
       storedBytes += sizeBytes
       continue
@@ -46,6 +49,13 @@ export async function cleanTable(
   }
   if (state !== null) await setStorage(context.db, files.ref, state.location, storedBytes)
   return { removedFiles, removedBytes, storedBytes }
+}
+
+/** The catalog is one from before the newest commit: what it does not reach may be all that there is of that. */
+async function isOlderThanNoted(files: TableFiles, state: TableState | null): Promise<boolean> {
+  const noted = (await readNote(files))?.location ?? null
+  if (noted === null || noted === state?.location) return false
+  return state === null || !state.metadata['metadata-log'].some((entry) => entry['metadata-file'] === noted)
 }
 
 /** Paths of all files that the current metadata, or metadata current since then, leads to. */

@@ -8,6 +8,7 @@ import { type CompactionOptions, compactionCommit, compactionJob, smallFiles } f
 import { expiryUpdates, tagUpdates } from './maintenance-updates.ts'
 import { Manifests } from './manifests.ts'
 import { type DeleteRequest, type MergeRequest, planDelete, planMerge, type TouchedFiles } from './merge.ts'
+import { notePath, readNote } from './newest-note.ts'
 import type { ObjectStore } from './object-store.ts'
 import { publishAll } from './publish.ts'
 import { type Scan, scanTable, sharedManifests } from './scan.ts'
@@ -258,6 +259,33 @@ export class Lake {
     return catalog.deleteTable(client, ref)
   }
 
+  /**
+   * Notes beside the table where its pointer is after the newest commit, and what the caller adds: for a catalog that is
+   * put back from an older dump. `clean` leaves a table alone whose pointer is not where its note, or its history, has it.
+   */
+  async noteNewest(ref: TableRef, location: string | null, note: object): Promise<void> {
+    const body = Buffer.from(JSON.stringify({ ...note, location }), 'utf8')
+    await this.#options.store.put(notePath(this.#reader.files(ref)), body)
+  }
+
+  /** As `noteNewest` was given it; null where there is none. */
+  newestNote(ref: TableRef): Promise<unknown> {
+    return readNote(this.#reader.files(ref))
+  }
+
+  /** Idempotent. */
+  forgetNewest(ref: TableRef): Promise<void> {
+    return this.#options.store.remove(notePath(this.#reader.files(ref)))
+  }
+
+  /** Brings the pointer to a metadata file of the table, wherever it is, in the caller's transaction. */
+  async movePointer(client: catalog.Queryable, ref: TableRef, location: string): Promise<void> {
+    const state = await this.#reader.stateAt(this.#reader.files(ref), location)
+    await catalog.ensureNamespace(client, ref.tenant, ref.domain)
+    const from = await catalog.metadataLocation(client, ref)
+    if (from !== location) await catalog.moveTable(client, ref, from, state.location)
+  }
+
   /** Removes the files of a table that was dropped. Idempotent; a table that has a pointer is left alone (CONFLICT). */
   async purgeTable(ref: TableRef): Promise<void> {
     const files = this.#reader.files(ref)
@@ -267,6 +295,7 @@ export class Lake {
         remedy: 'Drop the table first.',
       })
     }
+    await this.#options.store.remove(notePath(files))
     await this.#options.store.removeAll(files.root)
   }
 

@@ -40,6 +40,7 @@ import {
 } from '../registry/materializations.ts'
 import { type Pause, type Product, pauseOf, updateProduct } from '../registry/products.ts'
 import { findVersion } from '../registry/versions.ts'
+import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-state.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
@@ -140,7 +141,8 @@ export async function deployedVersion(
 async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps): Promise<Materialization> {
   const { product, signal } = request
   const pause = await pauseOf(deps.pool, product.id)
-  if (pause !== null) throw productPaused(pause)
+  const paused = pause ?? (await pauseIfOutdated(product, deps))
+  if (paused !== null) throw productPaused(paused)
   const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
   const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
   const deployed = await deployedVersion(product, current, deps)
@@ -182,20 +184,30 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
     async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, inputs, deps),
     { signal },
   )
+  await noteEpoch(product, materialization, prepared.commits, deps)
   await deps.faultPoint('materializer.after-commit')
   return materialization
 }
+
+const SETTLE =
+  'Say which one is right: POST /api/v1/products/{id}/resume?right=lake (or registry), or sluice product resume --right.'
 
 /** What a paused product answers to whoever would make it anew. */
 export function productPaused(pause: Pause): SluiceError {
   return new SluiceError('CONFLICT', pauseText(pause), {
     code: 'product_paused',
-    remedy: 'Resume the product with POST /api/v1/products/{id}/resume or sluice product resume, or deploy a version.',
+    remedy:
+      pause.reason === 'registry_outdated'
+        ? SETTLE
+        : 'Resume the product with POST /api/v1/products/{id}/resume or sluice product resume, or deploy a version.',
   })
 }
 
 /** In words, for plans, runs and answers. */
-export function pauseText({ version, since }: Pause): string {
+export function pauseText({ reason, version, since }: Pause): string {
+  if (reason === 'registry_outdated') {
+    return `the lake has an epoch of version ${version} of ${since} that the registry does not know`
+  }
   return `materialization is paused since the rollback to version ${version} at ${since}`
 }
 

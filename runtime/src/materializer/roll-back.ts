@@ -17,6 +17,7 @@ import {
   reserveEpoch,
 } from '../registry/materializations.ts'
 import { type Product, setPause, updateProduct } from '../registry/products.ts'
+import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
 import {
@@ -27,6 +28,7 @@ import {
   type MaterializeDeps,
   type MaterializeResult,
   openlyQuarantined,
+  productPaused,
   syncEndpoints,
 } from './materialize.ts'
 import { withProductLock } from './product-lock.ts'
@@ -54,6 +56,8 @@ export async function rollBack(request: RollbackRequest, deps: MaterializeDeps):
 
 async function commitOldContent(request: RollbackRequest, deps: MaterializeDeps): Promise<Materialization> {
   const { product } = request
+  const outdated = await pauseIfOutdated(product, deps)
+  if (outdated !== null) throw productPaused(outdated)
   const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
   const old = await findEpoch(deps.pool, product.id, request.epoch)
   const snapshotId = old?.snapshots['clear']
@@ -67,6 +71,7 @@ async function commitOldContent(request: RollbackRequest, deps: MaterializeDeps)
     (tx) => commitEpoch(tx, request, { old, deployed, token: fence.token, staged }, deps),
     { signal: request.signal },
   )
+  await noteEpoch(product, materialization, staged.commits, deps)
   await deps.faultPoint('rollback.after-commit')
   return materialization
 }

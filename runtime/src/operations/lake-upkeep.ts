@@ -5,6 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits } from '../engine/engine.ts'
 import type { StagedCommit, TableRef } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
+import { noteMove } from '../materializer/epoch-note.ts'
 import { ifProductIsFree } from '../materializer/product-lock.ts'
 import { productOfTable } from '../materializer/variants.ts'
 import { findProductsByName, type Product } from '../registry/products.ts'
@@ -103,10 +104,10 @@ const TASKS: Readonly<
 
 async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   if (ref.domain === SANDBOX) return null
-  return whereFree(platform, ref, async () => {
+  return whereFree(platform, ref, async (product) => {
     const staged = await platform.lake.stageCompaction(ref, { limits: request.limits }, signal)
     if (staged === null) return null
-    await publish(platform, staged)
+    await publish(platform, staged, product)
     return { compacted: true, snapshot_id: staged.snapshotId, rows: staged.addedRows }
   })
 }
@@ -119,7 +120,7 @@ async function expire(platform: Platform, _: UpkeepRequest, ref: TableRef, signa
     if (state === null || (await platform.lake.hasOpenWrites(ref))) return null
     const ids = await expirableOf(platform, product, ref, platform.lake.snapshots(state), state.snapshotId)
     if (ids.length === 0) return null
-    await publish(platform, await platform.lake.stageExpiry(state, ids))
+    await publish(platform, await platform.lake.stageExpiry(state, ids), product)
     return { expired_snapshots: ids.length, kept_snapshots: state.metadata.snapshots.length - ids.length }
   })
 }
@@ -138,8 +139,9 @@ async function check(platform: Platform, _: UpkeepRequest, ref: TableRef, signal
   return problems.length === 0 ? null : { problems }
 }
 
-async function publish(platform: Platform, staged: StagedCommit): Promise<void> {
+async function publish(platform: Platform, staged: StagedCommit, product: Product | null): Promise<void> {
   await inTransaction(platform.pool, (tx) => platform.lake.publish(tx, [staged]))
+  if (product !== null) await noteMove(product, staged, platform.lake)
 }
 
 /**
@@ -153,6 +155,7 @@ async function whereFree(
 ): Promise<Outcome> {
   const product = await productOf(platform, ref)
   if (product === null) return work(null)
+  if (product.paused?.reason === 'registry_outdated') return null
   return ifProductIsFree(platform.pool, product.id, () => work(product))
 }
 

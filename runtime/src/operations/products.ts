@@ -30,6 +30,7 @@ import type { Transaction } from '../registry/sql.ts'
 import { saveDraft } from '../registry/versions.ts'
 import { endWhatRested, requireHeld, restsOn } from './grant-rights.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
+import { type RightOne, settleOutdated } from './outdated-registry.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
 import { productHidden, unambiguous } from './served-product.ts'
 import { findByReference } from './served-products.ts'
@@ -178,16 +179,18 @@ export async function requestMaterialization(
   })
 }
 
-/** Ends the pause of a rollback, and queues what was left out. Throws CONFLICT `product_not_paused`. */
+/** Ends a pause, and queues what was left out. Throws CONFLICT `product_not_paused`, `registry_outdated`. */
 export async function resumeProduct(
   platform: Platform,
   call: TenantCall,
   reference: string,
+  right: RightOne | undefined,
   keep: Keep<Run>,
 ): Promise<Run> {
   requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   return inTransaction(platform.pool, async (tx) => {
+    await settleOutdated(tx, platform, call, product, right)
     if (!(await setPause(tx, product.id, null))) {
       throw new SluiceError('CONFLICT', 'the product is not paused', {
         code: 'product_not_paused',

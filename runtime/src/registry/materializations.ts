@@ -91,6 +91,36 @@ export function recordEpoch(
   return insert(tx, materialization, epoch.epoch, materialization.snapshots, epoch.committedAt)
 }
 
+type AdoptedEpoch = Pick<
+  Materialization,
+  'committedAt' | 'version' | 'digest' | 'snapshots' | 'maskedColumns' | 'inputs'
+> & { readonly epoch: number }
+
+/** Records an epoch that the lake has and the registry has not. Results of its checks are not known any more. */
+export async function adoptEpoch(
+  tx: Transaction,
+  { id, tenant }: { readonly id: string; readonly tenant: string },
+  adopted: AdoptedEpoch,
+): Promise<void> {
+  const { epoch, committedAt, snapshots, ...rest } = adopted
+  await many(
+    tx,
+    'taking over an epoch of the lake',
+    `update product_fences set epoch = greatest(epoch, $2), token = token + 1,
+       epoch_committed_at = greatest(epoch_committed_at, $3) where product_id = $1`,
+    [id, epoch, committedAt],
+  )
+  // An epoch of the same number, which the registry made by itself, is not what the lake has.
+  await many(
+    tx,
+    'taking over an epoch of the lake',
+    'delete from materializations where product_id = $1 and epoch >= $2',
+    [id, epoch],
+  )
+  const row = { ...rest, tenant, productId: id, kind: 'materialize', runId: null, counts: {}, quality: null } as const
+  await insert(tx, { ...row, qualityScore: null }, epoch, snapshots, committedAt)
+}
+
 /** Records an attempt that was not published. */
 export function recordBlocked(db: Queryable, materialization: NewMaterialization): Promise<Materialization> {
   return insert(db, materialization, null, {}, null)

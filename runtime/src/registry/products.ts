@@ -13,10 +13,11 @@ export type ProductArchetype = 'source_aligned' | 'aggregate' | 'consumer_aligne
 
 /** Why a product keeps the content that it has while its connections are synced. */
 export interface Pause {
-  readonly reason: 'rollback'
-  /** That it went back to. */
+  /** `registry_outdated`: the lake has an epoch that the registry, put back from an older dump, does not know. */
+  readonly reason: 'rollback' | 'registry_outdated'
+  /** That it went back to; or that made the epoch which is not known. */
   readonly version: string
-  /** RFC 3339. */
+  /** RFC 3339: of the rollback, or of that epoch. */
   readonly since: string
 }
 
@@ -184,6 +185,16 @@ export async function setPause(tx: Transaction, productId: string, pause: Pause 
   const statement = `update products set paused = $2::jsonb, updated_at = now()
      where id = $1 and (paused is not null or $2::jsonb is not null) returning id`
   return (await maybeOne(tx, 'pausing the product', statement, [productId, json(pause)])) !== null
+}
+
+/** How many products the registry is too old for. */
+export async function outdatedProducts(db: Queryable): Promise<number> {
+  const { count } = await one<{ readonly count: number }>(
+    db,
+    'counting products',
+    `select count(*)::int as count from products where paused ->> 'reason' = 'registry_outdated'`,
+  )
+  return count
 }
 
 /** Why the product is not materialized for now, or null. */

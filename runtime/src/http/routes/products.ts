@@ -383,17 +383,29 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       path: '/api/v1/products/{product_id}/resume',
       name: 'resumeProduct',
       summary: 'Let a product that was rolled back follow its connections again',
+      description:
+        'Of a product that is paused because the registry is older than the lake, `right` says which of the two it goes on from.',
       tags,
       auth: 'tenant',
       params: Params,
-      query: InNamespace,
+      query: Type.Object({
+        ...InNamespace.properties,
+        right: Type.Optional(Type.Union([Type.Literal('lake'), Type.Literal('registry')])),
+      }),
       idempotent: true,
       authorize: developer,
       responses: { 202: { description: 'The run that makes it anew, queued.', schema: Run } },
-      errors: ['product_not_paused', 'product_not_found', 'ambiguous_product'],
+      errors: [
+        'product_not_paused',
+        'registry_outdated',
+        'version_not_found',
+        'product_not_found',
+        'ambiguous_product',
+      ],
       async handler(call) {
         const answer = keptAnswer(call, queuedReply)
-        return answer.reply(await resumeProduct(platform, call, productReference(call), answer.keep))
+        const { right } = call.query
+        return answer.reply(await resumeProduct(platform, call, productReference(call), right, answer.keep))
       },
     }),
     ...(['snapshots', 'quality'] as const).map((what) =>

@@ -107,7 +107,11 @@ const productFields = {
   current_version: nullable(text()),
   paused: nullable(
     Type.Object(
-      { reason: oneOf(['rollback']), version: text('That it went back to.'), since: time() },
+      {
+        reason: oneOf(['rollback', 'registry_outdated']),
+        version: text('That it went back to; or that made what the registry does not know.'),
+        since: time(),
+      },
       { description: 'Why it keeps its content while its connections are synced; null: it follows them.' },
     ),
   ),
