@@ -125,6 +125,29 @@ describe('the command', () => {
     const table = await done('query', 'SELECT id, email FROM crm.people ORDER BY id LIMIT 2')
     assert.match(table, /^id +email \(masked\)\n1 +[0-9a-f]+\n2 /)
     assert.match(table, /2 rows in \d+ ms/)
+    // Whoever made connection and product finds the way to clear values in the answer itself.
+    const [, hinted = ''] = /^ {2}sluice (grant add .*)$/m.exec(table) ?? []
+    assert.match(hinted, /^grant add crm\.people --user dora --unmask '\*'$/)
+    assert.match(await done(...hinted.replaceAll("'", '').split(' ')), /user dora +unmask/)
+    const clear = await done('query', 'SELECT id, email FROM crm.people ORDER BY id LIMIT 1')
+    assert.match(clear, /^id +email\n1 +c1@c\.test\n/)
+    assert.doesNotMatch(clear, /grant add/)
+  })
+
+  it('makes keys for applications, lists and revokes them', async () => {
+    const made = await done('application-key', 'create', 'shop', '--products', 'crm.people', '--for', 'query')
+    const [key = ''] = made.split('\n')
+    assert.match(made, /^slk_\w+\n\nThis is shown once\./)
+    const ask = () => sluice(['query', 'SELECT email FROM crm.people'], key)
+    const { code, out } = await ask()
+    assert.deepEqual([code, /^email \(masked\)\n/.test(out), /grant add/.test(out)], [0, true, false], out)
+    const listed = await done('application-key', 'list')
+    const [, id = ''] = /^shop .* query .* (key_\w+)$/m.exec(listed) ?? []
+    assert.ok(made.includes(id) && !listed.includes(key))
+    assert.match((await sluice(['sync', 'db'], key)).err, /key_not_allowed/)
+    await done('application-key', 'revoke', id)
+    assert.match((await ask()).err, /token_invalid/)
+    assert.match(await done('application-key', 'revoke', '--made-by', 'dora'), /dora has made no keys/)
   })
 
   it('gives rows in other formats, and to files', async () => {

@@ -35,11 +35,11 @@ export interface RuntimeOutside {
   stop(): Promise<void>
 }
 
-/** `npx sluice start` with data in the project's folder, ready to be asked. */
-export async function startOutside(cwd: string, args: readonly string[] = []): Promise<RuntimeOutside> {
-  const data = join(cwd, 'data')
-  const launcher = join(cwd, 'node_modules/.bin/sluice')
-  const child = spawn(launcher, ['start', '--data-dir', data, '--port', '0', ...args], { cwd, env: environment() })
+/** `sluice start` of the package that is installed in the project, in its folder or in another one; ready to be asked. */
+export async function startOutside(project: string, cwd = project): Promise<RuntimeOutside> {
+  const data = join(cwd, '.sluice')
+  const launcher = join(project, 'node_modules/.bin/sluice')
+  const child = spawn(launcher, ['start', '--port', '0'], { cwd, env: environment() })
   let printed = ''
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (printed += chunk))
   const stop = async () => {
@@ -50,7 +50,7 @@ export async function startOutside(cwd: string, args: readonly string[] = []): P
   }
   try {
     const url = await addressOf(data, () => child.exitCode !== null)
-    const token = (await runOutside(cwd, launcher, ['token', '--role', 'admin', '--data-dir', data])).trim()
+    const token = (await runOutside(cwd, launcher, ['token', '--role', 'admin'])).trim()
     const request = (method: string) => (path: string, body?: unknown) => ask(method, `${url}${path}`, token, body)
     return { get: request('GET'), post: request('POST'), printed: () => printed, stop }
   } catch (error) {

@@ -44,7 +44,8 @@ export async function installOutside(): Promise<Outside> {
   try {
     const tarballs = await pack(await copyRepository(join(work, 'repository')), join(work, 'tarballs'))
     await rm(join(work, 'repository'), { recursive: true })
-    const folder = join(work, 'project')
+    // As people name folders, who do not know what that breaks.
+    const folder = join(work, 'a project – für Züge')
     await mkdir(folder)
     await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'outside', private: true, type: 'module' }))
     await npm(

@@ -1,8 +1,9 @@
 /** What is published works where this repository is not: installed from tarballs, started, and used. */
 import assert from 'node:assert/strict'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { installOutside, type Outside } from './outside.ts'
 import { runOutside, startOutside } from './outside-process.ts'
 
@@ -68,6 +69,48 @@ test('the runtime starts, and a tenant is made in every store that it loaded by 
   } finally {
     await runtime.stop()
   }
+})
+
+test('sluice runs in any folder, keeps what it writes there, and changes nothing of what is installed', async () => {
+  const { folder } = outside
+  const elsewhere = join(folder, '../somewhere else, ää')
+  await mkdir(elsewhere)
+  const launcher = join(folder, 'node_modules/.bin/sluice')
+  const installed = await changesOf(folder)
+  assert.match(await runOutside(folder, 'npx', ['sluice', '--help']), /sluice start .*\n/)
+  assert.match(await runOutside(elsewhere, launcher, ['--version']), /^\d+\.\d+\.\d+\n$/)
+  assert.match(await runOutside(elsewhere, launcher, ['config', '--check']), /^The configuration is valid/)
+  const runtime = await startOutside(folder, elsewhere)
+  try {
+    assert.match(runtime.printed(), /somewhere else, ää\/\.sluice/)
+    await runOutside(elsewhere, launcher, ['tenant', 'create', 'other', '--tier', 'free'])
+    await runOutside(elsewhere, launcher, ['product', 'init', 'mine'])
+    await runOutside(elsewhere, launcher, ['product', 'lint', 'mine'])
+  } finally {
+    await runtime.stop()
+  }
+  assert.deepEqual((await readdir(elsewhere)).toSorted(), ['.sluice', 'mine'])
+  assert.deepEqual(await changesOf(folder), installed)
+})
+
+/** When each file was last changed: what an installation that may not be written to would have refused. */
+async function changesOf(folder: string): Promise<ReadonlyMap<string, number>> {
+  const changes = new Map<string, number>()
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue
+    const path = join(entry.parentPath, entry.name)
+    changes.set(path, (await stat(path)).mtimeMs)
+  }
+  return changes
+}
+
+test('a Node that is too old is told so by the command itself', async () => {
+  const launcher = pathToFileURL(join(outside.folder, 'node_modules/@sluice/runtime/bin/sluice.js')).href
+  const old = `Object.defineProperty(process.versions, 'node', { value: '20.20.2' }); await import('${launcher}')`
+  const started = runOutside(outside.folder, 'node', ['--input-type=module', '-e', old])
+  await assert.rejects(started, /sluice needs Node 22\.18 or newer and this is 20\.20\.2/)
+  const text = await readFile(join(outside.folder, 'node_modules/@sluice/runtime/package.json'), 'utf8')
+  assert.equal((JSON.parse(text) as { engines: { node: string } }).engines.node, '>=22.18')
 })
 
 test('sluice-conformance proves an installed plugin by its name', async () => {

@@ -22,6 +22,9 @@ const NOT_FOUND = 404
 
 type Folders = Pick<Config, 'data_dir' | 'secrets_dir'>
 
+/** As whom commands act, where no token says it. */
+export const DEFAULT_USER = 'operator'
+
 /** What the server writes into its data folder while it runs. */
 export const ADDRESS_FILE = 'runtime.json'
 
@@ -74,11 +77,22 @@ class ServerRefused extends Error {
 function isAdminOf(args: Arguments): boolean {
   const token = process.env['SLUICE_TOKEN']
   if (token === undefined || args.flags['tenant'] === undefined) return false
+  const claims = claimsOf(token)
+  return claims !== null && claims.tenant_id === undefined
+}
+
+/** Whose rights the command has; null where the token does not tell. */
+export function actingUser(args: Arguments): string | null {
+  const token = process.env['SLUICE_TOKEN']
+  return token === undefined ? (args.flags['user'] ?? DEFAULT_USER) : (claimsOf(token)?.sub ?? null)
+}
+
+/** Null of what is no token with claims, as keys of applications are. */
+function claimsOf(token: string): { readonly sub?: string; readonly tenant_id?: string } | null {
   try {
-    const claims = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { tenant_id?: string }
-    return claims.tenant_id === undefined
+    return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as { sub?: string }
   } catch {
-    return false
+    return null
   }
 }
 
@@ -127,7 +141,7 @@ async function runningAddress(dataDirectory: string): Promise<string> {
 async function ownToken(args: Arguments, secretsFolder: string): Promise<string> {
   const tenant = args.flags['tenant']
   const subject = tenant
-    ? { tenant, groups: [args.flags['group'] ?? 'svc-developers'], user: args.flags['user'] ?? 'operator' }
+    ? { tenant, groups: [args.flags['group'] ?? 'svc-developers'], user: args.flags['user'] ?? DEFAULT_USER }
     : ({ role: 'admin' } as const)
   return issueToken(secretsFolder, subject, { ttlS: 900 })
 }

@@ -1,5 +1,6 @@
 /** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use. */
 import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
@@ -54,6 +55,7 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 export async function main(argv: readonly string[]): Promise<number> {
   let help = overview(Object.values(COMMANDS))
   try {
+    if (argv[0] === '--version' || argv[0] === 'version') return print(ownVersion())
     const args = parseArguments(argv)
     const [first, ...others] = args.words
     if (first === undefined || first === 'help') return print(helpFor(others))
@@ -67,6 +69,11 @@ export async function main(argv: readonly string[]): Promise<number> {
   } catch (error) {
     return fail(error, help)
   }
+}
+
+function ownVersion(): string {
+  const manifest = createRequire(import.meta.url)('@sluice/runtime/package.json') as { readonly version: string }
+  return manifest.version
 }
 
 function helpFor(words: readonly string[]): string {

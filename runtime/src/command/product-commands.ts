@@ -35,6 +35,7 @@ interface PlanAnswer {
 
 interface ReadLine {
   readonly input: string
+  readonly connection?: string
   readonly mode: string | null
   readonly mode_reason: string | null
   readonly deletes: string | null
@@ -121,7 +122,9 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       const answer = await deploy(call, false)
       if (answer.run_id && !call.args.flags['no-wait']) await followRun(await call.client(), answer.run_id, null)
       if (call.args.flags['json']) return answer
-      const next = answer.run_id ? '' : '\nIt has no content yet: sync its connections.'
+      const connections = new Set(answer.plan.reads.flatMap(({ connection }) => connection ?? []))
+      const syncs = [...connections].map((name) => `\n  sluice sync ${name}`)
+      const next = answer.run_id ? '' : `\nIt has no content yet: sync its connections.${syncs.join('')}`
       return `${shownPlan(answer.plan)}\n\nVersion ${answer.deployment?.version} is deployed.${next}`
     },
   },

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import { UsageError } from './arguments.ts'
+import { actingUser } from './client.ts'
 import { type Command, type CommandCall, word } from './command.ts'
 import { type Cell, textTable } from './text-table.ts'
 
@@ -20,7 +21,7 @@ interface QueryAnswer {
   readonly rows: readonly (readonly unknown[])[]
   readonly row_count: number
   readonly truncated: boolean
-  readonly meta: { readonly elapsed_ms: number }
+  readonly meta: { readonly elapsed_ms: number; readonly snapshots?: Readonly<Record<string, string>> }
 }
 
 export const QUERY_COMMANDS: Readonly<Record<string, Command>> = {
@@ -48,7 +49,7 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   if (limit !== undefined && !Number.isInteger(limit)) throw new UsageError('--limit is a whole number')
   const body = { sql: word(call, 0, 'SQL'), limit, as_of: flags['as-of'] }
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
-  if (accept === 'application/json') return answered(response, format, flags['output'], limit)
+  if (accept === 'application/json') return answered(response, format, call.args, limit)
   await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
   return undefined
 }
@@ -57,12 +58,14 @@ async function runQuery(call: CommandCall): Promise<unknown> {
 async function answered(
   response: Response,
   format: string,
-  output: string | undefined,
+  args: CommandCall['args'],
   limit: number | undefined,
 ): Promise<unknown> {
+  const { output } = args.flags
   const text = await response.text()
   const answer = JSON.parse(text) as QueryAnswer
-  if (format === 'table' && output === undefined) process.stdout.write(`${shown(answer)}\n`)
+  if (format === 'table' && output === undefined)
+    process.stdout.write(`${shown(answer)}${maskingHint(answer, actingUser(args))}\n`)
   else await save(Readable.from([text]), output)
   if (!answer.truncated || answer.row_count === limit) return undefined
   throw new Error(
@@ -95,6 +98,16 @@ function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): stri
   const cells = rows.map((row) => row.map(cellOf))
   const more = truncated ? ', and there are more' : ''
   return `${textTable(header, cells)}\n\n${row_count} rows in ${meta.elapsed_ms} ms${more}`
+}
+
+/** The way from masked columns to clear ones, for those who may go it. Of a key of an application there is none. */
+function maskingHint({ columns, meta: { snapshots = {} } }: QueryAnswer, user: string | null): string {
+  const masked = columns.filter((column) => column.masked).map(({ name }) => name)
+  const [product] = Object.keys(snapshots)
+  if (masked.length === 0 || product === undefined || user === null) return ''
+  return `
+Masked for you: ${masked.join(', ')}. Shown by the owner of the source, or by an author who reads the source:
+  sluice grant add ${product} --user ${user} --unmask '*'`
 }
 
 const cellOf = (value: unknown): Cell =>
