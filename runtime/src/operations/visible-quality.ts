@@ -100,7 +100,9 @@ export async function sightOf(platform: Platform, call: TenantCall, productId: s
 
 /** Of each version whose rows there are: what a product keeps may be of one before. */
 async function mayReadInputs(platform: Platform, call: TenantCall, { id }: ServedProduct): Promise<boolean> {
-  const { isAdmin, isDeveloper, isViewer } = call.principal
+  const { isAdmin, isDeveloper, isViewer, key } = call.principal
+  // Application keys are for products: of plain tables they are given nothing, so that none of these read all inputs.
+  if (key !== undefined) return false
   const versions = isAdmin || isDeveloper || isViewer ? await deployedVersions<ManifestSet>(platform.pool, id) : []
   const inputs = versions.flatMap(({ normalised }) => normalised.inputs)
   const tables = new Map(
