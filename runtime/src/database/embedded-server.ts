@@ -164,7 +164,8 @@ function serverArguments(home: ServerHome, port: number, options: EmbeddedServer
     ...options.settings,
     listen_addresses: '127.0.0.1',
     port: String(port),
-    unix_socket_directories: home.socketFolder,
+    // A list: without quotes a comma in the path would end its first entry.
+    unix_socket_directories: `"${home.socketFolder.replaceAll('"', '""')}"`,
     unix_socket_permissions: '0700',
   }
   return ['-D', home.cluster, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
