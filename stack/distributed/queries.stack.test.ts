@@ -208,10 +208,12 @@ describe('queries in Trino', { timeout: 600_000 }, () => {
 
   it('see one tenant’s tables, and nothing else that Trino has', async () => {
     assert.deepEqual((await ask(stranger, 'SELECT count(*) FROM crm.secrets')).rows, [[ROWS]])
+    const listed = (await ask(developer, 'SELECT table_name FROM information_schema.tables')).rows.flat()
+    assert.deepEqual([listed.includes('people'), listed.includes('secrets')], [true, false])
     for (const sql of [
       'SELECT * FROM crm.secrets',
       'SELECT * FROM runtime.queries',
-      'SELECT * FROM information_schema.tables',
+      'SELECT * FROM information_schema.routines',
       'SELECT * FROM people',
       'SELECT * FROM TABLE(system.query(query => 1))',
     ])
