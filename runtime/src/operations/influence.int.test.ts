@@ -39,7 +39,8 @@ before(async () => {
   )
   const strategies = { 'pii.identifier': 'hash', pay: 'hash' }
   const rules = { sensitive: ['pay'], strategies }
-  platform = { engine, pool: { query: async () => ({ rows }) }, rules } as unknown as Platform
+  const lake = { load: async () => null }
+  platform = { engine, lake, pool: { query: async () => ({ rows }) }, rules } as unknown as Platform
 })
 
 /** The output columns that are refused; `classes` are those of the output's columns. */
