@@ -42,6 +42,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   testConnection: DEVELOPER,
   discoverConnection: DEVELOPER,
   syncConnection: DEVELOPER,
+  listQuarantine: MEMBER,
   createApplicationKey: [401, 403, 403, 'heard', 'heard', 403],
   listApplicationKeys: OWN_CHANGE,
   deleteApplicationKey: DEVELOPER,

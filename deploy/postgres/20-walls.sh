@@ -9,8 +9,8 @@ sql() { psql -v ON_ERROR_STOP=1 --username "$POSTGRES_USER" --quiet --dbname "$@
 # A database, and who keeps what is taken from everybody else there. The names are those of runtime/src/database/open-functions.ts.
 walls() {
   sql "$1" -v keepers="$2" > /dev/null <<'SQL'
-select case when :'keepers' <> '' then format('grant execute on function %s to %s', f, :'keepers') else 'select' end,
-  format('revoke execute on function %s from public', f)
+select case when :'keepers' <> '' then format('grant execute on routine %s to %s', f, :'keepers') else 'select' end,
+  format('revoke execute on routine %s from public', f)
 from (
   select p.oid::regprocedure as f from pg_proc p
   where p.pronamespace = 'pg_catalog'::regnamespace and has_function_privilege('public', p.oid, 'execute') and (
@@ -26,7 +26,7 @@ from (
   join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
   join pg_extension e on e.oid = d.refobjid and e.extname = 'timescaledb'
   where has_function_privilege('public', p.oid, 'execute')
-    and p.proname ~ '^((add|alter|delete|run)_job|(add|remove)_.*_policy|(hypertable|chunks?|approximate)_.*(size|row_count).*)$'
+    and p.proname ~ '^((add|alter|delete|run)_job|(add|remove)_.*_policy|(hypertable|chunks?|approximate)_.*(size|row_count|stats).*)$'
 ) open
 \gexec
 SQL
