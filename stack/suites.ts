@@ -74,7 +74,7 @@ export const SUITES: readonly Suite[] = [
     tests: ['stack/catalog/trino.stack.test.ts', 'stack/{distributed,parity,readers}/*.stack.test.ts'],
     expectedSeconds: 420,
   },
-  { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'], expectedSeconds: 111 },
+  { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'], expectedSeconds: 200 },
   {
     name: 'cassandra',
     servers: ['cassandra'],
