@@ -307,8 +307,9 @@ function explained(error: unknown, { what, remedy, timeoutMs, text, placeOf }: A
     const source = { text, leadBytes: 0 }
     if (NO_TABLE.has(name)) return tableNotFound(place.name.join('.'), source, place.offsetBytes)
     if (name === 'COLUMN_NOT_FOUND') {
-      const message = `there is no column "${place.name.at(-1)}"`
-      return new SluiceError('INVALID_DATA', message, { code: 'column_not_found', cause: error })
+      const column = place.name.at(-1)
+      const message = `there is no column "${column}"`
+      return new SluiceError('INVALID_DATA', message, { code: 'column_not_found', details: { column }, cause: error })
     }
   }
   return invalid(`Trino cannot run the ${what}: ${name}${where}`, remedy, error)
