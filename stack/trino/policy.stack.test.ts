@@ -61,9 +61,11 @@ before(async () => {
   const other = await person('olga', BETA, 'svc-developers')
   const source = new pg.Client(deployment.source)
   await source.connect()
-  await source.query(`DROP TABLE IF EXISTS trino_people;
+  await source.query(`DROP TABLE IF EXISTS trino_people, trino_staff;
     CREATE TABLE trino_people (id integer PRIMARY KEY, email text, city text);
-    INSERT INTO trino_people SELECT i, 'p' || i || '@people.test', 'city ' || i % 3 FROM generate_series(1, 20) i`)
+    INSERT INTO trino_people SELECT i, 'p' || i || '@people.test', 'city ' || i % 3 FROM generate_series(1, 20) i;
+    CREATE TABLE trino_staff (LIKE trino_people INCLUDING ALL);
+    INSERT INTO trino_staff SELECT * FROM trino_people`)
   await source.end()
   for (const slug of [ALPHA, BETA]) {
     const created = await admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'standard' })
@@ -87,10 +89,19 @@ after(async () => {
   await deployment?.stop()
 })
 
-const TWO_CLASSES = `  - { name: id, type: integer, role: identity, nullable: false }
+interface OwnSource {
+  readonly table: string
+  readonly columns: string
+}
+
+/** Of a table of its own: a class that is raised for a source's column reaches the products that were made of it before. */
+const TWO_CLASSES: OwnSource = {
+  table: 'public.trino_staff',
+  columns: `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: email, type: string, classification: pii.identifier }
   - { name: city, type: string, classification: pii.contact }
-`
+`,
+}
 
 /** Tables in the lake's folder: the product's and its copies. */
 async function tablesOf(product: string): Promise<readonly string[]> {
@@ -104,14 +115,14 @@ async function synced(client: Client): Promise<void> {
   assert.equal(run.state, 'succeeded', JSON.stringify(run))
 }
 
-async function onboard(client: Client, name: string, classification: string, columns?: string): Promise<void> {
+async function onboard(client: Client, name: string, classification: string, own?: OwnSource): Promise<void> {
   const { host, port, user, password, database } = deployment.source
   const config = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
   await client.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: config })
   const product = await client.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned' })
-  const files = manifests('public.trino_people', {
+  const files = manifests(own?.table ?? 'public.trino_people', {
     endpoints: '  - type: analytics\n',
-    ...(columns === undefined ? {} : { columns }),
+    ...(own === undefined ? {} : { columns: own.columns }),
   })
   const renamed = files.product.replace('name: people', `name: ${name}`)
   const uploaded = await client.upload(`/api/v1/products/${product.body.id}/manifests`, {
