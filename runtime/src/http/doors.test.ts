@@ -67,7 +67,7 @@ function close(visitors: readonly Visitor[]): void {
 
 describe('connections', () => {
   it('without a first byte end soon, others stay', async () => {
-    await using server = await startTestServer([who], {}, { firstByteTimeoutMs: 50 })
+    await using server = await startTestServer([who], {}, { firstByteTimeoutMs: 2_000 })
     const [silent, speaking] = (await opened(server, 2)) as [Visitor, Visitor]
     speaking.socket.write('GET /api/v1/who HTTP/1.1\r\nHost:')
     await until('the silent one is ended', () => silent.isGone || speaking.isGone)
