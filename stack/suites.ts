@@ -152,7 +152,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-full-stack',
     servers: ['runtimes'],
-    tests: ['acceptance/*.int.test.ts', 'acceptance/{histories,past-policy}.stack.test.ts'],
+    tests: ['acceptance/*.int.test.ts', 'acceptance/{edge,histories,past-policy,source-changes,sources}.stack.test.ts'],
     expectedSeconds: 190,
   },
   {
