@@ -654,6 +654,8 @@ describe('a job', () => {
       await assert.rejects(small.run(job, AbortSignal.timeout(300)), { code: 'query_cancelled' })
       const late = { ...job, limits: { ...LIMITS, timeoutMs: 300 } }
       await assert.rejects(small.run(late, AbortSignal.timeout(600_000)), { kind: 'TRANSIENT', code: 'engine_busy' })
+      const hasty = { ...job, limits: { ...LIMITS, timeoutMs: 1 } }
+      await assert.rejects(small.run(hasty, AbortSignal.timeout(600_000)), { code: 'query_timeout' }, 'its own fault')
       await small.close()
       await assert.rejects(busy, { kind: 'TRANSIENT', code: 'engine_closed' })
       await assert.rejects(small.run(job, AbortSignal.timeout(600_000)), { code: 'engine_closed' })

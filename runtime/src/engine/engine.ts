@@ -126,6 +126,7 @@ class ChildEngine implements Engine {
     } catch (error) {
       if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
+      if (deadline.aborted && job.limits.timeoutMs < SHORTEST_WAIT_MS) throw timeoutError(job.limits.timeoutMs)
       if (isSluiceError(error)) throw error
       if (error instanceof LateStart) throw lateError(job.limits.timeoutMs, error.queuedMs)
       if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
@@ -153,9 +154,12 @@ class ChildEngine implements Engine {
   }
 }
 
+/** Whoever gives a statement less time than this has asked for too little, however short it had to wait. */
+const SHORTEST_WAIT_MS = 250
+
 /** A statement that had to wait for most of its time was not slow itself; whoever reads less is not helped. */
 function lateError(timeoutMs: number, queuedMs: number): SluiceError {
-  if (queuedMs <= timeoutMs / 2) return timeoutError(timeoutMs)
+  if (timeoutMs < SHORTEST_WAIT_MS || queuedMs <= timeoutMs / 2) return timeoutError(timeoutMs)
   return busyError('the engine was busy with other statements for most of the time')
 }
 
