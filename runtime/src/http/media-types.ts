@@ -33,7 +33,9 @@ export function offeredTypes({
  */
 export function mediaTypeFor(request: Pick<Request, 'accepts' | 'get'>, offered: readonly string[]): string | null {
   const first = offered[0] ?? null
-  if (first === null || request.get('Accept').trim() === '') return first
+  const accept = request.get('Accept').trim()
+  // What most clients send needs no negotiation.
+  if (first === null || accept === '' || accept === '*/*' || accept === first) return first
   const described = offered.map((type) => `${type}${PARAMETERS[type] ?? USUAL_PARAMETERS}`)
   const liked = request.accepts(described)
   if (liked !== false) return offered[described.indexOf(liked)] ?? null
