@@ -10,7 +10,9 @@ import type { ServerKind, StackServer } from './server.ts'
 import { loadServer, type Suite } from './suites.ts'
 
 const root = join(import.meta.dirname, '..')
-const TEST_TIMEOUT_MS = 1_800_000
+const TEST_TIMEOUT_MS = 1_200_000
+/** So that what never ends leaves time for the other suites. */
+const SUITE_TIMEOUT_MS = 2_400_000
 
 const testing = new Set<ChildProcess>()
 
@@ -77,6 +79,7 @@ async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: stri
   const child = spawn(process.execPath, ['--test', whole, ...limits, ...reporters, ...files], {
     cwd: root,
     stdio: ['ignore', out, out],
+    timeout: SUITE_TIMEOUT_MS,
     env: { ...process.env, ...addresses },
   })
   testing.add(child)
@@ -85,7 +88,7 @@ async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: stri
   await printed.close()
   const told = await readFile(failuresFile, 'utf8').catch(() => '')
   return {
-    failures: code === 0 ? '' : told || `the tests ended with ${String(code)}`,
+    failures: code === 0 ? '' : told || `the tests ended with ${String(code ?? 'a signal')}`,
     output: await readFile(outputFile, 'utf8'),
   }
 }

@@ -31,7 +31,9 @@ const EVERYTHING = [
 ]
 
 /** Of one test or suite: only for one that would never end. */
-const TEST_TIMEOUT_MS = 1_800_000
+const TEST_TIMEOUT_MS = 1_200_000
+/** Of all of them, so that what never ends leaves time for what comes after. */
+const RUN_TIMEOUT_MS = 2_400_000
 
 interface TestServer {
   /** What it printed when it was ready. */
@@ -72,6 +74,7 @@ function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Pro
     cwd: root,
     stdio: ['ignore', 'inherit', 'inherit'],
     env: environment,
+    timeout: RUN_TIMEOUT_MS,
   })
   return new Promise((resolve) => child.once('exit', (code) => resolve(code ?? 1)))
 }

@@ -20,7 +20,9 @@ function run(name: string, tests: string) {
   const file = join(folder, `${name}.test.mjs`)
   writeFileSync(file, `import { test } from 'node:test'\ntest('first', () => {})\n${tests}`)
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
-  const { status, stdout } = spawnSync(process.execPath, ['--test', LOADED, '--test-reporter=tap', file], { env })
+  const { status, stdout } = spawnSync(process.execPath, ['--test', LOADED, '--test-reporter=tap', file], {
+    env: { ...env, SLUICE_TEST_END_MS: '500' },
+  })
   return { status, passed: /^# pass (\d+)$/m.exec(String(stdout))?.[1] }
 }
 
@@ -34,5 +36,9 @@ describe('a process of tests', () => {
   it('that ends before its last test has failed', () => {
     const tests = "test('second', () => process.exit(0)); test('third', () => {})"
     assert.equal(run('ending', tests).status, 1)
+  })
+  it('that something keeps after its last test has failed, and ends', () => {
+    const tests = "test('second', () => { setInterval(() => {}, 1000) })"
+    assert.equal(run('kept', tests).status, 1)
   })
 })

@@ -68,9 +68,9 @@ function create(slug: string) {
 /** The start of a runtime beside others, and any turn of its housekeeping. */
 const start = () => undoAbandoned(platform)
 
-/** Nobody renews the lease any more, and its time passes. */
+/** Nobody renews the lease any more, and its time passes; the present would be rounded up to a millisecond to come. */
 async function expire(slug: string): Promise<void> {
-  await pool.query(`update tenants set provisioning_until = clock_timestamp() where slug = $1`, [slug])
+  await pool.query(`update tenants set provisioning_until = '-infinity' where slug = $1`, [slug])
 }
 
 /** All of it, or nothing. */

@@ -78,8 +78,10 @@ async function claimIn(tx: Transaction, request: ClaimRequest): Promise<ClaimedR
   return null
 }
 
+/** A run that may be begun now was written with its moment rounded to milliseconds, up as well as down. */
 const CLAIMABLE = `(
-  (state = 'queued' and available_at <= clock_timestamp()) or (state = 'running' and lease_until < clock_timestamp())
+  (state = 'queued' and available_at <= clock_timestamp()::timestamptz(3))
+  or (state = 'running' and lease_until < clock_timestamp())
 )`
 
 const notExcepted = (parameter: string): string => `not coalesce(${parameter}::jsonb -> r.kind ? r.tenant, false)`
