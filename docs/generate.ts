@@ -11,11 +11,13 @@ import { manifestSchemas } from '../runtime/src/manifest/json-schemas.ts'
 import { loadPlugin } from '../runtime/src/plugins/loader.ts'
 import { capabilitiesPage } from './capabilities-page.ts'
 import { configurationPage } from './configuration-page.ts'
+import { decisionsPage } from './decisions-page.ts'
 import { errorsPage } from './errors-page.ts'
 import { proofsPage } from './proofs-page.ts'
 
 const GENERATED = join(import.meta.dirname, 'generated')
 const CERTIFICATES = join(import.meta.dirname, 'certificates')
+const DECISIONS = join(import.meta.dirname, 'decisions')
 
 /** Built-in stores that need a server of another kind, and so are not among the defaults. */
 const ON_SERVERS = ['@sluice/realtime/redis', '@sluice/analytics/trino']
@@ -40,6 +42,7 @@ async function pages(): Promise<ReadonlyMap<string, string>> {
     ['configuration.md', configurationPage()],
     ['capabilities.md', capabilitiesPage([...stores, ...(await storesOf(ON_SERVERS))])],
     ['proofs.md', proofsPage(CERTIFICATES, stores)],
+    ['decisions.md', decisionsPage(DECISIONS)],
     ...schemas.map(
       ([name, schema]) => [`manifest-schemas/${name}.json`, `${JSON.stringify(schema, null, 2)}\n`] as const,
     ),
