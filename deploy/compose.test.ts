@@ -12,6 +12,7 @@ import { parse } from 'yaml'
 import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
+import { cpuMetrics, slotMetrics } from '../runtime/src/engine-metrics.ts'
 import { httpMetrics } from '../runtime/src/http/metrics.ts'
 import { platformMetrics } from '../runtime/src/platform-metrics.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
@@ -144,6 +145,9 @@ test('rules and dashboards speak of metrics that there are', async () => {
   // Each is there from the start, also before the registry has answered.
   const nowhere = { host: '127.0.0.1', port: 1, database: 'x', user: 'x', password: 'x', tls: 'disable' } as const
   platformMetrics(registry, openPool(nowhere, { applicationName: 'test' }))
+  cpuMetrics(registry)
+  const idle = () => ({ slots: 1, busy: 0, waiting: 0 })
+  slotMetrics(registry, { engine: idle, source: idle })
   httpMetrics(registry)({ method: 'GET', route: '/', status: 200, durationMs: 1 } as never)
   const plugins = new PluginMetrics(registry).of('any')
   for (const name of ['realtime_rows_without_key', 'source_rows_read']) {

@@ -30,6 +30,13 @@ const claimOf = (name: string, what: string) =>
 const requests = (aSecond: number, tier: string) =>
   Type.Integer({ default: aSecond, minimum: 1, description: `Requests a second of a tenant of the tier ${tier}.` })
 
+const cpuSeconds = (seconds: number, tier: string) =>
+  Type.Integer({
+    default: seconds,
+    minimum: 0,
+    description: `CPU seconds that queries and runs of a tenant of the tier ${tier} have an hour; 0: without limit.`,
+  })
+
 const Settings = Type.Record(Type.String(), Type.Unknown(), {
   description: 'What the driver wants to know; see its guide.',
 })
@@ -352,6 +359,14 @@ export const ConfigSchema = Type.Object(
           maximum: 64,
           description: 'Engine jobs at once; a tenant, or the runtime itself, has one less at most.',
         }),
+        cpu_seconds: Type.Object(
+          {
+            free: cpuSeconds(3_600, 'free'),
+            standard: cpuSeconds(14_400, 'standard'),
+            enterprise: cpuSeconds(57_600, 'enterprise'),
+          },
+          closed,
+        ),
         query_memory_mb: Type.Integer({ default: 512, minimum: 64, description: 'Of one query.' }),
         query_timeout_ms: Type.Integer({
           default: 30_000,

@@ -28,8 +28,10 @@ import { openListener } from './database/listener.ts'
 import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
 import { bundleChild, bundleProgram, codeFolder } from './engine/child-bundle.ts'
-import { createEngine, type Engine, type EngineLimits } from './engine/engine.ts'
+import { CpuAccounts, type CpuLedger } from './engine/cpu-accounts.ts'
+import { createEngine, type Engine, type EngineLimits, type PooledEngine } from './engine/engine.ts'
 import type { WallName } from './engine/walls.ts'
+import { cpuMetrics, slotMetrics } from './engine-metrics.ts'
 import type { EventBus } from './events/bus.ts'
 import { EventFeed } from './events/feed.ts'
 import { openKafkaBus } from './events/kafka-bus.ts'
@@ -64,6 +66,7 @@ import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { withRaised } from './policy/raised.ts'
 import { forgetChangeTopics } from './registry/change-topics.ts'
+import { chargeCpu, spentBudgets } from './registry/cpu-budgets.ts'
 import { loseCopies } from './registry/endpoint-states.ts'
 import { productGrants } from './registry/grants.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
@@ -130,9 +133,15 @@ export async function assemble(
   const scratchDirectory = join(config.data_dir, 'scratch')
   await rm(scratchDirectory, { recursive: true, force: true })
   await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
+  const accounts = new CpuAccounts({ ledger: cpuLedger(pool, config), logger, onUsed: cpuMetrics(metrics) })
+  await lifecycle.start(
+    'the accounts of CPU time',
+    () => accounts.start(),
+    () => accounts.stop(),
+  )
   const bareEngine = await lifecycle.start(
     'the engine',
-    () => openEngine(config, neededWalls, scratchDirectory, logger),
+    () => openEngine(config, accounts, neededWalls, scratchDirectory, logger),
     (opened) => opened.close(),
   )
   const threads = await lifecycle.start(
@@ -158,9 +167,10 @@ export async function assemble(
   }
   const sources = await lifecycle.start(
     'the readers of sources',
-    async () => openSources(config, neededWalls),
+    async () => openSources(config, accounts, neededWalls),
     (opened) => opened.close(),
   )
+  slotMetrics(metrics, { engine: () => bareEngine.load(), source: () => sources.load() })
   const plugins = await lifecycle.start(
     'the plugins',
     () =>
@@ -329,12 +339,21 @@ async function openChanges(
 
 const codeFolderOf = ({ data_dir: dataDirectory }: Config) => codeFolder(join(dataDirectory, 'code-cache'))
 
+/** The limit is one for all runtimes: what each has counted is added up in the registry. */
+function cpuLedger(pool: pg.Pool, { limits: { cpu_seconds: limits } }: Config): CpuLedger {
+  return {
+    charge: (charges) => chargeCpu(pool, charges, limits),
+    debts: () => spentBudgets(pool, limits),
+  }
+}
+
 async function openEngine(
   config: Config,
+  accounts: CpuAccounts,
   neededWalls: readonly WallName[],
   scratchDir: string,
   logger: Logger,
-): Promise<Engine> {
+): Promise<PooledEngine> {
   const { engine_processes: processes } = config.limits
   const codeCacheDir = codeFolderOf(config)
   const childBundle = await bundleChild(codeCacheDir).catch((error: unknown) => {
@@ -350,6 +369,7 @@ async function openEngine(
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,
     neededWalls,
+    accounts,
   })
 }
 
@@ -375,7 +395,7 @@ function openThreads(config: Config, logger: Logger): ParseThreads {
 /** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
 const READERS_BESIDE_RUNS = 4
 
-function openSources(config: Config, neededWalls: readonly WallName[]): SourceReaders {
+function openSources(config: Config, accounts: CpuAccounts, neededWalls: readonly WallName[]): SourceReaders {
   const { data_dir, secrets_dir, limits } = config
   return new SourceReaders({
     maxReaders: limits.workers + READERS_BESIDE_RUNS,
@@ -386,6 +406,7 @@ function openSources(config: Config, neededWalls: readonly WallName[]): SourceRe
     codeCacheDir: codeFolderOf(config),
     privateFolders: [data_dir, secrets_dir, process.cwd()],
     neededWalls,
+    accounts,
   })
 }
 

@@ -1,6 +1,7 @@
 /** What the worker does with a run: ingestions and materializations, and stores that wait for another try. */
 import { isSluiceError } from '@sluice/sdk'
 import type { DependencyContainer } from 'tsyringe'
+import { onAccountOf } from './engine/cpu-accounts.ts'
 import { appendEvent } from './events/outbox.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
@@ -36,7 +37,8 @@ export function createWorker(
     logger,
     slots: config.limits.workers,
     leaseMs: config.limits.lease_ms,
-    execute: (claimed, signal) => execute(claimed, signal, platform, ingestion, deps),
+    execute: (claimed, signal) =>
+      onAccountOf(claimed.run.tenant, () => execute(claimed, signal, platform, ingestion, deps)),
     onFinished(claimed, outcome) {
       onEnded(claimed.run.kind, outcome.state)
       return announce(platform, claimed, outcome)
@@ -126,7 +128,7 @@ async function retryStores(platform: Platform, deps: MaterializeDeps, signal: Ab
     const tenant = (rows[0] as { tenant: string } | undefined)?.tenant
     const product = tenant === undefined ? null : await findProduct(platform.pool, tenant, productId)
     if (!product) continue
-    await catchUp(product, signal, deps)
+    await onAccountOf(product.tenant, () => catchUp(product, signal, deps))
     platform.served.drop(product.tenant)
   }
 }

@@ -24,7 +24,7 @@ it('are all there from the start, with 0', async () => {
   const registry = new Registry()
   platformMetrics(registry, pool)
   const values = await valuesOf(registry)
-  const own = [...values].filter(([name]) => /^sluice_(runs|products|endpoints|events|upkeep)/.test(name))
+  const own = [...values].filter(([name]) => /^sluice_(runs|products|endpoints|events|upkeep|tenants)/.test(name))
   assert.ok(own.length > 25, `${own.length}`)
   assert.deepEqual(
     own.filter(([, value]) => value !== 0),
@@ -52,6 +52,8 @@ it('count what the registry has, and what has ended here', async () => {
   await pool.query(`update runs set available_at = now() - interval '1 hour'`)
   await pool.query(`insert into lake_upkeep (catalog_name, task, lease_until, started_at, finished_at)
     values ('acme', 'expire', now(), now(), now() - interval '2 days')`)
+  await pool.query(`insert into cpu_budgets (tenant, used_s, counted_at, spent_until)
+    values ('acme', 7200, now(), now() + interval '1 hour')`)
   ended('ingestion', 'failed')
   const values = await valuesOf(registry)
   assert.equal(values.get('sluice_runs{kind="ingestion",state="queued"}'), 1)
@@ -60,4 +62,5 @@ it('count what the registry has, and what has ended here', async () => {
   assert.ok(Number(values.get('sluice_runs_oldest_wait_seconds{kind="ingestion"}')) >= 3600)
   assert.ok(Number(values.get('sluice_upkeep_age_seconds{task="expire"}')) >= 172_800)
   assert.equal(values.get('sluice_upkeep_age_seconds{task="clean"}'), 0)
+  assert.equal(values.get('sluice_tenants_out_of_cpu_time'), 1)
 })

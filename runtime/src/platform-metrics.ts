@@ -103,6 +103,9 @@ function loadMetrics(registry: Registry, pool: pg.Pool): void {
     ({ endpoints }) => endpoints.map(({ type, state, count }) => [{ type, state }, count]),
   )
   gauge('sluice_events_unnumbered', 'Events that no relay has put in order yet.', [{}], ({ events }) => [[{}, events]])
+  gauge('sluice_tenants_out_of_cpu_time', 'Tenants whose runs wait until CPU time has drained.', [{}], ({ spent }) => [
+    [{}, spent],
+  ])
   gauge(
     'sluice_upkeep_age_seconds',
     'Since the last turn of the task has ended, of the tenant for which that is longest.',

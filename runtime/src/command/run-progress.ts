@@ -28,6 +28,8 @@ export interface RunAnswer {
   /** Of one run, not of lists. */
   readonly failed_checks?: readonly { readonly product: string; readonly summary: string }[]
   readonly error: { readonly code: string; readonly message: string; readonly remedy?: string } | null
+  /** Why it does not begin yet, and until when. */
+  readonly waiting?: { readonly message: string; readonly until: string } | null
   readonly started_at: string | null
   readonly finished_at: string | null
 }
@@ -122,7 +124,8 @@ export function describeRun(run: RunAnswer, expectedRows: number | null, nowMs: 
   const seconds = run.started_at === null ? 0 : Math.max(0.001, (endMs - Date.parse(run.started_at)) / 1000)
   const rate = seconds > 0 ? rows / seconds : 0
   const counts = run.tables.length > 0 ? [`${done}/${run.tables.length} tables`, `${grouped(rows)} rows`] : []
-  const parts = [run.state, ...counts]
+  const state = run.waiting ? `${run.state} until ${run.waiting.until}: ${run.waiting.message}` : run.state
+  const parts = [state, ...counts]
   if (rate > 0) parts.push(`${grouped(Math.round(rate))} rows/s`)
   if (run.state === 'running' && expectedRows !== null && rate > 0 && expectedRows > rows) {
     parts.push(`about ${duration((expectedRows - rows) / rate)} left`)

@@ -23,6 +23,14 @@ export interface PoolLimits {
   readonly maxQueued: number
 }
 
+export interface PoolLoad {
+  readonly slots: number
+  /** Slots that are taken. */
+  readonly busy: number
+  /** Jobs that wait for a slot. */
+  readonly waiting: number
+}
+
 interface Waiter {
   readonly owner: Owner
   readonly admit: () => void
@@ -99,6 +107,10 @@ export class ChildPool<Child extends PooledChild> {
       this.warmUp()
     })
     return { child, queuedMs }
+  }
+
+  get load(): PoolLoad {
+    return { slots: this.#limits.maxChildren, busy: this.#busy, waiting: this.#waiters.length }
   }
 
   get closed(): boolean {

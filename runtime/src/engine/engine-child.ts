@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { Socket } from 'node:net'
 import { SluiceError } from '@sluice/sdk'
 import { CHILD_ENTRY } from './child-bundle.ts'
+import { CpuWatch } from './cpu-watch.ts'
 import { closeQuietly, type OpenPipe } from './pipe.ts'
 import type { FromChild, ToChild } from './protocol.ts'
 
@@ -29,6 +30,7 @@ export class EngineChild {
   #stderr = ''
   #alive = true
   #hasJob = false
+  #cpu: CpuWatch | null = null
   #listener: ((message: FromChild) => void) | null = null
 
   constructor(openPipe: OpenPipe, { childBundle = CHILD_ENTRY, codeCacheDir }: ChildProgram) {
@@ -100,7 +102,16 @@ export class EngineChild {
   }
 
   kill(): void {
-    if (this.#alive) this.#process.kill('SIGKILL')
+    if (!this.#alive) return
+    this.#cpu?.look()
+    this.#process.kill('SIGKILL')
+  }
+
+  /** `used` is told the CPU seconds of the process, those of its start included, until it ends. */
+  countCpu(used: (seconds: number) => void): void {
+    const watch = new CpuWatch(this.pid, used)
+    this.#cpu = watch
+    void this.#ended.then(() => watch.end())
   }
 
   #watchReady(): Promise<void> {

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { until } from '../../../test/until.ts'
 import { childrenOf, isAlive } from '../database/process-table.ts'
+import type { CpuAccounts } from './cpu-accounts.ts'
 import { createEngine, type Engine, type EngineJob, type EngineRun, type EngineTable, rowsOf } from './engine.ts'
 import type { ChildProgram } from './engine-child.ts'
 import { testEngineProgram } from './testing.ts'
@@ -57,6 +58,49 @@ after(async () => {
 function engineOfOne(scratchDir = join(dir, 'scratch')): Engine {
   return createEngine({ scratchDir, ...program, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
 }
+
+describe('CPU time', () => {
+  it('is charged to whom the job is for: also while it runs, and of one that is stopped', async () => {
+    const used = new Map<string | null, number>()
+    const accounts = {
+      refuseSpent(tenant: string) {
+        if (tenant === 'spent') throw new SluiceError('QUOTA', 'spent', { code: 'cpu_time_spent' })
+      },
+      payerOf: (asking: string | null) => asking,
+      charge(tenant: string | null, _: string, seconds: number) {
+        used.set(tenant, (used.get(tenant) ?? 0) + seconds)
+      },
+    } as unknown as CpuAccounts
+    const counted = createEngine({
+      scratchDir: join(dir, 'counted'),
+      ...program,
+      maxChildren: 2,
+      warmChildren: 0,
+      maxQueued: 1,
+      accounts,
+    })
+    try {
+      const sql = 'SELECT sum(hash(i)) FROM range(100000000000) r(i)'
+      const stop = new AbortController()
+      const endless = counted.run({ trust: 'tenant', tenant: 'acme', steps: [{ sql }], limits: LIMITS }, stop.signal)
+      await until('it is charged while it runs', async () => (used.get('acme') ?? 0) > 1)
+      stop.abort()
+      await assert.rejects(endless, { code: 'query_cancelled' })
+      await counted.run({ trust: 'own', steps: [{ sql: 'SELECT 1' }], limits: LIMITS }, patience())
+      assert.ok((used.get(null) ?? 0) > 0, 'the start of a process is work, too')
+      const query = { trust: 'tenant', tenant: 'spent', limits: LIMITS } as const
+      await assert.rejects(counted.run({ ...query, output: { kind: 'rows', sql: 'SELECT 1' } }, patience()), {
+        code: 'cpu_time_spent',
+      })
+      await counted.run({ ...query, output: { kind: 'inspect', sql: 'SELECT 1' } }, patience())
+      assert.deepEqual([...used.keys()], ['acme', null, 'spent'])
+    } finally {
+      await counted.close()
+    }
+  })
+})
+
+const patience = () => AbortSignal.timeout(600_000)
 
 describe('places', () => {
   it('are never all of one tenant', async () => {

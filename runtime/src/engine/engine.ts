@@ -1,6 +1,15 @@
 import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
-import { busyError, ChildPool, closedError, LateStart, type PoolLimits, type TakenChild } from './child-pool.ts'
+import {
+  busyError,
+  ChildPool,
+  closedError,
+  LateStart,
+  type PoolLimits,
+  type PoolLoad,
+  type TakenChild,
+} from './child-pool.ts'
+import type { CpuAccounts } from './cpu-accounts.ts'
 import { type ChildProgram, EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
 import { cancelledError, isStreamed, JobRun, timeoutError } from './job-run.ts'
@@ -27,7 +36,7 @@ export interface Engine {
   /**
    * Runs one job in a child of its own. Fulfilled when its steps are done and the output's columns are known; without
    * a streamed output when all is done. Rejected with a SluiceError: `sql_*`, `table_not_found`, `query_timeout`,
-   * `query_memory_exceeded`, `query_cancelled`, `query_result_too_large`, `engine_busy`; where the engine itself fails,
+   * `query_memory_exceeded`, `query_cancelled`, `query_result_too_large`, `engine_busy`, `cpu_time_spent`; where the engine itself fails,
    * `engine_crashed`, or `query_failed` of a tenant's job, which is tried twice. May be repeated: a job that failed has
    * left nothing behind but what an own job's statements wrote themselves.
    */
@@ -48,6 +57,8 @@ export interface EngineOptions extends PoolLimits, ChildProgram {
    * need no entry in /etc/passwd. Default 60800, from a range that Linux distributions leave unused.
    */
   readonly firstUserId?: number
+  /** Whose work it is, and who may have no more of it now. Absent: nothing is counted. */
+  readonly accounts?: CpuAccounts
   /** Without these a tenant's job is refused (`walls_missing`). Default: none. */
   readonly neededWalls?: readonly WallName[]
 }
@@ -56,27 +67,36 @@ const DEFAULT_FIRST_USER_ID = 60_800
 const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 120_000, threads: 1 } as const
 const DEFAULT_STEP_ROWS = 10_000
 
-export function createEngine(options: EngineOptions): Engine {
+/** An engine whose children are its own. */
+export interface PooledEngine extends Engine {
+  load(): PoolLoad
+}
+
+export function createEngine(options: EngineOptions): PooledEngine {
   return new ChildEngine(options)
 }
 
-class ChildEngine implements Engine {
+class ChildEngine implements PooledEngine {
   readonly #pool: ChildPool<EngineChild>
   readonly #spills: SpillFolders
   readonly #users: UserIds | null
   readonly #neededWalls: readonly WallName[]
+  readonly #accounts: CpuAccounts | null
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
     const openPipe = pipeOpener()
     this.#pool = new ChildPool(() => new EngineChild(openPipe, options), options)
     this.#neededWalls = options.neededWalls ?? []
+    this.#accounts = options.accounts ?? null
     this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
   }
 
-  run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+  async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+    // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
+    if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
     const attempt = () => this.#run(job, deadline, signal)
     // An input can be read once only.
@@ -86,6 +106,7 @@ class ChildEngine implements Engine {
 
   async #run(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineRun> {
     const { child, queuedMs } = await this.#take(job, deadline, signal)
+    this.#count(job, child)
     let staging: Staging | null = null
     try {
       if (job.output?.kind === 'parquet-files') staging = await Staging.open(job.output.dir)
@@ -111,6 +132,10 @@ class ChildEngine implements Engine {
     return this.#walls
   }
 
+  load(): PoolLoad {
+    return this.#pool.load
+  }
+
   async probe(signal: AbortSignal): Promise<readonly Wall[]> {
     await this.run({ trust: 'tenant', steps: [{ sql: 'SELECT 1' }], limits: PROBE_LIMITS }, signal)
     return this.#walls
@@ -132,6 +157,13 @@ class ChildEngine implements Engine {
       if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
       throw error
     }
+  }
+
+  #count(job: EngineJob, child: EngineChild): void {
+    const accounts = this.#accounts
+    if (accounts === null) return
+    const payer = accounts.payerOf(job.tenant ?? null)
+    child.countCpu((seconds) => accounts.charge(payer, 'engine', seconds))
   }
 
   #seen(walls: readonly Wall[]): void {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
 import { SluiceError } from '@sluice/sdk'
 import type { PooledChild } from '../engine/child-pool.ts'
+import { CpuWatch } from '../engine/cpu-watch.ts'
 import type { DescriptorLine } from '../engine/descriptors.ts'
 import { SOURCE_CHILD_ENTRY } from './source-bundle.ts'
 import { CHANNEL_FD, DESCRIPTOR_FD, type Frame, FrameReader, jsonFrame, type ToSourceChild } from './source-protocol.ts'
@@ -36,6 +37,7 @@ export class SourceChild implements PooledChild {
   readonly ready: Promise<void>
   #stderr = ''
   #alive = true
+  #cpu: CpuWatch | null = null
 
   constructor(descriptors: DescriptorLine, program: SourceChildProgram) {
     const { modules, childBundle = SOURCE_CHILD_ENTRY, codeCacheDir } = program
@@ -106,7 +108,16 @@ export class SourceChild implements PooledChild {
   }
 
   kill(): void {
-    if (this.#alive) this.#process.kill('SIGKILL')
+    if (!this.#alive) return
+    this.#cpu?.look()
+    this.#process.kill('SIGKILL')
+  }
+
+  /** `used` is told the CPU seconds of the process, those of its start included, until it ends. */
+  countCpu(used: (seconds: number) => void): void {
+    const watch = new CpuWatch(this.pid, used)
+    this.#cpu = watch
+    void this.ended.then(() => watch.end())
   }
 
   get #descriptorLine(): Socket | undefined {

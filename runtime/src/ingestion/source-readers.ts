@@ -7,7 +7,8 @@ import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, parse, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Connector, type ConnectorHost, type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
-import { ChildPool } from '../engine/child-pool.ts'
+import { ChildPool, type PoolLoad } from '../engine/child-pool.ts'
+import type { CpuAccounts } from '../engine/cpu-accounts.ts'
 import { DescriptorLine } from '../engine/descriptors.ts'
 import { loadLibc } from '../engine/libc.ts'
 import { memoryWatchWall } from '../engine/memory-watch.ts'
@@ -27,6 +28,8 @@ export interface SourceReaderOptions extends SessionLimits, CallLimits, Pick<Sou
   readonly privateFolders: readonly string[]
   /** Without these nothing is read (`walls_missing`). Default: none. */
   readonly neededWalls?: readonly WallName[]
+  /** Whose work it is, and who may have no more of it now. Absent: nothing is counted. */
+  readonly accounts?: CpuAccounts
   /** Only as root: the first of `maxReaders` user ids that own nothing. */
   readonly firstUserId?: number
 }
@@ -86,6 +89,10 @@ export class SourceReaders {
     return this.#walls
   }
 
+  load(): PoolLoad {
+    return this.#pool.load
+  }
+
   /** Ends every process, those at work too. */
   async close(): Promise<void> {
     await this.#pool.close()
@@ -109,8 +116,12 @@ export class SourceReaders {
     host: SourceHost,
   ): Connector {
     const places = new SourcePlaces(host.network, settings)
+    const { accounts } = this.#options
+    const tenant = host.tenant ?? null
     const start = async (signal: AbortSignal, timeoutMs: number) => {
-      const child = await this.#take(host.tenant ?? null, timeoutMs, signal)
+      if (tenant !== null) accounts?.refuseSpent(tenant)
+      const child = await this.#take(tenant, timeoutMs, signal)
+      if (accounts !== undefined) child.countCpu((seconds) => accounts.charge(tenant, 'source', seconds))
       const { neededWalls = [] } = this.#options
       const open = { module, settings, codeFolders, userId: this.#userFor(child), neededWalls }
       const onWalls = (walls: readonly Wall[]) => {

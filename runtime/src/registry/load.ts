@@ -18,6 +18,8 @@ export interface RegistryLoad {
   readonly products: { readonly count: number; readonly oldestS: number }
   readonly endpoints: readonly { readonly type: string; readonly state: string; readonly count: number }[]
   readonly events: number
+  /** Tenants that have used their CPU time. */
+  readonly spent: number
   readonly upkeep: readonly { readonly task: string; readonly ageS: number }[]
 }
 
@@ -49,10 +51,15 @@ export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
     DOING,
     'select count(*) as count from events where sequence is null',
   )
+  const spent = await one<{ count: number }>(
+    pool,
+    DOING,
+    'select count(*) as count from cpu_budgets where spent_until > clock_timestamp()',
+  )
   const upkeep = await many<RegistryLoad['upkeep'][number]>(
     pool,
     DOING,
     `select task, ${seconds('min(coalesce(finished_at, started_at))')} as "ageS" from lake_upkeep group by task`,
   )
-  return { runs, products, endpoints, events: events.count, upkeep }
+  return { runs, products, endpoints, events: events.count, spent: spent.count, upkeep }
 }

@@ -18,6 +18,7 @@ import { raisedClasses } from './migrations/020-raised-classes.ts'
 import { whatGrantsRestOn } from './migrations/021-what-grants-rest-on.ts'
 import { applicationKeys } from './migrations/024-application-keys.ts'
 import { violatingRowsTable } from './migrations/025-violating-rows.ts'
+import { cpuBudgets } from './migrations/027-cpu-budgets.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -45,5 +46,6 @@ export const registryMigrations: MigrationList = {
     violatingRowsTable,
     raisedClasses,
     whatGrantsRestOn,
+    cpuBudgets,
   ],
 }

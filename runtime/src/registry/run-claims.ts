@@ -52,7 +52,7 @@ const CONCURRENCY = JSON.stringify(
 /**
  * A run to work on, or null where there is none now. The tenant that has the fewest running comes first, of several the
  * one that has waited longest; in a tenant runs whose lease has ended, then the longest waiting. A tenant has at most as
- * many running as its tier allows, a connection or product at most one.
+ * many running as its tier allows, and begins none when it has used its CPU time; a connection or product has at most one.
  */
 export async function claimRun(pool: pg.Pool, request: ClaimRequest, signal?: AbortSignal): Promise<ClaimedRun | null> {
   const options = signal ? { signal } : {}
@@ -84,6 +84,10 @@ const CLAIMABLE = `(
   or (state = 'running' and lease_until < clock_timestamp())
 )`
 
+/** Queued runs of a tenant that has used its CPU time wait until it may go on; what has begun is taken up again. */
+const MAY_BEGIN = `(r.state = 'running' or not exists (
+  select from cpu_budgets c where c.tenant = r.tenant and c.spent_until > clock_timestamp()))`
+
 const notExcepted = (parameter: string): string => `not coalesce(${parameter}::jsonb -> r.kind ? r.tenant, false)`
 
 async function tenantsWithWork(tx: Transaction, request: ClaimRequest): Promise<readonly string[]> {
@@ -96,6 +100,7 @@ async function tenantsWithWork(tx: Transaction, request: ClaimRequest): Promise<
          where b.tenant = r.tenant and b.state = 'running' and b.lease_until >= clock_timestamp()
        ) running
      where ${CLAIMABLE} and t.status = 'active' and ($1::text[] is null or r.kind = any($1)) and ${notExcepted('$3')}
+       and ${MAY_BEGIN}
      group by r.tenant, t.tier, running.busy
      having bool_or(r.state = 'running') or running.busy < ($2::jsonb ->> t.tier)::int
      order by running.busy, min(r.available_at) limit ${MAX_TENANTS}`,
@@ -128,7 +133,7 @@ function candidates(tx: Transaction, tenant: string, request: ClaimRequest): Pro
        r.cancel_requested as "cancelRequested", r.attempt >= r.max_attempts as "isExhausted"
      from runs r join tenants t on t.slug = r.tenant
      where r.tenant = $1 and ${CLAIMABLE} and t.status = 'active' and ($2::text[] is null or r.kind = any($2))
-       and ${notExcepted('$4')}
+       and ${notExcepted('$4')} and ${MAY_BEGIN}
        and (r.state = 'running' or (
          (select count(*) from runs b where b.tenant = $1 and b.state = 'running') < ($3::jsonb ->> t.tier)::int
          and not exists (select from runs b where b.connection_id = r.connection_id and b.state = 'running')

@@ -33,6 +33,8 @@ export interface Run {
   /** 0 before the first claim. */
   readonly attempt: number
   readonly cancelRequested: boolean
+  /** When a queued run may begin whose tenant has used its CPU time; else null. */
+  readonly spentUntil: Date | null
   readonly createdBy: Actor
   readonly createdAt: Date
   readonly startedAt: Date | null
@@ -44,6 +46,8 @@ export const RUNS_CHANNEL = 'sluice_runs'
 
 export const RUN_COLUMNS = `id, tenant, kind, connection_id as "connectionId", product_id as "productId",
   parent_id as "parentId", trigger, state, input, result, error, attempt, cancel_requested as "cancelRequested",
+  (select c.spent_until from cpu_budgets c
+   where c.tenant = runs.tenant and runs.state = 'queued' and c.spent_until > clock_timestamp()) as "spentUntil",
   created_by as "createdBy", created_at as "createdAt", started_at as "startedAt", finished_at as "finishedAt"`
 
 export type NewRun = {

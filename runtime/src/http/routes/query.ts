@@ -56,6 +56,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'query_memory_exceeded',
         'query_result_too_large',
         'query_failed',
+        'cpu_time_spent',
         'snapshot_not_found',
       ],
       async handler(call) {

@@ -113,6 +113,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
       'filter_malformed',
       'filter_not_indexed',
       'key_not_found',
+      'cpu_time_spent',
     ],
     async handler(call): Promise<Reply> {
       const { namespace, ...query } = call.query as ReadQuery & { readonly namespace?: string }

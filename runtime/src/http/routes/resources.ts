@@ -435,6 +435,12 @@ const runFields = {
   started_at: nullable(time()),
   finished_at: nullable(time()),
   error: nullable(Failure),
+  waiting: nullable(
+    Type.Object(
+      { code: text(), message: text(), remedy: text(), until: time() },
+      { description: 'Why a queued run does not begin yet, and when it will; null where it waits for a place only.' },
+    ),
+  ),
 }
 
 export const Run = Type.Object(runFields, { $id: 'Run' })

@@ -295,8 +295,16 @@ export function runJson(run: Run, tables: readonly SeenTable[]) {
     started_at: iso(run.startedAt),
     finished_at: iso(run.finishedAt),
     error: run.error,
+    waiting: run.spentUntil === null ? null : { ...CPU_TIME_SPENT, until: iso(run.spentUntil) },
   }
 }
+
+const CPU_TIME_SPENT = {
+  code: 'cpu_time_spent',
+  message: 'the tenant has used the CPU time that its tier has',
+  remedy:
+    'It begins by itself. Transforms and queries that take less leave more to others; the operator sets the limit.',
+} as const
 
 /** Of what was queued: 202, and where to ask for it. */
 export function queuedReply(run: Run): Reply {
