@@ -1,58 +1,42 @@
 /** A project outside of this repository, into which the packed workspaces are installed as anybody would. */
-import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { join } from 'node:path'
+import semver from 'semver'
+import { release } from '../../packaging/release.ts'
+import { versionOf } from '../../packaging/release-version.ts'
+import { copyRepository, filesOf, printedBy } from '../../packaging/tarballs.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const run = promisify(execFile)
-const MAX_OUTPUT_BYTES = 64 << 20
-
-/** What packages are made of: the published workspaces, what compiles and describes them, and every manifest. */
-const PACKED = [
-  'sdk/**',
-  'runtime/**',
-  'plugins/**',
-  'conformance-tests/**',
-  'packaging/**',
-  'package.json',
-  'acceptance/package.json',
-  'bench/package.json',
-  'examples/plugins/*/package.json',
-  'tsconfig.json',
-  'LICENSE',
-  '.gitignore',
-]
 
 export interface Outside {
   readonly folder: string
   /** By package name: the tarball that it was installed from. */
   readonly tarballs: ReadonlyMap<string, string>
+  readonly released: {
+    readonly version: string
+    /** What a person was told after the first step, and after the second. */
+    readonly prepared: string
+    readonly told: string
+    readonly changelog: string
+  }
   remove(): Promise<void>
 }
 
-interface PackResult {
-  readonly name: string
-  readonly filename: string
-}
-
-/** Packs every published workspace and installs all of them, with what they depend on, in a new folder. */
+/** Installs every published package of a release, with what they depend on, in a new folder. */
 export async function installOutside(): Promise<Outside> {
   const work = await mkdtemp(join(tmpdir(), 'sluice-packages-'))
   const remove = () => rm(work, { recursive: true, force: true })
   try {
-    const tarballs = await pack(await copyRepository(join(work, 'repository')), join(work, 'tarballs'))
-    await rm(join(work, 'repository'), { recursive: true })
+    const { tarballs, released } = await releaseCopy(join(work, 'repository'))
     // As people name folders, who do not know what that breaks.
     const folder = join(work, 'a project – für Züge')
     await mkdir(folder)
     await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'outside', private: true, type: 'module' }))
-    await npm(
-      ['install', '--prefer-offline', '--no-audit', '--no-fund', ...tarballs.values(), ...(await tools())],
-      folder,
-    )
-    return { folder, tarballs, remove }
+    const install = ['install', '--prefer-offline', '--no-audit', '--no-fund']
+    await printedBy(folder, 'npm', [...install, ...tarballs.values(), ...(await tools())])
+    await rm(join(work, 'repository'), { recursive: true })
+    return { folder, tarballs, released, remove }
   } catch (error) {
     await remove()
     throw error
@@ -67,61 +51,32 @@ async function tools(): Promise<readonly string[]> {
   return ['typescript', '@types/node'].map((name) => `${name}@${devDependencies[name]}`)
 }
 
-/** Packing rewrites package.json for a moment, which must not happen under tests that run beside this one. */
-async function copyRepository(target: string): Promise<string> {
-  const globs = PACKED.map((glob) => `:(glob)${glob}`)
-  const list = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard', ...globs], {
-    cwd: ROOT,
-    maxBuffer: MAX_OUTPUT_BYTES,
-  })
-  for (const file of list.stdout.split('\0').filter(Boolean)) {
-    await mkdir(join(target, dirname(file)), { recursive: true })
-    await cp(join(ROOT, file), join(target, file)).catch(ignoreAbsent)
+/**
+ * A copy of the repository on a branch main, released as the next minor version in both steps: what is installed are the
+ * tarballs that a release is made of.
+ */
+async function releaseCopy(target: string): Promise<Pick<Outside, 'tarballs' | 'released'>> {
+  const root = await copyRepository(ROOT, await filesOf(ROOT), target)
+  const commit = async (message: string) => {
+    await printedBy(root, 'git', ['add', '--all'])
+    const author = ['-c', 'user.name=A', '-c', 'user.email=a@example.com', '-c', 'commit.gpgsign=false']
+    await printedBy(root, 'git', [...author, 'commit', '--quiet', '--message', message])
   }
-  await linkModules(target)
-  return target
+  await printedBy(root, 'git', ['init', '--quiet', '--initial-branch=main'])
+  await commit('Before')
+  const version = semver.inc(await versionOf(root), 'minor') as string
+  // What checks the tree runs in CI anyway, and an hour's proofs of stores are for a real release.
+  const what = { root, version, day: '2026-01-31', isDryRun: false, check: async () => {} }
+  const prepared = await release({ ...what, staleCertificates: async () => ['a store has changed since'] })
+  await commit('Release')
+  const told = await release({ ...what, staleCertificates: async () => [] })
+  const folder = join(root, '.sluice', `release-${version}`)
+  const tarballs = (await readdir(folder)).map((file) => [nameOf(file), join(folder, file)] as const)
+  const changelog = await readFile(join(root, 'CHANGELOG.md'), 'utf8')
+  return { tarballs: new Map(tarballs), released: { version, prepared, told, changelog } }
 }
 
-/** A file that git knows may have been deleted. */
-function ignoreAbsent(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'ENOENT') throw error
-}
-
-/** The dependencies are the repository's own, but the workspaces among them are the copy's. */
-async function linkModules(target: string): Promise<void> {
-  const modules = join(target, 'node_modules')
-  await mkdir(modules)
-  for (const name of await readdir(join(ROOT, 'node_modules'))) {
-    if (name === '@sluice')
-      await cp(join(ROOT, 'node_modules', name), join(modules, name), { recursive: true, verbatimSymlinks: true })
-    else await symlink(join(ROOT, 'node_modules', name), join(modules, name))
-  }
-}
-
-async function pack(repository: string, target: string): Promise<ReadonlyMap<string, string>> {
-  await mkdir(target)
-  const workspaces = (await publishedWorkspaces(repository)).flatMap((folder) => ['-w', folder])
-  const printed = await npm(['pack', '--json', '--pack-destination', target, ...workspaces], repository)
-  const listed = JSON.parse(printed.slice(printed.search(/^[[{]/m))) as
-    | readonly PackResult[]
-    | Record<string, PackResult>
-  return new Map(Object.values(listed).map(({ name, filename }) => [name, join(target, filename)]))
-}
-
-async function publishedWorkspaces(repository: string): Promise<readonly string[]> {
-  const listed = await npm(['query', '.workspace'], repository)
-  const workspaces = JSON.parse(listed) as readonly { readonly location: string }[]
-  const published = []
-  for (const { location } of workspaces) {
-    const manifest = JSON.parse(await readFile(join(repository, location, 'package.json'), 'utf8')) as {
-      private?: true
-    }
-    if (!manifest.private) published.push(location)
-  }
-  return published
-}
-
-async function npm(args: readonly string[], cwd: string): Promise<string> {
-  const { stdout } = await run('npm', [...args], { cwd, maxBuffer: MAX_OUTPUT_BYTES })
-  return stdout
+/** `sluice-lookup-1.0.0.tgz` is of `@sluice/lookup`. */
+function nameOf(tarball: string): string {
+  return tarball.replace(/^sluice-(.+?)-\d.*$/, '@sluice/$1')
 }

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
+import { SDK_VERSION } from '@sluice/sdk'
 import { installOutside, type Outside } from './outside.ts'
 import { runOutside, startOutside } from './outside-process.ts'
 
@@ -31,6 +32,26 @@ test('packages hold compiled code and no sources or tests', async () => {
     )
     assert.ok(files.includes('LICENSE'), `${name} has no licence`)
   }
+})
+
+test('a release has one version but for the contract, dates its changes, and says what is left to a person', async () => {
+  const { version, prepared, told, changelog } = outside.released
+  for (const name of outside.tarballs.keys()) {
+    const text = await readFile(join(outside.folder, 'node_modules', name, 'package.json'), 'utf8')
+    const manifest = JSON.parse(text) as { version: string; dependencies: Record<string, string> }
+    const contract = SDK_VERSION
+    assert.equal(manifest.version, name === '@sluice/sdk' ? contract : version, name)
+    for (const [other, range] of Object.entries(manifest.dependencies).filter(([one]) => one.startsWith('@sluice/')))
+      assert.equal(range, other === '@sluice/sdk' ? contract : version, `${name} depends on ${other}`)
+  }
+  assert.equal(await runOutside(outside.folder, 'npx', ['sluice', '--version']), `${version}\n`)
+  assert.ok(changelog.includes(`## Unreleased\n\n## ${version} (2026-01-31)\n\n- `), changelog.slice(0, 400))
+  assert.match(prepared, /npm run certify/)
+  assert.match(told, new RegExp(`git push origin main v${version}`))
+  const published = [...told.matchAll(/npm publish --access public \S+\/sluice-([a-z]+)-/g)].map(([, name]) => name)
+  assert.equal(published.length, outside.tarballs.size)
+  assert.equal(published[0], 'sdk')
+  assert.ok(published.indexOf('runtime') > published.indexOf('lookup'))
 })
 
 test('every export of every package can be imported', async () => {
