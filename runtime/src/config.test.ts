@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
-import { loadConfig } from './config.ts'
+import type { TObject } from 'typebox'
+import { ConfigSchema, loadConfig } from './config.ts'
 
 const S3 = {
   SLUICE_OBJECT_STORE__TYPE: 's3',
@@ -32,6 +36,47 @@ test('a mistake in the object store is said for the kind that is named', () => {
   assert.match(said({ ...S3, SLUICE_OBJECT_STORE__DEADLINES_MS: '1' }), /did you mean object_store\.deadline_ms\?$/)
   assert.match(said({ SLUICE_OBJECT_STORE__TYPE: 'tape' }), /object_store\.type/)
   assert.doesNotMatch(said({ ...S3, SLUICE_OBJECT_STORE__PART_MB: 'many' }), /hidden/)
+})
+
+const problemOf = (sources: Parameters<typeof loadConfig>[0]): string => {
+  try {
+    loadConfig(sources)
+  } catch (error) {
+    if (isSluiceError(error, 'CONFIG')) return error.message
+  }
+  return 'nothing'
+}
+
+test('a key with two letters swapped, or one left out, is told by its name', () => {
+  const whole = Object.entries(ConfigSchema.properties) as unknown as readonly (readonly [string, Partial<TObject>])[]
+  const keys = whole.flatMap(([name, { properties = {} }]) => [
+    [name],
+    ...Object.keys(properties).map((own) => [name, own]),
+  ])
+  assert.ok(keys.length > 80)
+  for (const path of keys) {
+    const [last = ''] = path.slice(-1)
+    for (const wrong of [`${last[0]}${last[2]}${last[1]}${last.slice(3)}`, last.slice(0, -1)]) {
+      if (wrong.length < 3 || wrong === last) continue
+      const flag = [...path.slice(0, -1), wrong].join('.')
+      const said = problemOf({ environment: {}, flags: { [flag]: '1' } })
+      assert.ok(said.endsWith(`${flag} is not known; did you mean ${path.join('.')}?`), said)
+    }
+  }
+})
+
+test('a file that cannot be read is told with the reason, and with the place where it is no YAML, and never with its text', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-config-'))
+  try {
+    const file = join(folder, 'sluice.yaml')
+    const said = () => problemOf({ file, environment: {}, flags: {} })
+    assert.match(said(), /sluice\.yaml does not exist$/)
+    await writeFile(file, 'port: 1\nmetrics_token: "hidden\nhost: [\n')
+    assert.match(said(), /sluice\.yaml cannot be read as YAML: line \d+, column \d+$/)
+    assert.match(problemOf({ file: folder, environment: {}, flags: {} }), /is a folder$/)
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 })
 
 test('pages that may call are origins as browsers send them, and nothing else', () => {

@@ -9,6 +9,7 @@ import { SluiceError } from '@sluice/sdk'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { parse } from 'yaml'
+import { nearest } from './suggestion.ts'
 
 const closed = { additionalProperties: false, default: {} } as const
 
@@ -628,12 +629,32 @@ function schemaFor(value: unknown): typeof ConfigSchema {
   return narrowed as typeof ConfigSchema
 }
 
+const WHY_UNREAD: Readonly<Record<string, string>> = {
+  ENOENT: 'does not exist',
+  EACCES: 'may not be read by this account',
+  EISDIR: 'is a folder',
+}
+
+/** Where the parser stopped. Not what it says of that: it repeats the line, which may hold a secret. */
+function placeOf(cause: unknown): string {
+  const [start] =
+    (cause as { readonly linePos?: readonly { readonly line: number; readonly col: number }[] }).linePos ?? []
+  return start === undefined ? '' : `: line ${start.line}, column ${start.col}`
+}
+
 function readConfigFile(file: string): Record<string, unknown> {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (cause) {
+    const reason = WHY_UNREAD[(cause as NodeJS.ErrnoException).code ?? ''] ?? 'cannot be read'
+    throw invalidConfig([`${file} ${reason}`], cause)
+  }
   let parsed: unknown
   try {
-    parsed = parse(readFileSync(file, 'utf8'), { schema: 'core', maxAliasCount: 0, uniqueKeys: true })
+    parsed = parse(text, { schema: 'core', maxAliasCount: 0, uniqueKeys: true })
   } catch (cause) {
-    throw invalidConfig([`${file} cannot be read as YAML`], cause)
+    throw invalidConfig([`${file} cannot be read as YAML${placeOf(cause)}`], cause)
   }
   if (parsed === null || parsed === undefined) return {}
   if (typeof parsed !== 'object' || Array.isArray(parsed)) throw invalidConfig([`${file} must hold a map`])
@@ -696,7 +717,8 @@ function suggestion(schema: TSchema, path: string): string {
   const parts = path.split('.')
   const last = parts.pop() as string
   const siblings = Object.keys((schemaAt(parts, schema) as { properties?: object } | undefined)?.properties ?? {})
-  const close = siblings.find((name) => name.startsWith(last.slice(0, 3)) || last.includes(name))
+  const close =
+    nearest(last, siblings) ?? siblings.find((name) => name.startsWith(last.slice(0, 3)) || last.includes(name))
   return close ? `; did you mean ${[...parts, close].join('.')}?` : `; known here: ${siblings.join(', ')}`
 }
 

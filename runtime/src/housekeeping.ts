@@ -149,6 +149,8 @@ function warn(logger: Logger, message: string, error: unknown): void {
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    // Of a signal that came before, no event comes any more.
+    if (signal.aborted) return resolve()
     const end = () => {
       clearTimeout(timer)
       resolve()

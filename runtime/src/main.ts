@@ -21,6 +21,7 @@ import { type Assembled, assemble, ownLimits } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
 import { reviewDashboards } from './dashboards/states.ts'
 import { lockFolder } from './database/folder-lock.ts'
+import { newerMigrations } from './database/migrate.ts'
 import { kernelWalls } from './engine/kernel-walls.ts'
 import type { Call } from './flow.ts'
 import { freePort } from './free-port.ts'
@@ -48,11 +49,12 @@ import { readRoutes } from './http/routes/reads.ts'
 import { runRoutes } from './http/routes/runs.ts'
 import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
-import { startServer } from './http/server.ts'
+import { checkAddress, startServer } from './http/server.ts'
 import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { createWorker } from './jobs.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { createLogger } from './logger.ts'
+import { MIGRATIONS } from './migrations.ts'
 import { wantedDashboards } from './operations/dashboards.ts'
 import type { Platform } from './operations/platform.ts'
 import { tellNotices } from './operations/product-notices.ts'
@@ -88,15 +90,30 @@ export interface RunningRuntime {
 /** The command `start`: runs until it is told to stop, then drains. */
 export async function runServer(config: Config): Promise<void> {
   const logger = await createLogger(config.log)
+  const told = toldToStop(config, logger)
   const runtime = await startRuntime(config, logger)
   console.log(welcome(runtime.url, config))
-  await new Promise<void>((resolve) => {
-    process.once('SIGTERM', resolve)
-    process.once('SIGINT', resolve)
-  })
+  await told
   logger.info('stopping: no new work, running commits end')
   await runtime.stop()
   setTimeout(() => process.exit(), LINGER_MS).unref()
+}
+
+/**
+ * Heard from the beginning on, since the first process of a container is not ended by a signal that it does not take. A
+ * terminal and npm tell twice, so the second time ends nothing sooner: the stop has its deadline.
+ */
+function toldToStop({ stop }: Config, logger: Logger): Promise<void> {
+  return new Promise((resolve) => {
+    let times = 0
+    const hear = (signal: NodeJS.Signals) => {
+      times += 1
+      if (times > 1) logger.info(`${signal} again: it is stopping, and has ${stop.deadline_ms} ms for it in all`)
+      resolve()
+    }
+    process.on('SIGTERM', hear)
+    process.on('SIGINT', hear)
+  })
 }
 
 function welcome(url: string, config: Config): string {
@@ -118,6 +135,8 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       (lock) => lock.release(),
     )
     const port = config.port === 0 ? await freePort(config.host) : config.port
+    // Before anything is made or taken up for a server that could not listen.
+    await checkAddress(config.host, port)
     const url = config.public_url ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)
@@ -390,8 +409,16 @@ function probesOf(platform: Platform, { missing, isConfined }: Confinement): rea
     {
       name: 'registry',
       async check() {
-        const outdated = await outdatedProducts(platform.pool)
-        return outdated === 0 ? undefined : { state: 'degraded', outdated_products: outdated }
+        const [outdated, newer] = await Promise.all([
+          outdatedProducts(platform.pool),
+          newerMigrations(platform.pool, MIGRATIONS),
+        ])
+        return {
+          ...(outdated > 0 || newer.breaks ? { state: 'degraded' } : {}),
+          ...(outdated > 0 ? { outdated_products: outdated } : {}),
+          // What a later release has added; where that breaks this one, it does not start here again.
+          ...(newer.migrations.length > 0 ? { newer_migrations: newer.migrations.length, too_old: newer.breaks } : {}),
+        }
       },
     },
     ...platform.plugins.servingTypes().map(({ type, store }) => ({

@@ -107,9 +107,9 @@ const KEY_BYTES = 32
  */
 export async function cursorKey(secretsDirectory: string): Promise<Uint8Array> {
   const path = join(secretsDirectory, 'cursor.key')
-  if (existsSync(path)) return readFile(path)
+  if (existsSync(path)) return readCursorKey(path)
   const staging = `${path}.${randomBytes(6).toString('hex')}`
-  await writeFile(staging, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx' })
+  await writeFile(staging, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true })
   try {
     await link(staging, path)
   } catch (error) {
@@ -117,5 +117,14 @@ export async function cursorKey(secretsDirectory: string): Promise<Uint8Array> {
   } finally {
     await rm(staging, { force: true })
   }
-  return readFile(path)
+  return readCursorKey(path)
+}
+
+async function readCursorKey(path: string): Promise<Uint8Array> {
+  const key = await readFile(path)
+  if (key.length === KEY_BYTES) return key
+  throw new SluiceError('CONFIG', `the key that seals cursors does not have ${KEY_BYTES} bytes: ${path}`, {
+    code: 'cursor_key_invalid',
+    remedy: 'Put the file back, or remove it: a new one is made, and cursors that clients hold are good no more.',
+  })
 }

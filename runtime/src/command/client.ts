@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { issueToken } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
-import { type Arguments, UsageError } from './arguments.ts'
+import type { Arguments } from './arguments.ts'
 
 export interface Client {
   /** JSON there and back; null where the answer is empty. Throws what the server says, in words. */
@@ -134,7 +134,10 @@ async function runningAddress(dataDirectory: string): Promise<string> {
   try {
     return (JSON.parse(await readFile(join(dataDirectory, ADDRESS_FILE), 'utf8')) as { url: string }).url
   } catch {
-    throw new UsageError(`no server runs on ${dataDirectory}; start one with "npm start", or name one with --url`)
+    throw Object.assign(new Error(`no server runs on ${dataDirectory}`), {
+      remedy:
+        'Start one with "sluice start" ("npm start" in a checkout), or name another folder with --data-dir, or its address with --url.',
+    })
   }
 }
 

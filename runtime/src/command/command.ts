@@ -1,6 +1,6 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
 import { type Config, type ConfigSources, loadConfig } from '../config.ts'
-import { nearest } from '../manifest/suggestion.ts'
+import { nearest } from '../suggestion.ts'
 import { type Arguments, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
 
@@ -130,7 +130,7 @@ export function checkFlags(command: Command, args: Arguments, configFlags: reado
   ]
   for (const name of Object.keys(args.flags)) {
     if (known.includes(name) || name.includes('.')) continue
-    const close = known.find((flag) => flag.startsWith(name.slice(0, 3)))
+    const close = nearest(name, known) ?? known.find((flag) => flag.startsWith(name.slice(0, 3)))
     throw new UsageError(`--${name} is not known${close ? `; did you mean --${close}?` : ''}`)
   }
 }

@@ -82,11 +82,15 @@ describe('migrations', () => {
     await migrate(pool, list(FIRST, { ...SECOND, breaksOlder: true }))
     await assert.rejects(migrate(pool, list(FIRST)), {
       code: 'database_newer',
-      remedy: /Start the release that made it/,
+      remedy: /Start the release that did it/,
     })
     assert.deepEqual(await migrate(pool, list(FIRST, SECOND)), [])
     await pool.query('update schema_migrations set breaks_older = null')
     await assert.rejects(migrate(pool, list(FIRST)), { code: 'database_newer' })
+    const ofItsOwn = { name: 'two', migrations: [{ ...FIRST, sql: 'create table b ()', breaksOlder: true as const }] }
+    await migrate(pool, [...list(FIRST, SECOND), ofItsOwn])
+    await assert.rejects(migrate(pool, list(FIRST, SECOND)), { code: 'database_newer', message: /two\/001/ })
+    await pool.query("delete from schema_migrations where list = 'two'")
     assert.deepEqual(await migrate(pool, list(FIRST, SECOND)), [])
   })
 })

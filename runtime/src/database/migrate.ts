@@ -70,39 +70,57 @@ export async function migrate(
       await client.query('set local statement_timeout = 0')
       await client.query(CREATE_JOURNAL)
       await client.query(SAY_WHAT_BREAKS)
+      const newer = await newerMigrations(client, lists)
+      if (newer.breaks) throw databaseNewer(newer.migrations)
+      if (newer.migrations.length > 0) options.onNewer?.(newer.migrations)
       const applied: AppliedMigration[] = []
-      const newer: AppliedMigration[] = []
-      for (const list of lists) {
-        const done = await runList(client, list)
-        applied.push(...done.applied)
-        newer.push(...done.newer)
-      }
-      if (newer.length > 0) options.onNewer?.(newer)
+      for (const list of lists) applied.push(...(await runList(client, list)))
       return applied
     },
     options,
   )
 }
 
+/** What a later release has left in the journal. */
+export interface Newer {
+  readonly migrations: readonly AppliedMigration[]
+  /** One of them says, or does not deny, that releases without it cannot run on what it leaves. */
+  readonly breaks: boolean
+}
+
+/** Of a database that `migrate` has seen: what has come to it since, lists of their own included. */
+export async function newerMigrations(db: pg.Pool | pg.PoolClient, lists: readonly MigrationList[]): Promise<Newer> {
+  const { rows } = await db.query<AppliedMigration & { readonly breaksOlder: boolean | null }>(
+    'select list, id, breaks_older as "breaksOlder" from schema_migrations order by list, position',
+  )
+  const newer = rows.filter(({ list, id }) => !lists.some((own) => own.name === list && hasMigration(own, id)))
+  return {
+    migrations: newer.map(({ list, id }) => ({ list, id })),
+    breaks: newer.some(({ breaksOlder }) => breaksOlder !== false),
+  }
+}
+
+function hasMigration({ migrations }: MigrationList, id: string): boolean {
+  return migrations.some((migration) => migration.id === id)
+}
+
 interface JournalRow {
   readonly id: string
   readonly checksum: string
   readonly position: number
-  readonly breaksOlder: boolean | null
 }
 
-async function runList(client: pg.PoolClient, list: MigrationList) {
+async function runList(client: pg.PoolClient, list: MigrationList): Promise<readonly AppliedMigration[]> {
   const { rows } = await client.query<JournalRow>(
-    `select id, checksum, position, breaks_older as "breaksOlder" from schema_migrations where list = $1 order by position`,
+    'select id, checksum, position from schema_migrations where list = $1 order by position',
     [list.name],
   )
-  const newer = rows.filter((row) => isNewer(list, row))
+  for (const row of rows) checkUnchanged(list, row)
   const known = new Set(rows.map(({ id }) => id))
   const missing = list.migrations.filter(({ id }) => !known.has(id))
   const next = Math.max(-1, ...rows.map(({ position }) => position)) + 1
   for (const [index, migration] of missing.entries()) await apply(client, list, migration, next + index)
-  const named = ({ id }: { readonly id: string }): AppliedMigration => ({ list: list.name, id })
-  return { applied: missing.map(named), newer: newer.map(named) }
+  return missing.map(({ id }) => ({ list: list.name, id }))
 }
 
 async function apply(client: pg.PoolClient, list: MigrationList, migration: Migration, position: number) {
@@ -117,21 +135,25 @@ async function apply(client: pg.PoolClient, list: MigrationList, migration: Migr
   )
 }
 
-/** True for one of a newer release that only adds. Throws `database_newer`, `migration_changed`. */
-function isNewer(list: MigrationList, row: JournalRow): boolean {
+function checkUnchanged(list: MigrationList, row: JournalRow): void {
   const own = list.migrations.find(({ id }) => id === row.id)
-  if (own === undefined && row.breaksOlder === false) return true
-  if (own === undefined) {
-    throw new SluiceError('CONFIG', `the database has the migration ${list.name}/${row.id}, which this release lacks`, {
-      code: 'database_newer',
-      remedy: 'Start the release that made it, or a later one; migrations are not undone.',
-    })
-  }
-  if (checksum(own) === row.checksum) return false
+  if (own === undefined || checksum(own) === row.checksum) return
   throw new SluiceError('CONFIG', `the migration ${list.name}/${row.id} differs from the one that was applied`, {
     code: 'migration_changed',
     remedy: 'Restore the text of that migration and put the change into a new one at the end of the list.',
   })
+}
+
+function databaseNewer(newer: readonly AppliedMigration[]): SluiceError {
+  const names = newer.map(({ list, id }) => `${list}/${id}`).join(', ')
+  return new SluiceError(
+    'CONFIG',
+    `a later release has changed the registry (${names}), and this one is too old for it`,
+    {
+      code: 'database_newer',
+      remedy: 'Start the release that did it, or a later one; migrations are not undone.',
+    },
+  )
 }
 
 function checksum(migration: Migration): string {

@@ -79,6 +79,7 @@ async function bytesIn(folders: readonly string[]): Promise<number> {
 
 function pause(ms: number, stop: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    if (stop.aborted) return resolve()
     const end = () => {
       clearTimeout(timer)
       stop.removeEventListener('abort', end)

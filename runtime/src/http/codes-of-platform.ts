@@ -95,6 +95,7 @@ export const PLATFORM_CODES = {
     title: 'Issuer keys readable by others',
     remedy: 'Make the key file private (mode 0600), then rotate the keys.',
   },
+  cursor_key_invalid: { status: 500, title: 'Key of cursors invalid', remedy: 'Put the file back, or remove it.' },
   master_key_file_invalid: { status: 500, title: 'Master key file invalid', remedy: 'Restore it from a backup.' },
   master_key_file_unwritable: {
     status: 500,

@@ -3,7 +3,7 @@ import type { TObject, TSchema } from 'typebox'
 import { Type } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
-import { didYouMean } from '../manifest/suggestion.ts'
+import { didYouMean } from '../suggestion.ts'
 import { type InputFault, refuse, validationFailed } from './problem.ts'
 import { eachParameter } from './target.ts'
 

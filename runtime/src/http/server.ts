@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { SluiceError } from '@sluice/sdk'
 import type { HttpApp } from './app.ts'
 import { markAwaitingContinue } from './body.ts'
@@ -43,6 +43,8 @@ const TIMEOUT_CHECK_MS = 1_000
 const DRAIN_CHECK_MS = 50
 const LISTEN_ON_MS = { least: 100, most: 5_000 } as const
 const QUIET_TURNS = 5
+/** On one's own machine a connection is there at once, or refused. */
+const TAKEN_MS = 1_000
 
 /** Listens; rejects where the address cannot be had. */
 export async function startServer(app: HttpApp, options: ServerOptions): Promise<RunningServer> {
@@ -84,6 +86,32 @@ function listen(server: Server, options: ServerOptions): Promise<void> {
       server.off('error', refused)
       resolve()
     })
+  })
+}
+
+/**
+ * Rejects, as `startServer` would, where another process listens there or the host is none of this machine. It does not
+ * listen there itself: whoever connected to it in that moment would be cut off.
+ */
+export async function checkAddress(host: string, port: number): Promise<void> {
+  const server = createServer()
+  await listen(server, { host, port: 0 }).catch((cause) => {
+    throw inWords(cause.cause ?? cause, { host, port })
+  })
+  await new Promise((resolve) => server.close(resolve))
+  if (await isTaken(host, port))
+    throw inWords(Object.assign(new Error('taken'), { code: 'EADDRINUSE' }), { host, port })
+}
+
+function isTaken(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port })
+    const end = (taken: boolean) => {
+      socket.destroy()
+      resolve(taken)
+    }
+    socket.once('connect', () => end(true)).once('error', () => end(false))
+    socket.setTimeout(TAKEN_MS, () => end(false))
   })
 }
 

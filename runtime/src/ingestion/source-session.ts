@@ -81,6 +81,7 @@ export class SourceSession {
     const deadline = setTimeout(() => stop(sourceTooSlow(timeoutMs)), timeoutMs)
     try {
       this.#child.send({ kind: 'call', call })
+      if (signal.aborted) onAbort()
       for (;;) {
         const frame = await this.#next()
         if (frame.type !== 'json') {

@@ -1,12 +1,12 @@
 import type { LogicalType } from '@sluice/sdk'
 import { typeName } from '@sluice/sdk'
+import { didYouMean } from '../suggestion.ts'
 import { type CheckedFile, type Item, repeated } from './checked-file.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, type ManifestContext, rawTableName, type SourceTable } from './context.ts'
 import type { InputFields } from './files/inputs.ts'
 import type { Input } from './manifest-set.ts'
 import { lakeNameRefusal, sourceColumnsRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
-import { didYouMean } from './suggestion.ts'
 
 export interface InputsDraft {
   /** The usable ones. */

@@ -1,3 +1,4 @@
+import { didYouMean } from '../suggestion.ts'
 import type { OutputDraft } from './check-output.ts'
 import { checkVisualization, readVisualization, type VisualizationFields } from './check-visualization.ts'
 import type { CheckedFile, Draft, Item } from './checked-file.ts'
@@ -18,7 +19,6 @@ import { outputSchema } from './manifest-set.ts'
 import type { Finding, Json, JsonObject, Path } from './problem.ts'
 import { isJsonObject, pathOfPointer } from './problem.ts'
 import { checkShape, type Schema } from './shape-check.ts'
-import { didYouMean } from './suggestion.ts'
 
 /** How the platform itself understands the config of the four types of the serving contract. */
 interface ContractType {

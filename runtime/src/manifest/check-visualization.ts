@@ -1,11 +1,11 @@
 /** The block `visualization` of serving.yaml: whether a dashboard server can show the product, and with which template. */
 
+import { didYouMean } from '../suggestion.ts'
 import type { DashboardSupport } from './context.ts'
 import { parseDuration } from './durations.ts'
 import type { ServingFile } from './files/serving.ts'
 import type { ClassificationLevel, OutputColumn, ServingManifest } from './manifest-set.ts'
 import type { Finding } from './problem.ts'
-import { didYouMean } from './suggestion.ts'
 
 export type VisualizationFields = NonNullable<ServingFile['visualization']>
 

@@ -1,3 +1,4 @@
+import { didYouMean } from '../suggestion.ts'
 import { readCompute } from './check-compute.ts'
 import { readInputs } from './check-inputs.ts'
 import { readOutput } from './check-output.ts'
@@ -17,7 +18,6 @@ import type { ManifestSet } from './manifest-set.ts'
 import { type Finding, formatPath, MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
 import { readYaml, type YamlReading } from './read-yaml.ts'
 import type { Schema } from './shape-check.ts'
-import { didYouMean } from './suggestion.ts'
 
 /** The schema of each file. */
 export const FILE_SCHEMAS: Readonly<Record<ManifestName, Schema>> = {

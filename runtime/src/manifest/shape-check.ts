@@ -1,7 +1,7 @@
 import { ErrorContext, ErrorSchema, Stack, type XSchema } from 'typebox/schema'
+import { didYouMean } from '../suggestion.ts'
 import type { Finding, Json, ManifestName, Path } from './problem.ts'
 import { isJsonObject, pathOfPointer, quoted, valueAt } from './problem.ts'
-import { didYouMean } from './suggestion.ts'
 
 /** A JSON Schema, of ours or of a plugin. */
 export type Schema = object | boolean
