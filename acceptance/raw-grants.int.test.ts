@@ -20,7 +20,13 @@ before(async () => {
   await world.createTenant(tenant)
   creator = await world.as(tenant, 'svc-developers', 'dora')
   colleague = await world.as(tenant, 'svc-developers', 'dan')
-  await onboardPeople(world, creator, manifests('public.raw_people'))
+  const columns = [
+    'id, type: integer, role: identity, nullable: false',
+    'email, type: string, classification: pii.identifier',
+  ]
+    .concat('city, type: string', 'born, type: date')
+    .map((column) => `  - { name: ${column} }\n`)
+  await onboardPeople(world, creator, manifests('public.raw_people', { columns: columns.join('') }))
 })
 
 after(() => world?.close())
@@ -115,6 +121,6 @@ it('finds raw tables of a connection whose name has capitals', async () => {
     const { status, body: answer } = await creator.post('/api/v1/query', {
       sql: `SELECT count(*) FROM ${name}.raw_people`,
     })
-    assert.deepEqual([status, answer.rows], [200, [[9]]], name)
+    assert.deepEqual([status, answer.rows], [200, [[10]]], `${name}, of which no product has the column at fault`)
   }
 })

@@ -60,6 +60,11 @@ export interface ReadRequest {
   readonly cursorColumn: string | null
   /** Of the last committed read; null for the first, or after a full one. */
   readonly state: ConnectorState | null
+  /**
+   * Columns that nobody uses, never of the key: a value of them that cannot be carried need not keep its row. Where a
+   * connector heeds it, such a row comes with null in their place, and a `reject` that is `carried` names each.
+   */
+  readonly optional?: readonly string[]
   readonly signal: AbortSignal
 }
 
@@ -86,6 +91,8 @@ export type ReadEvent =
       readonly key?: Readonly<Record<string, string | null>>
       /** What cannot be carried, in the source's own words: the value of `column`, or the whole row. It may be cut. */
       readonly raw?: string
+      /** The row came, with null in `column`, one of those that the request calls optional: the state counts it. */
+      readonly carried?: boolean
     }
   | { readonly kind: 'state'; readonly state: ConnectorState; readonly rows: number }
 

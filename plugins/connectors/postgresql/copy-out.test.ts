@@ -34,11 +34,11 @@ function lineTo(copy: CopyOut) {
   return stream
 }
 
-async function collect(copy: CopyOut): Promise<{ text: string; refused: (readonly [number, string])[] }> {
+async function collect(copy: CopyOut): Promise<{ text: string; refused: (readonly [string, string])[] }> {
   const items: CopyItem[] = []
   for await (const item of copy) items.push(item)
   const chunks = items.flatMap((item) => (isRefused(item) ? [] : [item]))
-  const refused = items.filter(isRefused).map(({ column, csv }) => [column, csv.toString()] as const)
+  const refused = items.filter(isRefused).map(({ columns, csv }) => [columns.join(' '), csv.toString()] as const)
   return { text: Buffer.concat(chunks).toString(), refused }
 }
 
@@ -46,7 +46,7 @@ const JUDGED = Buffer.concat([
   message('H', '\0\0\x02\0\0\0\0'),
   message('d', ',"1","ä""\n"\n'),
   message('N', 'SNOTICE\0'),
-  message('d', '"12","a value that is not carried"\n'),
+  message('d', '"12 14","a value that is not carried"\n'),
   message('d', ',\n'),
   message('S', 'name\0value\0'),
   message('d', `,"${'x'.repeat(50)}"\n`),
@@ -63,7 +63,7 @@ test('rows come out whole, wherever the network cuts them', async () => {
     for (let at = 0; at < JUDGED.length; at += size) stream.write(Buffer.from(JUDGED.subarray(at, at + size)))
     assert.deepEqual(
       await collected,
-      { text: `"1","ä""\n"\n\n"${'x'.repeat(50)}"\n`, refused: [[12, '"a value that is not carried"\n']] },
+      { text: `"1","ä""\n"\n\n"${'x'.repeat(50)}"\n`, refused: [['12 14', '"a value that is not carried"\n']] },
       `pieces of ${size}`,
     )
     assert.deepEqual([copy.rows, copy.rejects, copy.running], [3, 1, false])

@@ -5,15 +5,16 @@
  */
 import type { Connection, Submittable } from 'pg'
 
-/** A row that is not carried. */
+/** A row that cannot be carried as it is. */
 export interface Refused {
-  /** Ordinal of the column that keeps it from being carried, from 1. */
-  readonly column: number
+  /** Ordinals of the columns that are at fault, from 1. */
+  readonly columns: readonly number[]
   /** The row as the server wrote it, cut where it is long. */
   readonly csv: Buffer
+  readonly isWhole: boolean
 }
 
-/** Bytes of whole and partial rows, in order; or one row that is not carried. */
+/** Bytes of whole and partial rows, in order; or, between two rows, one that cannot be carried as it is. */
 export type CopyItem = Uint8Array | Refused
 
 export function isRefused(item: CopyItem): item is Refused {
@@ -30,8 +31,8 @@ const COMMA = ','.charCodeAt(0)
 /** Above it the socket is paused, and TCP tells the server to wait. */
 const HIGH_WATER_BYTES = 1 << 20
 const MAX_QUEUED = 4096
-/** Of a row that is not carried, so much is kept to say which one it is. */
-const MAX_REFUSED_BYTES = 16 * 1024
+/** Of a row that cannot be carried as it is, so much is kept. */
+const MAX_REFUSED_BYTES = 256 * 1024
 
 export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   rows = 0
@@ -51,6 +52,9 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   #pendingKind: 'row' | 'reject' | 'skip' = 'skip'
   #refused: Buffer[] = []
   #refusedBytes = 0
+  #refusedIsWhole = true
+  /** Where in the chunk the rows begin that have not been handed on. */
+  #base = 0
   #commandRows: number | null = null
 
   constructor(sql: string, options: { readonly judged: boolean }) {
@@ -111,7 +115,8 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
     const chunk = this.#rest ? Buffer.concat([this.#rest, data]) : data
     this.#rest = null
     const written = this.#unpack(chunk)
-    if (written > 0) this.#push(chunk.subarray(0, written))
+    if (written > this.#base) this.#push(chunk.subarray(this.#base, written))
+    this.#base = 0
     if (this.#queuedBytes > HIGH_WATER_BYTES || this.#queue.length > MAX_QUEUED) this.#connection?.stream.pause()
   }
 
@@ -134,7 +139,12 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
       }
       this.#pending -= end - read
       read = end
-      if (this.#pending === 0 && this.#pendingKind === 'reject') this.#reject()
+      if (this.#pending === 0 && this.#pendingKind === 'reject') {
+        // Before it, the rows that came before: it may take its place among them.
+        if (write > this.#base) this.#push(chunk.subarray(this.#base, write))
+        this.#base = write
+        this.#reject()
+      }
     }
     return write
   }
@@ -167,6 +177,7 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
       this.#pendingKind = 'reject'
       this.#refused = []
       this.#refusedBytes = 0
+      this.#refusedIsWhole = true
       return body
     }
     this.#pendingKind = 'row'
@@ -180,16 +191,21 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   #keep(piece: Buffer): void {
     const kept = Buffer.from(piece.subarray(0, MAX_REFUSED_BYTES - this.#refusedBytes))
     this.#refused.push(kept)
+    if (kept.length < piece.length) this.#refusedIsWhole = false
     this.#refusedBytes += kept.length
   }
 
-  /** The row begins with `"12",`: the column. */
+  /** The row begins with `"12 14",`: the columns. */
   #reject(): void {
     this.rejects += 1
     const row = Buffer.concat(this.#refused)
     this.#refused = []
-    const column = Number.parseInt(row.toString('latin1', 1, 8), 10)
-    this.#push({ column, csv: row.subarray(row.indexOf(COMMA) + 1) })
+    const end = row.indexOf(COMMA)
+    const columns = row
+      .toString('latin1', 1, end - 1)
+      .split(' ')
+      .map(Number)
+    this.#push({ columns, csv: row.subarray(end + 1), isWhole: this.#refusedIsWhole })
   }
 
   /** What follows the rows is the driver's business again. */

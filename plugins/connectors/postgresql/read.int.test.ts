@@ -179,6 +179,50 @@ test('rows that cannot be carried are rejected one by one, by column; all others
   assert.deepEqual([without.rows.length, without.rejects.length], [10, 0])
 })
 
+test('a value that cannot be carried in a column that nobody uses does not cost its row', async () => {
+  const columns = 'a int, d date, t text, n numeric, at timestamptz'
+  await give(`CREATE TABLE unused (${columns}, PRIMARY KEY (a)); INSERT INTO unused
+    SELECT i, CASE WHEN i % 3 = 0 THEN 'infinity'::date ELSE '2026-01-01' END, repeat(E'q"\\n,', i % 5000),
+      CASE WHEN i % 5 = 0 THEN 'NaN'::numeric ELSE i END, CASE WHEN i % 7 = 0 THEN '-infinity'::timestamptz END
+    FROM generate_series(1, 400) i`)
+  const lacking = (id: number, optional: readonly string[]) => ({
+    d: id % 3 === 0 && optional.includes('d'),
+    n: id % 5 === 0 && optional.includes('n'),
+    at: id % 7 === 0 && optional.includes('at'),
+  })
+  for (const mode of ['full', 'incremental'] as const) {
+    for (const optional of [['d', 'n', 'at', 'a', 'none'], ['d', 'n'], ['at'], []]) {
+      const { rows, rejects, last } = await read('unused', { optional, mode })
+      const isLost = (id: number) =>
+        Object.entries({ d: 3, n: 5, at: 7 }).some(([name, by]) => id % by === 0 && !optional.includes(name))
+      const expected = Array.from({ length: 400 }, (_, at) => at + 1).filter((id) => !isLost(id))
+      assert.deepEqual(
+        rows,
+        expected.map((id) => {
+          const { d, n } = lacking(id, optional)
+          return [String(id), d ? null : '2026-01-01', 'q"\n,'.repeat(id), n ? null : String(id), null]
+        }),
+        `${mode} ${optional}`,
+      )
+      assert.equal(last.rows, expected.length)
+      assert.equal(
+        new Set(rejects.filter(({ carried }) => !carried).map(({ key }) => key?.['a'])).size,
+        400 - expected.length,
+      )
+      const named = rejects.filter(({ carried }) => carried).map(({ key, column, raw }) => [key?.['a'], column, raw])
+      const values = { d: 'infinity', n: 'NaN', at: '-infinity' }
+      assert.deepEqual(
+        named,
+        expected.flatMap((id) =>
+          Object.entries(lacking(id, optional)).flatMap(([name, is]) =>
+            is ? [[String(id), name, values[name as 'd']]] : [],
+          ),
+        ),
+      )
+    }
+  }
+})
+
 test('a row that is rejected is named by its key, and a value at fault that is long is cut', async () => {
   await give(`CREATE TABLE odd_keys (a text, b int, j json, filler text, PRIMARY KEY (b, a));
     INSERT INTO odd_keys VALUES (E'it''s "a",\n', 1, '"\\ud800"', 'x'), ('long', 2, ('"\\ud800' || repeat('y', 100000) || '"')::json, 'x'),
@@ -199,7 +243,7 @@ test('a row that is rejected is named by its key, and a value at fault that is l
   const named = await read('odd_keys', { primaryKey: ['a'], columns: ['j', 'a'] })
   assert.deepEqual(
     named.rejects.map(({ key }) => key?.['a']?.slice(0, 4)),
-    ["it's", undefined, undefined],
+    ["it's", 'long', undefined],
   )
 })
 

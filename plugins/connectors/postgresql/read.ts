@@ -3,7 +3,7 @@ import { type CopyOut, isRefused } from './copy-out.ts'
 import { OutOfTime } from './deadline.ts'
 import { Interrupted, sourceFailure, sqlState } from './failure.ts'
 import { planIncrement } from './increment.ts'
-import { rejectOf } from './reject.ts'
+import { type Chosen, carriedRow, rejectsOf } from './reject.ts'
 import { findRelation, type Relation, type RelationColumn, toColumn } from './relation.ts'
 import { copyStatement, qualified } from './select.ts'
 import { openSession, type Session, type Way } from './session.ts'
@@ -43,14 +43,16 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
   yield { kind: 'schema', schema, whole: !increment?.where }
   yield { kind: 'estimate', rows: increment?.where ? null : relation.estimatedRows }
   await reached(way, 'postgresql.after-snapshot')
-  const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null)
+  const optional = new Set((request.optional ?? []).filter((name) => !schema.primaryKey.includes(name)))
+  const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null, optional)
   const copy = await session.copyOut(sql, { judged })
-  yield* carry(copy, columns, schema.primaryKey, request.signal)
+  const carried = yield* carry(copy, { columns, primaryKey: schema.primaryKey, optional }, request.signal)
   await reached(way, 'postgresql.before-state')
   await (way.moment ? way.moment.end(session) : session.close())
-  way.host.metrics.count('source_rows_read', copy.rows)
+  const rows = copy.rows + carried
+  way.host.metrics.count('source_rows_read', rows)
   const state = increment?.nextState(copy.rows + copy.rejects) ?? FULL_STATE
-  yield { kind: 'state', state, rows: copy.rows }
+  yield { kind: 'state', state, rows }
 }
 
 async function reached(way: Way, point: string): Promise<void> {
@@ -61,16 +63,23 @@ async function reached(way: Way, point: string): Promise<void> {
   }
 }
 
-async function* carry(
-  copy: CopyOut,
-  columns: readonly RelationColumn[],
-  key: readonly string[],
-  signal: AbortSignal,
-): AsyncGenerator<ReadEvent> {
+/** Gives how many rows came without some of their values. */
+async function* carry(copy: CopyOut, chosen: Chosen, signal: AbortSignal): AsyncGenerator<ReadEvent, number> {
+  let carried = 0
   for await (const item of copy) {
     signal.throwIfAborted()
-    yield isRefused(item) ? rejectOf(item, columns, key) : { kind: 'csv', chunk: item }
+    if (!isRefused(item)) {
+      yield { kind: 'csv', chunk: item }
+      continue
+    }
+    const row = carriedRow(item, chosen)
+    if (row !== null) {
+      carried += 1
+      yield { kind: 'csv', chunk: row }
+    }
+    yield* rejectsOf(item, chosen, row !== null)
   }
+  return carried
 }
 
 function refuseOutright(way: Way, request: ReadRequest, where: string): void {

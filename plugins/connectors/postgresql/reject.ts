@@ -1,4 +1,4 @@
-/** What is told of a row that cannot be carried: why, which one it is, and the value at fault as the server writes it. */
+/** What is told of a row that cannot be carried as it is: why, which one it is, and the values at fault as the server has them. */
 import type { ReadEvent } from '@sluice/sdk'
 import type { Refused } from './copy-out.ts'
 import type { RelationColumn } from './relation.ts'
@@ -8,34 +8,55 @@ type RejectEvent = Extract<ReadEvent, { kind: 'reject' }>
 const MAX_RAW_CHARACTERS = 1_000
 const MAX_KEY_CHARACTERS = 256
 
-export function rejectOf(
-  { column: ordinal, csv }: Refused,
-  columns: readonly RelationColumn[],
-  primaryKey: readonly string[],
-): RejectEvent {
-  const column = columns[ordinal - 1]
-  const values = cellsOf(csv.toString('utf8'))
-  const valueOf = (name: string) => values[columns.findIndex((one) => one.name === name)]
-  const key = primaryKey.map((name) => [name, valueOf(name)] as const)
+export interface Chosen {
+  readonly columns: readonly RelationColumn[]
+  readonly primaryKey: readonly string[]
+  /** Names of columns without whose value a row may come. */
+  readonly optional: ReadonlySet<string>
+}
+
+/** The row without the values at fault, where it can come without them; else null. */
+export function carriedRow({ columns, csv, isWhole }: Refused, chosen: Chosen): Buffer | null {
+  const isOptional = columns.every((ordinal) => chosen.optional.has(chosen.columns[ordinal - 1]?.name ?? ''))
+  if (!isOptional || !isWhole) return null
+  const cells = [...cellsOf(csv.toString('utf8'))].map(({ text }, index) => (columns.includes(index + 1) ? '' : text))
+  return Buffer.from(`${cells.join(',')}\n`)
+}
+
+/** One for each column at fault. */
+export function rejectsOf(refused: Refused, chosen: Chosen, carried: boolean): readonly RejectEvent[] {
+  const cells = cellsOf(refused.csv.toString('utf8'))
+  const valueOf = (name: string) => cells[chosen.columns.findIndex((one) => one.name === name)]?.value
+  const key = chosen.primaryKey.map((name) => [name, valueOf(name)] as const)
   const isKnown = key.length > 0 && key.every(([, value]) => value != null && value.length <= MAX_KEY_CHARACTERS)
-  const raw = column === undefined ? undefined : (values[ordinal - 1] ?? undefined)
-  return {
-    kind: 'reject',
-    reason: column?.carriage.unfit?.reason ?? 'a value cannot be carried',
-    column: column?.name ?? null,
-    ...(isKnown ? { key: Object.fromEntries(key) as Record<string, string> } : {}),
-    ...(raw === undefined ? {} : { raw: raw.slice(0, MAX_RAW_CHARACTERS) }),
-  }
+  return refused.columns.map((ordinal) => {
+    const column = chosen.columns[ordinal - 1]
+    const raw = cells[ordinal - 1]?.value
+    return {
+      kind: 'reject',
+      reason: column?.carriage.unfit?.reason ?? 'a value cannot be carried',
+      column: column?.name ?? null,
+      ...(isKnown ? { key: Object.fromEntries(key) as Record<string, string> } : {}),
+      ...(raw == null ? {} : { raw: raw.slice(0, MAX_RAW_CHARACTERS) }),
+      ...(carried ? { carried } : {}),
+    }
+  })
+}
+
+interface Cell {
+  /** As it stands there. */
+  readonly text: string
+  readonly value: string | null
 }
 
 /** The cells of one row of the shared CSV that are there: of a row that was cut, the last one is what is left of it. */
-function cellsOf(text: string): readonly (string | null)[] {
-  const cells: (string | null)[] = []
-  const cell = /(?:"((?:[^"]|"")*)"?)?([,\n]|$)/y
-  while (cell.lastIndex < text.length) {
-    const match = cell.exec(text)
+function cellsOf(row: string): readonly Cell[] {
+  const cells: Cell[] = []
+  const cell = /((?:"((?:[^"]|"")*)"?)?)([,\n]|$)/y
+  while (cell.lastIndex < row.length) {
+    const match = cell.exec(row)
     if (match === null) break
-    cells.push(match[1]?.replaceAll('""', '"') ?? null)
+    cells.push({ text: match[1] ?? '', value: match[2]?.replaceAll('""', '"') ?? null })
   }
   return cells
 }

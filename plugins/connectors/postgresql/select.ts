@@ -7,7 +7,10 @@ export const ALIAS = 't'
 
 export interface CopyStatement {
   readonly sql: string
-  /** Whether a first column tells the ordinal of the column (from 1, in `columns`) that keeps a row from being carried. */
+  /**
+   * Whether a first column tells of a row that cannot be carried whole, by the ordinal of a column (from 1, in `columns`);
+   * of those that are optional by the ordinals of all, with blanks between them, where no other is at fault.
+   */
   readonly judged: boolean
 }
 
@@ -15,8 +18,9 @@ export function copyStatement(
   table: { readonly schema: string; readonly name: string },
   columns: readonly RelationColumn[],
   where: string | null,
+  optional: ReadonlySet<string> = new Set(),
 ): CopyStatement {
-  const verdict = verdictOf(columns)
+  const verdict = verdictOf(columns, optional)
   const values = columns.map((column) => column.carriage.express?.(reference(column.name)) ?? reference(column.name))
   const list = (verdict ? [verdict, ...values] : values).join(', ')
   const filter = where ? ` WHERE ${where}` : ''
@@ -32,10 +36,16 @@ export function reference(column: string): string {
   return `${ALIAS}.${escapeIdentifier(column)}`
 }
 
-function verdictOf(columns: readonly RelationColumn[]): string | null {
-  const cases = columns.flatMap((column, index) => {
-    const unfit = column.carriage.unfit
-    return unfit ? [`WHEN ${unfit.when(reference(column.name))} THEN ${index + 1}`] : []
-  })
-  return cases.length > 0 ? `CASE ${cases.join(' ')} END` : null
+function verdictOf(columns: readonly RelationColumn[], optional: ReadonlySet<string>): string | null {
+  const unfit = columns.flatMap(({ name, carriage }, index) =>
+    carriage.unfit ? [{ name, when: carriage.unfit.when(reference(name)), ordinal: index + 1 }] : [],
+  )
+  if (unfit.length === 0) return null
+  const needed = unfit
+    .filter(({ name }) => !optional.has(name))
+    .map(({ when, ordinal }) => `WHEN ${when} THEN '${ordinal}'`)
+  const others = unfit.filter(({ name }) => optional.has(name))
+  const any = others.map(({ when }) => `(${when})`).join(' OR ')
+  const all = others.map(({ when, ordinal }) => `CASE WHEN ${when} THEN '${ordinal}' END`).join(', ')
+  return `CASE ${[...needed, ...(others.length === 0 ? [] : [`WHEN ${any} THEN concat_ws(' ', ${all})`])].join(' ')} END`
 }

@@ -36,6 +36,7 @@ interface QuarantinedAnswer {
   readonly reason: string
   readonly key: Readonly<Record<string, string | null>> | null
   readonly raw: string | null
+  readonly carried?: boolean
   readonly created_at: string
 }
 
@@ -167,9 +168,10 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
         one.column,
         one.key === null ? null : JSON.stringify(one.key),
         one.raw,
+        one.carried ? 'the value' : 'the row',
         one.reason,
       ])
-      return textTable(['at', 'table', 'column', 'key', 'value', 'reason'], rows)
+      return textTable(['at', 'table', 'column', 'key', 'value', 'left out', 'reason'], rows)
     },
   },
   'connection delete': {

@@ -21,7 +21,11 @@ interface QueryAnswer {
   readonly rows: readonly (readonly unknown[])[]
   readonly row_count: number
   readonly truncated: boolean
-  readonly meta: { readonly elapsed_ms: number; readonly snapshots?: Readonly<Record<string, string>> }
+  readonly meta: {
+    readonly elapsed_ms: number
+    readonly snapshots?: Readonly<Record<string, string>>
+    readonly columns_without_values?: Readonly<Record<string, readonly string[]>>
+  }
 }
 
 export const QUERY_COMMANDS: Readonly<Record<string, Command>> = {
@@ -97,7 +101,13 @@ function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): stri
   const header = columns.map(({ name, masked }) => (masked ? `${name} (masked)` : name))
   const cells = rows.map((row) => row.map(cellOf))
   const more = truncated ? ', and there are more' : ''
-  return `${textTable(header, cells)}\n\n${row_count} rows in ${meta.elapsed_ms} ms${more}`
+  return `${textTable(header, cells)}\n\n${row_count} rows in ${meta.elapsed_ms} ms${more}${leftOutHint(meta)}`
+}
+
+function leftOutHint({ columns_without_values = {} }: QueryAnswer['meta']): string {
+  return Object.entries(columns_without_values)
+    .map(([table, columns]) => `\nNot all values of ${table} could be carried, those are null: ${columns.join(', ')}`)
+    .join('')
 }
 
 /** The way from masked columns to clear ones, for those who may go it. Of a key of an application there is none. */

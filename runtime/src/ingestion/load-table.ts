@@ -15,7 +15,7 @@ import type {
   WrittenData,
 } from '../lake/lake.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
-import { MOMENT, ROWS_REJECTED } from '../materializer/materialize.ts'
+import { faultsSummary, MOMENT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
 import { type ColumnChanges, changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
@@ -94,6 +94,7 @@ export async function loadTable(
       : await replaceRows(request, base, schema, deps.lake)
   await deps.faultPoint('ingestion.table-written')
   const outcome = read.outcome()
+  const kept = merges ? (before?.summary ?? null) : null
   const commit = await deps.lake.stage(
     ref,
     {
@@ -108,7 +109,8 @@ export async function loadTable(
         ...(request.moment === null ? {} : { [MOMENT]: request.moment }),
         [SOURCE_MARK]: request.source,
         'sluice.rows-read': String(outcome.rowCount),
-        [ROWS_REJECTED]: String(outcome.rejected + (merges ? Number(before?.summary[ROWS_REJECTED] ?? 0) : 0)),
+        [ROWS_REJECTED]: String(outcome.rejected + Number(kept?.[ROWS_REJECTED] ?? 0)),
+        ...faultsSummary({ withoutValue: outcome.withoutValue.keys(), rejectedFor: outcome.rejectedFor }, kept),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),
       },

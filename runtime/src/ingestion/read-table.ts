@@ -30,7 +30,11 @@ export interface ReadOutcome {
   readonly rejected: number
   /** Reasons, without values, the first ten kinds. */
   readonly rejectReasons: readonly string[]
-  /** The first of the rows that were rejected, as many as a quarantine holds. */
+  /** By column: values that could not be carried, whose rows came without them. */
+  readonly withoutValue: ReadonlyMap<string, number>
+  /** Columns that somebody uses, and whose values cost rows. */
+  readonly rejectedFor: ReadonlySet<string>
+  /** The first of the rows that were rejected or came without a value, as many as a quarantine holds. */
   readonly refused: readonly RefusedRow[]
 }
 
@@ -49,6 +53,10 @@ export async function readTable(
   if (first?.kind !== 'schema') throw brokenConnector('it gave no schema')
   const tally = { bytes: 0, rows: 0, rejected: 0, reasons: new Set<string>(), state: null as ConnectorState | null }
   const refused = new Refused()
+  const withoutValue = new Map<string, number>()
+  const rejectedFor = new Set<string>()
+  const columns = new Set(first.schema.columns.map(({ name }) => name))
+  const optional = new Set(request.optional)
   async function* rows(): AsyncGenerator<Uint8Array> {
     let isDone = false
     try {
@@ -62,8 +70,15 @@ export async function readTable(
           tally.bytes += chunk.byteLength
           yield chunk
           onProgress(tally)
+        } else if (event.kind === 'reject' && event.carried) {
+          const { column } = event
+          if (column === null || !optional.has(column)) throw brokenConnector('it left out a value')
+          withoutValue.set(column, (withoutValue.get(column) ?? 0) + 1)
+          refused.add(event)
         } else if (event.kind === 'reject') {
           tally.rejected += 1
+          const { column } = event
+          if (column !== null && columns.has(column) && !optional.has(column)) rejectedFor.add(column)
           if (tally.reasons.size < MAX_REASONS)
             tally.reasons.add(event.column ? `${event.column}: ${event.reason}` : event.reason)
           refused.add(event)
@@ -88,6 +103,8 @@ export async function readTable(
         bytes: tally.bytes,
         rejected: tally.rejected,
         rejectReasons: [...tally.reasons],
+        withoutValue,
+        rejectedFor,
         refused: refused.rows,
       }
     },
@@ -99,10 +116,10 @@ class Refused {
   readonly rows: RefusedRow[] = []
   #bytes = 0
 
-  add({ column, reason, ...event }: Extract<ReadEvent, { kind: 'reject' }>): void {
+  add({ column, reason, carried = false, ...event }: Extract<ReadEvent, { kind: 'reject' }>): void {
     const { key, raw } = { key: event.key ?? null, raw: event.raw ?? null }
     if (this.rows.length >= MAX_QUARANTINED.rows || this.#bytes >= MAX_QUARANTINED.bytes) return
-    this.rows.push({ column, reason, key, raw })
+    this.rows.push({ column, reason, key, raw, carried })
     this.#bytes += JSON.stringify([reason, key, raw]).length
   }
 }

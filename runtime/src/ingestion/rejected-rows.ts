@@ -28,7 +28,7 @@ export class TooManyRejected extends SluiceError {
     super('INVALID_DATA', `${table}: more than ${percent} % and more than ${rows} of its rows cannot be carried`, {
       code: 'too_many_rejected',
       remedy:
-        'Correct the rows that the quarantine of the connection lists, or allow more with max_rejected in quality.yaml. The table is as it was.',
+        'Correct the rows that the quarantine of the connection lists and sync again, which reads them again, or allow more with max_rejected in quality.yaml. The table is as it was.',
     })
     this.outcome = outcome
   }

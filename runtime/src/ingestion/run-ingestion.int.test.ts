@@ -52,6 +52,11 @@ interface Source {
   room: number
   /** Rows that cannot be carried, beside those. */
   rejects: number
+  /** Columns that the product reads; null: all. */
+  columns: readonly string[] | null
+  /** The first row comes without its `v`, where that may be. */
+  leavesOut: boolean
+  cursor: string
   key: readonly string[]
   /** What inputs.yaml says of rows that are gone. */
   deletes: Partial<Pick<Input, 'deletes' | 'deletesReason'>>
@@ -70,6 +75,9 @@ async function follow() {
     endless: false,
     room: Number.MAX_SAFE_INTEGER,
     rejects: 0,
+    columns: null,
+    leavesOut: false,
+    cursor: 'v',
     key: ['id'],
     deletes: {},
   }
@@ -78,7 +86,14 @@ async function follow() {
   const connector = {
     discover: async () => ({
       tables: [
-        { schema: 'public', name: 't', primaryKey: source.key, suggestedCursor: 'v', columns: [], kind: 'table' },
+        {
+          schema: 'public',
+          name: 't',
+          primaryKey: source.key,
+          suggestedCursor: source.cursor,
+          columns: COLUMNS,
+          kind: 'table',
+        },
       ],
       next: null,
     }),
@@ -89,8 +104,12 @@ async function follow() {
       const nextRows = () =>
         source.rows(request).map((row) => columns.map((column) => row[COLUMNS.indexOf(column)] ?? null))
       const rows = nextRows()
+      const leavesOut = source.leavesOut && request.optional?.includes('v') === true
+      if (leavesOut) rows[0]?.splice(1, 1, null)
       yield { kind: 'schema', schema: { columns, primaryKey: source.key }, whole: source.whole || isKeys }
       yield { kind: 'batch', batch: batchFromRows(rows, columns.length) }
+      const odd = { kind: 'reject', reason: 'it is odd', column: 'v' } as const
+      if (leavesOut) yield { ...odd, carried: true }
       while (source.endless && !isKeys) {
         batches += 1
         yield { kind: 'batch', batch: batchFromRows(nextRows(), columns.length) }
@@ -117,11 +136,15 @@ async function follow() {
       ),
     content: async () => readScan(lake, await lake.lake.scan(ref)),
     async sync(mode: 'full' | 'incremental') {
-      const input = { name: 'source', connection: name, table: 'public.t', mode, cursorColumn: null, primaryKey: [] }
+      const { columns } = source
+      const input = {
+        ...{ name: 'source', connection: name, table: 'public.t', mode, cursorColumn: null, primaryKey: [], columns },
+        where: null,
+      }
       const manifests = {
         inputs: [{ ...input, ...source.deletes, onSchemaChange: 'evolve' }],
         quality: { checks: [] },
-        compute: { trigger: 'manual' },
+        compute: { trigger: 'manual', transform: 'SELECT 1' },
       }
       const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
       await enqueueRun(lake.pool, { ...run, createdBy: ANN })
@@ -325,6 +348,38 @@ test('keys that do not come to their end take nothing away', async () => {
   table.source.rows = changed([[3, 'c']], [[3, 'c']])
   await table.sync('incremental')
   assert.deepEqual(await table.content(), [[3, 'c']])
+})
+
+test('a table that lacks values of a column is read whole as soon as somebody uses it', async () => {
+  const table = await follow()
+  Object.assign(table.source, { columns: ['id'], leavesOut: true, cursor: 'id' })
+  table.source.rows = () => [[1, 'a']]
+  const first = await table.sync('incremental')
+  assert.deepEqual([await table.content(), first.rowsRead, first.rowsWritten], [[[1, null]], 1, 1])
+  assert.ok(first.log.includes('public.t: 1 rows came without v, which no product uses'), first.log.join('\n'))
+  const both = [
+    [1, 'a'],
+    [2, 'b'],
+  ]
+  table.source.rows = changed([[2, 'b']], both)
+  table.source.leavesOut = false
+  await table.sync('incremental')
+  assert.deepEqual(
+    [table.states.at(-1) === null, await table.content()],
+    [
+      false,
+      [
+        [1, null],
+        [2, 'b'],
+      ],
+    ],
+  )
+  table.source.columns = null
+  await table.sync('incremental')
+  assert.equal(table.states.at(-1), null, 'from the beginning')
+  table.source.leavesOut = true
+  await table.sync('incremental')
+  assert.notEqual(table.states.at(-1), null, 'from where it was')
 })
 
 for (const mode of ['full', 'incremental'] as const) {

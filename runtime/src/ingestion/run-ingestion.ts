@@ -5,9 +5,11 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { Lake, StagedCommit } from '../lake/lake.ts'
+import type { Lake, StagedCommit, TableState } from '../lake/lake.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
+import { unusedColumns } from '../manifest/used-columns.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
+import { isReadAsUsed } from '../materializer/raw-summary.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
 import type { RecordedError } from '../registry/deployments.ts'
@@ -170,7 +172,10 @@ async function loadGroup(
       const description = found.get(table.name)
       if (!description) throw tableNotFound(table.name)
       const limits = rejectedLimits(run.connection.name, table.name, products)
-      loaded.push(await loadSource(run, table, readMode(table, description), limits, connector, moment, deps))
+      const names = description.columns.map(({ name }) => name)
+      const optional = unusedColumns(run.connection.name, table.name, names, products)
+      const mode = readMode(table, description)
+      loaded.push(await loadSource(run, table, mode, { limits, optional }, connector, moment, deps))
       for (const { commit } of loaded) await keepStaged(commit, deps)
     } catch (error) {
       run.signal.throwIfAborted()
@@ -208,7 +213,7 @@ async function loadSource(
   run: IngestionRun,
   table: SourceTable,
   mode: ReadMode,
-  limits: readonly RejectedLimit[],
+  asked: { readonly limits: readonly RejectedLimit[]; readonly optional: readonly string[] },
   connector: Connector,
   moment: string | null,
   deps: IngestionDeps,
@@ -217,7 +222,8 @@ async function loadSource(
   const room = await deps.checkStorage(connection.tenant)
   const ref = rawTable(connection.tenant, connection.name, table.name)
   const base = await deps.lake.load(ref, { signal })
-  const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey)
+  const optional = asked.optional.filter((name) => !mode.primaryKey.includes(name) && name !== mode.cursorColumn)
+  const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey) && isAsUsed(base, optional)
   const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
@@ -232,6 +238,7 @@ async function loadSource(
       primaryKey: mode.primaryKey,
       cursorColumn: mode.cursorColumn,
       state: previousState,
+      optional,
       signal,
     },
     report.soon,
@@ -255,9 +262,15 @@ async function loadSource(
     },
     deps,
   )
-  checkRejected(table.name, loaded.outcome, limits)
+  checkRejected(table.name, loaded.outcome, asked.limits)
   await report.settle()
   return { ...loaded, table, mode }
+}
+
+/** Whether the raw table's rows came as products use its columns now: if not, it is read whole. */
+function isAsUsed(base: TableState | null, unused: readonly string[]): boolean {
+  const current = base?.metadata.snapshots.find((snapshot) => String(snapshot['snapshot-id']) === base.snapshotId)
+  return isReadAsUsed(current?.summary ?? {}, unused)
 }
 
 async function commitTables(
@@ -320,6 +333,9 @@ async function tellLoaded(
     await log(run, deps, 'warn', `${table.name}: ${outcome.rejected} rows could not be carried${former}`)
   }
   for (const reason of outcome.rejectReasons) await log(run, deps, 'warn', `${table.name}: rejected ${reason}`)
+  for (const [column, values] of outcome.withoutValue) {
+    await log(run, deps, 'warn', `${table.name}: ${values} rows came without ${column}, which no product uses`)
+  }
 }
 
 /** The key of every row, in the source's words: what an incremental read does not bring, and a row that is gone cannot. */

@@ -7,7 +7,7 @@ const reject = (more: Readonly<Record<string, unknown>>) =>
 
 test('a rejected row is believed in bounded texts only', () => {
   assert.deepEqual(reject({}), { kind: 'reject', reason: 'r', column: 'c' })
-  const whole = { key: { id: '1', part: null }, raw: 'NaN' }
+  const whole = { key: { id: '1', part: null }, raw: 'NaN', carried: true }
   assert.deepEqual(reject({ ...whole, column: null, other: 1 }), {
     kind: 'reject',
     reason: 'r',
@@ -29,6 +29,7 @@ test('a rejected row is believed in bounded texts only', () => {
     { raw: 1 },
     { raw: null },
     { raw: { text: 'x' } },
+    { carried: 1 },
     { reason: undefined },
     { column: '' },
   ]) {

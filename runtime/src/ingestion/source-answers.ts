@@ -117,13 +117,14 @@ function schemaEvent(event: Fields): ReadEvent {
 }
 
 function rejectEvent(event: Fields): RejectEvent {
-  const { column, key, raw } = event
+  const { column, key, raw, carried } = event
   return {
     kind: 'reject',
     reason: textIn(event, 'reason'),
     column: column === null ? null : nameIn(event, 'column'),
     ...(key === undefined ? {} : { key: checkedKey(key) }),
     ...(raw === undefined ? {} : { raw: textIn(event, 'raw') }),
+    ...(carried === undefined ? {} : { carried: booleanIn(event, 'carried') }),
   }
 }
 

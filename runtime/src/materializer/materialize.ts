@@ -3,10 +3,10 @@ import { isSluiceError, type Logger, openTenantScope, SluiceError, type Target }
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
-import type { Lake, TableRef, TableState } from '../lake/lake.ts'
+import type { Lake, Scan, TableRef, TableState } from '../lake/lake.ts'
 import { SANDBOX } from '../lake/table-ref.ts'
 import { DEFAULT_SCHEMA, rawTableName } from '../manifest/context.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import type { MaskingRules } from '../policy/masking.ts'
@@ -45,6 +45,7 @@ import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { ifProductIsFree, withProductLock } from './product-lock.ts'
+import { lacksValues, MOMENT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
 import { dropCopy } from './store-copies.ts'
 import { type EpochState, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
@@ -344,14 +345,17 @@ export async function readInputs(
         input.connection === SANDBOX ? null : await findConnectionByName(pool, product.tenant, input.connection)
       const isFormer = scan !== null && connection !== null && !isOfSource(scan.summary, connection)
       const state = scan && !isFormer && stateOfScan(scan)
+      // What anybody may write says nothing of rows that a connection has brought.
+      const summary: Scan['summary'] = scan === null || connection === null ? {} : scan.summary
+      if (state && lacksValues(summary, manifests, input)) throw inputLacksValues(input)
       if (state) {
         return {
           input,
           state,
           table: tables[index] as TableRef,
-          moment: scan.summary[MOMENT] ?? null,
+          moment: summary[MOMENT] ?? null,
           changes: changesSince(base, state.columns),
-          rejected: Number(scan.summary[ROWS_REJECTED] ?? 0),
+          rejected: Number(summary[ROWS_REJECTED] ?? 0),
         }
       }
       throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {
@@ -365,11 +369,14 @@ export async function readInputs(
   )
 }
 
-/** Of a raw table's snapshot: equal in tables that were read as of one instant of their source. */
-export const MOMENT = 'sluice.moment'
-
-/** Of a raw table's snapshot: rows that could not be carried since the table was last read whole. */
-export const ROWS_REJECTED = 'sluice.rows-rejected'
+/** Which columns these are is known to who may read the table, and to nobody else. */
+function inputLacksValues({ name, connection }: Input): SluiceError {
+  const message = `the input "${name}" was read when no product used all the columns that this one uses, and lacks values of them`
+  return new SluiceError('CONFLICT', message, {
+    code: 'input_not_ingested',
+    remedy: `Sync the connection "${connection}": it reads the table whole.`,
+  })
+}
 
 /** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */
 const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing', 'not_provisioned'])

@@ -37,4 +37,6 @@ export interface Visible {
   readonly name: string
   readonly snapshotId: string
   readonly maskedColumns: readonly string[]
+  /** Of a raw table: columns that hold null in place of values which could not be carried. */
+  readonly withoutValues?: readonly string[]
 }

@@ -10,7 +10,7 @@ import {
 } from '@sluice/sdk'
 import type { Compatibility } from '../manifest/compatibility.ts'
 import { qualified } from '../manifest/context.ts'
-import { keepsMissing, type ManifestSet } from '../manifest/manifest-set.ts'
+import { type Input, keepsMissing, type ManifestSet } from '../manifest/manifest-set.ts'
 import type { Problem } from '../manifest/problem.ts'
 import { targetFor } from '../materializer/materialize.ts'
 import { rowsLeaving } from '../materializer/rows-leaving.ts'
@@ -77,6 +77,11 @@ export async function leavingRows(
     if (isSluiceError(error)) return null
     throw error
   }
+}
+
+/** For the plan: an input whose raw table lacks values that the version uses. */
+export function lackingNote({ name, connection }: Input): string {
+  return `the input "${name}" was read when no product used all these columns, and lacks values of them: the next sync of "${connection}" reads the table whole, and the product is made of it then`
 }
 
 export function lakeChanges(live: ManifestSet | null, next: ManifestSet): readonly string[] {

@@ -41,14 +41,22 @@ import {
 import { readsAtOneMoment } from './connections.ts'
 import { castNotes, checkCasts } from './deploy-casts.ts'
 import { checkQuality, checkReadings } from './deploy-checks.ts'
-import { type DeployPlan, estimatedRows, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
+import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './deploy-plan.ts'
 import { checkRawGrants, discoverSources, type Sources, transformWarnings } from './deploy-sources.ts'
 import { type Readership, readershipWarnings, requireReadership, restsOn } from './grant-rights.ts'
 import { subjectOf } from './grant-subject.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from './platform.ts'
 import { placed, withPlaces } from './problem-places.ts'
-import { checkVersion, connectionsOf, inputsAreInLake, manifestsInvalid, parseTexts, productOf } from './products.ts'
+import {
+  checkVersion,
+  connectionsOf,
+  inputsAreInLake,
+  inputsLackingValues,
+  manifestsInvalid,
+  parseTexts,
+  productOf,
+} from './products.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
 import { deleteNotes, momentNotes, plannedReads } from './reads.ts'
 
@@ -204,6 +212,7 @@ export async function checkManifests(
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
   const leaving = await leavingRows(platform, product, live, meant, call.signal)
+  const lacking = await inputsLackingValues(platform, call.tenant, meant)
   const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)
   const owners = await sourceOwners(platform, product, manifests, lowering, live)
   const lowered = checkClasses(call, product, lowering, owners)
@@ -237,6 +246,7 @@ export async function checkManifests(
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
         ...deleteNotes(live, meant, reads, leaving),
         ...castNotes({ manifests, origins }),
+        ...lacking.map(lackingNote),
         ...checkNotes(platform, manifests, hidden, readings),
         ...reach.products.map(reachNote),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),

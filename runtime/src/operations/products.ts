@@ -5,11 +5,13 @@ import { wishDashboards } from '../dashboards/states.ts'
 import { inTransaction } from '../database/pools.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { TenantCall } from '../flow.ts'
+import type { Scan } from '../lake/lake.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../manifest/context.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../manifest/names.ts'
 import type { ParsedManifests } from '../manifest/parse-manifests.ts'
 import { productPaused, rawTable } from '../materializer/materialize.ts'
+import { lacksValues } from '../materializer/raw-summary.ts'
 import { dropAllCopies } from '../materializer/store-copies.ts'
 import { productOfTable } from '../materializer/variants.ts'
 import { isInScope } from '../policy/classification.ts'
@@ -317,13 +319,35 @@ export async function connectionsOf(
 
 export async function inputsAreInLake(platform: Platform, tenant: string, manifests: ManifestSet): Promise<boolean> {
   for (const input of manifests.inputs) {
-    const table = await platform.lake.load(rawTable(tenant, input.connection, input.table))
-    if (table?.snapshotId == null) return false
-    const connection = await findConnectionByName(platform.pool, tenant, input.connection)
-    const { summary } = await platform.lake.scan(table, {})
-    if (connection !== null && !isOfSource(summary, connection)) return false
+    const summary = await summaryInLake(platform, tenant, input)
+    if (summary === null || lacksValues(summary, manifests, input)) return false
   }
   return true
+}
+
+/** Inputs that the next sync reads whole: their tables were read when no product used all of these columns. */
+export async function inputsLackingValues(
+  platform: Platform,
+  tenant: string,
+  manifests: ManifestSet,
+): Promise<readonly Input[]> {
+  const lacking: Input[] = []
+  for (const input of manifests.inputs) {
+    const summary = await summaryInLake(platform, tenant, input)
+    if (summary !== null && lacksValues(summary, manifests, input)) lacking.push(input)
+  }
+  return lacking
+}
+
+/** What the raw table's newest snapshot says of itself; null where it was never read from where the connection leads. */
+async function summaryInLake(platform: Platform, tenant: string, input: Input): Promise<Scan['summary'] | null> {
+  const table = await platform.lake.load(rawTable(tenant, input.connection, input.table))
+  if (table?.snapshotId == null) return null
+  const connection = await findConnectionByName(platform.pool, tenant, input.connection)
+  const { summary } = await platform.lake.scan(table, {})
+  // What anybody may write says nothing of rows that a connection has brought.
+  if (connection === null) return {}
+  return isOfSource(summary, connection) ? summary : null
 }
 
 /** Throws INVALID_DATA where it is no semantic version. */

@@ -9,6 +9,7 @@ import { SANDBOX } from '../lake/table-ref.ts'
 import { qualified } from '../manifest/context.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawDomain, rawTable } from '../materializer/materialize.ts'
+import { columnsWithoutValues } from '../materializer/raw-summary.ts'
 import { lakeTable, QUARANTINE } from '../materializer/variants.ts'
 import { isOfSource, listConnections } from '../registry/connections.ts'
 import {
@@ -43,6 +44,8 @@ export interface QueryAnswer {
   readonly run: EngineRun
   readonly columns: readonly (ResultColumn & { readonly masked: boolean })[]
   readonly snapshots: Readonly<Record<string, string>>
+  /** By raw table, columns that hold null in place of values which could not be carried. */
+  readonly withoutValues: Readonly<Record<string, readonly string[]>>
   readonly startedAtMs: number
 }
 
@@ -70,6 +73,9 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
     run,
     columns: withMasks(run, visible),
     snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),
+    withoutValues: Object.fromEntries(
+      visible.flatMap(({ name, withoutValues = [] }) => (withoutValues.length === 0 ? [] : [[name, withoutValues]])),
+    ),
     startedAtMs,
   }
 }
@@ -342,7 +348,8 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
         { type: 'connection', id: connection.id },
         { table: name },
       )
-      visible.push(await visibleTable(platform, call, ref, [domain, ref.table], table.snapshotId, []))
+      const seen = await visibleTable(platform, call, ref, [domain, ref.table], table.snapshotId, [])
+      visible.push({ ...seen, withoutValues: columnsWithoutValues(summary) })
     }
   }
   return visible

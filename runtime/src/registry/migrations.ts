@@ -19,6 +19,7 @@ import { whatGrantsRestOn } from './migrations/021-what-grants-rest-on.ts'
 import { applicationKeys } from './migrations/024-application-keys.ts'
 import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 import { cpuBudgets } from './migrations/027-cpu-budgets.ts'
+import { valuesLeftOut } from './migrations/028-values-left-out.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -47,5 +48,6 @@ export const registryMigrations: MigrationList = {
     raisedClasses,
     whatGrantsRestOn,
     cpuBudgets,
+    valuesLeftOut,
   ],
 }

@@ -45,6 +45,7 @@ const refused = (id: number | null, raw: string | null = `value ${id}`): Refused
   reason: 'the number is NaN',
   key: id === null ? null : { id: String(id) },
   raw,
+  carried: id === 2,
 })
 
 function save(table: QuarantinedTable, rows: readonly RefusedRow[], whole = false): Promise<void> {
@@ -68,7 +69,12 @@ test('rows are kept until they are read again, by key or with all others', async
     rows.filter(({ key }) => key?.['id'] === '2').map(({ raw }) => raw),
     ['another value'],
   )
+  assert.deepEqual(
+    rows.map(({ key, carried }) => carried === (key?.['id'] === '2')),
+    rows.map(() => true),
+  )
   assert.deepEqual(rows.at(-1) && Object.keys(rows[0] ?? {}).toSorted(), [
+    'carried',
     'column',
     'createdAt',
     'id',

@@ -18,6 +18,8 @@ export interface RefusedRow {
   readonly key: Readonly<Record<string, string | null>> | null
   /** What could not be carried, in the source's words; null where it gave none. */
   readonly raw: string | null
+  /** The row came all the same, without the value. */
+  readonly carried: boolean
 }
 
 export interface QuarantinedRow extends RefusedRow {
@@ -67,10 +69,11 @@ export async function saveQuarantine(
   await change(
     tx,
     'keeping rows that cannot be carried',
-    `insert into quarantined_rows (id, tenant, connection_id, table_name, run_id, column_name, reason, sealed, key_digest)
-     select r.id, $1, $2, $3, $4, r.column_name, r.reason, r.sealed, r.key_digest
-     from unnest($5::text[], $6::text[], $7::text[], $8::bytea[], $9::bytea[])
-       as r(id, column_name, reason, sealed, key_digest)`,
+    `insert into quarantined_rows (id, tenant, connection_id, table_name, run_id, column_name, reason, sealed, key_digest,
+       carried)
+     select r.id, $1, $2, $3, $4, r.column_name, r.reason, r.sealed, r.key_digest, r.carried
+     from unnest($5::text[], $6::text[], $7::text[], $8::bytea[], $9::bytea[], $10::boolean[])
+       as r(id, column_name, reason, sealed, key_digest, carried)`,
     [
       tenant,
       connectionId,
@@ -81,6 +84,7 @@ export async function saveQuarantine(
       rows.map(({ reason }) => reason),
       rows.map((row, index) => sealedValues(key, connectionId, table, ids[index] as string, row)),
       digests,
+      rows.map(({ carried }) => carried),
     ],
   )
   await change(
@@ -107,7 +111,7 @@ export async function listQuarantine(
   const rows = await many<Omit<QuarantinedRow, 'key' | 'raw'> & { readonly sealed: Buffer | null }>(
     db,
     'listing a quarantine',
-    `select id, table_name as "table", run_id as "runId", column_name as "column", reason, sealed,
+    `select id, table_name as "table", run_id as "runId", column_name as "column", reason, carried, sealed,
        created_at as "createdAt"
      from quarantined_rows
      where tenant = $4 and connection_id = $5 and table_name = any ($6)

@@ -197,9 +197,9 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       method: 'GET',
       path: '/api/v1/connections/{connection_id}/quarantine',
       name: 'listQuarantine',
-      summary: 'Rows that could not be carried, newest first',
+      summary: 'Rows and values that could not be carried, newest first',
       description:
-        'Of the tables that the caller may read raw. Of each the newest 1,000 at most, and 1 MiB; until the table is read whole again, or upkeep.quarantine_days have passed.',
+        'Of the tables that the caller may read raw. Of each the newest 1,000 at most, and 1 MiB; until the table is read whole again, or upkeep.quarantine_days have passed. Nothing has to be replayed: a row that was corrected in the source comes with the next sync (in a view that is read incrementally, if its cursor column has changed, too), and one whose column no product uses any more, or has another type, with the next read of the whole table, which the next sync then is. `mode: full` in inputs.yaml reads it whole each time.',
       tags,
       auth: 'tenant',
       params: Params,
@@ -235,6 +235,6 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
   ]
 }
 
-function quarantinedJson({ id, table, column, reason, key, raw, runId, createdAt }: QuarantinedRow) {
-  return { id, table, column, reason, key, raw, run_id: runId, created_at: createdAt.toISOString() }
+function quarantinedJson({ id, table, column, reason, key, raw, carried, runId, createdAt }: QuarantinedRow) {
+  return { id, table, column, reason, key, raw, carried, run_id: runId, created_at: createdAt.toISOString() }
 }

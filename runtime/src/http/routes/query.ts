@@ -90,6 +90,7 @@ async function* jsonChunks(answer: QueryAnswer): AsyncGenerator<string | Uint8Ar
     engine: answer.engine,
     elapsed_ms: Math.round(performance.now() - answer.startedAtMs),
     snapshots: answer.snapshots,
+    ...(Object.keys(answer.withoutValues).length === 0 ? {} : { columns_without_values: answer.withoutValues }),
   }
   yield `],"row_count":${summary.rows},"truncated":${summary.truncated},"meta":${JSON.stringify(meta)}}`
 }

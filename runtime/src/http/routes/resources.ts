@@ -491,7 +491,10 @@ export const QuarantinedRow = Type.Object(
     raw: nullable(
       text('What cannot be carried, in the source’s words, cut where it is long; null where it gives nothing.'),
     ),
-    run_id: text('The run that left the row out.'),
+    carried: Type.Boolean({
+      description: 'The row came all the same, with null in the column: no product uses it.',
+    }),
+    run_id: text('The run that left the row, or the value, out.'),
     created_at: time(),
   },
   { $id: 'QuarantinedRow' },
@@ -552,6 +555,12 @@ export const QueryResult = Type.Object(
       engine: text(),
       elapsed_ms: count(),
       snapshots: Type.Record(Type.String(), Type.String()),
+      columns_without_values: Type.Optional(
+        Type.Record(Type.String(), Type.Array(Type.String()), {
+          description:
+            'By raw table, columns that are null in rows whose value could not be carried, since no product uses them. The quarantine of the connection lists the values.',
+        }),
+      ),
     }),
   },
   { $id: 'QueryResult' },
