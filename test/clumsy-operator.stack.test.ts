@@ -1,7 +1,7 @@
 /** What a runtime makes of those who start and stop it in the wrong way. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -67,3 +67,32 @@ for (const name of KEY_FILES) {
     await writeFile(file, whole)
   })
 }
+
+it('never makes a new registry where one was, and says which folder is not whole', async () => {
+  const [marker, elsewhere] = [join(data, 'postgres/cluster/PG_VERSION'), join(folder, 'PG_VERSION')]
+  await rename(marker, elsewhere)
+  const before = await readdir(join(data, 'postgres/cluster'))
+  assert.match(await refused(data), /lacks PG_VERSION: .*cluster\nPut the data folder back from a backup/)
+  assert.deepEqual(await readdir(join(data, 'postgres/cluster')), before)
+  await rename(elsewhere, marker)
+})
+
+it('does not begin anew beside a lake whose registry is gone', async () => {
+  const bucket = join(data, 'lake/sluice-acme')
+  await mkdir(join(bucket, 'acme'), { recursive: true })
+  await writeFile(join(bucket, 'acme/rows.parquet'), 'rows')
+  assert.match(await refused(data), /holds a lake, and the registry has never had a tenant\nPut back the registry/)
+  assert.equal(await readFile(join(bucket, 'acme/rows.parquet'), 'utf8'), 'rows')
+  await rm(bucket, { recursive: true })
+})
+
+it('says of a folder or key file that is something else what it is', async () => {
+  const file = join(folder, 'file')
+  await writeFile(file, '')
+  assert.match(await refused(file), /^sluice: .*file: something else is there$/m)
+  assert.match(await refused(join(file, 'below')), /^sluice: .*no folder$/m)
+  const key = join(data, 'master-keys.json')
+  await rename(key, `${key}.kept`)
+  await mkdir(key)
+  assert.match(await refused(data), /the master key file cannot be read: .*\nLet this account read it/)
+})

@@ -7,7 +7,14 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
-import { type ConnectorHost, type LakeEngine, type Logger, type ServingPlugin, tenantOf } from '@sluice/sdk'
+import {
+  type ConnectorHost,
+  type LakeEngine,
+  type Logger,
+  type ServingPlugin,
+  SluiceError,
+  tenantOf,
+} from '@sluice/sdk'
 import type pg from 'pg'
 import { Registry as MetricsRegistry } from 'prom-client'
 import { type DependencyContainer, container as root } from 'tsyringe'
@@ -73,6 +80,7 @@ import type { Product } from './registry/products.ts'
 import { blockingColumns } from './registry/raised-classes.ts'
 import type { Queryable } from './registry/sql.ts'
 import { maskKey, neededMasterKeys } from './registry/tenant-keys.ts'
+import { hasHadTenants } from './registry/tenants.ts'
 import { findVersion } from './registry/versions.ts'
 import { replaceViolatingRows } from './registry/violating-rows.ts'
 import { type Databases, openDatabases, openObjectStore } from './storage.ts'
@@ -151,6 +159,7 @@ export async function assemble(
     (opened) => opened.close(),
   )
   const { store } = objects
+  if (config.object_store.type === 'folder') await checkLakeIsKnown(pool, store)
   const engine = namingBrokenFiles(objects.engineOver(bareEngine), store)
   const lake = new Lake({ store, db: pool, engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
@@ -258,6 +267,18 @@ export async function assemble(
 function tellNewer(newer: readonly AppliedMigration[], logger: Logger): void {
   const migrations = newer.map(({ list, id }) => `${list}/${id}`)
   logger.warn('a newer release has been on this registry; this one leaves alone what that added', { migrations })
+}
+
+/** A lake beside a registry that has never had a tenant has lost its own: a folder that was not put back, another database. */
+async function checkLakeIsKnown(pool: pg.Pool, store: ObjectStore): Promise<void> {
+  if (await hasHadTenants(pool)) return
+  for await (const _ of store.list('')) {
+    throw new SluiceError('CONFIG', 'the data folder holds a lake, and the registry has never had a tenant', {
+      code: 'registry_lost',
+      remedy:
+        'Put back the registry that belongs to this lake (postgres in the data folder, or database.registry_url), or start on another data folder.',
+    })
+  }
 }
 
 /** What was registered with stores that read the lake's own files names them by where they lay. */

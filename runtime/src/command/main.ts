@@ -87,10 +87,29 @@ function helpFor(words: readonly string[]): string {
 
 function fail(error: unknown, help: string): number {
   const wrongUse = error instanceof UsageError
-  const { message } = error as Error
+  const message = inWords(error as NodeJS.ErrnoException)
   const remedy = (error as { readonly remedy?: string }).remedy
   console.error([`sluice: ${message}`, ...(remedy ? [remedy] : []), ...(wrongUse ? ['', help] : [])].join('\n'))
   return wrongUse ? 2 : 1
+}
+
+const WHY_NOT: Readonly<Record<string, string>> = {
+  EACCES: 'this account may not do that there',
+  EPERM: 'this account may not do that there',
+  EROFS: 'nothing can be written there',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'this account has used up its part of the disk',
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'it, or what it should lie in, is no folder',
+  EEXIST: 'something else is there',
+  ENOENT: 'it does not exist, and cannot be made',
+  EMFILE: 'too many files are open',
+}
+
+/** What the system refused, as whoever is at the terminal would say it. */
+function inWords({ message, code = '', path, syscall }: NodeJS.ErrnoException): string {
+  const reason = WHY_NOT[code]
+  return reason === undefined || syscall === undefined ? message : `${path ?? syscall}: ${reason}`
 }
 
 function print(text: string): number {

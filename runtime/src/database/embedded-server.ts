@@ -217,7 +217,8 @@ function notStarted(how: 'ended' | 'late', said: string): SluiceError {
   const what = how === 'late' ? 'did not become ready in time' : 'ended while it started'
   return new SluiceError('CONFIG', `the embedded PostgreSQL ${what}`, {
     code: 'postgres_not_started',
-    remedy: 'Read postgres/server.log in the data folder; free disk space and shared memory are the usual causes.',
+    remedy:
+      'Read postgres/server.log in the data folder; free disk space, shared memory, and the owner and mode of postgres/cluster are the usual causes.',
     cause: new Error(said),
   })
 }

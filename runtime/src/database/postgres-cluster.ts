@@ -41,7 +41,10 @@ export interface ClusterOptions {
 /** Makes what is missing and returns the superuser's password. Repeatable at any point. */
 export async function ensureCluster(options: ClusterOptions): Promise<string> {
   const { home } = options
-  if (!existsSync(join(home.cluster, 'PG_VERSION'))) await createCluster(options)
+  if (!existsSync(join(home.cluster, 'PG_VERSION'))) {
+    if (existsSync(home.cluster) && readdirSync(home.cluster).length > 0) throw notWhole(home.cluster)
+    await createCluster(options)
+  }
   const version = readFileSync(join(home.cluster, 'PG_VERSION'), 'utf8').trim()
   if (version !== MAJOR_VERSION) throw wrongVersion(version)
   if (!existsSync(home.passwordFile)) await resetPassword(options)
@@ -51,11 +54,9 @@ export async function ensureCluster(options: ClusterOptions): Promise<string> {
 
 async function createCluster(options: ClusterOptions): Promise<void> {
   const { home, account } = options
-  for (const name of readdirSync(home.folder)) {
-    if (name.startsWith('cluster')) rmSync(join(home.folder, name), { recursive: true, force: true })
-  }
   // Made under another name and renamed when whole, so that a crash in between leaves nothing that looks like a cluster.
   const staging = join(home.folder, 'cluster.new')
+  rmSync(staging, { recursive: true, force: true })
   rmSync(home.passwordFile, { force: true })
   if (options.template === undefined) {
     mkdirSync(staging, { mode: 0o700 })
@@ -125,6 +126,14 @@ function initialisationFailed(said: string): SluiceError {
     code: 'postgres_init_failed',
     remedy: 'Check the free disk space and the permissions of the data folder.',
     cause: new Error(said),
+  })
+}
+
+/** Never made anew in its place: what it holds is somebody's registry. */
+function notWhole(cluster: string): SluiceError {
+  return new SluiceError('CONFIG', `the embedded PostgreSQL's folder is there and lacks PG_VERSION: ${cluster}`, {
+    code: 'postgres_folder_broken',
+    remedy: 'Put the data folder back from a backup. To begin with an empty registry, move the whole data folder away.',
   })
 }
 

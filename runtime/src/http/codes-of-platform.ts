@@ -137,6 +137,16 @@ export const PLATFORM_CODES = {
     title: 'Folder of PostgreSQL unreachable',
     remedy: 'Let that account pass through the folders above the data folder.',
   },
+  postgres_folder_broken: {
+    status: 500,
+    title: 'Folder of PostgreSQL not whole',
+    remedy: 'Put the data folder back from a backup.',
+  },
+  registry_lost: {
+    status: 500,
+    title: 'Registry lost',
+    remedy: 'Put back the registry that belongs to this lake.',
+  },
   postgres_init_failed: {
     status: 500,
     title: 'PostgreSQL not initialised',

@@ -147,7 +147,11 @@ function readKeyFile(path: string): KeyFile | null {
     text = readFileSync(path, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
+    throw new SluiceError('CONFIG', `the master key file cannot be read: ${path}`, {
+      code: 'master_key_file_invalid',
+      remedy: 'Let this account read it; where it is none, put the file back.',
+      cause: error,
+    })
   }
   try {
     const file = JSON.parse(text) as KeyFile

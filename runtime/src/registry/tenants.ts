@@ -53,6 +53,17 @@ export async function createTenant(
   return created
 }
 
+/** False for a registry in which nobody has ever made a tenant. */
+export async function hasHadTenants(db: Queryable): Promise<boolean> {
+  const { had } = await one<{ had: boolean }>(
+    db,
+    'looking for tenants',
+    'select exists (select from tenant_slugs) as had',
+    [],
+  )
+  return had
+}
+
 export function findTenant(db: Queryable, slug: string): Promise<Tenant | null> {
   return maybeOne<Tenant>(db, 'reading the tenant', `select ${COLUMNS} from tenants where slug = $1`, [slug])
 }
