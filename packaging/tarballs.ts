@@ -12,9 +12,14 @@ interface PackResult {
 }
 
 /** What a program of the repository printed; throws with what it said where it did not end with 0. */
-export async function printedBy(cwd: string, program: string, args: readonly string[]): Promise<string> {
+export async function printedBy(
+  cwd: string,
+  program: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<string> {
   try {
-    return (await promisify(execFile)(program, [...args], { cwd, maxBuffer: MAX_OUTPUT_BYTES })).stdout
+    return (await promisify(execFile)(program, [...args], { cwd, env, maxBuffer: MAX_OUTPUT_BYTES })).stdout
   } catch (error) {
     const { stdout = '', stderr = '' } = error as { readonly stdout?: string; readonly stderr?: string }
     throw new Error(`${program} ${args.join(' ')} failed:\n${stdout}${stderr}`, { cause: error })
