@@ -50,6 +50,7 @@ async function candidates(): Promise<readonly string[]> {
 }
 
 async function majorOf(command: string): Promise<number | null> {
+  // A Java that does not start is none.
   const printed = await run(command, ['-version']).catch(() => null)
   const major = /version "(\d+)/.exec(printed?.stderr ?? '')?.[1]
   return major === undefined ? null : Number(major)

@@ -40,6 +40,7 @@ export async function startNative(options: StartOptions): Promise<NativeProcess>
     child.once('error', reject)
     child.once('exit', (code) => reject(new Error(`${options.name} ended with ${code} before it was ready`)))
   })
+  // Told to whoever waits until it is ready.
   failed.catch(() => undefined)
   const running = asNative(child)
   try {

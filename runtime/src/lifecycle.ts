@@ -65,6 +65,7 @@ export class Lifecycle {
     const late = sleep(Math.max(LEAST_MS, this.leftMs()), undefined, { signal: over.signal }).then(() => {
       throw new Error('it took too long and was left behind')
     })
+    // Told by the race, where it is lost; where it is won, the abort is nobody's error.
     late.catch(() => undefined)
     try {
       await Promise.race([stop(), late])

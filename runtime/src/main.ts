@@ -202,6 +202,7 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       readiness.stop()
       await sleep(Math.min(config.stop.notice_ms, drainMs()))
       // Runs end beside requests, so that neither takes the other's time.
+      // How it went is told by the lifecycle, which stops the worker, too, and waits for it.
       worker.stop(drainMs()).catch(() => undefined)
       await lifecycle.stop()
     }
@@ -251,6 +252,7 @@ async function recover(platform: Platform, { databases }: Assembled): Promise<vo
     await undoAbandoned(platform)
   }
   // Not waited for: readiness says which walls are up as soon as it is known.
+  // Where it fails, readiness says that no walls are known, and the first query tries again.
   platform.engine.probe(AbortSignal.timeout(30_000)).catch(() => undefined)
 }
 

@@ -46,6 +46,7 @@ function loadMetrics(registry: Registry, pool: pg.Pool): void {
   let asked: { readonly atMs: number; readonly load: Promise<RegistryLoad | null> } | null = null
   const load = (): Promise<RegistryLoad | null> => {
     if (asked === null || performance.now() - asked.atMs > LOAD_AGE_MS) {
+      // A registry that does not answer is told by readiness; these have no values meanwhile.
       asked = { atMs: performance.now(), load: registryLoad(pool).catch(() => null) }
     }
     return asked.load

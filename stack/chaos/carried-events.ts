@@ -126,6 +126,7 @@ export class CarriedEvents {
       })
       stream.on('data', (message) => read.push(message))
       const broken = new Promise<never>((_, reject) => stream.once('error', reject))
+      // Told by the race below, where there is one.
       broken.catch(() => undefined)
       for (const deadline = Date.now() + ARRIVES_WITHIN_MS; ; await Promise.race([sleep(POLL_MS), broken])) {
         const why = missing(read)

@@ -44,6 +44,7 @@ async function answers(connectionString: string): Promise<boolean> {
     await client.connect()
     return (await client.query('select 1')).rowCount === 1
   } finally {
+    // A server that is not up closes nothing.
     await client.end().catch(() => undefined)
   }
 }

@@ -85,6 +85,7 @@ export class FleetRuntime {
     const address = { host: '127.0.0.1', port }
     for (const deadline = Date.now() + START_MS; Date.now() < deadline; await sleep(100)) {
       if (child.exitCode !== null) throw new Error(await this.#story())
+      // Not up yet: asked again until the deadline.
       const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null)
       await answer?.arrayBuffer()
       if (answer?.status === 200) {

@@ -40,6 +40,7 @@ class TableWriter {
     const written = (this.#writing.get(key) ?? Promise.resolve()).then(() => this.#replace(ref, schema, rows))
     this.#writing.set(
       key,
+      // Told to whoever made that write; the next one follows it either way.
       written.catch(() => undefined),
     )
     return written

@@ -37,6 +37,7 @@ export async function orAbort<T>(signal: AbortSignal, work: Promise<T>): Promise
     return await Promise.race([work, aborted.promise])
   } finally {
     signal.removeEventListener('abort', onAbort)
+    // Where the signal came first, nobody waits for how the work ends.
     work.catch(() => undefined)
   }
 }

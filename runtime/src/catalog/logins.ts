@@ -159,6 +159,7 @@ export class CatalogLogins {
     } catch (error) {
       throw error instanceof SluiceError ? error : toDatabaseError(error, 'changing a login')
     } finally {
+      // How it ended is known by now; a connection that does not close is broken, and gone.
       await client?.end().catch(() => undefined)
     }
   }

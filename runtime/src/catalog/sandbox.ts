@@ -213,6 +213,7 @@ export class Sandbox {
       if (!isRefused) throw error
       for (const { staged } of commits) {
         const path = this.#deps.store.pathOf(staged.to)
+        // What stays is an orphan, which the next cleaning removes.
         if (path !== null) await this.#deps.store.remove(path).catch(() => undefined)
       }
       throw error

@@ -209,6 +209,7 @@ export class ServingViews {
     } catch (error) {
       throw error instanceof SluiceError ? error : toDatabaseError(error, 'changing a login of dashboards')
     } finally {
+      // How it ended is known by now; a connection that does not close is broken, and gone.
       await client?.end().catch(() => undefined)
     }
   }

@@ -77,6 +77,7 @@ export class SupersetClient {
     for (let attempt = 1; ; attempt++) {
       const { status, text, cookie } = await this.#send(request, login, signal)
       if (status === 500 && request.method === 'GET' && attempt < READ_ATTEMPTS) {
+        // An abort ends the pause, and the next attempt throws it.
         await sleep(READ_AGAIN_MS * attempt * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined)
         continue
       }

@@ -53,6 +53,7 @@ async function keepListening(
     const listened = await listenOnce(address, options, state, signal)
     if (signal.aborted) return
     retryMs = listened ? FIRST_RETRY_MS : Math.min(retryMs * 2, LAST_RETRY_MS)
+    // An abort ends the pause and the loop.
     await sleep(retryMs, undefined, { signal, ref: false }).catch(() => undefined)
   }
 }

@@ -151,6 +151,7 @@ function sharedBase(account: Account): string {
     try {
       mkdirSync(base, { recursive: true, mode: 0o711 })
     } catch {
+      // This account may not make it: the next one is tried, and at the end it is said that there is none.
       continue
     }
     if (statSync(base).uid === 0 && canEnter(base, account)) return base

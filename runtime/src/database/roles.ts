@@ -101,6 +101,7 @@ async function asAdmin<T>(admin: DatabaseAddress, work: (client: pg.Client) => P
   } catch (error) {
     throw toDatabaseError(error, 'preparing the databases')
   } finally {
+    // How it ended is known by now; a connection that does not close is broken, and gone.
     await client.end().catch(() => undefined)
   }
 }

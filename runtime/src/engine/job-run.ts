@@ -37,6 +37,7 @@ export class JobRun {
     this.#child = child
     this.#job = job
     this.#hooks = hooks
+    // Whoever waits for them is told; of a run that ends before anybody does, `start` tells.
     this.#opened.promise.catch(() => {})
     this.#done.promise.catch(() => {})
   }
@@ -82,6 +83,7 @@ export class JobRun {
     const late = () => this.#child.output.destroy(this.#hooks.late())
     deadline.addEventListener('abort', late, { once: true })
     const finished = Promise.withResolvers<OutputSummary>()
+    // Whoever reads the output is told by it; nobody has to wait for this one.
     finished.promise.catch(() => {})
     const output = this.#bytes(finished)
     const { columns, lineage } = opened

@@ -19,6 +19,7 @@ export async function twiceAtMost(attempt: () => Promise<EngineRun>, isStreamed:
   const run = first ?? (await second())
   if (!isStreamed) return run
   const finished = Promise.withResolvers<OutputSummary>()
+  // Whoever reads the output is told by it; nobody has to wait for this one.
   finished.promise.catch(() => {})
   return {
     ...run,

@@ -19,6 +19,7 @@ export class Bell {
     if (this.#rung) return
     const rung = new AbortController()
     this.#wake = () => rung.abort()
+    // A ring and the signal end the sleep by aborting it.
     await sleep(atMostMs, undefined, { signal: AbortSignal.any([signal, rung.signal]) }).catch(() => undefined)
     this.#wake = null
   }

@@ -26,6 +26,7 @@ export async function openKafkaBus(settings: KafkaSettings): Promise<EventBus> {
     publish: (events) => guarded(() => publish(producer, events)),
     async close() {
       const closing = () => Promise.allSettled([producer.close(true), admin.close()])
+      // Nothing is sent any more; a broker that does not answer to a goodbye is left.
       await within(CLOSE_TIMEOUT_MS, closing).catch(() => undefined)
     },
   }

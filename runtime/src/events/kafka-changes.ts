@@ -39,6 +39,7 @@ export async function openKafkaChanges(settings: KafkaSettings): Promise<ChangeB
     remove: (topic) => guarded(() => remove(kafka, admin, topic)),
     openWriter: async () => openWriter(kafka, options),
     async close() {
+      // A broker that does not answer to a goodbye is left.
       await within(CLOSE_TIMEOUT_MS, () => admin.close()).catch(() => undefined)
     },
   }
@@ -90,6 +91,7 @@ async function remove(kafka: Kafka, admin: Admin, topic: string): Promise<void> 
 async function openWriter(kafka: Kafka, options: Awaited<ReturnType<typeof clientOptions>>): Promise<ChangeWriter> {
   const writing = { serializers: kafka.stringSerializers, idempotent: true, acks: -1 }
   const producer = heard(new kafka.Producer({ ...options, ...writing, transactionalId: TRANSACTIONAL_ID }))
+  // A broker that does not answer to a goodbye is left; the next writer shuts this one out.
   const close = () => within(CLOSE_TIMEOUT_MS, () => producer.close(true)).catch(() => undefined)
   // Beginning one shuts out whoever wrote before; one that nothing is sent in cannot be ended, and becomes the first.
   let begun: Begun | null = await guarded(() => producer.beginTransaction(NEW_PRODUCER)).catch(
@@ -124,6 +126,7 @@ async function writeAll(transaction: Begun, messages: readonly ChangeMessage[]):
     })
     await transaction.commit()
   } catch (error) {
+    // The first error tells more; a transaction that cannot be ended runs out at the broker.
     await transaction.abort().catch(() => undefined)
     throw error
   }

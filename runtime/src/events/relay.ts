@@ -60,6 +60,7 @@ export class EventRelay {
         if (isNews) logger.warn('events wait for the bus', { code })
       },
       ended: async () => {
+        // One that is not given back ends by itself.
         if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
       },
       signal: this.#stop.signal,

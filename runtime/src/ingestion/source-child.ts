@@ -125,6 +125,7 @@ export class SourceChild implements PooledChild {
   }
 
   async #watchReady(): Promise<void> {
+    // How the process ended, and what it said, is told below.
     const first = await this.next().catch(() => null)
     if (first?.type === 'json' && (first.value as { kind?: unknown } | null)?.kind === 'ready') return
     this.kill()

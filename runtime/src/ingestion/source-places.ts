@@ -34,6 +34,7 @@ export class SourcePlaces {
   /** Throws PERMISSION `address_refused` where that address has not been found for this connection. */
   async known(address: string, port: number, signal: AbortSignal): Promise<ResolvedAddress> {
     for (const [key, found] of this.#found) {
+      // Whoever looked that one up was told; here only those count that were found.
       const place = await found.catch(() => null)
       if (place?.address === address && key.endsWith(` ${port}`)) return place
     }

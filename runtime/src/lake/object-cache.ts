@@ -95,6 +95,7 @@ export class ObjectCache {
   /** Those who want the same object wait for one transfer; when its caller gives up, they begin anew. */
   async #fetchOnce(path: string, signal: AbortSignal): Promise<void> {
     const underway = this.#fetching.get(path)
+    // Its caller is told; who waits beside it begins anew.
     if (underway !== undefined) return underway.catch(() => undefined)
     const fetching = this.#options
       .fetch(path, this.fileOf(path), signal)
@@ -138,6 +139,7 @@ export function withObjects(engine: Engine, cache: ObjectCache): Engine {
       try {
         const run = await engine.run(job, signal)
         if (job.output === undefined) await release()
+        // What cannot be given back takes room until it is dropped; the run has its own outcome.
         else run.finished.then(release, release).catch(() => undefined)
         return run
       } catch (error) {

@@ -124,6 +124,7 @@ export async function insist<Result>(
       } finally {
         limit.stop()
       }
+      // An abort ends the pause and the loop, which tells what failed last.
       await sleep(pauseMs(MAX_ATTEMPTS - left), undefined, { signal: outer }).catch(() => undefined)
     }
   } finally {

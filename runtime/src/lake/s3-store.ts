@@ -275,6 +275,7 @@ export class S3Store implements ObjectStore {
       await this.#complete(path, uploadId, etags, writeId, options.ifAbsent === true)
       return await this.#proved(path, sent, writeId)
     } catch (error) {
+      // The first error tells more; parts of an upload that was not completed are no object.
       await client.abortMultipartUpload(bucketName, objectName, uploadId).catch(() => undefined)
       throw error
     }

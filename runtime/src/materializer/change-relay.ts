@@ -94,6 +94,7 @@ export class ChangeRelay {
       },
       ended: async () => {
         await this.#closeWriter()
+        // One that is not given back ends by itself.
         if (this.#lease !== null) await giveRelayBack(pool, this.#lease).catch(() => undefined)
       },
       signal,

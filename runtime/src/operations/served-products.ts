@@ -165,8 +165,8 @@ export class ServedProducts {
   async #isLost(state: EndpointState, applied: Materialization, store: ServingStore, target: Target): Promise<boolean> {
     const epoch = applied.epoch as number
     const expected = { epoch, committedAt: applied.committedAt }
-    // A store that does not answer says so itself when it is read, and holds up no read of another.
     const silent = new AbortController()
+    // A store that does not answer says so itself when it is read, and holds up no read of another.
     const loss = await Promise.race([
       lossOf(this.#deps.pool, state.productId, store, target, expected).catch(() => null),
       sleep(MAX_ANSWER_MS, null, { signal: silent.signal, ref: false }).catch(() => null),

@@ -77,7 +77,12 @@ async function productAccess(
 /** Reads of products for named individuals are on record, each with its statement’s first question. */
 export async function recordRead(platform: Platform, call: TenantCall, table: TrinoTable): Promise<void> {
   const { product: name } = productOfTable(table.tableName)
-  const product = await platform.served.find(call.tenant, name, table.schemaName).catch(() => null)
+  const found = platform.served.find(call.tenant, name, table.schemaName)
+  // A plain table is no product. Any other failure fails the question, so that nothing is read that is not on record.
+  const product = await found.catch((error: unknown) => {
+    if (isSluiceError(error, 'INVALID_DATA')) return null
+    throw error
+  })
   if (product === null) return
   const { audit } = accessTo(product, call.principal, platform.rules, (kept) => product.variants.has(kept))
   if (audit) await audited(platform.pool, call, call.tenant, 'read.trino', { type: 'product', id: product.id })
