@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Answer, Client, type Json, manifests } from './client.ts'
+import { exampleFaults, shapeDifference } from './examples.ts'
 import { onboardPeople, openWorld, type World } from './world.ts'
 
 type Caller = (typeof CALLERS)[number] | 'key'
@@ -58,6 +59,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   uploadManifests: DEVELOPER,
   getManifests: MEMBER,
   getManifestsOfVersion: MEMBER,
+  planProduct: DEVELOPER,
   deployProduct: DEVELOPER,
   rollBackProduct: DEVELOPER,
   listDeployments: MEMBER,
@@ -105,6 +107,7 @@ interface Operation {
 }
 
 let world: World
+let document: Json
 let operations: readonly Operation[] = []
 let product: Json
 let connection: Json
@@ -130,7 +133,8 @@ before(async () => {
   product = await onboardPeople(world, developer, manifests('public.rules_people'))
   connection = (await developer.get('/api/v1/connections/db')).body
   run = (await developer.get(`/api/v1/ingestion?tenant_id=${own}`)).body.data[0]
-  operations = operationsOf((await developer.get('/openapi.json')).body)
+  document = (await developer.get('/openapi.json')).body
+  operations = operationsOf(document)
 })
 
 after(() => world?.close())
@@ -178,10 +182,13 @@ async function ask(operation: Operation, caller: Caller): Promise<Answer> {
         ? '?confirm=no'
         : operation.id === 'deleteApplicationKeysOf'
           ? '?created_by=nobody'
-          : ''
+          : operation.id === 'planProduct'
+            ? '?version=1.0.0'
+            : ''
   const body = operation.hasBody ? JSON.stringify(BODIES[operation.id] ?? {}) : undefined
   if (body !== undefined) headers['content-type'] = 'application/json'
-  if (operation.id === 'uploadManifests') return upload(client, addressOf(operation), headers)
+  if (['uploadManifests', 'planProduct'].includes(operation.id))
+    return upload(client, `${addressOf(operation)}${query}`, headers)
   if (operation.id === 'followEvents') return beginOf(operation, caller, headers)
   const init = { method: operation.method, headers, ...(body === undefined ? {} : { body }) }
   return client.send(`${addressOf(operation)}${query}`, init)
@@ -228,6 +235,31 @@ describe('every operation', () => {
       operations.map(({ id }) => id).filter((id) => RULES[id] === undefined),
       [],
     )
+  })
+
+  it('has examples of what it takes and answers, which fit their schemas and tell of no real place', async () => {
+    assert.deepEqual(exampleFaults(document), [])
+    const page: string = (await world.admin.get('/docs')).body
+    const sections = page.split('<section id="').map((section) => [section.slice(0, section.indexOf('"')), section])
+    const unshown = operations.filter(({ id }) => !Object.fromEntries(sections)[id]?.includes('<h4>Example</h4><pre>'))
+    assert.deepEqual(unshown, [], 'the page shows them')
+    assert.ok(
+      page.includes('<pre>GET /api/v1/products/crm.customers/latest?columns=id,email,city&#38;filter=id:7</pre>'),
+    )
+  })
+
+  it('answers in the shape that its example shows', async () => {
+    const wrong: string[] = []
+    for (const operation of operations.filter(({ method }) => method === 'GET')) {
+      const example = document.paths[operation.path].get.responses['200']?.content?.['application/json']?.example
+      if (example === undefined || operation.id === 'getOpenApi') continue
+      const { status, body } = await ask(
+        operation,
+        document.paths[operation.path].get.security.length > 0 ? 'admin' : 'anonymous',
+      )
+      if (status === 200) wrong.push(...shapeDifference(example, body).map((one) => `${operation.id}: ${one}`))
+    }
+    assert.deepEqual(wrong, [])
   })
 
   for (const [place, caller] of CALLERS.entries()) {

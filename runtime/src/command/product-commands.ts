@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { listed, required, UsageError } from './arguments.ts'
-import type { Client } from './client.ts'
 import { type Command, type CommandCall, segment, word } from './command.ts'
 import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
 import { followRun, type RunAnswer } from './run-progress.ts'
@@ -99,11 +98,11 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   },
   'product plan': {
     usage: 'product plan FOLDER --version V',
-    summary: 'what deploying the folder would change; nothing is deployed',
+    summary: 'what deploying the folder would change; nothing is written anywhere',
     flags: FOLDER,
     remote: true,
     run: async (call) => {
-      const answer = await deploy(call, true)
+      const answer = await plan(call)
       const { digest } = answer
       return call.args.flags['json'] ? answer : `${shownPlan(answer.plan)}\n\nTo deploy just this: --digest ${digest}`
     },
@@ -119,7 +118,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     },
     remote: true,
     run: async (call) => {
-      const answer = await deploy(call, false)
+      const answer = await deploy(call)
       if (answer.run_id && !call.args.flags['no-wait']) await followRun(await call.client(), answer.run_id, null)
       if (call.args.flags['json']) return answer
       const connections = new Set(answer.plan.reads.flatMap(({ connection }) => connection ?? []))
@@ -273,32 +272,40 @@ async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): 
   return 'Done.'
 }
 
-/** Registers the product where it is new, uploads the folder's manifests, and plans or deploys the version. */
-async function deploy(call: CommandCall, dryRun: boolean): Promise<DeployAnswer> {
+async function plan(call: CommandCall): Promise<DeployAnswer> {
   const folder = word(call, 0, 'FOLDER')
   const version = required(call.args, 'version')
   const parts = await readManifests(folder)
   const client = await call.client()
-  const path = await registered(client, parts['product'] ?? '', folder)
+  const { path } = await namedProduct(parts['product'] ?? '', folder)
+  return (await client.upload(`${path}/plan?version=${encodeURIComponent(version)}`, parts)) as DeployAnswer
+}
+
+/** Registers the product where it is new, uploads the folder's manifests, and deploys the version. */
+async function deploy(call: CommandCall): Promise<DeployAnswer> {
+  const folder = word(call, 0, 'FOLDER')
+  const version = required(call.args, 'version')
+  const parts = await readManifests(folder)
+  const client = await call.client()
+  const { path, registration } = await namedProduct(parts['product'] ?? '', folder)
+  if ((await client.find(path)) === null) await client.request('POST', '/api/v1/products', registration)
   await client.upload(`${path}/manifests`, parts)
   const { digest } = call.args.flags
   const meant = { ...(digest === undefined ? {} : { digest }), lower: listed(call.args, 'lower') }
-  return (await client.request('POST', `${path}/deploy`, { version, dry_run: dryRun, ...meant })) as DeployAnswer
+  return (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
 }
 
-async function registered(client: Client, text: string, folder: string): Promise<string> {
+async function namedProduct(text: string, folder: string) {
   const { parse } = await import('yaml')
   const product = parse(text, { maxAliasCount: 0 }) as Readonly<Record<string, string>> | null
   if (!product?.['name'] || !product['namespace']) {
     throw new UsageError(`${join(folder, 'product.yaml')} does not say name and namespace`)
   }
-  const path = `/api/v1/products/${encodeURIComponent(`${product['namespace']}.${product['name']}`)}`
-  const known = await client.find(path)
-  if (known === null) {
-    const { name, namespace, archetype, description } = product
-    await client.request('POST', '/api/v1/products', { name, namespace, archetype, description: description ?? '' })
+  const { name, namespace, archetype, description } = product
+  return {
+    path: `/api/v1/products/${encodeURIComponent(`${namespace}.${name}`)}`,
+    registration: { name, namespace, archetype, description: description ?? '' },
   }
-  return path
 }
 
 function shownPlan(plan: PlanAnswer): string {

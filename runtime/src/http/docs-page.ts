@@ -12,6 +12,11 @@ interface Listed {
   readonly operation: Operation
 }
 
+interface Media {
+  readonly schema?: Schema
+  readonly example?: unknown
+}
+
 interface Schema {
   readonly $ref?: string
   readonly type?: string | readonly string[]
@@ -80,7 +85,30 @@ function operationSection(item: Listed): string {
   return `<section id="${text(operation.operationId)}" data-find="${findable(item)}">
 <h3><span class="m ${method}">${method}</span><code class="path">${text(path)}</code><span class="tag">${access}</span></h3>
 <p>${text(operation.summary)}.${operation.description ? ` ${text(operation.description)}` : ''}</p>
-${parameterTable(operation.parameters)}${bodyPart(operation.requestBody)}${responsesPart(operation.responses)}</section>`
+${parameterTable(operation.parameters)}${bodyPart(operation.requestBody)}${examplePart(item)}${responsesPart(operation.responses)}</section>`
+}
+
+/** The request that the examples of its parts make, as it is sent. */
+function examplePart({ path, method, operation }: Listed): string {
+  const given = operation.parameters.filter(({ example }) => example !== undefined)
+  const inQuery = given.filter((parameter) => parameter.in === 'query')
+  const query = inQuery.flatMap(({ name, example }) => [example].flat().map((value) => `${name}=${value}`)).join('&')
+  const address = path.replaceAll(/\{(\w+)\}/g, (whole, name) =>
+    String(given.find((parameter) => parameter.in === 'path' && parameter.name === name)?.example ?? whole),
+  )
+  const line = `${method.toUpperCase()} ${address}${query === '' ? '' : `?${query}`}`
+  const sent = Object.entries((operation.requestBody?.content ?? {}) as Readonly<Record<string, Media>>)
+  const bodies = sent.map(([type, { example }]) => exampleText(example, type.startsWith('multipart/')))
+  return `<h4>Example</h4><pre>${text([line, ...bodies].join('\n\n'))}</pre>`
+}
+
+/** Of a form, each part under its name. */
+function exampleText(example: unknown, isForm = false): string {
+  if (typeof example === 'string') return example
+  if (!isForm) return JSON.stringify(example, null, 2)
+  return Object.entries(example ?? {})
+    .map(([name, part]) => `--- ${name}\n${part}`)
+    .join('\n')
 }
 
 function parameterTable(parameters: readonly Parameter[]): string {
@@ -110,8 +138,9 @@ function responsesPart(responses: Readonly<Record<string, Json>>): string {
 function contentPart(content: Json): string {
   return Object.entries(content)
     .map(([type, media]) => {
-      const { schema } = media as { readonly schema?: Schema }
-      return `<div class="t">${text(type)}</div>${schema === undefined ? '' : schemaTree(schema, 0)}`
+      const { schema, example } = media as Media
+      const shown = example === undefined ? '' : `<pre>${text(exampleText(example))}</pre>`
+      return `<div class="t">${text(type)}</div>${schema === undefined ? '' : schemaTree(schema, 0)}${shown}`
     })
     .join('')
 }

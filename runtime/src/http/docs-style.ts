@@ -19,6 +19,7 @@ section h4{margin:1rem 0 .35rem;font-size:.78rem;text-transform:uppercase;letter
 .m{font:600 .68rem/1 ui-monospace,monospace;min-width:3.6em;text-transform:uppercase}
 .get{color:var(--get)}.post{color:var(--post)}.put{color:var(--put)}.patch{color:var(--patch)}.delete{color:var(--delete)}
 code,pre{font:.84rem/1.5 ui-monospace,SFMono-Regular,Menlo,monospace}code{overflow-wrap:anywhere}
+pre{margin:.4rem 0;padding:.6rem .8rem;max-height:24rem;overflow:auto;border-radius:8px;background:var(--code)}
 .path{font-size:.95rem}.tag{font-size:.72rem;border:1px solid var(--line);border-radius:99px;padding:.05rem .55rem;color:var(--mute)}
 ul.s{list-style:none;margin:0;padding:0 0 0 .9rem;border-left:2px solid var(--line)}ul.s li{padding:.18rem 0}
 .t{color:var(--mute);font-size:.84rem}.r{color:var(--delete);font-size:.74rem}.d{color:var(--mute)}

@@ -1,6 +1,7 @@
 /** OpenAPI 3.1 from the route table: TypeBox schemas are JSON Schema already, so they stand in it as they are. */
 import type { TObject, TSchema } from 'typebox'
 import { ERROR_CODES, type KnownCode } from './codes.ts'
+import type { OperationExample, OperationExamples } from './example.ts'
 import { offeredTypes } from './media-types.ts'
 import type { ResponseSpec, Route } from './route.ts'
 
@@ -42,6 +43,7 @@ export interface Parameter {
   readonly required: boolean
   readonly description?: string
   readonly schema: unknown
+  readonly example?: unknown
 }
 
 const PROBLEM: Json = {
@@ -74,6 +76,19 @@ const PROBLEM: Json = {
       },
     },
   },
+  examples: [
+    {
+      type: '/docs#error-validation_failed',
+      title: ERROR_CODES.validation_failed.title,
+      status: ERROR_CODES.validation_failed.status,
+      detail: 'the request is not valid in one place',
+      instance: '/api/v1/products',
+      code: 'validation_failed',
+      request_id: 'bf78564e-51ba-456d-bf26-514ade56373a',
+      remedy: ERROR_CODES.validation_failed.remedy,
+      errors: [{ in: 'query', pointer: '/limit', message: 'must be at least 1' }],
+    },
+  ],
 }
 
 const SECURITY_SCHEMES: Json = {
@@ -86,13 +101,17 @@ const SECURITY_SCHEMES: Json = {
   },
 }
 
-export function buildOpenApi(routes: readonly Route[], info: OpenApiInfo): OpenApiDocument {
+export function buildOpenApi(
+  routes: readonly Route[],
+  info: OpenApiInfo,
+  examples: OperationExamples = {},
+): OpenApiDocument {
   const schemas: Record<string, Json> = { Problem: PROBLEM }
   const paths: Record<string, Record<string, Operation>> = {}
   const shown = routes.filter((route) => route.hidden !== true)
   for (const route of shown) {
     const path = paths[route.path] ?? {}
-    path[route.method.toLowerCase()] = operationOf(route, schemas)
+    path[route.method.toLowerCase()] = operationOf(route, examples[route.name] ?? {}, schemas)
     paths[route.path] = path
   }
   return {
@@ -109,8 +128,8 @@ export function buildOpenApi(routes: readonly Route[], info: OpenApiInfo): OpenA
   }
 }
 
-function operationOf(route: Route, schemas: Record<string, Json>): Operation {
-  const body = requestBodyOf(route, schemas)
+function operationOf(route: Route, example: OperationExample, schemas: Record<string, Json>): Operation {
+  const body = requestBodyOf(route, example, schemas)
   return {
     operationId: route.name,
     summary: route.summary,
@@ -118,12 +137,12 @@ function operationOf(route: Route, schemas: Record<string, Json>): Operation {
     tags: route.tags,
     security: securityOf(route),
     parameters: [
-      ...parametersOf('path', route.params, schemas),
-      ...parametersOf('query', route.query, schemas),
+      ...parametersOf('path', route.params, example.params, schemas),
+      ...parametersOf('query', route.query, example.query, schemas),
       ...headersOf(route),
     ],
     ...(body && { requestBody: body }),
-    responses: responsesOf(route, schemas),
+    responses: responsesOf(route, example, schemas),
   }
 }
 
@@ -135,6 +154,7 @@ function securityOf({ auth, forKeys }: Route): readonly Json[] {
 function parametersOf(
   place: 'path' | 'query',
   object: TObject | undefined,
+  examples: Json | undefined,
   schemas: Record<string, Json>,
 ): Parameter[] {
   const required = requiredOf(object)
@@ -146,8 +166,13 @@ function parametersOf(
       required: place === 'path' || required.includes(name),
       ...(description && { description }),
       schema,
+      ...exampleOf(examples?.[name]),
     }
   })
+}
+
+function exampleOf(example: unknown): { readonly example?: unknown } {
+  return example === undefined ? {} : { example }
 }
 
 /** What has a default may be left out: it is filled in before the schema is applied. */
@@ -173,22 +198,25 @@ function headersOf(route: Route): Parameter[] {
   return headers
 }
 
-function requestBodyOf(route: Route, schemas: Record<string, Json>): Json | undefined {
+function requestBodyOf(route: Route, { body }: OperationExample, schemas: Record<string, Json>): Json | undefined {
   if (route.multipart !== undefined) {
     const { parts, required, maxPartBytes, description } = route.multipart
     const properties = Object.fromEntries(parts.map((name) => [name, { type: 'string', maxLength: maxPartBytes }]))
     const schema = { type: 'object', required, properties, additionalProperties: false }
-    return { required: true, ...(description && { description }), content: { 'multipart/form-data': { schema } } }
+    const content = { 'multipart/form-data': { schema, ...exampleOf(body) } }
+    return { required: true, ...(description && { description }), content }
   }
   if (route.body === undefined) return undefined
   const schema = hoist({ ...route.body, required: requiredOf(route.body) } as TSchema, schemas)
-  const content = { 'application/json': { schema } }
+  const content = { 'application/json': { schema, ...exampleOf(body) } }
   return { required: route.bodyOptional !== true, content }
 }
 
-function responsesOf(route: Route, schemas: Record<string, Json>): Record<string, Json> {
+function responsesOf(route: Route, example: OperationExample, schemas: Record<string, Json>): Record<string, Json> {
   const responses: Record<string, Json> = {}
-  for (const [status, spec] of Object.entries(route.responses)) responses[status] = responseOf(status, spec, schemas)
+  for (const [status, spec] of Object.entries(route.responses)) {
+    responses[status] = responseOf(status, spec, example, schemas)
+  }
   const byStatus = Object.groupBy(codesOf(route), (code) => String(ERROR_CODES[code].status))
   for (const [status, codes] of Object.entries(byStatus)) {
     if (status in responses) continue
@@ -212,13 +240,19 @@ function codesOf(route: Route): readonly KnownCode[] {
   return [...codes]
 }
 
-function responseOf(status: string, spec: ResponseSpec, schemas: Record<string, Json>): Json {
+function responseOf(
+  status: string,
+  spec: ResponseSpec,
+  { answers, also }: OperationExample,
+  schemas: Record<string, Json>,
+): Json {
   const content: Record<string, Json> = {}
+  const example = exampleOf(answers?.[Number(status)])
   const isPlainJson = spec.schema === undefined && spec.also === undefined && status !== '204'
-  if (isPlainJson) content['application/json'] = { schema: { type: 'object' } }
-  if (spec.schema !== undefined) content['application/json'] = { schema: hoist(spec.schema, schemas) }
+  if (isPlainJson) content['application/json'] = { schema: { type: 'object' }, ...example }
+  if (spec.schema !== undefined) content['application/json'] = { schema: hoist(spec.schema, schemas), ...example }
   for (const [type, description] of Object.entries(spec.also ?? {})) {
-    content[type] = { schema: { type: 'string', description } }
+    content[type] = { schema: { type: 'string', description }, ...exampleOf(also?.[type]) }
   }
   return { description: spec.description, ...(Object.keys(content).length > 0 && { content }) }
 }

@@ -56,6 +56,7 @@ import {
   manifestsInvalid,
   parseTexts,
   productOf,
+  productToBe,
 } from './products.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
 import { deleteNotes, momentNotes, plannedReads } from './reads.ts'
@@ -119,17 +120,52 @@ export async function deployProduct(
     })
   }
   checkDraft(call, draft, request)
-  const checked = await checkManifests(platform, call, product, request.version, draft)
-  await checkForNow(platform, call, checked).catch(async (error: unknown) => {
-    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
-  })
-  const problems = [await versionProblem(platform, checked), loweringProblem(checked.lowered, request.lower)]
-  const found = problems.filter((problem) => problem !== null)
+  const { checked, found } = await checkNew(platform, call, product, request, draft)
   if (request.dryRun) return planned(checked, draft.digest, found)
   if (found[0] !== undefined) throw found[0]
   const answer = await commitDeployment(platform, call, checked, draft.digest, keep)
   platform.served.drop(call.tenant)
   return answer
+}
+
+/**
+ * The plan of manifests that are uploaded for it alone. Nothing is written anywhere: a product of that name need not be
+ * there, and where it is, its draft stays. Throws what a deployment does, but for a 409, which the plan names.
+ *
+ * @param reference of a product that is not there: `namespace.name`
+ */
+export async function planManifests(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  texts: Readonly<Partial<Record<string, string>>>,
+  request: Pick<DeployRequest, 'version' | 'lower'>,
+): Promise<DeployAnswer> {
+  requireDeveloper(call.principal)
+  checkVersion(request.version)
+  const { product, found: first } = await productToBe(platform, call, reference)
+  const parsed = await parseTexts(platform, product, texts)
+  if (!parsed.ok) throw manifestsInvalid(parsed)
+  const { digest } = parsed.manifests
+  const kept = { productId: product.id, manifests: texts as Draft['manifests'], normalised: parsed.manifests, digest }
+  const { checked, found } = await checkNew(platform, call, product, request, kept)
+  return planned(checked, digest, [...first, ...found])
+}
+
+/** `found` are the errors that stand against the deployment and belong into its plan, the gravest first. */
+async function checkNew(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  request: Pick<DeployRequest, 'version' | 'lower'>,
+  kept: ManifestRecord<ManifestSet>,
+): Promise<{ readonly checked: Checked; readonly found: readonly SluiceError[] }> {
+  const checked = await checkManifests(platform, call, product, request.version, kept)
+  await checkForNow(platform, call, checked).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
+  })
+  const problems = [await versionProblem(platform, checked), loweringProblem(checked.lowered, request.lower)]
+  return { checked, found: problems.filter((problem) => problem !== null) }
 }
 
 /** What is deployed is what the caller has reviewed, or has uploaded. Throws CONFLICT. */

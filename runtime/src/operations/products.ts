@@ -1,5 +1,5 @@
 /** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import semver from 'semver'
 import { wishDashboards } from '../dashboards/states.ts'
 import { inTransaction } from '../database/pools.ts'
@@ -19,6 +19,7 @@ import { actorOf } from '../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../registry/connections.ts'
 import { type EndedGrant, keepFormerBasis, lockGrants } from '../registry/grant-bases.ts'
 import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../registry/grants.ts'
+import { newId } from '../registry/ids.ts'
 import {
   createProduct,
   deleteProduct,
@@ -29,12 +30,13 @@ import {
 } from '../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
+import { reserveRoom } from '../registry/tenants.ts'
 import { saveDraft } from '../registry/versions.ts'
 import { endWhatRested, requireHeld, restsOn } from './grant-rights.ts'
 import { type SubjectRequest, subjectOf } from './grant-subject.ts'
 import { type RightOne, settleOutdated } from './outdated-registry.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from './platform.ts'
-import { productHidden, unambiguous } from './served-product.ts'
+import { NO_PRODUCT, productHidden, unambiguous } from './served-product.ts'
 import { findByReference } from './served-products.ts'
 
 export interface NewProductRequest {
@@ -100,6 +102,50 @@ export async function productOf(platform: Platform, call: TenantCall, reference:
   const product = await unambiguous(call, findByReference(platform.pool, call.tenant, reference))
   if (!isInScope(call.principal, product.id)) throw productHidden()
   return product
+}
+
+/** The product, or what it would be registered as, with what stands against that. */
+export async function productToBe(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+): Promise<{ readonly product: Product; readonly found: readonly SluiceError[] }> {
+  try {
+    return { product: await productOf(platform, call, reference), found: [] }
+  } catch (error) {
+    const [domain = '', ...rest] = reference.split('.')
+    if (!isSluiceError(error) || error.code !== NO_PRODUCT.code || rest.length === 0) throw error
+    const name = rest.join('.')
+    checkName(name, 'name')
+    checkName(domain, 'namespace')
+    const found = await inTransaction(platform.pool, (tx) => reserveRoom(tx, call.tenant, 'products')).then(
+      () => [],
+      (refusal: unknown) => {
+        if (isSluiceError(refusal)) return [refusal]
+        throw refusal
+      },
+    )
+    return { product: unregistered(call, domain, name), found }
+  }
+}
+
+function unregistered(call: TenantCall, domain: string, name: string): Product {
+  const now = new Date()
+  return {
+    id: newId('prd'),
+    tenant: call.tenant,
+    domain,
+    name,
+    archetype: 'source_aligned',
+    description: '',
+    classification: 'internal',
+    status: 'draft',
+    currentVersion: null,
+    paused: null,
+    createdBy: actorOf(call.principal),
+    createdAt: now,
+    updatedAt: now,
+  }
 }
 
 export type AcceptedManifests = Extract<ParsedManifests, { ok: true }>

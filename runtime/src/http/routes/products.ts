@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
 import { clearColumns } from '../../operations/clear-columns.ts'
-import { type DeployAnswer, deployProduct } from '../../operations/deploy.ts'
+import { type DeployAnswer, deployProduct, planManifests } from '../../operations/deploy.ts'
 import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { productDetail } from '../../operations/product-detail.ts'
 import {
@@ -70,7 +70,12 @@ import {
 
 const Params = Type.Object({ product_id: Reference })
 const tags = ['Products']
-const MAX_MANIFEST_BYTES = 256 * 1024
+const MANIFEST_FORM = {
+  parts: MANIFEST_NAMES,
+  required: [],
+  maxPartBytes: 256 * 1024,
+  description: 'Six YAML files.',
+} as const
 const developer = (call: { readonly principal: Parameters<typeof requireDeveloper>[0] }) =>
   requireDeveloper(call.principal)
 
@@ -218,12 +223,7 @@ function manifests(platform: Platform): readonly Route[] {
       auth: 'tenant',
       params: Params,
       query: InNamespace,
-      multipart: {
-        parts: MANIFEST_NAMES,
-        required: [],
-        maxPartBytes: MAX_MANIFEST_BYTES,
-        description: 'Six YAML files.',
-      },
+      multipart: MANIFEST_FORM,
       idempotent: true,
       authorize: developer,
       responses: { 200: { description: 'What they mean, with warnings.', schema: ParsedManifests } },
@@ -262,8 +262,49 @@ function manifests(platform: Platform): readonly Route[] {
   ]
 }
 
+const PLAN_ERRORS = [
+  'manifests_invalid',
+  'class_lowering_refused',
+  'transform_invalid',
+  'lossy_cast',
+  'check_invalid',
+  'invalid_grant',
+  'grant_not_held',
+  'product_not_found',
+  'ambiguous_product',
+] as const
+
 function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
   return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/products/{product_id}/plan',
+      name: 'planProduct',
+      summary: 'What deploying the manifests of the form as a version would change; nothing is written anywhere',
+      description:
+        'The product need not be registered: write it as namespace.name. Where it is, the manifests uploaded last stay.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: Type.Object(
+        {
+          ...InNamespace.properties,
+          version: DeployRequest.properties.version,
+          lower: DeployRequest.properties.lower,
+        },
+        { additionalProperties: false },
+      ),
+      multipart: MANIFEST_FORM,
+      isRead: true,
+      timeoutMs: 120_000,
+      responses: { 200: { description: 'The plan, as of a dry run.', schema: DryRun } },
+      errors: ['invalid_name', ...PLAN_ERRORS],
+      async handler(call) {
+        const { version, lower } = call.query
+        const wanted = { version, lower }
+        return deployReply(await planManifests(platform, call, productReference(call), call.body, wanted))
+      },
+    }),
     defineRoute({
       method: 'POST',
       path: '/api/v1/products/{product_id}/deploy',
@@ -283,21 +324,13 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       },
       errors: [
         'manifests_missing',
-        'manifests_invalid',
         'plan_changed',
         'draft_of_another',
         'class_lowering_unnamed',
-        'class_lowering_refused',
         'classes_changed',
         'breaking_change',
         'version_exists',
-        'transform_invalid',
-        'lossy_cast',
-        'check_invalid',
-        'invalid_grant',
-        'grant_not_held',
-        'product_not_found',
-        'ambiguous_product',
+        ...PLAN_ERRORS,
       ],
       async handler(call) {
         const { version, dry_run: dryRun = false, digest, lower } = call.body

@@ -4,6 +4,7 @@ import { docsPage } from '../docs-page.ts'
 import { buildOpenApi, type OpenApiInfo } from '../openapi.ts'
 import type { ReadinessChecks } from '../readiness.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { EXAMPLES } from './examples.ts'
 
 const Check = Type.Object({
   name: Type.String(),
@@ -79,7 +80,7 @@ interface Documents {
 }
 
 function documentsOf(routes: readonly Route[], info: OpenApiInfo): Documents {
-  const document = buildOpenApi(routes, info)
+  const document = buildOpenApi(routes, info, EXAMPLES)
   return { json: JSON.stringify(document), page: docsPage(document) }
 }
 

@@ -1,0 +1,124 @@
+import type { OperationExamples } from '../../example.ts'
+import { queued } from './runs.ts'
+import { at, CONNECTION_ID, ISSUER, page, RUN_ID, TENANT } from './world.ts'
+
+const settings = { host: 'db.example.com', port: 5432, database: 'shop', user: 'sluice', ssl_mode: 'require' }
+const connection = {
+  id: CONNECTION_ID,
+  tenant_id: TENANT,
+  name: 'shop',
+  connector_type: 'postgresql',
+  config: { ...settings, password: '********' },
+  status: 'ok',
+  last_tested_at: at('08:06:00'),
+  source_since: null,
+  created_by: 'dora',
+  created_at: at('08:05:00'),
+  updated_at: at('08:05:00'),
+}
+const config_encrypted = JSON.stringify({ ...settings, password: '<password>' })
+const params = { connection_id: 'shop' }
+const rawGrant = {
+  id: 'rgt_a65767e16d591dcd2cac04ef',
+  subject: { user: 'vito' },
+  issuer: ISSUER,
+  table: 'public.customers',
+  grantable: false,
+  granted_by: 'dora',
+  created_at: at('09:00:00'),
+}
+
+export const CONNECTION_EXAMPLES: OperationExamples = {
+  createConnection: {
+    body: { name: 'shop', connector_type: 'postgresql', config_encrypted },
+    answers: { 201: { ...connection, status: 'untested', last_tested_at: null } },
+  },
+  listConnections: { query: { limit: 100 }, answers: { 200: page(connection) } },
+  getConnection: { params, answers: { 200: connection } },
+  updateConnection: {
+    params,
+    body: { name: 'shop', config_encrypted },
+    answers: { 200: { ...connection, updated_at: at('10:00:00') } },
+  },
+  deleteConnection: { params },
+  testConnection: {
+    params,
+    answers: {
+      200: {
+        ok: true,
+        latency_ms: 11,
+        server_version: '18.4',
+        checks: [
+          { name: 'dns', ok: true, message: 'db.example.com resolves, and connections to it are allowed' },
+          { name: 'tcp', ok: true, message: 'port 5432 accepts connections' },
+          { name: 'tls', ok: true, message: 'the connection is encrypted' },
+          { name: 'auth', ok: true, message: 'the server lets the user into the database' },
+          { name: 'privileges', ok: true, message: 'the login may read 1 table or view' },
+        ],
+      },
+    },
+  },
+  discoverConnection: {
+    params: { connection_name: 'shop' },
+    answers: {
+      200: {
+        tables: [
+          {
+            schema: 'public',
+            name: 'customers',
+            kind: 'table',
+            estimated_rows: 99,
+            primary_key: ['id'],
+            columns: [
+              { name: 'id', type: 'integer', source_type: 'integer', nullable: false },
+              { name: 'email', type: 'string', source_type: 'text', nullable: true },
+              { name: 'city', type: 'string', source_type: 'text', nullable: true },
+            ],
+            suggested_cursor: null,
+          },
+        ],
+      },
+    },
+  },
+  syncConnection: { params, answers: { 202: queued('ingestion') } },
+  listQuarantine: {
+    params,
+    query: { table: 'public.customers' },
+    answers: {
+      200: page({
+        id: 'qrn_5b0d0c7a1f2e3d4c5b6a7980',
+        table: 'public.customers',
+        column: 'since',
+        reason: 'a date before year 1',
+        key: { id: '42' },
+        raw: '0044-03-15 BC',
+        carried: false,
+        run_id: RUN_ID,
+        created_at: at('08:15:01'),
+      }),
+    },
+  },
+  createRawGrant: {
+    params,
+    body: { subject: { user: 'vito' }, issuer: ISSUER, table: 'public.customers' },
+    answers: { 201: rawGrant },
+  },
+  listRawGrants: { params, answers: { 200: page(rawGrant) } },
+  deleteRawGrant: {
+    params: { ...params, grant_id: rawGrant.id },
+    answers: {
+      200: {
+        ended: [
+          {
+            id: 'rgt_1f2e3d4c5b6a79805b0d0c7a',
+            product_id: null,
+            connection_id: CONNECTION_ID,
+            subject: { team: 'marketing' },
+            whole: true,
+            classes: [],
+          },
+        ],
+      },
+    },
+  },
+}

@@ -1,0 +1,81 @@
+import type { OperationExamples } from '../../example.ts'
+import { at, PRODUCT, PRODUCT_ID, page, SNAPSHOT_ID } from './world.ts'
+
+/** The e-mail address is masked: it shows which rows have the same. */
+const row = { id: 7, email: 'fcd07ad601e1779a2f44e6a7ab105041', city: 'Berlin' }
+
+function answer(store: string, row: Readonly<Record<string, unknown>>, more: Readonly<Record<string, unknown>> = {}) {
+  const product = {
+    product: 'customers',
+    namespace: 'crm',
+    version: '1.0.0',
+    epoch: 1,
+    snapshot_id: SNAPSHOT_ID,
+    as_of: at('08:15:03'),
+    masked_columns: ['email'],
+  }
+  return { data: [row], meta: { ...product, store, ...more }, next_cursor: null }
+}
+
+const key = {
+  id: 'key_435818531ea13cb3a1665f45',
+  name: 'web shop',
+  products: [PRODUCT_ID],
+  operations: ['read'],
+  unmask: [],
+  created_by: 'dora',
+  created_at: at('09:45:00'),
+  expires_at: '2026-05-31T09:45:00.000Z',
+  last_used_at: null,
+}
+
+export const READING_EXAMPLES: OperationExamples = {
+  readLookup: {
+    params: { name: PRODUCT },
+    query: { filter: ['id:7'], columns: 'id,email,city' },
+    answers: { 200: answer('lookup:postgresql', row) },
+  },
+  readTimeseries: {
+    params: { name: PRODUCT },
+    query: { from: '2026-01-01', to: '2026-01-31', order: 'desc', limit: 1 },
+    answers: { 200: answer('timeseries:postgresql', { ...row, since: '2026-01-08' }) },
+  },
+  readRealtime: {
+    params: { name: PRODUCT },
+    query: { key: '7' },
+    answers: { 200: answer('realtime:lmdb', row, { ttl_remaining_s: 86_393 }) },
+  },
+  query: {
+    body: {
+      sql: 'SELECT city, count(*) AS customers FROM crm.customers WHERE id > ? GROUP BY city ORDER BY city',
+      params: [10],
+      limit: 100,
+    },
+    answers: {
+      200: {
+        columns: [
+          { name: 'city', type: 'string', masked: false },
+          { name: 'customers', type: 'long', masked: false },
+        ],
+        rows: [
+          ['Berlin', 60],
+          ['Lyon', 29],
+        ],
+        row_count: 2,
+        truncated: false,
+        meta: { engine: 'duckdb', elapsed_ms: 21, snapshots: { [PRODUCT]: SNAPSHOT_ID } },
+      },
+    },
+    also: {
+      'application/x-ndjson': '{"city":"Berlin","customers":60}\n{"city":"Lyon","customers":29}\n',
+      'text/csv': 'city,customers\nBerlin,60\nLyon,29\n',
+    },
+  },
+  createApplicationKey: {
+    body: { name: 'web shop', products: [PRODUCT], operations: ['read'], expires_in_days: 90 },
+    answers: { 201: { ...key, token: 'slk_435818531ea13cb3a1665f45_<secret>' } },
+  },
+  listApplicationKeys: { query: { limit: 100 }, answers: { 200: page({ ...key, last_used_at: at('11:02:00') }) } },
+  deleteApplicationKey: { params: { key_id: key.id } },
+  deleteApplicationKeysOf: { query: { created_by: 'leo' }, answers: { 200: { revoked: [key.id] } } },
+}
