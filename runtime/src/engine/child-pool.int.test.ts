@@ -3,6 +3,7 @@ import { after, describe, it } from 'node:test'
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { until } from '../../../test/until.ts'
 import { ChildPool, LateStart } from './child-pool.ts'
 import { EngineChild } from './engine-child.ts'
 import { pipeOpener } from './pipe.ts'
@@ -52,4 +53,44 @@ describe('the queue for engine processes', { timeout: 300_000 }, () => {
       await cold.close()
     }
   })
+
+  it('starts the next process a while after a job has ended, and not while what follows it goes on', async () => {
+    const started: Idle[] = []
+    const start = () => {
+      const idle = new Idle()
+      started.push(idle)
+      return idle
+    }
+    const endJob = async (own: ChildPool<Idle>) => {
+      started.length = 0
+      own.warmUp()
+      const { child } = await own.take('one', never, never)
+      assert.equal(child, started[0], 'it was there already')
+      child.kill()
+      await child.ended
+      await pause(20)
+    }
+    const limits = { maxChildren: 2, warmChildren: 1, maxQueued: 1 }
+    const patient = new ChildPool(start, { ...limits, warmAfterMs: 3_600_000 })
+    const brisk = new ChildPool(start, { ...limits, warmAfterMs: 1 })
+    try {
+      await endJob(patient)
+      assert.equal(started.length, 1)
+      await endJob(brisk)
+      await until('the next process', () => started.length === 2)
+    } finally {
+      await Promise.all([patient.close(), brisk.close()])
+    }
+  })
 })
+
+/** A process that does nothing, and ends when it is told to. */
+class Idle {
+  readonly #ended = Promise.withResolvers<void>()
+  readonly ready = Promise.resolve()
+  readonly ended = this.#ended.promise
+
+  kill(): void {
+    this.#ended.resolve()
+  }
+}

@@ -15,10 +15,10 @@ export interface PoolLimits {
   /** Children that wait for a job: starting one takes up to a second. */
   readonly warmChildren: number
   /**
-   * `after`: the next is started by `warmUp`, and when a job has ended, so that its start takes nothing from a job.
-   * Default: at once, whenever one is missing.
+   * The next is started by `warmUp`, and this long after a job has ended, so that its start takes nothing from the job,
+   * nor from what follows it. Default: at once, whenever one is missing.
    */
-  readonly warms?: 'after'
+  readonly warmAfterMs?: number
   /** Jobs that may wait for a child; one more is refused. */
   readonly maxQueued: number
 }
@@ -70,12 +70,13 @@ export class ChildPool<Child extends PooledChild> {
   readonly #waiters: Waiter[] = []
   readonly #busyOf = new Map<Owner, number>()
   #busy = 0
+  #warming: NodeJS.Timeout | null = null
   #closed = false
 
   constructor(startChild: () => Child, limits: PoolLimits) {
     this.#startChild = startChild
     this.#limits = limits
-    if (limits.warms !== 'after') this.warmUp()
+    if (limits.warmAfterMs === undefined) this.warmUp()
   }
 
   /**
@@ -104,7 +105,7 @@ export class ChildPool<Child extends PooledChild> {
     }
     void child.ended.then(() => {
       this.#release(owner)
-      this.warmUp()
+      this.#warmLater()
     })
     return { child, queuedMs }
   }
@@ -119,6 +120,7 @@ export class ChildPool<Child extends PooledChild> {
 
   async close(): Promise<void> {
     this.#closed = true
+    if (this.#warming !== null) clearTimeout(this.#warming)
     for (const waiter of this.#waiters.splice(0)) waiter.refuse(closedError())
     const children = [...this.#all]
     for (const child of children) child.kill()
@@ -128,13 +130,25 @@ export class ChildPool<Child extends PooledChild> {
   #pick(): Child {
     if (this.#closed) throw closedError()
     const warm = this.#warm.shift() ?? this.#start()
-    if (this.#limits.warms !== 'after') this.warmUp()
+    if (this.#limits.warmAfterMs === undefined) this.warmUp()
     return warm
   }
 
   /** Starts the children that are to wait for jobs, where they are not there. */
   warmUp(): void {
     while (!this.#closed && this.#warm.length < this.#limits.warmChildren) this.#warm.push(this.#start())
+  }
+
+  #warmLater(): void {
+    const { warmAfterMs } = this.#limits
+    if (warmAfterMs === undefined) {
+      this.warmUp()
+      return
+    }
+    this.#warming ??= setTimeout(() => {
+      this.#warming = null
+      this.warmUp()
+    }, warmAfterMs).unref()
   }
 
   #start(): Child {

@@ -41,6 +41,8 @@ export interface SourceHost extends ConnectorHost {
 
 const DEFAULT_FIRST_USER_ID = 60_900
 const MAX_WAITING = 1000
+/** A small sync is over by then: what follows a read are several processes of the engine, one after the other. */
+const WARM_AFTER_MS = 1000
 
 export class SourceReaders {
   readonly #options: SourceReaderOptions
@@ -58,7 +60,7 @@ export class SourceReaders {
       maxChildren: options.maxReaders,
       warmChildren: 1,
       // Most of the time no source is read: the first one is started when a connection is opened.
-      warms: 'after',
+      warmAfterMs: WARM_AFTER_MS,
       maxQueued: MAX_WAITING,
     })
     this.#users = process.getuid?.() === 0 ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null

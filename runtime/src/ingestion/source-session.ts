@@ -110,6 +110,7 @@ export class SourceSession {
     }
   }
 
+  /** Says goodbye to the source, and ends the process. */
   async close(): Promise<void> {
     if (this.usable) {
       try {
@@ -121,7 +122,6 @@ export class SourceSession {
       }
     }
     this.#end(new Error('closed'))
-    await this.#child.ended
   }
 
   /** Whoever read has gone: the child may say goodbye, and then ends. */
