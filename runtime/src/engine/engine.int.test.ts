@@ -776,6 +776,21 @@ describe('a job', () => {
     }
   })
 
+  it('of the runtime itself ends at a step that finds what must not be', async () => {
+    const counts = (sql: string) => ({ sql, rows: 'collect' as const, gate: true })
+    const steps = [
+      counts('SELECT 0, 0'),
+      counts('SELECT 0, 2'),
+      { sql: "SELECT error('it is not run')", rows: 'collect' as const },
+    ]
+    const { results } = await engine.run({ trust: 'own', steps, limits: LIMITS }, AbortSignal.timeout(600_000))
+    const found = results.map(({ rows }) => rows.flat().map(Number))
+    assert.deepEqual(found, [
+      [0, 0],
+      [0, 2],
+    ])
+  })
+
   it('says that there are more values than parameters', async () => {
     const output = { kind: 'rows', sql: 'SELECT ?', parameters: [1n, 2n] } as const
     await assert.rejects(engine.run({ trust: 'tenant', limits: LIMITS, output }, AbortSignal.timeout(600_000)), {

@@ -223,6 +223,7 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }
       parameters: (step.parameters ?? []).map(toWire),
       collect: step.rows === 'collect',
       maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,
+      gate: step.gate ?? false,
     })),
     output: toWireOutput(job.output, stagingDir),
     readPaths: job.readPaths ?? [],

@@ -61,6 +61,11 @@ export interface EngineStep {
   readonly rows?: 'none' | 'collect'
   /** Rows that a collecting step may give; one more fails the job. Default 10,000. */
   readonly maxRows?: number
+  /**
+   * Of a collecting step of an own job: its one row counts what must not be there. Where a count is above 0 the job ends
+   * with it, well, and without the results of what would have followed.
+   */
+  readonly gate?: boolean
 }
 
 /** The last statement of a job, whose rows leave through a pipe as fast as the reader takes them. */

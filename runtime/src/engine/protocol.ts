@@ -38,6 +38,7 @@ export interface WireStep {
   readonly parameters: readonly WireValue[]
   readonly collect: boolean
   readonly maxRows: number
+  readonly gate: boolean
 }
 
 interface WireParameters {

@@ -47,7 +47,10 @@ export interface WriteTarget {
 }
 
 /** What the job reads and does first: the engine's own words. Its trust is the runtime's. */
-export type WriteJob = Pick<EngineJob, 'tables' | 'csvInput' | 'steps' | 'readPaths' | 'limits'>
+export interface WriteJob extends Pick<EngineJob, 'tables' | 'csvInput' | 'steps' | 'readPaths' | 'limits'> {
+  /** Given the results of its own collecting steps, those after a gate that has closed left out; what it throws ends the write. */
+  readonly judge?: (results: readonly StepResult[]) => void
+}
 
 /** Files that are in the object store and in no snapshot yet. */
 export interface WrittenData {
@@ -114,7 +117,7 @@ export function planRestore(
 /** Runs one job that writes the data files of all targets, and takes the files into the object store. */
 export async function writeData(
   context: { readonly store: ObjectStore; readonly db: Queryable; readonly engine: JobRunner },
-  job: WriteJob,
+  { judge, ...job }: WriteJob,
   targets: readonly WriteTarget[],
   signal: AbortSignal,
 ): Promise<WriteRun> {
@@ -130,6 +133,7 @@ export async function writeData(
     const steps = [...(job.steps ?? []), ...requests.flatMap(writeSteps)]
     const limits = orderly(job.limits, requests)
     const run = await context.engine.run({ ...job, limits, trust: 'own', steps, writeDirs: [workspace.dir] }, signal)
+    judge?.(run.results.slice(0, own))
     const written: WrittenData[] = []
     for (const [at, target] of targets.entries()) {
       const request = requests[at] as DataRequest

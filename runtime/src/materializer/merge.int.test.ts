@@ -33,7 +33,7 @@ const COLUMNS = SCHEMA.columns.map((column) => ({
 }))
 
 /** A product that merges, as of a version with that choice; without one, as of a version from before there was it. */
-function follow(keepMissing?: boolean) {
+function follow(keepMissing?: boolean, isChecked = true) {
   const product = `p${randomUUID().slice(0, 8)}`
   const table: TableRef = { tenant: 'acme', domain: 'raw_db', table: product }
   const chosen = keepMissing === undefined ? {} : { keepMissing }
@@ -42,7 +42,7 @@ function follow(keepMissing?: boolean) {
   const rule = { kind: 'range', column: 'n', min: 0, max: null, exclusive: false }
   const manifests = {
     output: { ...output, ...chosen } as unknown as OutputManifest,
-    quality: { checks: [{ ...check, description: '', threshold: { rows: 0 }, rule }] },
+    quality: { checks: isChecked ? [{ ...check, description: '', threshold: { rows: 0 }, rule }] : [] },
   }
   let epoch = 0
   return {
@@ -112,3 +112,14 @@ for (const [keepMissing, version] of [
     assert.equal(await product.with({ 2: -5 }), '1:1 2:5 3:3')
   })
 }
+
+test('rows that break a rule of the product are refused before its checks, and where it has none', async () => {
+  for (const [isChecked, transform, code] of [
+    [true, 'SELECT id, n FROM source UNION ALL SELECT id, -1 FROM source WHERE id = 2', 'duplicate_key'],
+    [false, 'SELECT id, n FROM source UNION ALL SELECT id, -1 FROM source WHERE id = 2', 'duplicate_key'],
+    [false, 'SELECT CASE WHEN id = 1 THEN NULL ELSE id END AS id, n FROM source', 'required_value_missing'],
+  ] as const) {
+    const product = follow(true, isChecked)
+    await assert.rejects(product.with({ 1: 5, 2: 6 }, transform), { kind: 'INVALID_DATA', code })
+  }
+})

@@ -5,7 +5,7 @@ import { type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import type { Product } from '../registry/products.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { type MaterializeDeps, readInputs } from './materialize.ts'
-import { stagedTable, transformRows } from './transform.ts'
+import { rowRules, stagedTable, transformRows } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
 export interface LeavingDeps
@@ -32,20 +32,33 @@ export async function rowsLeaving(
   await mkdir(deps.scratchDirectory, { recursive: true, mode: 0o700 })
   const directory = await mkdtemp(join(deps.scratchDirectory, 'plan-'))
   try {
-    const own = { tenant: product.tenant, engine, distributed, limits, ownLimits: limits, directory, signal }
     const schema = outputSchema(manifests.output)
-    const staged = await transformRows(inputs, manifests, schema, own)
+    const staged = await transformRows(inputs, manifests, schema, {
+      tenant: product.tenant,
+      engine,
+      distributed,
+      limits,
+      ownLimits: limits,
+      directory,
+      signal,
+    })
     const sameKey = schema.primaryKey.map((name) => `b.${quoteName(name)} = o.${quoteName(name)}`).join(' AND ')
-    const run = await engine.run(
+    const rules = rowRules('output', schema)
+    const { results } = await engine.run(
       {
         trust: 'own',
         tables: [stateTable('before', before), stagedTable('output', staged)],
-        steps: [{ sql: `SELECT count(*) FROM "before" b ANTI JOIN output o ON ${sameKey}`, rows: 'collect' }],
+        steps: [
+          ...rules.steps,
+          { sql: `SELECT count(*) FROM "before" b ANTI JOIN output o ON ${sameKey}`, rows: 'collect' },
+        ],
         limits,
       },
       signal,
     )
-    return Number(run.results[0]?.rows[0]?.[0] ?? 0)
+    const own = rules.steps.length
+    rules.judge(results.slice(0, own))
+    return Number(results[own]?.rows[0]?.[0] ?? 0)
   } finally {
     await rm(directory, { recursive: true, force: true })
   }

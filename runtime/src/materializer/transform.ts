@@ -3,7 +3,15 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import { type Engine, type EngineLimits, type EngineTable, lostValues, type Within } from '../engine/engine.ts'
+import {
+  type Engine,
+  type EngineLimits,
+  type EngineStep,
+  type EngineTable,
+  lostValues,
+  type StepResult,
+  type Within,
+} from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { TableRef } from '../lake/lake.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
@@ -57,11 +65,7 @@ export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'colu
   }
 }
 
-/**
- * Runs the author's SELECT over the inputs, as hostile text, and checks what came out against the schema: every
- * required value is there, every date is one of the calendar, and every key occurs once. Throws INVALID_DATA that says which rule was broken, never a
- * value.
- */
+/** Runs the author's SELECT over the inputs, as hostile text. What came out is to be held against `rowRules`. */
 export async function transformRows(
   inputs: readonly InputState[],
   manifests: ManifestSet,
@@ -77,9 +81,7 @@ export async function transformRows(
       inputs.flatMap(({ input, changes }) => (changes === undefined ? [] : [{ input, changes }])),
     )
   })
-  const staged = { ...rows, primaryKey: schema.primaryKey }
-  await checkRows(staged, schema, deps)
-  return staged
+  return { ...rows, primaryKey: schema.primaryKey }
 }
 
 async function embeddedRows(
@@ -144,47 +146,69 @@ async function writeRows(
   }
 }
 
-async function checkRows(staged: StagedRows, schema: TableSchema, deps: TransformDeps): Promise<void> {
+type RowCheckDeps = Pick<TransformDeps, 'engine' | 'ownLimits' | 'signal'>
+
+/** What staged rows must keep, as steps of an own job and what their results mean. */
+export interface RowRules {
+  readonly steps: readonly EngineStep[]
+  /** Throws INVALID_DATA that says which rule was broken, never a value. */
+  judge(results: readonly StepResult[]): void
+}
+
+/**
+ * Of the rows in `relation`: every required value is there, every date is one of the calendar, and every key occurs
+ * once.
+ */
+export function rowRules(relation: string, schema: TableSchema): RowRules {
   const required = schema.columns.filter((column) => !column.nullable || schema.primaryKey.includes(column.name))
   const dates = schema.columns.filter(({ type }) => CALENDAR[type] !== undefined)
-  if (staged.rowCount === 0 || required.length + dates.length === 0) return
   const counts = [
     ...required.map(({ name }) => `count(*) FILTER (WHERE ${quoteName(name)} IS NULL)`),
     ...dates.map(({ name, type }) => `count(*) FILTER (WHERE ${quoteName(name)} NOT BETWEEN ${CALENDAR[type]})`),
   ]
-  const hasKey = schema.primaryKey.length > 0
-  const run = await deps.engine.run(
-    {
-      trust: 'own',
-      tables: [stagedTable('output', staged)],
-      steps: [
-        { sql: `SELECT ${counts.join(', ')} FROM output`, rows: 'collect' },
-        ...(hasKey ? [{ sql: keyViolations('output', schema), rows: 'collect' as const }] : []),
-      ],
-      limits: deps.ownLimits,
+  const gate = (sql: string): EngineStep => ({ sql, rows: 'collect', gate: true })
+  return {
+    steps: [
+      ...(counts.length > 0 ? [gate(`SELECT ${counts.join(', ')} FROM ${quoteName(relation)}`)] : []),
+      ...(schema.primaryKey.length > 0 ? [gate(keyViolations(relation, schema))] : []),
+    ],
+    judge([found, keys]) {
+      const named = (columns: readonly Column[], from: number) =>
+        columns.filter((_, index) => Number(found?.rows[0]?.[from + index]) > 0).map(({ name }) => name)
+      checkMissing(named(required, 0))
+      checkDates(named(dates, required.length))
+      checkRepeated(Number(keys?.rows[0]?.[1] ?? 0), schema)
     },
-    deps.signal,
+  }
+}
+
+/** In a job of its own. */
+export async function checkRows(staged: StagedRows, schema: TableSchema, deps: RowCheckDeps): Promise<void> {
+  const { steps, judge } = rowRules('output', schema)
+  if (staged.rowCount === 0 || steps.length === 0) return
+  const tables = [stagedTable('output', staged)]
+  const { results } = await deps.engine.run({ trust: 'own', tables, steps, limits: deps.ownLimits }, deps.signal)
+  judge(results)
+}
+
+function checkMissing(columns: readonly string[]): void {
+  if (columns.length === 0) return
+  throw invalidOutput('required_value_missing', `the transform gives no value for ${columns.join(', ')} in some rows`)
+}
+
+function checkDates(columns: readonly string[]): void {
+  if (columns.length === 0) return
+  throw invalidOutput(
+    'date_out_of_range',
+    `the transform gives dates for ${columns.join(', ')} that are infinite, or outside of the years 1 to 9999`,
+    'Correct the transform in compute.yaml: leave out such rows, or give null instead.',
   )
-  const found = run.results[0]?.rows[0] ?? []
-  const named = (columns: readonly Column[], from: number) =>
-    columns.filter((_, index) => Number(found[from + index]) > 0).map(({ name }) => name)
-  const missing = named(required, 0)
-  if (missing.length > 0) {
-    throw invalidOutput('required_value_missing', `the transform gives no value for ${missing.join(', ')} in some rows`)
-  }
-  const far = named(dates, required.length)
-  if (far.length > 0) {
-    throw invalidOutput(
-      'date_out_of_range',
-      `the transform gives dates for ${far.join(', ')} that are infinite, or outside of the years 1 to 9999`,
-      'Correct the transform in compute.yaml: leave out such rows, or give null instead.',
-    )
-  }
-  const [, repeated = 0] = run.results[1]?.rows[0] ?? []
-  if (Number(repeated) > 0) {
-    const key = schema.primaryKey.join(', ')
-    throw invalidOutput('duplicate_key', `${repeated} keys (${key}) occur more than once in what the transform gives`)
-  }
+}
+
+function checkRepeated(keys: number, { primaryKey }: TableSchema): void {
+  if (keys === 0) return
+  const key = primaryKey.join(', ')
+  throw invalidOutput('duplicate_key', `${keys} keys (${key}) occur more than once in what the transform gives`)
 }
 
 /** By type, the first and the last value that has a form in which every store keeps it and every answer spells it. */

@@ -20,12 +20,15 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
   await openRelations(connection, job)
   await lockSettings(connection, job)
   const results: WireResult[] = []
+  let isStopped = false
   for (const step of job.steps) {
     const result = await runStep(connection, job, step)
     if (result) results.push(result)
+    isStopped = step.gate && result !== null && countsAny(result)
+    if (isStopped) break
   }
   const { output } = job
-  if (!output) {
+  if (!output || isStopped) {
     send({ kind: 'opened', results, columns: [], lineage: [] })
     send({ kind: 'done', rows: 0, files: [] })
     return
@@ -40,6 +43,10 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
   const { sql, tree } = await judged(connection, job, output.sql, within)
   const told = (opening: Opening) => opened({ ...opening, lineage: lineageOf(job, output, tree, opening) })
   send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, told)) })
+}
+
+function countsAny({ rowsJson }: WireResult): boolean {
+  return (JSON.parse(rowsJson) as readonly unknown[]).some((count) => Number(count) > 0)
 }
 
 /** For answers that say of each column what it is made of. */
