@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Deployment, openDeployment } from './deployment.ts'
-import { EXCEPTIONS, told } from './non-interference/comparison.ts'
+import { EXCEPTIONS, type Heard, told } from './non-interference/comparison.ts'
 import { comparePair, everyDifference } from './non-interference/pair.ts'
 import { useMasks } from './non-interference/worlds.ts'
 
@@ -43,7 +43,7 @@ describe('a reader without clearance', () => {
 })
 
 describe('the comparison', () => {
-  const answer = (body: unknown) => ({ status: 200, contentType: 'application/json', text: JSON.stringify(body) })
+  const answer = (body: unknown) => ({ status: 200, headers: {}, text: JSON.stringify(body) })
   const isSame = (one: unknown, other: unknown, hasPseudonyms = false) =>
     told(answer(one), ['own-a'], hasPseudonyms) === told(answer(other), ['own-b'], hasPseudonyms)
 
@@ -55,6 +55,17 @@ describe('the comparison', () => {
     assert.ok(isSame([hash('1'), hash('1'), hash('2')], [hash('8'), hash('8'), hash('9')]))
     assert.ok(!isSame([hash('1'), hash('1')], [hash('8'), hash('9')]))
     assert.ok(isSame({ 'total-files-size': '10' }, { 'total-files-size': '11' }, true))
+    const [one, other] = ['one', 'other'].map((name) => ({ ...answer({}), headers: { etag: `"${name}"`, date: name } }))
+    assert.equal(told(one as Heard, [], false), told(other as Heard, [], false))
+  })
+
+  it('compares a file to the byte, unless it has pseudonyms', () => {
+    const file = (text: string): Heard => ({
+      ...{ status: 200, text },
+      headers: { 'content-type': 'application/vnd.apache.parquet' },
+    })
+    assert.notEqual(told(file('PAR1a'), [], false), told(file('PAR1b'), [], false))
+    assert.equal(told(file('PAR1a'), [], true), told(file('PAR1b'), [], true))
   })
 
   it('finds a value, a length, a count, an order, a status and a size', () => {
@@ -72,7 +83,13 @@ describe('the comparison', () => {
     ]) {
       assert.ok(!isSame(one, other), JSON.stringify(one))
     }
-    const [head, body] = [{ contentType: 'text/plain', text: '' }, ['a']] as const
-    assert.notEqual(told({ status: 200, ...head }, body, false), told({ status: 400, ...head }, body, false))
+    const [head, body] = [{ status: 200, headers: {}, text: '' }, ['a']] as const
+    const apart: readonly Partial<Heard>[] = [
+      { status: 400 },
+      { headers: { 'content-type': 'text/plain' } },
+      { headers: { etag: 'W/"x"' } },
+      { headers: { 'compressed-excess': '3' } },
+    ]
+    for (const change of apart) assert.notEqual(told(head, body, false), told({ ...head, ...change }, body, false))
   })
 })

@@ -20,7 +20,7 @@ export type Exception = keyof typeof EXCEPTIONS
  * order in which it first comes.
  */
 const NUMBERED: readonly (readonly [Exception, RegExp])[] = [
-  ['pseudonyms', /\b[0-9a-f]{64}\b/],
+  ['pseudonyms', /[0-9a-f]{64}/],
   ['idsAndTimes', /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/],
   ['idsAndTimes', /\b[a-z]{3}_[0-9a-f]{24}\b/],
   ['idsAndTimes', /\b[0-9a-f]{32}\b/],
@@ -33,10 +33,17 @@ const SET_ASIDE: readonly (readonly [Exception, RegExp])[] = [
 const PSEUDONYM_FILES = /(?<="(?:[\w-]*files-size|[\w-]*bytes)":\s*"?)\d+/g
 /** Sealed places of pages: their lengths are compared. */
 const SEALED = /(?<="next_cursor":")[^"]+/g
+/** What bodies are made of is compared itself, and how much of his rate a reader has left is counted by time. */
+const UNCOMPARED = new Set(['date', 'x-request-id', 'content-length', 'ratelimit', 'connection', 'keep-alive'])
+/** Made of ids of what was read and of the request. */
+const VALIDATOR = /(?<=").*(?=")/
+const PARQUET = 'application/vnd.apache.parquet'
 
 export interface Heard {
   readonly status: number
-  readonly contentType: string
+  /** By names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Of bytes, each as a character. */
   readonly text: string
 }
 
@@ -44,8 +51,13 @@ export interface Heard {
  * An answer without what may differ.
  * @param names of this world's tenants and databases
  */
-export function told({ status, contentType, text }: Heard, names: readonly string[], hasPseudonyms: boolean): string {
-  let rest = text
+export function told({ status, headers, text }: Heard, names: readonly string[], hasPseudonyms: boolean): string {
+  const isFileOfPseudonyms = hasPseudonyms && headers['content-type'] === PARQUET
+  const head = Object.entries(headers).filter(([name]) => !UNCOMPARED.has(name))
+  const lines = head
+    .map(([name, value]) => `${name}: ${name === 'etag' ? value.replace(VALIDATOR, '<>') : value}`)
+    .sort()
+  let rest = [status, ...lines, '', isFileOfPseudonyms ? '<file>' : text].join('\n')
   for (const [index, name] of names.entries()) rest = rest.replaceAll(name, `world${index}`)
   for (const [, pattern] of SET_ASIDE) rest = rest.replace(pattern, '<>')
   if (hasPseudonyms) rest = rest.replace(PSEUDONYM_FILES, '<size>')
@@ -55,6 +67,5 @@ export function told({ status, contentType, text }: Heard, names: readonly strin
     seen.set(found, seen.get(found) ?? seen.size)
     return `<${seen.get(found)}>`
   })
-  rest = rest.replace(SEALED, (found) => `<${found.length}>`)
-  return `${status} ${contentType}\n${rest}`
+  return rest.replace(SEALED, (found) => `<${found.length}>`)
 }

@@ -1,10 +1,22 @@
 /** One pair of worlds from its seed: made, done the same to, asked the same, and compared. */
 import { randomBytes } from 'node:crypto'
 import { Random } from '../../conformance-tests/random.ts'
+import type { Json } from '../client.ts'
 import type { Deployment } from '../deployment.ts'
 import { type Heard, told } from './comparison.ts'
+import { derivedFiles } from './derived.ts'
+import { exchange, formOf, type Sent } from './exchange.ts'
 import { changesOf, type Operation, operationsOf, PLACES, qualityOf } from './operations.ts'
-import { type Difference, HIDDEN, type HiddenColumn, hasPseudonyms, openWorld, type World } from './worlds.ts'
+import {
+  CLASSES,
+  type Difference,
+  HIDDEN,
+  type HiddenColumn,
+  hasPseudonyms,
+  type Loan,
+  openWorld,
+  type World,
+} from './worlds.ts'
 
 export interface Interference {
   readonly seed: number
@@ -59,6 +71,12 @@ export async function comparePair(
   }
 }
 
+interface Comparison {
+  readonly seed: number
+  readonly difference: Difference
+  readonly ears: readonly [Ear, Ear]
+}
+
 async function compare(
   worlds: readonly [World, World],
   seed: number,
@@ -66,56 +84,179 @@ async function compare(
   difference: Difference,
 ): Promise<PairResult> {
   const random = new Random(seed)
+  const comparison = { seed, difference, ears: [earOf(worlds[0], difference), earOf(worlds[1], difference)] } as const
   const interferences: Interference[] = []
+  const readers = worlds[0].readers.map(({ name }) => name)
+  const places = readers.flatMap((reader) => PLACES.map((path): Operation => ({ reader, method: 'GET', path })))
   let operations = 0
-  const steps = 2
-  for (let step = 0; step < steps; step += 1) {
-    const changes = changesOf(random)
-    const quality = qualityOf(random)
-    for (const world of worlds) {
-      for (const sql of changes) await world.change(sql)
-      await world.deploy(`${step + 1}.0.0`, quality)
-      await world.sync()
-    }
-    const places = worlds[0].readers.flatMap(({ name: reader }) =>
-      PLACES.map((path): Operation => ({ reader, method: 'GET', path })),
-    )
-    const readers = worlds[0].readers.map(({ name }) => name)
-    const asked = operationsOf(random, [...readers, 'viewer', 'viewer'], Math.ceil(count / steps))
-    for (const operation of [...asked, ...places, ...EVENTS]) {
-      const heard = (await Promise.all(worlds.map((world) => hear(world, operation, difference)))) as [string, string]
+  const ask = async (asked: readonly Operation[]) => {
+    for (const operation of asked) {
+      const heard = (await Promise.all(comparison.ears.map((ear) => hear(ear, operation)))) as [string, string]
       operations += 1
-      if (heard[0] === heard[1]) continue
-      const at = Math.max(0, firstDifference(...heard) - AROUND)
-      interferences.push({
-        ...{ seed, difference, operation },
-        heard: [heard[0].slice(at, at + 2 * AROUND), heard[1].slice(at, at + 2 * AROUND)],
-      })
+      interferences.push(...apart(comparison, operation, heard))
     }
+  }
+  const some = (share: number) =>
+    operationsOf(random, [...readers, 'viewer', 'viewer'], Math.ceil(count * share), difference)
+  const steps = Math.max(2, Math.round(count / OF_A_STEP))
+  let isRaised = false
+  for (let step = 0; step < steps; step += 1) {
+    isRaised ||= step > 0 && random.chance(0.4)
+    interferences.push(...(await happen(comparison, random, worlds, { step, isRaised })))
+    const loan = loanOf(random)
+    const takeBack = await Promise.all(worlds.map((world) => world.lend(loan)))
+    // Who may see what differs is told so; of that nothing may be left afterwards.
+    if (tellsOf(difference, loan)) {
+      for (const operation of some(LENT / steps)) await Promise.all(comparison.ears.map((ear) => hear(ear, operation)))
+    } else {
+      await ask(some(LENT / steps))
+    }
+    await Promise.all(takeBack.map((end) => end()))
+    await ask([...some((1 - LENT) / steps), ...places, ...EVENTS])
   }
   return { operations, interferences }
 }
 
+/** Operations between deployments. */
+const OF_A_STEP = 400
+/** Share of the operations while somebody has been lent a clearance. */
+const LENT = 0.2
+
+/** What owners do, in both worlds, and whether they were told the same. */
+async function happen(
+  comparison: Comparison,
+  random: Random,
+  worlds: readonly World[],
+  { step, isRaised }: { readonly step: number; readonly isRaised: boolean },
+): Promise<readonly Interference[]> {
+  const changes = changesOf(random)
+  const release = { quality: qualityOf(random), isRaised }
+  const files = derivedFiles(random, 'derived')
+  const version = `${step + 1}.0.0`
+  const verdicts = await Promise.all(
+    worlds.map(async (world) => {
+      for (const sql of changes) await world.change(sql)
+      const own = await world.deploy(version, release)
+      if (step === 0 && !own.startsWith('201')) throw new Error(`the product is refused: ${own}`)
+      const derived = await world.derive(version, files)
+      await world.sync()
+      return `${own} ${derived}`
+    }),
+  )
+  const operation: Operation = { reader: 'owner', method: 'POST', path: 'deploy', body: { ...release, ...files } }
+  return apart(comparison, operation, verdicts as [string, string])
+}
+
+function apart({ seed, difference }: Comparison, operation: Operation, heard: [string, string]): Interference[] {
+  if (heard[0] === heard[1]) return []
+  const at = Math.max(0, firstDifference(...heard) - AROUND)
+  const [first, second] = heard.map((text) => text.slice(at, at + 2 * AROUND)) as [string, string]
+  return [{ seed, difference, operation, heard: [first, second] }]
+}
+
+function loanOf(random: Random): Loan {
+  return random.chance(0.25) ? { table: 'public.people' } : { class: random.pick(Object.values(CLASSES)) }
+}
+
+const tellsOf = ({ hidden }: Difference, loan: Loan): boolean =>
+  Object.keys(hidden).length > 0 &&
+  ('table' in loan || Object.keys(hidden).some((column) => CLASSES[column as HiddenColumn] === loan.class))
+
 const EVENT_STREAM = '/api/v1/events'
 const EVENTS = ['viewer', 'developer'].map((reader): Operation => ({ reader, method: 'GET', path: EVENT_STREAM }))
 
-async function hear(world: World, operation: Operation, difference: Difference): Promise<string> {
-  const client = world.readers.find(({ name }) => name === operation.reader)?.client
-  if (client === undefined) throw new Error(`no reader is called ${operation.reader}`)
+/** A world as its readers hear it, with what they remember. */
+interface Ear {
+  readonly world: World
+  readonly tell: (heard: Heard) => string
+  /** Validators and places of earlier answers, by reader and path. */
+  readonly remembered: Map<string, string>
+}
+
+function earOf(world: World, difference: Difference): Ear {
+  const tell = (heard: Heard) => told(heard, world.names, hasPseudonyms(difference))
+  return { world, tell, remembered: new Map() }
+}
+
+async function hear(ear: Ear, operation: Operation): Promise<string> {
+  const { world, tell } = ear
+  const reader = world.readers.find(({ name }) => name === operation.reader)
+  if (reader === undefined) throw new Error(`no reader is called ${operation.reader}`)
   if (operation.path === EVENT_STREAM) {
-    const heard = { status: 200, contentType: 'text/event-stream', text: await world.events(client) }
-    return told(heard, world.names, hasPseudonyms(difference))
+    const headers = { 'content-type': 'text/event-stream' }
+    return tell({ status: 200, headers, text: await world.events(reader.client) })
   }
-  const path = operation.path.replaceAll('{tenant}', world.slug)
-  const accept = { accept: operation.accept ?? 'application/json' }
-  const answer =
-    operation.method === 'GET' ? await client.get(path, accept) : await client.post(path, operation.body, accept)
-  const heard: Heard = {
-    status: answer.status,
-    contentType: answer.headers.get('content-type') ?? '',
-    text: typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body),
+  const ask = async (sent: Sent): Promise<Heard> => {
+    const named = (text: string) => text.replaceAll('{tenant}', world.slug)
+    const headers = Object.entries(sent.headers ?? {}).map(([name, value]) => [name, named(value)])
+    return exchange(world.url, reader.token, {
+      ...sent,
+      path: named(sent.path),
+      headers: Object.fromEntries(headers),
+    })
   }
-  return told(heard, world.names, hasPseudonyms(difference))
+  const answers = await (FOLLOWED[operation.follow ?? 'once'] ?? once)(ask, operation, ear)
+  return answers.map(tell).join('\n')
+}
+
+type Ask = (sent: Sent) => Promise<Heard>
+type Follow = (ask: Ask, operation: Operation, ear: Ear) => Promise<readonly Heard[]>
+
+const once: Follow = async (ask, operation) => [await ask(sentOf(operation))]
+
+const FOLLOWED: Readonly<Record<string, Follow>> = {
+  once,
+  async pages(ask, operation, { remembered }) {
+    const key = `${operation.reader} ${operation.path}`
+    const answers: Heard[] = []
+    while (answers.length < MOST_PAGES) {
+      const cursor = remembered.get(key)
+      const place = cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor)}`
+      const answer = await ask({ ...sentOf(operation), path: `${operation.path}${place}` })
+      answers.push(answer)
+      remembered.delete(key)
+      const next = jsonOf(answer).next_cursor
+      if (typeof next !== 'string') break
+      remembered.set(key, next)
+    }
+    return answers
+  },
+  async unchanged(ask, operation, { remembered }) {
+    const key = `${operation.reader} ${operation.path}`
+    const known = remembered.get(key) ?? (await ask(sentOf(operation))).headers['etag']
+    const condition = known === undefined ? {} : { 'if-none-match': known }
+    const answer = await ask({ ...sentOf(operation), headers: { ...operation.headers, ...condition } })
+    if (answer.headers['etag'] !== undefined) remembered.set(key, answer.headers['etag'])
+    return [answer]
+  },
+  async newest(ask, operation) {
+    const list = await ask(sentOf(operation))
+    const [first] = jsonOf(list).data ?? []
+    if (first === undefined) return [list]
+    const [path = ''] = operation.path.split('?')
+    return [list, await ask({ ...sentOf(operation), path: `${path}/${first.id}` })]
+  },
+  async draft(ask, operation) {
+    const { files, path } = operation
+    const uploaded =
+      files === undefined ? [] : [await ask({ method: 'POST', path: `${path}/manifests`, ...(await formOf(files)) })]
+    const draft = await ask({ method: 'GET', path: `${path}/manifests` })
+    const body = JSON.stringify({ version: '9.9.9', dry_run: true, digest: jsonOf(draft).digest })
+    const headers = { 'content-type': 'application/json' }
+    return [...uploaded, draft, await ask({ method: 'POST', path: `${path}/deploy`, headers, body })]
+  },
+}
+
+const MOST_PAGES = 3
+
+function sentOf({ method, path, headers, body, text }: Operation): Sent {
+  if (body === undefined && text === undefined) return { method, path, ...(headers === undefined ? {} : { headers }) }
+  const type = { 'content-type': 'application/json' }
+  return { method, path, headers: { ...type, ...headers }, body: text ?? JSON.stringify(body) }
+}
+
+function jsonOf({ headers, text }: Heard): Json {
+  return headers['content-type']?.startsWith('application/json') ? JSON.parse(text) : {}
 }
 
 function firstDifference(left: string, right: string): number {

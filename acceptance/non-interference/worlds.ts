@@ -18,6 +18,7 @@ const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false 
   - { name: salary, type: integer, classification: pii.salary }
   - { name: born, type: date, classification: pii.birth }
   - { name: note, type: string, classification: pii.note }
+  - { name: at, type: timestamp, nullable: false }
 `
 
 /** What the deployment is configured with. */
@@ -37,7 +38,7 @@ export function useMasks(environment: NodeJS.ProcessEnv): void {
   }
 }
 
-export const SHOWN = ['id', 'city', 'n'] as const
+export const SHOWN = ['id', 'city', 'n', 'at'] as const
 
 /** Each hidden column with values that a pair may differ by: of other lengths, orders and kinds, and none at all. */
 export const HIDDEN = {
@@ -53,6 +54,15 @@ export const HIDDEN = {
 
 export type HiddenColumn = keyof typeof HIDDEN
 
+export const CLASSES: Readonly<Record<HiddenColumn, keyof typeof MASKS>> = {
+  email: 'pii.identifier',
+  name: 'pii.name',
+  phone: 'pii.phone',
+  salary: 'pii.salary',
+  born: 'pii.birth',
+  note: 'pii.note',
+}
+
 /** In what the second world differs from the first; in nothing where it is empty. */
 export interface Difference {
   /** SQL of the value that one row has in the first world and in the second. */
@@ -61,37 +71,71 @@ export interface Difference {
   readonly neighbourRows: number
 }
 
+export interface Reader {
+  readonly name: string
+  readonly client: Client
+  readonly token: string
+}
+
+/** Of the product that is looked at. */
+export interface Release {
+  readonly quality: string
+  /** Whether a column that was shown is hidden from now on. */
+  readonly isRaised: boolean
+}
+
+/** A class to the viewer, or the raw table to the developer. */
+export type Loan = { readonly class: string } | { readonly table: string }
+
 export interface World {
+  readonly url: string
   readonly slug: string
   /** What tells this world from the other: names of its tenants and databases. */
   readonly names: readonly string[]
-  readonly readers: readonly { readonly name: string; readonly client: Client }[]
+  readonly readers: readonly Reader[]
   /** A statement of the source, the same in both worlds. */
   change(sql: string): Promise<void>
   /** Ends when products are made anew. */
   sync(): Promise<void>
-  deploy(version: string, quality: string): Promise<void>
+  /** The verdict, when what it began has ended. */
+  deploy(version: string, release: Release): Promise<string>
+  /** As `deploy`, of the product that its author makes of the same source. */
+  derive(version: string, files: Readonly<Record<string, string>>): Promise<string>
+  /** Lends a clearance until what it returns is called. */
+  lend(loan: Loan): Promise<() => Promise<void>>
   /** Text of all events of the first tenant until now, as a reader gets them. */
   events(reader: Client): Promise<string>
   close(): Promise<void>
 }
 
-const ROWS = 24
+const ROWS = 25
+/** The last row, of which the lake can hold no birth. */
+const NOT_CARRIED = ROWS
 const HEAD = 'apiVersion: svc/v1\nkind: '
 
 /** Pseudonyms differ between tenants, and with them the sizes of files: only worlds that differ in one have them. */
 export const hasPseudonyms = ({ hidden }: Difference): boolean => 'email' in hidden
 
-const columnsOf = (difference: Difference): string =>
-  hasPseudonyms(difference) ? COLUMNS : COLUMNS.replace(/.*name: email.*\n/, '')
+/** A column that the owner of the source approves by name shows what it does: only where worlds do not differ in that. */
+const APPROVED = 'senior'
+const approvedIn = ({ hidden }: Difference): readonly string[] => ('born' in hidden ? [] : [APPROVED])
 
-const filesWith = (columns: string, quality: string) => ({
+function columnsOf(difference: Difference): string {
+  const columns = hasPseudonyms(difference) ? COLUMNS : COLUMNS.replace(/.*name: email.*\n/, '')
+  const approved = approvedIn(difference).map((name) => `  - { name: ${name}, type: boolean }\n`)
+  return `${columns}${approved.join('')}`
+}
+
+const RAISED = '  - { name: city, type: string, classification: pii.name }\n'
+const raised = (columns: string): string => columns.replace(/.*name: city.*\n/, RAISED)
+
+const filesWith = (columns: string, approved: readonly string[], quality: string) => ({
   product: `${HEAD}Product\nname: people\nnamespace: crm\narchetype: source_aligned\n`,
   inputs: `${HEAD}Inputs\ninputs:\n  - { name: source, connection: db, table: public.people, mode: full }\n`,
   output: `${HEAD}Output\nformat: iceberg\nschema:\n${columns}write_mode: replace\n`,
   quality: `${HEAD}Quality\nchecks:\n${quality}`,
-  serving: `${HEAD}Serving\nendpoints:\n  - { type: lookup, config: { index_columns: [id, city, n] } }\n  - { type: realtime, config: { key_template: "{id}", include_columns: [id, city, name] } }\n  - type: analytics\n`,
-  compute: `${HEAD}Compute\nengine: auto\ntrigger: on_ingestion\n`,
+  serving: `${HEAD}Serving\nendpoints:\n  - { type: lookup, config: { index_columns: [id, city, n] } }\n  - { type: realtime, config: { key_template: "{id}", include_columns: [id, city, name] } }\n  - { type: timeseries, config: { time_column: at, continuous_aggregates: [{ interval: 1 day, columns: [n, salary] }] } }\n  - type: analytics\n`,
+  compute: `${HEAD}Compute\nengine: auto\ntrigger: on_ingestion\n${approved.map((name) => `transform: SELECT *, born < DATE '1990-01-01' AS ${name} FROM source\n`).join('')}`,
 })
 
 /** @param isSecond of a pair; names of both worlds are as long as each other's */
@@ -105,9 +149,12 @@ export async function openWorld(
     string,
     string,
   ]
-  const admin = new Client(deployment.url, await deployment.token(['--role', 'admin']))
-  const as = async (tenant: string, group: string, user: string) =>
-    new Client(deployment.url, await deployment.token(['--tenant', tenant, '--group', group, '--user', user]))
+  const { url } = deployment
+  const admin = new Client(url, await deployment.token(['--role', 'admin']))
+  const as = async (name: string, tenant: string, group: string, user: string): Promise<Reader> => {
+    const token = await deployment.token(['--tenant', tenant, '--group', group, '--user', user])
+    return { name, token, client: new Client(url, token) }
+  }
   const tenants: { readonly client: Client; readonly source: pg.Client; readonly database: string }[] = []
   for (const tenant of [slug, neighbour]) {
     const database = `ni_${randomBytes(6).toString('hex')}`
@@ -117,27 +164,49 @@ export async function openWorld(
     await source.query(TABLE)
     const made = await admin.post('/api/v1/tenants', { slug: tenant, display_name: 'World', tier: 'standard' })
     if (made.status !== 201) throw new Error(JSON.stringify(made.body))
-    tenants.push({ client: await as(tenant, 'svc-developers', 'dora'), source, database })
+    const { client } = await as('owner', tenant, 'svc-developers', 'dora')
+    tenants.push({ client, source, database })
   }
   const [own, far] = tenants as [(typeof tenants)[number], (typeof tenants)[number]]
   for (const [column, values] of Object.entries(difference.hidden)) {
-    await own.source.query(`UPDATE people SET ${column} = ${values[isSecond ? 1 : 0]} WHERE id = ${DIFFERENT_ROW}`)
+    const [value, kept] = [values[isSecond ? 1 : 0], column === 'born' ? `id <> ${NOT_CARRIED}` : 'true']
+    const rows = [...DIFFERENT_ROWS, NOT_CARRIED].join(', ')
+    await own.source.query(`UPDATE people SET ${column} = ${value} WHERE id IN (${rows}) AND ${kept}`)
+  }
+  if (isSecond && 'born' in difference.hidden) {
+    await own.source.query(`UPDATE people SET born = '-infinity' WHERE id = ${NOT_CARRIED}`)
   }
   if (isSecond && difference.neighbourRows > 0) {
     await far.source.query(`UPDATE people SET city = 'elsewhere', email = name, name = note, salary = 1;
       INSERT INTO people (id, city) SELECT 1000 + i, 'more' FROM generate_series(1, ${difference.neighbourRows}) i`)
   }
+  for (const { client, database } of tenants) {
+    const { host, port, user, password } = deployment.source
+    const config = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
+    await client.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: config })
+    for (const name of ['people', 'derived']) {
+      await client.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned' })
+    }
+  }
+  const developer = await as('developer', slug, 'svc-developers', 'dan')
+  await developer.client.post('/api/v1/products', { name: 'planned', namespace: 'crm', archetype: 'aggregate' })
+  const key = await developer.client.post('/api/v1/application-keys', {
+    name: 'app',
+    products: ['crm.people'],
+    unmask: ['*'],
+  })
+  if (key.status !== 201) throw new Error(JSON.stringify(key.body))
   let marks = 0
   const world: World = {
+    url,
     slug,
     names: [slug, neighbour, ...tenants.map(({ database }) => database)],
     readers: [
-      { name: 'viewer', client: await as(slug, 'svc-viewers', 'vito') },
-      { name: 'developer', client: await as(slug, 'svc-developers', 'dan') },
+      await as('viewer', slug, 'svc-viewers', 'vito'),
+      developer,
+      { name: 'key', token: key.body.token, client: new Client(url, key.body.token) },
       // Of another tenant; where its own rows differ it is told so.
-      ...(difference.neighbourRows > 0
-        ? []
-        : [{ name: 'neighbour', client: await as(neighbour, 'svc-developers', 'nora') }]),
+      ...(difference.neighbourRows > 0 ? [] : [await as('neighbour', neighbour, 'svc-developers', 'nora')]),
     ],
     async change(sql) {
       await own.source.query(sql)
@@ -145,14 +214,28 @@ export async function openWorld(
     async sync() {
       for (const { client } of tenants) await ended(client, await client.post('/api/v1/connections/db/sync'))
     },
-    async deploy(version, quality) {
-      for (const { client } of tenants) {
-        const path = '/api/v1/products/crm.people'
-        const uploaded = await client.upload(`${path}/manifests`, filesWith(columnsOf(difference), quality))
-        if (uploaded.status !== 200) throw new Error(JSON.stringify(uploaded.body))
-        const { body, status } = await client.post(`${path}/deploy`, { version, dry_run: false })
-        if (status !== 201) throw new Error(JSON.stringify(body))
-        if (body.run_id !== null) await client.untilEnded(body.run_id)
+    async deploy(version, { quality, isRaised }) {
+      const columns = columnsOf(difference)
+      const lower = approvedIn(difference)
+      const files = filesWith(isRaised ? raised(columns) : columns, lower, quality)
+      const verdicts = await Promise.all(
+        tenants.map(({ client }) => deployed(client, 'crm.people', { version, dry_run: false, lower }, files)),
+      )
+      return verdicts.join(' ')
+    },
+    derive: (version, files) => deployed(own.client, 'crm.derived', { version, dry_run: false }, files),
+    async lend(loan) {
+      const [path, body] =
+        'class' in loan
+          ? ['/api/v1/products/crm.people/grants', { subject: { user: 'vito' }, may: 'unmask', classes: [loan.class] }]
+          : ['/api/v1/connections/db/grants', { subject: { user: 'dan' }, table: loan.table }]
+      const made = await own.client.post(path, body)
+      if (made.status !== 201) throw new Error(JSON.stringify(made.body))
+      await idle(own.client)
+      return async () => {
+        const { status } = await own.client.send(`${path}/${made.body.id}`, { method: 'DELETE' })
+        if (status >= 300) throw new Error(`taking a grant back was answered with ${status}`)
+        await idle(own.client)
       }
     },
     async events(reader) {
@@ -183,23 +266,40 @@ export async function openWorld(
       }
     },
   }
-  for (const { client, database } of tenants) {
-    const { host, port, user, password } = deployment.source
-    const config = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
-    await client.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: config })
-    await client.post('/api/v1/products', { name: 'people', namespace: 'crm', archetype: 'source_aligned' })
-  }
   return world
 }
 
 const TABLE = `CREATE TABLE people (id integer PRIMARY KEY, city text, n integer, email text, name text, phone text,
-    salary integer, born date, note text);
+    salary integer, born date, note text, at timestamp NOT NULL DEFAULT '2026-01-09');
   INSERT INTO people SELECT i, 'c' || i % 4, i % 5, 'e' || i || '@x.test', 'Name ' || i, '+41 44 000 ' || 1000 + i,
-    i * 1000, '1980-01-01'::date + i, 'note ' || i FROM generate_series(1, ${ROWS}) i;
-  UPDATE people SET phone = '+41 44 000 7777' WHERE id = 1`
+    i * 1000, '1980-01-01'::date + i, 'note ' || i, '2026-01-01'::timestamp + i * interval '1 hour' FROM generate_series(1, ${ROWS}) i;
+  UPDATE people SET phone = '+41 44 000 7777' WHERE id IN (1, 5, ${NOT_CARRIED});
+  UPDATE people SET born = 'infinity' WHERE id = ${NOT_CARRIED}`
 
-/** Of which every difference is in one of the first rows. */
-export const DIFFERENT_ROW = 1
+/** Rows of the difference: one that the product has, and one that a check on a shown column puts aside. */
+const DIFFERENT_ROWS = [1, 5] as const
+
+async function deployed(
+  client: Client,
+  product: string,
+  wanted: Readonly<Record<string, unknown>>,
+  files: Readonly<Record<string, string>>,
+): Promise<string> {
+  const path = `/api/v1/products/${product}`
+  const uploaded = await client.upload(`${path}/manifests`, files)
+  if (uploaded.status !== 200) throw new Error(JSON.stringify(uploaded.body))
+  const { body, status } = await client.post(`${path}/deploy`, wanted)
+  if (body.run_id) await client.untilEnded(body.run_id)
+  return `${status} ${body.code ?? ''}`
+}
+
+/** When nothing is left to be done. */
+async function idle(client: Client): Promise<void> {
+  for (const state of ['queued', 'running', 'queued']) {
+    const { body } = await client.get(`/api/v1/ingestion?state=${state}`)
+    for (const { id } of body.data) await client.untilEnded(id)
+  }
+}
 
 async function ended(
   client: Client,

@@ -23,6 +23,15 @@ describe('cursors', () => {
     assert.match(cursor, /^[\w-]+$/)
   })
 
+  it('do not tell by their length how far the numbers of an installation have come', () => {
+    const cursors = new Cursors([KEY])
+    const at = '2026-01-01T00:00:00.000Z'
+    const lengths = ['9', '10', '1000000', String(2n ** 63n)].map((id) => cursors.seal([at, id], binding).length)
+    assert.equal(new Set(lengths).size, 1)
+    const long = [at, 'x'.repeat(500)]
+    assert.deepEqual(cursors.open(cursors.seal(long, binding), binding), long)
+  })
+
   it('are good for their reader, policy, query and snapshot alone', () => {
     const cursors = new Cursors([KEY])
     const cursor = cursors.seal(1, binding)

@@ -21,6 +21,11 @@ const IV_BYTES = 12
 const TAG_BYTES = 16
 const HEAD_BYTES = 1 + KEY_ID_BYTES + IV_BYTES
 const MAX_CURSOR_LENGTH = 4096
+/**
+ * More than the position of any list. Those have numbers of the whole installation in them, whose digits would tell a tenant
+ * how much others do.
+ */
+const LEAST_BYTES = 128
 const LIFETIME_MS = 24 * 60 * 60_000
 
 interface CursorKey {
@@ -30,7 +35,7 @@ interface CursorKey {
 
 /**
  * Positions inside lists, as clients carry them: encrypted, so that they show no hidden value, and bound to their
- * reader and query by AES-256-GCM. They end after a day.
+ * reader and query by AES-256-GCM. They end after a day. Short ones are as long as each other.
  */
 export class Cursors {
   readonly #keys: readonly CursorKey[]
@@ -47,7 +52,7 @@ export class Cursors {
     const key = this.#keys[0] as CursorKey
     const iv = randomBytes(IV_BYTES)
     const cipher = createCipheriv('aes-256-gcm', key.secret, iv).setAAD(boundTo(binding))
-    const plain = JSON.stringify([this.#nowMs() + LIFETIME_MS, position])
+    const plain = JSON.stringify([this.#nowMs() + LIFETIME_MS, position]).padEnd(LEAST_BYTES)
     const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
     return Buffer.concat([Buffer.of(FORMAT), key.id, iv, sealed, cipher.getAuthTag()]).toString('base64url')
   }
