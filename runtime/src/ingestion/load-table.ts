@@ -5,6 +5,7 @@ import type { EngineLimits } from '../engine/engine.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type {
+  ChangedFiles,
   CommitRequest,
   Lake,
   PresentKeys,
@@ -50,6 +51,8 @@ export interface LoadedTable {
   readonly keepsOthers: boolean
   /** Of a read of the keys; null where none was made. */
   readonly sweep: Sweep | null
+  /** False: the source is not what was read before, be it that an earlier copy was put back, and is to be read whole. */
+  readonly goesOn: boolean
   /** How the columns have changed since the read before, in words; empty where they have not, null: there was none. */
   readonly changes: string | null
 }
@@ -59,6 +62,19 @@ export interface Sweep {
   readonly removed: number
   readonly keys: number
   readonly bytes: number
+  /**
+   * Rows that the source has, and the raw table has not, or in another state: besides those that could not be carried,
+   * there are none where the source went on from what was read before.
+   */
+  readonly unexplained: number
+}
+
+/** Of a raw table's snapshot: rows of the source that it lacks, or has in another state, for they could not be carried. */
+const ROWS_UNEXPLAINED = 'sluice.rows-unexplained'
+
+/** How many rows of the source may differ from those of the raw table: those that were left out. */
+function explained(before: Scan['summary'] | null, { rejected }: ReadOutcome): number {
+  return rejected + Number(before?.[ROWS_UNEXPLAINED] ?? before?.[ROWS_REJECTED] ?? 0)
 }
 
 const INCOMING = 'incoming'
@@ -113,6 +129,7 @@ export async function loadTable(
         ...faultsSummary({ withoutValue: outcome.withoutValue.keys(), rejectedFor: outcome.rejectedFor }, kept),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),
+        ...(sweep === null ? {} : { [ROWS_UNEXPLAINED]: String(sweep.unexplained) }),
       },
     },
     signal,
@@ -123,6 +140,7 @@ export async function loadTable(
     outcome,
     keepsOthers: change.operation === 'overwrite',
     sweep,
+    goesOn: sweep === null || request.moment === null || sweep.unexplained <= explained(kept, outcome),
     changes: changes && changesText(changes),
   }
 }
@@ -153,9 +171,11 @@ async function mergeRows(
   const present = async (): Promise<PresentKeys> => {
     keys = await (readKeys as () => Promise<TableRead>)()
     const csvInput = { name: KEYS, columns: keys.schema.columns, source: keys.rows }
-    return { job: { csvInput, limits: request.limits }, keys: `SELECT * FROM ${KEYS}` }
+    const isThere = ({ columns }: TableSchema) => columns.some(({ name }) => name === request.cursorColumn)
+    const version = isThere(keys.schema) && isThere(schema) ? request.cursorColumn : null
+    return { job: { csvInput, limits: request.limits }, keys: `SELECT * FROM ${KEYS}`, version }
   }
-  const { written, removed, removedFrom, gone } = await lake.merge(
+  const { written, removed, removedFrom, ...found } = await lake.merge(
     {
       base,
       scan,
@@ -169,13 +189,13 @@ async function mergeRows(
     },
     request.signal,
   )
-  return { written, operation: 'overwrite', removed, removedFrom, sweep: keys && sweepOf(keys, gone) }
+  return { written, operation: 'overwrite', removed, removedFrom, sweep: keys && sweepOf(keys, found) }
 }
 
 /** Throws where the keys did not come to their end: what is missing of them is not gone. */
-function sweepOf(keys: TableRead, removed: number): Sweep {
+function sweepOf(keys: TableRead, { gone, unexplained }: Pick<ChangedFiles, 'gone' | 'unexplained'>): Sweep {
   const { rowCount, bytes } = keys.outcome()
-  return { removed, keys: rowCount, bytes }
+  return { removed: gone, keys: rowCount, bytes, unexplained }
 }
 
 function keepsTypes(scan: Scan, { columns }: TableSchema): boolean {

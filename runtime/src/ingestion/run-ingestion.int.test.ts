@@ -57,6 +57,8 @@ interface Source {
   /** The first row comes without its `v`, where that may be. */
   leavesOut: boolean
   cursor: string
+  /** Whether its reads see one instant. */
+  oneMoment: boolean
   key: readonly string[]
   /** What inputs.yaml says of rows that are gone. */
   deletes: Partial<Pick<Input, 'deletes' | 'deletesReason'>>
@@ -78,6 +80,7 @@ async function follow() {
     columns: null,
     leavesOut: false,
     cursor: 'v',
+    oneMoment: true,
     key: ['id'],
     deletes: {},
   }
@@ -159,7 +162,7 @@ async function follow() {
           faultPoint: async () => undefined,
           limits: LIMITS,
           openConnector: async () => connector,
-          readsAtOneMoment: () => false,
+          readsAtOneMoment: () => source.oneMoment,
           productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
           checkStorage: async () => ({ bytes: source.room, exceeded: tooMuch }),
         } as unknown as IngestionDeps)
@@ -312,6 +315,62 @@ test('rows whose keys the source no longer has go with the same sync; rows that 
   table.source.rows = changed([], [])
   assert.equal((await table.sync('incremental')).rowsRemoved, 2)
   assert.deepEqual(await table.content(), [])
+})
+
+test('a source that is not what was read before is read whole by the same run', async () => {
+  const before: readonly Row[] = [
+    [1, 'b'],
+    [2, 'b'],
+  ]
+  const cases: Readonly<Record<string, readonly Row[]>> = {
+    'a row that is back': [...before, [3, 'a']],
+    'a row in an earlier state': [
+      [1, 'a'],
+      [2, 'b'],
+    ],
+  }
+  for (const [what, now] of Object.entries(cases)) {
+    for (const oneMoment of [true, false]) {
+      const table = await follow()
+      Object.assign(table.source, { deletes: { deletes: 'key_sweep' }, oneMoment })
+      table.source.rows = () => before
+      await table.sync('incremental')
+      const all: readonly Row[] = [...now, [4, 'c']]
+      table.source.rows = changed([[4, 'c']], all)
+      const run = await table.sync('incremental')
+      // Between two reads of two instants, rows come that nobody has put back.
+      assert.equal(table.states.at(-1) === null, oneMoment, what)
+      if (!oneMoment) continue
+      assert.deepEqual(await table.content(), all, what)
+      assert.ok(run.log.some((line) => line.endsWith('not as they had been read, so that all are read again')))
+      table.source.rows = changed([], all)
+      await table.sync('incremental')
+      assert.notEqual(table.states.at(-1), null, 'and goes on')
+    }
+  }
+})
+
+test('rows that could not be carried are no sign of another source', async () => {
+  const table = await follow()
+  Object.assign(table.source, { deletes: { deletes: 'key_sweep' }, rejects: 2 })
+  const held: readonly Row[] = [[1, 'a']]
+  const keys = (all: readonly Row[]) => (request: { readonly columns: readonly string[] }) =>
+    request.columns.length > 0 ? all : held
+  table.source.rows = keys([...held, [2, 'x'], [3, 'x']])
+  await table.sync('incremental')
+  table.source.rejects = 0
+  for (let syncs = 0; syncs < 2; syncs += 1) {
+    await table.sync('incremental')
+    assert.notEqual(table.states.at(-1), null)
+  }
+  table.source.rejects = 1
+  table.source.rows = keys([...held, [2, 'x'], [3, 'x'], [4, 'x']])
+  await table.sync('incremental')
+  assert.notEqual(table.states.at(-1), null, 'one more of them')
+  table.source.rejects = 0
+  table.source.rows = keys([...held, [2, 'x'], [3, 'x'], [4, 'x'], [5, 'a']])
+  await table.sync('incremental')
+  assert.equal(table.states.at(-1), null, 'one that was never refused')
 })
 
 test('rows that are gone stay where inputs.yaml says why, and where a version does not know of deletes', async () => {

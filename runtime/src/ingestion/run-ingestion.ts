@@ -227,41 +227,38 @@ async function loadSource(
   const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
-  await report.now('running', 0, 0, 0)
-  const read = await readTable(
-    connector,
-    {
-      schema: table.schema,
-      table: table.table,
-      mode: mode.mode,
-      columns: [],
-      primaryKey: mode.primaryKey,
-      cursorColumn: mode.cursorColumn,
-      state: previousState,
-      optional,
-      signal,
-    },
-    report.soon,
-  )
-  const loaded = await loadTable(
-    {
-      ref,
-      base,
-      read,
-      mode: mode.mode,
-      primaryKey: mode.primaryKey,
-      cursorColumn: mode.cursorColumn,
-      previousState,
-      onSchemaChange: mode.onSchemaChange,
-      readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
-      runId: lease.runId,
-      moment,
-      source: sourceMark(connection),
-      limits: { ...deps.limits, room },
-      signal,
-    },
-    deps,
-  )
+  const loadFrom = async (state: ConnectorState | null): Promise<LoadedTable> => {
+    await report.now('running', 0, 0, 0)
+    const { mode: how, primaryKey, cursorColumn } = mode
+    const { schema, table: name } = table
+    const asked = { schema, table: name, mode: how, columns: [], primaryKey, cursorColumn, state, optional, signal }
+    return loadTable(
+      {
+        ref,
+        base,
+        read: await readTable(connector, asked, report.soon),
+        mode: how,
+        primaryKey,
+        cursorColumn,
+        previousState: state,
+        onSchemaChange: mode.onSchemaChange,
+        readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
+        runId: lease.runId,
+        moment,
+        source: sourceMark(connection),
+        limits: { ...deps.limits, room },
+        signal,
+      },
+      deps,
+    )
+  }
+  let loaded = await loadFrom(previousState)
+  if (!loaded.goesOn) {
+    const text = 'rows of the source are not as they had been read, so that all are read again'
+    await log(run, deps, 'warn', `${table.name}: ${text}`)
+    await report.settle()
+    loaded = await loadFrom(null)
+  }
   checkRejected(table.name, loaded.outcome, asked.limits)
   await report.settle()
   return { ...loaded, table, mode }
@@ -338,18 +335,24 @@ async function tellLoaded(
   }
 }
 
-/** The key of every row, in the source's words: what an incremental read does not bring, and a row that is gone cannot. */
+/**
+ * The key of every row, in the source's words, and its cursor: what an incremental read does not bring, and a row that is
+ * gone cannot. A cursor that cannot be carried is left out.
+ */
 function readKeys(connector: Connector, table: SourceTable, mode: ReadMode, signal: AbortSignal): Promise<TableRead> {
+  const { primaryKey, cursorColumn } = mode
+  const cursor = cursorColumn === null || primaryKey.includes(cursorColumn) ? [] : [cursorColumn]
   return readTable(
     connector,
     {
       schema: table.schema,
       table: table.table,
       mode: 'full',
-      columns: mode.primaryKey,
-      primaryKey: mode.primaryKey,
+      columns: [...primaryKey, ...cursor],
+      primaryKey,
       cursorColumn: null,
       state: null,
+      optional: cursor,
       signal,
     },
     () => undefined,

@@ -64,6 +64,8 @@ export interface ChangedFiles {
   readonly results: WriteRun['results']
   /** Rows that went because their key is not among those that a merge was told to be present. */
   readonly gone: number
+  /** Keys that were told to be present, and are neither in the table as they are told nor among the changed rows. */
+  readonly unexplained: number
 }
 
 export interface LakeOptions {
@@ -185,7 +187,8 @@ export class Lake {
     const [written] = run.written
     if (written === undefined) throw new Error('nothing was written')
     const removedFrom = [...new Set(plan.files.map((file) => file.manifest))]
-    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results: plan.results, gone: plan.gone }
+    const { results, gone, unexplained } = plan
+    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results, gone, unexplained }
   }
 
   /** Writes manifests and metadata of a new snapshot, invisible until it is published. */

@@ -38,12 +38,13 @@ async function merge(
   schema = SCHEMA,
   rows: 'keep' | 'rewrite' = 'keep',
   keys: string | null = null,
+  version: string | null = null,
 ) {
   const base = await lake.lake.load(ref)
   assert.ok(base)
   const scan = await lake.lake.scan(base)
   const job = { limits: LIMITS }
-  const present = keys === null ? {} : { present: async () => ({ job, keys }) }
+  const present = keys === null ? {} : { present: async () => ({ job, keys, version }) }
   const change = await lake.lake.merge({ base, scan, schema, rows, key: ['id'], job, changed, ...present }, signal())
   const commit = await lake.lake.stage(ref, {
     base,
@@ -54,7 +55,7 @@ async function merge(
     writeId: change.written.writeId,
     summary: {},
   })
-  return { commit, removed: change.removed, gone: change.gone, before: scan }
+  return { commit, removed: change.removed, gone: change.gone, unexplained: change.unexplained, before: scan }
 }
 
 const apply = async (ref: TableRef, changed: string) => {
@@ -196,4 +197,22 @@ test('keys that are present count where the whole table is written anew, too', a
   await publish(lake, commit)
   assert.equal(gone, 48)
   assert.deepEqual([...(await rowsOf(ref)).keys()].toSorted(), [1, 2])
+})
+
+test('a merge counts the keys that are present and that it cannot have known', async () => {
+  const ref = await newTable()
+  const changed = "SELECT * FROM (VALUES (0, 'new'), (100, 'new')) v(id, v)"
+  const all = (more: string) => `SELECT CAST(range AS INTEGER) AS id, 'old' AS v FROM range(50) UNION ALL ${more}`
+  for (const [more, unknown] of [
+    ["SELECT 100, 'new'", 0],
+    ["SELECT * FROM (VALUES (101, 'old'), (102, 'old'))", 2],
+    ["SELECT 7, 'a second one of that key'", 0],
+  ] as const) {
+    const byKey = await merge(ref, changed, SCHEMA, 'keep', all(more))
+    const byVersion = await merge(ref, changed, SCHEMA, 'keep', all(more), 'v')
+    assert.deepEqual([byKey.unexplained, byVersion.unexplained], [unknown, unknown], more)
+  }
+  const earlier = all("SELECT 100, 'new'").replace("'old'", "CASE WHEN range IN (0, 3, 4) THEN NULL ELSE 'old' END")
+  const { unexplained, gone } = await merge(ref, changed, SCHEMA, 'keep', earlier, 'v')
+  assert.deepEqual([unexplained, gone], [2, 0], 'of 0 the new state came')
 })

@@ -37,8 +37,10 @@ export interface MergeRequest {
 export interface PresentKeys {
   /** What `keys` reads. */
   readonly job: WriteJob
-  /** A statement: the columns of the key. */
+  /** A statement: the columns of the key, and `version`. */
   readonly keys: string
+  /** A column that says of a row which state of it this is; null: none does. */
+  readonly version: string | null
 }
 
 export interface DeleteRequest {
@@ -59,6 +61,8 @@ export interface TouchedFiles {
   readonly results: readonly StepResult[]
   /** How many rows go because their key is not among those that are present. */
   readonly gone: number
+  /** Keys that are present and that neither the table nor `changed` has, or the table in another version alone. */
+  readonly unexplained: number
 }
 
 const CHANGED = 'lake_changed'
@@ -118,6 +122,7 @@ export async function planMerge(
     files,
     results: looksForKeys && !present ? run.results.slice(0, -1) : run.results,
     gone: swept?.gone ?? 0,
+    unexplained: swept?.unexplained ?? 0,
   }
 }
 
@@ -126,7 +131,7 @@ const sameKey = (other: string, key: readonly string[]): string =>
 
 const presentFile = ({ dir }: MergeContext): string => join(dir, 'present.parquet')
 
-/** Keeps the keys that are present aside, counts the rows that go, and does `find`, which may read both files. */
+/** Keeps the keys that are present aside, counts what they tell, and does `find`, which may read both files. */
 async function sweep(
   context: MergeContext,
   { base, scan, key, job }: MergeRequest,
@@ -134,10 +139,16 @@ async function sweep(
   known: { readonly schema: LakeSchema; readonly file: string; readonly find: readonly EngineStep[] },
   signal: AbortSignal,
 ) {
-  const schema = { ...known.schema, fields: known.schema.fields.filter(({ name }) => key.includes(name)) }
+  const { version } = present
+  const isKept = ({ name }: { readonly name: string }) => key.includes(name) || name === version
+  const schema = { ...known.schema, fields: known.schema.fields.filter(isKept) }
   const file = presentFile(context)
+  const others = `ANTI JOIN read_parquet(${quoteText(known.file)}) c ON ${sameKey('c', key)}`
   const gone = `SELECT count(*) FROM ${BEFORE} t ANTI JOIN read_parquet(${quoteText(file)}) p ON ${sameKey('p', key)}
-    ANTI JOIN read_parquet(${quoteText(known.file)}) c ON ${sameKey('c', key)}`
+    ${others}`
+  const unknown = `SELECT count(*) FROM read_parquet(${quoteText(file)}) t ANTI JOIN ${BEFORE} b ON ${sameKey('b', key)} ${others}`
+  const stale = version === null ? '0' : `(${staleRows(file, key, version)} ${others})`
+  const unexplained = `SELECT (${unknown}) + ${stale}`
   const run = await context.engine.run(
     {
       ...present.job,
@@ -147,6 +158,7 @@ async function sweep(
         ...(present.job.steps ?? []),
         keepAside(present.keys, file, schema),
         { sql: gone, rows: 'collect' },
+        { sql: unexplained, rows: 'collect' },
         ...known.find,
       ],
       readPaths: [...(present.job.readPaths ?? []), known.file, file, ...scan.files.map(localOf)],
@@ -155,9 +167,19 @@ async function sweep(
     },
     signal,
   )
-  const [count, found] = run.results.slice((present.job.steps ?? []).filter((step) => step.rows === 'collect').length)
-  return { schema, found, gone: Number(count?.rows[0]?.[0] ?? 0) }
+  const own = run.results.slice((present.job.steps ?? []).filter((step) => step.rows === 'collect').length)
+  const [left, differing, found] = own
+  return { schema, found, gone: countIn(left), unexplained: countIn(differing) }
 }
+
+/** A key that is not enforced may be present more than once: one of them is enough. */
+function staleRows(file: string, key: readonly string[], version: string): string {
+  const column = quoteName(version)
+  return `SELECT count(*) FROM ${BEFORE} t SEMI JOIN read_parquet(${quoteText(file)}) p ON ${sameKey('p', key)}
+    ANTI JOIN read_parquet(${quoteText(file)}) q ON ${sameKey('q', key)} AND t.${column} IS NOT DISTINCT FROM q.${column}`
+}
+
+const countIn = (result: StepResult | undefined): number => Number(result?.rows[0]?.[0] ?? 0)
 
 /** The names of the files with a row that was changed or, by the keys that are present, is gone. */
 function touchedStep(
@@ -218,6 +240,7 @@ export async function planDelete(
     files,
     results: run?.results.slice(0, -1) ?? [],
     gone: 0,
+    unexplained: 0,
   }
 }
 
