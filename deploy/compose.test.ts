@@ -9,6 +9,7 @@ import { test } from 'node:test'
 import { Registry } from 'prom-client'
 import { Compile } from 'typebox/compile'
 import { parse } from 'yaml'
+import { changeMetrics } from '../runtime/src/change-metrics.ts'
 import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
@@ -144,7 +145,9 @@ test('rules and dashboards speak of metrics that there are', async () => {
   const registry = new Registry()
   // Each is there from the start, also before the registry has answered.
   const nowhere = { host: '127.0.0.1', port: 1, database: 'x', user: 'x', password: 'x', tls: 'disable' } as const
-  platformMetrics(registry, openPool(nowhere, { applicationName: 'test' }))
+  const pool = openPool(nowhere, { applicationName: 'test' })
+  platformMetrics(registry, pool)
+  changeMetrics(registry, pool)
   cpuMetrics(registry)
   const idle = () => ({ slots: 1, busy: 0, waiting: 0 })
   slotMetrics(registry, { engine: idle, source: idle })

@@ -4,21 +4,26 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import { type ChangeBacklog, changeBacklog } from './registry/change-topics.ts'
 
 const labelNames = ['variant'] as const
+const VARIANTS = ['masked', 'clear'] as const
 
 /** Returns what counts the rows that were sent. */
 export function changeMetrics(registry: Registry, pool: pg.Pool): (variant: string, rows: number) => void {
-  const gauge = (name: string, help: string, of: (backlog: ChangeBacklog) => number) =>
-    new Gauge({
+  const gauge = (name: string, help: string, of: (backlog: ChangeBacklog) => number) => {
+    const metric = new Gauge({
       name,
       help,
       labelNames,
       registers: [registry],
       async collect() {
-        this.reset()
-        const backlogs = await changeBacklog(pool).catch(() => [])
+        const backlogs = await changeBacklog(pool).catch(() => null)
+        // While the registry does not answer, what it last said stays; sluice_registry_up tells.
+        if (backlogs === null) return
+        for (const variant of VARIANTS) this.set({ variant }, 0)
         for (const backlog of backlogs) this.set({ variant: backlog.variant }, of(backlog))
       },
     })
+    for (const variant of VARIANTS) metric.set({ variant }, 0)
+  }
   gauge('sluice_change_topics', 'Topics of changed rows.', ({ topics }) => topics)
   gauge('sluice_change_topics_failing', 'Topics of changed rows that wait after an error.', ({ failing }) => failing)
   gauge(
@@ -32,5 +37,6 @@ export function changeMetrics(registry: Registry, pool: pg.Pool): (variant: stri
     labelNames,
     registers: [registry],
   })
+  for (const variant of VARIANTS) sent.inc({ variant }, 0)
   return (variant, rows) => sent.inc({ variant }, rows)
 }

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { Registry } from 'prom-client'
+import { changeMetrics } from './change-metrics.ts'
 import { inTransaction } from './database/pools.ts'
 import { eventMigrations } from './events/migrations.ts'
+import { appendEvent, numberEvents, provisionTopics } from './events/outbox.ts'
+import { enlistTenants, moveRelay, takeRelay } from './events/relay-positions.ts'
 import { startTestLake } from './lake/testing.ts'
 import { platformMetrics } from './platform-metrics.ts'
 import { createConnection } from './registry/connections.ts'
@@ -23,8 +26,14 @@ async function valuesOf(registry: Registry): Promise<ReadonlyMap<string, number>
 it('are all there from the start, with 0', async () => {
   const registry = new Registry()
   platformMetrics(registry, pool)
+  changeMetrics(registry, pool)
   const values = await valuesOf(registry)
-  const own = [...values].filter(([name]) => /^sluice_(runs|products|endpoints|events|upkeep|tenants)/.test(name))
+  for (const name of ['relay_events_waiting{relay="kafka"}', 'change_epochs_behind{variant="clear"}']) {
+    assert.equal(values.get(`sluice_${name}`), 0, name)
+  }
+  const own = [...values].filter(([name]) =>
+    /^sluice_(runs|products|endpoints|events|upkeep|tenants|relay|change)/.test(name),
+  )
   assert.ok(own.length > 25, `${own.length}`)
   assert.deepEqual(
     own.filter(([, value]) => value !== 0),
@@ -63,4 +72,34 @@ it('count what the registry has, and what has ended here', async () => {
   assert.ok(Number(values.get('sluice_upkeep_age_seconds{task="expire"}')) >= 172_800)
   assert.equal(values.get('sluice_upkeep_age_seconds{task="clean"}'), 0)
   assert.equal(values.get('sluice_tenants_out_of_cpu_time'), 1)
+})
+
+it('say how far a relay of events is behind, numbered or not, and of how long ago the oldest is', async () => {
+  const registry = new Registry()
+  platformMetrics(registry, pool)
+  const tenant = (slug: string) =>
+    inTransaction(pool, (tx) => createTenant(tx, { slug, displayName: slug, tier: 'free' }))
+  const write = (slug: string, age: string) =>
+    inTransaction(pool, async (tx) => {
+      await appendEvent(tx, { tenant: slug, kind: 'tenant', name: 'updated', subject: slug, data: {} })
+      await tx.query(`update events set at = now() - $2::interval where tenant = $1 and sequence is null`, [slug, age])
+    })
+  for (const slug of ['one', 'two', 'new']) {
+    await tenant(slug)
+    await setTenantStatus(pool, slug, 'active')
+    await inTransaction(pool, (tx) => provisionTopics(tx, slug))
+  }
+  await enlistTenants(pool, 'kafka')
+  await write('one', '3 hours')
+  await inTransaction(pool, (tx) => numberEvents(tx, 'one'))
+  const lease = await takeRelay(pool, 'kafka', 'me', 60_000)
+  await inTransaction(pool, (tx) => moveRelay(tx, lease as NonNullable<typeof lease>, { tenant: 'one', sequence: 1 }))
+  await write('one', '2 hours')
+  await inTransaction(pool, (tx) => numberEvents(tx, 'one'))
+  await write('one', '1 minute')
+  await write('two', '1 hour')
+  const values = await valuesOf(registry)
+  assert.equal(values.get('sluice_relay_events_waiting{relay="kafka"}'), 3)
+  const oldestS = Number(values.get('sluice_relay_oldest_event_seconds{relay="kafka"}'))
+  assert.ok(oldestS >= 7200 && oldestS < 10_800, `${oldestS}`)
 })

@@ -5,7 +5,7 @@
  */
 import type pg from 'pg'
 import { Counter, collectDefaultMetrics, Gauge, type Registry } from 'prom-client'
-import { ENDPOINT_TYPES, type RegistryLoad, RUN_ENDS, registryLoad, UPKEEP_TASKS } from './registry/load.ts'
+import { ENDPOINT_TYPES, RELAYS, type RegistryLoad, RUN_ENDS, registryLoad, UPKEEP_TASKS } from './registry/load.ts'
 import { RUN_KINDS, type RunKind } from './registry/runs.ts'
 
 /** A scrape asks the registry once for all of its metrics. */
@@ -104,6 +104,13 @@ function loadMetrics(registry: Registry, pool: pg.Pool): void {
     ({ endpoints }) => endpoints.map(({ type, state, count }) => [{ type, state }, count]),
   )
   gauge('sluice_events_unnumbered', 'Events that no relay has put in order yet.', [{}], ({ events }) => [[{}, events]])
+  const relays = RELAYS.map((relay) => ({ relay }))
+  gauge('sluice_relay_events_waiting', 'Events that the relay has not carried to its bus.', relays, (load) =>
+    load.relays.map(({ relay, waiting }) => [{ relay }, waiting]),
+  )
+  gauge('sluice_relay_oldest_event_seconds', 'Age of the oldest of these.', relays, (load) =>
+    load.relays.map(({ relay, oldestS }) => [{ relay }, oldestS]),
+  )
   gauge('sluice_tenants_out_of_cpu_time', 'Tenants whose runs wait until CPU time has drained.', [{}], ({ spent }) => [
     [{}, spent],
   ])

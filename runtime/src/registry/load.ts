@@ -5,6 +5,8 @@ import { many, one } from './sql.ts'
 
 export const RUN_ENDS = ['succeeded', 'failed', 'cancelled'] as const
 export const ENDPOINT_TYPES = ['lookup', 'timeseries', 'realtime', 'analytics'] as const
+/** Of events; that of changed rows counts epochs, by topic. */
+export const RELAYS = ['kafka'] as const
 export const UPKEEP_TASKS = ['prune', 'expire', 'compact', 'clean'] as const
 
 export interface RegistryLoad {
@@ -18,6 +20,8 @@ export interface RegistryLoad {
   readonly products: { readonly count: number; readonly oldestS: number }
   readonly endpoints: readonly { readonly type: string; readonly state: string; readonly count: number }[]
   readonly events: number
+  /** By relay: events that it has not carried to its bus, those without a number too. */
+  readonly relays: readonly { readonly relay: string; readonly waiting: number; readonly oldestS: number }[]
   /** Tenants that have used their CPU time. */
   readonly spent: number
   readonly upkeep: readonly { readonly task: string; readonly ageS: number }[]
@@ -25,6 +29,23 @@ export interface RegistryLoad {
 
 const DOING = 'reading how much there is to do'
 const seconds = (since: string) => `greatest(0, coalesce(extract(epoch from clock_timestamp() - ${since}), 0))::float8`
+
+/** Numbers of events have no gaps: what waits is counted by them, without a look at each. */
+const RELAY_LAG = `
+with positions as (
+  select r.relay, c.tenant, c.last, greatest(coalesce(p.sequence, 0), c.removed) as relayed
+  from (select distinct relay from event_relay_positions) r cross join event_counters c
+    left join event_relay_positions p on p.relay = r.relay and p.tenant = c.tenant
+), unnumbered as (
+  select tenant, count(*) as count, min(at) as at from events where sequence is null group by tenant
+)
+select relay, sum(greatest(0, last - relayed) + coalesce(u.count, 0))::float8 as waiting,
+  ${seconds('min(least(numbered.at, u.at))')} as "oldestS"
+from positions left join unnumbered u using (tenant)
+  left join lateral (
+    select e.at from events e where e.tenant = positions.tenant and e.sequence > relayed order by e.sequence limit 1
+  ) numbered on last > relayed
+group by relay`
 
 export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
   const runs = await many<RegistryLoad['runs'][number]>(
@@ -51,6 +72,7 @@ export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
     DOING,
     'select count(*) as count from events where sequence is null',
   )
+  const relays = await many<RegistryLoad['relays'][number]>(pool, DOING, RELAY_LAG)
   const spent = await one<{ count: number }>(
     pool,
     DOING,
@@ -61,5 +83,5 @@ export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
     DOING,
     `select task, ${seconds('min(coalesce(finished_at, started_at))')} as "ageS" from lake_upkeep group by task`,
   )
-  return { runs, products, endpoints, events: events.count, spent: spent.count, upkeep }
+  return { runs, products, endpoints, events: events.count, relays, spent: spent.count, upkeep }
 }
