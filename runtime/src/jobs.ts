@@ -5,7 +5,7 @@ import { onAccountOf } from './engine/cpu-accounts.ts'
 import { appendEvent } from './events/outbox.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
-import { Worker } from './ingestion/worker.ts'
+import { type RunPlace, Worker } from './ingestion/worker.ts'
 import { catchUp, type MaterializeDeps, materialize, recordedError } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
 import { openConnector, readsAtOneMoment } from './operations/connections.ts'
@@ -37,8 +37,8 @@ export function createWorker(
     logger,
     slots: config.limits.workers,
     leaseMs: config.limits.lease_ms,
-    execute: (claimed, signal) =>
-      onAccountOf(claimed.run.tenant, () => execute(claimed, signal, platform, ingestion, deps)),
+    execute: (claimed, signal, place) =>
+      onAccountOf(claimed.run.tenant, () => execute(claimed, signal, place, platform, ingestion, deps)),
     onFinished(claimed, outcome) {
       onEnded(claimed.run.kind, outcome.state)
       return announce(platform, claimed, outcome)
@@ -50,13 +50,14 @@ export function createWorker(
 async function execute(
   { run, lease }: ClaimedRun,
   signal: AbortSignal,
+  { toTransforms }: RunPlace,
   platform: Platform,
   ingestion: IngestionDeps,
   deps: MaterializeDeps,
 ): Promise<Readonly<Record<string, unknown>>> {
   if (run.kind === 'ingestion') {
     const connection = await findConnection(platform.pool, run.tenant, run.connectionId as string)
-    return connection ? runIngestion({ connection, lease, signal }, ingestion) : {}
+    return connection ? runIngestion({ connection, lease, signal, toTransforms }, ingestion) : {}
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}

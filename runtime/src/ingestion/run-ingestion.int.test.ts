@@ -155,7 +155,7 @@ async function follow() {
       assert.ok(claimed)
       const { lease } = claimed
       try {
-        await runIngestion({ connection, lease, signal: AbortSignal.timeout(600_000) }, {
+        await runIngestion({ connection, lease, signal: AbortSignal.timeout(600_000), toTransforms: async () => {} }, {
           pool: lake.pool,
           masters,
           lake: lake.lake,

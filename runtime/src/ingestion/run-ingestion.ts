@@ -64,6 +64,8 @@ export interface IngestionRun {
   readonly connection: Connection
   readonly lease: RunLease
   readonly signal: AbortSignal
+  /** Waits for a place among transforms, and gives that for ingestions back. */
+  toTransforms(): Promise<void>
 }
 
 export interface IngestionResult extends Readonly<Record<string, unknown>> {
@@ -80,8 +82,10 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const failures = await ingestTables(run, tables, products, deps)
   const outcomes: ProductOutcome[] = []
   const errors: unknown[] = [...failures.values()]
-  for (const deployed of products) {
-    if (deployed.manifests.compute.trigger !== 'on_ingestion') continue
+  const followers = products.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
+  // The source is closed by now: whoever reads next has its place.
+  if (followers.length > 0) await run.toTransforms()
+  for (const deployed of followers) {
     const { outcome, error } = await materializeProduct(run, deployed, failures, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)

@@ -19,8 +19,11 @@ async function queue(registry: TestRegistry, kind: RunKind, tenant: string, coun
   }
 }
 
-/** A worker whose runs never end by themselves, and what it has begun: `ingestion acme`. */
-async function startWorker(registry: TestRegistry, slots: number) {
+/**
+ * A worker whose runs never end by themselves, and what it has begun: `ingestion acme`; `transforms acme` where an
+ * ingestion has come to them, which each does at once if told so.
+ */
+async function startWorker(registry: TestRegistry, slots: number, goesOn = false) {
   const begun: string[] = []
   const endings: { readonly name: string; readonly end: () => void }[] = []
   const worker = new Worker({
@@ -28,9 +31,14 @@ async function startWorker(registry: TestRegistry, slots: number) {
     logger: { debug() {}, info() {}, warn() {}, error() {} },
     slots,
     leaseMs: 60_000,
-    execute({ run }, signal) {
-      const name = `${run.kind} ${run.tenant}`
+    async execute({ run }, signal, place) {
+      let name = `${run.kind} ${run.tenant}`
       begun.push(name)
+      if (goesOn && run.kind === 'ingestion') {
+        await place.toTransforms()
+        name = `transforms ${run.tenant}`
+        begun.push(name)
+      }
       return new Promise((resolve, reject) => {
         endings.push({ name, end: () => resolve({}) })
         signal.addEventListener('abort', () => reject(signal.reason))
@@ -49,6 +57,7 @@ async function startWorker(registry: TestRegistry, slots: number) {
           1,
         )[0]
         ?.end(),
+    endOldest: () => endings.shift()?.end(),
     stop: () => worker.stop(0),
   }
 }
@@ -92,6 +101,42 @@ describe('a worker', () => {
       await worker.stop()
     }
   })
+
+  for (const slots of [1, 3]) {
+    it(`of ${slots} places lets ingestions read while those before them wait for transforms, which take turns`, async () => {
+      const registry = await startTestRegistry()
+      after(() => registry[Symbol.asyncDispose]())
+      const [greedy, other] = [await registry.tenant(), await registry.tenant()]
+      const most = Math.max(1, slots - 1)
+      await queue(registry, 'materialization', greedy, most)
+      const worker = await startWorker(registry, slots, true)
+      const transforms = () => worker.begun.filter((name) => !name.startsWith('ingestion')).length
+      try {
+        await until('it has what it may have', () => transforms() === most)
+        // More than there are places for ingestions, of the same tenant and of another.
+        await queue(registry, 'ingestion', greedy, slots + 2)
+        await until('its own are read', () => worker.count(`ingestion ${greedy}`) === slots + 2)
+        await queue(registry, 'ingestion', other, 3)
+        await until('those of the other are read', () => worker.count(`ingestion ${other}`) === 3)
+        assert.equal(worker.count(`transforms ${greedy}`), 0, 'no place is kept for an ingestion')
+        if (slots > 1) await until('one of the other has come to its', () => worker.count(`transforms ${other}`) === 1)
+        assert.equal(transforms(), slots)
+        // Each that ends lets one in, and a queued run has its turn among those that wait.
+        await queue(registry, 'materialization', other, 1)
+        for (let ended = 1; ended <= 6; ended += 1) {
+          worker.endOldest()
+          await until('the next is let in', () => transforms() === slots + ended)
+          if (ended === 2) assert.equal(worker.count(`materialization ${other}`), 1)
+        }
+        assert.ok(worker.count(`transforms ${other}`) > 0)
+        assert.ok(worker.count(`transforms ${greedy}`) > 0)
+      } finally {
+        await worker.stop()
+      }
+      const left = await registry.pool.query(`select from runs where state = 'running'`)
+      assert.equal(left.rowCount, 0, 'what waited is given back when the worker stops')
+    })
+  }
 
   it('of one place gives it to any', async () => {
     const registry = await startTestRegistry()

@@ -1,6 +1,7 @@
 /**
  * Takes runs from the registry, a bounded number of each kind at a time, and sees them to an end that is recorded. No tenant
- * has all places of a kind where there are two or more, so that what runs for long keeps nobody else waiting.
+ * has all places of a kind where there are two or more, so that what runs for long keeps nobody else waiting. An ingestion
+ * that has come to its transforms changes places: the one that it had is the next ingestion's.
  */
 import { randomUUID } from 'node:crypto'
 import { isSluiceError, type Logger, type SluiceError } from '@sluice/sdk'
@@ -9,13 +10,24 @@ import { recordedError } from '../materializer/materialize.ts'
 import {
   type ClaimedRun,
   claimRun,
+  enterTransforms,
   finishRun,
+  leavePlace,
   type RunOutcome,
   releaseRun,
   renewLease,
   retryRunLater,
 } from '../registry/run-claims.ts'
 import { RUN_KINDS, RUNS_CHANNEL, type RunKind } from '../registry/runs.ts'
+
+/** Of one run. */
+export interface RunPlace {
+  /**
+   * Gives the place for ingestions back and waits for one among materializations; at once where it has one. Rejected with
+   * the reason of the run's signal.
+   */
+  readonly toTransforms: () => Promise<void>
+}
 
 export interface WorkerDeps {
   readonly pool: pg.Pool
@@ -24,7 +36,7 @@ export interface WorkerDeps {
   readonly slots: number
   readonly leaseMs: number
   /** Does the run's work; what it returns is kept as the run's result. */
-  execute(claimed: ClaimedRun, signal: AbortSignal): Promise<Readonly<Record<string, unknown>>>
+  execute(claimed: ClaimedRun, signal: AbortSignal, place: RunPlace): Promise<Readonly<Record<string, unknown>>>
   /** Tells of the end of a run, in words for clients. */
   onFinished?(claimed: ClaimedRun, outcome: RunOutcome): Promise<void>
   /** Called about once a second when there is time: stores that wait for another try. */
@@ -39,11 +51,26 @@ function isWorthRetrying(error: SluiceError): boolean {
   return error.kind === 'TRANSIENT' || error.code === 'lake_commit_conflict'
 }
 
+/**
+ * Ingestions of a worker that may wait for a place among transforms without a place of their own: what they hold is a
+ * lease, which is renewed. Those above it keep the place for ingestions meanwhile.
+ */
+const MAX_PARKED = 64
+const MAX_PARKED_OF_ONE = 16
+
 interface Running {
   readonly tenant: string
-  readonly kind: RunKind
+  /** What it has a place for; null while it waits for one. */
+  place: RunKind | null
   readonly controller: AbortController
-  readonly done: Promise<void>
+  done: Promise<void>
+}
+
+/** An ingestion that waits for a place among transforms. */
+interface Waiting {
+  readonly claimed: ClaimedRun
+  readonly running: Running
+  readonly enter: () => void
 }
 
 class Cancelled extends Error {}
@@ -53,8 +80,13 @@ export class Worker {
   readonly #deps: WorkerDeps
   readonly #id = `${process.pid}-${randomUUID().slice(0, 8)}`
   readonly #running = new Map<string, Running>()
+  /** Whoever has waited longest comes first. */
+  readonly #waiting: Waiting[] = []
+  /** So that the next place goes to one of them, and the one after it to a run that is queued. */
+  #isTurnOfWaiting = false
+  #isWoken = false
   readonly #stop = new AbortController()
-  #wake: () => void = () => {}
+  #resume: () => void = () => {}
   #loop: Promise<void> | null = null
   #stopped: Promise<void> | null = null
   #listener: pg.PoolClient | null = null
@@ -78,6 +110,7 @@ export class Worker {
     this.#stop.abort(new Stopping())
     this.#wake()
     await this.#loop
+    for (const { running } of [...this.#waiting]) running.controller.abort(new Stopping())
     const ends = [...this.#running.values()].map((run) => run.done)
     const timer = setTimeout(() => {
       for (const run of this.#running.values()) run.controller.abort(new Stopping())
@@ -104,17 +137,92 @@ export class Worker {
 
   async #work(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const claimed = await this.#claim()
-      if (claimed) this.#begin(claimed)
-      else {
-        await this.#idle()
-        await this.#pause()
-      }
+      if ((await this.#giveOne()) || (await this.#parkOne())) continue
+      await this.#idle()
+      await this.#pause()
     }
   }
 
-  async #claim(): Promise<ClaimedRun | null> {
+  /** One place to one run. For those among transforms, ingestions that have come to theirs take turns with queued runs. */
+  async #giveOne(): Promise<boolean> {
+    if (this.#isTurnOfWaiting && (await this.#admitOne())) {
+      this.#isTurnOfWaiting = false
+      return true
+    }
     const kinds = this.#kindsWithRoom()
+    const claimed = await this.#claim(kinds)
+    // A place that was given back meanwhile has not been offered to queued runs, whose turn it may be.
+    if (claimed === null) return kinds.includes('materialization') && this.#admitOne()
+    this.#begin(claimed)
+    if (claimed.run.kind === 'materialization') this.#isTurnOfWaiting = true
+    return true
+  }
+
+  async #admitOne(): Promise<boolean> {
+    if (!this.#kindsWithRoom().includes('materialization')) return false
+    const passed = new Set(this.#tenantsWithEnough('materialization'))
+    const transforms = this.#tenantsOf('materialization')
+    const busy = ({ running }: Waiting) => transforms.filter((tenant) => tenant === running.tenant).length
+    for (const waiting of this.#waiting.toSorted((one, other) => busy(one) - busy(other))) {
+      const { tenant } = waiting.running
+      if (passed.has(tenant)) continue
+      if (await this.#mayTransform(waiting)) {
+        waiting.enter()
+        return true
+      }
+      passed.add(tenant)
+    }
+    return false
+  }
+
+  async #mayTransform({ claimed, running }: Waiting): Promise<boolean> {
+    try {
+      return (await enterTransforms(this.#deps.pool, claimed.lease)) && !running.controller.signal.aborted
+    } catch (error) {
+      this.#deps.logger.warn('no place for transforms could be taken', { error: (error as Error).message })
+      return false
+    }
+  }
+
+  /** Where there is no place among transforms yet: that for ingestions is the next one's. */
+  async #parkOne(): Promise<boolean> {
+    const parked = this.#waiting.filter(({ running }) => running.place === null)
+    if (parked.length >= MAX_PARKED) return false
+    const isFull = (tenant: string) =>
+      parked.filter(({ running }) => running.tenant === tenant).length >= MAX_PARKED_OF_ONE
+    const next = this.#waiting.find(({ running }) => running.place !== null && !isFull(running.tenant))
+    if (next === undefined) return false
+    next.running.place = null
+    // The tier counts it no more, either. A lease that is lost is found out by its renewal.
+    await leavePlace(this.#deps.pool, next.claimed.lease).catch(() => undefined)
+    return true
+  }
+
+  /** What the loop above gives. */
+  async #toTransforms(claimed: ClaimedRun, running: Running): Promise<void> {
+    const { signal } = running.controller
+    signal.throwIfAborted()
+    // A worker that stops gives no places any more: what is under way goes on for as long as there is time.
+    if (running.place === 'materialization' || this.#stop.signal.aborted) return
+    const { promise: entered, resolve, reject } = Promise.withResolvers<void>()
+    const leave = () => reject(signal.reason)
+    const enter = () => {
+      running.place = 'materialization'
+      resolve()
+    }
+    const waiting: Waiting = { claimed, running, enter }
+    signal.addEventListener('abort', leave, { once: true })
+    this.#waiting.push(waiting)
+    this.#wake()
+    try {
+      await entered
+    } finally {
+      signal.removeEventListener('abort', leave)
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+    }
+  }
+
+  async #claim(kinds: readonly RunKind[]): Promise<ClaimedRun | null> {
     if (kinds.length === 0) return null
     const except = Object.fromEntries(kinds.map((kind) => [kind, this.#tenantsWithEnough(kind)]))
     try {
@@ -126,7 +234,7 @@ export class Worker {
   }
 
   #tenantsOf(kind: RunKind): readonly string[] {
-    return [...this.#running.values()].filter((run) => run.kind === kind).map(({ tenant }) => tenant)
+    return [...this.#running.values()].filter((run) => run.place === kind).map(({ tenant }) => tenant)
   }
 
   #kindsWithRoom(): readonly RunKind[] {
@@ -148,31 +256,42 @@ export class Worker {
     }
   }
 
-  #pause(): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, POLL_MS)
-      this.#wake = () => {
-        clearTimeout(timer)
-        resolve()
-      }
-      if (this.#stop.signal.aborted) this.#wake()
-    })
+  /** Also where it is told to before it pauses. */
+  #wake(): void {
+    this.#isWoken = true
+    this.#resume()
+  }
+
+  async #pause(): Promise<void> {
+    if (!this.#isWoken && !this.#stop.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, POLL_MS)
+        this.#resume = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
+    this.#isWoken = false
   }
 
   #begin(claimed: ClaimedRun): void {
+    const { id, tenant, kind } = claimed.run
     const controller = new AbortController()
-    const done = this.#run(claimed, controller).finally(() => {
-      this.#running.delete(claimed.run.id)
+    const running: Running = { tenant, place: kind, controller, done: Promise.resolve() }
+    this.#running.set(id, running)
+    running.done = this.#run(claimed, running).finally(() => {
+      this.#running.delete(id)
       this.#wake()
     })
-    const { id, tenant, kind } = claimed.run
-    this.#running.set(id, { tenant, kind, controller, done })
   }
 
-  async #run(claimed: ClaimedRun, controller: AbortController): Promise<void> {
+  async #run(claimed: ClaimedRun, running: Running): Promise<void> {
+    const { controller } = running
+    const toTransforms = () => this.#toTransforms(claimed, running)
     const renewal = setInterval(() => void this.#renew(claimed, controller), this.#deps.leaseMs / 3)
     try {
-      const result = await this.#deps.execute(claimed, controller.signal)
+      const result = await this.#deps.execute(claimed, controller.signal, { toTransforms })
       await this.#finish(claimed, { state: 'succeeded', result })
     } catch (error) {
       await this.#fail(claimed, controller.signal.aborted ? controller.signal.reason : error)

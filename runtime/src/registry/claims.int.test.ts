@@ -9,13 +9,15 @@ import {
   type ClaimRequest,
   checkRun,
   claimRun,
+  enterTransforms,
   finishRun,
+  leavePlace,
   releaseRun,
   renewLease,
   retryRunLater,
 } from './run-claims.ts'
 import { appendRunLog, runLog, saveTableProgress, tableProgress } from './run-progress.ts'
-import { cancelRun, enqueueRun, findRun, type Run } from './runs.ts'
+import { cancelRun, enqueueRun, findRun, type Run, type RunKind } from './runs.ts'
 import { ANN, startTestRegistry, type TestRegistry } from './testing.ts'
 
 const FENCED = { kind: 'FENCED', code: 'fenced' }
@@ -94,19 +96,28 @@ describe('claiming', () => {
     ['free', 2],
     ['standard', 5],
   ] as const) {
-    it(`runs at most ${limit} at once in a tenant of tier ${tier}, whoever claims at the same time`, async () => {
+    it(`runs at most ${limit} of a kind at once in a tenant of tier ${tier}, whoever claims at the same time`, async () => {
       const registry = await fixture()
       const [busy, other] = [await registry.tenant(tier), await registry.tenant(tier)]
-      for (let n = 0; n < limit + 3; n++) {
-        // Products, since the tier has room for more of them.
-        if (n < 3) await ingestion(registry, busy)
-        else await materialization(registry, busy)
-      }
+      for (let n = 0; n < limit + 2; n++) await materialization(registry, busy)
+      for (let n = 0; n < 3; n++) await ingestion(registry, busy)
       await ingestion(registry, other)
       const claimed = await drain(registry, 8)
-      const ofBusy = claimed.filter(({ run }) => run.tenant === busy)
-      assert.deepEqual([ofBusy.length, claimed.length], [limit, limit + 1])
-      await finishRun(registry.pool, (ofBusy[0] as ClaimedRun).lease, { state: 'succeeded' })
+      const of = (kind: RunKind) => claimed.filter(({ run }) => run.tenant === busy && run.kind === kind)
+      const ingestions = Math.min(3, limit)
+      assert.deepEqual(
+        [of('ingestion').length, of('materialization').length, claimed.length],
+        [ingestions, limit, ingestions + limit + 1],
+      )
+      // An ingestion that has come to its transforms waits for one of these, and leaves its place to the next.
+      const moving = of('ingestion')[0] as ClaimedRun
+      assert.equal(await enterTransforms(registry.pool, moving.lease), false)
+      await leavePlace(registry.pool, moving.lease)
+      assert.equal((await drain(registry, 3)).length, 3 - ingestions)
+      await finishRun(registry.pool, (of('materialization')[0] as ClaimedRun).lease, { state: 'succeeded' })
+      assert.equal(await enterTransforms(registry.pool, moving.lease), true)
+      assert.equal((await drain(registry, 3)).length, 0)
+      await finishRun(registry.pool, moving.lease, { state: 'succeeded' })
       assert.equal((await drain(registry, 3)).length, 1)
     })
   }

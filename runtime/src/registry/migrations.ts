@@ -19,6 +19,7 @@ import { whatGrantsRestOn } from './migrations/021-what-grants-rest-on.ts'
 import { applicationKeys } from './migrations/024-application-keys.ts'
 import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 import { cpuBudgets } from './migrations/027-cpu-budgets.ts'
+import { runPlaces } from './migrations/027-run-places.ts'
 import { valuesLeftOut } from './migrations/028-values-left-out.ts'
 
 /**
@@ -49,5 +50,6 @@ export const registryMigrations: MigrationList = {
     whatGrantsRestOn,
     cpuBudgets,
     valuesLeftOut,
+    runPlaces,
   ],
 }

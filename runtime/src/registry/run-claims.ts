@@ -52,7 +52,7 @@ const CONCURRENCY = JSON.stringify(
 /**
  * A run to work on, or null where there is none now. The tenant that has the fewest running comes first, of several the
  * one that has waited longest; in a tenant runs whose lease has ended, then the longest waiting. A tenant has at most as
- * many running as its tier allows, and begins none when it has used its CPU time; a connection or product has at most one.
+ * many running of each kind as its tier allows, and begins none when it has used its CPU time; a connection or product has at most one.
  */
 export async function claimRun(pool: pg.Pool, request: ClaimRequest, signal?: AbortSignal): Promise<ClaimedRun | null> {
   const options = signal ? { signal } : {}
@@ -84,6 +84,9 @@ const CLAIMABLE = `(
   or (state = 'running' and lease_until < clock_timestamp())
 )`
 
+/** What the running run `b` is counted among: an ingestion that has come to its transforms is one of these. */
+const PLACE = 'coalesce(b.place, b.kind)'
+
 /** Queued runs of a tenant that has used its CPU time wait until it may go on; what has begun is taken up again. */
 const MAY_BEGIN = `(r.state = 'running' or not exists (
   select from cpu_budgets c where c.tenant = r.tenant and c.spent_until > clock_timestamp()))`
@@ -96,13 +99,16 @@ async function tenantsWithWork(tx: Transaction, request: ClaimRequest): Promise<
     'looking for work',
     `select r.tenant from runs r join tenants t on t.slug = r.tenant
        cross join lateral (
-         select count(*) as busy from runs b
+         select count(*) as busy, count(*) filter (where ${PLACE} = 'ingestion') as ingestions,
+           count(*) filter (where ${PLACE} = 'materialization') as materializations
+         from runs b
          where b.tenant = r.tenant and b.state = 'running' and b.lease_until >= clock_timestamp()
        ) running
      where ${CLAIMABLE} and t.status = 'active' and ($1::text[] is null or r.kind = any($1)) and ${notExcepted('$3')}
        and ${MAY_BEGIN}
-     group by r.tenant, t.tier, running.busy
-     having bool_or(r.state = 'running') or running.busy < ($2::jsonb ->> t.tier)::int
+       and (r.state = 'running' or ($2::jsonb ->> t.tier)::int
+         > case r.kind when 'ingestion' then running.ingestions else running.materializations end)
+     group by r.tenant, running.busy
      order by running.busy, min(r.available_at) limit ${MAX_TENANTS}`,
     [request.kinds ?? null, CONCURRENCY, JSON.stringify(request.except ?? {})],
   )
@@ -135,7 +141,8 @@ function candidates(tx: Transaction, tenant: string, request: ClaimRequest): Pro
      where r.tenant = $1 and ${CLAIMABLE} and t.status = 'active' and ($2::text[] is null or r.kind = any($2))
        and ${notExcepted('$4')} and ${MAY_BEGIN}
        and (r.state = 'running' or (
-         (select count(*) from runs b where b.tenant = $1 and b.state = 'running') < ($3::jsonb ->> t.tier)::int
+         (select count(*) from runs b where b.tenant = $1 and b.state = 'running' and ${PLACE} = r.kind)
+           < ($3::jsonb ->> t.tier)::int
          and not exists (select from runs b where b.connection_id = r.connection_id and b.state = 'running')
          and not exists (select from runs b where b.product_id = r.product_id and b.state = 'running')))
      order by r.state = 'running' desc, r.available_at, r.created_at, r.id limit ${MAX_CANDIDATES}`,
@@ -151,7 +158,7 @@ async function take(tx: Transaction, candidate: Candidate, request: ClaimRequest
   const row = await maybeOne<Run & { token: number }>(
     tx,
     'claiming the run',
-    `update runs set state = 'running', worker_id = $3, token = token + 1, product_token = $5, attempt = attempt + 1,
+    `update runs set state = 'running', place = null, worker_id = $3, token = token + 1, product_token = $5, attempt = attempt + 1,
        lease_until = clock_timestamp() + make_interval(secs => $4::float8 / 1000),
        started_at = coalesce(started_at, clock_timestamp())
      where id = $1 and token = $2 and ${CLAIMABLE} returning ${RUN_COLUMNS}, token`,
@@ -225,6 +232,31 @@ export async function renewLease(db: Queryable, lease: RunLease, leaseMs: number
   )
   if (row === null) throw fenced()
   return row
+}
+
+/** The run gives its place up, and waits for one among transforms. FENCED where it is no longer this worker's. */
+export async function leavePlace(db: Queryable, lease: RunLease): Promise<void> {
+  const statement = `update runs set place = 'none' where ${HELD} returning id`
+  if ((await maybeOne(db, 'giving up a place', statement, [lease.runId, lease.token])) === null) throw fenced()
+  await announceRuns(db, lease.tenant)
+}
+
+/** False where the tenant has as many transforms running as its tier allows, or somebody else counts them right now. */
+export async function enterTransforms(pool: pg.Pool, lease: RunLease): Promise<boolean> {
+  return inTransaction(pool, async (tx) => {
+    if (!(await tryLockTenant(tx, lease.tenant))) return false
+    const row = await maybeOne(
+      tx,
+      'taking a place for transforms',
+      `update runs set place = 'materialization'
+       where ${HELD} and (select ($3::jsonb ->> t.tier)::int from tenants t where t.slug = runs.tenant) > (
+         select count(*) from runs b
+         where b.tenant = runs.tenant and b.state = 'running' and ${PLACE} = 'materialization' and b.id <> runs.id)
+       returning id`,
+      [lease.runId, lease.token, CONCURRENCY],
+    )
+    return row !== null
+  })
 }
 
 export type RunOutcome =

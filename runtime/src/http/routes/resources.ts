@@ -32,7 +32,7 @@ export const Tenant = Type.Object(
     limits: Type.Object({
       products: nullable(count('Null: unlimited.')),
       connections: nullable(count('Null: unlimited.')),
-      concurrent_executions: count(),
+      concurrent_executions: count('Runs at once, of ingestions and of materializations each.'),
       storage_bytes: count(),
     }),
     usage: Type.Object({ products: count(), connections: count(), running: count(), storage_bytes: count() }),
