@@ -26,7 +26,7 @@ from (
   join pg_depend d on d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
   join pg_extension e on e.oid = d.refobjid and e.extname = 'timescaledb'
   where has_function_privilege('public', p.oid, 'execute')
-    and p.proname ~ '^((add|alter|delete|run)_job|(add|remove)_.*_policy|(hypertable|chunks?|approximate)_.*(size|row_count|stats).*)$'
+    and p.proname ~ '^((add|alter|delete|run)_job|(add|remove)_.*_policy|(hypertable|(compressed_)?chunks?|approximate|relation)_.*(size|row_count|stats).*)$'
 ) open
 \gexec
 SQL

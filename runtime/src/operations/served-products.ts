@@ -1,11 +1,9 @@
 /** Loads products as readers meet them, and keeps them for moments: reads must not ask the registry every time. */
-import { setTimeout as sleep } from 'node:timers/promises'
-import { type Logger, type ServingStore, SluiceError, type Target, type Variant } from '@sluice/sdk'
+import { type Logger, SluiceError, type Variant } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { targetFor } from '../materializer/materialize.ts'
-import { lossOf, noteLoss } from '../materializer/store-review.ts'
 import { planVariants, QUARANTINE, type VariantPlan } from '../materializer/variants.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { stricter } from '../policy/classification.ts'
@@ -18,6 +16,7 @@ import { policyVersion } from '../registry/policy-versions.ts'
 import { deployedProducts, findProduct, findProductsByName, type Product } from '../registry/products.ts'
 import { blockingColumns, type RaisedByDigest } from '../registry/raised-classes.ts'
 import { findVersion, formerColumns, type ProductVersion } from '../registry/versions.ts'
+import { CopyChecks } from './copy-checks.ts'
 import {
   NO_PRODUCT,
   type ServedEndpoint,
@@ -29,8 +28,8 @@ import {
 /** Policies are at most this stale, were a notification lost that should have come. */
 const MAX_AGE_MS = 5_000
 const MAX_CACHED = 5_000
-/** For a store to say which epoch it has: a look into memory, or at one row. */
-const MAX_ANSWER_MS = 1_000
+/** From then on a read has the product loaded anew beside it, so that those after it need not wait. */
+const REFRESH_AFTER_MS = 2_500
 
 export interface ServedProductsDeps {
   readonly pool: pg.Pool
@@ -41,28 +40,69 @@ export interface ServedProductsDeps {
   hearsChanges(): boolean
 }
 
+interface Loading {
+  readonly product: Promise<ServedProduct>
+  /** As `performance.now()`: what is kept of it counts from when it was begun. */
+  readonly sinceMs: number
+  /** `changing`: it may be another one at any moment, so nothing is kept of it. */
+  readonly outcome: Promise<'kept' | 'changing' | 'failed'>
+}
+
 export class ServedProducts {
   readonly #deps: ServedProductsDeps
   /** Keys begin with the tenant. */
-  readonly #cache = new LRUCache<string, Promise<ServedProduct>>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+  readonly #cache = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+  /** By the same keys: what will take the place of the cached one. */
+  readonly #refreshing = new Map<string, Loading>()
+  readonly #copies: CopyChecks
 
   constructor(deps: ServedProductsDeps) {
     this.#deps = deps
+    this.#copies = new CopyChecks({ ...deps, onLateLoss: () => this.dropAll() })
   }
 
   /** By id, name or `namespace.name`. Throws `product_not_found`, or CONFLICT `ambiguous_product`. */
   find(tenant: string, reference: string, domain?: string): Promise<ServedProduct> {
     const key = JSON.stringify([tenant, reference, domain ?? null])
     const cached = this.#cache.get(key)
-    if (cached) return cached
-    const hears = this.#deps.hearsChanges()
-    const loading = this.#load(tenant, reference, domain)
+    const load = () => this.#load(tenant, reference, domain)
+    if (cached === undefined) return this.#loadFirst(key, load)
+    if (performance.now() - cached.sinceMs > REFRESH_AFTER_MS) this.#refresh(key, load)
+    return cached.product
+  }
+
+  #loadFirst(key: string, load: () => Promise<ServedProduct>): Promise<ServedProduct> {
+    const loading = this.#begin(load)
     this.#cache.set(key, loading)
-    const forget = () => {
-      if (this.#cache.peek(key) === loading) this.#cache.delete(key)
-    }
-    loading.then((product) => (hears && isSettled(product) ? undefined : forget()), forget)
-    return loading
+    this.#refreshing.delete(key)
+    void loading.outcome.then((outcome) => {
+      if (outcome !== 'kept' && this.#cache.peek(key) === loading) this.#cache.delete(key)
+    })
+    return loading.product
+  }
+
+  /** One at a time; what was dropped meanwhile is not put back. */
+  #refresh(key: string, load: () => Promise<ServedProduct>): void {
+    if (this.#refreshing.has(key)) return
+    const loading = this.#begin(load)
+    this.#refreshing.set(key, loading)
+    void loading.outcome.then((outcome) => {
+      if (this.#refreshing.get(key) !== loading) return
+      this.#refreshing.delete(key)
+      if (outcome === 'kept') this.#cache.set(key, loading, { start: loading.sinceMs })
+      else if (outcome === 'changing') this.#cache.delete(key)
+    })
+  }
+
+  #begin(load: () => Promise<ServedProduct>): Loading {
+    const sinceMs = performance.now()
+    const hears = this.#deps.hearsChanges()
+    const product = load()
+    const outcome = product.then(
+      (loaded) => (hears && isSettled(loaded) ? 'kept' : 'changing'),
+      () => 'failed' as const,
+    )
+    return { product, sinceMs, outcome }
   }
 
   /**
@@ -80,11 +120,14 @@ export class ServedProducts {
 
   drop(tenant: string): void {
     const prefix = `${JSON.stringify([tenant]).slice(0, -1)},`
-    for (const key of this.#cache.keys()) if (key.startsWith(prefix)) this.#cache.delete(key)
+    for (const keys of [this.#cache, this.#refreshing]) {
+      for (const key of keys.keys()) if (key.startsWith(prefix)) keys.delete(key)
+    }
   }
 
   dropAll(): void {
     this.#cache.clear()
+    this.#refreshing.clear()
   }
 
   async #load(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct> {
@@ -141,7 +184,8 @@ export class ServedProducts {
       const declared = version.normalised.serving.endpoints.find(({ type }) => type === state.endpoint)
       if (!plan || !declared) return
       const target = targetFor(product, plan, declared.config)
-      if (await this.#isLost(state, applied, serving.store, target)) {
+      const expected = { epoch: state.appliedEpoch, committedAt: applied.committedAt }
+      if (await this.#copies.isLost(state, expected, serving.store, target)) {
         endpoint.rebuilding.add(state.variant)
         return
       }
@@ -159,23 +203,6 @@ export class ServedProducts {
     }
     await Promise.all((await endpointStates(this.#deps.pool, product.id)).map(load))
     return endpoints
-  }
-
-  /** Asked of the store itself: rows of another epoch, or of another installation, are nobody's to read. */
-  async #isLost(state: EndpointState, applied: Materialization, store: ServingStore, target: Target): Promise<boolean> {
-    const epoch = applied.epoch as number
-    const expected = { epoch, committedAt: applied.committedAt }
-    const silent = new AbortController()
-    // A store that does not answer says so itself when it is read, and holds up no read of another.
-    const loss = await Promise.race([
-      lossOf(this.#deps.pool, state.productId, store, target, expected).catch(() => null),
-      sleep(MAX_ANSWER_MS, null, { signal: silent.signal, ref: false }).catch(() => null),
-    ])
-    silent.abort()
-    if (loss === null) return false
-    const isNew = await noteLoss(this.#deps, state, epoch, loss)
-    // Of a copy that is just being written from nothing there are no rows to be wrong about.
-    return isNew || loss !== 'emptied'
   }
 }
 

@@ -60,6 +60,7 @@ export class MasterKeys {
     const keys = Object.fromEntries(kept.map((id) => [id, this.key(id).toString('base64')]))
     try {
       renameSync(writeBeside(this.#path, { current: fresh.current, keys: { ...keys, ...fresh.keys } }), this.#path)
+      syncFolder(dirname(this.#path))
     } catch (cause) {
       throw unwritable(cause)
     }
@@ -123,6 +124,7 @@ function createKeyFile(path: string): KeyFile {
   try {
     // A link fails where the name is taken: the loser reads the winner's file instead of replacing it.
     linkSync(staging, path)
+    syncFolder(dirname(path))
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
@@ -139,6 +141,13 @@ function writeBeside(path: string, file: KeyFile): string {
   fsyncSync(fd)
   closeSync(fd)
   return staging
+}
+
+/** A name is only there after a power failure once its folder was written out: keys must be, before anything lies under them. */
+function syncFolder(folder: string): void {
+  const fd = openSync(folder, 'r')
+  fsyncSync(fd)
+  closeSync(fd)
 }
 
 function readKeyFile(path: string): KeyFile | null {
