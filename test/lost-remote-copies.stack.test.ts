@@ -1,5 +1,5 @@
 /**
- * What happens to values in Redis and to the lake's bucket behind a runtime's back: emptied, an older copy put back, another
+ * What happens to values in Redis, with the lake in S3, behind a runtime's back: emptied, an older copy put back, another
  * product's. Readers get the right values or none, and the lake makes all of it whole again.
  */
 import assert from 'node:assert/strict'
@@ -139,7 +139,6 @@ async function sync(): Promise<Json> {
 }
 
 const value = () => developer.get('/api/v1/products/people/realtime?key=7')
-const rows = () => developer.post('/api/v1/query', { sql: 'SELECT city FROM crm.people WHERE id = 7' })
 
 /** All keys as a snapshot of the server has them. */
 async function keep(name: string): Promise<void> {
