@@ -43,6 +43,7 @@ export class CopyChecks {
     // A store that does not answer says so itself when it is read, and holds up no read of another.
     if (this.#silent.has(store)) return false
     const enough = new AbortController()
+    // Ended by the answer, which is what is waited for.
     const tooLate = sleep(MAX_ANSWER_MS, null, { signal: enough.signal, ref: false }).catch(() => null)
     const found = await Promise.race([question.answer, tooLate])
     enough.abort()
@@ -65,8 +66,10 @@ export class CopyChecks {
   }
 
   async #answer(state: EndpointState, expected: ExpectedEpoch, store: ServingStore, target: Target): Promise<boolean> {
+    // A store that fails says so itself when it is read.
     const loss = await lossOf(this.#deps.pool, state.productId, store, target, expected).catch(() => null)
     if (loss === null) return false
+    // A registry that cannot note it now makes the rows no better; the next look notes it.
     const isNew = await noteLoss(this.#deps, state, expected.epoch, loss).catch(() => true)
     // Of a copy that is just being written from nothing there are no rows to be wrong about.
     return isNew || loss !== 'emptied'
