@@ -119,7 +119,7 @@ async function kept(): Promise<ReadonlyMap<string, string>> {
       const tables = await client.query(
         `select format('%I.%I', schemaname, tablename) as name from pg_tables
          where schemaname not in ('pg_catalog', 'information_schema') and tablename <> all ($1)`,
-        [BY_THE_CLOCK],
+        [NOT_COMPARED],
       )
       for (const { name } of tables.rows) {
         const rows = await client.query(
@@ -149,8 +149,8 @@ async function kept(): Promise<ReadonlyMap<string, string>> {
   return found
 }
 
-/** Turns of upkeep, which come and go whatever anybody asks. */
-const BY_THE_CLOCK = ['lake_upkeep']
+/** Turns of upkeep, which come and go whatever anybody asks, and what the plans have cost their tenant. */
+const NOT_COMPARED = ['lake_upkeep', 'cpu_budgets']
 
 /** Values by key, whose store sweeps by the clock too; that its plans leave it alone is proved by the conformance suite. */
 const VALUES_BY_KEY = /\.mdb(?:-lock)?$/
