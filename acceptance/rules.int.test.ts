@@ -153,6 +153,10 @@ function operationsOf(document: Json): readonly Operation[] {
   )
 }
 
+function bodySchema({ path, method }: Operation): Json {
+  return document.paths[path][method.toLowerCase()].requestBody.content['application/json'].schema
+}
+
 /** Of things that are there; but grants and versions are not, and nothing is destroyed before its rule was looked at. */
 function addressOf({ path }: Operation): string {
   const values: Record<string, string> = {
@@ -262,6 +266,36 @@ describe('every operation', () => {
     assert.deepEqual(wrong, [])
   })
 
+  it('tells of nothing inside where an input is not as its schema says', async () => {
+    const developer = clients.get('developer') as Client
+    const wrong = [null, [], 1, {}, { unknown: 1 }]
+    for (const operation of operations.filter(({ hasBody }) => hasBody)) {
+      const { properties = {} } = bodySchema(operation)
+      const bodies = Object.keys(properties).flatMap((name) => [1, '\u0000/'].map((value) => ({ [name]: value })))
+      for (const body of [...wrong, ...bodies]) {
+        const answer = await developer.send(addressOf(operation), {
+          method: operation.method,
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        })
+        checkInside(`${operation.id} ${JSON.stringify(body)}`, answer.body)
+      }
+    }
+    const paths = [
+      'products/a%20%5C',
+      'products?limit=x',
+      'products?limit=0',
+      'products/x/latest?limit=9999',
+      'audit?limit=1.5',
+    ]
+    for (const path of paths) checkInside(path, (await developer.get(`/api/v1/${path}`)).body)
+    const settings = { host: '^', port: 0, database: '', user: 1, password: 'x', ssl_mode: 'none', other: 1 }
+    const config = { name: 'inside', connector_type: 'postgresql', config_encrypted: JSON.stringify(settings) }
+    const { body } = await developer.post('/api/v1/connections', config)
+    assert.equal(body.code, 'invalid_connection_config')
+    checkInside('settings', body)
+  })
+
   for (const [place, caller] of CALLERS.entries()) {
     it(`hears or refuses ${caller} as the table says`, async () => {
       const wrong: string[] = []
@@ -273,6 +307,7 @@ describe('every operation', () => {
         const isAsExpected = expected === 'heard' ? !isRefusal && status < 500 : status === expected
         if (!isAsExpected) wrong.push(`${operation.id}: ${status} ${body?.code ?? ''}, not ${expected}`)
         if (status >= 400) checkProblem(operation, answer)
+        if (caller !== 'admin' && RULES[operation.id] !== OPEN) checkInside(`${operation.id} as ${caller}`, body)
       }
       assert.deepEqual(wrong, [])
     })
@@ -306,6 +341,20 @@ describe('every operation', () => {
     assert.equal((await ask(product, 'developer')).status, 404)
   })
 })
+
+/** Folders of the machine, errors of the system, patterns and wordings of libraries, stacks. */
+const INSIDE = [
+  /file:\/\/\/|\/(?:tmp|home|root|var|usr)\//,
+  /node_modules|\bat [\w.]+ \(|\.ts:\d/,
+  /\bE(?:NOENT|ACCES|PERM|NOSPC|ADDRINUSE|CONNREFUSED|CONNRESET|NOTFOUND|EXIST|INVAL)\b/,
+  /must (?:NOT|not have|match)\b|must be (?:string|object|array|integer|number|boolean)\b|oneOf|anyOf|\^\[|\)\$/,
+  /sluice_(?:registry|serving|store|partitions)/,
+]
+
+function checkInside(where: string, body: unknown): void {
+  const text = typeof body === 'string' ? body : JSON.stringify(body ?? null)
+  for (const pattern of INSIDE) assert.doesNotMatch(text, pattern, where)
+}
 
 /** Every refusal has the one shape, and names nothing of the inside. */
 function checkProblem(operation: Operation, { status, headers, body }: Answer): void {

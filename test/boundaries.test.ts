@@ -6,7 +6,15 @@ import { describe, test } from 'node:test'
 import { importsOf, ROOT, type SourceFile, sourceFiles } from './sources.ts'
 
 /** The values that travel, the settings, the names of fault points and threads belong to no stage. */
-const EVERYWHERE = ['flow.ts', 'config.ts', 'fault-points.ts', 'free-port.ts', 'parse-threads.ts', 'suggestion.ts']
+const EVERYWHERE = [
+  'flow.ts',
+  'config.ts',
+  'fault-points.ts',
+  'free-port.ts',
+  'parse-threads.ts',
+  'schema-words.ts',
+  'suggestion.ts',
+]
 const RUNTIME = 'runtime/src/'
 const isTest = (path: string) => /\.(test|fixture|conformance)\.ts$/.test(path)
 

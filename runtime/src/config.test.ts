@@ -32,7 +32,10 @@ test('a mistake in the object store is said for the kind that is named', () => {
     }
     return 'nothing'
   }
-  assert.match(said({ ...S3, SLUICE_OBJECT_STORE__PART_MB: 'many' }), /^[^;]*object_store\.part_mb must be integer$/)
+  assert.match(
+    said({ ...S3, SLUICE_OBJECT_STORE__PART_MB: 'many' }),
+    /^[^;]*object_store\.part_mb must be a whole number$/,
+  )
   assert.match(said({ ...S3, SLUICE_OBJECT_STORE__DEADLINES_MS: '1' }), /did you mean object_store\.deadline_ms\?$/)
   assert.match(said({ SLUICE_OBJECT_STORE__TYPE: 'tape' }), /object_store\.type/)
   assert.doesNotMatch(said({ ...S3, SLUICE_OBJECT_STORE__PART_MB: 'many' }), /hidden/)

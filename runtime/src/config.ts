@@ -9,6 +9,7 @@ import { SluiceError } from '@sluice/sdk'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { parse } from 'yaml'
+import { faultWords } from './schema-words.ts'
 import { nearest } from './suggestion.ts'
 
 const closed = { additionalProperties: false, default: {} } as const
@@ -708,7 +709,7 @@ function describeProblems(schema: TSchema, value: unknown): string[] {
   for (const error of Value.Errors(schema, value)) {
     const path = error.instancePath.slice(1).replaceAll('/', '.') || 'the configuration'
     if (error.keyword === 'boolean') problems.push(`${path} is not known${suggestion(schema, path)}`)
-    else if (error.keyword !== 'additionalProperties') problems.push(`${path} ${error.message}`)
+    else if (error.keyword !== 'additionalProperties') problems.push(`${path} ${faultWords(error, schema)}`)
   }
   return problems
 }

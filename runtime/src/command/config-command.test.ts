@@ -93,7 +93,7 @@ describe('sluice config', () => {
     const broken = { environment: { SLUICE_LIMITS__WORKERS: 'many', SCRAPE: 'x' } }
     await assert.rejects(async () => ask({ check: 'true' }, [], broken), { code: 'invalid_config' })
     const told = String(await ask({ explain: 'true' }, ['limits.workers'], broken))
-    assert.match(told, /default +3\n.*Nothing is in force: .*limits\.workers must be integer/s)
+    assert.match(told, /default +3\n.*Nothing is in force: .*limits\.workers must be a whole number/s)
     assert.doesNotMatch(told, /in force +\d/)
   })
 })

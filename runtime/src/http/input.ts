@@ -3,6 +3,7 @@ import type { TObject, TSchema } from 'typebox'
 import { Type } from 'typebox'
 import { Compile, type Validator } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
+import { faultWords } from '../schema-words.ts'
 import { didYouMean } from '../suggestion.ts'
 import { type InputFault, refuse, validationFailed } from './problem.ts'
 import { eachParameter } from './target.ts'
@@ -111,6 +112,7 @@ function describe(
     case 'boolean':
       return [{ pointer, message: 'is not known', ...hintOf(lastKey(pointer), siblings(schema, error.schemaPath)) }]
     case 'required': {
+      if (isInsideChoice(error, all)) return []
       const { requiredProperties } = error.params as { readonly requiredProperties: readonly string[] }
       return requiredProperties.map((name) => ({ pointer: `${pointer}/${name}`, message: 'is required' }))
     }
@@ -121,13 +123,15 @@ function describe(
     case 'anyOf':
       return [{ pointer, message: alternatives(error, all) }]
     default:
-      return isInsideAnyOf(error, all) ? [] : [{ pointer, message: error.message }]
+      return isInsideChoice(error, all) ? [] : [{ pointer, message: faultWords(error, schema) }]
   }
 }
 
 /** What failed inside each branch says less than the list of what is allowed. */
-function isInsideAnyOf(error: TLocalizedValidationError, all: readonly TLocalizedValidationError[]): boolean {
-  return all.some((other) => other.keyword === 'anyOf' && error.schemaPath.startsWith(`${other.schemaPath}/anyOf/`))
+function isInsideChoice(error: TLocalizedValidationError, all: readonly TLocalizedValidationError[]): boolean {
+  return all.some(({ keyword, schemaPath }) => {
+    return (keyword === 'anyOf' || keyword === 'oneOf') && error.schemaPath.startsWith(`${schemaPath}/${keyword}/`)
+  })
 }
 
 function alternatives(error: TLocalizedValidationError, all: readonly TLocalizedValidationError[]): string {

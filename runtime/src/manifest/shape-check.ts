@@ -1,4 +1,5 @@
 import { ErrorContext, ErrorSchema, Stack, type XSchema } from 'typebox/schema'
+import { expectedIn, limitWords } from '../schema-words.ts'
 import { didYouMean } from '../suggestion.ts'
 import type { Finding, Json, ManifestName, Path } from './problem.ts'
 import { isJsonObject, pathOfPointer, quoted, valueAt } from './problem.ts'
@@ -94,7 +95,7 @@ function notAmong(path: Path, actual: Json | undefined, allowed: readonly string
 }
 
 function unexpected(path: Path, actual: Json | undefined, schema: Record<string, unknown>): Explained {
-  const expected = typeof schema['x-expected'] === 'string' ? schema['x-expected'] : `of the form ${schema.pattern}`
+  const expected = expectedIn(schema)
   if (actual === null) return { path, message: `has no value; it must be ${expected}` }
   const message = `must be ${expected}, not ${quoted(actual)}`
   const choices = schema['x-choices']
@@ -126,26 +127,8 @@ function sentence(error: SchemaError, actual: Json | undefined, schema: Record<s
       const expected = typeof schema['x-expected'] === 'string' ? schema['x-expected'] : wanted.join(' or ')
       return actual === null ? `has no value; it must be ${expected}` : `must be ${expected}, not ${typeWord(actual)}`
     }
-    case 'minimum':
-      return `must be at least ${error.params.limit}`
-    case 'maximum':
-      return `must be at most ${error.params.limit}`
-    case 'exclusiveMinimum':
-      return `must be more than ${error.params.limit}`
-    case 'exclusiveMaximum':
-      return `must be less than ${error.params.limit}`
-    case 'minLength':
-      return error.params.limit === 1 ? 'must not be empty' : `must have at least ${error.params.limit} characters`
-    case 'maxLength':
-      return `must have at most ${error.params.limit} characters`
-    case 'minItems':
-      return error.params.limit === 1 ? 'must name at least one' : `must have at least ${error.params.limit} entries`
-    case 'maxItems':
-      return `must have at most ${error.params.limit} entries`
-    case 'uniqueItems':
-      return 'must not name the same twice'
     default:
-      return 'does not fit what is expected here'
+      return limitWords(error) ?? 'does not fit what is expected here'
   }
 }
 

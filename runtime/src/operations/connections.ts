@@ -24,6 +24,7 @@ import { productsReadingFrom } from '../registry/products.ts'
 import { emptyQuarantine } from '../registry/quarantine.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../registry/runs.ts'
 import type { Transaction } from '../registry/sql.ts'
+import { faultWords } from '../schema-words.ts'
 import { endWhatRested } from './grant-rights.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from './platform.ts'
 import { ownsConnection } from './raw-rights.ts'
@@ -356,7 +357,10 @@ function parseConfig(text: string, plugin: ConnectorPlugin): Readonly<Record<str
     .map((error) => ({
       in: 'body',
       pointer: `/config_encrypted${error.instancePath}`,
-      message: error.keyword === 'additionalProperties' ? unknownFields(error.params) : error.message,
+      message:
+        error.keyword === 'additionalProperties'
+          ? unknownFields(error.params)
+          : faultWords(error, plugin.settingsSchema),
     }))
   throw new SluiceError('INVALID_DATA', 'the connection’s settings are not valid', {
     code: 'invalid_connection_config',

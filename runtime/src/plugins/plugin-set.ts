@@ -1,6 +1,7 @@
 /** The plugins of this runtime: loaded in the order of the configuration, opened where a driver is chosen. */
 import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
+import { faultWords } from '../schema-words.ts'
 import { type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
 import type { ProofRules } from './proof.ts'
 
@@ -115,7 +116,9 @@ async function openServing(
 function checkSettings(plugin: ServingPlugin, settings: unknown): void {
   const validator = Compile(plugin.settingsSchema as Parameters<typeof Compile>[0])
   if (validator.Check(settings)) return
-  const where = validator.Errors(settings).map((error) => `${error.instancePath || '/'} ${error.message}`)
+  const where = validator
+    .Errors(settings)
+    .map((error) => `${error.instancePath || '/'} ${faultWords(error, plugin.settingsSchema)}`)
   throw new SluiceError(
     'CONFIG',
     `the settings of ${plugin.type} (${plugin.name}) are not valid: ${where.join('; ')}`,

@@ -29,6 +29,7 @@ const KeyRequest = Type.Object(
       minLength: 1,
       maxLength: 100,
       pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
+      'x-expected': 'a text without control characters',
       description: 'Which application it is for.',
     }),
     products: Type.Optional(

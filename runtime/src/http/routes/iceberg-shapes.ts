@@ -34,7 +34,7 @@ export const LoadQuery = Type.Object({
   snapshots: Type.Optional(Type.Union([Type.Literal('all'), Type.Literal('refs')])),
 })
 export const DropQuery = Type.Object({
-  purgeRequested: Type.Optional(Type.String({ pattern: '^([Tt]rue|[Ff]alse)$' })),
+  purgeRequested: Type.Optional(Type.String({ pattern: '^([Tt]rue|[Ff]alse)$', 'x-expected': 'true or false' })),
 })
 
 /** Bodies hold more than what a reader of them needs, and newer clients send more. */

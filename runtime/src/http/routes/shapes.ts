@@ -31,6 +31,7 @@ export const Reference = Type.String({
   minLength: 1,
   maxLength: 500,
   pattern: SEGMENT,
+  'x-expected': 'an id or a name, without slashes and control characters',
   description: 'An id or a name.',
 })
 
@@ -112,7 +113,13 @@ const Lower = Type.Optional(
 export const RollbackRequest = Type.Object(
   {
     version: Type.Optional(Type.String({ maxLength: 100, description: 'A version that was in service.' })),
-    snapshot_id: Type.Optional(Type.String({ pattern: '^[0-9]{1,19}$', description: 'Of a snapshot of the product.' })),
+    snapshot_id: Type.Optional(
+      Type.String({
+        pattern: '^[0-9]{1,19}$',
+        'x-expected': 'the number of a snapshot',
+        description: 'Of a snapshot of the product.',
+      }),
+    ),
     lower: Lower,
   },
   {

@@ -69,7 +69,8 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
         const visible = call.principal.isAdmin || call.principal.tenant === wanted
         const { tenant, usage } = await tenantDetail(platform, visible ? wanted : '')
         const storageBytes = call.principal.isAdmin ? usage.storageBytes : inSteps(usage.storageBytes)
-        return { body: tenantJson({ tenant, usage: { ...usage, storageBytes } }) }
+        const resources = call.principal.isAdmin ? tenant.resources : withoutFolders(tenant.resources)
+        return { body: tenantJson({ tenant: { ...tenant, resources }, usage: { ...usage, storageBytes } }) }
       },
     }),
     defineRoute({
@@ -158,6 +159,13 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       },
     }),
   ]
+}
+
+/** Where the lake is a folder, its bucket is told, and not where on this machine it lies. */
+function withoutFolders(resources: TenantDetail['tenant']['resources']): TenantDetail['tenant']['resources'] {
+  const { bucket, destination } = resources
+  if (typeof destination !== 'string' || !destination.startsWith('file://')) return resources
+  return { ...resources, destination: `file://${destination.slice(destination.indexOf(`${bucket}/`))}` }
 }
 
 const STEP_BYTES = 1024 * 1024
