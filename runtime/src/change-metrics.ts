@@ -15,8 +15,8 @@ export function changeMetrics(registry: Registry, pool: pg.Pool): (variant: stri
       labelNames,
       registers: [registry],
       async collect() {
-        const backlogs = await changeBacklog(pool).catch(() => null)
         // While the registry does not answer, what it last said stays; sluice_registry_up tells.
+        const backlogs = await changeBacklog(pool).catch(() => null)
         if (backlogs === null) return
         for (const variant of VARIANTS) this.set({ variant }, 0)
         for (const backlog of backlogs) this.set({ variant: backlog.variant }, of(backlog))

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
 import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
 import { DistributedCompute } from '../../runtime/src/compute/distributed.ts'
-import type { EngineTable } from '../../runtime/src/engine/engine.ts'
+import { castLoss, type EngineTable } from '../../runtime/src/engine/engine.ts'
 import { collect, commitStep, LIMITS, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
 import type { ManifestSet } from '../../runtime/src/manifest/manifest-set.ts'
 import { distributedRows } from '../../runtime/src/materializer/distributed-rows.ts'
@@ -151,6 +151,87 @@ describe('a transform in Trino', () => {
     assert.deepEqual((await count({ ...counted, where: 'id < 7 -- of them' })).flat(2).map(String), ['7'])
     const any = { ...counted, where: "bytes IS NULL OR bytes >= X''" }
     assert.deepEqual((await count(any)).flat(2).map(String), [String(ROWS)], 'a filter of bytes')
+  })
+
+  describe('its casts', () => {
+    /** A value in Trino's words, the type that the column is to have, and whether it loses something on its way. */
+    const CASTS: readonly (readonly [value: string, to: LogicalType, loses: boolean])[] = [
+      ["DECIMAL '1.255'", 'decimal(9,2)', true],
+      ["DECIMAL '1.250'", 'decimal(9,2)', false],
+      ["DOUBLE '2.5'", 'integer', true],
+      ["DOUBLE '2'", 'long', false],
+      ["DOUBLE '0.1'", 'float', true],
+      ["DOUBLE '0.5'", 'float', false],
+      ["DOUBLE '0.125'", 'decimal(9,2)', true],
+      ["BIGINT '9007199254740993'", 'double', true],
+      ["BIGINT '9223372036854775807'", 'double', true],
+      ["BIGINT '9007199254740992'", 'double', false],
+      ["DECIMAL '7.50'", 'long', true],
+      ["TIMESTAMP '2026-01-01 10:00:00.000001'", 'date', true],
+      ["TIMESTAMP '2026-01-01 00:00:00'", 'date', false],
+      ["TIMESTAMP '2026-01-01 00:00:00.1234567'", 'timestamp', true],
+      ["TIMESTAMP '2026-01-01 00:00:00.1234560'", 'timestamp', false],
+      ["TIMESTAMP '2026-01-01 00:00:00 UTC'", 'timestamp', true],
+      ["TIMESTAMP '2026-01-01 00:00:00 UTC'", 'date', false],
+      ["'1.255'", 'decimal(9,2)', true],
+      ["'1.25'", 'decimal(9,2)', false],
+      ["'0.12345678901234567'", 'double', true],
+      ["' 0.5e1'", 'double', false],
+      ["'t'", 'boolean', true],
+      ["'TRUE'", 'boolean', false],
+      ["'2026-01-01 00:00:00.1234567'", 'timestamp', true],
+      ["'2026-01-01 00:00:00.123'", 'timestamp', false],
+      ["'2026-01-01 00:00:00.1234567 UTC'", 'timestamptz', true],
+      ["'17'", 'integer', false],
+      ["'2026-01-01'", 'date', false],
+    ]
+    /** Nothing is asked about these, whatever the value. */
+    const HOLDING: readonly (readonly [value: string, to: LogicalType])[] = [
+      ['NULL', 'integer'],
+      ["TINYINT '7'", 'integer'],
+      ['count(*)', 'long'],
+      ["BIGINT '7'", 'integer'],
+      ["REAL '0.1'", 'double'],
+      ["DECIMAL '1.25'", 'decimal(38,9)'],
+      ["INTEGER '7'", 'double'],
+      ["DATE '2026-01-01'", 'timestamp'],
+      ["TIMESTAMP '2026-01-01 10:00:00'", 'timestamptz'],
+      ["'text'", 'string'],
+      ["UUID '12151fd2-7586-11e9-8f9e-2a86e4085a59'", 'string'],
+    ]
+    const columnsOf = (types: readonly LogicalType[]): readonly Column[] =>
+      types.map((type, at) => ({ name: `c${at}`, type, nullable: true }))
+    const selected = (values: readonly string[], more = '') =>
+      `SELECT ${values.map((value, at) => `${value} AS c${at}`).join(', ')} FROM source ${more}`
+
+    test('are judged by what the transform gives, before anything runs', async () => {
+      const all = [
+        ...CASTS.map(([value, to]) => ({ value, to, loses: true })),
+        ...HOLDING.map(([value, to]) => ({ value, to, loses: false })),
+      ]
+      const columns = columnsOf(all.map(({ to }) => to))
+      const inputs = [{ alias: 'source', columns: SCHEMA.columns, where: null }]
+      const transform = selected(all.map(({ value }) => value))
+      const given = await compute.check({ inputs, transform, columns }, AbortSignal.timeout(600_000))
+      const judged = all.map(({ value, to }, at) => `${value} ${to} ${castLoss(given[at] as string, to) !== null}`)
+      assert.deepEqual(
+        judged,
+        all.map(({ value, to, loses }) => `${value} ${to} ${loses}`),
+      )
+    })
+
+    test('are counted by the values that lose something, and nothing else is', async () => {
+      const columns = columnsOf(CASTS.map(([, to]) => to))
+      const transform = selected(
+        CASTS.map(([value]) => `CASE WHEN id < 7 THEN ${value} END`),
+        'WHERE id < 9',
+      )
+      await staged({ transform, columns }, async (rows) => {
+        assert.equal(rows.rowCount, 9)
+        const expected = CASTS.flatMap(([, , loses], at) => (loses ? [[`c${at}`, 7]] : []))
+        assert.deepEqual(rows.lost, Object.fromEntries(expected))
+      })
+    })
   })
 
   test('cannot name what is no input', async () => {

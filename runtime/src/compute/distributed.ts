@@ -7,6 +7,7 @@ import {
   type TrinoColumn,
   TrinoFailure,
   type TrinoResult,
+  type TrinoRow,
   type TrinoSettings,
 } from '@sluice/analytics/trino/statements'
 import { isSluiceError, openTenantScope, SluiceError, type TenantScope } from '@sluice/sdk'
@@ -14,22 +15,31 @@ import { tableNotFound } from '../engine/guard.ts'
 import type { TableRef } from '../lake/lake.ts'
 import { type ArrivingColumn, arrivingColumns, resultCsv } from './query-result.ts'
 import { type NamedPlace, type Parameter, type Place, querySql } from './query-sql.ts'
-import { csvOf, type InputRelation, type TablePlace, type TransformText, transformSql } from './transform-sql.ts'
+import { csvOf } from './rows-csv.ts'
+import { type InputRelation, type TablePlace, type TransformText, transformSql } from './transform-sql.ts'
+import { type GivenColumn, givenColumn } from './trino-casts.ts'
 
 export interface DistributedInput extends Omit<InputRelation, 'table'> {
   readonly table: TableRef
   readonly snapshotId: string
 }
 
-export interface DistributedTransform extends Omit<TransformText, 'inputs'> {
+export interface DistributedTransform extends Omit<TransformText, 'inputs' | 'given'> {
   readonly tenant: string
   readonly inputs: readonly DistributedInput[]
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
 
-export interface UncheckedTransform extends Omit<TransformText, 'inputs'> {
+export interface UncheckedTransform extends Omit<TransformText, 'inputs' | 'given'> {
   readonly inputs: readonly Omit<InputRelation, 'table'>[]
+}
+
+export interface TransformedRows {
+  /** In the columns of `csvColumns`. To be read once; leaving it early cancels the statement. */
+  readonly csv: AsyncGenerator<Uint8Array>
+  /** Of the rows that were read so far: values that lost something by the cast to their column's type, by column. */
+  lost(): Readonly<Record<string, number>>
 }
 
 /** A relation that a query may name. */
@@ -92,29 +102,55 @@ export class DistributedCompute {
   }
 
   /**
-   * Whether Trino could run the transform over such inputs, which need not be there yet. Throws INVALID_DATA with the
-   * guard's reason or Trino's name of the problem and its place; TRANSIENT where Trino does not answer.
+   * Whether Trino could run the transform over such inputs, which need not be there yet; the types of its columns as it
+   * gives them, as `castLoss` names them. Throws INVALID_DATA with the guard's reason or Trino's name of the problem and its
+   * place; TRANSIENT where Trino does not answer.
    */
-  async check(transform: UncheckedTransform, signal: AbortSignal): Promise<void> {
+  async check(transform: UncheckedTransform, signal: AbortSignal): Promise<readonly string[]> {
     const text = transformSql({ ...transform, inputs: transform.inputs.map((input) => ({ ...input, table: null })) })
     const asked = askedTransform(text.firstLine, CHECK_TIMEOUT_MS)
     await this.#explain('TYPE VALIDATE', text.sql, asked, signal)
+    return (await this.#given(text.typesSql, asked, signal)).map(({ type }) => type)
   }
 
   /**
-   * The transform's rows as CSV in the columns of `csvColumns`, page by page. Leaving early cancels the statement; one
-   * whose reader has died is given up by Trino. Throws as `check` does, and QUOTA `query_timeout`.
+   * The transform's rows, page by page, with what Trino's casts have taken from them. A statement whose reader has died is
+   * given up by Trino. Reading throws as `check` does, and QUOTA `query_timeout`.
    */
-  async *rows(transform: DistributedTransform): AsyncGenerator<Uint8Array> {
-    const { tenant, timeoutMs, signal } = transform
+  rows(transform: DistributedTransform): TransformedRows {
+    const lost = new Map<string, number>()
+    return { csv: this.#transformed(transform, lost), lost: () => Object.fromEntries(lost) }
+  }
+
+  async *#transformed(transform: DistributedTransform, lost: Map<string, number>): AsyncGenerator<Uint8Array> {
+    const { tenant, timeoutMs, signal, columns } = transform
     const scope = openTenantScope(tenant)
     const inputs = transform.inputs.map((input) => ({ ...input, table: placeIn(scope, input.table, input.snapshotId) }))
-    const text = transformSql({ ...transform, inputs })
-    const asked = askedTransform(text.firstLine, timeoutMs)
+    const unmarked = transformSql({ ...transform, inputs })
+    const asked = askedTransform(unmarked.firstLine, timeoutMs)
     try {
-      await this.#withCatalog(scope, () => this.#checkTables(text.tablesSql, inputs, asked, signal))
-      const pages = this.#client.pages({ sql: text.sql, maxRows: MAX_ROWS, timeoutMs: leftOf(asked), signal })
-      for await (const rows of pages) yield csvOf(rows)
+      await this.#withCatalog(scope, () => this.#checkTables(unmarked.tablesSql, inputs, asked, signal))
+      const given = await this.#given(unmarked.typesSql, asked, signal)
+      const { sql, marked } = transformSql({ ...transform, inputs, given })
+      const pages = this.#client.pages({ sql, maxRows: MAX_ROWS, timeoutMs: leftOf(asked), signal })
+      const counted = (row: TrinoRow): TrinoRow => {
+        for (const [at, name] of marked.entries()) {
+          if (row[columns.length + at] !== null) lost.set(name, (lost.get(name) ?? 0) + 1)
+        }
+        return row.slice(0, columns.length)
+      }
+      for await (const rows of pages) yield csvOf(marked.length === 0 ? rows : rows.map(counted))
+    } catch (error) {
+      throw await this.#told(error, asked)
+    }
+  }
+
+  /** A LIMIT of nothing is planned, and not carried out. */
+  async #given(sql: string, asked: Asked, signal: AbortSignal): Promise<readonly GivenColumn[]> {
+    try {
+      const results = this.#client.results({ sql, maxRows: 1, timeoutMs: leftOf(asked), signal })
+      for await (const { columns } of results) return columns.map(givenColumn)
+      throw new Error('Trino names no columns')
     } catch (error) {
       throw await this.#told(error, asked)
     }

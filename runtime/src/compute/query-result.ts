@@ -1,7 +1,7 @@
 /** What Trino answers to a query, as columns of logical types and as CSV for an engine job. */
 import type { TrinoColumn, TrinoResult, TrinoType } from '@sluice/analytics/trino/statements'
 import type { LogicalType } from '@sluice/sdk'
-import { csvLine, LAST_COLUMN } from './transform-sql.ts'
+import { csvLine, LAST_COLUMN } from './rows-csv.ts'
 
 export interface ArrivingColumn {
   readonly name: string

@@ -1,7 +1,8 @@
 /** A product's transform as one statement for Trino, and the rows that it gives as CSV. */
 
-import { selectedText, sqlType, type TrinoRow } from '@sluice/analytics/trino/statements'
+import { selectedText, sqlType } from '@sluice/analytics/trino/statements'
 import type { Column, LogicalType } from '@sluice/sdk'
+import { type GivenColumn, lossIn } from './trino-casts.ts'
 import { guardedCondition, guardedQuery } from './trino-text.ts'
 
 /** What an alias of the transform stands for. */
@@ -26,27 +27,43 @@ export interface TransformText {
   /** Null: the only input as it is. */
   readonly transform: string | null
   readonly columns: readonly Column[]
+  /** What the transform gives for each of `columns`, where that is known: values that lose something are marked. */
+  readonly given?: readonly GivenColumn[]
 }
 
 export interface TransformSql {
   readonly sql: string
   /** Names the same tables and has the same lines; for an answer to which tables that are. */
   readonly tablesSql: string
+  /** Without rows, the columns as the transform gives them; in the lines of `sql`. */
+  readonly typesSql: string
+  /** Columns whose marks stand behind all columns, in this order: a text where the value has lost something, else null. */
+  readonly marked: readonly string[]
   /** The line of `sql` in which the author's text begins, from 1. */
   readonly firstLine: number
 }
 
 /** Every cell as text, cast to its column's type first. Throws INVALID_DATA where the guard refuses. */
-export function transformSql({ inputs, transform, columns }: TransformText): TransformSql {
+export function transformSql({ inputs, transform, columns, given = [] }: TransformText): TransformSql {
   const query = transform === null ? `SELECT * FROM ${quoted(inputs[0]?.alias ?? '')}` : guardedQuery(transform)
   const cells = columns.map(({ name, type }) => cellOf(`CAST(${quoted(name)} AS ${sqlType(type)})`, type))
-  const before = (source: Source) =>
-    `WITH ${inputs.map((input) => relation(input, source)).join(',\n')}\nSELECT ${cells.join(', ')} FROM (\n`
-  const around = (source: Source) => `${before(source)}${query}\n) AS "__output"`
+  const losses = columns.flatMap(({ name, type }, at) => {
+    const loses = given[at] === undefined ? null : lossIn(quoted(name), given[at], type)
+    return loses === null ? [] : [{ name, mark: `CASE WHEN ${loses} THEN '1' END` }]
+  })
+  const marks = losses.map(({ mark }) => mark)
+  const before = (source: Source, selected: readonly string[], from = inputs) =>
+    `WITH ${from.map((input) => relation(input, source)).join(',\n')}\nSELECT ${selected.join(', ')} FROM (\n`
+  const around = (head: string) => `${head}${query}\n) AS "__output"`
+  const empty = inputs.map((input) => ({ ...input, table: null }))
+  const names = columns.map(({ name }) => quoted(name))
+  const head = before(atSnapshot, [...cells, ...marks])
   return {
-    sql: around(atSnapshot),
-    tablesSql: around(withoutFilters),
-    firstLine: before(atSnapshot).split('\n').length,
+    sql: around(head),
+    tablesSql: around(before(withoutFilters, cells)),
+    typesSql: `${around(before(atSnapshot, names, empty))} LIMIT 0`,
+    marked: losses.map(({ name }) => name),
+    firstLine: head.split('\n').length,
   }
 }
 
@@ -77,28 +94,4 @@ export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"
 
 function cellOf(cell: string, type: LogicalType): string {
   return type === 'binary' ? `lower(to_hex(${cell}))` : selectedText(cell, type)
-}
-
-/** A column of the CSV behind all others, so that no line of it is empty. */
-export const LAST_COLUMN = '__end'
-
-/** The columns of the CSV. Binary arrives as hexadecimal text. */
-export function csvColumns(
-  columns: readonly Column[],
-): readonly { readonly name: string; readonly type: LogicalType }[] {
-  const own = columns.map(({ name, type }) => ({ name, type: type === 'binary' ? ('string' as const) : type }))
-  return [...own, { name: LAST_COLUMN, type: 'string' }]
-}
-
-export function csvOf(rows: readonly TrinoRow[]): Uint8Array {
-  let text = ''
-  for (const row of rows) text += csvLine(row)
-  return Buffer.from(text)
-}
-
-/** Every value quoted, null an empty field without quotes, and `LAST_COLUMN`. */
-export function csvLine(cells: readonly unknown[]): string {
-  let text = ''
-  for (const cell of cells) text += cell === null ? ',' : `"${String(cell).replaceAll('"', '""')}",`
-  return `${text}""\n`
 }

@@ -21,7 +21,7 @@ const WHOLE: Readonly<Record<string, number | null>> = {
 }
 
 /** Digits that every value of the type keeps. */
-const FLOATING: Readonly<Record<string, number>> = { float: 6, double: 15 }
+export const FLOATING_DIGITS: Readonly<Record<string, number>> = { float: 6, double: 15 }
 
 /**
  * What values of `from`, a type as `ResultColumn` names it, may lose as `to`, in words that end the sentence "they lose";
@@ -42,14 +42,14 @@ export function castLoss(from: string, to: LogicalType): string | null {
       return lossAsWhole(from)
     case 'float':
     case 'double':
-      return lossAsFloating(from, FLOATING[to] as number)
+      return lossAsFloating(from, FLOATING_DIGITS[to] as number)
     case 'date':
       return from === 'timestamp' || from === 'timestamptz' || isText(from) ? 'the time of day' : SOME
     case 'timestamp':
       if (from === 'timestamptz') return 'their time zone'
-      return from === 'date' ? null : PARTS
+      return from === 'date' ? null : isText(from) ? PARTS : SOME
     case 'timestamptz':
-      return from === 'date' || from === 'timestamp' ? null : PARTS
+      return from === 'date' || from === 'timestamp' ? null : isText(from) ? PARTS : SOME
     case 'uuid':
       return isText(from) ? null : SOME
     default:
@@ -65,14 +65,14 @@ function lossAsDecimal(from: string, scale: number): string | null {
   if (from in WHOLE) return null
   const own = decimalOf(from)
   if (own) return own.scale > scale ? DIGITS : null
-  return isText(from) || from in FLOATING ? DIGITS : SOME
+  return isText(from) || from in FLOATING_DIGITS ? DIGITS : SOME
 }
 
 function lossAsWhole(from: string): string | null {
   if (from in WHOLE) return null
   const own = decimalOf(from)
   if (own) return own.scale > 0 ? DIGITS : null
-  return isText(from) || from in FLOATING ? DIGITS : SOME
+  return isText(from) || from in FLOATING_DIGITS ? DIGITS : SOME
 }
 
 function lossAsFloating(from: string, digits: number): string | null {
@@ -80,7 +80,7 @@ function lossAsFloating(from: string, digits: number): string | null {
   const own = decimalOf(from)
   const most = own ? own.precision : WHOLE[from]
   if (most !== undefined && most !== null && most <= digits) return null
-  return own || from in WHOLE || from in FLOATING || isText(from) ? PRECISION : SOME
+  return own || from in WHOLE || from in FLOATING_DIGITS || isText(from) ? PRECISION : SOME
 }
 
 function decimalOf(type: string): { readonly precision: number; readonly scale: number } | null {
@@ -116,7 +116,7 @@ function textLoss(value: string, cast: string, to: LogicalType): string {
       return sameNumber('DECIMAL(38,18)')
     case 'float':
     case 'double':
-      return `length(ltrim(regexp_replace(regexp_replace(${text}, '[eE].*$', ''), '[^0-9]', '', 'g'), '0')) > ${FLOATING[to]}`
+      return `length(ltrim(regexp_replace(regexp_replace(${text}, '[eE].*$', ''), '[^0-9]', '', 'g'), '0')) > ${FLOATING_DIGITS[to]}`
     case 'boolean':
       return `lower(${text}) NOT IN ('true', 'false')`
     case 'date':

@@ -23,7 +23,7 @@ import { Staging } from './staging.ts'
 import { UserIds } from './user-ids.ts'
 import type { Wall, WallName } from './walls.ts'
 
-export { castLoss } from './cast-loss.ts'
+export { castLoss, FLOATING_DIGITS } from './cast-loss.ts'
 export type * from './job.ts'
 export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage.ts'
 export type { StorageRoom } from './room-watch.ts'

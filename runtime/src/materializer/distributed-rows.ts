@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Column, SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import { csvColumns } from '../compute/transform-sql.ts'
+import { csvColumns } from '../compute/rows-csv.ts'
 import { quoteName } from '../engine/sql-text.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { stagedColumns } from './staged-columns.ts'
@@ -35,7 +35,7 @@ export async function distributedRows(
     const run = await deps.engine.run(
       {
         trust: 'own',
-        csvInput: { name: ARRIVING, columns: csvColumns(schema), source: rows },
+        csvInput: { name: ARRIVING, columns: csvColumns(schema), source: rows.csv },
         output: {
           kind: 'parquet-files',
           sql: `SELECT ${schema.map(arrived).join(', ')} FROM ${ARRIVING}`,
@@ -50,8 +50,7 @@ export async function distributedRows(
       files: run.files.filter((file) => file.rows > 0).map((file) => file.path),
       columns,
       rowCount: run.files.reduce((sum, file) => sum + file.rows, 0),
-      // Trino casts, and says nothing of what a cast took away.
-      lost: {},
+      lost: rows.lost(),
     }
   } finally {
     // A job that ends before its input would leave the statement running.

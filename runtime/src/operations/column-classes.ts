@@ -24,7 +24,7 @@ export interface ColumnOrigin {
   readonly grouped?: readonly string[]
   /** The raw column whose values the column has, unchanged. */
   readonly copied?: string | null
-  /** Of what the transform gives, as the embedded engine names it; absent where Trino runs it. */
+  /** Of what the transform gives, as `castLoss` names it. */
   readonly type?: string
   /** Nothing says what the column is made of, so that it may be any of the sources. */
   readonly guessed?: boolean

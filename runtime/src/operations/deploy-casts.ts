@@ -33,10 +33,7 @@ export function checkCasts({ manifests, live, origins }: Pick<Checked, 'manifest
 }
 
 /** Said in the plan where nobody can tell beforehand what casts lose. */
-export function castNotes({ manifests, origins }: Pick<Checked, 'manifests' | 'origins'>): readonly string[] {
-  if (manifests.compute.engine === 'distributed') {
-    return ['Trino casts the columns to their types: what that takes from values is not judged here, and not counted']
-  }
+export function castNotes({ origins }: Pick<Checked, 'origins'>): readonly string[] {
   if (origins !== null) return []
   return ['it is not known what the inputs hold: what casts take from values is counted when the product is made']
 }

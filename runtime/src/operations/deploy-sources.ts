@@ -235,10 +235,14 @@ async function checkDistributed(
     return { alias: name, where, columns: tables[index]?.columns ?? [] }
   })
   const columns = outputSchema(manifests.output).columns
-  try {
-    await platform.distributed?.check({ inputs, transform, columns }, call.signal)
-  } catch (error) {
-    throw transformInvalid(error, 'compute', 'transform')
+  const types = await platform.distributed
+    ?.check({ inputs, transform, columns }, call.signal)
+    .catch((error: unknown) => {
+      throw transformInvalid(error, 'compute', 'transform')
+    })
+  const typed = (origin: ColumnOrigin): ColumnOrigin => {
+    const type = types?.[columns.findIndex(({ name }) => name === origin.column)]
+    return type === undefined ? origin : { ...origin, type }
   }
   const from =
     transform === null ? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}` : guardedQuery(transform)
@@ -254,13 +258,13 @@ async function checkDistributed(
   )
   const names = [...columns, ...inputs.flatMap((input) => input.columns)].map(({ name }) => name)
   const aliases = inputs.map(({ alias }) => alias)
-  if (read.length > 0 && isCommonSql(from, aliases, names)) return read
+  if (read.length > 0 && isCommonSql(from, aliases, names)) return read.map(typed)
   const sources = manifests.inputs.flatMap((input, index) =>
     (tables[index]?.columns ?? []).map((column) => rawColumn(input, column.name)),
   )
   return columns.map(({ name }) => {
     const likely = read.find(({ column }) => column === name)?.sources ?? []
-    return { column: name, sources, influences: sources, guessed: true, likely }
+    return typed({ column: name, sources, influences: sources, guessed: true, likely })
   })
 }
 

@@ -281,7 +281,7 @@ export async function checkManifests(
       notes: [
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
         ...deleteNotes(live, meant, reads, leaving),
-        ...castNotes({ manifests, origins }),
+        ...castNotes({ origins }),
         ...lacking.map(lackingNote),
         ...checkNotes(platform, manifests, hidden, readings),
         ...reach.products.map(reachNote),
