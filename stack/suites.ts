@@ -74,7 +74,15 @@ export const SUITES: readonly Suite[] = [
     tests: ['stack/catalog/trino.stack.test.ts', 'stack/{distributed,parity,readers}/*.stack.test.ts'],
     expectedSeconds: 420,
   },
-  { name: 'housekeeping', servers: [], tests: ['test/*.stack.test.ts'], expectedSeconds: 200 },
+  { name: 'housekeeping', servers: [], tests: ['test/housekeeping.stack.test.ts'], expectedSeconds: 120 },
+  // What befalls a runtime between two starts: lost copies, other releases, mistakes of who runs it.
+  {
+    name: 'operators',
+    servers: [],
+    startedByTests: ['valkey', 'versitygw'],
+    tests: ['test/!(housekeeping).stack.test.ts'],
+    expectedSeconds: 240,
+  },
   {
     name: 'cassandra',
     servers: ['cassandra'],
