@@ -9,6 +9,7 @@ import { test } from 'node:test'
 import { Registry } from 'prom-client'
 import { Compile } from 'typebox/compile'
 import { parse } from 'yaml'
+import { trinoUser } from '../runtime/src/auth/trino-user.ts'
 import { changeMetrics } from '../runtime/src/change-metrics.ts'
 import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
@@ -140,6 +141,41 @@ test('a deployed server takes the same functions from everybody as the runtime d
     assert.ok(mounted.includes(`./deploy/postgres/${name}:/docker-entrypoint-initdb.d/${name}:ro`), name)
   }
 })
+
+test('a statement in Trino ends by itself, later than its runtime would end it, and belongs to a group that is there', () => {
+  const settings = (path: string) =>
+    new Map([...read(path).matchAll(/^([\w.-]+)=(.*)$/gm)].map(([, key, value]) => [key, value]))
+  const hours = /^(\d+)h$/.exec(settings('deploy/trino/config.properties').get('query.max-run-time') ?? '')?.[1]
+  const { transform_timeout_ms: ofTransforms } = loadConfig({ environment: {}, flags: {} }).limits
+  assert.ok(Number(hours) * 3_600_000 > ofTransforms)
+  const mounted = compose.services['trino']?.volumes ?? []
+  for (const name of readdirSync(join(root, 'deploy/trino'))) {
+    assert.ok(mounted.includes(`./deploy/trino/${name}:/etc/trino/${name}:ro`), name)
+  }
+  const file = settings('deploy/trino/resource-groups.properties').get('resource-groups.config-file') ?? ''
+  assert.ok(mounted.some((volume) => volume.split(':')[1] === file))
+  const { rootGroups, selectors } = JSON.parse(read('deploy/trino/resource-groups.json')) as ResourceGroups
+  const named = rootGroups.flatMap(({ name, subGroups = [] }) => [
+    name,
+    ...subGroups.map((sub) => `${name}.${sub.name}`),
+  ])
+  for (const { group } of selectors) assert.ok(named.includes(group), group)
+  // By names that the issuer writes, whatever a person is called.
+  const groupOf = (user: string) => {
+    const chosen = selectors.find(({ user: pattern = '.*' }) => new RegExp(`^${pattern}$`).test(user))
+    const tenant = new RegExp(chosen?.user ?? '').exec(user)?.groups?.['tenant'] ?? ''
+    return chosen?.group.replace(/\$\{tenant\}/, tenant)
+  }
+  const viewer = { tenant: 'acme', groups: ['svc-viewers'] }
+  assert.equal(groupOf(trinoUser({ subject: 'vito', ...viewer })), 'people.acme')
+  assert.equal(groupOf(trinoUser({ subject: `","tenant":"other","x":"`, ...viewer })), 'people.acme')
+  assert.equal(groupOf(trinoUser({ subject: 'root', admin: true })), 'runtimes')
+})
+
+interface ResourceGroups {
+  readonly rootGroups: readonly { readonly name: string; readonly subGroups?: readonly { readonly name: string }[] }[]
+  readonly selectors: readonly { readonly user?: string; readonly group: string }[]
+}
 
 test('rules and dashboards speak of metrics that there are', async () => {
   const registry = new Registry()

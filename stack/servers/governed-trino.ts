@@ -107,6 +107,8 @@ async function startGoverned(
       'http-server.https.enabled': 'true',
       'http-server.https.port': String(port),
       'http-server.https.keystore.path': keys,
+      'query.max-run-time': '15m',
+      'query.client.timeout': '1m',
       'internal-communication.shared-secret': randomBytes(32).toString('hex'),
     },
     accessControl: {
@@ -117,6 +119,8 @@ async function startGoverned(
       'opa.policy.batch-column-masking-uri': `${policy}/column-masks`,
       'opa.http-client.key-store-path': keys,
       'opa.http-client.trust-store-path': trusted,
+      'opa.http-client.connect-timeout': '5s',
+      'opa.http-client.request-timeout': '30s',
       'opa.log-requests': 'false',
       'opa.log-responses': 'false',
     },

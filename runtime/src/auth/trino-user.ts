@@ -53,7 +53,7 @@ export function principalOfTrinoUser(user: string, issuer: TrustedIssuer): Princ
     isViewer: tenant !== null && groups.includes(VIEWERS),
     claimedClearance: written.clearance ?? null,
     email: null,
-    // Trino checks the token's times at every request of a client's.
+    // Trino checks the token's times when a statement begins; pages of its rows end with query.max-run-time.
     tokenExpiresAtMs: Number.POSITIVE_INFINITY,
     tokenIssuedAtMs: 0,
   }
