@@ -94,7 +94,7 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     tests: ['test/packages/**/*.stack.test.ts'],
     programs: ['npm', 'git'],
-    expectedSeconds: 72,
+    expectedSeconds: 120,
   },
   // Requests that are made up, and the tests of acceptance/ that take longest. The others run embedded in `npm test`; those
   // that go through stores run on the full stack, too.

@@ -5,7 +5,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { copyRepository, filesOf, printedBy } from '../../packaging/tarballs.ts'
+import { printedBy } from '../../packaging/tarballs.ts'
+import { copyOfRepository } from './copy.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const BLOCK = /^(?:`([\w./-]+)`:\n\n)?```(\w+)\n([^]*?)^```\n\n?(It fails)?/gm
@@ -25,7 +26,7 @@ let steps: readonly Step[]
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-change-'))
-  copy = await copyRepository(ROOT, await filesOf(ROOT), join(folder, 'repository'))
+  copy = await copyOfRepository(join(folder, 'repository'))
   const text = await readFile(join(ROOT, 'docs/guides/your-first-change.md'), 'utf8')
   steps = [...text.matchAll(BLOCK)].map(([, file, language = '', content = '', fails]) => {
     return { file, language, text: content, fails: fails !== undefined }

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import semver from 'semver'
 import { release } from '../../packaging/release.ts'
 import { versionOf } from '../../packaging/release-version.ts'
-import { copyRepository, filesOf, printedBy } from '../../packaging/tarballs.ts'
+import { printedBy } from '../../packaging/tarballs.ts'
+import { copyOfRepository } from './copy.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 
@@ -56,7 +57,7 @@ async function tools(): Promise<readonly string[]> {
  * tarballs that a release is made of.
  */
 async function releaseCopy(target: string): Promise<Pick<Outside, 'tarballs' | 'released'>> {
-  const root = await copyRepository(ROOT, await filesOf(ROOT), target)
+  const root = await copyOfRepository(target)
   const commit = async (message: string) => {
     await printedBy(root, 'git', ['add', '--all'])
     const author = ['-c', 'user.name=A', '-c', 'user.email=a@example.com', '-c', 'commit.gpgsign=false']
