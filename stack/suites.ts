@@ -160,7 +160,10 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-full-stack',
     servers: ['runtimes'],
-    tests: ['acceptance/*.int.test.ts', 'acceptance/{edge,histories,past-policy,source-changes,sources}.stack.test.ts'],
+    tests: [
+      'acceptance/*.int.test.ts',
+      'acceptance/{edge,histories,isolation,past-policy,source-changes,sources,versions}.stack.test.ts',
+    ],
     expectedSeconds: 190,
   },
   {
