@@ -101,9 +101,17 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance',
     servers: ['runtime'],
-    tests: ['acceptance/*.stack.test.ts'],
+    tests: ['acceptance/!(non-interference|raised-classes|readers|rights|schemathesis).stack.test.ts'],
+    expectedSeconds: 500,
+    isAlwaysRun: true,
+  },
+  // Who sees what, by every door, and what requests that are made up get.
+  {
+    name: 'acceptance-rights',
+    servers: ['runtime'],
+    tests: ['acceptance/{non-interference,raised-classes,readers,rights,schemathesis}.stack.test.ts'],
     programs: ['python3'],
-    expectedSeconds: 450,
+    expectedSeconds: 400,
     isAlwaysRun: true,
   },
   // How the lake meets a network that spoils requests; what it does on the store that is deployed is MinIO's suite.
