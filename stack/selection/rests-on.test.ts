@@ -49,7 +49,7 @@ describe('the suites of this repository', () => {
   it('rest on files that are read, copied or run by name', () => {
     assert.ok(filesOf('crash').has('test/crash/products/people/compute.yaml'))
     assert.ok(filesOf('kafka').has('test/crash/products/people/serving.yaml'))
-    assert.ok(filesOf('acceptance').has('acceptance/schemathesis.toml'))
+    assert.ok(filesOf('acceptance-rights').has('acceptance/schemathesis.toml'))
     assert.ok(filesOf('trino').has('stack/readers/read.py'))
     assert.ok(filesOf('minio').has('stack/catalog/signed.py'))
     assert.ok(filesOf('identity').has('deploy/keycloak/sluice-realm.json'))
