@@ -160,10 +160,13 @@ function formerTypes({ snapshots }: GeneratedTable, column: string): readonly st
 /**
  * PyIceberg 0.12 takes a value beyond the type that a file has the column in, because the column was widened since, for
  * the type's last value, or the comparison for one that holds always, also for nulls. Only `=` comes out right. It looks
- * for the months and years before the first moment that Python has, and ends in "date value out of range".
+ * for the months and years before the first moment that Python has, and ends in "date value out of range". A list of
+ * decimals is of the precision of whichever comes first, and others do not fit: "precision inferred from first array element".
  */
-function isAnsweredByPyIceberg(table: GeneratedTable, { column, operator, values }: Question): boolean {
+function isAnsweredByPyIceberg(table: GeneratedTable, { column, type, operator, values }: Question): boolean {
   if (operator === 'eq') return true
+  const precisions = new Set(values.map((value) => String(value).replace(/\D/g, '').replace(/^0+/, '').length))
+  if (operator === 'in' && type.startsWith('decimal') && precisions.size > 1) return false
   const isFirst = (value: unknown): boolean => /^0001-01-01(T00:00:00(\.0+)?Z?)?$/.test(String(value))
   const hasMonthsOrYears = table.title.includes(`month(${column})`) || table.title.includes(`year(${column})`)
   if (operator === 'lt' && hasMonthsOrYears && values.some(isFirst)) return false
