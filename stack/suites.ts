@@ -172,7 +172,7 @@ export const SUITES: readonly Suite[] = [
       'acceptance/*.int.test.ts',
       'acceptance/{edge,histories,isolation,past-policy,source-changes,sources,versions}.stack.test.ts',
     ],
-    expectedSeconds: 190,
+    expectedSeconds: 420,
   },
   {
     name: 'timescaledb',
