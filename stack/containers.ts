@@ -7,7 +7,7 @@
  * which is set up for the runtime beside it, and all that tests end, cut off and start again.
  */
 import { GenericContainer, getContainerRuntimeClient, type PortWithOptionalBinding } from 'testcontainers'
-import { freePort } from '../runtime/src/free-port.ts'
+import { freePort } from '../runtime/src/database/free-port.ts'
 import { composeService } from './compose.ts'
 import { waitUntilReady } from './native-process.ts'
 import type { StackServer } from './server.ts'

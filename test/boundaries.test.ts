@@ -5,26 +5,20 @@ import { dirname, join, posix } from 'node:path'
 import { describe, test } from 'node:test'
 import { importsOf, ROOT, type SourceFile, sourceFiles } from './sources.ts'
 
-/** The values that travel, the settings, the names of fault points and threads belong to no stage. */
-const EVERYWHERE = [
-  'flow.ts',
-  'config.ts',
-  'fault-points.ts',
-  'free-port.ts',
-  'parse-threads.ts',
-  'schema-words.ts',
-  'suggestion.ts',
-]
+/** The values that travel, the settings and the names of fault points belong to no stage. */
+const EVERYWHERE = ['flow.ts', 'config.ts', 'fault-points.ts']
 const RUNTIME = 'runtime/src/'
 const isTest = (path: string) => /\.(test|fixture|conformance)\.ts$/.test(path)
 
-function declaredOrder(): readonly string[] {
+/** The folders of the paragraph after the one that has these words. */
+function declaredOrder(words: string): readonly string[] {
   const text = readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8')
-  const line = /`command`(?: →\s+`[a-z]+`)+/.exec(text)?.[0] ?? ''
+  const line = text.slice(text.indexOf(words)).split('\n\n')[1] ?? ''
   return [...line.matchAll(/`([a-z]+)`/g)].map((match) => match[1] as string)
 }
 
-const order = declaredOrder()
+const order = declaredOrder('Folders of `runtime/src`')
+const orderOfOperations = declaredOrder('Folders of `operations`')
 const folderOf = (path: string) => (path.includes('/') ? path.slice(0, path.indexOf('/')) : '')
 
 /** Why a file of the runtime may not import another, both below runtime/src; null where it may. */
@@ -34,11 +28,22 @@ function refusal(from: string, to: string): string | null {
   // What puts the stages together stands at the root, and may know them all.
   if (own === '' && !EVERYWHERE.includes(from)) return null
   if (EVERYWHERE.includes(to)) return null
-  if (own === '') return 'is a stage, which no stage-less file knows'
+  // What reads texts of others knows no stage, and the settings are such a text.
+  if (own === '') return other === 'parsing' ? null : 'is a stage, which no stage-less file knows'
+  if (own === 'operations' && other === 'operations') return refusalAmongOperations(from, to)
   if (own === other) return null
   if (other === '') return own === 'command' && to === 'main.ts' ? null : 'is a file that puts the runtime together'
   if (!order.includes(other)) return 'is in a folder that the order does not name'
   return order.indexOf(other) > order.indexOf(own) ? null : `stands before ${own} in the order`
+}
+
+const folderInOperations = (path: string) => folderOf(path.slice('operations/'.length))
+
+function refusalAmongOperations(from: string, to: string): string | null {
+  const [own, other] = [folderInOperations(from), folderInOperations(to)]
+  // Beside the folders is only what each operation is given.
+  if (own === other || own === '' || other === '') return null
+  return orderOfOperations.indexOf(other) > orderOfOperations.indexOf(own) ? null : `stands before ${own} in the order`
 }
 
 function relativeTargets(file: SourceFile): readonly string[] {
@@ -98,6 +103,10 @@ describe('imports', () => {
       sourceFiles([`${RUNTIME}*/**/*.ts`]).map((file) => folderOf(file.path.slice(RUNTIME.length))),
     )
     assert.deepEqual([...order].sort(), [...folders].sort())
+    const operations = sourceFiles([`${RUNTIME}operations/*/*.ts`]).map((file) =>
+      folderInOperations(file.path.slice(RUNTIME.length)),
+    )
+    assert.deepEqual([...orderOfOperations].sort(), [...new Set(operations)].sort())
   })
 
   test('an import against the order would be refused', () => {
@@ -105,7 +114,9 @@ describe('imports', () => {
     assert.equal(refusal(`${first}/x.ts`, `${last}/y.ts`), null)
     assert.notEqual(refusal(`${last}/x.ts`, `${first}/y.ts`), null)
     assert.notEqual(refusal(`${last}/x.ts`, 'container.ts'), null)
-    assert.notEqual(refusal('flow.ts', `${last}/y.ts`), null)
+    assert.notEqual(refusal('flow.ts', 'http/y.ts'), null)
+    assert.equal(refusal('operations/queries/x.ts', 'operations/rights/y.ts'), null)
+    assert.notEqual(refusal('operations/rights/x.ts', 'operations/queries/y.ts'), null)
   })
 
   test('a folder of the runtime imports only folders after it', () => {
@@ -120,7 +131,7 @@ describe('imports', () => {
 
   test('only container.ts and the tokens know the dependency container', () => {
     const knowing = sourceFiles([`${RUNTIME}**/*.ts`]).filter((file) => packagesOf(file).includes('tsyringe'))
-    const allowed = ['container.ts', 'tokens.ts', 'jobs.ts'].map((name) => RUNTIME + name)
+    const allowed = ['container.ts', 'assembly/tokens.ts', 'jobs.ts'].map((name) => RUNTIME + name)
     assert.deepEqual(
       knowing.map((file) => file.path).filter((path) => !allowed.includes(path)),
       [],

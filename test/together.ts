@@ -13,7 +13,7 @@ const PROCESSES = 4
 export const ALONE = [
   '{acceptance,test}/**/*.int.test.ts',
   'runtime/src/{database,engine}/*.int.test.ts',
-  'runtime/src/storage.int.test.ts',
+  'runtime/src/assembly/storage.int.test.ts',
   'plugins/realtime/lmdb/*.int.test.ts',
   '**/conformance.int.test.ts',
 ]

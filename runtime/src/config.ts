@@ -9,8 +9,8 @@ import { SluiceError } from '@sluice/sdk'
 import { type Static, type TSchema, Type } from 'typebox'
 import { Value } from 'typebox/value'
 import { parse } from 'yaml'
-import { faultWords } from './schema-words.ts'
-import { nearest } from './suggestion.ts'
+import { faultWords } from './parsing/schema-words.ts'
+import { nearest } from './parsing/suggestion.ts'
 
 const closed = { additionalProperties: false, default: {} } as const
 

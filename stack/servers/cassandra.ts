@@ -3,7 +3,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed } from '../cache.ts'
 import { javaCommand, javaVersion } from '../java.ts'
 import { mavenClasspath } from '../maven.ts'

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { runTool } from '../cache.ts'
 import { machineVersion } from '../machine-version.ts'
 import type { ServerKind, StackServer } from '../server.ts'

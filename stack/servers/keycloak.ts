@@ -1,7 +1,7 @@
 /** Keycloak with the realm of deploy/, in memory: what is done in it ends with it. */
 import { copyFile, mkdir, readFile, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
 import { javaCommand, javaVersion } from '../java.ts'

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import { composeService } from '../compose.ts'
 import type { ContainerSpec } from '../containers.ts'

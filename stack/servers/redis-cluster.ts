@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 import { redisCommand, redisVersion, startRedisLike } from './redis.ts'
 

@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { runTool } from '../cache.ts'
 import type { ContainerSpec } from '../containers.ts'
 import { machineVersion } from '../machine-version.ts'

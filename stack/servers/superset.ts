@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { copyFile, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import { type NativeProcess, startNative } from '../native-process.ts'
 

@@ -1,7 +1,7 @@
 /** Trino, from Maven's tarball: the plugins that the tests use, small in memory, with dynamic catalogs. */
 import { glob, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import { javaCommand, javaVersion } from '../java.ts'
 import { mavenFile } from '../maven.ts'

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { freePort } from '../../runtime/src/free-port.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed } from '../cache.ts'
 import { installGoProgram } from '../go.ts'
 import { machineVersion } from '../machine-version.ts'

@@ -15,8 +15,8 @@ import { parse, stringify } from 'yaml'
 import { Client } from '../../acceptance/client.ts'
 import { formatAddress, parseAddress } from '../../runtime/src/database/address.ts'
 import { startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { preparePlatformDatabases, ROLE_NAMES } from '../../runtime/src/database/roles.ts'
-import { freePort } from '../../runtime/src/free-port.ts'
 import { RoundRobin } from './round-robin.ts'
 
 const run = promisify(execFile)

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { issueToken, type TokenSubject } from '../../runtime/src/auth/embedded-issuer.ts'
+import { freePort } from '../../runtime/src/database/free-port.ts'
 import { REQUEST_FAULT_POINTS } from '../../runtime/src/fault-points.ts'
-import { freePort } from '../../runtime/src/free-port.ts'
 import { RuntimeProcess } from './runtime-process.ts'
 
 const ADMIN: TokenSubject = { role: 'admin' }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { hideKeys } from '../assembly/logger.ts'
 import type { Principal } from '../flow.ts'
-import { hideKeys } from '../logger.ts'
 import type { PresentedKey } from '../registry/application-keys.ts'
 import { newKey } from '../registry/key-tokens.ts'
 import { KeyAuthenticator, type KeyStore } from './application-keys.ts'

@@ -1,6 +1,6 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
 import { type Config, type ConfigSources, loadConfig } from '../config.ts'
-import { nearest } from '../suggestion.ts'
+import { nearest } from '../parsing/suggestion.ts'
 import { type Arguments, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
 

@@ -1,5 +1,5 @@
 import { type Config, type ConfigSources, originOf, redactedConfig } from '../config.ts'
-import { nearest } from '../suggestion.ts'
+import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
 import type { Command, CommandCall } from './command.ts'
 import { type ConfigKey, configKeys, keysUnder } from './config-reference.ts'

@@ -12,7 +12,7 @@ import type { ManifestContext, ServingType } from '../manifest/context.ts'
 import { type ExampleName, exampleContext, exampleFiles } from '../manifest/examples.ts'
 import { PARSING_HERE, parsingIn } from '../manifest/parsing.ts'
 import { MANIFEST_NAMES } from '../manifest/problem.ts'
-import { ParseThreads } from '../parse-threads.ts'
+import { ParseThreads } from '../parsing/parse-threads.ts'
 import { defineRoute } from './route.ts'
 import { codeOf, startTestServer, type TestServer } from './test-server.ts'
 

@@ -2,7 +2,7 @@
 import type { TSchema } from 'typebox'
 import { parseJsonExactly } from '../lake/int64.ts'
 import { MANIFEST_TASKS } from '../manifest/parsing.ts'
-import { answerTasks } from '../parse-threads.ts'
+import { answerTasks } from '../parsing/parse-threads.ts'
 import { parseForm } from './form-body.ts'
 import { bodyReader, type InputReader } from './input.ts'
 import { parseJsonBody } from './json-body.ts'

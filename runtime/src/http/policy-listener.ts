@@ -11,7 +11,6 @@ import type { AddressInfo } from 'node:net'
 import { isSluiceError, type Logger } from '@sluice/sdk'
 import type { TrustedIssuer } from '../auth/issuers.ts'
 import { principalOfTrinoUser } from '../auth/trino-user.ts'
-import type { Platform } from '../operations/platform.ts'
 import {
   type Asking,
   allowedIndexes,
@@ -19,7 +18,8 @@ import {
   columnMasks,
   rowFilters,
   type TrinoQuestion,
-} from '../operations/trino-policy.ts'
+} from '../operations/catalog/trino-policy.ts'
+import type { Platform } from '../operations/platform.ts'
 import type { RunningServer } from './server.ts'
 
 export interface PolicyListenerOptions {

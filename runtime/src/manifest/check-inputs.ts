@@ -1,6 +1,6 @@
 import type { LogicalType } from '@sluice/sdk'
 import { typeName } from '@sluice/sdk'
-import { didYouMean } from '../suggestion.ts'
+import { didYouMean } from '../parsing/suggestion.ts'
 import { type CheckedFile, type Item, repeated } from './checked-file.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, type ManifestContext, rawTableName, type SourceTable } from './context.ts'
 import type { InputFields } from './files/inputs.ts'

@@ -1,4 +1,4 @@
-import { didYouMean } from '../suggestion.ts'
+import { didYouMean } from '../parsing/suggestion.ts'
 import type { OutputDraft } from './check-output.ts'
 import { checkVisualization, readVisualization, type VisualizationFields } from './check-visualization.ts'
 import type { CheckedFile, Draft, Item } from './checked-file.ts'

@@ -1,6 +1,6 @@
 /** The block `visualization` of serving.yaml: whether a dashboard server can show the product, and with which template. */
 
-import { didYouMean } from '../suggestion.ts'
+import { didYouMean } from '../parsing/suggestion.ts'
 import type { DashboardSupport } from './context.ts'
 import { parseDuration } from './durations.ts'
 import type { ServingFile } from './files/serving.ts'

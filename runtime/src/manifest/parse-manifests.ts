@@ -1,4 +1,4 @@
-import { didYouMean } from '../suggestion.ts'
+import { didYouMean } from '../parsing/suggestion.ts'
 import { readCompute } from './check-compute.ts'
 import { readInputs } from './check-inputs.ts'
 import { readOutput } from './check-output.ts'

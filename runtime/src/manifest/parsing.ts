@@ -1,6 +1,6 @@
 /** Manifests taken apart beside the event loop: six files of their greatest size take more than a second to read. */
 import type { ConfigProblem, TableSchema } from '@sluice/sdk'
-import type { Ask, ParseThreads } from '../parse-threads.ts'
+import type { Ask, ParseThreads } from '../parsing/parse-threads.ts'
 import type { DashboardSupport, ManifestContext, ServingType } from './context.ts'
 import type { OutputColumn } from './manifest-set.ts'
 import { type ParsedManifests, parseManifests } from './parse-manifests.ts'

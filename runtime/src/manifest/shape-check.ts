@@ -1,6 +1,6 @@
 import { ErrorContext, ErrorSchema, Stack, type XSchema } from 'typebox/schema'
-import { expectedIn, limitWords } from '../schema-words.ts'
-import { didYouMean } from '../suggestion.ts'
+import { expectedIn, limitWords } from '../parsing/schema-words.ts'
+import { didYouMean } from '../parsing/suggestion.ts'
 import type { Finding, Json, ManifestName, Path } from './problem.ts'
 import { isJsonObject, pathOfPointer, quoted, valueAt } from './problem.ts'
 

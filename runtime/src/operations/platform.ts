@@ -21,7 +21,7 @@ import { actorOf } from '../registry/actor.ts'
 import { appendAudit } from '../registry/audit.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import type { Queryable, Transaction } from '../registry/sql.ts'
-import type { ServedProducts } from './served-products.ts'
+import type { ServedProducts } from './served/served-products.ts'
 
 export interface Platform {
   readonly config: Config

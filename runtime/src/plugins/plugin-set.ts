@@ -1,7 +1,7 @@
 /** The plugins of this runtime: loaded in the order of the configuration, opened where a driver is chosen. */
 import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
-import { faultWords } from '../schema-words.ts'
+import { faultWords } from '../parsing/schema-words.ts'
 import { type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
 import type { ProofRules } from './proof.ts'
 

@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
+import { type Platform, requireDeveloper } from '../../operations/platform.ts'
 import {
   listKeys,
   type MadeKey,
   makeApplicationKey,
   revokeKey,
   revokeKeysOf,
-} from '../../operations/application-keys.ts'
-import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+} from '../../operations/tenants/application-keys.ts'
 import type { ApplicationKeyRecord } from '../../registry/application-keys.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'

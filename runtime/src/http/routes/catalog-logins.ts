@@ -1,5 +1,5 @@
 import { Type } from 'typebox'
-import { issueCatalogLogin, revokeCatalogLogin } from '../../operations/catalog-logins.ts'
+import { issueCatalogLogin, revokeCatalogLogin } from '../../operations/catalog/logins.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Reference } from './shapes.ts'

@@ -7,10 +7,10 @@ import {
   removeConnection,
   syncConnection,
   testConnection,
-} from '../../operations/connections.ts'
+} from '../../operations/connections/connections.ts'
+import { quarantineOf } from '../../operations/connections/quarantine.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { quarantineOf } from '../../operations/quarantine.ts'
-import { rawReader } from '../../operations/raw-rights.ts'
+import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import { type Connection, listConnections } from '../../registry/connections.ts'
 import type { PageRequest } from '../../registry/paging.ts'

@@ -1,7 +1,7 @@
 /** Parameters and answers of the Iceberg catalog's routes. Its bodies are checked where they are understood. */
 import { Type } from 'typebox'
 import { stringifyJsonExactly } from '../../lake/int64.ts'
-import type { LoadedTable } from '../../operations/iceberg-read.ts'
+import type { LoadedTable } from '../../operations/catalog/read.ts'
 import type { Reply } from '../route.ts'
 
 export const ICEBERG = {

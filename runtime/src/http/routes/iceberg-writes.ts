@@ -7,8 +7,8 @@ import {
   parseRename,
   parseTransaction,
 } from '../../catalog/commit-request.ts'
-import { requireFileAccess } from '../../operations/iceberg-files.ts'
-import { requireWarehouse } from '../../operations/iceberg-read.ts'
+import { requireFileAccess } from '../../operations/catalog/files.ts'
+import { requireWarehouse } from '../../operations/catalog/read.ts'
 import {
   changeNamespace,
   commitTable,
@@ -18,7 +18,7 @@ import {
   dropNamespace,
   dropTable,
   renameTable,
-} from '../../operations/iceberg-write.ts'
+} from '../../operations/catalog/write.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import {

@@ -5,7 +5,7 @@
 import { parseSigning } from '../../catalog/commit-request.ts'
 import { pageOf } from '../../catalog/page.ts'
 import { referencedOnly } from '../../catalog/visible-metadata.ts'
-import { fileAccessOf, requireFileAccess, signRead } from '../../operations/iceberg-files.ts'
+import { fileAccessOf, requireFileAccess, signRead } from '../../operations/catalog/files.ts'
 import {
   loadTable,
   namespaceFor,
@@ -14,8 +14,8 @@ import {
   requireWarehouse,
   tableExists,
   tablesFor,
-} from '../../operations/iceberg-read.ts'
-import { isUpload, placeOfUpload } from '../../operations/iceberg-uploads.ts'
+} from '../../operations/catalog/read.ts'
+import { isUpload, placeOfUpload } from '../../operations/catalog/uploads.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { defineRoute, type Route } from '../route.ts'
 import {

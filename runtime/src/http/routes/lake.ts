@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { EngineLimits } from '../../engine/engine.ts'
-import { keepUp, UPKEEP_TASKS } from '../../operations/lake-upkeep.ts'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import { keepUp, UPKEEP_TASKS } from '../../operations/upkeep/lake-upkeep.ts'
 import { defineRoute, type Route } from '../route.ts'
 
 /** A call that has more to do says where to go on. */

@@ -1,9 +1,11 @@
 import { Type } from 'typebox'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
-import { clearColumns } from '../../operations/clear-columns.ts'
-import { type DeployAnswer, deployProduct, planManifests } from '../../operations/deploy.ts'
+import { type DeployAnswer, deployProduct, planManifests } from '../../operations/deploy/deploy.ts'
+import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/deploy/rollback.ts'
 import { notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { productDetail } from '../../operations/product-detail.ts'
+import { clearColumns } from '../../operations/products/clear-columns.ts'
+import { readJson } from '../../operations/products/input-reads.ts'
+import { productDetail } from '../../operations/products/product-detail.ts'
 import {
   type AcceptedManifests,
   addGrant,
@@ -15,12 +17,10 @@ import {
   requestMaterialization,
   resumeProduct,
   uploadManifests,
-} from '../../operations/products.ts'
-import { readableProduct } from '../../operations/readable-product.ts'
-import { readJson } from '../../operations/reads.ts'
-import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/rollback.ts'
-import { visibleRows } from '../../operations/violating-rows.ts'
-import { shownQuality, sightOf } from '../../operations/visible-quality.ts'
+} from '../../operations/products/products.ts'
+import { readableProduct } from '../../operations/products/readable-product.ts'
+import { visibleRows } from '../../operations/products/violating-rows.ts'
+import { shownQuality, sightOf } from '../../operations/products/visible-quality.ts'
 import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'

@@ -1,6 +1,6 @@
-import type { QueryFormat } from '../../operations/asked-query.ts'
 import type { Platform } from '../../operations/platform.ts'
-import { type QueryAnswer, runQuery } from '../../operations/query.ts'
+import type { QueryFormat } from '../../operations/queries/asked-query.ts'
+import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './resources.ts'
 import { QueryRequest } from './shapes.ts'

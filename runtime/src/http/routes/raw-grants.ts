@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
+import { addRawGrant, listRawGrants, removeRawGrant } from '../../operations/connections/raw-grants.ts'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
-import { addRawGrant, listRawGrants, removeRawGrant } from '../../operations/raw-grants.ts'
 import type { RawTableGrant } from '../../registry/grants.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { Cursors } from '../cursor.ts'

@@ -8,7 +8,7 @@ import {
   type ReadDeps,
   type ReadQuery,
   readEndpoint,
-} from '../../operations/read-endpoint.ts'
+} from '../../operations/reads/read-endpoint.ts'
 import type { Cursors } from '../cursor.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { ReadResult } from './resources.ts'

@@ -1,8 +1,8 @@
 /** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
 import { Type } from 'typebox'
-import type { SeenTable } from '../../operations/run-view.ts'
-import type { TenantDetail } from '../../operations/tenants.ts'
-import type { ShownRows } from '../../operations/violating-rows.ts'
+import type { ShownRows } from '../../operations/products/violating-rows.ts'
+import type { SeenTable } from '../../operations/runs/run-view.ts'
+import type { TenantDetail } from '../../operations/tenants/tenants.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { AuditRecord } from '../../registry/audit.ts'
 import type { Connection } from '../../registry/connections.ts'

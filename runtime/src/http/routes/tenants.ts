@@ -9,7 +9,7 @@ import {
   type TenantDetail,
   tenantDetail,
   tenantPage,
-} from '../../operations/tenants.ts'
+} from '../../operations/tenants/tenants.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'

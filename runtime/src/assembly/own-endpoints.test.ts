@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { loadConfig } from '../config.ts'
+import { ownEndpoints } from './own-endpoints.ts'
+
+const config = loadConfig({ environment: {}, flags: {} })
+const asText = (own: ReturnType<typeof ownEndpoints>) => own.map(({ address, port }) => `${address} ${port}`).sort()
+
+test('every server that the configuration names is the platform’s own', () => {
+  const serving = {
+    realtime: { driver: 'redis', settings: { url: 'rediss://redis.internal', password: 'hidden' } },
+    analytics: { driver: 'trino', settings: { url: 'https://[FD00::8]:8443', path: '/var/lib' } },
+  }
+  const catalog = { 'connection-url': 'jdbc:postgresql://lake.internal:6432/registry' }
+  const named: typeof config = {
+    ...config,
+    host: '0.0.0.0',
+    port: 8080,
+    database: {
+      registry_url: 'postgresql://u:p@registry.internal/sluice',
+      serving_owner_url: 'postgresql://u@x/d?host=/run',
+    },
+    object_store: { ...S3, endpoint: 'https://s3.internal' },
+    serving,
+    events: { kafka: { ...KAFKA, brokers: ['kafka-1.internal:9092', '[::1]:9093'] } },
+    compute: { trino: { url: 'http://trino.internal:8080', user: 'sluice', catalog } },
+    trino: { policy_host: '10.0.0.7', policy_port: 8181, policy_cert_file: '/policy.crt' },
+    dashboards: { ...SUPERSET, url: 'http://superset.internal:8088', database_host: 'db.internal' },
+  }
+  assert.deepEqual(asText(ownEndpoints(named, { host: '127.0.0.1', port: 54_321 })), [
+    '0.0.0.0 8080',
+    '10.0.0.7 8181',
+    '127.0.0.1 54321',
+    '::1 9093',
+    'db.internal 5432',
+    'fd00::8 8443',
+    'kafka-1.internal 9092',
+    'lake.internal 6432',
+    'redis.internal 6379',
+    'registry.internal 5432',
+    's3.internal 443',
+    'superset.internal 8088',
+    'trino.internal 8080',
+  ])
+})
+
+test('without other servers only this one is', () => {
+  assert.deepEqual(asText(ownEndpoints(config, null)), [`${config.host} ${config.port}`])
+})
+
+const S3 = {
+  type: 's3' as const,
+  region: 'us-east-1',
+  access_key_id: 'key',
+  secret_access_key: 'hidden',
+  path_style: true,
+  deadline_ms: 120_000,
+  attempt_ms: 30_000,
+  part_mb: 16,
+  cache_mb: 64,
+}
+
+const KAFKA = { mechanism: 'PLAIN' as never, tls: true, partitions: 1, replicas: 1, change_topics: false }
+
+const SUPERSET = { username: 'admin', password: 'hidden', timeout_ms: 30_000 }

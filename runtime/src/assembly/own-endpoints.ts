@@ -1,0 +1,52 @@
+/** Where the platform's own servers are, as its configuration names them. */
+import type { Config } from '../config.ts'
+
+export interface Endpoint {
+  readonly address: string
+  readonly port: number
+}
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = {
+  'http:': 80,
+  'https:': 443,
+  'postgres:': 5432,
+  'postgresql:': 5432,
+  'redis:': 6379,
+  'rediss:': 6379,
+}
+
+/**
+ * What no tenant's connection may reach, whatever else is allowed: this server, its databases and all other servers that
+ * it works with. A plugin's settings are its own, so that of each of them every text counts that is an address.
+ */
+export function ownEndpoints(config: Config, embedded: { host: string; port: number } | null): readonly Endpoint[] {
+  const { database, object_store, serving, events, compute, trino, dashboards } = config
+  const settings = Object.values(serving).map((driver) => driver.settings)
+  const urls = textsIn([database, object_store, settings, compute.trino, dashboards]).flatMap(endpointOf)
+  const brokers = (events.kafka?.brokers ?? []).flatMap((broker) => endpointOf(`kafka://${broker}`))
+  const { database_host: host, database_port: port = DEFAULT_PORTS['postgres:'] as number } = dashboards ?? {}
+  return [
+    ...urls,
+    ...brokers,
+    ...(host === undefined ? [] : [{ address: host, port }]),
+    ...(trino.policy_cert_file === undefined ? [] : [{ address: trino.policy_host, port: trino.policy_port }]),
+    ...(embedded === null ? [] : [{ address: embedded.host, port: embedded.port }]),
+    { address: config.host, port: config.port },
+  ]
+}
+
+function textsIn(value: unknown): readonly string[] {
+  if (typeof value === 'string') return [value]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
+}
+
+/** The server that a URL leads to; none for any other text, a socket's folder among them. */
+function endpointOf(text: string): readonly Endpoint[] {
+  const plain = text.replace(/^jdbc:/, '')
+  if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(plain) || !URL.canParse(plain)) return []
+  const url = new URL(plain)
+  const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname)
+  const port = url.port === '' ? DEFAULT_PORTS[url.protocol] : Number(url.port)
+  if (host === '' || host.startsWith('/') || port === undefined) return []
+  return [{ address: host.replace(/^\[(.*)\]$/, '$1'), port }]
+}

@@ -1,0 +1,130 @@
+/** What this runtime keeps its data in: databases and the lake's object store, embedded or as the configuration names. */
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { link, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SluiceError } from '@sluice/sdk'
+import type { Config } from '../config.ts'
+import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../database/embedded-server.ts'
+import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
+import type { Engine } from '../engine/engine.ts'
+import { FolderStore } from '../lake/folder-store.ts'
+import { withObjects } from '../lake/object-cache.ts'
+import type { ObjectStore } from '../lake/object-store.ts'
+import { S3Store } from '../lake/s3-store.ts'
+
+export interface Databases {
+  readonly registry: DatabaseAddress
+  /** Logins of the structured store; null where the stores' settings come from the configuration. */
+  readonly serving: { readonly owner: string; readonly writer: string; readonly reader: string } | null
+  readonly embedded: EmbeddedServer | null
+}
+
+export async function openDatabases(config: Config): Promise<Databases> {
+  const { registry_url: registryUrl, ...urls } = config.database
+  if (registryUrl !== undefined) {
+    return { registry: parseAddress(registryUrl), serving: configuredLogins(urls), embedded: null }
+  }
+  const embedded = await startEmbeddedServer({ dataFolder: config.data_dir })
+  try {
+    await closeServersDatabases(embedded.address)
+    const { registry, serving } = await preparePlatformDatabases(embedded.address)
+    const logins = {
+      owner: formatAddress(serving.owner),
+      writer: formatAddress(serving.writer),
+      reader: formatAddress(serving.reader),
+    }
+    return { registry, serving: logins, embedded }
+  } catch (error) {
+    await embedded.stop()
+    throw error
+  }
+}
+
+function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Databases['serving'] {
+  const { serving_owner_url: owner, serving_writer_url: writer, serving_reader_url: reader } = urls
+  if (owner === undefined && writer === undefined && reader === undefined) return null
+  if (owner !== undefined && writer !== undefined && reader !== undefined) return { owner, writer, reader }
+  throw new SluiceError('CONFIG', 'the structured store needs three logins', {
+    code: 'invalid_config',
+    remedy: 'Set database.serving_owner_url, serving_writer_url and serving_reader_url.',
+  })
+}
+
+export interface OpenedObjectStore {
+  readonly store: ObjectStore
+  /** The engine for jobs that read the store's files. */
+  engineOver(engine: Engine): Engine
+  /** The folder lies elsewhere than when `keepPlace` was called last. */
+  readonly isMoved: boolean
+  keepPlace(): Promise<void>
+  close(): void
+}
+
+const MB = 1024 * 1024
+
+/**
+ * The lake's object store. What a crash left half-written in this process's folders is removed.
+ * @param addresses of the store, as the catalog has them
+ */
+export async function openObjectStore(config: Config, addresses: readonly string[]): Promise<OpenedObjectStore> {
+  const { object_store: chosen } = config
+  if (chosen.type === 'folder') {
+    const store = new FolderStore(join(config.data_dir, 'lake'))
+    await store.recover()
+    const isMoved = await store.findPlaces(addresses)
+    return { store, isMoved, keepPlace: () => store.keepPlace(), engineOver: (engine) => engine, close: () => {} }
+  }
+  const store = new S3Store({
+    endpoint: chosen.endpoint,
+    region: chosen.region,
+    accessKeyId: chosen.access_key_id,
+    secretAccessKey: chosen.secret_access_key,
+    ...(chosen.session_token === undefined ? {} : { sessionToken: chosen.session_token }),
+    pathStyle: chosen.path_style,
+    deadlineMs: chosen.deadline_ms,
+    attemptMs: chosen.attempt_ms,
+    partBytes: chosen.part_mb * MB,
+    cacheDir: join(config.data_dir, 'lake-cache'),
+    maxCacheBytes: chosen.cache_mb * MB,
+  })
+  await store.recover()
+  return {
+    store,
+    isMoved: false,
+    keepPlace: async () => {},
+    engineOver: (engine) => withObjects(engine, store.cache),
+    close: () => store.close(),
+  }
+}
+
+const KEY_BYTES = 32
+
+/**
+ * The key that seals cursors: made once, so that a restart leaves clients' cursors valid, and those of one runtime are
+ * good at another. Of several processes that start at once one makes it.
+ */
+export async function cursorKey(secretsDirectory: string): Promise<Uint8Array> {
+  const path = join(secretsDirectory, 'cursor.key')
+  if (existsSync(path)) return readCursorKey(path)
+  const staging = `${path}.${randomBytes(6).toString('hex')}`
+  await writeFile(staging, randomBytes(KEY_BYTES), { mode: 0o600, flag: 'wx', flush: true })
+  try {
+    await link(staging, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  } finally {
+    await rm(staging, { force: true })
+  }
+  return readCursorKey(path)
+}
+
+async function readCursorKey(path: string): Promise<Uint8Array> {
+  const key = await readFile(path)
+  if (key.length === KEY_BYTES) return key
+  throw new SluiceError('CONFIG', `the key that seals cursors does not have ${KEY_BYTES} bytes: ${path}`, {
+    code: 'cursor_key_invalid',
+    remedy: 'Put the file back, or remove it: a new one is made, and cursors that clients hold are good no more.',
+  })
+}

@@ -1,0 +1,53 @@
+/** Names of what the container holds. A token carries its type, so wrong wiring does not compile. */
+import type { Logger } from '@sluice/sdk'
+import type pg from 'pg'
+import type { InjectionToken } from 'tsyringe'
+import type { CatalogLogins } from '../catalog/logins.ts'
+import type { ReachableFiles } from '../catalog/reachable-files.ts'
+import type { Sandbox } from '../catalog/sandbox.ts'
+import type { SignedFiles } from '../catalog/signed-files.ts'
+import type { DistributedCompute } from '../compute/distributed.ts'
+import type { Config } from '../config.ts'
+import type { Engine } from '../engine/engine.ts'
+import type { EventBus } from '../events/bus.ts'
+import type { EventFeed } from '../events/feed.ts'
+import type { FaultPoint } from '../fault-points.ts'
+import type { Lake } from '../lake/lake.ts'
+import type { MaterializeDeps } from '../materializer/materialize.ts'
+import type { Platform } from '../operations/platform.ts'
+import type { ServedProducts } from '../operations/served/served-products.ts'
+import type { ParseThreads } from '../parsing/parse-threads.ts'
+import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { NamingIssuer } from '../policy/identity.ts'
+import type { MaskingRules } from '../policy/masking.ts'
+import type { MasterKeys } from '../registry/master-keys.ts'
+import type { DashboardServer } from './dashboard-server.ts'
+
+function token<T>(name: string): InjectionToken<T> {
+  return Symbol(name) as InjectionToken<T>
+}
+
+export const TOKENS = {
+  config: token<Config>('config'),
+  logger: token<Logger>('logger'),
+  faultPoint: token<FaultPoint>('faultPoint'),
+  pool: token<pg.Pool>('pool'),
+  masters: token<MasterKeys>('masters'),
+  engine: token<Engine>('engine'),
+  distributed: token<DistributedCompute | null>('distributed'),
+  lake: token<Lake>('lake'),
+  threads: token<ParseThreads>('threads'),
+  reachable: token<ReachableFiles>('reachable'),
+  signedFiles: token<SignedFiles | null>('signedFiles'),
+  sandbox: token<Sandbox>('sandbox'),
+  catalogLogins: token<CatalogLogins>('catalogLogins'),
+  rules: token<MaskingRules>('rules'),
+  issuers: token<readonly NamingIssuer[]>('issuers'),
+  plugins: token<PluginSet>('plugins'),
+  events: token<EventFeed>('events'),
+  bus: token<EventBus | null>('bus'),
+  served: token<ServedProducts>('served'),
+  dashboards: token<DashboardServer | null>('dashboards'),
+  materialize: token<MaterializeDeps>('materialize'),
+  platform: token<Platform>('platform'),
+} as const

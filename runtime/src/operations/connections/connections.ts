@@ -1,0 +1,397 @@
+/** Connections: registered with sealed secrets, tested, discovered, synced. */
+import type { CheckReport, Connector, ConnectorPlugin, DiscoveredTable } from '@sluice/sdk'
+import { SluiceError } from '@sluice/sdk'
+import { Compile } from 'typebox/compile'
+import { inTransaction } from '../../database/pools.ts'
+import type { TenantCall } from '../../flow.ts'
+import type { SourceHost } from '../../ingestion/source-readers.ts'
+import type { TableRef } from '../../lake/lake.ts'
+import { rawDomain } from '../../materializer/materialize.ts'
+import { faultWords } from '../../parsing/schema-words.ts'
+import { actorOf } from '../../registry/actor.ts'
+import { readSecrets, storeSecrets } from '../../registry/connection-secrets.ts'
+import {
+  type Connection,
+  createConnection,
+  deleteConnection,
+  findConnection,
+  recordConnectionTest,
+  updateConnection,
+} from '../../registry/connections.ts'
+import { forgetConnectorStates } from '../../registry/connector-states.ts'
+import { lockGrants } from '../../registry/grant-bases.ts'
+import { revokeRawTableGrants } from '../../registry/grants.ts'
+import { productsReadingFrom } from '../../registry/products.ts'
+import { emptyQuarantine } from '../../registry/quarantine.ts'
+import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
+import { endWhatRested } from '../rights/grant-rights.ts'
+import { ownsConnection } from '../rights/raw-rights.ts'
+
+/** "sandbox" is the tenant's own tables, as an input of products. */
+const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
+const MAX_CONFIG_BYTES = 64 * 1024
+
+export interface NewConnectionRequest {
+  readonly name: string
+  readonly connectorType: string
+  readonly configText: string
+}
+
+export async function registerConnection(
+  platform: Platform,
+  call: TenantCall,
+  request: NewConnectionRequest,
+  keep: Keep<Connection>,
+): Promise<Connection> {
+  requireDeveloper(call.principal)
+  requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
+  const plugin = connectorPlugin(platform, request.connectorType)
+  const settings = await checkedByPlugin(platform, plugin, parseConfig(request.configText, plugin))
+  const { open, secrets } = splitSecrets(plugin, settings)
+  return inTransaction(platform.pool, async (tx) => {
+    const created = await createConnection(tx, {
+      tenant: call.tenant,
+      name: request.name,
+      connectorType: request.connectorType,
+      config: open,
+      createdBy: actorOf(call.principal),
+    })
+    await storeSecrets(tx, platform.masters, created, secrets)
+    await audited(tx, call, call.tenant, 'connection.create', { type: 'connection', id: created.id })
+    const connection = { ...created, secretFields: Object.keys(secrets) }
+    await keep(tx, connection)
+    return connection
+  })
+}
+
+/**
+ * Where rows come from, and as whom they are read, is for the connection's creator and administrators to change. Another
+ * place needs the password again: a stored one goes nowhere that its owner did not name. Grants on its raw tables end
+ * then, and what was read before counts as another source's. Throws 403 `connection_owner_required`, 400
+ * `invalid_connection_config` where the password is not sent, and 409 `connection_in_use` for another name of a
+ * connection whose name products, or rows in the lake, go by.
+ */
+export async function changeConnection(
+  platform: Platform,
+  call: TenantCall,
+  idOrName: string,
+  change: { readonly name?: string; readonly configText?: string },
+): Promise<Connection> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  if (change.name !== undefined && change.name !== connection.name) await checkRename(platform, connection, change.name)
+  const plugin = connectorPlugin(platform, connection.connectorType)
+  const parsed =
+    change.configText === undefined
+      ? null
+      : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
+  const moved =
+    parsed === null ? [] : changedSettings(connection, parsed.open).filter((name) => !SAME_SOURCE.test(name))
+  // Not compared with those that are stored: whoever may not change them could guess them so.
+  const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
+  if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
+  if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
+  return inTransaction(platform.pool, async (tx) => {
+    const updated = await updateConnection(tx, call.tenant, connection.id, {
+      ...(change.name === undefined ? {} : { name: change.name }),
+      ...(parsed === null ? {} : { config: parsed.open }),
+      isMoved: moved.length > 0,
+    })
+    if (!updated) throw notFound('connection')
+    if (parsed) {
+      const stored = await readSecrets(tx, platform.masters, connection)
+      await storeSecrets(tx, platform.masters, updated, { ...stored, ...parsed.secrets })
+    }
+    if (moved.length > 0) await lockGrants(tx, call.tenant)
+    const revoked = moved.length > 0 ? await revokeRawTableGrants(tx, call.tenant, connection.id) : 0
+    if (moved.length > 0) {
+      await forgetConnectorStates(tx, connection.id)
+      await emptyQuarantine(tx, connection.id)
+    }
+    if (revoked > 0) await endWhatRested(tx, call, { connection: connection.id })
+    const details = login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }
+    await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id }, details)
+    return updated
+  })
+}
+
+function ownerRequired(changed: readonly string[]): SluiceError {
+  return new SluiceError('PERMISSION', `only the creator of the connection changes its ${changed.join(', ')}`, {
+    code: 'connection_owner_required',
+    remedy: 'Ask the creator of the connection or an administrator, or register a connection of your own.',
+  })
+}
+
+/** Whoever took over the name would take over the rows that lie under it in the lake, and the inputs of products. */
+async function checkRename(platform: Platform, connection: Connection, name: string): Promise<void> {
+  requireText(name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
+  await refuseUsed(platform, connection)
+  if ((await rawTables(platform, connection)).length === 0) return
+  throw new SluiceError('CONFLICT', 'rows of this connection lie in the lake under its name', {
+    code: 'connection_in_use',
+    remedy: 'Register a connection of the new name, and delete this one with its rows.',
+  })
+}
+
+async function refuseUsed(platform: Platform, { tenant, name }: Connection): Promise<void> {
+  const users = await productsReadingFrom(platform.pool, tenant, name)
+  if (users.length === 0) return
+  throw new SluiceError('CONFLICT', 'products read from this connection', {
+    code: 'connection_in_use',
+    remedy: 'Change or delete these products first.',
+    details: { products: users.map((product) => `${product.domain}.${product.name}`) },
+  })
+}
+
+function rawTables(platform: Platform, { tenant, name }: Connection): Promise<readonly TableRef[]> {
+  return platform.lake.tables(tenant, rawDomain(name))
+}
+
+/** With these changed, rows are read from where they were, by the login that it was. */
+const SAME_SOURCE = /^(schemas?|tables?|\w+_m?s)$/
+
+function changedSettings(connection: Connection, open: Readonly<Record<string, unknown>>): readonly string[] {
+  const isSame = (name: string) => JSON.stringify(open[name]) === JSON.stringify(connection.config[name])
+  return [...new Set([...Object.keys(open), ...Object.keys(connection.config)])].filter((name) => !isSame(name))
+}
+
+function checkSecretsAreSent(
+  { secretFields }: Connection,
+  secrets: Readonly<Record<string, string>>,
+  moved: readonly string[],
+): void {
+  const missing = secretFields.filter((field) => !(field in secrets))
+  if (missing.length === 0) return
+  const errors = missing.map((field) => ({
+    in: 'body',
+    pointer: `/config_encrypted/${field}`,
+    message: `is needed again where ${moved.join(', ')} is another`,
+  }))
+  throw new SluiceError('INVALID_DATA', 'another place to log in to needs its secrets again', {
+    code: 'invalid_connection_config',
+    remedy: `Send ${missing.join(', ')} with the settings.`,
+    details: { errors },
+  })
+}
+
+/** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
+export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  await refuseUsed(platform, connection)
+  const tables = await rawTables(platform, connection)
+  await inTransaction(platform.pool, async (tx) => {
+    await lockGrants(tx, call.tenant)
+    for (const table of tables) await platform.lake.dropTable(tx, table)
+    await deleteConnection(tx, call.tenant, connection.id)
+    await endWhatRested(tx, call, { connection: connection.id })
+    await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
+  })
+  for (const table of tables) await platform.lake.purgeTable(table)
+}
+
+export async function connectionOf(platform: Platform, tenant: string, idOrName: string): Promise<Connection> {
+  const connection = await findConnection(platform.pool, tenant, idOrName)
+  if (!connection) throw notFound('connection')
+  return connection
+}
+
+/** A failing test is an answer, not an error. */
+export async function testConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<CheckReport> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  const connector = await openConnector(platform, connection)
+  try {
+    const report = await connector.check(call.signal)
+    await recordConnectionTest(platform.pool, connection, report.ok ? 'ok' : 'failed')
+    return report
+  } finally {
+    await connector.close()
+  }
+}
+
+const DISCOVER_PAGE = 500
+const MAX_TABLES = 10_000
+
+export async function discoverConnection(
+  platform: Platform,
+  call: TenantCall,
+  idOrName: string,
+): Promise<readonly DiscoveredTable[]> {
+  requireDeveloper(call.principal)
+  return discoverAll(platform, await connectionOf(platform, call.tenant, idOrName), call.signal)
+}
+
+export async function discoverAll(
+  platform: Platform,
+  connection: Connection,
+  signal: AbortSignal,
+): Promise<readonly DiscoveredTable[]> {
+  const connector = await openConnector(platform, connection)
+  try {
+    const tables: DiscoveredTable[] = []
+    let after: string | null = null
+    do {
+      const page = await connector.discover({ after, limit: DISCOVER_PAGE }, signal)
+      tables.push(...page.tables)
+      after = page.next
+    } while (after !== null && tables.length < MAX_TABLES)
+    return tables
+  } finally {
+    await connector.close()
+  }
+}
+
+/** Queues an ingestion; one that waits already is answered again, for it will read what is there when it begins. */
+export async function syncConnection(
+  platform: Platform,
+  call: TenantCall,
+  idOrName: string,
+  keep: Keep<Run>,
+): Promise<Run> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, idOrName)
+  return inTransaction(platform.pool, async (tx) => {
+    const run = (await queuedRunOf(tx, { connectionId: connection.id })) ?? (await queueSync(tx, call, connection))
+    await keep(tx, run)
+    return run
+  })
+}
+
+async function queueSync(tx: Transaction, call: TenantCall, connection: Connection): Promise<Run> {
+  const run = await enqueueRun(tx, {
+    tenant: call.tenant,
+    kind: 'ingestion',
+    connectionId: connection.id,
+    trigger: 'manual',
+    createdBy: actorOf(call.principal),
+  })
+  await audited(tx, call, call.tenant, 'connection.sync', { type: 'connection', id: connection.id }, { run: run.id })
+  return run
+}
+
+/** Tenants share the processes that read sources evenly. */
+function hostOf(platform: Platform, tenant: string): SourceHost {
+  return { ...platform.connectorHost, tenant }
+}
+
+/** The secrets are in clear inside the connector only. */
+export async function openConnector(
+  platform: Platform,
+  connection: Connection,
+  options: { readonly oneMoment?: boolean } = {},
+): Promise<Connector> {
+  const plugin = connectorPlugin(platform, connection.connectorType)
+  const moment = options.oneMoment === true && offersOneMoment(plugin) ? { [ONE_MOMENT]: true } : {}
+  const secrets = await readSecrets(platform.pool, platform.masters, connection)
+  try {
+    return await plugin.open({ ...connection.config, ...secrets, ...moment }, hostOf(platform, connection.tenant))
+  } catch (error) {
+    throw refusedByPlugin(error)
+  }
+}
+
+/** The setting by which a connector offers that all its reads see one instant of the source. */
+const ONE_MOMENT = 'one_moment'
+
+function offersOneMoment({ settingsSchema }: ConnectorPlugin): boolean {
+  const { properties = {} } = settingsSchema as { readonly properties?: Readonly<Record<string, unknown>> }
+  return Object.hasOwn(properties, ONE_MOMENT)
+}
+
+/** Whether runs read all tables of the connection as of one instant. */
+export function readsAtOneMoment(platform: Platform, connection: Connection): boolean {
+  const plugin = platform.plugins.connector(connection.connectorType)
+  return plugin !== undefined && plugin !== null && offersOneMoment(plugin)
+}
+
+/** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
+async function checkedByPlugin(
+  platform: Platform,
+  plugin: ConnectorPlugin,
+  settings: Readonly<Record<string, unknown>>,
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    await (await plugin.open(settings, platform.connectorHost)).close()
+    return settings
+  } catch (error) {
+    throw refusedByPlugin(error)
+  }
+}
+
+/** The tenant's settings, not the operator's. */
+function refusedByPlugin(error: unknown): unknown {
+  if (!(error instanceof SluiceError) || error.kind !== 'CONFIG') return error
+  return new SluiceError('INVALID_DATA', error.message, {
+    code: 'invalid_connection_config',
+    ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
+    cause: error,
+  })
+}
+
+function connectorPlugin(platform: Platform, type: string): ConnectorPlugin {
+  const plugin = platform.plugins.connector(type)
+  if (plugin) return plugin
+  throw new SluiceError('INVALID_DATA', 'no connector of that type is loaded', {
+    code: 'unknown_connector_type',
+    remedy: `Types: ${platform.plugins.connectorTypes().join(', ')}.`,
+  })
+}
+
+function parseConfig(text: string, plugin: ConnectorPlugin): Readonly<Record<string, unknown>> {
+  const parsed = text.length <= MAX_CONFIG_BYTES ? parseJsonObject(text) : null
+  if (parsed === null) {
+    throw new SluiceError('INVALID_DATA', 'config_encrypted is not a JSON object in a string', {
+      code: 'invalid_connection_config',
+      remedy: 'Send the settings as a JSON document, encoded as a string.',
+    })
+  }
+  const validator = Compile(plugin.settingsSchema as Parameters<typeof Compile>[0])
+  if (validator.Check(parsed)) return parsed
+  // Messages name fields and rules; values may be secrets and are never repeated.
+  const errors = validator
+    .Errors(parsed)
+    .filter((error) => error.keyword !== 'boolean')
+    .map((error) => ({
+      in: 'body',
+      pointer: `/config_encrypted${error.instancePath}`,
+      message:
+        error.keyword === 'additionalProperties'
+          ? unknownFields(error.params)
+          : faultWords(error, plugin.settingsSchema),
+    }))
+  throw new SluiceError('INVALID_DATA', 'the connection’s settings are not valid', {
+    code: 'invalid_connection_config',
+    remedy: 'Correct what errors[] names.',
+    details: { errors },
+  })
+}
+
+function unknownFields(params: unknown): string {
+  const names = (params as { additionalProperties?: readonly string[] }).additionalProperties ?? []
+  return `has fields that are not known: ${names.map((name) => name.slice(0, 64)).join(', ')}`
+}
+
+function parseJsonObject(text: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null
+  } catch {
+    return null
+  }
+}
+
+function splitSecrets(plugin: ConnectorPlugin, settings: Readonly<Record<string, unknown>>) {
+  const isSecret = (name: string) => plugin.settingsSchema.properties?.[name]?.['x-secret'] === true
+  const entries = Object.entries(settings)
+  return {
+    open: Object.fromEntries(entries.filter(([name]) => !isSecret(name))),
+    secrets: Object.fromEntries(
+      entries.filter(([name]) => isSecret(name)).map(([name, value]) => [name, String(value)]),
+    ),
+  }
+}

@@ -1,0 +1,454 @@
+/** Deploying a version: everything is checked first, and a dry run ends there. */
+import { SluiceError } from '@sluice/sdk'
+import semver from 'semver'
+import { wishDashboards } from '../../dashboards/states.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { appendEvent } from '../../events/outbox.ts'
+import type { TenantCall } from '../../flow.ts'
+import { compareManifests } from '../../manifest/compatibility.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Problem } from '../../manifest/problem.ts'
+import { pauseText } from '../../materializer/materialize.ts'
+import { isSubject } from '../../policy/classification.ts'
+import type { ClassifiedColumn } from '../../policy/masking.ts'
+import { type Actor, actorOf, isActor } from '../../registry/actor.ts'
+import {
+  createDeployment,
+  type Deployment,
+  finishDeployment,
+  supersedeDeployments,
+} from '../../registry/deployments.ts'
+import { raiseFence } from '../../registry/fences.ts'
+import { keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
+import { type GrantSubject, grantAddedTo, grantProduct } from '../../registry/grants.ts'
+import { type Product, setPause, updateProduct } from '../../registry/products.ts'
+import { blockingColumns, settleRaisedColumns } from '../../registry/raised-classes.ts'
+import { saveRawClasses } from '../../registry/raw-classes.ts'
+import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import {
+  type Draft,
+  findDraft,
+  findVersion,
+  formerColumns,
+  JUDGED_BY_INFLUENCE,
+  type ManifestRecord,
+  saveVersion,
+} from '../../registry/versions.ts'
+import { readsAtOneMoment } from '../connections/connections.ts'
+import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
+import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
+import {
+  checkVersion,
+  connectionsOf,
+  inputsAreInLake,
+  inputsLackingValues,
+  manifestsInvalid,
+  parseTexts,
+  productOf,
+  productToBe,
+} from '../products/products.ts'
+import { type Readership, readershipWarnings, requireReadership, restsOn } from '../rights/grant-rights.ts'
+import { subjectOf } from '../rights/grant-subject.ts'
+import { castNotes, checkCasts } from './casts.ts'
+import { checkQuality, checkReadings } from './checks.ts'
+import {
+  type ColumnOrigin,
+  checkClasses,
+  classesOf,
+  loweredClasses,
+  opensProduct,
+  sourceOwners,
+} from './column-classes.ts'
+import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
+import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
+import { placed, withPlaces } from './problem-places.ts'
+import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
+import { checkRawGrants, discoverSources, type Sources, transformWarnings } from './sources.ts'
+
+export interface DeployAnswer {
+  readonly dryRun: boolean
+  /** Of the manifests that the plan is of: a deployment that names it deploys these, or nothing. */
+  readonly digest: string
+  readonly plan: DeployPlan
+  readonly deployment: Deployment | null
+  readonly runId: string | null
+}
+
+/** A version that may take the place of the one in service. */
+export interface Checked {
+  readonly product: Product
+  readonly texts: Readonly<Record<string, string>>
+  readonly manifests: ManifestSet
+  readonly live: ManifestSet | null
+  readonly sources: Sources['tables']
+  readonly origins: readonly ColumnOrigin[] | null
+  readonly plan: DeployPlan
+  /** Whom the first version lets read. */
+  readonly readers: readonly GrantSubject[]
+  readonly readership: Readership
+  /** Columns whose class this version lowers, for the audit log. */
+  readonly lowered: readonly string[]
+  readonly judged: JudgedColumns
+  /** What the classes that it gives reach in other products. */
+  readonly reach: Reach
+}
+
+export interface DeployRequest {
+  readonly version: string
+  readonly dryRun: boolean
+  /** Of the manifests that are meant; absent: those that the caller uploaded last. */
+  readonly digest?: string | undefined
+  /** Columns whose class may become lower by this. */
+  readonly lower?: readonly string[] | undefined
+}
+
+/**
+ * A dry run writes nothing anywhere, and names in its plan what would be a 409. Throws 422 `manifests_invalid` and its
+ * kin, 409 `breaking_change`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`.
+ */
+export async function deployProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  request: DeployRequest,
+  keep: Keep<DeployAnswer>,
+): Promise<DeployAnswer> {
+  requireDeveloper(call.principal)
+  checkVersion(request.version)
+  const product = await productOf(platform, call, reference)
+  const draft = await findDraft<ManifestSet>(platform.pool, product.id)
+  if (!draft) {
+    throw new SluiceError('CONFLICT', 'the product has no manifests yet', {
+      code: 'manifests_missing',
+      remedy: 'Upload the six manifests first.',
+    })
+  }
+  checkDraft(call, draft, request)
+  const { checked, found } = await checkNew(platform, call, product, request, draft)
+  if (request.dryRun) return planned(checked, draft.digest, found)
+  if (found[0] !== undefined) throw found[0]
+  const answer = await commitDeployment(platform, call, checked, draft.digest, keep)
+  platform.served.drop(call.tenant)
+  return answer
+}
+
+/**
+ * The plan of manifests that are uploaded for it alone. Nothing is written anywhere: a product of that name need not be
+ * there, and where it is, its draft stays. Throws what a deployment does, but for a 409, which the plan names.
+ *
+ * @param reference of a product that is not there: `namespace.name`
+ */
+export async function planManifests(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  texts: Readonly<Partial<Record<string, string>>>,
+  request: Pick<DeployRequest, 'version' | 'lower'>,
+): Promise<DeployAnswer> {
+  requireDeveloper(call.principal)
+  checkVersion(request.version)
+  const { product, found: first } = await productToBe(platform, call, reference)
+  const parsed = await parseTexts(platform, product, texts)
+  if (!parsed.ok) throw manifestsInvalid(parsed)
+  const { digest } = parsed.manifests
+  const kept = { productId: product.id, manifests: texts as Draft['manifests'], normalised: parsed.manifests, digest }
+  const { checked, found } = await checkNew(platform, call, product, request, kept)
+  return planned(checked, digest, [...first, ...found])
+}
+
+/** `found` are the errors that stand against the deployment and belong into its plan, the gravest first. */
+async function checkNew(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  request: Pick<DeployRequest, 'version' | 'lower'>,
+  kept: ManifestRecord<ManifestSet>,
+): Promise<{ readonly checked: Checked; readonly found: readonly SluiceError[] }> {
+  const checked = await checkManifests(platform, call, product, request.version, kept)
+  await checkForNow(platform, call, checked).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
+  })
+  const problems = [await versionProblem(platform, checked), loweringProblem(checked.lowered, request.lower)]
+  return { checked, found: problems.filter((problem) => problem !== null) }
+}
+
+/** What is deployed is what the caller has reviewed, or has uploaded. Throws CONFLICT. */
+function checkDraft(
+  { principal }: TenantCall,
+  draft: Draft<ManifestSet>,
+  { digest, dryRun }: Pick<DeployRequest, 'digest' | 'dryRun'>,
+): void {
+  const details = { digest: draft.digest, uploaded_by: draft.uploadedBy.subject }
+  if (digest !== undefined && digest !== draft.digest) {
+    throw new SluiceError('CONFLICT', 'other manifests have been uploaded since that plan', {
+      code: 'plan_changed',
+      remedy: 'Plan again with dry_run, and deploy by the digest of the plan that you have reviewed.',
+      details,
+    })
+  }
+  if (dryRun || digest !== undefined || isActor(principal, draft.uploadedBy)) return
+  throw new SluiceError('CONFLICT', `${draft.uploadedBy.subject} uploaded these manifests last`, {
+    code: 'draft_of_another',
+    remedy: 'Review their plan with dry_run and deploy by its digest, or upload the manifests that you mean.',
+    details,
+  })
+}
+
+/** Lowering is meant where it is asked for by the columns' names. Null: nothing is lowered that is not named. */
+export function loweringProblem(lowered: readonly string[], named: readonly string[] = []): SluiceError | null {
+  const unnamed = lowered.filter((column) => !named.includes(column))
+  if (unnamed.length === 0) return null
+  return new SluiceError('CONFLICT', `this would lower the class of ${unnamed.join(', ')}`, {
+    code: 'class_lowering_unnamed',
+    remedy: 'Keep the class, or name the columns in lower.',
+    details: { columns: unnamed },
+  })
+}
+
+/** What is asked of a new version, and not of one that comes back: it was in service as it is. */
+async function checkForNow(platform: Platform, call: TenantCall, checked: Checked): Promise<void> {
+  checkCasts(checked)
+  await checkQuality(platform, call, checked.manifests, checked.sources)
+}
+
+/** What stands against the deployment is part of a plan, beside all that the plan says. */
+function planned({ plan }: Checked, digest: string, found: readonly SluiceError[]): DeployAnswer {
+  const problems = found.map(({ code, message, remedy }) => ({ code, message, remedy: remedy ?? null }))
+  return { dryRun: true, digest, plan: { ...plan, problems }, deployment: null, runId: null }
+}
+
+/** Whether these manifests can run, and whether the caller may put them in service. */
+export async function checkManifests(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  version: string,
+  kept: ManifestRecord<ManifestSet>,
+): Promise<Checked> {
+  const connections = await connectionsOf(platform, call.tenant, kept.normalised)
+  const sources = await discoverSources(platform, call, kept.normalised, connections)
+  const parsed = await parseTexts(platform, product, kept.manifests, sources.tables)
+  if (!parsed.ok) throw manifestsInvalid(parsed)
+  const { manifests } = parsed
+  await checkRawGrants(platform, call, manifests, connections)
+  const judged = await judgedColumns(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
+  })
+  const { origins, hidden, laundered } = judged
+  const unplaced = await transformWarnings(platform, call, manifests, sources.tables)
+  const excess = (await placed(platform.parsing, call.tenant, unplaced, kept.manifests)) as readonly Problem[]
+  const live = await liveManifests(platform, product)
+  const compatibility = live === null ? null : compareManifests(live, manifests)
+  const today: readonly ClassifiedColumn[] = live?.output.columns ?? []
+  const former = [
+    ...today,
+    ...(await formerColumns<ClassifiedColumn>(platform.pool, product.id, today)),
+    ...(await raisedBefore(platform, product, live, manifests)),
+  ]
+  const lowering = {
+    columns: [...loweredClasses(platform, former, manifests), ...laundered],
+    opens: opensProduct(live, manifests),
+  }
+  const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
+  const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
+  const leaving = await leavingRows(platform, product, live, meant, call.signal)
+  const lacking = await inputsLackingValues(platform, call.tenant, meant)
+  const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)
+  const owners = await sourceOwners(platform, product, manifests, lowering, live)
+  const lowered = checkClasses(call, product, lowering, owners)
+  const readers = live === null ? firstReaders(platform, call, manifests) : []
+  const readership = await requireReadership(platform, call, product, manifests, readers)
+  const reach = await reachOf(platform, call, product, manifests, origins)
+  return {
+    product,
+    texts: kept.manifests,
+    manifests,
+    live,
+    sources: sources.tables,
+    origins,
+    lowered,
+    readers,
+    readership,
+    judged,
+    reach,
+    plan: {
+      version,
+      verdict: compatibility?.verdict ?? 'initial',
+      changes: compatibility?.changes ?? [],
+      lake: lakeChanges(live, manifests),
+      stores: await storePlans(platform, product, manifests),
+      loweredClasses: lowered,
+      reaches: reach.products,
+      estimatedRows: estimatedRows(manifests, sources.estimates),
+      warnings: [...parsed.warnings, ...sources.warnings, ...excess, ...readershipWarnings(readership)],
+      reads,
+      notes: [
+        ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
+        ...deleteNotes(live, meant, reads, leaving),
+        ...castNotes({ origins }),
+        ...lacking.map(lackingNote),
+        ...checkNotes(platform, manifests, hidden, readings),
+        ...reach.products.map(reachNote),
+        ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
+      ],
+      problems: [],
+    },
+  }
+}
+
+/** Columns of the version in service, and those that it has no more, by the classes that hide them besides their own. */
+async function raisedBefore(
+  { pool }: Pick<Platform, 'pool'>,
+  product: Product,
+  live: ManifestSet | null,
+  next: ManifestSet,
+): Promise<readonly ClassifiedColumn[]> {
+  const byDigest = await blockingColumns(pool, product.id)
+  const ofLive = byDigest.get(live?.digest ?? '') ?? []
+  const isGone = (name: string) => !live?.output.columns.some((column) => column.name === name)
+  const gone = [...byDigest.values()].flat().filter(({ column }) => isGone(column))
+  return [...ofLive, ...gone].flatMap(({ column, classification }) =>
+    next.output.columns.filter(({ name }) => name === column).map((own) => ({ ...own, classification })),
+  )
+}
+
+/** What the version means where it was deployed before: later defaults do not change it. Null where it never was. */
+async function deployedAs(
+  platform: Platform,
+  product: Product,
+  version: string,
+  { digest }: ManifestSet,
+): Promise<ManifestSet | null> {
+  const same = await findVersion<ManifestSet>(platform.pool, product.id, version)
+  return same?.digest === digest ? same.normalised : null
+}
+
+async function liveManifests(platform: Platform, product: Product): Promise<ManifestSet | null> {
+  if (product.currentVersion === null) return null
+  return (await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion))?.normalised ?? null
+}
+
+/** Why the version cannot follow the one in service under this number; null where it can. */
+async function versionProblem(platform: Platform, { product, manifests, plan }: Checked): Promise<SluiceError | null> {
+  const { version, verdict, changes } = plan
+  const same = await findVersion<ManifestSet>(platform.pool, product.id, version)
+  if (same && same.digest !== manifests.digest) {
+    return new SluiceError('CONFLICT', 'this version was deployed with other manifests', {
+      code: 'version_exists',
+      remedy: 'Deploy the changed manifests under a new version.',
+      details: { version },
+    })
+  }
+  const current = product.currentVersion
+  if (current === null || verdict !== 'breaking' || semver.major(version) > semver.major(current)) return null
+  return new SluiceError('CONFLICT', `the changes break readers of version ${current}`, {
+    code: 'breaking_change',
+    remedy: `Deploy it as ${semver.inc(current, 'major')}.`,
+    details: { changes: changes.filter((change) => change.verdict === 'breaking') },
+  })
+}
+
+/** Raising the fence ends runs of the former version: they may not commit any more. */
+async function commitDeployment(
+  platform: Platform,
+  call: TenantCall,
+  checked: Checked,
+  digest: string,
+  keep: Keep<DeployAnswer>,
+): Promise<DeployAnswer> {
+  const { product, manifests } = checked
+  const { version } = checked.plan
+  const ready = await inputsAreInLake(platform, call.tenant, manifests)
+  return inTransaction(platform.pool, async (tx) => {
+    const actor = actorOf(call.principal)
+    await lockClasses(tx, call.tenant)
+    await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
+    const fence = await raiseFence(tx, product.id)
+    await supersedeDeployments(tx, product.id)
+    await saveVersion(tx, {
+      judgedBy: JUDGED_BY_INFLUENCE,
+      origins: checked.judged.strict,
+      productId: product.id,
+      version,
+      manifests: checked.texts,
+      normalised: manifests,
+      digest: manifests.digest,
+      deployedBy: actor,
+    })
+    const begun = await createDeployment(tx, {
+      tenant: call.tenant,
+      productId: product.id,
+      kind: 'deploy',
+      version,
+      digest: manifests.digest,
+      fence: fence.token,
+      plan: checked.plan,
+      createdBy: actor,
+    })
+    await updateProduct(tx, call.tenant, product.id, {
+      status: 'deployed',
+      currentVersion: version,
+      classification: manifests.product.classification,
+      archetype: manifests.product.archetype,
+      description: manifests.product.description,
+    })
+    await setPause(tx, product.id, null)
+    if (checked.readers.length > 0) await lockGrants(tx, call.tenant)
+    for (const reader of checked.readers) await grantReading(tx, call, product, reader, checked.readership)
+    await wishDashboards(tx, product.id, { anew: true })
+    const classes = classesOf(manifests, checked.origins)
+    await saveRawClasses(tx, product, classes, { keepFormer: checked.origins?.some(({ guessed }) => guessed) ?? true })
+    await settleRaisedColumns(tx, product.id, manifests.digest, checked.lowered)
+    await keepReach(tx, call, product, checked.reach)
+    const details = {
+      version,
+      ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}),
+      ...(checked.reach.products.length > 0
+        ? { reaches: checked.reach.products.map(({ productId }) => productId) }
+        : {}),
+    }
+    await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
+    await appendEvent(tx, {
+      tenant: call.tenant,
+      kind: 'deployment',
+      name: 'succeeded',
+      subject: product.id,
+      traceparent: call.traceparent,
+      data: { version, product: product.name, namespace: product.domain },
+    })
+    const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
+    const waits = !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
+    const runId = waits ? null : await queueFirstRun(tx, product, actor)
+    const answer = { dryRun: false, digest, plan: checked.plan, deployment, runId }
+    await keep(tx, answer)
+    return answer
+  })
+}
+
+async function queueFirstRun(tx: Transaction, product: Product, createdBy: Actor): Promise<string> {
+  const work = { tenant: product.tenant, kind: 'materialization', productId: product.id } as const
+  return (await enqueueRun(tx, { ...work, trigger: 'deploy', createdBy })).id
+}
+
+/** Users are those of the issuer of who deploys. Throws INVALID_DATA `invalid_grant`. */
+function firstReaders(platform: Platform, call: TenantCall, { product }: ManifestSet): readonly GrantSubject[] {
+  const { teams, users } = product.access
+  const subjects = [...teams.map((team) => ({ team })), ...users.map((user) => ({ user }))]
+  return subjects.map((subject) => subjectOf(platform, call, { subject }))
+}
+
+async function grantReading(
+  tx: Transaction,
+  call: TenantCall,
+  product: Product,
+  reader: GrantSubject,
+  { needs }: Readership,
+): Promise<void> {
+  const grantedBy = actorOf(call.principal)
+  const given = { ...reader, tenant: call.tenant, productId: product.id, may: 'read', classes: [], grantedBy } as const
+  await keepFormerBasis(tx, await grantAddedTo(tx, given))
+  const isOwn = reader.subjectType === 'user' && isSubject(call.principal, reader)
+  const basis = { classes: [], grantable: [], grantedBy, needs: isOwn ? needs.own : needs.others }
+  await restsOn(tx, await grantProduct(tx, given), basis)
+}

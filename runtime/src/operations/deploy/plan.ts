@@ -1,0 +1,138 @@
+/** What deploying a version would change, in words. */
+import {
+  CLEAR,
+  checkNames,
+  isSluiceError,
+  type Plan,
+  type ServingStore,
+  type SluiceError,
+  type Target,
+} from '@sluice/sdk'
+import type { Compatibility } from '../../manifest/compatibility.ts'
+import { qualified } from '../../manifest/context.ts'
+import { type Input, keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Problem } from '../../manifest/problem.ts'
+import { targetFor } from '../../materializer/materialize.ts'
+import { rowsLeaving } from '../../materializer/rows-leaving.ts'
+import { isSchemaConflict } from '../../materializer/store-sync.ts'
+import { planVariants, servesVariant } from '../../materializer/variants.ts'
+import type { Product } from '../../registry/products.ts'
+import type { Platform } from '../platform.ts'
+import type { InputRead } from '../products/input-reads.ts'
+import type { Reached } from './raised-classes.ts'
+
+export interface DeployPlan {
+  readonly version: string
+  readonly verdict: 'initial' | Compatibility['verdict']
+  readonly changes: Compatibility['changes']
+  readonly lake: readonly string[]
+  readonly stores: readonly {
+    readonly endpoint: string
+    readonly variant: string
+    readonly steps: Plan['steps']
+  }[]
+  readonly estimatedRows: number | null
+  /** Columns whose class the version makes lower. */
+  readonly loweredClasses: readonly string[]
+  /** Other products with columns made of source columns that are hidden from now on. */
+  readonly reaches: readonly Reached[]
+  readonly warnings: readonly Problem[]
+  /** How each input is read from the next sync on. */
+  readonly reads: readonly InputRead[]
+  /** What happens beside the change itself, in sentences. */
+  readonly notes: readonly string[]
+  /** What would refuse the deployment itself; a dry run tells it, with the rest of the plan. */
+  readonly problems: readonly DeployProblem[]
+}
+
+export interface DeployProblem {
+  /** Of the error that deploying would throw. */
+  readonly code: string
+  readonly message: string
+  readonly remedy: string | null
+}
+
+const COUNT_LIMITS = { timeoutMs: 20_000, threads: 1 } as const
+const MB = 1024 * 1024
+
+/**
+ * How many rows the version takes from the product that those before it kept: undefined where it keeps them too, null
+ * where they could not be counted, be it that an input was never read or that the transform takes too long for a plan.
+ */
+export async function leavingRows(
+  platform: Platform,
+  product: Product,
+  live: ManifestSet | null,
+  next: ManifestSet,
+  signal: AbortSignal,
+): Promise<number | null | undefined> {
+  if (live === null || !keepsMissing(live.output) || keepsMissing(next.output)) return undefined
+  if (next.output.primaryKey.length === 0) return null
+  const { pool, engine, distributed, lake, scratchDirectory, config } = platform
+  const limits = { ...COUNT_LIMITS, memoryBytes: config.limits.transform_memory_mb * MB }
+  try {
+    return await rowsLeaving(product, next, { pool, engine, distributed, lake, scratchDirectory, limits }, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (isSluiceError(error)) return null
+    throw error
+  }
+}
+
+/** For the plan: an input whose raw table lacks values that the version uses. */
+export function lackingNote({ name, connection }: Input): string {
+  return `the input "${name}" was read when no product used all these columns, and lacks values of them: the next sync of "${connection}" reads the table whole, and the product is made of it then`
+}
+
+export function lakeChanges(live: ManifestSet | null, next: ManifestSet): readonly string[] {
+  const name = `${next.product.domain}.${next.product.name}`
+  if (live === null) return [`create table ${name} with ${next.output.columns.length} columns`]
+  const before = new Map(live.output.columns.map((column) => [column.name, column]))
+  const after = new Map(next.output.columns.map((column) => [column.name, column]))
+  return [
+    ...[...after.values()]
+      .filter((column) => !before.has(column.name))
+      .map((column) => `add column ${column.name} ${column.type}`),
+    ...[...before.keys()].filter((column) => !after.has(column)).map((column) => `drop column ${column}`),
+    ...[...after.values()]
+      .filter((column) => before.has(column.name) && before.get(column.name)?.type !== column.type)
+      .map((column) => `change column ${column.name} from ${before.get(column.name)?.type} to ${column.type}`),
+  ]
+}
+
+/** Throws INVALID_DATA `unusable_name` where a store of the product cannot hold one of its names. */
+export async function storePlans(
+  platform: Platform,
+  product: Product,
+  manifests: ManifestSet,
+): Promise<DeployPlan['stores']> {
+  const plans: DeployPlan['stores'][number][] = []
+  for (const { type, config } of manifests.serving.endpoints) {
+    const serving = platform.plugins.serving(type)
+    for (const variant of planVariants(manifests.output, [], platform.rules)) {
+      if (!serving || !servesVariant(type, config, variant, manifests.output)) continue
+      const target = targetFor(product, variant, config)
+      checkNames(target, serving.plugin.capabilities)
+      const steps = await stepsOf(serving.store, target)
+      plans.push({ endpoint: type, variant: variant.variant, steps })
+    }
+  }
+  return plans.sort((a, b) => Number(b.variant === CLEAR) - Number(a.variant === CLEAR))
+}
+
+/** A copy that cannot be changed into what is wanted is built anew from the lake. */
+async function stepsOf(store: ServingStore, target: Target): Promise<Plan['steps']> {
+  try {
+    return (await store.provision(target, 'plan')).steps
+  } catch (error) {
+    if (!isSchemaConflict(error)) throw error
+    const { steps } = await store.drop(target, 'plan')
+    const reason = (error as SluiceError).message
+    return [...steps, { action: 'replace', description: `build the copy anew from the lake: ${reason}` }]
+  }
+}
+
+export function estimatedRows(manifests: ManifestSet, estimates: ReadonlyMap<string, number | null>): number | null {
+  const counts = manifests.inputs.map((input) => estimates.get(`${input.connection}:${qualified(input.table)}`) ?? null)
+  return manifests.compute.transform === null ? (counts[0] ?? null) : null
+}

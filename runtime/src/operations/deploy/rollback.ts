@@ -1,0 +1,122 @@
+/** Going back: to the last content of a version, or to that of a snapshot. */
+import { inTransaction } from '../../database/pools.ts'
+import type { TenantCall } from '../../flow.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { actorOf } from '../../registry/actor.ts'
+import {
+  createDeployment,
+  type Deployment,
+  finishDeployment,
+  supersedeDeployments,
+} from '../../registry/deployments.ts'
+import { raiseFence } from '../../registry/fences.ts'
+import { epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../../registry/materializations.ts'
+import type { Product } from '../../registry/products.ts'
+import { settleRaisedColumns } from '../../registry/raised-classes.ts'
+import { saveRawClasses } from '../../registry/raw-classes.ts'
+import { enqueueRun, type Run } from '../../registry/runs.ts'
+import type { Queryable } from '../../registry/sql.ts'
+import { findVersion, JUDGED_BY_INFLUENCE, saveVersion } from '../../registry/versions.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { productOf } from '../products/products.ts'
+import { classesOf } from './column-classes.ts'
+import { checkManifests, loweringProblem } from './deploy.ts'
+import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
+
+export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
+
+export type RollbackRequest = RollbackTarget & {
+  /** Columns whose class may become lower by this. */
+  readonly lower?: readonly string[] | undefined
+}
+
+export interface RollbackAnswer {
+  readonly deployment: Deployment
+  readonly run: Run
+  /** What it reaches in other products, in sentences. */
+  readonly notes: readonly string[]
+}
+
+/** Said with every rollback. */
+export const ROLLBACK_HOLDS =
+  'What the rollback brings back stays: connections are synced, and the product is not made anew from them until it is resumed or deployed.'
+
+/** What a rollback's run works from. */
+export interface RollbackInput {
+  readonly rollback: { readonly epoch: number; readonly deployment: string }
+}
+
+/**
+ * Queues the rollback; until its epoch is committed, the version in service goes on. The caller needs what deploying
+ * that version would take. Throws INVALID_DATA `snapshot_not_found` or `version_not_found`, CONFLICT
+ * `class_lowering_unnamed`.
+ */
+export async function rollBackProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  target: RollbackRequest,
+  keep: Keep<RollbackAnswer>,
+): Promise<RollbackAnswer> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const old = await epochOf(platform, product, target)
+  const kept = await findVersion<ManifestSet>(platform.pool, product.id, old.version)
+  if (!kept) throw notFound('version')
+  const { lowered, plan, manifests, origins, reach, judged } = await checkManifests(
+    platform,
+    call,
+    product,
+    old.version,
+    kept,
+  )
+  const problem = loweringProblem(lowered, target.lower)
+  if (problem !== null) throw problem
+  return inTransaction(platform.pool, async (tx) => {
+    const createdBy = actorOf(call.principal)
+    await lockClasses(tx, call.tenant)
+    await requireSameClasses(tx, platform, call.tenant, manifests, judged.hidden)
+    // Those of the version in service go on to count until the next deployment.
+    await saveRawClasses(tx, product, classesOf(manifests, origins), { keepFormer: true })
+    await saveVersion(tx, { ...kept, judgedBy: JUDGED_BY_INFLUENCE, origins: judged.strict })
+    await settleRaisedColumns(tx, product.id, manifests.digest, lowered)
+    await keepReach(tx, call, product, reach)
+    await supersedeDeployments(tx, product.id)
+    const { token } = await raiseFence(tx, product.id)
+    const about = { tenant: call.tenant, productId: product.id, createdBy } as const
+    const { version, digest } = kept
+    const deployment = await createDeployment(tx, { ...about, kind: 'rollback', version, digest, fence: token, plan })
+    const input: RollbackInput = { rollback: { epoch: old.epoch as number, deployment: deployment.id } }
+    const run = await enqueueRun(tx, { ...about, kind: 'materialization', trigger: 'rollback', input: { ...input } })
+    const details = { version, epoch: old.epoch, ...(lowered.length > 0 ? { lowered_classes: lowered } : {}) }
+    await audited(tx, call, call.tenant, 'product.rollback', { type: 'product', id: product.id }, details)
+    const answer = { deployment, run, notes: reach.products.map(reachNote) }
+    await keep(tx, answer)
+    return answer
+  })
+}
+
+async function epochOf(platform: Platform, product: Product, target: RollbackTarget): Promise<Materialization> {
+  const found =
+    'version' in target
+      ? await lastEpochOfVersion(platform.pool, product.id, target.version)
+      : await epochOfSnapshot(platform.pool, product.id, target.snapshotId)
+  if (!found) throw notFound('version' in target ? 'version' : 'snapshot')
+  return found
+}
+
+/** The rollback that a run is for; null where it is another run. */
+export function rollbackOf(run: Run): RollbackInput['rollback'] | null {
+  const { rollback } = run.input as Partial<RollbackInput>
+  return rollback ?? null
+}
+
+/** A rollback whose run did not succeed has failed, and says why. Repeatable. */
+export async function endRollback(
+  db: Queryable,
+  run: Run,
+  error: { readonly code: string; readonly message: string },
+): Promise<void> {
+  const rollback = rollbackOf(run)
+  if (rollback) await finishDeployment(db, rollback.deployment, 'failed', error)
+}

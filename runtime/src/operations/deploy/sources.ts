@@ -1,0 +1,315 @@
+/** What a version reads: its sources asked for their tables, its author's rights to them, its SQL bound to them. */
+import { SluiceError } from '@sluice/sdk'
+import { isCommonSql } from '../../compute/common-sql.ts'
+import { guardedQuery } from '../../compute/trino-text.ts'
+import type { ComparableColumn, EngineRun, EngineTable, InspectOutput, SourceColumn } from '../../engine/engine.ts'
+import { quoteName } from '../../engine/sql-text.ts'
+import type { TenantCall } from '../../flow.ts'
+import { toTableSchema } from '../../lake/lake.ts'
+import { SANDBOX } from '../../lake/table-ref.ts'
+import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
+import { outputSchema } from '../../manifest/manifest-set.ts'
+import type { Problem } from '../../manifest/problem.ts'
+import { rawTable } from '../../materializer/materialize.ts'
+import { rawColumn } from '../../quality/check-readings.ts'
+import type { Connection } from '../../registry/connections.ts'
+import { discoverAll } from '../connections/connections.ts'
+import type { Platform } from '../platform.ts'
+import { mayReadRaw } from '../rights/raw-rights.ts'
+import { bind } from './bind-sql.ts'
+import type { ColumnOrigin, Comparable } from './column-classes.ts'
+import { excessColumns, withColumnsAtFault } from './transform-columns.ts'
+
+export interface Sources {
+  readonly tables: ReadonlyMap<string, readonly SourceTable[] | null>
+  readonly estimates: ReadonlyMap<string, number | null>
+  readonly warnings: readonly Problem[]
+}
+
+/** A source that does not answer is a warning: a deploy must not depend on it. */
+export async function discoverSources(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  connections: ReadonlyMap<string, Connection>,
+): Promise<Sources> {
+  const tables = new Map<string, readonly SourceTable[] | null>()
+  const estimates = new Map<string, number | null>()
+  const warnings: Problem[] = []
+  for (const [name, connection] of connections) {
+    try {
+      const found = await discoverAll(platform, connection, call.signal)
+      tables.set(name, found)
+      for (const table of found) estimates.set(`${name}:${fullName(table)}`, table.estimatedRows)
+    } catch (error) {
+      call.signal.throwIfAborted()
+      if (!(error instanceof SluiceError)) throw error
+      tables.set(name, null)
+      warnings.push({
+        manifest: 'inputs',
+        line: 1,
+        column: 1,
+        path: 'inputs',
+        message: `the connection "${name}" could not be asked for its tables, so inputs were not checked against them`,
+        hint: error.remedy ?? 'Test the connection.',
+      })
+    }
+  }
+  if (manifests.inputs.some((input) => input.connection === SANDBOX)) {
+    tables.set(SANDBOX, await sandboxSources(platform, call))
+  }
+  return { tables, estimates, warnings: manifests.inputs.length > 0 ? warnings : [] }
+}
+
+/** The tenant's plain tables, as a source that has them all in its default schema. */
+async function sandboxSources(platform: Platform, call: TenantCall): Promise<readonly SourceTable[]> {
+  const sources: SourceTable[] = []
+  for (const ref of await platform.lake.tables(call.tenant, SANDBOX)) {
+    const state = await platform.lake.load(ref, { signal: call.signal })
+    if (state === null) continue
+    const { columns, primaryKey } = toTableSchema(state.schema)
+    sources.push({ schema: DEFAULT_SCHEMA, name: ref.table, columns, primaryKey, suggestedCursor: null })
+  }
+  return sources
+}
+
+/** Tenant SQL runs with its author's rights: who deploys over a raw table must be allowed to read it. */
+export async function checkRawGrants(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  connections: ReadonlyMap<string, Connection>,
+): Promise<void> {
+  for (const input of manifests.inputs) {
+    const connection = connections.get(input.connection)
+    if (!connection || (await mayReadRaw(platform, call, connection, qualified(input.table)))) continue
+    throw new SluiceError('PERMISSION', `you may not read the raw table of the input "${input.name}"`, {
+      code: 'raw_table_forbidden',
+      remedy: `Ask the creator of the connection "${input.connection}" to deploy, or for a grant on the table.`,
+    })
+  }
+}
+
+/**
+ * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
+ * what each output column is made of, and what its rows depend on, but for what `comparable` concedes. Of a source that
+ * could not be asked, the lake's copy says which columns it has; null where there is none, or where it is too old for
+ * this transform.
+ */
+export async function checkTransform(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+  comparable: Comparable = () => null,
+): Promise<readonly ColumnOrigin[] | null> {
+  const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
+  if (!asked.includes(null)) {
+    const tables = asked as readonly EngineTable[]
+    try {
+      return await bindTransform(platform, call, manifests, tables, comparable)
+    } catch (error) {
+      throw await withColumnsAtFault(platform, call, manifests, tables, error)
+    }
+  }
+  const known: EngineTable[] = []
+  for (const [index, input] of manifests.inputs.entries()) {
+    const table = asked[index] ?? emptyInput(input, await lakeCopy(platform, call, input))
+    if (table === null) return null
+    known.push(table)
+  }
+  try {
+    return await bindTransform(platform, call, manifests, known, comparable)
+  } catch (error) {
+    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
+    throw error
+  }
+}
+
+/** Warnings of a version whose sources could be asked. */
+export async function transformWarnings(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: Sources['tables'],
+) {
+  const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
+  return asked.includes(null) ? [] : excessColumns(platform, call, manifests, asked as readonly EngineTable[])
+}
+
+async function bindTransform(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  known: readonly EngineTable[],
+  comparable: Comparable,
+): Promise<readonly ColumnOrigin[]> {
+  const compared = comparableColumns(manifests, known, comparable)
+  if (manifests.compute.engine === 'distributed') return checkDistributed(platform, call, manifests, known, compared)
+  const chosen = new Set<string>()
+  for (const [index, input] of manifests.inputs.entries()) {
+    const run = await inspectCondition(platform, call, manifests, index, known, compared)
+    for (const { column } of run?.lineage[0]?.influence ?? []) chosen.add(rawColumn(input, column))
+  }
+  const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
+  const run = await inspectTransform(platform, call, manifests, from, known, compared)
+  return originsOf(run, manifests, [...chosen]).map((origin, index) => ({
+    ...origin,
+    type: run.columns[index]?.type ?? 'null',
+  }))
+}
+
+function comparableColumns(
+  { inputs }: ManifestSet,
+  known: readonly EngineTable[],
+  comparable: Comparable,
+): readonly ComparableColumn[] {
+  return inputs.flatMap((input, index) =>
+    (known[index]?.columns ?? []).flatMap(({ name, type }) => {
+      const as = comparable(rawColumn(input, name), type)
+      return as === null ? [] : [{ table: [input.name], column: name, as }]
+    }),
+  )
+}
+
+/** Null without a condition. */
+async function inspectCondition(
+  platform: Platform,
+  call: TenantCall,
+  { inputs }: ManifestSet,
+  index: number,
+  known: readonly EngineTable[],
+  comparable: readonly ComparableColumn[],
+): Promise<EngineRun | null> {
+  const where = inputs[index]?.where ?? null
+  if (where === null) return null
+  const output = { kind: 'inspect-condition', sql: where, comparable } as const
+  return inspect(platform, call, output, [known[index] as EngineTable], 'inputs', `inputs[${index}].where`)
+}
+
+function inspectTransform(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  from: string,
+  tables: readonly EngineTable[],
+  comparable: readonly ComparableColumn[],
+): Promise<EngineRun> {
+  const names = outputSchema(manifests.output).columns.map((column) => quoteName(column.name))
+  const within = { before: `SELECT ${names.join(', ')} FROM (\n`, after: '\n) AS output', as: 'query' } as const
+  const output = { kind: 'inspect', sql: from, within, comparable } as const
+  return inspect(platform, call, output, tables, 'compute', 'transform')
+}
+
+function originsOf(run: EngineRun, manifests: ManifestSet, chosen: readonly string[]): readonly ColumnOrigin[] {
+  const raw = ({ table, column }: SourceColumn): readonly string[] => {
+    const input = manifests.inputs.find((candidate) => candidate.name === table.at(-1))
+    return input ? [rawColumn(input, column)] : []
+  }
+  return run.columns.map((column, index) => {
+    const { direct = [], influence = [], grouped = [], copied = null } = run.lineage[index] ?? {}
+    return {
+      column: column.name,
+      sources: direct.flatMap(raw),
+      influences: [...new Set([...influence.flatMap(raw), ...chosen])],
+      grouped: grouped.flatMap(raw),
+      copied: copied === null ? null : (raw(copied)[0] ?? null),
+    }
+  })
+}
+
+/**
+ * Trino says whether the transform can run, and not what its columns are made of. The engine does, where the text means
+ * the same to both; of any other, every column may be made of everything.
+ */
+async function checkDistributed(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  tables: readonly EngineTable[],
+  comparable: readonly ComparableColumn[],
+): Promise<readonly ColumnOrigin[]> {
+  const { transform } = manifests.compute
+  const inputs = manifests.inputs.map(({ name, where }, index) => {
+    return { alias: name, where, columns: tables[index]?.columns ?? [] }
+  })
+  const columns = outputSchema(manifests.output).columns
+  const types = await platform.distributed
+    ?.check({ inputs, transform, columns }, call.signal)
+    .catch((error: unknown) => {
+      throw transformInvalid(error, 'compute', 'transform')
+    })
+  const typed = (origin: ColumnOrigin): ColumnOrigin => {
+    const type = types?.[columns.findIndex(({ name }) => name === origin.column)]
+    return type === undefined ? origin : { ...origin, type }
+  }
+  const from =
+    transform === null ? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}` : guardedQuery(transform)
+  const chosen = manifests.inputs.flatMap((input, index) =>
+    input.where === null ? [] : (tables[index]?.columns ?? []).map(({ name }) => rawColumn(input, name)),
+  )
+  const read = await inspectTransform(platform, call, manifests, from, tables, comparable).then(
+    (run) => originsOf(run, manifests, chosen),
+    (error: unknown) => {
+      if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') throw error
+      return []
+    },
+  )
+  const names = [...columns, ...inputs.flatMap((input) => input.columns)].map(({ name }) => name)
+  const aliases = inputs.map(({ alias }) => alias)
+  if (read.length > 0 && isCommonSql(from, aliases, names)) return read.map(typed)
+  const sources = manifests.inputs.flatMap((input, index) =>
+    (tables[index]?.columns ?? []).map((column) => rawColumn(input, column.name)),
+  )
+  return columns.map(({ name }) => {
+    const likely = read.find(({ column }) => column === name)?.sources ?? []
+    return typed({ column: name, sources, influences: sources, guessed: true, likely })
+  })
+}
+
+async function inspect(
+  platform: Platform,
+  call: TenantCall,
+  output: InspectOutput,
+  tables: readonly EngineTable[],
+  manifest: string,
+  path: string,
+): Promise<EngineRun> {
+  try {
+    return await bind(platform, call, output, tables)
+  } catch (error) {
+    throw transformInvalid(error, manifest, path)
+  }
+}
+
+function transformInvalid(error: unknown, manifest: string, path: string): unknown {
+  if (!(error instanceof SluiceError) || error.kind !== 'INVALID_DATA') return error
+  return new SluiceError('INVALID_DATA', `${path} in ${manifest}.yaml cannot run: ${error.message}`, {
+    code: 'transform_invalid',
+    remedy: error.remedy ?? 'Correct the SQL, or the columns in output.yaml.',
+    details: { errors: [{ manifest, path, message: error.message }], ...error.details },
+    cause: error,
+  })
+}
+
+/** The input's table as it was when it was last loaded; none where it never was. */
+export async function lakeCopy(platform: Platform, call: TenantCall, input: Input): Promise<readonly SourceTable[]> {
+  const ref = rawTable(call.tenant, input.connection, input.table)
+  const state = await platform.lake.load(ref, { signal: call.signal })
+  if (state === null) return []
+  const [schema = '', ...rest] = qualified(input.table).split('.')
+  return [{ schema, name: rest.join('.'), ...toTableSchema(state.schema), suggestedCursor: null }]
+}
+
+/** Null where the table is not among those of the source. */
+export function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
+  const found = tables?.find((table) => isNamed(table, qualified(input.table)))
+  if (!found) return null
+  const columns = found.columns.filter((column) => input.columns === null || input.columns.includes(column.name))
+  return {
+    name: [input.name],
+    files: [],
+    columns: columns.map((column, index) => ({ name: column.name, type: column.type, fieldId: index + 1 })),
+  }
+}

@@ -1,0 +1,138 @@
+/** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
+import type { TenantCall } from '../../flow.ts'
+import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
+import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
+import { endpointStates } from '../../registry/endpoint-states.ts'
+import { latestEpoch } from '../../registry/materializations.ts'
+import { findVersion, listVersions } from '../../registry/versions.ts'
+import { type Platform, requireMember } from '../platform.ts'
+import { clearColumns } from './clear-columns.ts'
+import { shownDashboards } from './dashboards.ts'
+import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
+import { noticesOf } from './product-notices.ts'
+import { connectionsOf, productOf } from './products.ts'
+import { isReader } from './readable-product.ts'
+import { visibleRows } from './violating-rows.ts'
+import { shownQuality, sightOf } from './visible-quality.ts'
+
+/** Of a product without a version in service. */
+const UNSAID: Pick<ManifestSet['product'], 'owner' | 'tags' | 'slo'> = {
+  owner: { team: null, email: null },
+  tags: [],
+  slo: { freshnessMs: null, availabilityPercent: null },
+}
+
+export async function productDetail(platform: Platform, call: TenantCall, reference: string) {
+  requireMember(call.principal)
+  const product = await productOf(platform, call, reference)
+  const live =
+    product.currentVersion === null
+      ? null
+      : await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion)
+  const [versions, states, newest, topics] = await Promise.all([
+    listVersions(platform.pool, product.id),
+    endpointStates(platform.pool, product.id),
+    latestEpoch(platform.pool, product.id),
+    changeTopicsOf(platform.pool, product.id),
+  ])
+  const isTold = newest !== null && (await isReader(platform, call, product))
+  const sight = isTold ? await sightOf(platform, call, product.id) : null
+  const shown = isTold && sight ? shownQuality(sight, newest) : null
+  const rowsOf = sight && (await visibleRows(platform, call, product, sight))
+  const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
+  const { owner, tags, slo } = live?.normalised.product ?? UNSAID
+  const wantedMs = slo.freshnessMs
+  return {
+    product,
+    owner,
+    tags,
+    versions,
+    schema: (live?.normalised.output.columns ?? []).map(
+      ({ name, type, role, classification, nullable, description }) => ({
+        name,
+        type,
+        role,
+        classification,
+        nullable,
+        description,
+      }),
+    ),
+    endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
+      endpointOf(endpoint, states, newest?.epoch ?? null, isTold),
+    ),
+    change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null)),
+    dashboards: await shownDashboards(platform, product.id),
+    quality: shown && rowsOf && { score: shown.qualityScore, result: shown.quality, rows: rowsOf(shown) },
+    freshness: {
+      age_s: ageMs === null ? null : Math.round(ageMs / 1000),
+      objective_s: wantedMs === null ? null : wantedMs / 1000,
+      met: ageMs === null || wantedMs === null ? null : ageMs <= wantedMs,
+    },
+    availability: { objective_percent: slo.availabilityPercent },
+    materialization: shown,
+    content: contentOf(live?.normalised, newest?.inputs ?? {}),
+    reads: live === null ? [] : await readsOf(platform, call, live.normalised),
+    isClear: await clearColumns(platform, call, product.id),
+    notices: await noticesOf(platform.pool, product, live),
+    lineage: {
+      inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
+    },
+  }
+}
+
+/** How the version in service meets its former rows, and what becomes of those that it no longer has. */
+function contentOf(manifests: ManifestSet | undefined, materialized: Readonly<Record<string, unknown>>) {
+  if (manifests === undefined) return null
+  const { output } = manifests
+  return {
+    write_mode: output.writeMode,
+    keeps_missing: keepsMissing(output),
+    note: missingText(output),
+    one_moment: isOfOneMoment(manifests, materialized),
+  }
+}
+
+async function readsOf(platform: Platform, call: TenantCall, manifests: ManifestSet) {
+  const connections = await connectionsOf(platform, call.tenant, manifests)
+  return (await actualReads(platform.pool, manifests, connections)).map(readJson)
+}
+
+function changeTopicOf({ topic, variant, refused, sentEpoch, error }: ChangeTopicState, newest: number | null) {
+  const isBehind = newest !== null && (sentEpoch ?? 0) < newest
+  return {
+    topic,
+    variant,
+    state: refused !== null ? 'refused' : error !== null ? 'failed' : isBehind ? 'pending' : 'ok',
+    reason: refused,
+    epoch: sentEpoch,
+    error,
+  }
+}
+
+function endpointOf(
+  endpoint: ManifestSet['serving']['endpoints'][number],
+  states: Awaited<ReturnType<typeof endpointStates>>,
+  newest: number | null,
+  isTold: boolean,
+) {
+  const own = states.filter((state) => state.endpoint === endpoint.type)
+  const behind = own.filter((state) => state.state !== 'ok')
+  const epochs = own.map((state) => state.appliedEpoch ?? 0)
+  return {
+    type: endpoint.type,
+    description: endpoint.description,
+    config: endpoint.config,
+    state:
+      own.length === 0
+        ? 'pending'
+        : behind.some((state) => state.state === 'failed')
+          ? 'failed'
+          : behind.length > 0
+            ? 'pending'
+            : 'ok',
+    epoch: epochs.length === 0 ? null : Math.min(...epochs),
+    behind: newest !== null && epochs.some((epoch) => epoch < newest),
+    error: behind.find((state) => state.error !== null)?.error ?? null,
+    rows_left_out: isTold ? own.reduce((most, state) => Math.max(most, state.rowsLeftOut ?? 0), 0) : null,
+  }
+}

@@ -1,0 +1,406 @@
+/** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import semver from 'semver'
+import { wishDashboards } from '../../dashboards/states.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { appendEvent } from '../../events/outbox.ts'
+import type { TenantCall } from '../../flow.ts'
+import type { Scan } from '../../lake/lake.ts'
+import { type ManifestContext, type SourceTable, servingTypesOf } from '../../manifest/context.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
+import { nameRefusal, nameSuggestion } from '../../manifest/names.ts'
+import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
+import { productPaused, rawTable } from '../../materializer/materialize.ts'
+import { lacksValues } from '../../materializer/raw-summary.ts'
+import { dropAllCopies } from '../../materializer/store-copies.ts'
+import { productOfTable } from '../../materializer/variants.ts'
+import { isInScope } from '../../policy/classification.ts'
+import { actorOf } from '../../registry/actor.ts'
+import { type Connection, findConnectionByName, isOfSource } from '../../registry/connections.ts'
+import { type EndedGrant, keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
+import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../../registry/grants.ts'
+import { newId } from '../../registry/ids.ts'
+import {
+  createProduct,
+  deleteProduct,
+  type Product,
+  type ProductChange,
+  setPause,
+  updateProduct,
+} from '../../registry/products.ts'
+import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { reserveRoom } from '../../registry/tenants.ts'
+import { saveDraft } from '../../registry/versions.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
+import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
+import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
+import { findByReference } from '../served/served-products.ts'
+import { type RightOne, settleOutdated } from './outdated-registry.ts'
+
+export interface NewProductRequest {
+  readonly name: string
+  readonly domain: string
+  readonly archetype: Product['archetype']
+  readonly description: string
+}
+
+export async function registerProduct(
+  platform: Platform,
+  call: TenantCall,
+  request: NewProductRequest,
+  keep: Keep<Product>,
+): Promise<Product> {
+  requireDeveloper(call.principal)
+  checkName(request.name, 'name')
+  checkName(request.domain, 'namespace')
+  return inTransaction(platform.pool, async (tx) => {
+    const product = await createProduct(tx, {
+      tenant: call.tenant,
+      domain: request.domain,
+      name: request.name,
+      archetype: request.archetype,
+      description: request.description,
+      createdBy: actorOf(call.principal),
+    })
+    await audited(tx, call, call.tenant, 'product.create', { type: 'product', id: product.id })
+    await keep(tx, product)
+    return product
+  })
+}
+
+/** Changes what the product says of itself; the manifests of the next deployment say it anew. */
+export async function changeProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  change: Pick<ProductChange, 'description' | 'archetype'>,
+): Promise<Product> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  return inTransaction(platform.pool, async (tx) => {
+    const changed = await updateProduct(tx, call.tenant, product.id, change)
+    if (!changed) throw notFound('product')
+    await audited(tx, call, call.tenant, 'product.update', { type: 'product', id: product.id })
+    return changed
+  })
+}
+
+/** By the rule of manifests: what can be registered can be deployed. */
+function checkName(name: string, what: 'name' | 'namespace'): void {
+  const refusal = nameRefusal(name, what)
+  if (refusal === null) return
+  const suggestion = nameSuggestion(name)
+  throw new SluiceError('INVALID_DATA', `the ${what} ${refusal}`, {
+    code: 'invalid_name',
+    remedy: suggestion === null ? 'Choose another name.' : `Write ${suggestion}.`,
+  })
+}
+
+export async function productOf(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+  const product = await unambiguous(call, findByReference(platform.pool, call.tenant, reference))
+  if (!isInScope(call.principal, product.id)) throw productHidden()
+  return product
+}
+
+/** The product, or what it would be registered as, with what stands against that. */
+export async function productToBe(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+): Promise<{ readonly product: Product; readonly found: readonly SluiceError[] }> {
+  try {
+    return { product: await productOf(platform, call, reference), found: [] }
+  } catch (error) {
+    const [domain = '', ...rest] = reference.split('.')
+    if (!isSluiceError(error) || error.code !== NO_PRODUCT.code || rest.length === 0) throw error
+    const name = rest.join('.')
+    checkName(name, 'name')
+    checkName(domain, 'namespace')
+    const found = await inTransaction(platform.pool, (tx) => reserveRoom(tx, call.tenant, 'products')).then(
+      () => [],
+      (refusal: unknown) => {
+        if (isSluiceError(refusal)) return [refusal]
+        throw refusal
+      },
+    )
+    return { product: unregistered(call, domain, name), found }
+  }
+}
+
+function unregistered(call: TenantCall, domain: string, name: string): Product {
+  const now = new Date()
+  return {
+    id: newId('prd'),
+    tenant: call.tenant,
+    domain,
+    name,
+    archetype: 'source_aligned',
+    description: '',
+    classification: 'internal',
+    status: 'draft',
+    currentVersion: null,
+    paused: null,
+    createdBy: actorOf(call.principal),
+    createdAt: now,
+    updatedAt: now,
+  }
+}
+
+export type AcceptedManifests = Extract<ParsedManifests, { ok: true }>
+
+/** Keeps the draft, or answers every problem of all six files at once. */
+export async function uploadManifests(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  texts: Readonly<Partial<Record<string, string>>>,
+  keep: Keep<AcceptedManifests>,
+): Promise<AcceptedManifests> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const parsed = await parseTexts(platform, product, texts)
+  if (!parsed.ok) throw manifestsInvalid(parsed)
+  await inTransaction(platform.pool, async (tx) => {
+    await saveDraft(tx, {
+      productId: product.id,
+      manifests: texts as Readonly<Record<string, string>>,
+      normalised: parsed.manifests,
+      digest: parsed.manifests.digest,
+      warnings: parsed.warnings,
+      uploadedBy: actorOf(call.principal),
+    })
+    if (product.status === 'draft') await updateProduct(tx, call.tenant, product.id, { status: 'ready' })
+    await audited(tx, call, call.tenant, 'product.manifests', { type: 'product', id: product.id })
+    await keep(tx, parsed)
+  })
+  return parsed
+}
+
+export function parseTexts(
+  platform: Platform,
+  product: Product,
+  texts: Readonly<Partial<Record<string, string>>>,
+  connections?: ReadonlyMap<string, readonly SourceTable[] | null>,
+): Promise<ParsedManifests> {
+  const context: ManifestContext = {
+    product: { name: product.name, domain: product.domain },
+    servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
+    dashboards: platform.dashboards,
+    distributed: platform.distributed !== null,
+    sensitiveClasses: platform.rules.sensitive,
+    ...(connections === undefined ? {} : { connections }),
+  }
+  return platform.parsing.parse(product.tenant, texts, context)
+}
+
+export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>): SluiceError {
+  const count = parsed.problems.length
+  return new SluiceError('INVALID_DATA', `the manifests have ${count} problem${count === 1 ? '' : 's'}`, {
+    code: 'manifests_invalid',
+    remedy: 'Correct what errors[] names; each entry has its file, line and column.',
+    details: { errors: parsed.problems, warnings: parsed.warnings },
+  })
+}
+
+/** Queues a materialization from what the lake has of the inputs. Throws CONFLICT `not_deployed`, `product_paused`. */
+export async function requestMaterialization(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  keep: Keep<Run>,
+): Promise<Run> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  if (product.currentVersion === null) {
+    throw new SluiceError('CONFLICT', 'no version of the product is in service', {
+      code: 'not_deployed',
+      remedy: 'Deploy a version first.',
+    })
+  }
+  if (product.paused !== null) throw productPaused(product.paused)
+  return inTransaction(platform.pool, async (tx) => {
+    const run = (await queuedRunOf(tx, { productId: product.id })) ?? (await queueMaterialization(tx, call, product))
+    await keep(tx, run)
+    return run
+  })
+}
+
+/** Ends a pause, and queues what was left out. Throws CONFLICT `product_not_paused`, `registry_outdated`. */
+export async function resumeProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  right: RightOne | undefined,
+  keep: Keep<Run>,
+): Promise<Run> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  return inTransaction(platform.pool, async (tx) => {
+    await settleOutdated(tx, platform, call, product, right)
+    if (!(await setPause(tx, product.id, null))) {
+      throw new SluiceError('CONFLICT', 'the product is not paused', {
+        code: 'product_not_paused',
+        remedy: 'Nothing has to be resumed: the product follows its connections.',
+      })
+    }
+    await audited(tx, call, call.tenant, 'product.resume', { type: 'product', id: product.id })
+    const run = (await queuedRunOf(tx, { productId: product.id })) ?? (await queueMaterialization(tx, call, product))
+    await keep(tx, run)
+    return run
+  })
+}
+
+async function queueMaterialization(tx: Transaction, call: TenantCall, product: Product): Promise<Run> {
+  const run = await enqueueRun(tx, {
+    tenant: call.tenant,
+    kind: 'materialization',
+    productId: product.id,
+    trigger: 'manual',
+    createdBy: actorOf(call.principal),
+  })
+  await audited(tx, call, call.tenant, 'product.materialize', { type: 'product', id: product.id }, { run: run.id })
+  return run
+}
+
+export interface GrantRequest extends SubjectRequest {
+  readonly may: 'read' | 'unmask'
+  readonly classes: readonly string[]
+  /** Whether the subject may grant it on to others. */
+  readonly grantable: boolean
+}
+
+/** For developers, of what they hold: `requireHeld`. Throws INVALID_DATA `invalid_grant`. */
+export async function addGrant(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  request: GrantRequest,
+  keep: Keep<ProductGrant>,
+): Promise<ProductGrant> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const subject = subjectOf(platform, call, request)
+  if ((request.may === 'unmask') !== request.classes.length > 0) {
+    throw new SluiceError('INVALID_DATA', 'classes go with may: unmask, and only with it', {
+      code: 'invalid_grant',
+      remedy: 'Name the classes to unmask, or ["*"] for all.',
+    })
+  }
+  const needs = await requireHeld(platform, call, product, subject, request)
+  const { may, classes } = request
+  const grantable = request.grantable ? (may === 'read' ? ['read'] : classes) : []
+  const grantedBy = actorOf(call.principal)
+  const grant = await inTransaction(platform.pool, async (tx) => {
+    await lockGrants(tx, call.tenant)
+    const given = { tenant: call.tenant, productId: product.id, ...subject, may, classes, grantable, grantedBy }
+    await keepFormerBasis(tx, await grantAddedTo(tx, given))
+    const created = await grantProduct(tx, given)
+    await restsOn(tx, created, { classes, grantable, grantedBy, needs })
+    const details = { grant: created.id, may: request.may, classes: request.classes }
+    await audited(tx, call, call.tenant, 'grant.create', { type: 'product', id: product.id }, details)
+    await keep(tx, created)
+    return created
+  })
+  platform.served.drop(call.tenant)
+  return grant
+}
+
+/** Gives what ended with it: what its holder had granted on by it alone, all the way. */
+export async function removeGrant(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  id: string,
+): Promise<readonly EndedGrant[]> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  const ended = await inTransaction(platform.pool, async (tx) => {
+    await lockGrants(tx, call.tenant)
+    if (!(await revokeProductGrant(tx, call.tenant, product.id, id))) throw notFound('grant')
+    await audited(tx, call, call.tenant, 'grant.delete', { type: 'product', id: product.id }, { grant: id })
+    return endWhatRested(tx, call, { grant: id })
+  })
+  platform.served.drop(call.tenant)
+  return ended
+}
+
+/** The product with every copy: stores first, then the lake's pointers with the registry's row, then the files. */
+export async function removeProduct(platform: Platform, call: TenantCall, reference: string): Promise<void> {
+  requireDeveloper(call.principal)
+  const product = await productOf(platform, call, reference)
+  await inTransaction(platform.pool, async (tx) => {
+    await tx.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
+  })
+  await dropAllCopies(product, platform)
+  // Twins of grants that are no more, too: a product of the same name would go on with their history.
+  const tables = (await platform.lake.tables(call.tenant, product.domain)).filter(
+    ({ table }) => productOfTable(table).product === product.name,
+  )
+  await inTransaction(platform.pool, async (tx) => {
+    for (const table of tables) await platform.lake.dropTable(tx, table)
+    await deleteProduct(tx, call.tenant, product.id)
+    await wishDashboards(tx, product.id)
+    await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id })
+    const { tenant, traceparent } = call
+    await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
+  })
+  for (const table of tables) await platform.lake.purgeTable(table)
+  platform.served.drop(call.tenant)
+}
+
+/** The inputs' connections by name; throws where one is not the tenant's. */
+export async function connectionsOf(
+  platform: Platform,
+  tenant: string,
+  manifests: ManifestSet,
+): Promise<ReadonlyMap<string, Connection>> {
+  const names = [...new Set(manifests.inputs.map((input) => input.connection))]
+  const entries = await Promise.all(
+    names.map(async (name) => [name, await findConnectionByName(platform.pool, tenant, name)] as const),
+  )
+  return new Map(entries.flatMap(([name, connection]) => (connection ? [[name, connection] as const] : [])))
+}
+
+export async function inputsAreInLake(platform: Platform, tenant: string, manifests: ManifestSet): Promise<boolean> {
+  for (const input of manifests.inputs) {
+    const summary = await summaryInLake(platform, tenant, input)
+    if (summary === null || lacksValues(summary, manifests, input)) return false
+  }
+  return true
+}
+
+/** Inputs that the next sync reads whole: their tables were read when no product used all of these columns. */
+export async function inputsLackingValues(
+  platform: Platform,
+  tenant: string,
+  manifests: ManifestSet,
+): Promise<readonly Input[]> {
+  const lacking: Input[] = []
+  for (const input of manifests.inputs) {
+    const summary = await summaryInLake(platform, tenant, input)
+    if (summary !== null && lacksValues(summary, manifests, input)) lacking.push(input)
+  }
+  return lacking
+}
+
+/** What the raw table's newest snapshot says of itself; null where it was never read from where the connection leads. */
+async function summaryInLake(platform: Platform, tenant: string, input: Input): Promise<Scan['summary'] | null> {
+  const table = await platform.lake.load(rawTable(tenant, input.connection, input.table))
+  if (table?.snapshotId == null) return null
+  const connection = await findConnectionByName(platform.pool, tenant, input.connection)
+  const { summary } = await platform.lake.scan(table, {})
+  // What anybody may write says nothing of rows that a connection has brought.
+  if (connection === null) return {}
+  return isOfSource(summary, connection) ? summary : null
+}
+
+/** Throws INVALID_DATA where it is no semantic version. */
+export function checkVersion(version: string): string {
+  if (version.length <= 64 && semver.valid(version) === version) return version
+  throw new SluiceError('INVALID_DATA', 'the version is no semantic version', {
+    code: 'invalid_version',
+    remedy: 'Write major.minor.patch, for example 1.0.0.',
+  })
+}

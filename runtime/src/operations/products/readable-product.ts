@@ -1,0 +1,45 @@
+/** What is told of a product beside its rows: how many there are, how good they are, when they came. */
+import { isSluiceError } from '@sluice/sdk'
+import type { TenantCall } from '../../flow.ts'
+import type { Product } from '../../registry/products.ts'
+import type { Platform } from '../platform.ts'
+import { readsSources } from '../rights/grant-rights.ts'
+import { accessTo } from '../served/served-product.ts'
+import { productOf } from './products.ts'
+
+/** For its readers, and for developers who may read every table that it is made of. Throws PERMISSION `product_forbidden`. */
+export async function requireReader(platform: Platform, call: TenantCall, product: Product): Promise<void> {
+  const served = await platform.served.find(call.tenant, product.id)
+  try {
+    accessTo(served, call.principal, platform.rules, () => true)
+  } catch (error) {
+    if (!isSluiceError(error, 'PERMISSION') || !(await readsSources(platform, call.principal, product))) throw error
+  }
+}
+
+export async function isReader(platform: Platform, call: TenantCall, product: Product): Promise<boolean> {
+  try {
+    await requireReader(platform, call, product)
+    return true
+  } catch (error) {
+    if (isSluiceError(error, 'PERMISSION')) return false
+    throw error
+  }
+}
+
+/** The product, for its readers: `requireReader`. Throws `product_not_found` too. */
+export async function readableProduct(platform: Platform, call: TenantCall, reference: string): Promise<Product> {
+  const product = await productOf(platform, call, reference)
+  await requireReader(platform, call, product)
+  return product
+}
+
+/** Whether the caller is told of what happened to that product. Of one that is gone, everybody hears that it is. */
+export async function hearsOf(platform: Platform, call: TenantCall, productId: string, type: string): Promise<boolean> {
+  try {
+    return await isReader(platform, call, await productOf(platform, call, productId))
+  } catch (error) {
+    if (isSluiceError(error) && error.code === 'product_not_found') return type === 'sluice.deployment.deleted'
+    throw error
+  }
+}

@@ -1,0 +1,105 @@
+/** Rows that checks found bad, as the reader of the product would see them; and what checks had to say in a run. */
+import type { TenantCall } from '../../flow.ts'
+import { masksFor, variantName } from '../../policy/masking.ts'
+import type { CheckResult } from '../../quality/verdict.ts'
+import { type Materialization, materializationsOfRun } from '../../registry/materializations.ts'
+import { findProduct, type Product } from '../../registry/products.ts'
+import type { Run } from '../../registry/runs.ts'
+import { type ViolatingRows, violatingRowsOf } from '../../registry/violating-rows.ts'
+import type { Platform } from '../platform.ts'
+import { isReader } from './readable-product.ts'
+import { type KeptQuality, type Sight, seesCheck, shownQuality, sightOf } from './visible-quality.ts'
+
+export type ShownRows = Pick<ViolatingRows, 'columns' | 'masked' | 'rows'>
+
+/** By check; of any materialization but the product's newest there are none. */
+export type RowsOf = (materialization: Materialization) => ReadonlyMap<string, ShownRows>
+
+/**
+ * What the sight's owner may see of the rows: of checks that he sees, in the variant that he reads, without what has been
+ * hidden from him since.
+ */
+export async function visibleRows(
+  platform: Platform,
+  { tenant }: TenantCall,
+  product: Pick<Product, 'id' | 'currentVersion'>,
+  sight: Sight,
+): Promise<RowsOf> {
+  const none: ReadonlyMap<string, ShownRows> = new Map()
+  const kept = await violatingRowsOf(platform.pool, platform.masters, tenant, product.id)
+  if (kept === null) return () => none
+  const { columns } = await platform.served.find(tenant, product.id)
+  const nameFor = (clear: Sight['clear']) => variantName(masksFor(columns, clear, sight.rules), columns, sight.rules)
+  const variant = [nameFor(sight.clear), nameFor(new Set())].find((name) => kept.variants.includes(name))
+  const found = variant === undefined ? [] : await kept.of(variant)
+  const hidden = new Set(masksFor(sight.columns, sight.clear, sight.rules).map(({ column }) => column.toLowerCase()))
+  return (materialization) => {
+    const { id, epoch, version, quality } = materialization
+    // What a version before kept from being published may have had other classes.
+    if (id !== kept.materializationId || (epoch === null && version !== product.currentVersion)) return none
+    const checks = (quality as KeptQuality | null)?.checks ?? []
+    const seen = found.filter(({ check, ofSource }) => {
+      const result = checks.find(({ name }) => name === check)
+      return result !== undefined && seesCheck(sight, result) && (!ofSource || sight.clear === 'all')
+    })
+    return new Map(seen.map((rows) => [rows.check, withoutHidden(rows, hidden)]))
+  }
+}
+
+function withoutHidden({ columns, masked, rows }: ViolatingRows, hidden: ReadonlySet<string>): ShownRows {
+  const isOpen = columns.map((name) => masked.includes(name) || !hidden.has(name.toLowerCase()))
+  return {
+    columns,
+    masked: columns.filter((name, index) => masked.includes(name) || !isOpen[index]),
+    rows: rows.map((row) => row.map((value, index) => (isOpen[index] ? value : null))),
+  }
+}
+
+export interface FailedCheck {
+  readonly product: string
+  readonly check: string
+  readonly severity: CheckResult['severity']
+  readonly violations: number | null
+  readonly total: number | null
+  /** `prices_are_positive: 3 of 1,000 rows, first: id=7 price=-1` */
+  readonly summary: string
+}
+
+/** Of all products that the run has made or tried to make, and that the caller may know it of. */
+export async function failedChecks(platform: Platform, call: TenantCall, run: Run): Promise<readonly FailedCheck[]> {
+  const failed: FailedCheck[] = []
+  for (const materialization of await materializationsOfRun(platform.pool, call.tenant, run.id)) {
+    const { checks = [] } = (materialization.quality ?? {}) as Partial<KeptQuality>
+    if (checks.every(({ passed }) => passed)) continue
+    const product = await findProduct(platform.pool, call.tenant, materialization.productId)
+    if (product === null || !(await isReader(platform, call, product))) continue
+    const sight = await sightOf(platform, call, product.id)
+    const shown = shownQuality(sight, materialization).quality as KeptQuality
+    const rows = (await visibleRows(platform, call, product, sight))(materialization)
+    for (const { name, severity, violations, total } of shown.checks.filter(({ passed }) => !passed)) {
+      const summary = summaryText({ name, violations, total }, rows.get(name))
+      failed.push({ product: `${product.domain}.${product.name}`, check: name, severity, violations, total, summary })
+    }
+  }
+  return failed
+}
+
+const MAX_SHOWN = 60
+
+function summaryText(
+  { name, violations, total }: Pick<CheckResult, 'name' | 'violations' | 'total'>,
+  shown: ShownRows | undefined,
+): string {
+  if (violations === null || total === null) return `${name}: it could not be run`
+  const counted = `${violations.toLocaleString('en-US')} of ${total.toLocaleString('en-US')}`
+  const first = shown?.rows[0]
+  if (shown === undefined || first === undefined) return `${name}: violated by ${counted}`
+  const cells = shown.columns.map((column, index) => `${plain(column)}=${plain(first[index] ?? 'null')}`)
+  return `${name}: ${counted} rows, first: ${cells.join(' ')}`
+}
+
+/** Values are whatever the source has: nothing of them steers a terminal or a log. */
+function plain(text: string): string {
+  const shown = text.replace(/[\p{C}\u2028\u2029]/gu, '·')
+  return shown.length <= MAX_SHOWN ? shown : `${shown.slice(0, MAX_SHOWN)}…`
+}

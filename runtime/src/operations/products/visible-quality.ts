@@ -1,0 +1,117 @@
+/**
+ * Checks are readings: what came of one is shown to who may see the columns that it looks at, in clear. Others are told
+ * neither its result nor what it put aside, and their score is made of the checks that they see.
+ */
+
+import type { TenantCall } from '../../flow.ts'
+import { SANDBOX } from '../../lake/table-ref.ts'
+import { qualified } from '../../manifest/context.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { type ClearClasses, decideRead, stricter } from '../../policy/classification.ts'
+import { type ClassifiedColumn, isSensitive, type MaskingRules, masksFor } from '../../policy/masking.ts'
+import { type CheckResult, scoreOf } from '../../quality/verdict.ts'
+import { findConnectionByName } from '../../registry/connections.ts'
+import type { Materialization } from '../../registry/materializations.ts'
+import { rawClasses } from '../../registry/raw-classes.ts'
+import type { Queryable } from '../../registry/sql.ts'
+import { deployedVersions } from '../../registry/versions.ts'
+import type { Platform } from '../platform.ts'
+import { mayReadRaw } from '../rights/raw-rights.ts'
+import type { ServedProduct } from '../served/served-product.ts'
+
+/** What somebody may see of a product, and of the raw columns that it is made of. */
+export interface Sight {
+  readonly columns: readonly ClassifiedColumn[]
+  readonly clear: ClearClasses
+  /** By raw column, the classes that hide it. */
+  readonly hidden: ReadonlyMap<string, readonly string[]>
+  readonly rules: MaskingRules
+}
+
+export interface KeptQuality {
+  readonly checks: readonly CheckResult[]
+  readonly by_dimension: unknown
+}
+
+/** Of a check from before it was kept what checks look at, nobody knows: it may be anything. */
+export function seesCheck({ columns, clear, hidden, rules }: Sight, { reads }: Pick<CheckResult, 'reads'>): boolean {
+  if (clear === 'all') return true
+  const masked = new Set(masksFor(columns, clear, rules).map(({ column }) => column.toLowerCase()))
+  if (reads === null || reads === undefined) return masked.size === 0 && hidden.size === 0
+  const isHidden = (raw: string) => hidden.get(raw)?.some((name) => !clear.has(name)) ?? false
+  return !reads.output.some((name) => masked.has(name.toLowerCase())) && !reads.raw.some(isHidden)
+}
+
+/** The materialization as who has that sight is told of it. */
+export function shownQuality<Shown extends Pick<Materialization, 'quality' | 'qualityScore' | 'counts'>>(
+  sight: Sight,
+  materialization: Shown,
+): Shown {
+  const kept = materialization.quality as KeptQuality | null
+  if (kept === null) return materialization
+  const checks = kept.checks.filter((check) => seesCheck(sight, check))
+  const score = scoreOf(checks)
+  const { quarantined, ...counts } = materialization.counts
+  const isAsideSeen = seesAside(sight, kept)
+  return {
+    ...materialization,
+    quality: { checks, by_dimension: score.byDimension },
+    qualityScore: score.overall,
+    counts: { ...counts, ...(isAsideSeen && quarantined !== undefined ? { quarantined } : {}) },
+  }
+}
+
+/** Whether somebody may know which rows were put aside: whatever came of the checks that could do it. */
+export function seesAside(sight: Sight, { checks }: Pick<KeptQuality, 'checks'>): boolean {
+  return checks.filter(({ onError }) => onError === 'quarantine').every((check) => seesCheck(sight, check))
+}
+
+export async function hiddenRawColumns(db: Queryable, tenant: string, rules: MaskingRules): Promise<Sight['hidden']> {
+  const classes = await rawClasses(db, tenant)
+  return new Map(
+    [...classes].flatMap(([column, names]) => {
+      const hiding = names.filter((name) => isSensitive(name, rules))
+      return hiding.length === 0 ? [] : [[column, hiding] as const]
+    }),
+  )
+}
+
+/** What everybody may see of it, members without any grant included. */
+export async function openSight(
+  db: Queryable,
+  tenant: string,
+  columns: readonly ClassifiedColumn[],
+  rules: MaskingRules,
+): Promise<Sight> {
+  return { columns, clear: new Set(), hidden: await hiddenRawColumns(db, tenant, rules), rules }
+}
+
+/** By the caller's grants on the product; who may read all tables that it is made of sees everything anyway. */
+export async function sightOf(platform: Platform, call: TenantCall, productId: string): Promise<Sight> {
+  const product = await platform.served.find(call.tenant, productId)
+  const { rules, pool } = platform
+  const columns = [...product.columns, ...product.formerColumns]
+  const classification = stricter(product.classification, product.snapshotClassification)
+  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
+  const granted = decision.allowed ? decision.clearClasses : new Set<string>()
+  const clear = granted !== 'all' && (await mayReadInputs(platform, call, product)) ? 'all' : granted
+  return { columns, clear, hidden: await hiddenRawColumns(pool, call.tenant, rules), rules }
+}
+
+/** Of each version whose rows there are: what a product keeps may be of one before. */
+async function mayReadInputs(platform: Platform, call: TenantCall, { id }: ServedProduct): Promise<boolean> {
+  const { isAdmin, isDeveloper, isViewer, key } = call.principal
+  // Application keys are for products: of plain tables they are given nothing, so that none of these read all inputs.
+  if (key !== undefined) return false
+  const versions = isAdmin || isDeveloper || isViewer ? await deployedVersions<ManifestSet>(platform.pool, id) : []
+  const inputs = versions.flatMap(({ normalised }) => normalised.inputs)
+  const tables = new Map(
+    inputs.map(({ connection, table }) => [JSON.stringify([connection, table]), { connection, table }]),
+  )
+  for (const { connection: name, table } of tables.values()) {
+    if (name === SANDBOX) continue
+    const connection = await findConnectionByName(platform.pool, call.tenant, name)
+    if (connection === null || !(await mayReadRaw(platform, call, connection, qualified(table)))) return false
+  }
+  return versions.length > 0
+}

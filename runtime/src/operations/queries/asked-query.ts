@@ -1,0 +1,42 @@
+/** A query as it was asked, and the tables that its author may read. */
+import type { EngineLimits, EngineTable, PlainOutput } from '../../engine/engine.ts'
+import type { Principal } from '../../flow.ts'
+import type { TableRef } from '../../lake/lake.ts'
+
+export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
+
+export interface QueryRequest {
+  readonly sql: string
+  readonly params?: readonly (string | number | boolean | null)[]
+  readonly limit?: number
+  readonly timeoutMs?: number
+  /** A time (RFC 3339), a snapshot id, or a version as `v1.2.0`. */
+  readonly asOf?: string
+  readonly format: QueryFormat
+}
+
+/** A request with all that its answer is made of. */
+export interface AskedQuery {
+  readonly request: QueryRequest
+  readonly visible: readonly Visible[]
+  /** Tables of `information_schema`, where the statement may be about them. */
+  readonly described: readonly EngineTable[]
+  readonly kind: PlainOutput['kind']
+  readonly limits: EngineLimits
+}
+
+/** Plain tables are everybody's who is a member; keys are for products. */
+export const readsSandbox = ({ isAdmin, isDeveloper, isViewer, key }: Principal): boolean =>
+  key === undefined && (isAdmin || isDeveloper || isViewer)
+
+export const parametersOf = ({ params }: QueryRequest): NonNullable<QueryRequest['params']> => params ?? []
+
+export interface Visible {
+  readonly table: EngineTable
+  readonly ref: TableRef
+  readonly name: string
+  readonly snapshotId: string
+  readonly maskedColumns: readonly string[]
+  /** Of a raw table: columns that hold null in place of values which could not be carried. */
+  readonly withoutValues?: readonly string[]
+}

@@ -1,0 +1,90 @@
+/** A query in Trino, whose rows an engine job writes as it writes those of its own. */
+import type { DistributedCompute, VisibleRelation } from '../../compute/distributed.ts'
+import { arrivingName } from '../../compute/query-result.ts'
+import type { ColumnLineage, EngineLimits, EngineRun } from '../../engine/engine.ts'
+import { quoteName } from '../../engine/sql-text.ts'
+import type { TenantCall } from '../../flow.ts'
+import type { Platform } from '../platform.ts'
+import { type AskedQuery, parametersOf, type Visible } from './asked-query.ts'
+
+const ARRIVING = 'arriving'
+
+/** The statement ends at its time, and the job with it; what that was may be known a little later. */
+const REASON_MS = 20_000
+
+/** Throws as `DistributedCompute.query` and `Engine.run` do. */
+export async function distributedRun(
+  platform: Platform,
+  call: TenantCall,
+  asked: AskedQuery,
+  compute: DistributedCompute,
+): Promise<EngineRun> {
+  const { request, visible, kind, limits } = asked
+  const endsAtMs = performance.now() + limits.timeoutMs
+  const ended = new AbortController()
+  const [rows, lineage] = await Promise.all([
+    compute.query({
+      tenant: call.tenant,
+      sql: request.sql,
+      parameters: parametersOf(request),
+      relations: visible.map(relationOf),
+      maxRows: limits.maxRows ?? Number.MAX_SAFE_INTEGER - 1,
+      timeoutMs: limits.timeoutMs,
+      signal: AbortSignal.any([call.signal, ended.signal]),
+    }),
+    lineageOf(platform, call, asked),
+  ])
+  const end = () => {
+    ended.abort()
+    return rows.close()
+  }
+  try {
+    const columns = rows.columns.map(({ name }, at) => `${arrivingName(at)} AS ${quoteName(name)}`)
+    const run = await platform.engine.run(
+      {
+        trust: 'own',
+        tenant: call.tenant,
+        csvInput: { name: ARRIVING, columns: rows.arriving, source: rows.csv },
+        output: { kind, sql: `SELECT ${columns.join(', ')} FROM ${ARRIVING}` },
+        limits: { ...limits, timeoutMs: Math.max(0, Math.round(endsAtMs - performance.now())) + REASON_MS },
+      },
+      call.signal,
+    )
+    // A job that ends before its input would leave the statement running.
+    run.finished.then(end, end)
+    return { ...run, lineage: lineage.length === run.columns.length ? lineage : [] }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+function relationOf({ table, ref, snapshotId }: Visible): VisibleRelation {
+  return {
+    name: table.name,
+    columns: table.columns,
+    table: ref,
+    snapshotId: snapshotId === '' ? null : snapshotId,
+  }
+}
+
+const INSPECTION: EngineLimits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20_000, threads: 1 }
+
+/**
+ * Which columns the answer’s are made of, for those that are masked. Trino does not tell; the engine does where it
+ * understands the text. Empty where it does not, or where nothing is masked.
+ */
+async function lineageOf(
+  { engine }: Platform,
+  call: TenantCall,
+  { request, visible }: AskedQuery,
+): Promise<readonly ColumnLineage[]> {
+  if (visible.every(({ maskedColumns }) => maskedColumns.length === 0)) return []
+  const tables = visible.map(({ table: { name, columns } }) => ({ name, columns, files: [] }))
+  const output = { kind: 'inspect', sql: request.sql, parameters: parametersOf(request) } as const
+  const job = { trust: 'tenant', tenant: call.tenant, tables, output, limits: INSPECTION } as const
+  return engine.run(job, call.signal).then(
+    ({ lineage }) => lineage,
+    () => [],
+  )
+}

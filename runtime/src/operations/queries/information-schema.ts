@@ -1,0 +1,205 @@
+/**
+ * `information_schema` of a query: the tables that its author may read, as he may read them, and nothing of others. No
+ * table tells of rows, and none of what the author would be refused.
+ */
+import { type LogicalType, parseDecimal } from '@sluice/sdk'
+import { LRUCache } from 'lru-cache'
+import type { EngineTable } from '../../engine/engine.ts'
+import { tableNotFound } from '../../engine/guard.ts'
+import { INFORMATION_SCHEMA } from '../../engine/information-schema.ts'
+import { sqlType } from '../../engine/sql-text.ts'
+import type { TenantCall } from '../../flow.ts'
+import { engineTable, type TableRef } from '../../lake/lake.ts'
+import { SANDBOX } from '../../lake/table-ref.ts'
+import { qualified } from '../../manifest/context.ts'
+import { rawDomain, rawTable } from '../../materializer/materialize.ts'
+import { lakeTable } from '../../materializer/variants.ts'
+import { isOfSource, listConnections } from '../../registry/connections.ts'
+import { deployedProducts } from '../../registry/products.ts'
+import type { Platform } from '../platform.ts'
+import { rawReader } from '../rights/raw-rights.ts'
+import { accessOrNull, type ReadAccess } from '../served/served-product.ts'
+import { readsSandbox } from './asked-query.ts'
+import type { ShownTables } from './shown-tables.ts'
+
+interface Described {
+  readonly schema: string
+  readonly table: string
+  readonly columns: EngineTable['columns']
+}
+
+type Snapshot = Pick<Described, 'columns'> & { readonly summary: Readonly<Record<string, string>> }
+
+const AT_ONCE = 8
+/** Snapshots never change. */
+const snapshots = new LRUCache<string, Snapshot>({ max: 5_000 })
+
+/** Whether a statement may be about the tables that there are. */
+export function namesDescriptions(sql: string): boolean {
+  return sql.toLowerCase().includes(INFORMATION_SCHEMA)
+}
+
+/** Tables of the engine that hold the descriptions. Throws `table_not_found` where what is to be shown is not there. */
+export async function descriptionsFor(
+  platform: Platform,
+  call: TenantCall,
+  sql: string,
+  shown: ShownTables | null,
+): Promise<readonly EngineTable[]> {
+  const found = [
+    ...(await products(platform, call)),
+    ...(await sandbox(platform, call)),
+    ...(await rawTables(platform, call)),
+  ].toSorted(byName)
+  const wanted = shown?.table ?? null
+  if (wanted !== null && !found.some(({ schema, table }) => schema === wanted[0] && table === wanted[1])) {
+    throw tableNotFound(wanted.join('.'), { text: sql, leadBytes: 0 }, null)
+  }
+  return [schemataOf(call.tenant, found), tablesOf(call.tenant, found), columnsOf(call.tenant, found)]
+}
+
+function byName(left: Described, right: Described): number {
+  const [a, b] = [`${left.schema} ${left.table}`, `${right.schema} ${right.table}`]
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+async function products(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
+  const deployed = await deployedProducts(platform.pool, call.tenant)
+  return await someAtOnce(deployed, async ({ id }) => {
+    const product = await platform.served.find(call.tenant, id)
+    const access = accessOrNull(product, call.principal, platform.rules)
+    const served = access === null ? undefined : product.variants.get(access.variant)
+    // Of what is still being masked anew, nobody reads anything.
+    if (access === null || served === undefined || !isMasked(access, served.maskedColumns)) return null
+    const ref = lakeTable(call.tenant, product.domain, product.name, access.variant)
+    const { columns } = await snapshotOf(platform, call, ref, served.snapshotId)
+    return { schema: product.domain, table: product.name, columns }
+  })
+}
+
+const isMasked = ({ masks }: ReadAccess, maskedColumns: readonly string[]): boolean =>
+  masks.every(({ column }) => maskedColumns.includes(column))
+
+async function sandbox(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
+  if (!readsSandbox(call.principal)) return []
+  return await someAtOnce(await platform.lake.tables(call.tenant, SANDBOX), async (ref) => {
+    const scan = await platform.lake.scan(ref, {}, call.signal)
+    return { schema: SANDBOX, table: ref.table, columns: engineTable(scan, [ref.table]).columns }
+  })
+}
+
+async function rawTables(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
+  const mayRead = rawReader(platform, call.principal, call.tenant)
+  const connections = await listConnections(platform.pool, call.tenant, { limit: 1000, after: null })
+  const found: Described[] = []
+  for (const connection of connections.items) {
+    const schema = rawDomain(connection.name)
+    const refs = await platform.lake.tables(call.tenant, schema)
+    const described = await someAtOnce(refs, async (ref) => {
+      const name = qualified(ref.table)
+      if (!(await mayRead(connection.id, name))) return null
+      const table = await platform.lake.load(rawTable(call.tenant, connection.name, name), { signal: call.signal })
+      if (table?.snapshotId == null) return null
+      const { columns, summary } = await snapshotOf(platform, call, ref, table.snapshotId)
+      return isOfSource(summary, connection) ? { schema, table: ref.table, columns } : null
+    })
+    found.push(...described)
+  }
+  return found
+}
+
+async function snapshotOf(platform: Platform, call: TenantCall, ref: TableRef, snapshotId: string): Promise<Snapshot> {
+  const key = JSON.stringify([ref, snapshotId])
+  const known = snapshots.get(key)
+  if (known !== undefined) return known
+  const scan = await platform.lake.scan(ref, { snapshotId }, call.signal)
+  const snapshot = { columns: engineTable(scan, [ref.table]).columns, summary: scan.summary }
+  snapshots.set(key, snapshot)
+  return snapshot
+}
+
+/** In the order of the items; what is null is left out. */
+async function someAtOnce<Item>(
+  items: readonly Item[],
+  describe: (item: Item) => Promise<Described | null>,
+): Promise<readonly Described[]> {
+  const found: Described[] = []
+  for (let at = 0; at < items.length; at += AT_ONCE) {
+    const some = await Promise.all(items.slice(at, at + AT_ONCE).map(describe))
+    found.push(...some.filter((one) => one !== null))
+  }
+  return found
+}
+
+/** A table of texts and integers, by the columns of the standard that say something here. */
+function relation(
+  table: string,
+  columns: Readonly<Record<string, LogicalType>>,
+  rows: readonly (readonly (string | number | null)[])[],
+): EngineTable {
+  const typed = Object.entries(columns).map(([name, type], at) => ({ name, type, fieldId: at + 1 }))
+  return { name: [INFORMATION_SCHEMA, table], files: [], columns: typed, rows }
+}
+
+function schemataOf(tenant: string, found: readonly Described[]): EngineTable {
+  const schemas = [...new Set(found.map(({ schema }) => schema))]
+  const columns = { catalog_name: 'string', schema_name: 'string', schema_owner: 'string' } as const
+  return relation(
+    'schemata',
+    columns,
+    schemas.map((schema) => [tenant, schema, null]),
+  )
+}
+
+function tablesOf(tenant: string, found: readonly Described[]): EngineTable {
+  const columns = {
+    table_catalog: 'string',
+    table_schema: 'string',
+    table_name: 'string',
+    table_type: 'string',
+    is_insertable_into: 'string',
+  } as const
+  return relation(
+    'tables',
+    columns,
+    found.map(({ schema, table }) => [tenant, schema, table, 'BASE TABLE', 'NO']),
+  )
+}
+
+function columnsOf(tenant: string, found: readonly Described[]): EngineTable {
+  const columns = {
+    table_catalog: 'string',
+    table_schema: 'string',
+    table_name: 'string',
+    column_name: 'string',
+    ordinal_position: 'integer',
+    column_default: 'string',
+    is_nullable: 'string',
+    data_type: 'string',
+    character_maximum_length: 'integer',
+    numeric_precision: 'integer',
+    numeric_precision_radix: 'integer',
+    numeric_scale: 'integer',
+    datetime_precision: 'integer',
+  } as const
+  const rows = found.flatMap(({ schema, table, columns: own }) =>
+    own.map(({ name, type }, at) => {
+      const place = [tenant, schema, table, name, at + 1, null, 'YES', dataType(type), null]
+      return [...place, ...numbersOf(type)]
+    }),
+  )
+  return relation('columns', columns, rows)
+}
+
+const dataType = (type: LogicalType): string => (type === 'timestamptz' ? 'TIMESTAMP WITH TIME ZONE' : sqlType(type))
+
+const BITS: Readonly<Record<string, number>> = { integer: 32, long: 64, float: 24, double: 53 }
+
+/** Precision, its radix, the scale, and the digits of a second. */
+function numbersOf(type: LogicalType): readonly (number | null)[] {
+  const decimal = parseDecimal(type)
+  if (decimal !== null) return [decimal.precision, 10, decimal.scale, null]
+  const bits = BITS[type]
+  if (bits !== undefined) return [bits, 2, type === 'integer' || type === 'long' ? 0 : null, null]
+  return [null, null, null, type.startsWith('timestamp') ? 6 : null]
+}

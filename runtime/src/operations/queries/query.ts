@@ -1,0 +1,378 @@
+/** SQL over the products that the caller may read, in an engine that is given nothing else. */
+import { SluiceError } from '@sluice/sdk'
+import type { EngineLimits, EngineRun, ResultColumn } from '../../engine/engine.ts'
+import { checkText } from '../../engine/guard.ts'
+import { quoteName } from '../../engine/sql-text.ts'
+import type { TenantCall } from '../../flow.ts'
+import { engineTable, type TableRef } from '../../lake/lake.ts'
+import { SANDBOX } from '../../lake/table-ref.ts'
+import { qualified } from '../../manifest/context.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { rawDomain, rawTable } from '../../materializer/materialize.ts'
+import { columnsWithoutValues } from '../../materializer/raw-summary.ts'
+import { lakeTable, QUARANTINE } from '../../materializer/variants.ts'
+import { isOfSource, listConnections } from '../../registry/connections.ts'
+import {
+  epochAsOf,
+  epochOfSnapshot,
+  findEpoch,
+  lastEpochOfVersion,
+  type Materialization,
+} from '../../registry/materializations.ts'
+import { findVersion } from '../../registry/versions.ts'
+import { audited, type Platform } from '../platform.ts'
+import { type KeptQuality, seesAside, sightOf } from '../products/visible-quality.ts'
+import { parseValue } from '../reads/parse-value.ts'
+import { mayReadRaw } from '../rights/raw-rights.ts'
+import {
+  accessOrNull,
+  accessTo,
+  type ReadAccess,
+  refuseStaleMask,
+  refuseUnmade,
+  type ServedProduct,
+} from '../served/served-product.ts'
+import { asMadeBy } from '../served/served-products.ts'
+import { type AskedQuery, parametersOf, type QueryRequest, readsSandbox, type Visible } from './asked-query.ts'
+import { distributedRun } from './distributed-query.ts'
+import { descriptionsFor, namesDescriptions } from './information-schema.ts'
+import { pastsNamed, versionOfTag } from './past-names.ts'
+import { shownTables } from './shown-tables.ts'
+
+export interface QueryAnswer {
+  readonly engine: 'duckdb' | 'trino'
+  readonly run: EngineRun
+  readonly columns: readonly (ResultColumn & { readonly masked: boolean })[]
+  readonly snapshots: Readonly<Record<string, string>>
+  /** By raw table, columns that hold null in place of values which could not be carried. */
+  readonly withoutValues: Readonly<Record<string, readonly string[]>>
+  readonly startedAtMs: number
+}
+
+const OUTPUT_KINDS = { json: 'json-rows', ndjson: 'ndjson', csv: 'csv', parquet: 'parquet' } as const
+const MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
+const QUERY_THREADS = 2
+
+export async function runQuery(platform: Platform, call: TenantCall, given: QueryRequest): Promise<QueryAnswer> {
+  const startedAtMs = performance.now()
+  // Before names are looked for in it, which takes time here; the engine refuses longer ones, too.
+  checkText({ text: given.sql, leadBytes: 0 })
+  const shown = shownTables(given.sql)
+  const request = shown === null ? given : { ...given, sql: shown.sql }
+  const described = namesDescriptions(request.sql) ? await descriptionsFor(platform, call, given.sql, shown) : []
+  const visible = await visibleTables(platform, call, request)
+  // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
+  const distributedQueries = described.length > 0 ? null : platform.distributedQueries
+  const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
+  const run =
+    distributedQueries === null
+      ? await embeddedRun(platform, call, asked)
+      : await distributedRun(platform, call, asked, distributedQueries)
+  return {
+    engine: distributedQueries === null ? 'duckdb' : 'trino',
+    run,
+    columns: withMasks(run, visible),
+    snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),
+    withoutValues: Object.fromEntries(
+      visible.flatMap(({ name, withoutValues = [] }) => (withoutValues.length === 0 ? [] : [[name, withoutValues]])),
+    ),
+    startedAtMs,
+  }
+}
+
+function limitsOf({ config: { limits } }: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
+  return {
+    memoryBytes: limits.query_memory_mb * 1024 * 1024,
+    timeoutMs: Math.min(timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
+    threads: QUERY_THREADS,
+    ...(format === 'json'
+      ? { maxRows: Math.min(limit ?? limits.query_rows, limits.query_rows) }
+      : exportLimits(limits.export_rows, limit)),
+  }
+}
+
+/** JSON says that it was cut; nothing in the other formats could, so that they are whole or fail. */
+function exportLimits(mostRows: number, limit: number | undefined) {
+  if (limit !== undefined && limit <= mostRows) return { maxRows: limit, maxOutputBytes: MAX_EXPORT_BYTES }
+  return { maxRows: mostRows, wholeOrFailed: true, maxOutputBytes: MAX_EXPORT_BYTES }
+}
+
+function embeddedRun(platform: Platform, call: TenantCall, asked: AskedQuery) {
+  const { request, visible, described, kind, limits } = asked
+  return platform.engine.run(
+    {
+      trust: 'tenant',
+      tenant: call.tenant,
+      tables: [...visible.map((entry) => entry.table), ...described],
+      output: { kind, sql: request.sql, parameters: parametersOf(request) },
+      limits,
+    },
+    call.signal,
+  )
+}
+
+/** A column of the answer is masked where any column that it is computed from is; where that is not told, by its name. */
+function withMasks({ columns, lineage }: EngineRun, visible: readonly Visible[]): QueryAnswer['columns'] {
+  const names = new Set(visible.flatMap((entry) => entry.maskedColumns))
+  const sourceKey = (table: readonly string[], column: string) => JSON.stringify([...table, column])
+  const sources = new Set(
+    visible.flatMap(({ table, maskedColumns }) => maskedColumns.map((column) => sourceKey(table.name, column))),
+  )
+  return columns.map((column, at) => {
+    const direct = lineage[at]?.direct
+    const masked = direct?.some((one) => sources.has(sourceKey(one.table, one.column))) ?? names.has(column.name)
+    return { ...column, masked }
+  })
+}
+
+/** What the statement may refer to and its author may read; nothing else exists for it. */
+async function visibleTables(platform: Platform, call: TenantCall, request: QueryRequest): Promise<readonly Visible[]> {
+  const products = await platform.served.mentionedIn(call.tenant, request.sql)
+  const visible: Visible[] = []
+  for (const product of products) {
+    const access = accessOrNull(product, call.principal, platform.rules)
+    if (access === null) continue
+    const table = await productTable(platform, call, product, access, request)
+    const pasts = await pastTables(platform, call, product, access, request.sql)
+    if (table === null && pasts.length === 0) continue
+    if (access.audit) await recordRead(platform, call, product)
+    visible.push(...(table ?? []), ...pasts)
+  }
+  const plain = await sandboxTables(platform, call, request)
+  return [...visible, ...plain, ...(await rawTables(platform, call, request.sql))]
+}
+
+function recordRead(platform: Platform, call: TenantCall, product: ServedProduct): Promise<void> {
+  return audited(platform.pool, call, call.tenant, 'read.query', { type: 'product', id: product.id })
+}
+
+async function productTable(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  access: ReadAccess,
+  { sql, asOf }: Pick<QueryRequest, 'sql' | 'asOf'>,
+): Promise<readonly Visible[] | null> {
+  const own = asOf === undefined ? newestTable(product, access) : await pastTable(platform, call, product, asOf)
+  if (own === null) return null
+  const { snapshotId, maskedColumns } = own
+  refuseStaleMask(own.access.masks, maskedColumns)
+  if (own.access.audit && !access.audit) await recordRead(platform, call, product)
+  const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
+  const table = await visibleTable(platform, call, ref, [product.domain, product.name], snapshotId, maskedColumns)
+  const isAsideNamed = sql.toLowerCase().includes(`${product.name}${QUARANTINE}`)
+  const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
+  return aside === null ? [table] : [table, aside]
+}
+
+interface OwnTable {
+  readonly access: ReadAccess
+  readonly snapshotId: string
+  readonly maskedColumns: readonly string[]
+}
+
+function newestTable(product: ServedProduct, access: ReadAccess): OwnTable | null {
+  const served = product.variants.get(access.variant)
+  if (served === undefined) refuseUnmade(product, access)
+  return served === undefined ? null : { access, snapshotId: served.snapshotId, maskedColumns: served.maskedColumns }
+}
+
+/** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
+async function pastTable(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  asOf: string,
+): Promise<OwnTable | null> {
+  const epoch = await epochAt(platform, product, asOf)
+  if (epoch === null) return null
+  const access = await accessUnder(platform, call, product, epoch.version, (variant) => variant in epoch.snapshots)
+  const snapshotId = epoch.snapshots[access.variant]
+  if (snapshotId === undefined) throw stalePast()
+  return { access, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [] }
+}
+
+/** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
+async function accessUnder(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  version: string,
+  available: (variant: string) => boolean,
+): Promise<ReadAccess> {
+  const then = (await findVersion<ManifestSet>(platform.pool, product.id, version))?.normalised
+  if (then === undefined) throw noSuchPast()
+  return accessTo(asMadeBy(product, then, platform.rules), call.principal, platform.rules, available)
+}
+
+/** Pasts that the statement itself names, each a relation beside the product's own. */
+async function pastTables(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  access: ReadAccess,
+  sql: string,
+): Promise<readonly Visible[]> {
+  const visible: Visible[] = []
+  for (const past of pastsNamed(sql, product.domain, product.name)) {
+    const [own] = (await productTable(platform, call, product, access, { sql, asOf: past })) ?? []
+    if (own === undefined) throw noSuchPast()
+    const name = [product.domain, `${product.name}@${past}`]
+    visible.push({ ...own, table: { ...own.table, name }, name: name.join('.') })
+  }
+  return visible
+}
+
+async function visibleTable(
+  platform: Platform,
+  call: TenantCall,
+  ref: TableRef,
+  name: readonly string[],
+  snapshotId: string,
+  maskedColumns: readonly string[],
+): Promise<Visible> {
+  const scan = await platform.lake.scan(ref, { snapshotId }, call.signal)
+  return { table: engineTable(scan, name), ref, name: name.join('.'), snapshotId, maskedColumns }
+}
+
+/** Rows that checks put aside, for those who may read the product. */
+async function quarantineTable(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  access: ReadAccess,
+): Promise<Visible | null> {
+  const ref = lakeTable(call.tenant, product.domain, `${product.name}${QUARANTINE}`, access.variant)
+  const table = await platform.lake.load(ref, { signal: call.signal })
+  if (table?.snapshotId == null) return null
+  // These may be of an earlier epoch than the product's, and of other classes: only what they say of themselves counts.
+  const { summary } = await platform.lake.scan(table, {}, call.signal)
+  const masked = (summary['sluice.masked-columns'] ?? '').split(',')
+  const epoch = await findEpoch(platform.pool, product.id, Number(summary['sluice.epoch']))
+  const kept = (epoch?.quality ?? null) as KeptQuality | null
+  if (kept === null || !seesAside(await sightOf(platform, call, product.id), kept)) return null
+  const masks = await masksUnder(platform, call, product, summary['sluice.version'])
+  if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
+  return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], table.snapshotId, masked)
+}
+
+/** Null where the reader may see nothing of what that version made. */
+async function masksUnder(platform: Platform, call: TenantCall, product: ServedProduct, version: string | undefined) {
+  if (version === undefined) return null
+  try {
+    return (await accessUnder(platform, call, product, version, () => true)).masks
+  } catch (error) {
+    if (error instanceof SluiceError && ['PERMISSION', 'INVALID_DATA'].includes(error.kind)) return null
+    throw error
+  }
+}
+
+function stalePast(): SluiceError {
+  return new SluiceError('CONFLICT', 'that snapshot was made before columns of it were classified as they are today', {
+    code: 'snapshot_not_masked',
+    remedy: 'Ask for a later snapshot, or for a grant that unmasks the columns.',
+  })
+}
+
+async function epochAt(platform: Platform, product: ServedProduct, asOf: string): Promise<Materialization | null> {
+  if (/^\d{1,19}$/.test(asOf)) {
+    const epoch = await epochOfSnapshot(platform.pool, product.id, asOf)
+    if (epoch) return epoch
+    throw noSuchPast()
+  }
+  const version = versionOfTag(asOf)
+  if (version !== null) {
+    const epoch = await lastEpochOfVersion(platform.pool, product.id, version)
+    if (epoch) return epoch
+    throw noSuchPast()
+  }
+  const instant = parseValue(asOf, 'timestamptz', 'as_of') as string
+  return epochAsOf(platform.pool, product.id, new Date(instant))
+}
+
+function noSuchPast(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'a product of this query has no such snapshot or version', {
+    code: 'snapshot_not_found',
+    remedy: 'Take an id from GET /api/v1/products/{id}/snapshots, or a version that was materialized, as v1.2.0.',
+  })
+}
+
+/** `sandbox.<table>`, for the tenant's members. A time of `as_of` holds for them, too. */
+async function sandboxTables(platform: Platform, call: TenantCall, request: QueryRequest): Promise<readonly Visible[]> {
+  const { sql, asOf } = request
+  const lower = sql.toLowerCase()
+  if (!lower.includes(SANDBOX) || !readsSandbox(call.principal)) return []
+  const isTime = asOf !== undefined && !/^\d{1,19}$/.test(asOf) && versionOfTag(asOf) === null
+  const choice = isTime ? { asOf: new Date(parseValue(asOf, 'timestamptz', 'as_of') as string) } : {}
+  const visible: Visible[] = []
+  for (const ref of await platform.lake.tables(call.tenant, SANDBOX)) {
+    if (!lower.includes(ref.table.toLowerCase())) continue
+    const scan = await platform.lake.scan(ref, choice, call.signal)
+    const name = [SANDBOX, ref.table]
+    visible.push({
+      table: engineTable(scan, name),
+      ref,
+      name: name.join('.'),
+      snapshotId: scan.snapshotId ?? '',
+      maskedColumns: [],
+    })
+  }
+  return visible
+}
+
+/** `raw_<connection>.<table>`, for those who may read it. */
+async function rawTables(platform: Platform, call: TenantCall, sql: string): Promise<readonly Visible[]> {
+  const lower = sql.toLowerCase()
+  if (!lower.includes('raw_')) return []
+  const visible: Visible[] = []
+  const connections = await listConnections(platform.pool, call.tenant, { limit: 1000, after: null })
+  for (const connection of connections.items) {
+    const domain = rawDomain(connection.name)
+    if (!lower.includes(domain.toLowerCase())) continue
+    const readable: TableRef[] = []
+    for (const ref of await platform.lake.tables(call.tenant, domain)) {
+      if (!lower.includes(ref.table.toLowerCase())) continue
+      if (await mayReadRaw(platform, call, connection, qualified(ref.table))) readable.push(ref)
+    }
+    for (const ref of toldApart(readable, sql)) {
+      const name = qualified(ref.table)
+      const table = await platform.lake.load(rawTable(call.tenant, connection.name, name), { signal: call.signal })
+      if (table?.snapshotId == null) continue
+      const { summary } = await platform.lake.scan(table, {}, call.signal)
+      if (!isOfSource(summary, connection)) throw ofFormerSource(connection.name, name)
+      await audited(
+        platform.pool,
+        call,
+        call.tenant,
+        'read.raw',
+        { type: 'connection', id: connection.id },
+        { table: name },
+      )
+      const seen = await visibleTable(platform, call, ref, [domain, ref.table], table.snapshotId, [])
+      visible.push({ ...seen, withoutValues: columnsWithoutValues(summary) })
+    }
+  }
+  return visible
+}
+
+/** The engine's names ignore case: of tables that differ by it alone, a statement has the one that it writes. */
+function toldApart(refs: readonly TableRef[], sql: string): readonly TableRef[] {
+  const isWritten = ({ table }: TableRef) => sql.includes(`.${table}`) || sql.includes(`.${quoteName(table)}`)
+  return [...Map.groupBy(refs, ({ table }) => table.toLowerCase()).values()].flatMap((alike) => {
+    if (alike.length === 1) return alike
+    const written = alike.filter(isWritten)
+    if (written.length === 1) return written
+    const names = alike.map(({ table }) => quoteName(table)).join(', ')
+    throw new SluiceError('INVALID_DATA', `the tables ${names} differ only by case, and a statement has one of them`, {
+      code: 'sql_invalid',
+      remedy: 'Name one of them, in its own case.',
+    })
+  })
+}
+
+function ofFormerSource(connection: string, table: string): SluiceError {
+  return new SluiceError('CONFLICT', `${table} was read before the connection "${connection}" led to another source`, {
+    code: 'connection_moved',
+    remedy: `Sync the connection "${connection}".`,
+  })
+}

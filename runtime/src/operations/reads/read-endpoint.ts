@@ -1,0 +1,303 @@
+/** Serving reads: lookup, timeseries and realtime, by one path from the request to the store and back. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type Batch,
+  columnNamed,
+  isJsonBatch,
+  isSluiceError,
+  type ReadBatch,
+  type ReadPlan,
+  rowsOf,
+  SluiceError,
+  type TableSchema,
+  toJsonValue,
+  type Value,
+} from '@sluice/sdk'
+import type { TenantCall } from '../../flow.ts'
+import { copyRebuilding } from '../../materializer/store-review.ts'
+import { isSchemaConflict } from '../../materializer/store-sync.ts'
+import type { MaskingRules } from '../../policy/masking.ts'
+import { type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
+import { parseTimeBound, parseValue } from './parse-value.ts'
+import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
+import { type EndpointType, type ReadView, viewOf } from './read-view.ts'
+import { renderedKey } from './realtime-key.ts'
+
+export type { EndpointType }
+
+export interface ReadQuery {
+  readonly filter?: readonly string[]
+  readonly columns?: string
+  readonly order?: string
+  readonly limit?: number
+  readonly cursor?: string
+  /** lookup */
+  readonly at?: string
+  readonly history?: boolean
+  /** timeseries */
+  readonly from?: string
+  readonly to?: string
+  readonly interval?: string
+  /** realtime */
+  readonly key?: string
+}
+
+export interface ReadDeps {
+  readonly rules: MaskingRules
+  readonly timeoutMs: number
+  find(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct>
+  /** Products of the tenant are loaded anew from here on. */
+  forget(tenant: string): void
+  /** That copy cannot be read, and is to be built anew. */
+  doubt(served: ServedTarget, product: ServedProduct, type: EndpointType, variant: string): Promise<unknown>
+  /** Writes the record before any data leaves; for restricted products and administrators. */
+  audit(call: TenantCall, product: ServedProduct, action: string): Promise<void>
+  openCursor(call: TenantCall, cursor: string, binding: PageBinding): unknown
+  sealCursor(call: TenantCall, position: unknown, binding: PageBinding): string
+}
+
+/** What a page belongs to: the same read, under the same policy. */
+export interface PageBinding {
+  readonly product: string
+  readonly policyVersion: string
+  readonly query: Readonly<Record<string, unknown>>
+}
+
+export interface ReadAnswer {
+  readonly json: string
+  readonly etag: string
+}
+
+const DEFAULT_LIMIT = 100
+
+export function readEndpoint(
+  type: EndpointType,
+  call: TenantCall,
+  reference: string,
+  domain: string | undefined,
+  query: ReadQuery,
+  deps: ReadDeps,
+): Promise<ReadAnswer> {
+  let read: ReadView | null = null
+  const doubt = async () => {
+    if (read !== null) await deps.doubt(read.served, read.product, type, read.access.variant)
+  }
+  return againIfReshaped(call, deps, doubt, async () => {
+    const product = await unambiguous(call, deps.find(call.tenant, reference, domain))
+    const view = viewOf(product, call.principal, type, query.interval, deps.rules)
+    read = view
+    const after =
+      query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, bindingOf(type, view, query))
+    const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
+    if (view.access.audit) await deps.audit(call, product, `read.${type}`)
+    const page = await collect(view.served, plan, view.schema)
+    if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(product)
+    const next =
+      page.next === undefined
+        ? 'null'
+        : JSON.stringify(deps.sealCursor(call, encodePosition(page.next), bindingOf(type, view, query)))
+    const { metaJson, etagSeed } = view.marks(page.epoch)
+    const ttl = page.ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${page.ttlRemainingS}`
+    return {
+      json: `{"data":[${page.rows}],"meta":${metaJson}${ttl}},"next_cursor":${next}}`,
+      etag: etagOf(etagSeed, query, page.ttlRemainingS),
+    }
+  })
+}
+
+/** A store that was to have an epoch says that it has none. */
+const hasNothing = (error: unknown) => isSluiceError(error, 'TRANSIENT') && error.code === 'not_materialized'
+
+/** Before each attempt. */
+const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
+
+/**
+ * A store is given rows of another shape before the registry says so, and another runtime hears of it later still: a
+ * read that comes in between is made again for the product as it is then.
+ */
+async function againIfReshaped(
+  call: TenantCall,
+  deps: ReadDeps,
+  doubt: () => Promise<void>,
+  read: () => Promise<ReadAnswer>,
+): Promise<ReadAnswer> {
+  for (const pauseMs of RESHAPE_PAUSES_MS) {
+    if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: call.signal })
+    try {
+      return await read()
+    } catch (error) {
+      if (!isSchemaConflict(error) && !hasNothing(error)) throw error
+    }
+    deps.forget(call.tenant)
+  }
+  // Nobody reshapes it that long: what the store has is not what it says.
+  await doubt()
+  throw copyRebuilding()
+}
+
+/** By the policy as it is for this reader and these rows: what changes of other products does not end a cursor. */
+function bindingOf(type: string, { product, access, policy, served }: ReadView, query: ReadQuery): PageBinding {
+  const { cursor: _cursor, limit: _limit, ...rest } = query
+  return {
+    product: product.id,
+    policyVersion: JSON.stringify([served.version, policy.visibleColumns, policy.maskedColumns]),
+    query: { type, variant: access.variant, ...rest },
+  }
+}
+
+function planFor(
+  type: EndpointType,
+  query: ReadQuery,
+  after: unknown,
+  view: ReadView,
+  signal: AbortSignal,
+  timeoutMs: number,
+): ReadPlan {
+  const { schema, policy, served } = view
+  const base: BasePlan = {
+    columns: parseColumns(query.columns, policy, schema),
+    filters: query.filter === undefined ? [] : parseFilters(query.filter, schema, policy),
+    orderBy: parseOrder(query.order === 'asc' || query.order === 'desc' ? undefined : query.order, schema, policy),
+    limit: Math.min(query.limit ?? DEFAULT_LIMIT, served.plugin.capabilities.limits.maxReadRows),
+    policy,
+    timeoutMs,
+    signal,
+    encoding: 'json',
+    ...(after === undefined ? null : { after: decodePosition(after) }),
+  }
+  switch (type) {
+    case 'lookup':
+      return lookupPlan(base, query, view)
+    case 'timeseries':
+      return timeseriesPlan(base, query, view)
+    case 'realtime':
+      return realtimePlan(base, query, view)
+  }
+}
+
+type BasePlan = Omit<ReadPlan, 'operation'>
+
+function lookupPlan(base: BasePlan, query: ReadQuery, { config }: ReadView): ReadPlan {
+  const withHistory = config.history_mode === 'type_2'
+  if ((query.at !== undefined || query.history) && !withHistory) {
+    throw new SluiceError('INVALID_DATA', 'this lookup keeps the current state only', {
+      code: 'history_not_kept',
+      remedy: 'Declare history_mode: type_2 in serving.yaml, or leave out at and history.',
+    })
+  }
+  const operation = base.filters.length > 0 ? 'get' : 'scan'
+  if (query.at !== undefined) {
+    const instant = parseTimeBound(query.at, 'timestamptz', 'from')
+    return { ...base, operation, history: { kind: 'at', instant } }
+  }
+  return query.history ? { ...base, operation, history: { kind: 'all' } } : { ...base, operation }
+}
+
+function timeseriesPlan(base: BasePlan, query: ReadQuery, view: ReadView): ReadPlan {
+  const time = timeColumn(view)
+  const range = {
+    from: query.from === undefined ? null : parseTimeBound(query.from, time.type, 'from'),
+    to: query.to === undefined ? null : parseTimeBound(query.to, time.type, 'to'),
+  }
+  const direction = query.order === 'desc' ? ('desc' as const) : ('asc' as const)
+  const name = query.interval === undefined ? time.name : 'bucket'
+  const orderBy = base.orderBy.length > 0 ? base.orderBy : [{ column: name, direction }]
+  if (query.interval === undefined) return { ...base, operation: 'range', range, orderBy }
+  return { ...base, operation: 'aggregate', range, orderBy, interval: query.interval }
+}
+
+function timeColumn({ config, served }: ReadView) {
+  const { time_column: named } = config
+  const { schema } = served.target
+  if (named) return columnNamed(schema, named)
+  const first = schema.columns.find((column) => ['date', 'timestamp', 'timestamptz'].includes(column.type))
+  if (!first) throw new Error('a timeseries target without a time column')
+  return first
+}
+
+function realtimePlan(base: BasePlan, query: ReadQuery, { keyTemplate, served }: ReadView): ReadPlan {
+  if (query.key === undefined) {
+    throw new SluiceError('INVALID_DATA', 'the parameter key is missing', {
+      code: 'key_missing',
+      remedy: 'Send the key_template with the row’s values in it, for example key=person:42.',
+    })
+  }
+  const key = keyTemplate === null ? query.key : renderedKey(query.key, keyTemplate, served.target.schema)
+  return { ...base, operation: 'key', key, limit: 1, filters: [] }
+}
+
+interface Page {
+  /** JSON objects, joined by commas. */
+  readonly rows: string
+  readonly rowCount: number
+  readonly epoch: number
+  readonly ttlRemainingS: number | undefined
+  readonly next: readonly Value[] | undefined
+}
+
+async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema): Promise<Page> {
+  let rows = ''
+  let rowCount = 0
+  let last: ReadBatch | undefined
+  for await (const batch of served.store.read(served.target, plan)) {
+    if (batch.rowCount > 0) rows += `${rowCount > 0 ? ',' : ''}${encodeRows(batch, plan.columns, schema)}`
+    rowCount += batch.rowCount
+    last = batch
+  }
+  return {
+    rows,
+    rowCount,
+    epoch: last?.epoch ?? served.epoch,
+    ttlRemainingS: last?.ttlRemainingS,
+    next: last?.next,
+  }
+}
+
+function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
+  if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
+  const types = columns.map((name) => schema.columns.find((column) => column.name === name)?.type ?? 'string')
+  const texts: string[] = []
+  for (const row of rowsOf(batch)) {
+    const entries = row.map((value, index) => [columns[index], toJsonValue(value, types[index] as 'string')])
+    texts.push(JSON.stringify(Object.fromEntries(entries)))
+  }
+  return texts.join(',')
+}
+
+/**
+ * Changes with the epoch, the reader's variant and policy, and what was asked; never with hidden values. Tags are only
+ * compared for one address, so a plain hash of the request is enough.
+ */
+function etagOf(seed: string, query: ReadQuery, ttl: number | undefined): string {
+  let hash = 0x811c9dc5
+  for (const name in query) {
+    const text = `${name}=${String(query[name as keyof ReadQuery])};`
+    for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+  }
+  return `${seed}-${(hash >>> 0).toString(36)}${ttl === undefined ? '' : `-${ttl}`}`
+}
+
+function keyNotFound(product: ServedProduct): SluiceError {
+  return new SluiceError('INVALID_DATA', `${product.domain}.${product.name} has no such key, or it has expired`, {
+    code: 'key_not_found',
+    remedy: 'Check the key against the key_template, and when the product was last materialized.',
+  })
+}
+
+/** Positions travel as JSON: what it cannot hold is tagged. */
+function encodePosition(values: readonly Value[]): unknown {
+  return values.map((value) => {
+    if (typeof value === 'bigint') return { long: value.toString() }
+    if (value instanceof Uint8Array) return { binary: Buffer.from(value).toString('base64') }
+    return typeof value === 'number' && !Number.isFinite(value) ? { double: String(value) } : value
+  })
+}
+
+function decodePosition(position: unknown): readonly Value[] {
+  return (position as readonly unknown[]).map((value): Value => {
+    if (typeof value !== 'object' || value === null) return value as Value
+    if ('long' in value) return parseValue(String(value.long), 'long', 'the cursor')
+    if ('binary' in value) return Buffer.from(String(value.binary), 'base64')
+    return Number((value as { double: string }).double)
+  })
+}

@@ -1,0 +1,173 @@
+/**
+ * What all reads of one endpoint by one reader have in common. It is worked out once for a product as it was loaded, and
+ * goes with it: the next load, a few seconds or one change of policy later, starts anew.
+ */
+import { hash } from 'node:crypto'
+import { type KeyTemplate, parseKeyTemplate, type ReadPolicy, SluiceError, type TableSchema } from '@sluice/sdk'
+import type { Principal } from '../../flow.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { MaskingRules } from '../../policy/masking.ts'
+import {
+  accessTo,
+  type ReadAccess,
+  refuseStaleMask,
+  type ServedEndpoint,
+  type ServedProduct,
+  type ServedTarget,
+  servedTarget,
+} from '../served/served-product.ts'
+import { asMadeBy } from '../served/served-products.ts'
+
+export type EndpointType = 'lookup' | 'timeseries' | 'realtime'
+
+/** What endpoints' `config` in serving.yaml may hold, as far as reads depend on it. */
+export interface EndpointConfig {
+  readonly history_mode?: string
+  readonly tracked_columns?: readonly string[]
+  readonly include_columns?: readonly string[]
+  readonly key_template?: string
+  readonly time_column?: string
+  readonly continuous_aggregates?: readonly { readonly interval: string; readonly columns: readonly string[] }[]
+}
+
+export class ReadView {
+  readonly product: ServedProduct
+  readonly access: ReadAccess
+  readonly served: ServedTarget
+  /** The columns that a read may name: the dataset's, and what its endpoint adds. */
+  readonly schema: TableSchema
+  readonly policy: ReadPolicy
+  /** Of an endpoint whose rows lie under keys; null for others. */
+  readonly keyTemplate: KeyTemplate | null
+  #marks: EpochMarks | null = null
+
+  constructor(product: ServedProduct, type: EndpointType, access: ReadAccess, interval: string | undefined) {
+    this.product = product
+    this.access = access
+    this.served = servedTarget(product, type, access)
+    refuseStaleMask(access.masks, this.served.maskedColumns)
+    this.schema = schemaOf(type, this.served, interval)
+    this.policy = policyFor(this.schema, product, access, this.served)
+    const template = parseKeyTemplate(this.config.key_template ?? '')
+    this.keyTemplate = 'problem' in template ? null : template
+  }
+
+  get config(): EndpointConfig {
+    return this.served.target.config as EndpointConfig
+  }
+
+  /** What answers of that epoch say of themselves; a store may be at another one than the registry knew. */
+  marks(epoch: number): EpochMarks {
+    if (this.#marks?.epoch !== epoch) this.#marks = marksOf(this, epoch)
+    return this.#marks
+  }
+}
+
+export interface EpochMarks {
+  readonly epoch: number
+  /** The members of `meta` that all answers share, as JSON without the closing brace. */
+  readonly metaJson: string
+  /** Tells apart what two answers to the same request may differ by; shows nothing of any value. */
+  readonly etagSeed: string
+}
+
+const views = new WeakMap<ServedProduct, WeakMap<Principal, Map<string, ReadView>>>()
+/** Intervals come from requests; none but those that are kept make a view. */
+const MAX_VIEWS = 50
+
+/** Throws what `accessTo`, `servedTarget` and `refuseStaleMask` throw, and INVALID_DATA `interval_not_kept`. */
+export function viewOf(
+  product: ServedProduct,
+  principal: Principal,
+  type: EndpointType,
+  interval: string | undefined,
+  rules: MaskingRules,
+): ReadView {
+  const known = viewsOf(product, principal)
+  const key = interval === undefined ? type : `${type} ${interval}`
+  const view = known.get(key)
+  if (view) return view
+  const endpoint = product.endpoints.get(type)
+  const access = accessToCopy(product, endpoint, principal, rules)
+  const made = new ReadView(product, type, access, interval)
+  if (known.size >= MAX_VIEWS) known.clear()
+  known.set(key, made)
+  return made
+}
+
+/** A copy that is behind the lake obeys the policy that it was made under, too: its columns are those of then. */
+function accessToCopy(
+  product: ServedProduct,
+  endpoint: ServedEndpoint | undefined,
+  principal: Principal,
+  rules: MaskingRules,
+): ReadAccess {
+  const seen = new Set<ManifestSet>()
+  let strictest = product
+  for (;;) {
+    const access = accessTo(strictest, principal, rules, (variant) => endpoint?.targets.has(variant) ?? false)
+    const madeBy = endpoint?.targets.get(access.variant)?.madeBy
+    if (madeBy === undefined || seen.has(madeBy)) return access
+    seen.add(madeBy)
+    strictest = asMadeBy(strictest, madeBy, rules)
+  }
+}
+
+function viewsOf(product: ServedProduct, principal: Principal): Map<string, ReadView> {
+  let ofProduct = views.get(product)
+  if (!ofProduct) views.set(product, (ofProduct = new WeakMap()))
+  let ofPrincipal = ofProduct.get(principal)
+  if (!ofPrincipal) ofProduct.set(principal, (ofPrincipal = new Map()))
+  return ofPrincipal
+}
+
+function schemaOf(type: EndpointType, served: ServedTarget, interval: string | undefined): TableSchema {
+  const { schema, config } = served.target
+  const { include_columns: included } = config as EndpointConfig
+  if (type === 'realtime' && included) {
+    return { columns: schema.columns.filter((column) => included.includes(column.name)), primaryKey: [] }
+  }
+  const operation = type === 'lookup' ? 'get' : interval === undefined ? 'range' : 'aggregate'
+  const asked = interval === undefined ? { operation } : { operation, interval }
+  const columns = served.plugin.readColumns?.(config, schema, asked as Parameters<typeof served.plugin.readColumns>[2])
+  if (columns === null) throw intervalNotKept(config as EndpointConfig)
+  return { ...schema, columns: columns ?? schema.columns }
+}
+
+function intervalNotKept({ continuous_aggregates: aggregates = [] }: EndpointConfig): SluiceError {
+  return new SluiceError('INVALID_DATA', 'no continuous aggregate of that interval is kept', {
+    code: 'interval_not_kept',
+    remedy: `Intervals kept: ${aggregates.map((candidate) => candidate.interval).join(', ') || 'none'}.`,
+  })
+}
+
+function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAccess, served: ServedTarget): ReadPolicy {
+  const masked = new Set([...access.masks.map((mask) => mask.column), ...served.maskedColumns])
+  const isMasked = (name: string) => masked.has(name) || masked.has(name.replace(/^previous_/, ''))
+  const names = schema.columns.map((column) => column.name)
+  return {
+    version: product.policyVersion,
+    rows: { op: 'all' },
+    claims: {},
+    visibleColumns: names,
+    maskedColumns: names.filter(isMasked),
+  }
+}
+
+function marksOf({ product, served, access, policy }: ReadView, epoch: number): EpochMarks {
+  const shown = product.variants.get(access.variant)
+  const isNewest = shown?.epoch === epoch
+  const meta = {
+    product: product.name,
+    namespace: product.domain,
+    version: served.version,
+    epoch,
+    snapshot_id: isNewest ? shown.snapshotId : served.snapshotId,
+    as_of: isNewest ? shown.committedAt : served.committedAt,
+    masked_columns: served.maskedColumns.filter((name) => policy.visibleColumns.includes(name)),
+    store: `${served.plugin.type}:${served.plugin.name}`,
+  }
+  const identity = [product.tenant, product.id, product.policyVersion, access.variant, epoch, served.version]
+  const etagSeed = hash('sha256', JSON.stringify(identity), 'base64url').slice(0, 22)
+  return { epoch, metaJson: JSON.stringify(meta).slice(0, -1), etagSeed }
+}

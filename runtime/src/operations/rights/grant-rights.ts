@@ -1,0 +1,232 @@
+/** Who may grant what: nobody more than they hold. See docs/decisions/0062-grants-of-what-is-held.md. */
+import { SluiceError } from '@sluice/sdk'
+import type { Principal, TenantCall } from '../../flow.ts'
+import { SANDBOX } from '../../lake/table-ref.ts'
+import { qualified } from '../../manifest/context.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Problem } from '../../manifest/problem.ts'
+import { isSubject } from '../../policy/classification.ts'
+import { isActor } from '../../registry/actor.ts'
+import { type Connection, findConnectionByName } from '../../registry/connections.ts'
+import {
+  addBasis,
+  type EndedGrant,
+  endUnfounded,
+  type GrantNeed,
+  grantBases,
+  type NewGrantBasis,
+  unfounded,
+} from '../../registry/grant-bases.ts'
+import { type GrantSubject, type ProductGrant, productGrants, type RawTableGrant } from '../../registry/grants.ts'
+import type { Product } from '../../registry/products.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { deployedVersions, findVersion } from '../../registry/versions.ts'
+import { audited, type Platform } from '../platform.ts'
+import { rawBasis } from './raw-rights.ts'
+
+/** A table that rows of a product came from. */
+export interface ProductSource {
+  readonly name: string
+  /** `schema.table`. */
+  readonly table: string
+  /** Null where the connection is gone: of its name there may be another one now. */
+  readonly connection: Connection | null
+}
+
+export interface WantedGrant {
+  readonly may: 'read' | 'unmask'
+  readonly classes: readonly string[]
+}
+
+/**
+ * Throws PERMISSION `grant_not_held` unless the caller is an administrator, owns every source that the product's rows
+ * came from, or holds a grant that may be granted on and covers this one. To themselves people may also grant what
+ * they read in the raw tables of all its sources anyway. Gives the grants that this right is of; none: it is the caller's own.
+ */
+export async function requireHeld(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  subject: GrantSubject,
+  wanted: WantedGrant,
+): Promise<readonly GrantNeed[]> {
+  const { principal } = call
+  if (principal.isAdmin) return []
+  const sources = await sourcesOf(platform, product)
+  const isOwn =
+    subject.subjectType === 'user' && isSubject(principal, subject) && (await isAuthor(platform, principal, product))
+  const bySources = await basisOf(platform, principal, product, sources, isOwn ? 'read' : 'grant')
+  if (bySources?.length === 0) return bySources
+  const byGrants = basisIn(await productGrants(platform.pool, call.tenant, product.id), principal, wanted)
+  const basis = byGrants ?? bySources
+  if (basis === null) throw notHeld('you may grant only what you hold and may grant on')
+  return basis
+}
+
+/** Whether the principal is a developer who may read every raw table that rows of the product came from. */
+export async function readsSources(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
+  if (!principal.isDeveloper) return false
+  return (await basisOf(platform, principal, product, await sourcesOf(platform, product), 'read')) !== null
+}
+
+/** Who registered the product, or deployed the version in service. */
+async function isAuthor(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
+  if (isActor(principal, product.createdBy)) return true
+  const live =
+    product.currentVersion === null ? null : await findVersion(platform.pool, product.id, product.currentVersion)
+  return live !== null && isActor(principal, live.deployedBy)
+}
+
+/** The grants of the principal's by which it may grant this on; null where none does. Who may unmask may read, too. */
+export function basisIn(
+  grants: readonly ProductGrant[],
+  principal: Principal,
+  { may, classes }: WantedGrant,
+): readonly GrantNeed[] | null {
+  const own = grants.filter((grant) => grant.grantable.length > 0 && isSubject(principal, grant))
+  const idsOf = (some: readonly ProductGrant[]) => some.map(({ id }) => id)
+  const needs: GrantNeed[] =
+    may === 'read'
+      ? [{ anyOf: idsOf(own), to: 'grant' }]
+      : classes.map((name) => {
+          const open = own.filter(
+            (one) => one.may === 'unmask' && [name, '*'].some((held) => one.grantable.includes(held)),
+          )
+          return { anyOf: idsOf(open), to: { class: name } }
+        })
+  return needs.every(({ anyOf }) => anyOf.length > 0) ? needs : null
+}
+
+/** Who comes to read tables by a version. */
+export interface Readership {
+  /** Grants that go on for rows of tables which no version before this one has read. */
+  readonly grants: readonly ProductGrant[]
+  readonly added: readonly ProductSource[]
+  /** What grants rest on that the version itself makes: to its author, and to others. */
+  readonly needs: { readonly own: readonly GrantNeed[]; readonly others: readonly GrantNeed[] }
+}
+
+/**
+ * A version shows its sources to those whom it names as readers, and new sources to those who hold grants already: its
+ * author grants that. Throws PERMISSION `grant_not_held`.
+ */
+export async function requireReadership(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  manifests: ManifestSet,
+  readers: readonly GrantSubject[],
+): Promise<Readership> {
+  const { principal } = call
+  const isOther = (subject: GrantSubject) => subject.subjectType === 'team' || !isSubject(principal, subject)
+  const before = await sourcesOf(platform, product)
+  const now = await sourcesIn(platform, product.tenant, [{ normalised: manifests, deployedAt: null }])
+  const isKnown = (source: ProductSource) =>
+    before.some((one) => one.table === source.table && one.connection?.id === source.connection?.id)
+  const added = now.filter((source) => !isKnown(source))
+  const all = added.length === 0 ? [] : await productGrants(platform.pool, product.tenant, product.id)
+  const grants = all.filter(isOther)
+  const others = await basisOf(platform, principal, product, now, 'grant')
+  if (readers.some(isOther) && others === null) {
+    throw notHeld('product.yaml lets others read what you may not grant', 'Leave access empty')
+  }
+  if (grants.length > 0 && (await basisOf(platform, principal, product, added, 'grant')) === null) {
+    throw notHeld('grants on the product would show others tables that you may not grant', 'Take the grants back')
+  }
+  const own = await basisOf(platform, principal, product, now, 'read')
+  return { grants, added, needs: { own: own ?? [], others: others ?? [] } }
+}
+
+const MOST_NAMED = 20
+
+/** For whoever reviews the plan: who will read what no version before has shown them. */
+export function readershipWarnings({ grants, added }: Readership): readonly Problem[] {
+  if (grants.length === 0) return []
+  const named = grants.slice(0, MOST_NAMED).map(({ subjectType, subject, may, classes }) => {
+    return `${subjectType} ${subject} (${[may, ...classes].join(' ')})`
+  })
+  const more = grants.length > named.length ? ` and ${grants.length - named.length} more` : ''
+  const tables = added.map(({ name, table }) => `${name}: ${table}`).join(', ')
+  const message = `grants on this product hold for its new source, ${tables}, too: ${named.join(', ')}${more}`
+  const hint = 'Take back what is not meant for these rows before you deploy.'
+  return [{ manifest: 'inputs', line: 1, column: 1, path: 'inputs', message, hint }]
+}
+
+/**
+ * By which grants the principal may read all sources, or grant them on; null where it may not. Plain tables have no owner: a
+ * product that is made of nothing else is its creator's.
+ */
+async function basisOf(
+  platform: Platform,
+  principal: Principal,
+  { createdBy }: Product,
+  sources: readonly ProductSource[],
+  to: 'read' | 'grant',
+): Promise<readonly GrantNeed[] | null> {
+  if (principal.isAdmin) return []
+  if (sources.length === 0) return isActor(principal, createdBy) ? [] : null
+  const needs: GrantNeed[] = []
+  for (const { connection, table } of sources) {
+    const basis = connection === null ? null : await rawBasis(platform, { principal }, connection, table, to)
+    if (basis === null) return null
+    needs.push(...basis)
+  }
+  return needs
+}
+
+/** Of all versions that were in service: the lake keeps what they made. */
+async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<readonly ProductSource[]> {
+  return sourcesIn(platform, tenant, await deployedVersions<ManifestSet>(platform.pool, id))
+}
+
+async function sourcesIn(
+  platform: Platform,
+  tenant: string,
+  versions: readonly { readonly normalised: ManifestSet; readonly deployedAt: Date | null }[],
+): Promise<readonly ProductSource[]> {
+  const sources = new Map<string, ProductSource>()
+  for (const { normalised, deployedAt } of versions) {
+    for (const input of normalised.inputs.filter(({ connection }) => connection !== SANDBOX)) {
+      const found = await findConnectionByName(platform.pool, tenant, input.connection)
+      const connection = found !== null && (deployedAt === null || found.createdAt <= deployedAt) ? found : null
+      const source = { name: input.connection, table: qualified(input.table), connection }
+      sources.set(JSON.stringify([source.name, source.table, connection?.id ?? null]), source)
+    }
+  }
+  return [...sources.values()]
+}
+
+function notHeld(message: string, otherwise?: string): SluiceError {
+  const ask = 'the creator of the connections that its rows come from, or an administrator'
+  return new SluiceError('PERMISSION', message, {
+    code: 'grant_not_held',
+    remedy: otherwise === undefined ? `Ask ${ask}.` : `${otherwise}, or ask ${ask} to deploy.`,
+  })
+}
+
+/** In the transaction of the grant: what it rests on, which has to be there still. Throws PERMISSION `grant_not_held`. */
+export async function restsOn(
+  tx: Transaction,
+  grant: ProductGrant | RawTableGrant,
+  basis: NewGrantBasis,
+): Promise<void> {
+  const id = await addBasis(tx, grant, basis)
+  const isGone = unfounded(await grantBases(tx, grant.tenant)).some((one) => one.id === id)
+  if (isGone) throw notHeld('the grant by which you may grant this was just taken back')
+}
+
+/** Ends what rested on a grant that is gone, all the way, and puts it on record. After `lockGrants`. */
+export async function endWhatRested(
+  tx: Transaction,
+  call: TenantCall,
+  gone: Readonly<Record<string, string>>,
+): Promise<readonly EndedGrant[]> {
+  const ended = await endUnfounded(tx, call.tenant)
+  for (const { id, productId, connectionId, isGone } of ended) {
+    const object =
+      productId === null ? { type: 'connection', id: connectionId ?? '' } : { type: 'product', id: productId }
+    const action = productId === null ? 'raw_grant.end' : 'grant.end'
+    await audited(tx, call, call.tenant, action, object, { grant: id, whole: isGone, with: gone })
+  }
+  return ended
+}

@@ -1,0 +1,59 @@
+/** Runs: found, ended before their time, and queued again. */
+import { SluiceError } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import type { TenantCall } from '../../flow.ts'
+import { actorOf } from '../../registry/actor.ts'
+import { cancelRun, enqueueRun, findRun, type Run } from '../../registry/runs.ts'
+import { endRollback, rollbackOf } from '../deploy/rollback.ts'
+import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+
+export const CANCELLED = { code: 'run_cancelled', message: 'the run was cancelled' } as const
+
+/** Another tenant's run is not found. */
+export async function runOf(platform: Platform, call: TenantCall, id: string): Promise<Run> {
+  const run = await findRun(platform.pool, call.tenant, id)
+  if (!run) throw notFound('ingestion')
+  return run
+}
+
+/** What the run has committed stays; a run that has ended stays as it is. Repeatable. */
+export async function endRun(platform: Platform, call: TenantCall, id: string): Promise<Run> {
+  requireDeveloper(call.principal)
+  return inTransaction(platform.pool, async (tx) => {
+    const run = await cancelRun(tx, call.tenant, id)
+    if (!run) throw notFound('ingestion')
+    if (run.state === 'cancelled') await endRollback(tx, run, CANCELLED)
+    await audited(tx, call, call.tenant, 'run.cancel', { type: 'run', id })
+    return run
+  })
+}
+
+/** Queues a run of the same target. Throws CONFLICT `run_in_progress` while the former has not ended. */
+export async function retryRun(platform: Platform, call: TenantCall, id: string, keep: Keep<Run>): Promise<Run> {
+  requireDeveloper(call.principal)
+  const former = await runOf(platform, call, id)
+  if (former.state === 'queued' || former.state === 'running') {
+    throw new SluiceError('CONFLICT', 'the run has not ended yet', {
+      code: 'run_in_progress',
+      remedy: 'Wait, or cancel it.',
+    })
+  }
+  if (rollbackOf(former)) {
+    throw new SluiceError('CONFLICT', 'a rollback is not tried again as a run', {
+      code: 'deployment_superseded',
+      remedy: 'Ask for the rollback of the product again.',
+    })
+  }
+  const base = { tenant: call.tenant, trigger: 'retry', createdBy: actorOf(call.principal) } as const
+  return inTransaction(platform.pool, async (tx) => {
+    const run = await enqueueRun(
+      tx,
+      former.kind === 'ingestion'
+        ? { ...base, kind: 'ingestion', connectionId: former.connectionId as string }
+        : { ...base, kind: 'materialization', productId: former.productId as string },
+    )
+    await audited(tx, call, call.tenant, 'run.retry', { type: 'run', id }, { run: run.id })
+    await keep(tx, run)
+    return run
+  })
+}

@@ -1,0 +1,180 @@
+/** A product as readers meet it: where each variant can be read, at which epoch, and who may. */
+import {
+  isSluiceError,
+  type ServingPlugin,
+  type ServingStore,
+  SluiceError,
+  type Target,
+  type Variant,
+} from '@sluice/sdk'
+import type { Principal, TenantCall } from '../../flow.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { copyRebuilding } from '../../materializer/store-review.ts'
+import type { Classification, ProductGrant, ReadDecision } from '../../policy/classification.ts'
+import { decideRead, stricter } from '../../policy/classification.ts'
+import {
+  type ClassifiedColumn,
+  type ColumnMask,
+  type MaskingRules,
+  masksFor,
+  variantName,
+} from '../../policy/masking.ts'
+import type { RaisedByDigest } from '../../registry/raised-classes.ts'
+
+/** One store's copy of one variant, as the last successful write left it. */
+export interface ServedTarget {
+  readonly plugin: ServingPlugin
+  readonly store: ServingStore
+  readonly target: Target
+  /** Of the version that made it: a store may be behind the lake. */
+  readonly madeBy: ManifestSet
+  readonly version: string
+  readonly epoch: number
+  readonly snapshotId: string
+  readonly committedAt: string
+  readonly maskedColumns: readonly string[]
+}
+
+export interface ServedEndpoint {
+  readonly type: string
+  readonly targets: ReadonlyMap<Variant, ServedTarget>
+  /** Variants whose copy the store has lost. */
+  readonly rebuilding: ReadonlySet<Variant>
+}
+
+/** A variant's committed state in the lake. */
+export interface ServedVariant {
+  readonly variant: Variant
+  readonly epoch: number
+  readonly snapshotId: string
+  readonly committedAt: string
+  readonly maskedColumns: readonly string[]
+}
+
+export interface ServedProduct {
+  readonly id: string
+  readonly tenant: string
+  readonly domain: string
+  readonly name: string
+  /** Of the version deployed now; a read obeys the stricter of this and what its snapshot was made under. */
+  readonly classification: Classification
+  readonly snapshotClassification: Classification
+  readonly columns: readonly ClassifiedColumn[]
+  /** Those that the version deployed now has no more, each with the class that it had last. */
+  readonly formerColumns: readonly ClassifiedColumn[]
+  /** By digest of the version that made them: columns that are hidden by more than their own class. */
+  readonly raised: RaisedByDigest
+  readonly grants: readonly ProductGrant[]
+  readonly policyVersion: string
+  readonly endpoints: ReadonlyMap<string, ServedEndpoint>
+  readonly variants: ReadonlyMap<Variant, ServedVariant>
+}
+
+export interface ReadAccess {
+  readonly variant: Variant
+  readonly masks: readonly ColumnMask[]
+  readonly audit: boolean
+}
+
+/**
+ * The variant that this reader is given: one of exactly its clearance where that is kept, else the full mask. Throws
+ * PERMISSION `product_forbidden`.
+ */
+export function accessTo(
+  product: ServedProduct,
+  principal: Principal,
+  rules: MaskingRules,
+  available: (variant: Variant) => boolean,
+): ReadAccess {
+  const classification = stricter(product.classification, product.snapshotClassification)
+  const decision = decideRead(principal, { id: product.id, classification }, product.grants)
+  if (!decision.allowed) throw decision.isHidden ? productHidden() : forbidden(product, decision)
+  const exact = masksFor(product.columns, decision.clearClasses, rules)
+  const variant = variantName(exact, product.columns, rules)
+  if (exact.length === 0 || available(variant)) return { variant, masks: exact, audit: decision.audit }
+  const full = masksFor(product.columns, new Set(), rules)
+  return { variant: variantName(full, product.columns, rules), masks: full, audit: decision.audit }
+}
+
+/** A product that the caller may not read does not exist for a statement. */
+export function accessOrNull(product: ServedProduct, principal: Principal, rules: MaskingRules): ReadAccess | null {
+  try {
+    return accessTo(product, principal, rules, (variant) => product.variants.has(variant))
+  } catch (error) {
+    if (isSluiceError(error, 'PERMISSION')) return null
+    throw error
+  }
+}
+
+/** As if there were none; a refusal to those who look at many products at once. */
+export function productHidden(): SluiceError {
+  return new SluiceError('PERMISSION', NO_PRODUCT.message, NO_PRODUCT)
+}
+
+/** Who has a key for some products is not told which others have the same name. */
+export function unambiguous<T>({ principal }: Pick<TenantCall, 'principal'>, finding: Promise<T>): Promise<T> {
+  if (principal.key === undefined) return finding
+  return finding.catch((error: unknown) => {
+    throw isSluiceError(error, 'CONFLICT') && error.code === 'ambiguous_product' ? productHidden() : error
+  })
+}
+
+/** Of a product that does not exist, and of one that does not for this caller. */
+export const NO_PRODUCT = {
+  message: 'there is no such product',
+  code: 'product_not_found',
+  remedy: 'Check the id, the name, or namespace.name.',
+} as const
+
+function forbidden(product: ServedProduct, decision: Extract<ReadDecision, { allowed: false }>): SluiceError {
+  return new SluiceError('PERMISSION', `you may not read ${product.domain}.${product.name}: ${decision.reason}`, {
+    code: 'product_forbidden',
+    remedy: decision.remedy,
+  })
+}
+
+/**
+ * Refuses a copy in which a column that must be masked today is still in clear: its class was raised, and the copy
+ * has not been written anew yet.
+ */
+export function refuseStaleMask(masks: readonly ColumnMask[], maskedColumns: readonly string[]): void {
+  const open = masks.filter((mask) => !maskedColumns.includes(mask.column))
+  if (open.length === 0) return
+  throw new SluiceError('CONFLICT', 'the class of a column was raised, and its copies have not been made anew yet', {
+    code: 'mask_pending',
+    remedy: 'Materialize the product, or deploy it anew where its notices say so; then read again.',
+    details: { columns: open.map((mask) => mask.column) },
+    retryAfterMs: 5_000,
+  })
+}
+
+/** As `refuseStaleMask`, where the product has been written, but not yet the copy that this reader would be given. */
+export function refuseUnmade(product: ServedProduct, { variant, masks }: ReadAccess): void {
+  if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(masks, [])
+}
+
+/** Throws CONFLICT `not_materialized`, TRANSIENT `store_rebuilding`, or INVALID_DATA `endpoint_not_declared`. */
+export function servedTarget(product: ServedProduct, type: string, access: ReadAccess): ServedTarget {
+  const endpoint = product.endpoints.get(type)
+  if (!endpoint) {
+    const declared = [...product.endpoints.keys()].join(', ') || 'none'
+    throw new SluiceError('INVALID_DATA', `${product.domain}.${product.name} has no ${type} endpoint`, {
+      code: 'endpoint_not_declared',
+      remedy: `Endpoints of this product: ${declared}. Others are declared in serving.yaml.`,
+    })
+  }
+  const target = endpoint.targets.get(access.variant)
+  if (target) return target
+  if (endpoint.rebuilding.has(access.variant)) throw copyRebuilding()
+  refuseUnmade(product, access)
+  if (access.masks.length > 0 && endpoint.targets.size > 0) {
+    throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
+      code: 'column_masked',
+      remedy: 'Ask the owner of the product for a grant that unmasks its class.',
+    })
+  }
+  throw new SluiceError('CONFLICT', `${product.domain}.${product.name} has not been materialized yet`, {
+    code: 'not_materialized',
+    remedy: 'Deploy a version, sync its connections, and wait until the run has succeeded.',
+  })
+}

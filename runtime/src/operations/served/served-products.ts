@@ -1,0 +1,341 @@
+/** Loads products as readers meet them, and keeps them for moments: reads must not ask the registry every time. */
+import { type Logger, SluiceError, type Variant } from '@sluice/sdk'
+import { LRUCache } from 'lru-cache'
+import type pg from 'pg'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { targetFor } from '../../materializer/materialize.ts'
+import { planVariants, QUARANTINE, type VariantPlan } from '../../materializer/variants.ts'
+import type { PluginSet } from '../../plugins/plugin-set.ts'
+import { stricter } from '../../policy/classification.ts'
+import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../../policy/masking.ts'
+import { withRaised } from '../../policy/raised.ts'
+import { COPY_LOST, type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
+import { productGrants } from '../../registry/grants.ts'
+import { findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
+import { policyVersion } from '../../registry/policy-versions.ts'
+import { deployedProducts, findProduct, findProductsByName, type Product } from '../../registry/products.ts'
+import { blockingColumns, type RaisedByDigest } from '../../registry/raised-classes.ts'
+import { findVersion, formerColumns, type ProductVersion } from '../../registry/versions.ts'
+import { CopyChecks } from './copy-checks.ts'
+import {
+  NO_PRODUCT,
+  type ServedEndpoint,
+  type ServedProduct,
+  type ServedTarget,
+  type ServedVariant,
+} from './served-product.ts'
+
+/** Policies are at most this stale, were a notification lost that should have come. */
+const MAX_AGE_MS = 5_000
+const MAX_CACHED = 5_000
+/** From then on a read has the product loaded anew beside it, so that those after it need not wait. */
+const REFRESH_AFTER_MS = 2_500
+
+export interface ServedProductsDeps {
+  readonly pool: pg.Pool
+  readonly plugins: PluginSet
+  readonly rules: MaskingRules
+  readonly logger: Logger
+  /** Whether changes are told (`drop`) now; what is loaded while they are not is not kept. */
+  hearsChanges(): boolean
+}
+
+interface Loading {
+  readonly product: Promise<ServedProduct>
+  /** As `performance.now()`: what is kept of it counts from when it was begun. */
+  readonly sinceMs: number
+  /** `changing`: it may be another one at any moment, so nothing is kept of it. */
+  readonly outcome: Promise<'kept' | 'changing' | 'failed'>
+}
+
+export class ServedProducts {
+  readonly #deps: ServedProductsDeps
+  /** Keys begin with the tenant. */
+  readonly #cache = new LRUCache<string, Loading>({ max: MAX_CACHED, ttl: MAX_AGE_MS })
+  /** By the same keys: what will take the place of the cached one. */
+  readonly #refreshing = new Map<string, Loading>()
+  readonly #copies: CopyChecks
+
+  constructor(deps: ServedProductsDeps) {
+    this.#deps = deps
+    this.#copies = new CopyChecks({ ...deps, onLateLoss: () => this.dropAll() })
+  }
+
+  /** By id, name or `namespace.name`. Throws `product_not_found`, or CONFLICT `ambiguous_product`. */
+  find(tenant: string, reference: string, domain?: string): Promise<ServedProduct> {
+    const key = JSON.stringify([tenant, reference, domain ?? null])
+    const cached = this.#cache.get(key)
+    const load = () => this.#load(tenant, reference, domain)
+    if (cached === undefined) return this.#loadFirst(key, load)
+    if (performance.now() - cached.sinceMs > REFRESH_AFTER_MS) this.#refresh(key, load)
+    return cached.product
+  }
+
+  #loadFirst(key: string, load: () => Promise<ServedProduct>): Promise<ServedProduct> {
+    const loading = this.#begin(load)
+    this.#cache.set(key, loading)
+    this.#refreshing.delete(key)
+    void loading.outcome.then((outcome) => {
+      if (outcome !== 'kept' && this.#cache.peek(key) === loading) this.#cache.delete(key)
+    })
+    return loading.product
+  }
+
+  /** One at a time; what was dropped meanwhile is not put back. */
+  #refresh(key: string, load: () => Promise<ServedProduct>): void {
+    if (this.#refreshing.has(key)) return
+    const loading = this.#begin(load)
+    this.#refreshing.set(key, loading)
+    void loading.outcome.then((outcome) => {
+      if (this.#refreshing.get(key) !== loading) return
+      this.#refreshing.delete(key)
+      if (outcome === 'kept') this.#cache.set(key, loading, { start: loading.sinceMs })
+      else if (outcome === 'changing') this.#cache.delete(key)
+    })
+  }
+
+  #begin(load: () => Promise<ServedProduct>): Loading {
+    const sinceMs = performance.now()
+    const hears = this.#deps.hearsChanges()
+    const product = load()
+    const outcome = product.then(
+      (loaded) => (hears && isSettled(loaded) ? 'kept' : 'changing'),
+      () => 'failed' as const,
+    )
+    return { product, sinceMs, outcome }
+  }
+
+  /**
+   * Those with a version in service whose name and namespace occur in the text as words: a superset of what a statement
+   * can refer to, since comments and quotes may stand between the two.
+   */
+  async mentionedIn(tenant: string, text: string): Promise<readonly ServedProduct[]> {
+    const words = new Set(text.toLowerCase().match(/[\p{L}\p{N}_$]+/gu))
+    const products = await deployedProducts(this.#deps.pool, tenant)
+    const mentioned = products.filter(
+      ({ domain, name }) => words.has(domain) && (words.has(name) || words.has(`${name}${QUARANTINE}`)),
+    )
+    return Promise.all(mentioned.map((product) => this.find(tenant, product.id)))
+  }
+
+  drop(tenant: string): void {
+    const prefix = `${JSON.stringify([tenant]).slice(0, -1)},`
+    for (const keys of [this.#cache, this.#refreshing]) {
+      for (const key of keys.keys()) if (key.startsWith(prefix)) keys.delete(key)
+    }
+  }
+
+  dropAll(): void {
+    this.#cache.clear()
+    this.#refreshing.clear()
+  }
+
+  async #load(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct> {
+    const { pool, rules } = this.#deps
+    const version = String(await policyVersion(pool, tenant))
+    const product = await findByReference(pool, tenant, reference, domain)
+    const newest = await latestEpoch(pool, product.id)
+    const grants = await productGrants(pool, tenant, product.id)
+    const versions = new VersionCache(pool, product.id)
+    const current = product.currentVersion === null ? null : await versions.get(product.currentVersion)
+    const snapshotVersion = newest === null ? null : await versions.get(newest.version)
+    const raised = await blockingColumns(pool, product.id)
+    const columnsOf = (version: Version | null) => columnsMadeBy(version?.normalised, raised, rules)
+    const today = columnsOf(current)
+    const former = await formerColumns<ClassifiedColumn>(pool, product.id, today)
+    return {
+      id: product.id,
+      tenant,
+      domain: product.domain,
+      name: product.name,
+      classification: product.classification,
+      snapshotClassification: snapshotVersion?.normalised.product.classification ?? product.classification,
+      columns: strictestThen(today, former, columnsOf(snapshotVersion), rules),
+      formerColumns: former,
+      raised,
+      grants,
+      policyVersion: version,
+      endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
+      variants: variantsOf(newest),
+    }
+  }
+
+  async #endpoints(
+    product: Product,
+    newest: Materialization | null,
+    current: Version | null,
+    versions: VersionCache,
+    grants: ServedProduct['grants'],
+    rules: MaskingRules,
+  ): Promise<ReadonlyMap<string, ServedEndpoint>> {
+    const endpoints = new Map<string, LoadedEndpoint>()
+    for (const { type } of current?.normalised.serving.endpoints ?? [])
+      endpoints.set(type, { type, targets: new Map(), rebuilding: new Set() })
+    const load = async (state: EndpointState): Promise<void> => {
+      const serving = this.#deps.plugins.serving(state.endpoint)
+      const endpoint = endpoints.get(state.endpoint)
+      if (endpoint && state.error?.code === COPY_LOST) endpoint.rebuilding.add(state.variant)
+      if (!serving || !endpoint || state.appliedEpoch === null) return
+      const applied =
+        newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
+      const version = applied === null ? null : await versions.get(applied.version)
+      if (!applied || !version) return
+      const plan = planOf(version.normalised, state.variant, grants, rules)
+      const declared = version.normalised.serving.endpoints.find(({ type }) => type === state.endpoint)
+      if (!plan || !declared) return
+      const target = targetFor(product, plan, declared.config)
+      const expected = { epoch: state.appliedEpoch, committedAt: applied.committedAt }
+      if (await this.#copies.isLost(state, expected, serving.store, target)) {
+        endpoint.rebuilding.add(state.variant)
+        return
+      }
+      endpoint.targets.set(state.variant, {
+        plugin: serving.plugin,
+        store: serving.store,
+        target,
+        madeBy: version.normalised,
+        version: applied.version,
+        epoch: state.appliedEpoch,
+        snapshotId: applied.snapshots[state.variant] ?? '',
+        committedAt: applied.committedAt.toISOString(),
+        maskedColumns: applied.maskedColumns[state.variant] ?? [],
+      })
+    }
+    await Promise.all((await endpointStates(this.#deps.pool, product.id)).map(load))
+    return endpoints
+  }
+}
+
+interface LoadedEndpoint extends ServedEndpoint {
+  readonly targets: Map<Variant, ServedTarget>
+  readonly rebuilding: Set<Variant>
+}
+
+type Version = ProductVersion<ManifestSet>
+
+class VersionCache {
+  readonly #pool: pg.Pool
+  readonly #productId: string
+  readonly #known = new Map<string, Promise<Version | null>>()
+
+  constructor(pool: pg.Pool, productId: string) {
+    this.#pool = pool
+    this.#productId = productId
+  }
+
+  get(version: string): Promise<Version | null> {
+    const known = this.#known.get(version)
+    if (known) return known
+    const loading = findVersion<ManifestSet>(this.#pool, this.#productId, version)
+    this.#known.set(version, loading)
+    return loading
+  }
+}
+
+/** Every store is at the newest epoch: nothing will change before the next commit or policy. */
+function isSettled(product: ServedProduct): boolean {
+  if (product.variants.size === 0) return false
+  const newest = product.variants.get('clear')?.epoch
+  return [...product.endpoints.values()].every(
+    ({ targets }) => targets.size > 0 && [...targets.values()].every((target) => target.epoch === newest),
+  )
+}
+
+/** The product as readers of what that version made meet it: by the stricter of its policy and today's. */
+export function asMadeBy(product: ServedProduct, version: ManifestSet, rules: MaskingRules): ServedProduct {
+  return {
+    ...product,
+    snapshotClassification: stricter(product.snapshotClassification, version.product.classification),
+    columns: strictestThen(
+      product.columns,
+      product.formerColumns,
+      columnsMadeBy(version, product.raised, rules),
+      rules,
+    ),
+  }
+}
+
+function columnsMadeBy(version: ManifestSet | undefined, raised: RaisedByDigest, rules: MaskingRules) {
+  if (version === undefined) return []
+  return withRaised<ClassifiedColumn>(version.output.columns, raised.get(version.digest), rules)
+}
+
+/** As `strictestOf`, where columns that are no more count with the class that they had last. */
+function strictestThen(
+  today: ServedProduct['columns'],
+  former: ServedProduct['columns'],
+  then: ServedProduct['columns'],
+  rules: MaskingRules,
+): ServedProduct['columns'] {
+  const isAmong = (columns: ServedProduct['columns'], name: string) => columns.some((column) => column.name === name)
+  const dropped = former.filter(({ name }) => isAmong(then, name) && !isAmong(today, name))
+  return strictestOf([...today, ...dropped], then, rules)
+}
+
+/**
+ * The columns of both, each with the class of today unless only those of then are masked. A column of several masked
+ * classes is there once for each: whoever is cleared for one of them has not been cleared for the others.
+ */
+export function strictestOf(
+  today: ServedProduct['columns'],
+  then: ServedProduct['columns'],
+  rules: MaskingRules,
+): readonly ServedProduct['columns'][number][] {
+  const hides = ({ classification }: ClassifiedColumn) => isSensitive(classification, rules)
+  const merged = [...Map.groupBy(today, ({ name }) => name)].flatMap(([name, now]) => {
+    const [column] = now as [ClassifiedColumn]
+    const classes = new Set(
+      [...now, ...then.filter((one) => one.name === name)].filter(hides).map((one) => one.classification),
+    )
+    return classes.size === 0 ? [column] : [...classes].map((classification) => ({ ...column, classification }))
+  })
+  return [...merged, ...then.filter((column) => !today.some((now) => now.name === column.name))]
+}
+
+function planOf(
+  manifests: ManifestSet,
+  variant: Variant,
+  grants: ServedProduct['grants'],
+  rules: MaskingRules,
+): VariantPlan | undefined {
+  return planVariants(manifests.output, grants, rules).find((plan) => plan.variant === variant)
+}
+
+function variantsOf(newest: Materialization | null): ReadonlyMap<Variant, ServedVariant> {
+  if (newest === null) return new Map()
+  return new Map(
+    Object.entries(newest.snapshots).map(([variant, snapshotId]) => [
+      variant,
+      {
+        variant,
+        epoch: newest.epoch as number,
+        snapshotId,
+        committedAt: newest.committedAt.toISOString(),
+        maskedColumns: newest.maskedColumns[variant] ?? [],
+      },
+    ]),
+  )
+}
+
+/** Throws `product_not_found`, or CONFLICT `ambiguous_product` with the candidates. */
+export async function findByReference(
+  pool: pg.Pool,
+  tenant: string,
+  reference: string,
+  domain?: string,
+): Promise<Product> {
+  const byId = await findProduct(pool, tenant, reference)
+  if (byId) return byId
+  const dot = reference.indexOf('.')
+  const [inDomain, name] = dot < 0 ? [domain, reference] : [reference.slice(0, dot), reference.slice(dot + 1)]
+  const found = await findProductsByName(pool, tenant, name, inDomain ?? null)
+  if (found.length === 1) return found[0] as Product
+  if (found.length === 0) {
+    throw new SluiceError('INVALID_DATA', NO_PRODUCT.message, NO_PRODUCT)
+  }
+  throw new SluiceError('CONFLICT', 'products of that name exist in several namespaces', {
+    code: 'ambiguous_product',
+    remedy: 'Write namespace.name, or add ?namespace=.',
+    details: { candidates: found.map((product) => `${product.domain}.${product.name}`) },
+  })
+}

@@ -1,0 +1,165 @@
+/** Upkeep of a tenant's lake: small files into fewer, old snapshots out, orphans away, and a look at every file. */
+
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import type { EngineLimits } from '../../engine/engine.ts'
+import type { StagedCommit, TableRef } from '../../lake/lake.ts'
+import { SANDBOX } from '../../lake/table-ref.ts'
+import { noteMove } from '../../materializer/epoch-note.ts'
+import { ifProductIsFree } from '../../materializer/product-lock.ts'
+import { productOfTable } from '../../materializer/variants.ts'
+import { findProductsByName, type Product } from '../../registry/products.ts'
+import type { Platform } from '../platform.ts'
+import { expirableOf } from './expirable-snapshots.ts'
+
+export const UPKEEP_TASKS = ['compact', 'expire', 'clean', 'check'] as const
+export type UpkeepTask = (typeof UPKEEP_TASKS)[number]
+
+export interface UpkeepRequest {
+  readonly tenant: string
+  readonly task: UpkeepTask
+  /** `domain.table`: only this one. */
+  readonly table?: string
+  /** `domain.table`: only those behind it, for going on where an earlier call stopped. */
+  readonly after?: string
+  /** Nothing new is begun behind it (milliseconds since 1970). */
+  readonly untilMs: number
+  readonly limits: EngineLimits
+}
+
+export interface UpkeepReport {
+  readonly task: UpkeepTask
+  /** Those where something was done or found. */
+  readonly tables: readonly TableUpkeep[]
+  readonly tablesSeen: number
+  /** Where to go on; null when every table was seen. */
+  readonly next: string | null
+}
+
+export interface TableUpkeep {
+  readonly table: string
+  readonly [result: string]: unknown
+}
+
+type Outcome = Readonly<Record<string, unknown>> | null
+
+/** Repeatable. What fails at one table is in the report, and the others are seen to all the same. */
+export async function keepUp(platform: Platform, request: UpkeepRequest, signal: AbortSignal): Promise<UpkeepReport> {
+  const tables: TableUpkeep[] = []
+  let [seen, last] = [0, null as string | null]
+  for (const ref of await tablesOf(platform, request)) {
+    const name = nameOf(ref)
+    if (Date.now() >= request.untilMs) return { task: request.task, tables, tablesSeen: seen, next: last ?? '' }
+    const outcome = await outcomeOf(platform, request, ref, signal)
+    if (outcome !== null) tables.push({ table: name, ...outcome })
+    seen += 1
+    last = name
+  }
+  return { task: request.task, tables, tablesSeen: seen, next: null }
+}
+
+const nameOf = (ref: TableRef): string => `${ref.domain}.${ref.table}`
+
+async function tablesOf(platform: Platform, request: UpkeepRequest): Promise<readonly TableRef[]> {
+  const { tenant, task, table, after } = request
+  const known = await platform.lake.tables(tenant)
+  const looksForLost = (task === 'clean' || task === 'check') && table === undefined
+  const lost = looksForLost ? await platform.lake.lostTables(tenant) : []
+  const all = [...known, ...lost].sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1))
+  const wanted = all.filter((ref) => table === undefined || nameOf(ref) === table)
+  if (table !== undefined && wanted.length === 0) {
+    throw new SluiceError('INVALID_DATA', 'there is no such lake table', {
+      code: 'lake_table_not_found',
+      remedy: 'Name it as namespace.product, or raw_connection.table.',
+    })
+  }
+  return wanted.filter((ref) => after === undefined || after === '' || nameOf(ref) > after)
+}
+
+async function outcomeOf(
+  platform: Platform,
+  request: UpkeepRequest,
+  ref: TableRef,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  try {
+    return await TASKS[request.task](platform, request, ref, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!isSluiceError(error)) throw error
+    platform.logger.warn('a lake table could not be seen to', {
+      tenant: ref.tenant,
+      table: nameOf(ref),
+      task: request.task,
+      code: error.code,
+      cause: error.cause instanceof Error ? error.cause.message : undefined,
+    })
+    return { error: { code: error.code, message: error.message, remedy: error.remedy } }
+  }
+}
+
+const TASKS: Readonly<
+  Record<UpkeepTask, (p: Platform, r: UpkeepRequest, ref: TableRef, signal: AbortSignal) => Promise<Outcome>>
+> = { compact, expire, clean, check }
+
+async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+  if (ref.domain === SANDBOX) return null
+  return whereFree(platform, ref, async (product) => {
+    const staged = await platform.lake.stageCompaction(ref, { limits: request.limits }, signal)
+    if (staged === null) return null
+    await publish(platform, staged, product)
+    return { compacted: true, snapshot_id: staged.snapshotId, rows: staged.addedRows }
+  })
+}
+
+/** Tables of the sandbox keep the history that their writers give them, and the files that these wrote. */
+async function expire(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+  if (ref.domain === SANDBOX) return null
+  return whereFree(platform, ref, async (product) => {
+    const state = await platform.lake.load(ref, { signal })
+    if (state === null || (await platform.lake.hasOpenWrites(ref))) return null
+    const ids = await expirableOf(platform, product, ref, platform.lake.snapshots(state), state.snapshotId)
+    if (ids.length === 0) return null
+    await publish(platform, await platform.lake.stageExpiry(state, ids), product)
+    return { expired_snapshots: ids.length, kept_snapshots: state.metadata.snapshots.length - ids.length }
+  })
+}
+
+const HOUR_MS = 3_600_000
+
+async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+  const minAgeMs = platform.config.upkeep.clean_min_age_hours * HOUR_MS
+  const result = await platform.lake.clean(ref, { minAgeMs }, signal)
+  if (result.removedFiles === 0) return null
+  return { removed_files: result.removedFiles, removed_bytes: result.removedBytes, stored_bytes: result.storedBytes }
+}
+
+async function check(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
+  const problems = await platform.lake.check(ref, signal)
+  return problems.length === 0 ? null : { problems }
+}
+
+async function publish(platform: Platform, staged: StagedCommit, product: Product | null): Promise<void> {
+  await inTransaction(platform.pool, (tx) => platform.lake.publish(tx, [staged]))
+  if (product !== null) await noteMove(product, staged, platform.lake)
+}
+
+/**
+ * A product's tables are left to a materialization that runs. Of raw tables the loser of a race computes anew: an
+ * ingestion is tried again, and upkeep has its next turn.
+ */
+async function whereFree(
+  platform: Platform,
+  ref: TableRef,
+  work: (product: Product | null) => Promise<Outcome>,
+): Promise<Outcome> {
+  const product = await productOf(platform, ref)
+  if (product === null) return work(null)
+  if (product.paused?.reason === 'registry_outdated') return null
+  return ifProductIsFree(platform.pool, product.id, () => work(product))
+}
+
+async function productOf(platform: Platform, ref: TableRef): Promise<Product | null> {
+  const found = await findProductsByName(platform.pool, ref.tenant, productOfTable(ref.table).product)
+  return found.find((product) => product.domain === ref.domain) ?? null
+}
