@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { inTransaction } from '../runtime/src/database/pools.ts'
 import type { CommitRequest, DataFile, Lake, TableRef, TableState } from '../runtime/src/lake/lake.ts'
+import { registryCatalog } from '../runtime/src/lake/registry-catalog.ts'
 import { planTable } from '../runtime/src/lake/write.ts'
 import type { LakeBench } from './lake.ts'
 import { treeMb } from './memory.ts'
@@ -20,7 +21,7 @@ export async function measureGrowth(bench: LakeBench): Promise<void> {
 }
 
 async function measureOne(bench: LakeBench, millions: number, snapshots: number): Promise<void> {
-  const ref: TableRef = { tenant: 'bench', domain: 'growth', table: `t_${randomUUID()}` }
+  const ref: TableRef = { warehouse: 'bench', namespace: 'growth', table: `t_${randomUUID()}` }
   const { lake } = bench
   const count = (millions * MILLION) / ROWS_A_FILE
   let next = 0
@@ -71,7 +72,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 
 async function commit({ lake, pool }: LakeBench, ref: TableRef, request: CommitRequest): Promise<void> {
   const staged = await lake.stage(ref, request)
-  await inTransaction(pool, (tx) => lake.publish(tx, [staged]))
+  await inTransaction(pool, (tx) => lake.publish(registryCatalog(tx), [staged]))
 }
 
 function appended(lake: Lake, ref: TableRef, base: TableState | null, files: number, from: number) {

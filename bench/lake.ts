@@ -15,7 +15,9 @@ import { migrate } from '../runtime/src/database/migrate.ts'
 import { inTransaction, openPool } from '../runtime/src/database/pools.ts'
 import { createEngine, type Engine, type EngineLimits } from '../runtime/src/engine/engine.ts'
 import { FolderStore } from '../runtime/src/lake/folder-store.ts'
-import { LAKE_MIGRATIONS, Lake, type TableRef } from '../runtime/src/lake/lake.ts'
+import { Lake, type TableRef } from '../runtime/src/lake/lake.ts'
+import { LAKE_MIGRATIONS } from '../runtime/src/lake/migrations.ts'
+import { registryCatalog } from '../runtime/src/lake/registry-catalog.ts'
 import { measureGrowth } from './lake-growth.ts'
 import { measureMerges } from './lake-merges.ts'
 import { withPeak } from './memory.ts'
@@ -98,7 +100,7 @@ async function measureIngest(bench: LakeBench, source: EmbeddedServer): Promise<
     for await (const _ of copy.rows);
     return copy.bytes()
   })
-  const ref: TableRef = { tenant: 'bench', domain: 'raw', table: `t_${randomUUID()}` }
+  const ref: TableRef = { warehouse: 'bench', namespace: 'raw', table: `t_${randomUUID()}` }
   const [[, ourS], peakMb] = await withPeak(process.pid, () => timed(() => ingest(bench, ref, psqlCopy(source).rows)))
   const [, duckS] = await timed(() => plainCopy(bench, psqlCopy(source).rows))
   const rate = (seconds: number) =>
@@ -119,7 +121,7 @@ async function ingest({ lake, pool }: LakeBench, ref: TableRef, source: AsyncIte
   if (!data) throw new Error('nothing was written')
   const { plan, files, writeId } = data
   const commit = await lake.stage(ref, { base: null, plan, operation: 'append', files, writeId, summary: {} })
-  await inTransaction(pool, (tx) => lake.publish(tx, [commit]))
+  await inTransaction(pool, (tx) => lake.publish(registryCatalog(tx), [commit]))
 }
 
 /** The engine alone: no field ids, no statistics, no names, no commit. */
@@ -146,7 +148,7 @@ async function main(): Promise<void> {
   try {
     await migrate(pool, [LAKE_MIGRATIONS])
     await fillSource(server)
-    const lake = new Lake({ store: new FolderStore(join(folder, 'lake')), db: pool, engine })
+    const lake = new Lake({ store: new FolderStore(join(folder, 'lake')), catalog: registryCatalog(pool), engine })
     const bench = { lake, pool, engine, folder, rows }
     await measureIngest(bench, server)
     await measureMerges(bench)

@@ -2,6 +2,7 @@
  * The composition root: the one place that knows the dependency container, and how everything is put together. What
  * needs starting is started through the lifecycle, then registered under its token.
  */
+import { registryCatalog, storeAddresses } from './lake/registry-catalog.ts'
 import 'reflect-metadata'
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -51,7 +52,6 @@ import { faultPointsFrom } from './fault-points.ts'
 import { createNetworkPolicy } from './ingestion/network.ts'
 import { SourceReaders } from './ingestion/source-readers.ts'
 import { namingBrokenFiles } from './lake/broken-files.ts'
-import { storeAddresses } from './lake/catalog.ts'
 import { Lake } from './lake/lake.ts'
 import type { ObjectStore } from './lake/object-store.ts'
 import type { ManifestSet } from './manifest/manifest-set.ts'
@@ -161,7 +161,7 @@ export async function assemble(
   const { store } = objects
   if (config.object_store.type === 'folder') await checkLakeIsKnown(pool, store)
   const engine = namingBrokenFiles(objects.engineOver(bareEngine), store)
-  const lake = new Lake({ store, db: pool, engine })
+  const lake = new Lake({ store, catalog: registryCatalog(pool), engine })
   const rules = { sensitive: config.masking.sensitive, strategies: config.masking.strategies }
   const masters = openMasterKeyFile(join(config.secrets_dir, 'master-keys.json'), await neededMasterKeys(pool))
   const services = {

@@ -21,7 +21,7 @@ import { trinoRows } from '../trino/rows.ts'
 
 const URL = process.env['SLUICE_TEST_TRINO_URL'] as string
 const TENANT = `compute${Date.now().toString(36)}`
-const TABLE = { tenant: TENANT, domain: 'raw_db', table: 'things' }
+const TABLE = { warehouse: TENANT, namespace: 'raw_db', table: 'things' }
 const ROWS = 300
 const SEED = 7
 

@@ -1,7 +1,7 @@
 /** Tables of random histories, written by Sluice, with the model of every snapshot beside them. */
 
 import type { TableRef } from '../../runtime/src/lake/lake.ts'
-import { SANDBOX } from '../../runtime/src/lake/table-ref.ts'
+import { SANDBOX } from '../../runtime/src/lake/tenant-layout.ts'
 import { commitStep, type TestLake } from '../../runtime/src/lake/testing.ts'
 import { type Question, questions } from './filters.ts'
 import { History, KEY, type Partitioning, type Step, type TableState } from './history.ts'
@@ -36,7 +36,9 @@ const SNAPSHOTS = 4
 export async function generateLake(lake: TestLake, tenant: string, seed: number): Promise<readonly GeneratedTable[]> {
   const tables: GeneratedTable[] = []
   for (const [at, partitionings] of PARTITIONINGS.entries()) {
-    tables.push(await generateTable(lake, { tenant, domain: SANDBOX, table: `t${at}` }, partitionings, seed + at))
+    tables.push(
+      await generateTable(lake, { warehouse: tenant, namespace: SANDBOX, table: `t${at}` }, partitionings, seed + at),
+    )
   }
   return tables
 }

@@ -127,7 +127,8 @@ async function assertTrinoReads(catalog: string): Promise<void> {
   }
 }
 
-const trinoName = (catalog: string, { ref }: GeneratedTable): string => `${catalog}.${ref.domain}.${quoted(ref.table)}`
+const trinoName = (catalog: string, { ref }: GeneratedTable): string =>
+  `${catalog}.${ref.namespace}.${quoted(ref.table)}`
 
 /**
  * DuckDB 1.5.5 takes other bytes for the value that it truncates where a partition is of a decimal, which often ends in
@@ -193,7 +194,7 @@ function withoutNegativeZero({ columns, rows }: TableState): TableState {
 }
 
 function jobOf(reader: string, { ref, metadataUri }: GeneratedTable) {
-  return { reader, table: [ref.domain, ref.table], metadata: metadataUri, key: KEY }
+  return { reader, table: [ref.namespace, ref.table], metadata: metadataUri, key: KEY }
 }
 
 function rowsOf(answer: Answer | undefined, where: string): readonly (readonly Cell[])[] {

@@ -14,6 +14,7 @@ import { createEngine } from '../../runtime/src/engine/engine.ts'
 import { testEngineProgram } from '../../runtime/src/engine/testing.ts'
 import { FolderStore } from '../../runtime/src/lake/folder-store.ts'
 import { Lake } from '../../runtime/src/lake/lake.ts'
+import { registryCatalog } from '../../runtime/src/lake/registry-catalog.ts'
 import type { TestLake } from '../../runtime/src/lake/testing.ts'
 import { startRuntimeOnPostgres } from '../servers/runtime.ts'
 
@@ -46,7 +47,7 @@ export async function startServedLake(tenant: string): Promise<ServedLake> {
     url: runtime.url,
     token: await token('--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'),
     registry: runtime.registry,
-    lake: new Lake({ store, db: pool, engine, clock: () => now ?? Date.now() }),
+    lake: new Lake({ store, catalog: registryCatalog(pool), engine, clock: () => now ?? Date.now() }),
     store,
     engine,
     pool,

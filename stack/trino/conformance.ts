@@ -35,7 +35,7 @@ class TableWriter {
   }
 
   write({ scope, domain, product, variant, schema }: Target, rows: readonly Row[]): Promise<LakeSnapshot> {
-    const ref = { tenant: scope.tenant, domain, table: variantTable(product, variant) }
+    const ref = { warehouse: scope.tenant, namespace: domain, table: variantTable(product, variant) }
     const key = JSON.stringify(ref)
     const written = (this.#writing.get(key) ?? Promise.resolve()).then(() => this.#replace(ref, schema, rows))
     this.#writing.set(

@@ -125,7 +125,7 @@ async function provisioned(tenant: string): Promise<Target> {
 
 /** Appends to the lake's table and tells the store of the snapshot. */
 async function registerNext(of: Target, epoch: number, select: string): Promise<void> {
-  const ref = { tenant: of.scope.tenant, domain: of.domain, table: of.product }
+  const ref = { warehouse: of.scope.tenant, namespace: of.domain, table: of.product }
   const staged = await commitStep(lake, ref, { operation: 'append', schema: SCHEMA, select })
   const fieldIds = Object.fromEntries(NAMES.map((name, at) => [name, at + 1]))
   const changes = {
@@ -210,7 +210,7 @@ describe('scans by Trino', () => {
     const own = await provisioned('trino-b')
     await assert.rejects(read({}, own), (error) => isSluiceError(error) && error.code === 'not_materialized')
     await registerNext(own, 1, SELECT)
-    const ref = { tenant: 'trino-b', domain: 'sales', table: 'orders' }
+    const ref = { warehouse: 'trino-b', namespace: 'sales', table: 'orders' }
     const emptied = { operation: 'replace', schema: SCHEMA, select: `${SELECT} WHERE id = 0` } as const
     await commitStep(lake, ref, emptied)
     assert.equal((await read({ columns: ['id'] }, own)).rows.length, 3)

@@ -6,7 +6,8 @@ import { randomBytes } from 'node:crypto'
 import { SluiceError } from '@sluice/sdk'
 import type { ObjectStore } from '../lake/object-store.ts'
 import { TableFiles } from '../lake/table-files.ts'
-import { SANDBOX, type TableRef } from '../lake/table-ref.ts'
+import { type TableRef, tablePath } from '../lake/table-ref.ts'
+import { SANDBOX, TENANT_LAYOUT } from '../lake/tenant-layout.ts'
 import { locationRefused } from './foreign-commit.ts'
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
@@ -24,7 +25,7 @@ export function checkTableName(name: string): void {
 
 /** A folder that no table has. */
 export function newFolder(store: ObjectStore, ref: TableRef): TableFiles {
-  return new TableFiles(store, ref, `${ref.table}-${randomBytes(16).toString('hex')}`)
+  return filesIn(store, ref, `${ref.table}-${randomBytes(16).toString('hex')}`)
 }
 
 /** What a staged creation holds until its table is made: the lease of its folder. */
@@ -47,13 +48,18 @@ export function folderForTable(store: ObjectStore, ref: TableRef, path: string):
   const parent = parentOf(store, ref)
   const folder = path.startsWith(parent) ? (path.slice(parent.length).split('/')[0] ?? '') : ''
   const isOfTable = FOLDER.test(folder) && folder.slice(0, -RANDOM_DIGITS - 1) === ref.table
-  return isOfTable ? new TableFiles(store, ref, folder) : null
+  return isOfTable ? filesIn(store, ref, folder) : null
 }
 
 const RANDOM_DIGITS = 32
 
 const parentOf = (store: ObjectStore, ref: TableRef): string =>
-  new TableFiles(store, ref, SANDBOX).root.slice(0, -SANDBOX.length)
+  filesIn(store, ref, SANDBOX).root.slice(0, -SANDBOX.length)
+
+/** The files of a table that lie in the folder of that name. */
+export function filesIn(store: ObjectStore, ref: TableRef, folder: string): TableFiles {
+  return new TableFiles(store, ref, tablePath(TENANT_LAYOUT, { ...ref, table: folder }))
+}
 
 /** The folder that a staged creation was given. Throws INVALID_DATA `catalog_location_refused` for any other place. */
 export function stagedFolder(store: ObjectStore, ref: TableRef, location: string): TableFiles {
@@ -61,5 +67,5 @@ export function stagedFolder(store: ObjectStore, ref: TableRef, location: string
   const path = store.pathOf(location.replace(/\/$/, ''))
   const folder = path?.startsWith(parent) ? path.slice(parent.length) : ''
   if (!FOLDER.test(folder)) throw locationRefused()
-  return new TableFiles(store, ref, folder)
+  return filesIn(store, ref, folder)
 }

@@ -9,7 +9,7 @@ import { type DatabaseAddress, formatAddress } from '../database/address.ts'
 import { toDatabaseError } from '../database/errors.ts'
 import { closeOpenFunctions, dropLogin } from '../database/open-functions.ts'
 import { clientConfig, inTransaction } from '../database/pools.ts'
-import { catalogName } from '../lake/table-ref.ts'
+import { catalogName } from '../lake/tenant-layout.ts'
 import { change, maybeOne, one } from '../registry/sql.ts'
 
 export interface CatalogLoginsDeps {

@@ -1,6 +1,7 @@
 /** The sandbox's rows in Iceberg's SQL catalog. Every function is one statement but where it says otherwise. */
 import type pg from 'pg'
-import { catalogName, SANDBOX, type TableRef } from '../lake/table-ref.ts'
+import type { TableRef } from '../lake/table-ref.ts'
+import { catalogName, SANDBOX } from '../lake/tenant-layout.ts'
 import { change, many, type Queryable } from '../registry/sql.ts'
 
 /** Says that the namespace exists, as Iceberg's own catalogs do; it is no property to its users. */
@@ -95,7 +96,7 @@ export async function renameTable(tx: pg.PoolClient, ref: TableRef, name: string
       tx,
       'changing the catalog',
       `update ${table} set table_name = $4 where catalog_name = $1 and table_namespace = $2 and table_name = $3`,
-      [catalogName(ref.tenant), ref.domain, ref.table, name],
+      [catalogName(ref.warehouse), ref.namespace, ref.table, name],
     )
   }
 }

@@ -6,17 +6,19 @@ import type { DataFile } from '../lake/data-file.ts'
 import type { Int64 } from '../lake/int64.ts'
 import { Manifests } from '../lake/manifests.ts'
 import type { TableMetadata } from '../lake/metadata.ts'
-import { TableFiles } from '../lake/table-files.ts'
+import { lakeBytes } from '../lake/registry-catalog.ts'
+import type { TableFiles } from '../lake/table-files.ts'
 import { fromIceberg } from '../lake/table-schema.ts'
 import type { TableRequirement, TableUpdate } from '../lake/table-updates.ts'
 import { startTestLake, type TestLake } from '../lake/testing.ts'
 import { type CreateRequest, parseChange } from './commit-request.ts'
+import { filesIn } from './folders.ts'
 import { Sandbox } from './sandbox.ts'
 
 const SIGNAL = new AbortController().signal
 const NONE = async () => {}
 const missing = () => new Error('missing')
-const refOf = (table: string, tenant = 'acme') => ({ tenant, domain: 'sandbox', table })
+const refOf = (table: string, tenant = 'acme') => ({ warehouse: tenant, namespace: 'sandbox', table })
 const SCHEMA = {
   type: 'struct',
   fields: [
@@ -53,7 +55,7 @@ async function make(table: string, request: Partial<CreateRequest> = {}, tenant 
     SIGNAL,
   )
   const folder = metadata.location.split('/').at(-1) as string
-  return { metadata, files: new TableFiles(lake.store, refOf(table, tenant), folder), table }
+  return { metadata, files: filesIn(lake.store, refOf(table, tenant), folder), table }
 }
 
 function commit(made: Made, updates: readonly TableUpdate[], requirements: readonly TableRequirement[] = []) {
@@ -145,10 +147,10 @@ describe('tables of the sandbox', () => {
       transform: 'identity',
     })
     assert.match(made.metadata.location, /\/sluice-acme\/acme\/sandbox\/orders-[0-9a-f]{32}$/)
-    const before = await lake.lake.storageBytes('acme')
+    const before = await lakeBytes(lake.pool, 'acme')
     const plain = await make('plain')
     await commit(plain, await append(plain))
-    assert.ok((await lake.lake.storageBytes('acme')) > before)
+    assert.ok((await lakeBytes(lake.pool, 'acme')) > before)
     assert.equal((await lake.lake.scan(refOf('plain'))).files.length, 1)
   })
 
@@ -338,7 +340,7 @@ describe('a commit', () => {
     assert.equal((await sandbox.staged(refOf('staged'), path))?.root, staged.files.root)
     assert.equal(await sandbox.staged(refOf('another'), path), null)
     assert.equal(await sandbox.staged(refOf('staged', 'other'), path), null)
-    const unknown = new TableFiles(lake.store, refOf('staged'), `staged-${'0'.repeat(32)}`)
+    const unknown = filesIn(lake.store, refOf('staged'), `staged-${'0'.repeat(32)}`)
     assert.equal(await sandbox.staged(refOf('staged'), `${unknown.root}/data/x.parquet`), null)
     const lost = { ...refOf('staged'), table: staged.files.root.split('/').at(-1) as string }
     assert.ok(await lake.lake.hasOpenWrites(lost), 'its files are not cleaned away')

@@ -5,10 +5,12 @@ import type { Lake } from '../lake/lake.ts'
 import { Manifests } from '../lake/manifests.ts'
 import type { TableMetadata } from '../lake/metadata.ts'
 import type { ObjectStore } from '../lake/object-store.ts'
-import { TableFiles } from '../lake/table-files.ts'
-import { SANDBOX, type TableRef } from '../lake/table-ref.ts'
+import { registryCatalog } from '../lake/registry-catalog.ts'
+import type { TableFiles } from '../lake/table-files.ts'
+import type { TableRef } from '../lake/table-ref.ts'
 import type { TableState } from '../lake/table-state.ts'
 import { commitConflict } from '../lake/table-updates.ts'
+import { SANDBOX, TENANT_LAYOUT } from '../lake/tenant-layout.ts'
 import type { CreateRequest, TableChange } from './commit-request.ts'
 import { checkTableName, folderForTable, newFolder, stagedFolder, stagedLease } from './folders.ts'
 import { changedMetadata, type ForeignCommit, locationRefused, stageForeign } from './foreign-commit.ts'
@@ -94,10 +96,7 @@ export class Sandbox {
 
   /** Below which the folders of the tables lie. */
   location(tenant: string): string {
-    return new TableFiles(this.#deps.store, { tenant, domain: SANDBOX, table: SANDBOX }).location.slice(
-      0,
-      -SANDBOX.length - 1,
-    )
+    return this.#deps.store.uri(`${TENANT_LAYOUT.folderOf(tenant)}/${SANDBOX}`)
   }
 
   load(ref: TableRef, signal: AbortSignal): Promise<TableState | null> {
@@ -109,7 +108,7 @@ export class Sandbox {
    * the folder, and keeps it from being cleaned for the hours that writing the first files may take.
    */
   async create(tenant: string, request: CreateRequest, witness: Witness, signal: AbortSignal): Promise<CommittedTable> {
-    const ref = { tenant, domain: SANDBOX, table: request.name }
+    const ref = { warehouse: tenant, namespace: SANDBOX, table: request.name }
     checkTableName(ref.table)
     const files = this.#folderFor(ref, request.location ?? null)
     if ((await this.load(ref, signal)) !== null) throw tableExists()
@@ -144,7 +143,7 @@ export class Sandbox {
     witness: Witness,
     signal: AbortSignal,
   ): Promise<readonly CommittedTable[]> {
-    const tenant = changes[0]?.ref.tenant
+    const tenant = changes[0]?.ref.warehouse
     if (tenant === undefined) return []
     for (let attempt = 1; ; attempt += 1) {
       const commits: ForeignCommit[] = []
@@ -202,7 +201,7 @@ export class Sandbox {
       await inTransaction(this.#deps.pool, async (tx) => {
         if (made.length > 0) await this.#reserve(tx, tenant, made, taken)
         await this.#deps.lake.publish(
-          tx,
+          registryCatalog(tx),
           commits.map(({ staged }) => staged),
         )
         await witness(tx)
@@ -237,8 +236,8 @@ export class Sandbox {
   async rename(ref: TableRef, name: string, missing: () => Error, witness: Witness): Promise<void> {
     checkTableName(name)
     await inTransaction(this.#deps.pool, async (tx) => {
-      await lockNames(tx, ref.tenant)
-      const tables = await sandboxTables(tx, ref.tenant)
+      await lockNames(tx, ref.warehouse)
+      const tables = await sandboxTables(tx, ref.warehouse)
       if (!tables.some(({ table }) => table === ref.table)) throw missing()
       const others = tables.filter(({ table }) => table !== ref.table)
       if (others.some(({ table }) => table.toLowerCase() === name.toLowerCase())) throw tableExists()
@@ -249,17 +248,17 @@ export class Sandbox {
 
   /** Removes the table with its files: a file without a table would be counted by nobody. Throws `missing()`. */
   async drop(ref: TableRef, missing: () => Error, witness: Witness, signal: AbortSignal): Promise<void> {
-    const { lake, pool, store } = this.#deps
+    const { pool, store } = this.#deps
     const state = await this.load(ref, signal)
     if (state === null) throw missing()
     await inTransaction(pool, async (tx) => {
-      await lockNames(tx, ref.tenant)
-      const tables = await sandboxTables(tx, ref.tenant)
+      await lockNames(tx, ref.warehouse)
+      const tables = await sandboxTables(tx, ref.warehouse)
       const inFolder = `${state.files.location}/`
       const isSame = ({ table, metadataLocation }: (typeof tables)[number]) =>
         table === ref.table && metadataLocation.startsWith(inFolder)
       if (!tables.some(isSame)) throw missing()
-      await lake.dropTable(tx, ref)
+      await registryCatalog(tx).dropPointer(ref)
       await witness(tx)
     })
     await store.removeAll(state.files.root)

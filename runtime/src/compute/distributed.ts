@@ -298,9 +298,9 @@ interface IoPlan {
 }
 
 /** Trino knows lower case only. */
-function placeIn(scope: TenantScope, { domain, table }: TableRef, snapshotId: string): TablePlace {
-  if (domain === domain.toLowerCase() && table === table.toLowerCase())
-    return { catalog: catalogOf(scope), schema: domain, name: table, snapshotId }
+function placeIn(scope: TenantScope, { namespace, table }: TableRef, snapshotId: string): TablePlace {
+  if (namespace === namespace.toLowerCase() && table === table.toLowerCase())
+    return { catalog: catalogOf(scope), schema: namespace, name: table, snapshotId }
   throw new SluiceError('INVALID_DATA', 'Trino knows tables in lower case only, and an input’s is not', {
     code: 'unusable_name',
     remedy: 'Use engine: embedded for this product.',

@@ -6,6 +6,7 @@ import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Lake, StagedCommit, TableState } from '../lake/lake.ts'
+import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { type MaterializeResult, rawTable, recordedError } from '../materializer/materialize.ts'
@@ -288,7 +289,7 @@ async function commitTables(
       await checkRun(tx, lease)
       await checkSource(tx, connection)
       await deps.lake.publish(
-        tx,
+        registryCatalog(tx),
         loaded.map(({ commit }) => commit),
       )
       for (const { table, mode, outcome, keepsOthers, sweep } of loaded) {

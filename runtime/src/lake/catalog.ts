@@ -1,177 +1,44 @@
-import { SluiceError } from '@sluice/sdk'
-import type { ClientBase, Pool } from 'pg'
-import { catalogName, type TableRef } from './table-ref.ts'
+import type { Layout, TableRef } from './table-ref.ts'
 
-/** Anything that runs SQL: a pool, or the client of a transaction that the caller ends. */
-export type Queryable = Pick<ClientBase, 'query'> | Pick<Pool, 'query'>
+/**
+ * Where the pointers of tables are kept: which metadata file of each table is current. That one step, from a file to the
+ * next one, is all that makes a commit visible, so it must be atomic; the files themselves are written once and stay.
+ * Every method but `movePointer` may be repeated. What cannot be reached is TRANSIENT.
+ */
+export interface Catalog {
+  /** Where its tables lie in the object store. */
+  readonly layout: Layout
 
-/** The rows of Iceberg's SQL catalog, and what we keep beside them. Every function is one statement. */
+  /** The address of the table's current metadata file; null where there is no such table. */
+  pointer(ref: TableRef): Promise<string | null>
+
+  /** Moves the pointer from one file to the next, or makes it where `from` is null. False where it was not `from`. */
+  movePointer(ref: TableRef, from: string | null, to: string): Promise<boolean>
+
+  /** The table's files stay. */
+  dropPointer(ref: TableRef): Promise<void>
+
+  /** In the order of their names, at most 10,000. */
+  tables(warehouse: string, namespace?: string): Promise<readonly CatalogEntry[]>
+
+  /** Forgets all that it knows of a warehouse. */
+  dropWarehouse(warehouse: string): Promise<void>
+
+  /** Begins or prolongs a writer's lease: while it lasts, the table may have files that no snapshot names yet. */
+  leaseWrite(ref: TableRef, writeId: string, leaseMs: number): Promise<void>
+
+  endWrite(ref: TableRef, writeId: string): Promise<void>
+
+  hasOpenWrites(ref: TableRef): Promise<boolean>
+
+  /** Adds to what the table is counted with, as its pointer moves. Left out by catalogs that count nothing. */
+  addBytes?(ref: TableRef, bytes: number): Promise<void>
+
+  /** Sets what the table is counted with, provided that its pointer is still `location`. */
+  setBytes?(ref: TableRef, location: string, bytes: number): Promise<void>
+}
 
 export interface CatalogEntry {
   readonly ref: TableRef
   readonly metadataLocation: string
-}
-
-const key = (ref: TableRef): readonly string[] => [catalogName(ref.tenant), ref.domain, ref.table]
-
-export async function metadataLocation(db: Queryable, ref: TableRef): Promise<string | null> {
-  const { rows } = await run<{ metadata_location: string | null }>(
-    db,
-    `select metadata_location from iceberg_tables
-     where catalog_name = $1 and table_namespace = $2 and table_name = $3`,
-    key(ref),
-  )
-  return rows[0]?.metadata_location ?? null
-}
-
-/** Tables of a tenant, in the order of their names. */
-export async function listTables(db: Queryable, tenant: string, domain?: string): Promise<readonly CatalogEntry[]> {
-  const { rows } = await run<{ table_namespace: string; table_name: string; metadata_location: string }>(
-    db,
-    `select table_namespace, table_name, metadata_location from iceberg_tables
-     where catalog_name = $1 and ($2::text is null or table_namespace = $2) and metadata_location is not null
-     order by table_namespace, table_name limit 10000`,
-    [catalogName(tenant), domain ?? null],
-  )
-  return rows.map((row) => ({
-    ref: { tenant, domain: row.table_namespace, table: row.table_name },
-    metadataLocation: row.metadata_location,
-  }))
-}
-
-/** Addresses of object stores that pointers lead to: what stands before a tenant's bucket. */
-export async function storeAddresses(db: Queryable): Promise<readonly string[]> {
-  const { rows } = await run<{ address: string }>(
-    db,
-    `select distinct split_part(metadata_location, '/sluice-' || substr(catalog_name, length('lakehouse_') + 1) || '/', 1) as address
-     from iceberg_tables where metadata_location is not null limit 100`,
-    [],
-  )
-  return rows.map(({ address }) => address)
-}
-
-/** Moves the pointer from one file to the next, or makes it where there is none. True where it did. */
-export async function moveTable(db: Queryable, ref: TableRef, from: string | null, to: string): Promise<boolean> {
-  const { rowCount } =
-    from === null
-      ? await run(
-          db,
-          `insert into iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
-           values ($1, $2, $3, $4, 'TABLE') on conflict do nothing`,
-          [...key(ref), to],
-        )
-      : await run(
-          db,
-          `update iceberg_tables set metadata_location = $5, previous_metadata_location = $4
-           where catalog_name = $1 and table_namespace = $2 and table_name = $3 and metadata_location = $4`,
-          [...key(ref), from, to],
-        )
-  return rowCount === 1
-}
-
-/** Idempotent. A namespace exists while it has a property. */
-export async function ensureNamespace(db: Queryable, tenant: string, domain: string): Promise<void> {
-  await run(
-    db,
-    `insert into iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
-     values ($1, $2, 'exists', 'true') on conflict do nothing`,
-    [catalogName(tenant), domain],
-  )
-}
-
-/** Idempotent. The table's files stay. */
-export async function deleteTable(db: Queryable, ref: TableRef): Promise<void> {
-  for (const table of ['iceberg_tables', 'lake_storage']) {
-    await run(db, `delete from ${table} where catalog_name = $1 and table_namespace = $2 and table_name = $3`, key(ref))
-  }
-}
-
-/** Idempotent. Everything that the catalog knows of a tenant. */
-export async function deleteCatalog(db: Queryable, tenant: string): Promise<void> {
-  for (const table of [
-    'iceberg_tables',
-    'iceberg_namespace_properties',
-    'lake_storage',
-    'lake_writes',
-    'lake_upkeep',
-  ]) {
-    await run(db, `delete from ${table} where catalog_name = $1`, [catalogName(tenant)])
-  }
-}
-
-/** Adds to (or takes from) what a table is counted with. */
-export async function addStorage(db: Queryable, ref: TableRef, bytes: number): Promise<void> {
-  await run(
-    db,
-    `insert into lake_storage (catalog_name, table_namespace, table_name, stored_bytes)
-     values ($1, $2, $3, greatest($4::bigint, 0))
-     on conflict (catalog_name, table_namespace, table_name)
-     do update set stored_bytes = greatest(lake_storage.stored_bytes + $4::bigint, 0)`,
-    [...key(ref), bytes],
-  )
-}
-
-/** Sets what a table is counted with, provided that its pointer is still the one that was counted. */
-export async function setStorage(db: Queryable, ref: TableRef, location: string, bytes: number): Promise<void> {
-  await run(
-    db,
-    `update lake_storage s set stored_bytes = $4
-     from iceberg_tables t
-     where s.catalog_name = $1 and s.table_namespace = $2 and s.table_name = $3 and t.metadata_location = $5
-       and (t.catalog_name, t.table_namespace, t.table_name) = (s.catalog_name, s.table_namespace, s.table_name)`,
-    [...key(ref), bytes, location],
-  )
-}
-
-export async function storageBytes(db: Queryable, tenant: string): Promise<number> {
-  const { rows } = await run<{ bytes: string }>(
-    db,
-    `select coalesce(sum(stored_bytes), 0)::text as bytes from lake_storage where catalog_name = $1`,
-    [catalogName(tenant)],
-  )
-  return Number(rows[0]?.bytes ?? 0)
-}
-
-/** Begins or prolongs a writer's lease, by the database's clock. */
-export async function leaseWrite(db: Queryable, ref: TableRef, writeId: string, leaseMs: number): Promise<void> {
-  await run(
-    db,
-    `insert into lake_writes (catalog_name, table_namespace, table_name, write_id, lease_until)
-     values ($1, $2, $3, $4, now() + $5 * interval '1 millisecond')
-     on conflict (write_id) do update set lease_until = greatest(lake_writes.lease_until, excluded.lease_until)`,
-    [...key(ref), writeId, leaseMs],
-  )
-}
-
-export async function endWrite(db: Queryable, writeId: string): Promise<void> {
-  await run(db, 'delete from lake_writes where write_id = $1', [writeId])
-}
-
-export async function hasOpenWrites(db: Queryable, ref: TableRef): Promise<boolean> {
-  const { rows } = await run(
-    db,
-    `select 1 from lake_writes
-     where catalog_name = $1 and table_namespace = $2 and table_name = $3 and lease_until > now() limit 1`,
-    key(ref),
-  )
-  return rows.length > 0
-}
-
-interface Result<Row> {
-  readonly rows: Row[]
-  readonly rowCount: number | null
-}
-
-async function run<Row>(db: Queryable, sql: string, values: readonly unknown[]): Promise<Result<Row>> {
-  try {
-    return (await (db as Pick<ClientBase, 'query'>).query(sql, [...values])) as unknown as Result<Row>
-  } catch (error) {
-    // A serialization failure or a deadlock must reach the caller's transaction as it is: it decides on a retry.
-    if (error instanceof Error && 'code' in error && ['40001', '40P01'].includes(String(error.code))) throw error
-    throw new SluiceError('TRANSIENT', 'the lake catalog could not be read or written', {
-      code: 'lake_catalog_unavailable',
-      remedy: 'Check that the registry database is up and reachable.',
-      cause: error,
-    })
-  }
 }

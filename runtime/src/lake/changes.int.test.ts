@@ -22,7 +22,7 @@ const SCHEMA: TableSchema = {
   primaryKey: ['id'],
 }
 
-const newRef = (): TableRef => ({ tenant: 'acme', domain: 'changes', table: `t_${randomUUID()}` })
+const newRef = (): TableRef => ({ warehouse: 'acme', namespace: 'changes', table: `t_${randomUUID()}` })
 
 function selectOf(rows: ReadonlyMap<number, number | null>): string {
   if (rows.size === 0) return 'SELECT NULL AS id, NULL AS value WHERE false'

@@ -1,4 +1,4 @@
-import { hasOpenWrites, type Queryable, setStorage } from './catalog.ts'
+import type { Catalog } from './catalog.ts'
 import type { Manifests } from './manifests.ts'
 import type { TableMetadata } from './metadata.ts'
 import { notePath, readNote } from './newest-note.ts'
@@ -23,7 +23,7 @@ const HOUR_MS = 60 * 60 * 1000
  * @param minAgeMs at least one hour
  */
 export async function cleanTable(
-  context: { readonly db: Queryable; readonly reader: TableReader; readonly manifests: Manifests },
+  context: { readonly catalog: Catalog; readonly reader: TableReader; readonly manifests: Manifests },
   files: TableFiles,
   options: { readonly minAgeMs: number; readonly nowMs: number },
   signal: AbortSignal,
@@ -31,7 +31,7 @@ export async function cleanTable(
   const keepSinceMs = options.nowMs - Math.max(options.minAgeMs, HOUR_MS)
   // The listing comes first: whatever a commit adds later is not on it.
   const listed = await Array.fromAsync(files.store.list(files.root, signal))
-  if (await hasOpenWrites(context.db, files.ref)) return LEFT_ALONE
+  if (await context.catalog.hasOpenWrites(files.ref)) return LEFT_ALONE
   const state = await context.reader.load(files.ref, signal)
   if (await isOlderThanNoted(files, state)) return LEFT_ALONE
   const reached = state === null ? new Set<string>() : await reachable(context, state, keepSinceMs, signal)
@@ -47,7 +47,7 @@ export async function cleanTable(
     removedFiles += 1
     removedBytes += sizeBytes
   }
-  if (state !== null) await setStorage(context.db, files.ref, state.location, storedBytes)
+  if (state !== null) await context.catalog.setBytes?.(files.ref, state.location, storedBytes)
   return { removedFiles, removedBytes, storedBytes }
 }
 

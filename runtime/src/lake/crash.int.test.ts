@@ -5,6 +5,7 @@ import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { Lake, type TableRef } from './lake.ts'
 import type { ObjectStore } from './object-store.ts'
+import { registryCatalog } from './registry-catalog.ts'
 import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
 
 /** A write ends at each of its steps in turn, as it does when the process dies there: nothing is undone afterwards. */
@@ -49,7 +50,12 @@ function dyingLake(step: number): { readonly test: TestLake; readonly steps: () 
     },
   })
   return {
-    test: { ...lake, store: lake.store, pool, lake: new Lake({ store, db: pool, engine: lake.engine }) },
+    test: {
+      ...lake,
+      store: lake.store,
+      pool,
+      lake: new Lake({ store, catalog: registryCatalog(pool), engine: lake.engine }),
+    },
     steps: () => count,
   }
 }
@@ -57,7 +63,7 @@ function dyingLake(step: number): { readonly test: TestLake; readonly steps: () 
 test('a commit that dies at any step leaves the old state, and the next one is well', {
   timeout: 600_000,
 }, async () => {
-  const ref: TableRef = { tenant: 'crashed', domain: 'kept', table: `t_${randomUUID()}` }
+  const ref: TableRef = { warehouse: 'crashed', namespace: 'kept', table: `t_${randomUUID()}` }
   await commitStep(lake, ref, append(0))
   let expected = [[0]]
   for (let step = 0; ; step += 1) {
@@ -81,7 +87,7 @@ test('a commit that dies at any step leaves the old state, and the next one is w
 })
 
 test('a publication that is rolled back is none, and publishing it later is refused or done once', async () => {
-  const ref: TableRef = { tenant: 'crashed', domain: 'kept', table: `t_${randomUUID()}` }
+  const ref: TableRef = { warehouse: 'crashed', namespace: 'kept', table: `t_${randomUUID()}` }
   await commitStep(lake, ref, append(0))
   const base = await lake.lake.load(ref)
   assert.ok(base)
@@ -92,7 +98,7 @@ test('a publication that is rolled back is none, and publishing it later is refu
   const { plan, files, writeId } = data
   const staged = await lake.lake.stage(ref, { base, plan, operation: 'append', files, writeId, summary: {} })
   const rolledBack = inTransaction(lake.pool, async (tx) => {
-    await lake.lake.publish(tx, [staged])
+    await lake.lake.publish(registryCatalog(tx), [staged])
     throw new Dead()
   })
   await assert.rejects(rolledBack, Dead)

@@ -5,6 +5,7 @@ import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import type { TableRef } from './lake.ts'
 import { engineTable } from './lake.ts'
+import { registryCatalog } from './registry-catalog.ts'
 import { collect, LIMITS, startTestLake, type TestLake } from './testing.ts'
 
 /** How large data files become, with and without partitions. */
@@ -27,7 +28,7 @@ const ROWS = 1_000_000
 const TARGET_BYTES = 2 * 1024 * 1024
 
 async function written(partitioning: readonly { readonly column: string; readonly transform: string }[]) {
-  const ref: TableRef = { tenant: 'acme', domain: 'sized', table: `t_${randomUUID()}` }
+  const ref: TableRef = { warehouse: 'acme', namespace: 'sized', table: `t_${randomUUID()}` }
   const target = {
     ref,
     base: null,
@@ -45,7 +46,7 @@ async function written(partitioning: readonly { readonly column: string; readonl
   assert.ok(data)
   const { plan, files, writeId } = data
   const staged = await lake.lake.stage(ref, { base: null, plan, operation: 'append', files, writeId, summary: {} })
-  await inTransaction(lake.pool, (tx) => lake.lake.publish(tx, [staged]))
+  await inTransaction(lake.pool, (tx) => lake.lake.publish(registryCatalog(tx), [staged]))
   return { files, scan: await lake.lake.scan(ref) }
 }
 

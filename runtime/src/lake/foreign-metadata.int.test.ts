@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test'
 import { SluiceError, type TableSchema } from '@sluice/sdk'
 import { readAvro, writeAvro } from './avro-file.ts'
 import { Lake, type TableRef } from './lake.ts'
+import { registryCatalog } from './registry-catalog.ts'
 import { commitStep, readScan, startTestLake, type TestLake } from './testing.ts'
 
 /** Tables whose files were broken, or written by someone who wants another table's rows. */
@@ -16,7 +17,7 @@ before(async () => {
 after(() => lake[Symbol.asyncDispose]())
 
 const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
-const newRef = (tenant = 'acme'): TableRef => ({ tenant, domain: 'd', table: `t_${randomUUID()}` })
+const newRef = (tenant = 'acme'): TableRef => ({ warehouse: tenant, namespace: 'd', table: `t_${randomUUID()}` })
 
 async function newTable(tenant = 'acme'): Promise<TableRef> {
   const ref = newRef(tenant)
@@ -26,14 +27,14 @@ async function newTable(tenant = 'acme'): Promise<TableRef> {
 
 /** The table's files as they are on the disk, read by a lake that has nothing cached. */
 async function files(ref: TableRef) {
-  const fresh = new Lake({ store: lake.store, db: lake.pool, engine: lake.engine })
+  const fresh = new Lake({ store: lake.store, catalog: registryCatalog(lake.pool), engine: lake.engine })
   const state = await fresh.load(ref)
   assert.ok(state)
   const local = (uri: string) => lake.store.localPath(lake.store.pathOf(uri) as string)
   const list = local(state.metadata.snapshots[0]?.['manifest-list'] as string)
   const [scanned] = (await fresh.scan(ref)).files
   return {
-    fresh: new Lake({ store: lake.store, db: lake.pool, engine: lake.engine }),
+    fresh: new Lake({ store: lake.store, catalog: registryCatalog(lake.pool), engine: lake.engine }),
     metadata: local(state.location),
     list,
     data: scanned?.uri as string,
@@ -76,7 +77,7 @@ test('metadata that claims another place is refused', async () => {
   const [ref, victim] = [await newTable(), await newTable('victim')]
   const { metadata, fresh } = await files(ref)
   const place = (table: TableRef) =>
-    lake.store.uri(`sluice-${table.tenant}/${table.tenant}/${table.domain}/${table.table}`)
+    lake.store.uri(`sluice-${table.warehouse}/${table.warehouse}/${table.namespace}/${table.table}`)
   await edit(metadata, (text) => text.replace(`"location":"${place(ref)}"`, `"location":"${place(victim)}"`))
   assert.equal((await failure(fresh.scan(ref))).code, 'lake_file_corrupted')
 })
@@ -152,7 +153,7 @@ test('snapshot ids of 63 bits, as others give them, are told apart', async () =>
   await edit(metadata, (text) =>
     text.replaceAll(state.snapshotId as string, (id) => id).replaceAll(`:${state.snapshotId}`, `:${big}`),
   )
-  const fresh = new Lake({ store: lake.store, db: lake.pool, engine: lake.engine })
+  const fresh = new Lake({ store: lake.store, catalog: registryCatalog(lake.pool), engine: lake.engine })
   assert.deepEqual(await readScan(lake, await fresh.scan(ref, { snapshotId: big })), [[1]])
   assert.equal((await failure(fresh.scan(ref, { snapshotId: next }))).code, 'snapshot_not_found')
   assert.equal((await failure(fresh.scan(ref, { snapshotId: 'x; drop' }))).code, 'snapshot_not_found')

@@ -77,7 +77,7 @@ test('every snapshot of a random history reads as the model had it', { timeout: 
 })
 
 async function check(steps: readonly Step[], spec: number): Promise<void> {
-  const model = new Model({ tenant: 'acme', domain: 'history', table: `t_${randomUUID()}` }, spec)
+  const model = new Model({ warehouse: 'acme', namespace: 'history', table: `t_${randomUUID()}` }, spec)
   for (const next of steps) await model.run(next)
   if (model.snapshots.size === 0) return
   const scans: Scan[] = []

@@ -8,6 +8,7 @@ import type { TableSchema } from '@sluice/sdk'
 import { FAULTS, type FaultyProxy, startFaultyProxy } from './faulty-proxy.fixture.ts'
 import { Lake, type TableRef } from './lake.ts'
 import { withObjects } from './object-cache.ts'
+import { registryCatalog } from './registry-catalog.ts'
 import { S3Store } from './s3-store.ts'
 import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
 
@@ -16,7 +17,7 @@ let proxy: FaultyProxy
 let store: S3Store
 let test3: TestLake
 const tenant = `t${randomUUID().slice(0, 8)}`
-const newRef = (): TableRef => ({ tenant, domain: 'far', table: `t_${randomUUID().slice(0, 8)}` })
+const newRef = (): TableRef => ({ warehouse: tenant, namespace: 'far', table: `t_${randomUUID().slice(0, 8)}` })
 const signal = () => AbortSignal.timeout(600_000)
 const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable: false }], primaryKey: ['id'] }
 const append = (id: number) => ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const
@@ -37,7 +38,7 @@ before(async () => {
     maxCacheBytes: 100_000_000,
   })
   const engine = withObjects(base.engine, store.cache)
-  const lake = new Lake({ store, db: base.pool, engine })
+  const lake = new Lake({ store, catalog: registryCatalog(base.pool), engine })
   test3 = { ...base, lake, engine }
   await lake.provision(tenant)
 })
@@ -100,7 +101,10 @@ test('a store that is away: the old state stays, the write fails, and the next o
     cacheDir: join(base.dir, 'hasty'),
     maxCacheBytes: 1_000_000,
   })
-  const away: TestLake = { ...test3, lake: new Lake({ store: hasty, db: base.pool, engine: test3.engine }) }
+  const away: TestLake = {
+    ...test3,
+    lake: new Lake({ store: hasty, catalog: registryCatalog(base.pool), engine: test3.engine }),
+  }
   proxy.spoil = ({ method }) => (method === 'PUT' ? 'error' : null)
   await assert.rejects(commitStep(away, ref, append(2)), { kind: 'TRANSIENT', code: 'object_store_unavailable' })
   proxy.spoil = () => null

@@ -19,7 +19,7 @@ const SCHEMA: TableSchema = {
   primaryKey: ['id'],
 }
 
-const newRef = () => ({ tenant: 'acme', domain: 'sales', table: `orders_${randomUUID()}` })
+const newRef = () => ({ warehouse: 'acme', namespace: 'sales', table: `orders_${randomUUID()}` })
 
 test('append, then replace: each snapshot keeps its own rows', async () => {
   const ref = newRef()

@@ -1,5 +1,5 @@
 import { SluiceError } from '@sluice/sdk'
-import * as catalog from './catalog.ts'
+import type { Catalog } from './catalog.ts'
 import { type Changes, describeChanges } from './changes.ts'
 import { checkTable, type LakeProblem } from './checker.ts'
 import { type CleanResult, cleanTable } from './cleaner.ts'
@@ -13,7 +13,7 @@ import type { ObjectStore } from './object-store.ts'
 import { publishAll } from './publish.ts'
 import { type Scan, scanTable, sharedManifests } from './scan.ts'
 import { inSnapshot, lakeDamage, type TableFiles } from './table-files.ts'
-import { bucketName, checkPart, describeTable, type TableRef } from './table-ref.ts'
+import { checkPart, describeTable, type TableRef } from './table-ref.ts'
 import { type SnapshotChoice, type SnapshotId, TableReader, type TableState } from './table-state.ts'
 import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, type WrittenData, writeData } from './write.ts'
 
@@ -24,7 +24,6 @@ export type { CommitRequest, StagedCommit } from './commit.ts'
 export type { CompactionOptions } from './compaction.ts'
 export type { DataFile } from './data-file.ts'
 export type { DeleteRequest, MergeRequest, PresentKeys } from './merge.ts'
-export { LAKE_MIGRATIONS } from './migrations.ts'
 export type { PartitionColumn } from './partitioning.ts'
 export { engineTable, type Scan, type ScanFile } from './scan.ts'
 export type { TableRef } from './table-ref.ts'
@@ -70,8 +69,7 @@ export interface ChangedFiles {
 
 export interface LakeOptions {
   readonly store: ObjectStore
-  /** The registry database. */
-  readonly db: catalog.Queryable
+  readonly catalog: Catalog
   readonly engine: JobRunner
   /** Milliseconds since 1970. Default: the system's clock. */
   readonly clock?: () => number
@@ -85,7 +83,7 @@ export class Lake {
 
   constructor(options: LakeOptions) {
     this.#options = options
-    this.#reader = new TableReader(options.store, options.db)
+    this.#reader = new TableReader(options.store, options.catalog)
     this.#now = options.clock ?? Date.now
   }
 
@@ -100,19 +98,19 @@ export class Lake {
   }
 
   /**
-   * The table as it is now; null where there is none. `db` lets a transaction see its own publications. Throws INTERNAL
+   * The table as it is now; null where there is none. `catalog` lets a transaction see its own publications. Throws INTERNAL
    * `lake_file_corrupted` or `lake_path_foreign` (the file is named in the cause), TRANSIENT.
    */
   load(
     ref: TableRef,
-    options: { readonly db?: catalog.Queryable; readonly signal?: AbortSignal } = {},
+    options: { readonly catalog?: Catalog; readonly signal?: AbortSignal } = {},
   ): Promise<TableState | null> {
-    return this.#reader.load(ref, options.signal, options.db)
+    return this.#reader.load(ref, options.signal, options.catalog)
   }
 
-  /** Tables of a tenant by name, at most 10,000. */
-  async tables(tenant: string, domain?: string): Promise<readonly TableRef[]> {
-    const entries = await catalog.listTables(this.#options.db, tenant, domain)
+  /** Tables of a warehouse by name, at most 10,000. */
+  async tables(warehouse: string, namespace?: string): Promise<readonly TableRef[]> {
+    const entries = await this.#options.catalog.tables(warehouse, namespace)
     return entries.map((entry) => entry.ref)
   }
 
@@ -197,11 +195,11 @@ export class Lake {
   }
 
   /**
-   * Makes staged commits visible in the transaction of the caller, all of them with its COMMIT or none. Repeatable.
-   * Throws CONFLICT `lake_commit_conflict`.
+   * Makes staged commits visible. Where the catalog is a transaction of the caller's, all of them with its COMMIT or none;
+   * else one after the other. Repeatable. Throws CONFLICT `lake_commit_conflict`.
    */
-  publish(client: catalog.Queryable, staged: readonly StagedCommit[]): Promise<void> {
-    return publishAll(client, this.#reader, staged)
+  publish(catalog: Catalog, staged: readonly StagedCommit[]): Promise<void> {
+    return publishAll(catalog, this.#reader, staged)
   }
 
   /** Stages tags: name → snapshot, or null to remove it. A tagged snapshot does not expire. */
@@ -220,7 +218,7 @@ export class Lake {
    */
   async stageCompaction(ref: TableRef, options: CompactionOptions, signal: AbortSignal): Promise<StagedCommit | null> {
     const state = await this.load(ref, { signal })
-    if (state === null || (await catalog.hasOpenWrites(this.#options.db, ref))) return null
+    if (state === null || (await this.#options.catalog.hasOpenWrites(ref))) return null
     const scan = await this.scan(state, {}, signal)
     const files = smallFiles(state, scan, options)
     if (files.length === 0) return null
@@ -233,7 +231,7 @@ export class Lake {
 
   /** True where a writer has, or may have, files of the table that no snapshot names yet. */
   hasOpenWrites(ref: TableRef): Promise<boolean> {
-    return catalog.hasOpenWrites(this.#options.db, ref)
+    return this.#options.catalog.hasOpenWrites(ref)
   }
 
   /**
@@ -241,25 +239,22 @@ export class Lake {
    * lease ends, or a commit with that `writeId` is published. Repeatable.
    */
   leaseWrite(ref: TableRef, writeId: string, leaseMs: number): Promise<void> {
-    return catalog.leaseWrite(this.#options.db, ref, writeId, leaseMs)
+    return this.#options.catalog.leaseWrite(ref, writeId, leaseMs)
   }
 
-  /** Makes the tenant's bucket. Idempotent. */
-  async provision(tenant: string): Promise<void> {
-    checkPart(tenant, 'tenant')
-    await this.#options.store.ensureBucket(bucketName(tenant))
+  /** Makes the warehouse's bucket. Idempotent. */
+  async provision(warehouse: string): Promise<void> {
+    checkPart(warehouse, 'warehouse')
+    const { store, catalog } = this.#options
+    await store.ensureBucket(catalog.layout.bucketOf(warehouse))
   }
 
-  /** Removes all that the lake has of a tenant: first the pointers, then the files. Idempotent. */
-  async drop(tenant: string): Promise<void> {
-    checkPart(tenant, 'tenant')
-    await catalog.deleteCatalog(this.#options.db, tenant)
-    await this.#options.store.dropBucket(bucketName(tenant))
-  }
-
-  /** Removes the pointer, in the caller's transaction. Its files go with `purgeTable`. Idempotent. */
-  dropTable(client: catalog.Queryable, ref: TableRef): Promise<void> {
-    return catalog.deleteTable(client, ref)
+  /** Removes all that there is of a warehouse: first the pointers, then the files. Idempotent. */
+  async drop(warehouse: string): Promise<void> {
+    checkPart(warehouse, 'warehouse')
+    const { store, catalog } = this.#options
+    await catalog.dropWarehouse(warehouse)
+    await store.dropBucket(catalog.layout.bucketOf(warehouse))
   }
 
   /**
@@ -281,18 +276,17 @@ export class Lake {
     return this.#options.store.remove(notePath(this.#reader.files(ref)))
   }
 
-  /** Brings the pointer to a metadata file of the table, wherever it is, in the caller's transaction. */
-  async movePointer(client: catalog.Queryable, ref: TableRef, location: string): Promise<void> {
+  /** Brings the pointer to a metadata file of the table, wherever it is. */
+  async movePointer(catalog: Catalog, ref: TableRef, location: string): Promise<void> {
     const state = await this.#reader.stateAt(this.#reader.files(ref), location)
-    await catalog.ensureNamespace(client, ref.tenant, ref.domain)
-    const from = await catalog.metadataLocation(client, ref)
-    if (from !== location) await catalog.moveTable(client, ref, from, state.location)
+    const from = await catalog.pointer(ref)
+    if (from !== location) await catalog.movePointer(ref, from, state.location)
   }
 
   /** Removes the files of a table that was dropped. Idempotent; a table that has a pointer is left alone (CONFLICT). */
   async purgeTable(ref: TableRef): Promise<void> {
     const files = this.#reader.files(ref)
-    if ((await catalog.metadataLocation(this.#options.db, ref)) !== null) {
+    if ((await this.#options.catalog.pointer(ref)) !== null) {
       throw new SluiceError('CONFLICT', `the lake table ${describeTable(ref)} is in use`, {
         code: 'lake_table_in_use',
         remedy: 'Drop the table first.',
@@ -302,14 +296,9 @@ export class Lake {
     await this.#options.store.removeAll(files.root)
   }
 
-  /** Bytes that the tenant's tables take, all snapshots together: one query, exact after `clean`. */
-  storageBytes(tenant: string): Promise<number> {
-    return catalog.storageBytes(this.#options.db, tenant)
-  }
-
   /** Removes files that nothing reaches any more, and corrects the count of bytes. See `cleanTable`. */
   async clean(ref: TableRef, options: { readonly minAgeMs: number }, signal: AbortSignal): Promise<CleanResult> {
-    const context = { db: this.#options.db, reader: this.#reader, manifests: this.#manifests }
+    const context = { catalog: this.#options.catalog, reader: this.#reader, manifests: this.#manifests }
     return cleanTable(context, await this.#filesOf(ref), { ...options, nowMs: this.#now() }, signal)
   }
 
@@ -319,18 +308,19 @@ export class Lake {
     return checkTable(context, await this.#filesOf(ref), signal)
   }
 
-  /** Tables that have files in the tenant's bucket and no pointer: dropped ones, and first writes that failed. */
-  async lostTables(tenant: string, signal?: AbortSignal): Promise<readonly TableRef[]> {
-    checkPart(tenant, 'tenant')
-    const prefix = `${bucketName(tenant)}/${tenant}`
-    const entries = await catalog.listTables(this.#options.db, tenant)
+  /** Tables that have files in the warehouse's folder and no pointer: dropped ones, and first writes that failed. */
+  async lostTables(warehouse: string, signal?: AbortSignal): Promise<readonly TableRef[]> {
+    checkPart(warehouse, 'warehouse')
+    const { catalog } = this.#options
+    const prefix = catalog.layout.folderOf(warehouse)
+    const entries = await catalog.tables(warehouse)
     const roots = entries.map(({ ref, metadataLocation }) => this.#reader.filesAt(ref, metadataLocation).root)
     const known = new Set(roots.map((root) => root.slice(prefix.length + 1)))
     const lost = new Map<string, TableRef>()
     for await (const { path } of this.#options.store.list(prefix, signal)) {
-      const [domain, table] = path.slice(prefix.length + 1).split('/')
-      if (domain === undefined || table === undefined || known.has(`${domain}/${table}`)) continue
-      lost.set(`${domain}/${table}`, { tenant, domain, table })
+      const [namespace, table] = path.slice(prefix.length + 1).split('/')
+      if (namespace === undefined || table === undefined || known.has(`${namespace}/${table}`)) continue
+      lost.set(`${namespace}/${table}`, { warehouse, namespace, table })
     }
     return [...lost.values()]
   }
@@ -340,7 +330,7 @@ export class Lake {
   }
 
   async #filesOf(ref: TableRef): Promise<TableFiles> {
-    const location = await catalog.metadataLocation(this.#options.db, ref)
+    const location = await this.#options.catalog.pointer(ref)
     return location === null ? this.#reader.files(ref) : this.#reader.filesAt(ref, location)
   }
 

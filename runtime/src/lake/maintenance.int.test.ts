@@ -6,7 +6,9 @@ import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { Lake, type TableRef } from './lake.ts'
+import { lakeBytes, registryCatalog } from './registry-catalog.ts'
 import { tablePath } from './table-ref.ts'
+import { TENANT_LAYOUT } from './tenant-layout.ts'
 import { commitStep, publish, readScan, stageStep, startTestLake, type TestLake } from './testing.ts'
 
 let lake: TestLake
@@ -20,10 +22,10 @@ const SCHEMA: TableSchema = { columns: [{ name: 'id', type: 'integer', nullable:
 const HOUR_MS = 3_600_000
 const signal = () => AbortSignal.timeout(600_000)
 
-const newRef = (tenant = 'acme'): TableRef => ({ tenant, domain: 'kept', table: `t_${randomUUID()}` })
+const newRef = (tenant = 'acme'): TableRef => ({ warehouse: tenant, namespace: 'kept', table: `t_${randomUUID()}` })
 const replace = (id: number) => ({ operation: 'replace', schema: SCHEMA, select: `SELECT ${id} AS id` }) as const
 const filesOf = async (ref: TableRef) =>
-  (await Array.fromAsync(lake.store.list(tablePath(ref)))).map(({ path }) => path).sort()
+  (await Array.fromAsync(lake.store.list(tablePath(TENANT_LAYOUT, ref)))).map(({ path }) => path).sort()
 
 /** Makes every file of the table look as old. */
 async function age(ref: TableRef, hours: number): Promise<void> {
@@ -56,7 +58,7 @@ test('cleaning keeps the statistics that current metadata names, or metadata tha
     const file = lake.store.localPath(lake.store.pathOf(to) as string)
     const parts = await Promise.all(
       Object.entries(kinds).map(async ([kind, name]) => {
-        const path = `${tablePath(ref)}/metadata/${name}`
+        const path = `${tablePath(TENANT_LAYOUT, ref)}/metadata/${name}`
         await writeFile(lake.store.localPath(path), 'puffin')
         return `,"${kind}":[{"snapshot-id":${snapshotId},"statistics-path":${JSON.stringify(lake.store.uri(path))}}]`
       }),
@@ -65,11 +67,11 @@ test('cleaning keeps the statistics that current metadata names, or metadata tha
   }
   await withStatistics(1, { statistics: 'old.puffin' })
   await withStatistics(2, { statistics: 'new.puffin', 'partition-statistics': 'parts.parquet' })
-  await writeFile(lake.store.localPath(`${tablePath(ref)}/metadata/none.puffin`), 'puffin')
+  await writeFile(lake.store.localPath(`${tablePath(TENANT_LAYOUT, ref)}/metadata/none.puffin`), 'puffin')
   await age(ref, 100)
   const cleaned = async (hours: number) => {
-    const { store, pool: db, engine } = lake
-    const fresh = new Lake({ store, db, engine, clock: () => start + hours * HOUR_MS })
+    const { store, pool, engine } = lake
+    const fresh = new Lake({ store, catalog: registryCatalog(pool), engine, clock: () => start + hours * HOUR_MS })
     await fresh.clean(ref, { minAgeMs: 24 * HOUR_MS }, signal())
     const names = (await filesOf(ref)).map((path) => path.slice(path.lastIndexOf('/') + 1))
     return names.filter((name) => /puffin|parts/.test(name))
@@ -131,27 +133,27 @@ test('an expired snapshot is gone, its files go once no reader of that time is l
 test('the count of bytes is what lies in the object store', async () => {
   const ref = newRef('counted')
   await lake.lake.provision('counted')
-  assert.equal(await lake.lake.storageBytes('counted'), 0)
+  assert.equal(await lakeBytes(lake.pool, 'counted'), 0)
   await commitStep(lake, ref, replace(1))
   await commitStep(lake, ref, replace(2))
   const listed = await Array.fromAsync(lake.store.list('sluice-counted'))
   assert.equal(
-    await lake.lake.storageBytes('counted'),
+    await lakeBytes(lake.pool, 'counted'),
     listed.reduce((sum, file) => sum + file.sizeBytes, 0),
   )
   const lost = await stageStep(lake, ref, replace(3))
   await lake.pool.query('delete from lake_writes')
   await age(ref, 48)
   const { storedBytes } = await lake.lake.clean(ref, { minAgeMs: HOUR_MS }, signal())
-  assert.equal(await lake.lake.storageBytes('counted'), storedBytes)
+  assert.equal(await lakeBytes(lake.pool, 'counted'), storedBytes)
   assert.ok(lost.addedBytes > 0)
 })
 
 test('a tenant that is dropped leaves nothing, and its neighbour all', async () => {
   const [gone, stays] = [newRef('gone'), newRef('gone2')]
   for (const ref of [gone, stays]) {
-    await lake.lake.provision(ref.tenant)
-    await lake.lake.provision(ref.tenant)
+    await lake.lake.provision(ref.warehouse)
+    await lake.lake.provision(ref.warehouse)
     await commitStep(lake, ref, replace(1))
   }
   await lake.lake.drop('gone')
@@ -169,7 +171,7 @@ test('a dropped table is purged, one in use is not', async () => {
   const ref = newRef()
   await commitStep(lake, ref, replace(1))
   await assert.rejects(lake.lake.purgeTable(ref), { code: 'lake_table_in_use' })
-  await inTransaction(lake.pool, (client) => lake.lake.dropTable(client, ref))
+  await inTransaction(lake.pool, (client) => registryCatalog(client).dropPointer(ref))
   await assert.rejects(lake.lake.scan(ref), { code: 'lake_table_not_found' })
   await lake.lake.purgeTable(ref)
   assert.deepEqual(await filesOf(ref), [])

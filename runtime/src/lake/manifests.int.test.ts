@@ -19,7 +19,7 @@ const SCHEMA: TableSchema = {
   ],
   primaryKey: ['id'],
 }
-const ref = { tenant: 'acme', domain: 'many', table: 'commits' }
+const ref = { warehouse: 'acme', namespace: 'many', table: 'commits' }
 const COMMITS = 130
 
 test('the manifests of many small commits are merged, and no file is lost or changed by it', async () => {

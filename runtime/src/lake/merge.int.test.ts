@@ -20,7 +20,7 @@ const SCHEMA: TableSchema = {
   primaryKey: ['id'],
 }
 const signal = () => AbortSignal.timeout(600_000)
-const newRef = (): TableRef => ({ tenant: 'acme', domain: 'merged', table: `t_${randomUUID()}` })
+const newRef = (): TableRef => ({ warehouse: 'acme', namespace: 'merged', table: `t_${randomUUID()}` })
 
 /** Ten files of ten rows each: 0 to 9, 10 to 19 … */
 async function newTable(): Promise<TableRef> {

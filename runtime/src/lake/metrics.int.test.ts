@@ -57,7 +57,7 @@ const SPECS = [
 for (const partitioning of SPECS) {
   const name = partitioning.map(({ column, transform }) => `${column} ${transform}`).join(', ') || 'nothing'
   test(`no row lies outside what its manifest says of its file, partitioned by ${name}`, async () => {
-    const ref = { tenant: 'acme', domain: 'metrics', table: `t${SPECS.indexOf(partitioning)}` }
+    const ref = { warehouse: 'acme', namespace: 'metrics', table: `t${SPECS.indexOf(partitioning)}` }
     await commitStep(lake, ref, { operation: 'append', schema: SCHEMA, select: SELECT, partitioning })
     const scan = await lake.lake.scan(ref)
     assert.equal(scan.rows, 80)

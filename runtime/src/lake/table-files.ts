@@ -1,6 +1,6 @@
 import { SluiceError } from '@sluice/sdk'
 import type { ObjectStore } from './object-store.ts'
-import { describeTable, type TableRef, tablePath } from './table-ref.ts'
+import { describeTable, type TableRef } from './table-ref.ts'
 
 /**
  * The files of one table. Metadata may have been written by others: every address in it is checked to lie below the
@@ -14,11 +14,11 @@ export class TableFiles {
   /** The same as table metadata has it. */
   readonly location: string
 
-  /** @param folder name of the table's folder in its domain; the table's own, unless it may be renamed */
-  constructor(store: ObjectStore, ref: TableRef, folder: string = ref.table) {
+  /** @param root the table's folder: see `tablePath` and `filesAt` */
+  constructor(store: ObjectStore, ref: TableRef, root: string) {
     this.ref = ref
     this.store = store
-    this.root = tablePath({ ...ref, table: folder })
+    this.root = root
     this.location = store.uri(this.root)
   }
 

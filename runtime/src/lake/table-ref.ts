@@ -1,23 +1,27 @@
 import { SluiceError } from '@sluice/sdk'
 import { lakeNameRefusal } from '../manifest/names.ts'
 
-/**
- * Names one lake table. The three parts are also its place: namespace `domain` and table `table` in the catalog
- * `lakehouse_{tenant}`, and the folder `{tenant}/{domain}/{table}/` in the tenant's bucket.
- */
+/** Names one table: of a warehouse, whose tables lie together and apart from all others', and a namespace in it. */
 export interface TableRef {
-  readonly tenant: string
-  readonly domain: string
+  readonly warehouse: string
+  readonly namespace: string
   readonly table: string
 }
 
-/** The namespace of each tenant for plain tables, which outside engines may make and change. No product can have it. */
-export const SANDBOX = 'sandbox'
+/** Where a catalog has its tables in the object store. Does no I/O. */
+export interface Layout {
+  /** Holds the warehouse and nothing else. */
+  bucketOf(warehouse: string): string
+  /** The warehouse's folder as a path: its bucket, and what may follow. Namespaces, and tables in them, are folders below. */
+  folderOf(warehouse: string): string
+  /** True where tables of the namespace can be renamed: their folders then have names that only the pointers tell. */
+  canRename(namespace: string): boolean
+}
 
-/** Throws INVALID_DATA where a part could leave its place or not be stored. */
+/** Throws INVALID_DATA `lake_name_invalid` where a part could leave its place or not be stored. */
 export function checkTableRef(ref: TableRef): void {
-  checkPart(ref.tenant, 'tenant')
-  checkPart(ref.domain, 'domain')
+  checkPart(ref.warehouse, 'warehouse')
+  checkPart(ref.namespace, 'namespace')
   checkPart(ref.table, 'table')
 }
 
@@ -30,15 +34,11 @@ export function checkPart(text: string, what: string): void {
   })
 }
 
-export const bucketName = (tenant: string): string => `sluice-${tenant}`
-
-export const catalogName = (tenant: string): string => `lakehouse_${tenant}`
-
-/** The table's folder as a path in the object store: `sluice-acme/acme/sales/orders`. */
-export function tablePath(ref: TableRef): string {
+/** The table's own folder as a path in the object store. */
+export function tablePath(layout: Layout, ref: TableRef): string {
   checkTableRef(ref)
-  return `${bucketName(ref.tenant)}/${ref.tenant}/${ref.domain}/${ref.table}`
+  return `${layout.folderOf(ref.warehouse)}/${ref.namespace}/${ref.table}`
 }
 
-/** For messages: the tenant's own words only. */
-export const describeTable = (ref: TableRef): string => `${ref.domain}.${ref.table}`
+/** For messages: the words of those whose table it is. */
+export const describeTable = (ref: TableRef): string => `${ref.namespace}.${ref.table}`

@@ -1,6 +1,6 @@
 import { SluiceError } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
-import { metadataLocation, type Queryable } from './catalog.ts'
+import type { Catalog } from './catalog.ts'
 import { type Int64, parseInt64, parseJsonExactly } from './int64.ts'
 import {
   asTableMetadata,
@@ -14,7 +14,7 @@ import {
 import type { ObjectStore } from './object-store.ts'
 import type { PartitionSpec } from './partitioning.ts'
 import { TableFiles } from './table-files.ts'
-import { checkTableRef, SANDBOX, type TableRef } from './table-ref.ts'
+import { checkTableRef, type Layout, type TableRef, tablePath } from './table-ref.ts'
 import { fromIceberg, type LakeField, type LakeSchema, logicalType } from './table-schema.ts'
 
 /** A snapshot's id in decimal digits: up to 63 bits, so that a JavaScript number cannot hold each of them. */
@@ -39,30 +39,30 @@ const MAX_CACHED_BYTES = 32 * 1024 * 1024
 /** Reads table metadata. The files never change, so what was read is kept, within a bound. */
 export class TableReader {
   readonly #store: ObjectStore
-  readonly #db: Queryable
+  readonly #catalog: Catalog
   readonly #cache = new LRUCache<string, { metadata: TableMetadata; sizeBytes: number }>({
     maxSize: MAX_CACHED_BYTES,
     sizeCalculation: (entry) => entry.sizeBytes,
   })
 
-  constructor(store: ObjectStore, db: Queryable) {
+  constructor(store: ObjectStore, catalog: Catalog) {
     this.#store = store
-    this.#db = db
+    this.#catalog = catalog
   }
 
   files(ref: TableRef): TableFiles {
-    return new TableFiles(this.#store, ref)
+    return new TableFiles(this.#store, ref, tablePath(this.#catalog.layout, ref))
   }
 
   /** See the function of that name. */
   filesAt(ref: TableRef, location: string): TableFiles {
-    return filesAt(this.#store, ref, location)
+    return filesAt(this.#store, this.#catalog.layout, ref, location)
   }
 
   /** Null where the catalog has no such table. Throws INTERNAL `lake_file_corrupted`, TRANSIENT `lake_catalog_unavailable`. */
-  async load(ref: TableRef, signal?: AbortSignal, db: Queryable = this.#db): Promise<TableState | null> {
+  async load(ref: TableRef, signal?: AbortSignal, catalog: Catalog = this.#catalog): Promise<TableState | null> {
     checkTableRef(ref)
-    const location = await metadataLocation(db, ref)
+    const location = await catalog.pointer(ref)
     return location === null ? null : this.stateAt(this.filesAt(ref, location), location, signal)
   }
 
@@ -73,7 +73,7 @@ export class TableReader {
 
   /** As `load`, from the files themselves, whatever was read before. */
   async loadAnew(ref: TableRef, signal?: AbortSignal): Promise<TableState | null> {
-    const location = await metadataLocation(this.#db, ref)
+    const location = await this.#catalog.pointer(ref)
     if (location !== null) this.#cache.delete(location)
     return this.load(ref, signal)
   }
@@ -90,18 +90,18 @@ export class TableReader {
 }
 
 /**
- * The files of a table whose pointer is `location`. Tables of the sandbox can be renamed, so their folders have names of
- * their own, which only the pointer tells; a pointer elsewhere gives the table's own folder, where it will not be found.
+ * The files of a table whose pointer is `location`. Where tables can be renamed their folders have names of their own,
+ * which only the pointer tells; a pointer elsewhere gives the table's own folder, where it will not be found.
  */
-export function filesAt(store: ObjectStore, ref: TableRef, location: string): TableFiles {
-  if (ref.domain !== SANDBOX) return new TableFiles(store, ref)
-  const own = new TableFiles(store, ref)
+export function filesAt(store: ObjectStore, layout: Layout, ref: TableRef, location: string): TableFiles {
+  const own = new TableFiles(store, ref, tablePath(layout, ref))
+  if (!layout.canRename(ref.namespace)) return own
   const parent = own.root.slice(0, -ref.table.length)
   const path = store.pathOf(location)
   const folder = path?.startsWith(parent)
     ? /^([^/]+)\/metadata\/[^/]+$/.exec(path.slice(parent.length))?.[1]
     : undefined
-  return folder === undefined ? own : new TableFiles(store, ref, folder)
+  return folder === undefined ? own : new TableFiles(store, ref, parent + folder)
 }
 
 function parseMetadata(files: TableFiles, bytes: Uint8Array): TableMetadata {

@@ -10,15 +10,9 @@ import { startTestPostgres } from '../database/testing.ts'
 import { createEngine, type Engine, type EngineLimits, type EngineTable } from '../engine/engine.ts'
 import { testEngineProgram } from '../engine/testing.ts'
 import { FolderStore } from './folder-store.ts'
-import {
-  type CommitRequest,
-  engineTable,
-  LAKE_MIGRATIONS,
-  Lake,
-  type Scan,
-  type StagedCommit,
-  type TableRef,
-} from './lake.ts'
+import { type CommitRequest, engineTable, Lake, type Scan, type StagedCommit, type TableRef } from './lake.ts'
+import { LAKE_MIGRATIONS } from './migrations.ts'
+import { registryCatalog } from './registry-catalog.ts'
 
 export const LIMITS: EngineLimits = { memoryBytes: 1024 ** 3, timeoutMs: 600_000, threads: 2 }
 
@@ -42,7 +36,7 @@ export async function startTestLake(others: readonly MigrationList[] = []): Prom
   const engine = createEngine({ scratchDir: join(dir, 'scratch'), ...children })
   const pool = database.pool()
   let now: number | null = null
-  const lake = new Lake({ store, db: pool, engine, clock: () => now ?? Date.now() })
+  const lake = new Lake({ store, catalog: registryCatalog(pool), engine, clock: () => now ?? Date.now() })
   return {
     lake,
     store,
@@ -99,7 +93,7 @@ export async function stageStep({ lake }: TestLake, ref: TableRef, step: Step): 
 }
 
 export async function publish({ lake, pool }: TestLake, ...staged: readonly StagedCommit[]): Promise<void> {
-  await inTransaction(pool, (client) => lake.publish(client, staged))
+  await inTransaction(pool, (client) => lake.publish(registryCatalog(client), staged))
 }
 
 export async function commitStep(test: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { change, type Queryable } from '../registry/sql.ts'
-import { catalogName } from './table-ref.ts'
+import { catalogName } from './tenant-layout.ts'
 
 /** A piece of upkeep that is this process's until the lease ends. */
 export interface UpkeepTurn {

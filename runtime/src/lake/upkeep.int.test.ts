@@ -22,7 +22,7 @@ const SCHEMA: TableSchema = {
   primaryKey: ['id'],
 }
 const signal = () => AbortSignal.timeout(600_000)
-const newRef = (): TableRef => ({ tenant: 'acme', domain: 'kept', table: `t_${randomUUID()}` })
+const newRef = (): TableRef => ({ warehouse: 'acme', namespace: 'kept', table: `t_${randomUUID()}` })
 const append = (id: number, part = 'a') =>
   ({ operation: 'append', schema: SCHEMA, select: `SELECT ${id} AS id, '${part}' AS part` }) as const
 const compact = (ref: TableRef, minFiles = 3) => lake.lake.stageCompaction(ref, { minFiles, limits: LIMITS }, signal())
@@ -120,7 +120,7 @@ test('checking names what is broken, and only that table', async () => {
 })
 
 test('a lost row of the catalog is found by the files that it left', async () => {
-  const ref: TableRef = { tenant: 'losing', domain: 'kept', table: 'orders' }
+  const ref: TableRef = { warehouse: 'losing', namespace: 'kept', table: 'orders' }
   await commitStep(lake, ref, append(1))
   assert.deepEqual(await lake.lake.lostTables('losing'), [])
   await lake.pool.query("delete from iceberg_tables where catalog_name = 'lakehouse_losing'")

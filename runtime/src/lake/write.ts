@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { basename } from 'node:path'
 import type { TableSchema } from '@sluice/sdk'
 import type { EngineJob, EngineRun, StepResult } from '../engine/job.ts'
-import { endWrite, leaseWrite, type Queryable } from './catalog.ts'
+import type { Catalog } from './catalog.ts'
 import type { TablePlan } from './commit.ts'
 import type { DataFile } from './data-file.ts'
 import {
@@ -20,7 +20,7 @@ import { type PartitionColumn, planSpec } from './partitioning.ts'
 import { planSchema } from './schema-change.ts'
 import { planSortOrder } from './sort-order.ts'
 import { TableFiles } from './table-files.ts'
-import type { TableRef } from './table-ref.ts'
+import { type TableRef, tablePath } from './table-ref.ts'
 import { fromIceberg } from './table-schema.ts'
 import { chooseSnapshot, type SnapshotId, type TableState } from './table-state.ts'
 
@@ -114,9 +114,15 @@ export function planRestore(
   }
 }
 
+interface Context {
+  readonly store: ObjectStore
+  readonly catalog: Catalog
+  readonly engine: JobRunner
+}
+
 /** Runs one job that writes the data files of all targets, and takes the files into the object store. */
 export async function writeData(
-  context: { readonly store: ObjectStore; readonly db: Queryable; readonly engine: JobRunner },
+  context: Context,
   { judge, ...job }: WriteJob,
   targets: readonly WriteTarget[],
   signal: AbortSignal,
@@ -124,7 +130,7 @@ export async function writeData(
   const plans = targets.map(planTable)
   const leases = targets.map(() => randomUUID())
   for (const [at, target] of targets.entries()) {
-    await leaseWrite(context.db, target.ref, leases[at] as string, job.limits.timeoutMs + LEASE_AFTER_JOB_MS)
+    await context.catalog.leaseWrite(target.ref, leases[at] as string, job.limits.timeoutMs + LEASE_AFTER_JOB_MS)
   }
   const workspace = await context.store.workspace()
   try {
@@ -140,13 +146,15 @@ export async function writeData(
       const result = run.results[own + at]
       if (result === undefined) throw new Error('the engine gave no result for a written table')
       const local = await split(context.engine, request, parseWritten(request, result), job.limits, signal)
-      const files = await adoptFiles(context.store, target.ref, local)
+      const files = await adoptFiles(filesOf(context, target.ref), local)
       written.push(describe(target.ref, plans[at] as TablePlan, files, leases[at] as string))
     }
     return { written, results: run.results.slice(0, own) }
   } catch (error) {
     // What was adopted already has no lease any more and goes with the next cleaning.
-    for (const lease of leases) await endWrite(context.db, lease).catch(() => undefined)
+    for (const [at, { ref }] of targets.entries()) {
+      await context.catalog.endWrite(ref, leases[at] as string).catch(() => undefined)
+    }
     throw error
   } finally {
     await workspace.dispose()
@@ -195,17 +203,16 @@ async function split(
   return [...files.filter((file) => !large.includes(file)), ...parts]
 }
 
-async function adoptFiles(
-  store: ObjectStore,
-  ref: TableRef,
-  written: readonly WrittenFile[],
-): Promise<readonly DataFile[]> {
-  const files = new TableFiles(store, ref)
+function filesOf({ store, catalog }: Pick<Context, 'store' | 'catalog'>, ref: TableRef): TableFiles {
+  return new TableFiles(store, ref, tablePath(catalog.layout, ref))
+}
+
+async function adoptFiles(files: TableFiles, written: readonly WrittenFile[]): Promise<readonly DataFile[]> {
   const adopted: DataFile[] = []
   for (const { localFile, metrics } of written) {
     // The engine's names are random already; a partition's value must not show in a name.
     const uri = files.dataUri(`${randomUUID()}-${basename(localFile)}`)
-    await store.adopt(localFile, files.pathOf(uri), { sizeBytes: metrics.sizeBytes })
+    await files.store.adopt(localFile, files.pathOf(uri), { sizeBytes: metrics.sizeBytes })
     adopted.push({ ...metrics, uri })
   }
   return adopted

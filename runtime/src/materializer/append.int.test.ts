@@ -73,7 +73,7 @@ async function materialized(product: string, source: TableRef, rows: string, epo
 
 test('an append without a key adds what came more often than before, and takes nothing away', async () => {
   const product = `p${randomUUID().slice(0, 8)}`
-  const source: TableRef = { tenant: 'acme', domain: 'raw_db', table: product }
+  const source: TableRef = { warehouse: 'acme', namespace: 'raw_db', table: product }
   const ref = lakeTable('acme', 'sales', product, 'clear')
   const content = async () => (await readScan(lake, await lake.lake.scan(ref))).map((row) => [...row])
   await materialized(

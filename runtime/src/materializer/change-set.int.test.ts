@@ -38,7 +38,7 @@ async function upsertsOf(earlier: LakeState, later: LakeState): Promise<readonly
   return rows.map((row) => [...row]).sort()
 }
 
-const newRef = (): TableRef => ({ tenant: 'acme', domain: 'sales', table: `t_${randomUUID()}` })
+const newRef = (): TableRef => ({ warehouse: 'acme', namespace: 'sales', table: `t_${randomUUID()}` })
 
 test('a column that is another one under the same name is compared by its values, and calls for a full set', async () => {
   const ref = newRef()

@@ -4,7 +4,8 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import type { Lake, Scan, TableRef, TableState } from '../lake/lake.ts'
-import { SANDBOX } from '../lake/table-ref.ts'
+import { registryCatalog } from '../lake/registry-catalog.ts'
+import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
@@ -224,7 +225,7 @@ async function commitEpoch(
   deps: MaterializeDeps,
 ): Promise<Materialization> {
   const epoch = await reserveEpoch(tx, product.id, token)
-  await deps.lake.publish(tx, prepared.commits)
+  await deps.lake.publish(registryCatalog(tx), prepared.commits)
   const materialization = await recordEpoch(tx, epoch, {
     ...record,
     ...qualityOf([...prepared.checks, ...carriedRows(inputs.map(carriedInput), prepared.rowCount)]),
@@ -306,10 +307,10 @@ function limitsFor(manifests: ManifestSet, most: EngineLimits): EngineLimits {
  * register, stands for the tenant's plain tables.
  */
 export function rawTable(tenant: string, connection: string, table: string) {
-  if (connection !== SANDBOX) return { tenant, domain: rawDomain(connection), table: rawTableName(table) }
+  if (connection !== SANDBOX) return { warehouse: tenant, namespace: rawDomain(connection), table: rawTableName(table) }
   // The sandbox has no schemas: a dot is part of a name there.
   const own = table.startsWith(`${DEFAULT_SCHEMA}.`) ? table.slice(DEFAULT_SCHEMA.length + 1) : table
-  return { tenant, domain: SANDBOX, table: own }
+  return { warehouse: tenant, namespace: SANDBOX, table: own }
 }
 
 /** Where the rows of a connection lie as they came. */
@@ -331,8 +332,9 @@ export async function readInputs(
   const found = await inTransaction(
     pool,
     async (db) => {
+      const catalog = registryCatalog(db)
       const states: (TableState | null)[] = []
-      for (const table of tables) states.push(await lake.load(table, { signal, db }))
+      for (const table of tables) states.push(await lake.load(table, { signal, catalog }))
       return states
     },
     { isolation: 'repeatable read', readOnly: true, signal },

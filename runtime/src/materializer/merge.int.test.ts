@@ -35,7 +35,7 @@ const COLUMNS = SCHEMA.columns.map((column) => ({
 /** A product that merges, as of a version with that choice; without one, as of a version from before there was it. */
 function follow(keepMissing?: boolean, isChecked = true) {
   const product = `p${randomUUID().slice(0, 8)}`
-  const table: TableRef = { tenant: 'acme', domain: 'raw_db', table: product }
+  const table: TableRef = { warehouse: 'acme', namespace: 'raw_db', table: product }
   const chosen = keepMissing === undefined ? {} : { keepMissing }
   const output = { format: 'iceberg', columns: COLUMNS, primaryKey: ['id'], partitioning: [], writeMode: 'merge' }
   const check = { name: 'positive', severity: 'error', onError: 'quarantine', dimension: 'validity', weight: 1 }

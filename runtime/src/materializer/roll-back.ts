@@ -7,6 +7,7 @@ import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { planRestore, type StagedCommit, type TableState } from '../lake/lake.ts'
+import { registryCatalog } from '../lake/registry-catalog.ts'
 import { finishDeployment } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
@@ -216,7 +217,7 @@ async function commitEpoch(
 ): Promise<Materialization> {
   const epoch = await reserveEpoch(tx, product.id, token)
   if ((await finishDeployment(tx, deploymentId, 'succeeded')) === null) throw superseded()
-  await deps.lake.publish(tx, staged.commits)
+  await deps.lake.publish(registryCatalog(tx), staged.commits)
   const materialization = await recordEpoch(tx, epoch, {
     tenant: product.tenant,
     productId: product.id,

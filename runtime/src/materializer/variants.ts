@@ -74,7 +74,7 @@ export function layoutOf(
 
 /** The lake table of a variant, in the product's domain. */
 export function lakeTable(tenant: string, domain: string, product: string, variant: Variant) {
-  return { tenant, domain, table: variantTable(product, variant) }
+  return { warehouse: tenant, namespace: domain, table: variantTable(product, variant) }
 }
 
 /** Behind a product's name: the table of the rows that its checks put aside. */

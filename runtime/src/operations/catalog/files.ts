@@ -3,7 +3,7 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { SignedRequest } from '../../catalog/s3-signature.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { TableFiles } from '../../lake/table-files.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { Platform } from '../platform.ts'
 import { type LoadedTable, loadTable } from './read.ts'
 
@@ -97,7 +97,7 @@ export async function fileOf(
     const isMissing = isSluiceError(error) && error.code === 'catalog_table_not_found'
     if (!isMissing || namespace !== SANDBOX || !call.principal.isDeveloper) throw error
     // Nobody but its maker knows where a table is to lie that is not there yet.
-    const files = await platform.sandbox.staged({ tenant: call.tenant, domain: SANDBOX, table }, path)
+    const files = await platform.sandbox.staged({ warehouse: call.tenant, namespace: SANDBOX, table }, path)
     if (files === null) throw error
     requireIn(files, path)
     return { files, loaded: null }

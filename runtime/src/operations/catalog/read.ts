@@ -7,7 +7,7 @@ import { type VisibleMetadata, visibleMetadata } from '../../catalog/visible-met
 import type { TenantCall } from '../../flow.ts'
 import type { TableState } from '../../lake/lake.ts'
 import { inSnapshot, lakeDamage } from '../../lake/table-files.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { lakeTable } from '../../materializer/variants.ts'
 import { decideRead, personOf, stricter } from '../../policy/classification.ts'
@@ -136,7 +136,7 @@ export async function tableExists(
 
 async function loadSandboxTable(platform: Platform, call: TenantCall, table: string): Promise<LoadedTable> {
   requireMember(call.principal)
-  const state = await platform.lake.load({ tenant: call.tenant, domain: SANDBOX, table }, { signal: call.signal })
+  const state = await platform.lake.load({ warehouse: call.tenant, namespace: SANDBOX, table }, { signal: call.signal })
   if (state === null) throw tableNotFound()
   return { metadataLocation: state.location, metadata: state.metadata, state, hidden: 0 }
 }

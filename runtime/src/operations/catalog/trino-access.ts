@@ -7,7 +7,7 @@
  */
 import { isSluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
-import { catalogName, SANDBOX } from '../../lake/table-ref.ts'
+import { catalogName, SANDBOX } from '../../lake/tenant-layout.ts'
 import { lakeTable, productOfTable } from '../../materializer/variants.ts'
 import { audited, type Platform } from '../platform.ts'
 import { accessTo, refuseStaleMask } from '../served/served-product.ts'

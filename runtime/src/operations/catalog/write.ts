@@ -6,7 +6,8 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { CreateRequest, IdentifierOf, TableChange } from '../../catalog/commit-request.ts'
 import type { CommittedTable, Witness } from '../../catalog/sandbox.ts'
 import type { TenantCall } from '../../flow.ts'
-import { SANDBOX, type TableRef } from '../../lake/table-ref.ts'
+import type { TableRef } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { audited, type Platform, requireDeveloper } from '../platform.ts'
 import { checkStorage } from '../tenants/tenants.ts'
 import { namespaceNotFound, tableNotFound } from './errors.ts'
@@ -125,7 +126,7 @@ export async function dropTable(platform: Platform, call: TenantCall, namespace:
 async function sandboxRef(platform: Platform, call: TenantCall, { namespace, name }: IdentifierOf): Promise<TableRef> {
   if (namespace.length !== 1) throw namespaceNotFound()
   await requireSandbox(platform, call, namespace[0] as string)
-  return { tenant: call.tenant, domain: SANDBOX, table: name }
+  return { warehouse: call.tenant, namespace: SANDBOX, table: name }
 }
 
 async function requireSandbox(platform: Platform, call: TenantCall, namespace: string): Promise<void> {

@@ -6,6 +6,7 @@ import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { SourceHost } from '../../ingestion/source-readers.ts'
 import type { TableRef } from '../../lake/lake.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { rawDomain } from '../../materializer/materialize.ts'
 import { faultWords } from '../../parsing/schema-words.ts'
 import { actorOf } from '../../registry/actor.ts'
@@ -184,7 +185,7 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
   const tables = await rawTables(platform, connection)
   await inTransaction(platform.pool, async (tx) => {
     await lockGrants(tx, call.tenant)
-    for (const table of tables) await platform.lake.dropTable(tx, table)
+    for (const table of tables) await registryCatalog(tx).dropPointer(table)
     await deleteConnection(tx, call.tenant, connection.id)
     await endWhatRested(tx, call, { connection: connection.id })
     await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })

@@ -1,7 +1,7 @@
 /** The classes of output columns: inherited from what they are made of, and lowered by few. */
 import { type LogicalType, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { CLASSIFICATIONS } from '../../policy/classification.ts'

@@ -5,7 +5,7 @@
 import { SluiceError } from '@sluice/sdk'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { isSensitive } from '../../policy/masking.ts'

@@ -6,7 +6,7 @@ import type { ComparableColumn, EngineRun, EngineTable, InspectOutput, SourceCol
 import { quoteName } from '../../engine/sql-text.ts'
 import type { TenantCall } from '../../flow.ts'
 import { toTableSchema } from '../../lake/lake.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { outputSchema } from '../../manifest/manifest-set.ts'

@@ -1,7 +1,7 @@
 /** How the inputs of a product are read, and what becomes of rows that are gone: as plan and product say it. */
 import { SluiceError } from '@sluice/sdk'
 import { readMode } from '../../ingestion/source-tables.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputManifest } from '../../manifest/manifest-set.ts'
 import type { Connection } from '../../registry/connections.ts'

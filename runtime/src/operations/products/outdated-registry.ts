@@ -1,6 +1,7 @@
 /** A registry that was put back from an older dump, and the lake that has gone on: which of the two a product follows. */
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { type EpochNote, forgetUnknownEpoch, pauseIfOutdated, unknownEpoch } from '../../materializer/epoch-note.ts'
 import { endpointPending, endpointStates } from '../../registry/endpoint-states.ts'
 import { adoptEpoch } from '../../registry/materializations.ts'
@@ -53,7 +54,7 @@ async function follow(tx: Transaction, { lake, pool }: Platform, product: Produc
   }
   const { tenant, domain } = product
   for (const [table, location] of Object.entries(note.tables))
-    await lake.movePointer(tx, { tenant, domain, table }, location)
+    await lake.movePointer(registryCatalog(tx), { warehouse: tenant, namespace: domain, table }, location)
   await adoptEpoch(tx, product, {
     epoch: note.epoch,
     committedAt: new Date(note.committed_at),

@@ -6,6 +6,7 @@ import { inTransaction } from '../../database/pools.ts'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { Scan } from '../../lake/lake.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../../manifest/names.ts'
@@ -339,7 +340,7 @@ export async function removeProduct(platform: Platform, call: TenantCall, refere
     ({ table }) => productOfTable(table).product === product.name,
   )
   await inTransaction(platform.pool, async (tx) => {
-    for (const table of tables) await platform.lake.dropTable(tx, table)
+    for (const table of tables) await registryCatalog(tx).dropPointer(table)
     await deleteProduct(tx, call.tenant, product.id)
     await wishDashboards(tx, product.id)
     await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id })

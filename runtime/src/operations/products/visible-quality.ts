@@ -4,7 +4,7 @@
  */
 
 import type { TenantCall } from '../../flow.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ClearClasses, decideRead, stricter } from '../../policy/classification.ts'

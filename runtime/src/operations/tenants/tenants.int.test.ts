@@ -7,6 +7,7 @@ import { eventMigrations } from '../../events/migrations.ts'
 import { listTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { Lake } from '../../lake/lake.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { startTestLake } from '../../lake/testing.ts'
 import { MasterKeys } from '../../registry/master-keys.ts'
 import { registryMigrations } from '../../registry/migrations.ts'
@@ -52,7 +53,7 @@ const said: string[] = []
 const platform = {
   pool,
   masters,
-  lake: new UnluckyLake({ store, db: pool, engine: world.engine }),
+  lake: new UnluckyLake({ store, catalog: registryCatalog(pool), engine: world.engine }),
   bus: null,
   plugins: { servingTypes: () => [] },
   catalogLogins: { revoke: async () => {} },

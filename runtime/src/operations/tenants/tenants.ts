@@ -4,7 +4,8 @@ import { inTransaction } from '../../database/pools.ts'
 import type { StorageRoom } from '../../engine/engine.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
-import { bucketName, catalogName } from '../../lake/table-ref.ts'
+import { lakeBytes } from '../../lake/registry-catalog.ts'
+import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import {
@@ -240,7 +241,7 @@ export async function tenantPage(platform: Platform, request: PageRequest): Prom
 
 async function withUsage(platform: Platform, tenant: Tenant): Promise<TenantDetail> {
   const { slug } = tenant
-  const storageBytes = tenant.status === 'active' ? await platform.lake.storageBytes(slug) : 0
+  const storageBytes = tenant.status === 'active' ? await lakeBytes(platform.pool, slug) : 0
   return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
 }
 
@@ -294,7 +295,7 @@ export async function checkStorage(platform: Platform, slug: string): Promise<St
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')
   const limit = TIER_LIMITS[tenant.tier].storageBytes
-  const used = await platform.lake.storageBytes(slug)
+  const used = await lakeBytes(platform.pool, slug)
   const exceeded = () => storageExceeded(tenant.tier, limit)
   if (used >= limit) throw exceeded()
   return { bytes: limit - used, exceeded }

@@ -73,7 +73,7 @@ async function commitEpoch(product: Product, snapshot: string): Promise<void> {
   })
 }
 
-const refOf = (product: Product): TableRef => ({ tenant: product.tenant, domain: 'sales', table: product.name })
+const refOf = (product: Product): TableRef => ({ warehouse: product.tenant, namespace: 'sales', table: product.name })
 const expirable = (product: Product, snapshots = history(5)) =>
   expirableOf(platform, product, refOf(product), snapshots, snapshots.at(-1)?.snapshotId ?? null)
 
@@ -114,12 +114,15 @@ test('what was current when a running run began stays', async () => {
 
 test('raw tables keep what the configuration says, and what the newest epochs were made of', async () => {
   const product = await newProduct(1)
-  const ref: TableRef = { tenant: product.tenant, domain: 'raw_db', table: 'orders' }
+  const ref: TableRef = { warehouse: product.tenant, namespace: 'raw_db', table: 'orders' }
   const old = history(14).map((snapshot) => ({ ...snapshot, snapshotId: `raw-${snapshot.snapshotId}` }))
   assert.deepEqual(await expirableOf(platform, null, ref, old, 'raw-14'), ['raw-2', 'raw-3', 'raw-4'])
 })
 
 test('tables of nobody that the platform knows are kept whole', async () => {
   const tenant = await registry.tenant()
-  assert.deepEqual(await expirableOf(platform, null, { tenant, domain: 'sandbox', table: 't' }, history(50), '50'), [])
+  assert.deepEqual(
+    await expirableOf(platform, null, { warehouse: tenant, namespace: 'sandbox', table: 't' }, history(50), '50'),
+    [],
+  )
 })

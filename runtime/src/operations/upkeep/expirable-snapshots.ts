@@ -28,7 +28,7 @@ export async function expirableOf(
   if (retention === null) return []
   const claimed = product === null ? await inputsOf(platform, ref) : await neededByStores(platform, product)
   if (claimed === 'all') return []
-  const runsSince = (await oldestRunStart(platform.pool, ref.tenant))?.getTime() ?? Number.POSITIVE_INFINITY
+  const runsSince = (await oldestRunStart(platform.pool, ref.warehouse))?.getTime() ?? Number.POSITIVE_INFINITY
   const keepSinceMs = Math.min(Date.now() - HOUR_MS, runsSince)
   const released = expiredBy(retention, snapshots, Date.now())
   return released
@@ -70,7 +70,7 @@ async function retentionOf(
   ref: TableRef,
 ): Promise<SnapshotRetention | null> {
   if (product !== null) return (await manifestsOf(platform, product))?.output.retention ?? null
-  if (!ref.domain.startsWith('raw_')) return null
+  if (!ref.namespace.startsWith('raw_')) return null
   const { raw_keep_last: keepLast, raw_keep_days: days } = platform.config.upkeep
   return { keepLast, maxAgeMs: days * 24 * HOUR_MS }
 }
@@ -92,7 +92,7 @@ async function neededByStores(platform: Platform, product: Product): Promise<Rea
 
 /** Snapshots of raw tables that the newest epochs were made of: the next incremental run begins there. */
 async function inputsOf(platform: Platform, ref: TableRef): Promise<ReadonlySet<SnapshotId>> {
-  return new Set(await snapshotsReadFrom(platform.pool, ref.tenant))
+  return new Set(await snapshotsReadFrom(platform.pool, ref.warehouse))
 }
 
 async function manifestsOf(platform: Platform, product: Product): Promise<ManifestSet | null> {

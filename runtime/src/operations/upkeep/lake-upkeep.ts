@@ -4,7 +4,8 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { EngineLimits } from '../../engine/engine.ts'
 import type { StagedCommit, TableRef } from '../../lake/lake.ts'
-import { SANDBOX } from '../../lake/table-ref.ts'
+import { registryCatalog } from '../../lake/registry-catalog.ts'
+import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { noteMove } from '../../materializer/epoch-note.ts'
 import { ifProductIsFree } from '../../materializer/product-lock.ts'
 import { productOfTable } from '../../materializer/variants.ts'
@@ -58,7 +59,7 @@ export async function keepUp(platform: Platform, request: UpkeepRequest, signal:
   return { task: request.task, tables, tablesSeen: seen, next: null }
 }
 
-const nameOf = (ref: TableRef): string => `${ref.domain}.${ref.table}`
+const nameOf = (ref: TableRef): string => `${ref.namespace}.${ref.table}`
 
 async function tablesOf(platform: Platform, request: UpkeepRequest): Promise<readonly TableRef[]> {
   const { tenant, task, table, after } = request
@@ -88,7 +89,7 @@ async function outcomeOf(
     signal.throwIfAborted()
     if (!isSluiceError(error)) throw error
     platform.logger.warn('a lake table could not be seen to', {
-      tenant: ref.tenant,
+      tenant: ref.warehouse,
       table: nameOf(ref),
       task: request.task,
       code: error.code,
@@ -103,7 +104,7 @@ const TASKS: Readonly<
 > = { compact, expire, clean, check }
 
 async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
-  if (ref.domain === SANDBOX) return null
+  if (ref.namespace === SANDBOX) return null
   return whereFree(platform, ref, async (product) => {
     const staged = await platform.lake.stageCompaction(ref, { limits: request.limits }, signal)
     if (staged === null) return null
@@ -114,7 +115,7 @@ async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef
 
 /** Tables of the sandbox keep the history that their writers give them, and the files that these wrote. */
 async function expire(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
-  if (ref.domain === SANDBOX) return null
+  if (ref.namespace === SANDBOX) return null
   return whereFree(platform, ref, async (product) => {
     const state = await platform.lake.load(ref, { signal })
     if (state === null || (await platform.lake.hasOpenWrites(ref))) return null
@@ -140,7 +141,7 @@ async function check(platform: Platform, _: UpkeepRequest, ref: TableRef, signal
 }
 
 async function publish(platform: Platform, staged: StagedCommit, product: Product | null): Promise<void> {
-  await inTransaction(platform.pool, (tx) => platform.lake.publish(tx, [staged]))
+  await inTransaction(platform.pool, (tx) => platform.lake.publish(registryCatalog(tx), [staged]))
   if (product !== null) await noteMove(product, staged, platform.lake)
 }
 
@@ -160,6 +161,6 @@ async function whereFree(
 }
 
 async function productOf(platform: Platform, ref: TableRef): Promise<Product | null> {
-  const found = await findProductsByName(platform.pool, ref.tenant, productOfTable(ref.table).product)
-  return found.find((product) => product.domain === ref.domain) ?? null
+  const found = await findProductsByName(platform.pool, ref.warehouse, productOfTable(ref.table).product)
+  return found.find((product) => product.domain === ref.namespace) ?? null
 }
