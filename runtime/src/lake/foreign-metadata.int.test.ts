@@ -137,8 +137,8 @@ async function rewriteEntry(list: string, uri: string): Promise<void> {
 test('names that could leave their place are refused before anything is touched', async () => {
   for (const part of ['..', '', 'a/b', 'a\\b', '.x', 'a\0', 'ä'.repeat(150), 'a%2fb', 'a#b']) {
     for (const ref of [
-      { ...newRef(), tenant: part },
-      { ...newRef(), domain: part },
+      { ...newRef(), warehouse: part },
+      { ...newRef(), namespace: part },
       { ...newRef(), table: part },
     ]) {
       assert.equal((await failure(lake.lake.scan(ref))).code, 'lake_name_invalid', JSON.stringify(part))
