@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { isSluiceError, type Logger, type SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
-import { recordedError } from '../materializer/materialize.ts'
+import { recordedError } from '../registry/deployments.ts'
 import {
   type ClaimedRun,
   claimRun,

@@ -7,8 +7,9 @@ import type { Product } from '../registry/products.ts'
 import { type PlannedTopic, showsTooMuch } from './change-plan.ts'
 import { deltaChangeSet, fullChangeSet } from './change-set.ts'
 import type { LakeState } from './lake-state.ts'
-import { type MaterializeDeps, variantState } from './materialize.ts'
+import type { MaterializeDeps } from './materialize.ts'
 import { comparable } from './store-sync.ts'
+import { variantState } from './targets.ts'
 import type { VariantPlan } from './variants.ts'
 
 /** What a topic lacks for one epoch. */

@@ -31,6 +31,7 @@ import {
   productsWithChanges,
   rememberReaders,
 } from '../registry/change-topics.ts'
+import { recordedError } from '../registry/deployments.ts'
 import { latestEpoch } from '../registry/materializations.ts'
 import { findProduct, type Product } from '../registry/products.ts'
 import { blockingColumns } from '../registry/raised-classes.ts'
@@ -38,7 +39,7 @@ import { isClearedLoginTaken } from '../registry/tenants.ts'
 import { findVersion } from '../registry/versions.ts'
 import { type ChangeDeps, ChangesLost, changesSince } from './change-epochs.ts'
 import { type ChangePrincipals, mayStay, type PlannedTopic, planTopics } from './change-plan.ts'
-import { type MaterializeDeps, recordedError } from './materialize.ts'
+import type { MaterializeDeps } from './materialize.ts'
 
 export interface ChangeRelayOptions extends ChangeDeps, Pick<MaterializeDeps, 'logger'> {
   /** Of the registry, for the connection that listens. */

@@ -18,21 +18,14 @@ import {
   reserveEpoch,
 } from '../registry/materializations.ts'
 import { type Product, setPause, updateProduct } from '../registry/products.ts'
+import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
-import {
-  type Deployed,
-  deployedVersion,
-  expectStores,
-  keysFor,
-  type MaterializeDeps,
-  type MaterializeResult,
-  openlyQuarantined,
-  productPaused,
-  syncEndpoints,
-} from './materialize.ts'
+import { type MaterializeDeps, type MaterializeResult, openlyQuarantined } from './materialize.ts'
+import { productPaused } from './pauses.ts'
 import { withProductLock } from './product-lock.ts'
+import { expectStores, syncEndpoints } from './sync-endpoints.ts'
 import { lakeTable, layoutOf, type VariantPlan } from './variants.ts'
 
 export interface RollbackRequest {

@@ -9,8 +9,9 @@ import { endpointApplied, endpointStates } from '../registry/endpoint-states.ts'
 import type { Product } from '../registry/products.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
-import { type MaterializeDeps, syncEndpoints } from './materialize.ts'
+import type { MaterializeDeps } from './materialize.ts'
 import { dropAllCopies } from './store-copies.ts'
+import { syncEndpoints } from './sync-endpoints.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry

@@ -1,4 +1,5 @@
 /** The record of what was deployed or rolled back, by whom, and how it ended. */
+import { isSluiceError } from '@sluice/sdk'
 import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
@@ -26,6 +27,11 @@ export interface RecordedError {
   readonly code: string
   readonly message: string
   readonly remedy?: string | undefined
+}
+
+export function recordedError(error: unknown): RecordedError {
+  if (!isSluiceError(error)) return { code: 'internal_error', message: 'something went wrong that should not have' }
+  return { code: error.code, message: error.message, ...(error.remedy ? { remedy: error.remedy } : {}) }
 }
 
 const COLUMNS = `id, tenant, product_id as "productId", kind, version, digest, state, fence, plan, error,

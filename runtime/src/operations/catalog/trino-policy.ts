@@ -1,7 +1,7 @@
 /** Trino's questions, in the words of its Open Policy Agent protocol, and our answers. */
 import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
-import { rawDomain } from '../../materializer/materialize.ts'
+import { rawDomain } from '../../materializer/inputs.ts'
 import type { Platform } from '../platform.ts'
 import { mayUseCatalog, recordRead, type TrinoTable, tableAccess } from './trino-access.ts'
 

@@ -1,0 +1,162 @@
+/** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
+import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { PluginSet } from '../plugins/plugin-set.ts'
+import { recordedError } from '../registry/deployments.ts'
+import {
+  type EndpointState,
+  endpointApplied,
+  endpointFailed,
+  endpointPending,
+  endpointStates,
+  forgetEndpoint,
+  isUnreadable,
+  loseTable,
+  lostCopy,
+} from '../registry/endpoint-states.ts'
+import { raiseFence } from '../registry/fences.ts'
+import { latestEpoch, type Materialization } from '../registry/materializations.ts'
+import { type Product, updateProduct } from '../registry/products.ts'
+import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts'
+import { ifProductIsFree } from './product-lock.ts'
+import { dropCopy } from './store-copies.ts'
+import { type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
+import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
+import { servesVariant, type VariantPlan } from './variants.ts'
+
+export interface SyncEndpointsDeps extends StoreSyncDeps, DeployedDeps, TargetDeps {
+  readonly plugins: PluginSet
+  readonly logger: Logger
+}
+
+/** Tries stores again that are behind, unless a run has the product and will do it; after a failure or a start. */
+export async function catchUp(product: Product, signal: AbortSignal, deps: SyncEndpointsDeps): Promise<void> {
+  await ifProductIsFree(deps.pool, product.id, () => syncEndpoints(product, signal, deps))
+}
+
+/** Every store of the version has the new epoch to come. */
+export async function expectStores(tx: pg.PoolClient, product: Product, deployed: Deployed): Promise<void> {
+  for (const { type, config } of deployed.manifests.serving.endpoints) {
+    for (const plan of deployed.variants) {
+      if (!servesVariant(type, config, plan, deployed.manifests.output)) continue
+      await endpointPending(tx, { productId: product.id, endpoint: type, variant: plan.variant })
+    }
+  }
+}
+
+/** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */
+const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing', 'not_provisioned'])
+
+const FIRST_RETRY_MS = 2_000
+const LAST_RETRY_MS = 300_000
+
+/** Brings every endpoint of the version in service to the newest epoch, in parallel; says which could not be. */
+export async function syncEndpoints(
+  product: Product,
+  signal: AbortSignal,
+  deps: SyncEndpointsDeps,
+): Promise<readonly string[]> {
+  const newest = await latestEpoch(deps.pool, product.id)
+  if (newest === null) return []
+  const deployed = await deployedVersion(product, newest.version, deps)
+  const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  const states = await endpointStates(deps.pool, product.id)
+  const wanted = deployed.manifests.serving.endpoints.flatMap((endpoint) =>
+    deployed.variants
+      .filter((plan) => newest.snapshots[plan.variant] !== undefined)
+      .filter((plan) => servesVariant(endpoint.type, endpoint.config, plan, deployed.manifests.output))
+      .map((plan) => ({ endpoint, plan })),
+  )
+  for (const state of states) {
+    const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
+    if (!kept) await leaveEndpoint(product, state, deps)
+  }
+  const outcomes = await Promise.all(
+    wanted.map(async ({ endpoint, plan }) => {
+      const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
+      const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
+      try {
+        const taken = await syncEndpoint(product, endpoint, plan, known ?? null, newest, fence.token, signal, deps)
+        await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
+        return null
+      } catch (error) {
+        signal.throwIfAborted()
+        // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
+        const isDamaged = isSluiceError(error) && DAMAGES.has(error.code)
+        const recorded = isDamaged ? lostCopy('unreadable') : recordedError(error)
+        await endpointFailed(deps.pool, key, recorded, retryAfterMs(known?.attempts ?? 0))
+        // Once: what dropping has not mended is this copy's own trouble.
+        if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)
+        deps.logger.warn('a store could not be brought up to date', {
+          tenant: product.tenant,
+          product: product.id,
+          endpoint: endpoint.type,
+          code: recordedError(error).code,
+          cause:
+            error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : undefined,
+        })
+        return endpoint.type
+      }
+    }),
+  )
+  const failed = [...new Set(outcomes.filter((outcome) => outcome !== null))]
+  await updateProduct(deps.pool, product.tenant, product.id, { status: failed.length > 0 ? 'degraded' : 'deployed' })
+  return failed
+}
+
+/** What the product has no more at an endpoint; it is kept in mind until the store has dropped it. */
+async function leaveEndpoint(product: Product, state: EndpointState, deps: SyncEndpointsDeps): Promise<void> {
+  try {
+    await dropCopy(product, state, deps)
+    await forgetEndpoint(deps.pool, state)
+  } catch (error) {
+    await endpointFailed(deps.pool, state, recordedError(error), retryAfterMs(state.attempts))
+    deps.logger.warn('a store could not drop what it has no more to serve', {
+      tenant: product.tenant,
+      product: product.id,
+      endpoint: state.endpoint,
+      code: recordedError(error).code,
+    })
+  }
+}
+
+function retryAfterMs(attempts: number): number {
+  return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts, 10), LAST_RETRY_MS)
+}
+
+async function syncEndpoint(
+  product: Product,
+  endpoint: ManifestSet['serving']['endpoints'][number],
+  plan: VariantPlan,
+  known: EndpointState | null,
+  newest: Materialization,
+  fence: bigint,
+  signal: AbortSignal,
+  deps: SyncEndpointsDeps,
+): Promise<SyncReceipt> {
+  const serving = deps.plugins.serving(endpoint.type)
+  if (!serving) {
+    throw new SluiceError('CONFIG', `no store is configured for ${endpoint.type} endpoints`, {
+      code: 'unknown_driver',
+      remedy: 'Choose a driver for it under "serving" in sluice.yaml.',
+    })
+  }
+  const target = targetFor(product, plan, endpoint.config)
+  return syncStore(
+    {
+      plugin: serving.plugin,
+      store: serving.store,
+      target,
+      fence,
+      applied: known?.appliedEpoch ?? null,
+      isUnreadable: isUnreadable(known?.error ?? null),
+      policyVersion: newest.digest,
+      signal,
+      newest: newest.epoch as number,
+      ...epochsOf(product, plan, signal, deps),
+    },
+    deps,
+  )
+}

@@ -1,0 +1,153 @@
+/** What a store is told of one variant at one endpoint: the target, and the rows that each epoch has. */
+import { isSluiceError, openTenantScope, SluiceError, type Target } from '@sluice/sdk'
+import type pg from 'pg'
+import type { Lake } from '../lake/lake.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { epochsFrom, findEpoch, type Materialization } from '../registry/materializations.ts'
+import type { Product } from '../registry/products.ts'
+import { findVersion } from '../registry/versions.ts'
+import { type LakeState, stateOfScan, stateSchema, UNKNOWN_FIELD } from './lake-state.ts'
+import type { EpochState, StoreSync } from './store-sync.ts'
+import { configFor, lakeTable, type VariantPlan } from './variants.ts'
+
+export interface TargetDeps {
+  readonly pool: pg.Pool
+  readonly lake: Lake
+}
+
+/** What every hook of a store is about, for one variant at one endpoint. */
+export function targetFor(
+  product: Pick<Product, 'tenant' | 'domain' | 'name'>,
+  plan: VariantPlan,
+  config: Readonly<Record<string, unknown>>,
+): Target {
+  return {
+    scope: openTenantScope(product.tenant),
+    domain: product.domain,
+    product: product.name,
+    variant: plan.variant,
+    schema: plan.schema,
+    config: configFor(config, plan),
+  }
+}
+
+/** The variant at its epochs, as what brings a store up to date asks for it. */
+export function epochsOf(
+  product: Product,
+  plan: VariantPlan,
+  signal: AbortSignal,
+  deps: TargetDeps,
+): Pick<StoreSync, 'committedAt' | 'at' | 'after'> {
+  const keyOf = keysOfVersions(product, deps)
+  return {
+    async committedAt(epoch) {
+      const found = await findEpoch(deps.pool, product.id, epoch)
+      return found && instantOf(found)
+    },
+    async at(epoch) {
+      const found = await findEpoch(deps.pool, product.id, epoch)
+      return found && epochState(product, plan, found, keyOf, signal, deps)
+    },
+    after: (epoch) => epochStates(product, plan, epoch, keyOf, signal, deps),
+  }
+}
+
+type KeyOf = (version: string) => Promise<readonly string[] | null>
+
+/** The identity that each version gave its rows, asked for once; null where there is no such version. */
+function keysOfVersions(product: Product, deps: TargetDeps): KeyOf {
+  const known = new Map<string, readonly string[] | null>()
+  return async (version) => {
+    if (!known.has(version)) {
+      const kept = await findVersion<ManifestSet>(deps.pool, product.id, version)
+      known.set(version, kept?.normalised.output.primaryKey ?? null)
+    }
+    return known.get(version) ?? null
+  }
+}
+
+const EPOCHS_AT_ONCE = 1_000
+
+/** The variant at each epoch after that one, oldest first, without those that the lake has not kept. */
+async function* epochStates(
+  product: Product,
+  plan: VariantPlan,
+  after: number,
+  keyOf: KeyOf,
+  signal: AbortSignal,
+  deps: TargetDeps,
+): AsyncGenerator<EpochState> {
+  let last = after
+  for (;;) {
+    const page = await epochsFrom(deps.pool, product.id, last + 1, EPOCHS_AT_ONCE)
+    for (const epoch of page) {
+      const state = await epochState(product, plan, epoch, keyOf, signal, deps)
+      if (state !== null) yield state
+    }
+    if (page.length < EPOCHS_AT_ONCE) return
+    last = page.at(-1)?.epoch as number
+  }
+}
+
+/** Null where the variant was not made then, or the lake has not kept it. */
+async function epochState(
+  product: Product,
+  plan: VariantPlan,
+  materialization: Materialization,
+  keyOf: KeyOf,
+  signal: AbortSignal,
+  deps: TargetDeps,
+): Promise<EpochState | null> {
+  const snapshotId = materialization.snapshots[plan.variant]
+  if (snapshotId === undefined) return null
+  try {
+    const kept = await snapshotState(product, plan, snapshotId, signal, deps.lake)
+    const primaryKey = (await keyOf(materialization.version)) ?? kept.primaryKey
+    return {
+      epoch: materialization.epoch as number,
+      committedAt: instantOf(materialization),
+      state: inColumnsOf(plan, kept),
+      schema: { ...stateSchema(kept), primaryKey },
+    }
+  } catch (error) {
+    if (isSluiceError(error) && error.code === 'snapshot_not_found') return null
+    throw error
+  }
+}
+
+function instantOf({ committedAt }: Materialization): string {
+  return committedAt.toISOString().replace('Z', '000Z')
+}
+
+/** The variant as a snapshot has it, in the columns of the plan. Throws `snapshot_not_found`. */
+export async function variantState(
+  product: Product,
+  plan: VariantPlan,
+  snapshotId: string,
+  signal: AbortSignal,
+  lake: Lake,
+): Promise<LakeState> {
+  return inColumnsOf(plan, await snapshotState(product, plan, snapshotId, signal, lake))
+}
+
+async function snapshotState(
+  product: Product,
+  plan: VariantPlan,
+  snapshotId: string,
+  signal: AbortSignal,
+  lake: Lake,
+): Promise<LakeState> {
+  const ref = lakeTable(product.tenant, product.domain, product.name, plan.variant)
+  const state = stateOfScan(await lake.scan(ref, { snapshotId }, signal))
+  if (state) return state
+  throw new SluiceError('INTERNAL', 'a snapshot of the product is missing in the lake', { code: 'snapshot_not_found' })
+}
+
+/** The columns that the target has today, where an epoch of another version had fewer or more. */
+function inColumnsOf({ schema }: VariantPlan, state: LakeState): LakeState {
+  const columns = schema.columns.map((column, index) => ({
+    ...column,
+    id: state.columns.find((own) => own.name === column.name)?.id ?? UNKNOWN_FIELD - index,
+  }))
+  return { ...state, columns, primaryKey: schema.primaryKey }
+}
