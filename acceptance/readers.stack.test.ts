@@ -80,6 +80,8 @@ const snapshots = new Map<Level, string>()
 const ids = new Map<Level, string>()
 /** The run that has made all products. */
 let run: string
+const ALONE = 'confidential'
+const NEW = { namespace: 'crm', archetype: 'source_aligned', description: '' }
 
 before(async () => {
   world = await openWorld()
@@ -159,7 +161,7 @@ async function deploy(level: Level): Promise<void> {
 `
   const product = `${files.product.replace('name: people', `name: ${name}`)}classification: ${level}\n`
   const author = as('author')
-  const wanted = { name, namespace: 'crm', archetype: 'source_aligned', description: '' }
+  const wanted = { ...NEW, name }
   ids.set(level, (await ok(author.post('/api/v1/products', wanted))).id)
   await deployVersion(author, name, '1.0.0', { ...files, product, quality })
   const grants = [
@@ -384,9 +386,38 @@ describe('a product', () => {
       if ((list.status === 200) !== (isShown && !KEYS.includes(reader))) return `snapshots ${told(list)}`
       const page = await get(reader, `/api/v1/products/${product}`)
       if (page.status !== 200) return isShown ? `page ${told(page)}` : null
-      const { quality, last_materialization: newest, endpoints } = JSON.parse(page.text)
-      const shown = [quality !== null, newest !== null, endpoints.every((one: Json) => one.rows_left_out !== null)]
+      const { quality, last_materialization: newest, endpoints, freshness, reads } = JSON.parse(page.text)
+      const shown = [quality, newest, freshness.age_s, ...reads.flatMap((one: Json) => [one.read_at, one.mode])]
+        .concat(endpoints.flatMap((one: Json) => [one.rows_left_out, one.epoch, one.behind]))
+        .map((value) => value !== null)
       return shown.every((one) => one === isShown) ? null : `page ${shown}`
+    })
+    assert.deepEqual(wrong, [])
+  })
+
+  it('is in runs for those readers alone, with what was made of it', async () => {
+    const { id: runAlone } = await ok(as('author').post(`/api/v1/products/${productOf(ALONE)}/materialize`))
+    await as('author').untilEnded(runAlone)
+    // Everybody hears of a product that is gone, and nothing of what came before is heard later.
+    const { id: mark } = await ok(as('author').post('/api/v1/products', { ...NEW, name: 'mark' }))
+    await as('author').send(`/api/v1/products/${mark}`, { method: 'DELETE' })
+    for (const reader of NAMES.filter((name) => !OUTSIDE.includes(name) && !KEYS.includes(name))) {
+      const subjects = await heardBy(reader, mark)
+      assert.equal(subjects.has(runAlone), isTold(reader, ALONE), `${reader} of the end of a run`)
+    }
+    const wrong = await unexpected(async (reader, level) => {
+      if (OUTSIDE.includes(reader) || KEYS.includes(reader)) return null
+      const one = JSON.parse((await get(reader, `/api/v1/ingestion/${run}`)).text)
+      const listed = JSON.parse((await get(reader, '/api/v1/ingestion')).text).data
+      const ownRuns: readonly Json[] = [one, ...listed.filter(({ id }: Json) => id === run)]
+      const shown = ownRuns.map(({ products }) => products.some(({ id }: Json) => id === ids.get(level)))
+      const lines = one.log.map(({ message }: Json) => message)
+      shown.push(lines.some((line: string) => line.startsWith(`crm.${productOf(level)}: `)))
+      if (level === ALONE) {
+        const alone = JSON.parse((await get(reader, `/api/v1/ingestion/${runAlone}`)).text)
+        shown.push(alone.products.length > 0, alone.log.length > 0)
+      }
+      return shown.every((is) => is === isTold(reader, level)) ? null : `${shown}`
     })
     assert.deepEqual(wrong, [])
   })
@@ -484,7 +515,7 @@ const withoutRequest = (text: string): string => {
 }
 
 /** Of which things the reader hears, until the end of the run that made all products. */
-async function heardBy(reader: Reader): Promise<ReadonlySet<string>> {
+async function heardBy(reader: Reader, last = run): Promise<ReadonlySet<string>> {
   const subjects = new Set<string>()
   const controller = new AbortController()
   const response = await as(reader).begin('/api/v1/events', headersOf(reader), controller.signal)
@@ -495,7 +526,7 @@ async function heardBy(reader: Reader): Promise<ReadonlySet<string>> {
     for await (const chunk of response.body as ReadableStream<Uint8Array>) {
       text += decoder.decode(chunk, { stream: true })
       for (const [, json] of text.matchAll(/^data: (.*)\n/gm)) subjects.add(JSON.parse(json as string).subject)
-      if (subjects.has(run) && /\n\n$/.test(text)) return subjects
+      if (subjects.has(last) && /\n\n$/.test(text)) return subjects
     }
     return subjects
   } finally {

@@ -18,7 +18,7 @@ import {
   resumeProduct,
   uploadManifests,
 } from '../../operations/products/products.ts'
-import { readableProduct } from '../../operations/products/readable-product.ts'
+import { isReader, readableProduct, UNTOLD } from '../../operations/products/readable-product.ts'
 import { visibleRows } from '../../operations/products/violating-rows.ts'
 import { shownQuality, sightOf } from '../../operations/products/visible-quality.ts'
 import { listDeployments } from '../../registry/deployments.ts'
@@ -384,12 +384,14 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       async handler(call) {
         requireMember(call.principal)
         const product = await productOf(platform, call, productReference(call))
+        const isTold = product.currentVersion === null || (await isReader(platform, call, product))
         return listReply(
           call,
           cursors,
           'deployments',
           (page) => listDeployments(platform.pool, product.id, page),
-          deploymentJson,
+          ({ error, ...deployment }) =>
+            deploymentJson({ ...deployment, error: error === null || isTold ? error : UNTOLD }),
         )
       },
     }),

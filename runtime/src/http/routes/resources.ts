@@ -221,8 +221,8 @@ export const ProductDetail = Type.Object(
         description: Type.Optional(nullable(text())),
         config: anything(),
         state: oneOf(['ok', 'pending', 'failed']),
-        epoch: nullable(count()),
-        behind: Type.Boolean(),
+        epoch: nullable(count('Null for who may not read the product, as are the fields after it.')),
+        behind: nullable(Type.Boolean()),
         error: nullable(Failure),
         rows_left_out: nullable(
           count(
@@ -250,7 +250,7 @@ export const ProductDetail = Type.Object(
     ),
     quality: nullable(Type.Object({ score: nullable(Type.Number()), ...quality })),
     freshness: Type.Object({
-      age_s: nullable(Type.Number()),
+      age_s: nullable(Type.Number({ description: 'Null without an epoch, and for who may not read the product.' })),
       objective_s: nullable(Type.Number()),
       met: nullable(Type.Boolean()),
     }),
@@ -273,7 +273,7 @@ export const ProductDetail = Type.Object(
         },
       ),
     ),
-    reads: Type.Array(InputRead, { description: 'How each input was read last.' }),
+    reads: Type.Array(InputRead, { description: 'How each input was read last, for who may read the product.' }),
     notices: Type.Array(
       Type.Object({
         kind: oneOf(['judged_before_influence', 'class_raised']),
@@ -430,6 +430,7 @@ const runFields = {
       behind: Type.Optional(Type.Array(text(), { description: 'Endpoints that do not serve the epoch yet.' })),
       reason: Type.Optional(nullable(Failure)),
     }),
+    { description: 'Those that the caller may read.' },
   ),
   created_at: time(),
   started_at: nullable(time()),

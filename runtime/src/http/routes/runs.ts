@@ -1,15 +1,15 @@
 import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
 import { audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { hearsOf } from '../../operations/products/readable-product.ts'
+import { hearsOf, productReader } from '../../operations/products/readable-product.ts'
 import { failedChecks } from '../../operations/products/violating-rows.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
-import { seenLines, seenTables } from '../../operations/runs/run-view.ts'
+import { seenLines, seenRun, seenTables } from '../../operations/runs/run-view.ts'
 import { endRun, retryRun, runOf } from '../../operations/runs/runs.ts'
 import { listAudit } from '../../registry/audit.ts'
 import { isId } from '../../registry/ids.ts'
 import { runLog, tableProgress } from '../../registry/run-progress.ts'
-import { listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
+import { findRun, listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Cursors } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
@@ -46,10 +46,10 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         requireMember(call.principal)
         const tenant = await tenantOf(platform, call)
         const filter = call.query.state === undefined ? {} : { state: call.query.state }
-        const mayRead = rawReader(platform, call.principal, tenant)
+        const sight = sightOf(platform, { ...call, tenant })
         const read = async (page: Parameters<typeof listRuns>[2]) => {
           const runs = await listRuns(platform.pool, tenant, page, filter)
-          const items = await Promise.all(runs.items.map(async (run) => withTables(platform, run, mayRead)))
+          const items = await Promise.all(runs.items.map(async (run) => withTables(platform, run, sight)))
           return { items, next: runs.next }
         }
         return listReply(call, cursors, 'ingestion', read, (json) => json)
@@ -68,12 +68,13 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       async handler(call) {
         requireMember(call.principal)
         const run = await runOf(platform, call, call.params.run_id)
-        const mayRead = rawReader(platform, call.principal, call.tenant)
+        const sight = sightOf(platform, call)
         const tables = await tableProgress(platform.pool, run.id)
-        const log = await seenLines(run, tables, await runLog(platform.pool, run.id), mayRead)
+        const log = await seenLines(run, tables, await runLog(platform.pool, run.id), sight)
         const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
         const failed = await failedChecks(platform, call, run)
-        return { body: { ...runJson(run, await seenTables(run, tables, mayRead)), failed_checks: failed, log: lines } }
+        const seen = runJson(await seenRun(run, sight.mayHear), await seenTables(run, tables, sight.mayRead))
+        return { body: { ...seen, failed_checks: failed, log: lines } }
       },
     }),
     defineRoute({
@@ -88,7 +89,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       errors: ['ingestion_not_found'],
       async handler(call) {
         const run = await endRun(platform, call, call.params.run_id)
-        return { status: 202, body: await withTables(platform, run, rawReader(platform, call.principal, call.tenant)) }
+        return { status: 202, body: await withTables(platform, run, sightOf(platform, call)) }
       },
     }),
     defineRoute({
@@ -169,8 +170,14 @@ async function namedByAdmin(platform: Platform, call: IngestionCall, asked: stri
 
 type IngestionCall = AuthenticatedCall<unknown, { readonly tenant_id?: string }>
 
-async function withTables(platform: Platform, run: Run, mayRead: ReturnType<typeof rawReader>) {
-  return runJson(run, await seenTables(run, await tableProgress(platform.pool, run.id), mayRead))
+/** Of which raw tables and products the caller is told. */
+function sightOf(platform: Platform, call: TenantCall) {
+  return { mayRead: rawReader(platform, call.principal, call.tenant), mayHear: productReader(platform, call) }
+}
+
+async function withTables(platform: Platform, run: Run, { mayRead, mayHear }: ReturnType<typeof sightOf>) {
+  const tables = await tableProgress(platform.pool, run.id)
+  return runJson(await seenRun(run, mayHear), await seenTables(run, tables, mayRead))
 }
 
 async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<ServerEvent> {
@@ -178,8 +185,15 @@ async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<S
   const from = Number.isSafeInteger(after) && after >= 0 ? after : 0
   for await (const event of platform.events.follow(call.tenant, from, call.signal)) {
     const { subject = '', type } = event
-    const isTold = call.principal.isAdmin || !isId(subject, 'prd')
-    if (!isTold && !(await hearsOf(platform, call, subject, type))) continue
+    if (!(await isTold(platform, call, subject, type))) continue
     yield { id: event.sequence, event: event.type, data: JSON.stringify(event) }
   }
+}
+
+/** What happened to a product is for its readers; so is the end of a run that makes nothing else. */
+async function isTold(platform: Platform, call: TenantCall, subject: string, type: string): Promise<boolean> {
+  if (call.principal.isAdmin) return true
+  if (isId(subject, 'prd')) return hearsOf(platform, call, subject, type)
+  const run = isId(subject, 'run') ? await findRun(platform.pool, call.tenant, subject) : null
+  return run?.productId == null || productReader(platform, call)(run.productId)
 }

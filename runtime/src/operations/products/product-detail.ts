@@ -35,11 +35,12 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     latestEpoch(platform.pool, product.id),
     changeTopicsOf(platform.pool, product.id),
   ])
-  const isTold = newest !== null && (await isReader(platform, call, product))
-  const sight = isTold ? await sightOf(platform, call, product.id) : null
-  const shown = isTold && sight ? shownQuality(sight, newest) : null
+  // Of a product without a version in service there is nothing to tell.
+  const isTold = live !== null && (await isReader(platform, call, product))
+  const sight = isTold && newest !== null ? await sightOf(platform, call, product.id) : null
+  const shown = sight && newest && shownQuality(sight, newest)
   const rowsOf = sight && (await visibleRows(platform, call, product, sight))
-  const ageMs = newest === null ? null : Date.now() - newest.committedAt.getTime()
+  const ageMs = newest === null || !isTold ? null : Date.now() - newest.committedAt.getTime()
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
   return {
@@ -60,7 +61,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
       endpointOf(endpoint, states, newest?.epoch ?? null, isTold),
     ),
-    change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null)),
+    change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null, isTold)),
     dashboards: await shownDashboards(platform, product.id),
     quality: shown && rowsOf && { score: shown.qualityScore, result: shown.quality, rows: rowsOf(shown) },
     freshness: {
@@ -70,8 +71,8 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     },
     availability: { objective_percent: slo.availabilityPercent },
     materialization: shown,
-    content: contentOf(live?.normalised, newest?.inputs ?? {}),
-    reads: live === null ? [] : await readsOf(platform, call, live.normalised),
+    content: contentOf(live?.normalised, isTold ? (newest?.inputs ?? {}) : null),
+    reads: live === null ? [] : await readsOf(platform, call, live.normalised, isTold),
     isClear: await clearColumns(platform, call, product.id),
     notices: await noticesOf(platform.pool, product, live),
     lineage: {
@@ -80,32 +81,39 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   }
 }
 
-/** How the version in service meets its former rows, and what becomes of those that it no longer has. */
-function contentOf(manifests: ManifestSet | undefined, materialized: Readonly<Record<string, unknown>>) {
+/**
+ * How the version in service meets its former rows, and what becomes of those that it no longer has.
+ * @param materialized null for who may not read the product
+ */
+function contentOf(manifests: ManifestSet | undefined, materialized: Readonly<Record<string, unknown>> | null) {
   if (manifests === undefined) return null
   const { output } = manifests
   return {
     write_mode: output.writeMode,
     keeps_missing: keepsMissing(output),
     note: missingText(output),
-    one_moment: isOfOneMoment(manifests, materialized),
+    one_moment: materialized && isOfOneMoment(manifests, materialized),
   }
 }
 
-async function readsOf(platform: Platform, call: TenantCall, manifests: ManifestSet) {
-  const connections = await connectionsOf(platform, call.tenant, manifests)
+async function readsOf(platform: Platform, call: TenantCall, manifests: ManifestSet, isTold: boolean) {
+  const connections = isTold ? await connectionsOf(platform, call.tenant, manifests) : new Map()
   return (await actualReads(platform.pool, manifests, connections)).map(readJson)
 }
 
-function changeTopicOf({ topic, variant, refused, sentEpoch, error }: ChangeTopicState, newest: number | null) {
+function changeTopicOf(
+  { topic, variant, refused, sentEpoch, error }: ChangeTopicState,
+  newest: number | null,
+  isTold: boolean,
+) {
   const isBehind = newest !== null && (sentEpoch ?? 0) < newest
   return {
     topic,
     variant,
     state: refused !== null ? 'refused' : error !== null ? 'failed' : isBehind ? 'pending' : 'ok',
     reason: refused,
-    epoch: sentEpoch,
-    error,
+    epoch: isTold ? sentEpoch : null,
+    error: isTold ? error : null,
   }
 }
 
@@ -130,9 +138,9 @@ function endpointOf(
           : behind.length > 0
             ? 'pending'
             : 'ok',
-    epoch: epochs.length === 0 ? null : Math.min(...epochs),
-    behind: newest !== null && epochs.some((epoch) => epoch < newest),
-    error: behind.find((state) => state.error !== null)?.error ?? null,
+    epoch: epochs.length === 0 || !isTold ? null : Math.min(...epochs),
+    behind: isTold ? newest !== null && epochs.some((epoch) => epoch < newest) : null,
+    error: (isTold && behind.find((state) => state.error !== null)?.error) || null,
     rows_left_out: isTold ? own.reduce((most, state) => Math.max(most, state.rowsLeftOut ?? 0), 0) : null,
   }
 }

@@ -34,6 +34,32 @@ export async function readableProduct(platform: Platform, call: TenantCall, refe
   return product
 }
 
+/** Why something failed, for who may not read the product that it was about. */
+export const UNTOLD = {
+  code: 'product_forbidden',
+  message: 'a product that you may not read could not be made',
+  remedy: 'Ask its owner, or for a grant to read it.',
+} as const
+
+/** `isReader` of many products by their ids: each is looked at once. Of one that is gone, administrators alone are told. */
+export function productReader(platform: Platform, call: TenantCall): (productId: string) => Promise<boolean> {
+  const known = new Map<string, Promise<boolean>>()
+  const load = async (id: string): Promise<boolean> => {
+    try {
+      return await isReader(platform, call, await productOf(platform, call, id))
+    } catch (error) {
+      if (isSluiceError(error) && error.code === 'product_not_found') return false
+      throw error
+    }
+  }
+  return async (id) => {
+    if (call.principal.isAdmin) return true
+    const loading = known.get(id) ?? load(id)
+    known.set(id, loading)
+    return loading
+  }
+}
+
 /** Whether the caller is told of what happened to that product. Of one that is gone, everybody hears that it is. */
 export async function hearsOf(platform: Platform, call: TenantCall, productId: string, type: string): Promise<boolean> {
   try {

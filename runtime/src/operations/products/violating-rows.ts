@@ -90,8 +90,9 @@ function summaryText(
   { name, violations, total }: Pick<CheckResult, 'name' | 'violations' | 'total'>,
   shown: ShownRows | undefined,
 ): string {
-  if (violations === null || total === null) return `${name}: it could not be run`
-  const counted = `${violations.toLocaleString('en-US')} of ${total.toLocaleString('en-US')}`
+  if (violations === null) return `${name}: it could not be run`
+  const [some, all] = [violations, total].map((count) => count?.toLocaleString('en-US'))
+  const counted = all === undefined ? `${some} rows` : `${some} of ${all}`
   const first = shown?.rows[0]
   if (shown === undefined || first === undefined) return `${name}: violated by ${counted}`
   const cells = shown.columns.map((column, index) => `${plain(column)}=${plain(first[index] ?? 'null')}`)

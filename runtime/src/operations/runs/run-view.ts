@@ -1,13 +1,40 @@
-/** A run as its reader may see it: sizes of raw tables are data of theirs. */
+/**
+ * A run as its reader may see it: sizes of raw tables are data of theirs, and what it made of a product is for who may read
+ * the product.
+ */
+import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import type { LogLine, TableProgress } from '../../registry/run-progress.ts'
 import type { Run } from '../../registry/runs.ts'
+import { UNTOLD } from '../products/readable-product.ts'
 
 /** With `bytes` null, and rows in steps, for who may not read the table. */
 export type SeenTable = Omit<TableProgress, 'bytes'> & {
   readonly bytes: number | null
   /** Left out, because they could not be carried. */
   readonly rowsRejected: number
+}
+
+/** By `productReader`. */
+type MayHear = (productId: string) => Promise<boolean>
+
+const outcomesOf = ({ result }: Run): readonly ProductOutcome[] =>
+  (result as { readonly products?: readonly ProductOutcome[] } | null)?.products ?? []
+
+async function hiddenOutcomes(run: Run, mayHear: MayHear): Promise<readonly ProductOutcome[]> {
+  const outcomes = outcomesOf(run)
+  const rights = await Promise.all(outcomes.map(({ id }) => mayHear(id)))
+  return outcomes.filter((_, index) => !rights[index])
+}
+
+/** The run without what it tells of products that the reader may not read. */
+export async function seenRun(run: Run, mayHear: MayHear): Promise<Run> {
+  const hidden = await hiddenOutcomes(run, mayHear)
+  const { error } = run
+  const isHidden = run.productId !== null && !(await mayHear(run.productId))
+  const isOfHidden = isHidden || hidden.some(({ reason }) => reason?.message === error?.message)
+  const products = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
+  return { ...run, result: { ...run.result, products }, error: error !== null && isOfHidden ? UNTOLD : error }
 }
 
 /** By `rawReader`. */
@@ -32,16 +59,31 @@ export async function seenTables(run: Run, tables: readonly TableProgress[], may
   )
 }
 
-/** Without the lines of tables that the reader may not read: they count rows. Each begins with its table. */
+/** As a line of a product begins, or of a table whose name is as plain. */
+const OF_A_PRODUCT = /^([a-z][\w-]*\.[a-z][\w-]*): /i
+
+/**
+ * Without the lines of tables and products that the reader may not read: they count rows. Each begins with its table, or with
+ * its product; while a run goes on, a line may be of a product whose outcome is not known yet.
+ */
 export async function seenLines(
   run: Run,
   tables: readonly TableProgress[],
   lines: readonly LogLine[],
-  mayRead: MayRead,
+  { mayRead, mayHear }: { readonly mayRead: MayRead; readonly mayHear: MayHear },
 ): Promise<readonly LogLine[]> {
-  const { connectionId } = run
-  if (connectionId === null) return lines
+  const { connectionId, productId } = run
+  if (connectionId === null) return productId !== null && (await mayHear(productId)) ? lines : []
   const rights = await Promise.all(tables.map(({ name }) => mayRead(connectionId, name)))
-  const hidden = tables.filter((_, index) => !rights[index]).map(({ name }) => `${name}: `)
-  return lines.filter(({ message }) => !hidden.some((beginning) => message.startsWith(beginning)))
+  const hiddenTables = tables.flatMap(({ name }, index) => (rights[index] ? [] : [`${name}: `]))
+  const hiddenProducts = (await hiddenOutcomes(run, mayHear)).map(({ name }) => name)
+  const shownProducts = outcomesOf(run).flatMap(({ name }) => (hiddenProducts.includes(name) ? [] : [name]))
+  const isShown = async ({ message }: LogLine): Promise<boolean> => {
+    if (hiddenTables.some((beginning) => message.startsWith(beginning))) return false
+    const subject = OF_A_PRODUCT.exec(message)?.[1]
+    if (subject === undefined || shownProducts.includes(subject)) return true
+    return !hiddenProducts.includes(subject) && (await mayRead(connectionId, subject))
+  }
+  const shown = await Promise.all(lines.map(isShown))
+  return lines.filter((_, index) => shown[index])
 }
