@@ -7,6 +7,7 @@ FROM node:${NODE_VERSION}-bookworm-slim AS build
 WORKDIR /opt/sluice
 COPY package.json package-lock.json ./
 COPY sdk/package.json sdk/
+COPY engine/package.json engine/
 COPY runtime/package.json runtime/
 COPY plugins/analytics/package.json plugins/analytics/
 COPY plugins/connectors/package.json plugins/connectors/
@@ -18,6 +19,7 @@ COPY runtime/bin runtime/bin
 RUN npm ci --omit=dev --no-audit --no-fund --workspace runtime --include-workspace-root=false \
   && rm -rf node_modules/node-linux-* node_modules/.cache
 COPY sdk sdk
+COPY engine engine
 COPY plugins plugins
 COPY runtime runtime
 

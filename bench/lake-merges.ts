@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { EngineStep } from '../runtime/src/engine/engine.ts'
+import type { EngineStep } from '@sluice/engine'
 import type { LakeBench } from './lake.ts'
 
 const FILES = 16

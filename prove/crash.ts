@@ -47,6 +47,13 @@ export const crash: Proof = {
   proves: 'Killed at any fault point and any moment, hundreds of times, the runtime loses, repeats and mixes nothing.',
   costs: 'about 20 minutes for 200 kills',
   options: [`--kills N   so many beyond one at each fault point (${KILLS})`],
-  of: ['runtime/**/*.{ts,js,yaml,json}', 'sdk/**/*.ts', 'plugins/**/*.ts', 'test/crash/**', 'package-lock.json'],
+  of: [
+    'runtime/**/*.{ts,js,yaml,json}',
+    'sdk/**/*.ts',
+    'engine/**/*.{ts,json}',
+    'plugins/**/*.ts',
+    'test/crash/**',
+    'package-lock.json',
+  ],
   run,
 }

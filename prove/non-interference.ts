@@ -58,6 +58,13 @@ export const nonInterference: Proof = {
     '--minutes N     begins no pair of worlds after that (default 600)',
     '--pair SEED     one pair alone, as a failure names it',
   ],
-  of: ['runtime/src/**/*.ts', 'plugins/**/*.ts', 'sdk/**/*.ts', 'acceptance/**/*.ts', 'prove/non-interference.ts'],
+  of: [
+    'runtime/src/**/*.ts',
+    'plugins/**/*.ts',
+    'sdk/**/*.ts',
+    'engine/**/*.ts',
+    'acceptance/**/*.ts',
+    'prove/non-interference.ts',
+  ],
   run,
 }

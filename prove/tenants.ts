@@ -147,6 +147,13 @@ export const tenants: Proof = {
     'Made by four clients through two runtimes, of which one is killed and started all the time, each tenant is whole or undone, and no start fails.',
   costs: 'about 4 minutes for 500 tenants, and installs Redis and an S3 store',
   options: [`--tenants N   so many (${TENANTS})`],
-  of: ['runtime/**/*.{ts,js,yaml,json}', 'sdk/**/*.ts', 'plugins/**/*.ts', 'stack/several/*.ts', 'package-lock.json'],
+  of: [
+    'runtime/**/*.{ts,js,yaml,json}',
+    'sdk/**/*.ts',
+    'engine/**/*.{ts,json}',
+    'plugins/**/*.ts',
+    'stack/several/*.ts',
+    'package-lock.json',
+  ],
   run,
 }

@@ -144,6 +144,27 @@ describe('imports', () => {
     assert.deepEqual(strangers('sdk', allowed), [])
   })
 
+  test('the engine imports the SDK and its drivers, and nothing of the runtime', () => {
+    const { dependencies = {} } = packageJson('engine')
+    const found = sourceFiles(['engine/**/*.ts'])
+      .filter(({ path }) => !isTest(path))
+      .flatMap((file) => [
+        ...relativeTargets(file).filter((target) => !target.startsWith('engine/')),
+        ...packagesOf(file).filter((specifier) => !(packageOf(specifier) in dependencies)),
+      ])
+    assert.deepEqual(found, [])
+  })
+
+  test('walls and the guard know no other part of the engine, and lineage the guard alone', () => {
+    const mayImport = { walls: ['walls'], guard: ['guard'], lineage: ['lineage', 'guard'] }
+    for (const [folder, allowed] of Object.entries(mayImport)) {
+      const files = sourceFiles([`engine/src/${folder}/**/*.ts`]).filter(({ path }) => !isTest(path))
+      assert.ok(files.length > 1, folder)
+      const found = files.flatMap(relativeTargets).filter((to) => !allowed.includes(to.split('/')[2] ?? ''))
+      assert.deepEqual(found, [], folder)
+    }
+  })
+
   for (const folder of ['lookup', 'timeseries', 'analytics', 'realtime', 'connectors'].map(
     (name) => `plugins/${name}`,
   )) {

@@ -8,7 +8,7 @@ import { sourceFiles } from './sources.ts'
 const FOREIGN = /^[A-Z][A-Z0-9_]+$/
 
 function codesInUse(): ReadonlyMap<string, string> {
-  const files = sourceFiles(['runtime/src/**/*.ts', 'plugins/**/*.ts', 'sdk/**/*.ts']).filter(
+  const files = sourceFiles(['runtime/src/**/*.ts', 'engine/**/*.ts', 'plugins/**/*.ts', 'sdk/**/*.ts']).filter(
     ({ path }) => !/\.(test|fixture)\.ts$/.test(path) && !/test-?(data|server|ing)/.test(path),
   )
   return new Map(

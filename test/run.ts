@@ -7,7 +7,7 @@ import { globSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ENGINE_DIR_VARIABLE, prepareTestEngine } from '../runtime/src/engine/testing.ts'
+import { ENGINE_DIR_VARIABLE, prepareTestEngine } from '@sluice/engine/testing'
 import { keepCompiled } from './compile-cache.ts'
 import { processorSeconds } from './processor-time.ts'
 import { useTemporaryFolder } from './temporary-folder.ts'
@@ -17,6 +17,7 @@ const root = join(import.meta.dirname, '..')
 
 const EVERYTHING = [
   'sdk/**/*.test.ts',
+  'engine/**/*.test.ts',
   'packaging/**/*.test.ts',
   'examples/**/*.test.ts',
   'conformance-tests/**/*.test.ts',

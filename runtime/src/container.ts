@@ -9,6 +9,16 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
 import {
+  bundleChild,
+  bundleProgram,
+  codeFolder,
+  createEngine,
+  type Engine,
+  type EngineLimits,
+  type PooledEngine,
+  type WallName,
+} from '@sluice/engine'
+import {
   type ConnectorHost,
   type LakeEngine,
   type Logger,
@@ -36,10 +46,6 @@ import { parseAddress } from './database/address.ts'
 import { openListener } from './database/listener.ts'
 import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
-import { bundleChild, bundleProgram, codeFolder } from './engine/child-bundle.ts'
-import { CpuAccounts, type CpuLedger } from './engine/cpu-accounts.ts'
-import { createEngine, type Engine, type EngineLimits, type PooledEngine } from './engine/engine.ts'
-import type { WallName } from './engine/walls.ts'
 import type { EventBus } from './events/bus.ts'
 import { EventFeed } from './events/feed.ts'
 import { openKafkaBus } from './events/kafka-bus.ts'
@@ -73,6 +79,7 @@ import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { withRaised } from './policy/raised.ts'
 import { forgetChangeTopics } from './registry/change-topics.ts'
+import { CpuAccounts, type CpuLedger } from './registry/cpu-accounts.ts'
 import { chargeCpu, spentBudgets } from './registry/cpu-budgets.ts'
 import { loseCopies } from './registry/endpoint-states.ts'
 import { productGrants } from './registry/grants.ts'

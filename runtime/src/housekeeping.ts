@@ -1,7 +1,8 @@
 /** What runs by the clock beside the runs of tenants: upkeep of the lake, and of tables that only grow. */
+
+import type { EngineLimits } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import { inTransaction } from './database/pools.ts'
-import type { EngineLimits } from './engine/engine.ts'
 import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
 import { takeTurn } from './lake/upkeep-turns.ts'
 import { reviewStores } from './materializer/store-review.ts'

@@ -33,8 +33,8 @@ describe('the suites of this repository', () => {
       'runtime/bin/sluice.js',
       'runtime/src/command/main.ts',
       'runtime/src/container.ts',
-      'runtime/src/engine/child/main.ts',
-      'runtime/src/engine/child/limits.ts',
+      'engine/src/child/main.ts',
+      'engine/src/walls/limits.ts',
       'runtime/src/http/codes.ts',
       'plugins/lookup/postgresql/index.ts',
       'plugins/realtime/lmdb/store.ts',
@@ -44,6 +44,19 @@ describe('the suites of this repository', () => {
       const files = filesOf(name)
       for (const path of runtime) assert.ok(files.has(path), `${name}: ${path}`)
     }
+  })
+
+  it('rest on what the entries of other packages lead to, child programs among it', () => {
+    const engine = [
+      'engine/package.json',
+      'engine/src/index.ts',
+      'engine/src/guard/rules.ts',
+      'engine/src/child/main.ts',
+    ]
+    for (const name of ['object-store', 'trino-store', 'trino', 'minio'])
+      for (const path of engine) assert.ok(filesOf(name).has(path), `${name}: ${path}`)
+    for (const name of ['redis', 'cassandra', 'conformance'])
+      for (const path of engine) assert.ok(!filesOf(name).has(path), `${name}: ${path}`)
   })
 
   it('rest on files that are read, copied or run by name', () => {

@@ -2,10 +2,9 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createEngine, kernelWalls } from '@sluice/engine'
+import { NEEDED_WALLS } from '@sluice/engine/walls'
 import { type ConnectorHost, isSluiceError } from '@sluice/sdk'
-import { createEngine } from '../../runtime/src/engine/engine.ts'
-import { kernelWalls } from '../../runtime/src/engine/kernel-walls.ts'
-import { NEEDED_WALLS } from '../../runtime/src/engine/walls.ts'
 import { SourceReaders } from '../../runtime/src/ingestion/source-readers.ts'
 
 const MB = 1024 * 1024

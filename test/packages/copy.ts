@@ -14,6 +14,7 @@ const ALL = [
   'conformance-tests/**',
   'deploy/**',
   'docs/**',
+  'engine/**',
   'examples/**',
   'packaging/**',
   'plugins/**',

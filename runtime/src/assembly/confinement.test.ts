@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { NEEDED_WALLS, WALL_NAMES, type Wall } from '@sluice/engine'
 import { type Config, loadConfig } from '../config.ts'
-import { NEEDED_WALLS, WALL_NAMES, type Wall } from '../engine/walls.ts'
 import { checkTenants, confined, confinementOf, confinementText } from './confinement.ts'
 
 const up = (name: Wall['name']): Wall => ({ name, up: true })

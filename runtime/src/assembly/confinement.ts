@@ -3,9 +3,9 @@
  * there whatever the runtime has: that is bearable where nobody else's data lie, and nobody from outside comes in.
  */
 import { isIPv4 } from 'node:net'
+import { NEEDED_WALLS, type Wall, type WallName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { Config } from '../config.ts'
-import { NEEDED_WALLS, type Wall, type WallName } from '../engine/walls.ts'
 
 export interface Confinement {
   /** Needed walls that the machine lacks, with why. */

@@ -1,4 +1,6 @@
 /** Names of what the container holds. A token carries its type, so wrong wiring does not compile. */
+
+import type { Engine } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { InjectionToken } from 'tsyringe'
@@ -8,7 +10,6 @@ import type { Sandbox } from '../catalog/sandbox.ts'
 import type { SignedFiles } from '../catalog/signed-files.ts'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
-import type { Engine } from '../engine/engine.ts'
 import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
 import type { FaultPoint } from '../fault-points.ts'

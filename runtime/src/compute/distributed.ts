@@ -10,8 +10,8 @@ import {
   type TrinoRow,
   type TrinoSettings,
 } from '@sluice/analytics/trino/statements'
+import { tableNotFound } from '@sluice/engine'
 import { isSluiceError, openTenantScope, SluiceError, type TenantScope } from '@sluice/sdk'
-import { tableNotFound } from '../engine/guard.ts'
 import type { TableRef } from '../lake/lake.ts'
 import { type ArrivingColumn, arrivingColumns, resultCsv } from './query-result.ts'
 import { type NamedPlace, type Parameter, type Place, querySql } from './query-sql.ts'

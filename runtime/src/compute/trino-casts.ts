@@ -1,8 +1,8 @@
 /** What values lose on their way into a column's type where Trino casts them, and what a row says of it. */
 import type { TrinoColumn, TrinoType } from '@sluice/analytics/trino/statements'
 import { sqlType } from '@sluice/analytics/trino/statements'
+import { castLoss, FLOATING_DIGITS } from '@sluice/engine'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
-import { castLoss, FLOATING_DIGITS } from '../engine/engine.ts'
 import { logicalType } from './query-result.ts'
 
 /** A column as a transform gives it, before the cast. */

@@ -4,7 +4,7 @@
  * are put in front of it, Trino's own functions, and nothing else. It is Trino that parses; text that this lexer does
  * not know is refused.
  */
-import { checkText, notAllowed, type Source, syntaxError } from '../engine/guard.ts'
+import { checkText, notAllowed, type Source, syntaxError } from '@sluice/engine'
 
 type Kind = 'blank' | 'name' | 'text' | 'number' | 'mark' | 'parameter'
 

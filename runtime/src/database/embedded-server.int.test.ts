@@ -16,11 +16,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { childrenOf, isAlive, parentOf } from '@sluice/engine/process-table'
 import { isSluiceError } from '@sluice/sdk'
 import { until } from '../../../test/until.ts'
 import { type EmbeddedServer, startEmbeddedServer } from './embedded-server.ts'
 import { openPool } from './pools.ts'
-import { childrenOf, isAlive, parentOf } from './process-table.ts'
 import { PATIENT } from './testing.ts'
 
 const folders: string[] = []

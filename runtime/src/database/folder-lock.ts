@@ -7,9 +7,9 @@
  */
 import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { processStartTime } from '@sluice/engine/process-table'
 import { SluiceError } from '@sluice/sdk'
 import koffi from 'koffi'
-import { processStartTime } from './process-table.ts'
 
 /** The numbers are the same on Linux and macOS. */
 const LOCK_EXCLUSIVE = 2

@@ -6,8 +6,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { commandLine, isAlive } from '@sluice/engine/process-table'
 import type { Account } from './postgres-account.ts'
-import { commandLine, isAlive } from './process-table.ts'
 
 /**
  * SIGINT is PostgreSQL's fast shutdown: transactions are rolled back, the checkpoint is written. A server that has not

@@ -1,8 +1,8 @@
 /** One source table into its raw table of the lake: read, write, stage. The commit is the caller's. */
+
+import { type EngineLimits, quoteName } from '@sluice/engine'
 import type { Column, ConnectorState, TableSchema } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
-import type { EngineLimits } from '../engine/engine.ts'
-import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type {
   ChangedFiles,

@@ -1,4 +1,7 @@
 /** What a child says of its source, looked at before it is believed. Everything here throws `BrokenAnswer`. */
+
+import { WALL_NAMES, type Wall, type WallName } from '@sluice/engine'
+import type { WireError } from '@sluice/engine/wire-error'
 import {
   CHECK_STEPS,
   type CheckReport,
@@ -12,8 +15,6 @@ import {
   type ReadEvent,
   SluiceError,
 } from '@sluice/sdk'
-import type { WireError } from '../engine/protocol.ts'
-import { WALL_NAMES, type Wall, type WallName } from '../engine/walls.ts'
 import type { SourceQuestion } from './source-protocol.ts'
 
 /** The child broke the protocol, or the connector its contract. Says what, without a value. */

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { bundleProgram } from '../engine/child-bundle.ts'
+import { bundleProgram } from '@sluice/engine'
 
 /** In the sources the child's entry is TypeScript, in the packed form JavaScript. */
 const ENTRY = new URL(import.meta.url.endsWith('.ts') ? './child/main.ts' : './child/main.js', import.meta.url)

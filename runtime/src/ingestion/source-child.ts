@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
+import type { PooledChild } from '@sluice/engine/child-pool'
+import { CpuWatch } from '@sluice/engine/cpu-watch'
+import type { DescriptorLine } from '@sluice/engine/descriptors'
 import { SluiceError } from '@sluice/sdk'
-import type { PooledChild } from '../engine/child-pool.ts'
-import { CpuWatch } from '../engine/cpu-watch.ts'
-import type { DescriptorLine } from '../engine/descriptors.ts'
 import { SOURCE_CHILD_ENTRY } from './source-bundle.ts'
 import { CHANNEL_FD, DESCRIPTOR_FD, type Frame, FrameReader, jsonFrame, type ToSourceChild } from './source-protocol.ts'
 

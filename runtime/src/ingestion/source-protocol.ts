@@ -3,9 +3,10 @@
  * `u32 length of what follows | u8 type | payload`. Payloads are JSON, or bytes of rows. Whoever speaks for the source
  * may have been taken over by it, so that the runtime reads frames of bounded size only, and believes none of them.
  */
+
+import type { Wall, WallName } from '@sluice/engine'
+import type { WireError } from '@sluice/engine/wire-error'
 import type { ReadRequest } from '@sluice/sdk'
-import type { WireError } from '../engine/protocol.ts'
-import type { Wall, WallName } from '../engine/walls.ts'
 
 /** In the child. */
 export const CHANNEL_FD = 3

@@ -1,8 +1,9 @@
 /** One open connector in one child: its calls, one at a time, and everything that can end them. */
+
+import type { Wall } from '@sluice/engine'
+import { watchMemory } from '@sluice/engine/memory-watch'
+import { toWireError } from '@sluice/engine/wire-error'
 import { type ConnectorHost, isSluiceError, SluiceError } from '@sluice/sdk'
-import { toWireError } from '../engine/driver-error.ts'
-import { watchMemory } from '../engine/memory-watch.ts'
-import type { Wall } from '../engine/walls.ts'
 import { BrokenAnswer, checkedError, checkedQuestion, checkedWalls, fieldsOf } from './source-answers.ts'
 import type { SourceChild } from './source-child.ts'
 import { invalidAnswer, lineFailure, readerFailed, sourceTooLarge, sourceTooSlow, stopped } from './source-failure.ts'

@@ -2,8 +2,9 @@
  * What is wrong with a table's files, said so that whoever may know can look: errors carry the table, the file below the
  * tenant's bucket and the snapshot in their details, of which the HTTP layer tells developers only.
  */
+
+import type { Engine, EngineJob, EngineRun } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { Engine, EngineJob, EngineRun } from '../engine/engine.ts'
 import { unreadableFiles } from './data-check.ts'
 import type { ObjectStore } from './object-store.ts'
 import { type Scan, type ScanFile, scanOf } from './scan.ts'

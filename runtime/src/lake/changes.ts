@@ -1,5 +1,4 @@
-import type { EngineTable } from '../engine/job.ts'
-import { quoteName } from '../engine/sql-text.ts'
+import { type EngineTable, quoteName } from '@sluice/engine'
 import { engineTable, type Scan } from './scan.ts'
 import type { LakeSchema } from './table-schema.ts'
 

@@ -1,4 +1,4 @@
-import type { EngineLimits } from '../engine/job.ts'
+import type { EngineLimits } from '@sluice/engine'
 import type { CommitRequest } from './commit.ts'
 import type { DataFile } from './data-file.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'

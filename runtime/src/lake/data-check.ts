@@ -1,6 +1,5 @@
+import { type EngineLimits, quoteName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { EngineLimits } from '../engine/job.ts'
-import { quoteName } from '../engine/sql-text.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
 import type { JobRunner } from './write.ts'
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { type EngineStep, fileType, quoteName, quoteText, type StepResult } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { EngineStep, StepResult } from '../engine/job.ts'
-import { fileType, quoteName, quoteText } from '../engine/sql-text.ts'
 import type { DataFile } from './data-file.ts'
 import { type PartitionSpec, parsePartitionKey, partitionKeySql } from './partitioning.ts'
 import { RESERVED_PREFIX } from './schema-change.ts'

@@ -1,7 +1,6 @@
 import { join } from 'node:path'
+import { type EngineStep, fileType, quoteName, quoteText, type StepResult } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
-import type { EngineStep, StepResult } from '../engine/job.ts'
-import { fileType, quoteName, quoteText } from '../engine/sql-text.ts'
 import type { ObjectStore } from './object-store.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
 import { type LakeSchema, toTableSchema } from './table-schema.ts'

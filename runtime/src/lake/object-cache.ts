@@ -1,6 +1,6 @@
 import { copyFile, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, sep } from 'node:path'
-import type { Engine, EngineJob } from '../engine/engine.ts'
+import type { Engine, EngineJob } from '@sluice/engine'
 import { mapAtOnce } from './at-once.ts'
 
 const FETCHED_AT_ONCE = 4

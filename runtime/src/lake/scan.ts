@@ -1,5 +1,5 @@
+import type { EngineTable } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { EngineTable } from '../engine/job.ts'
 import { mapAtOnce } from './at-once.ts'
 import type { DataFile } from './data-file.ts'
 import { MAX_ENTRIES, type Manifests } from './manifests.ts'

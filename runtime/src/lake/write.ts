@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { basename } from 'node:path'
+import type { EngineJob, EngineRun, StepResult } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
-import type { EngineJob, EngineRun, StepResult } from '../engine/job.ts'
 import type { Catalog } from './catalog.ts'
 import type { TablePlan } from './commit.ts'
 import type { DataFile } from './data-file.ts'

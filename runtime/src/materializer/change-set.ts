@@ -4,6 +4,16 @@
  */
 import { join } from 'node:path'
 import {
+  type Engine,
+  type EngineLimits,
+  type EngineTable,
+  type KeyedOutput,
+  type PlainOutput,
+  quoteName,
+  quoteText,
+  rowsOf,
+} from '@sluice/engine'
+import {
   batchFromRows,
   type ChangeSet,
   type ColumnBatch,
@@ -14,9 +24,6 @@ import {
   SluiceError,
   type TableSchema,
 } from '@sluice/sdk'
-import { type Engine, type EngineLimits, type EngineTable, rowsOf } from '../engine/engine.ts'
-import type { KeyedOutput, PlainOutput } from '../engine/job.ts'
-import { quoteName, quoteText } from '../engine/sql-text.ts'
 import { difference } from './difference.ts'
 import { type LakeState, sameFields, stateSchema, stateTable } from './lake-state.ts'
 

@@ -1,6 +1,7 @@
 /** SQL for what separates two states of a table. Relations are named by the job that runs it. */
+
+import { quoteName } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
-import { quoteName } from '../engine/sql-text.ts'
 
 export interface DifferenceSql {
   /** Rows of `after` that `before` has not, or has otherwise. */

@@ -1,10 +1,10 @@
 /** The rows of a transform that runs in Trino, brought into the scratch folder as an embedded transform's are. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { quoteName } from '@sluice/engine'
 import { type Column, SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import { csvColumns } from '../compute/rows-csv.ts'
-import { quoteName } from '../engine/sql-text.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { stagedColumns } from './staged-columns.ts'
 import type { InputState, StagedRows, TransformDeps } from './transform.ts'

@@ -1,5 +1,5 @@
+import type { EngineTable } from '@sluice/engine'
 import type { Column, TableSchema } from '@sluice/sdk'
-import type { EngineTable } from '../engine/job.ts'
 import { engineTable, type Scan, toTableSchema } from '../lake/lake.ts'
 
 /** A column of a lake table as it is found in data files. */

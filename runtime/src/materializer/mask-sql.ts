@@ -2,8 +2,9 @@
  * The SELECT that makes a twin from the clear rows. Hash keys come from a one-row table of bound parameters, never
  * from the statement's text.
  */
+
+import { quoteName, quoteText } from '@sluice/engine'
 import { type Column, typeName } from '@sluice/sdk'
-import { quoteName, quoteText } from '../engine/sql-text.ts'
 import type { ColumnMask } from '../policy/masking.ts'
 
 export const REDACTED = '[redacted]'

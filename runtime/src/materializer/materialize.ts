@@ -1,7 +1,8 @@
 /** One materialization of one product: prepare, commit in one transaction, then bring every store up to date. */
+
+import type { EngineLimits, StorageRoom } from '@sluice/engine'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { EngineLimits, StorageRoom } from '../engine/engine.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'

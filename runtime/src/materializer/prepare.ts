@@ -4,10 +4,9 @@
  */
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type Engine, type EngineLimits, type EngineStep, quoteName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import type { Engine, EngineLimits, EngineStep } from '../engine/engine.ts'
-import { quoteName } from '../engine/sql-text.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { Lake, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '../lake/lake.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'

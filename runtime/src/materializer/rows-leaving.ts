@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { quoteName } from '../engine/sql-text.ts'
+import { quoteName } from '@sluice/engine'
 import { type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import type { Product } from '../registry/products.ts'
 import { readInputs } from './inputs.ts'

@@ -1,6 +1,7 @@
 /** Brings one target of one store to the newest epoch, from wherever it is. */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Engine, EngineLimits } from '@sluice/engine'
 import {
   type ChangeSet,
   isSluiceError,
@@ -11,7 +12,6 @@ import {
   type TableSchema,
   type Target,
 } from '@sluice/sdk'
-import type { Engine, EngineLimits } from '../engine/engine.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { sharesHistory } from '../manifest/compatibility-columns.ts'
 import { countWithout, deltaChangeSet, fullChangeSet, stateHaving } from './change-set.ts'

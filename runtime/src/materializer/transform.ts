@@ -1,18 +1,18 @@
 /** Turns the inputs' rows into staged rows: parquet files in a scratch folder that nobody else reads. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
-import type { DistributedCompute } from '../compute/distributed.ts'
 import {
   type Engine,
   type EngineLimits,
   type EngineStep,
   type EngineTable,
   lostValues,
+  quoteName,
   type StepResult,
   type Within,
-} from '../engine/engine.ts'
-import { quoteName } from '../engine/sql-text.ts'
+} from '@sluice/engine'
+import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
+import type { DistributedCompute } from '../compute/distributed.ts'
 import type { TableRef } from '../lake/lake.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { keyViolations } from './difference.ts'

@@ -2,8 +2,9 @@
  * The first rows that failing checks found bad: their identity, and the columns that the check names, each as the variant
  * shows it. A variant has nothing of a check that looks at what the variant hides.
  */
+
+import { quoteName, quoteTable } from '@sluice/engine'
 import type { Variant } from '@sluice/sdk'
-import { quoteName, quoteTable } from '../engine/sql-text.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import { type CheckPlan, givesNumber, type TenantCheck } from '../quality/check-plan.ts'
 import type { CheckReading, CheckResult } from '../quality/verdict.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { ChildPool } from '@sluice/engine/child-pool'
 import { Registry } from 'prom-client'
-import { ChildPool } from '../engine/child-pool.ts'
 import { cpuMetrics, slotMetrics } from './engine.ts'
 
 function startChild() {

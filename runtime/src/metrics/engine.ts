@@ -1,7 +1,8 @@
 /** What children of this process do: places for them, who waits for one, and the CPU time that they take. */
+
+import type { PoolLoad } from '@sluice/engine'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { PoolLoad } from '../engine/child-pool.ts'
-import type { CpuProcess } from '../engine/cpu-accounts.ts'
+import type { CpuProcess } from '../registry/cpu-accounts.ts'
 
 const PROCESSES: readonly CpuProcess[] = ['engine', 'source']
 const labelNames = ['process'] as const

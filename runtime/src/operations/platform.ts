@@ -1,4 +1,6 @@
 /** What operations work with: the parts of the runtime, put together once by the container. */
+
+import type { Engine, Wall } from '@sluice/engine'
 import { type ConnectorHost, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import type { CatalogLogins } from '../catalog/logins.ts'
@@ -7,7 +9,6 @@ import type { Sandbox } from '../catalog/sandbox.ts'
 import type { SignedFiles } from '../catalog/signed-files.ts'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
-import type { Engine, Wall } from '../engine/engine.ts'
 import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'

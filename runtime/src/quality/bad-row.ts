@@ -1,5 +1,5 @@
+import { quoteName, quoteTable } from '@sluice/engine'
 import { columnNamed, type TableSchema } from '@sluice/sdk'
-import { quoteName, quoteTable } from '../engine/sql-text.ts'
 import type { Rule, Scalar } from '../manifest/manifest-set.ts'
 import { typedValue } from '../manifest/scalar-values.ts'
 import type { CheckTable, CheckTables } from './check-plan.ts'

@@ -1,6 +1,5 @@
+import { quoteTable, type Within } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
-import type { Within } from '../engine/job.ts'
-import { quoteTable } from '../engine/sql-text.ts'
 import type { Check, Rule } from '../manifest/manifest-set.ts'
 import { badRow } from './bad-row.ts'
 import { freshnessSql, rowCountSql, schemaCount, uniqueSql } from './table-rules.ts'

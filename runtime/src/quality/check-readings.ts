@@ -1,5 +1,5 @@
 /** Which columns a check looks at: its counts and the rows that it puts aside are as hidden as these. */
-import type { SourceColumn } from '../engine/engine.ts'
+import type { SourceColumn } from '@sluice/engine'
 import { qualified } from '../manifest/context.ts'
 import type { Input, Rule } from '../manifest/manifest-set.ts'
 import type { CheckReading } from './verdict.ts'

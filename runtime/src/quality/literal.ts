@@ -1,5 +1,5 @@
+import { quoteText, sqlType } from '@sluice/engine'
 import { type LogicalType, typeName, type Value } from '@sluice/sdk'
-import { quoteText, sqlType } from '../engine/sql-text.ts'
 
 /**
  * A value as DuckDB SQL that has exactly that value and that type, whatever the text holds. Everything but true and

@@ -1,5 +1,5 @@
+import { quoteName, quoteTable } from '@sluice/engine'
 import { columnNamed, SluiceError, typeName } from '@sluice/sdk'
-import { quoteName, quoteTable } from '../engine/sql-text.ts'
 import type { Rule } from '../manifest/manifest-set.ts'
 import type { CheckCount, CheckTables } from './check-plan.ts'
 import { literal } from './literal.ts'

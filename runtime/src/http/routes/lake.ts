@@ -1,5 +1,5 @@
+import type { EngineLimits } from '@sluice/engine'
 import { Type } from 'typebox'
-import type { EngineLimits } from '../../engine/engine.ts'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
 import { keepUp, UPKEEP_TASKS } from '../../operations/upkeep/lake-upkeep.ts'
 import { defineRoute, type Route } from '../route.ts'

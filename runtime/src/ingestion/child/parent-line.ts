@@ -1,8 +1,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
+import { fromWireError, toWireError, type WireError } from '@sluice/engine/wire-error'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import { fromWireError, toWireError } from '../../engine/driver-error.ts'
-import type { WireError } from '../../engine/protocol.ts'
 import {
   ALIVE_EVERY_MS,
   FRAME,

@@ -2,7 +2,7 @@ import dns from 'node:dns'
 import dnsPromises from 'node:dns/promises'
 import { closeSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import type { DescriptorLine } from '../../engine/descriptors.ts'
+import type { DescriptorLine } from '@sluice/engine/descriptors'
 import { DESCRIPTOR_FD, type ResolvedAddress } from '../source-protocol.ts'
 import type { ParentLine } from './parent-line.ts'
 

@@ -1,4 +1,4 @@
-import type { EngineRun, EngineTable, InspectOutput } from '../../engine/engine.ts'
+import type { EngineRun, EngineTable, InspectOutput } from '@sluice/engine'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../platform.ts'
 

@@ -1,6 +1,7 @@
 /** Whether the output's types hold what the transform gives. */
+
+import { castLoss } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import { castLoss } from '../../engine/engine.ts'
 import type { Checked } from './deploy.ts'
 
 interface LossyCast {

@@ -1,6 +1,7 @@
 /** Whether the checks of a version can run: held against the output and the inputs, before a row is there. */
+
+import type { EngineTable, Within } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { EngineTable, Within } from '../../engine/engine.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { Check, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
 import { outputSchema } from '../../manifest/manifest-set.ts'

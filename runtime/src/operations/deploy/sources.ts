@@ -1,9 +1,16 @@
 /** What a version reads: its sources asked for their tables, its author's rights to them, its SQL bound to them. */
+
+import {
+  type ComparableColumn,
+  type EngineRun,
+  type EngineTable,
+  type InspectOutput,
+  quoteName,
+  type SourceColumn,
+} from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import { isCommonSql } from '../../compute/common-sql.ts'
 import { guardedQuery } from '../../compute/trino-text.ts'
-import type { ComparableColumn, EngineRun, EngineTable, InspectOutput, SourceColumn } from '../../engine/engine.ts'
-import { quoteName } from '../../engine/sql-text.ts'
 import type { TenantCall } from '../../flow.ts'
 import { toTableSchema } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'

@@ -1,6 +1,7 @@
 /** What a transform gives beyond output.yaml or leaves out of it, and what its sources no longer have, said by name. */
+
+import type { EngineTable } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import type { EngineTable } from '../../engine/engine.ts'
 import type { TenantCall } from '../../flow.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'

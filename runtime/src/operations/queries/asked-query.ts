@@ -1,5 +1,5 @@
 /** A query as it was asked, and the tables that its author may read. */
-import type { EngineLimits, EngineTable, PlainOutput } from '../../engine/engine.ts'
+import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
 import type { Principal } from '../../flow.ts'
 import type { TableRef } from '../../lake/lake.ts'
 

@@ -1,8 +1,8 @@
 /** A query in Trino, whose rows an engine job writes as it writes those of its own. */
+
+import { type ColumnLineage, type EngineLimits, type EngineRun, quoteName } from '@sluice/engine'
 import type { DistributedCompute, VisibleRelation } from '../../compute/distributed.ts'
 import { arrivingName } from '../../compute/query-result.ts'
-import type { ColumnLineage, EngineLimits, EngineRun } from '../../engine/engine.ts'
-import { quoteName } from '../../engine/sql-text.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../platform.ts'
 import { type AskedQuery, parametersOf, type Visible } from './asked-query.ts'

@@ -2,12 +2,10 @@
  * `information_schema` of a query: the tables that its author may read, as he may read them, and nothing of others. No
  * table tells of rows, and none of what the author would be refused.
  */
+
+import { type EngineTable, INFORMATION_SCHEMA, sqlType, tableNotFound } from '@sluice/engine'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
-import type { EngineTable } from '../../engine/engine.ts'
-import { tableNotFound } from '../../engine/guard.ts'
-import { INFORMATION_SCHEMA } from '../../engine/information-schema.ts'
-import { sqlType } from '../../engine/sql-text.ts'
 import type { TenantCall } from '../../flow.ts'
 import { engineTable, type TableRef } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'

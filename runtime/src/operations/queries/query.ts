@@ -1,8 +1,7 @@
 /** SQL over the products that the caller may read, in an engine that is given nothing else. */
+
+import { checkText, type EngineLimits, type EngineRun, quoteName, type ResultColumn } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { EngineLimits, EngineRun, ResultColumn } from '../../engine/engine.ts'
-import { checkText } from '../../engine/guard.ts'
-import { quoteName } from '../../engine/sql-text.ts'
 import type { TenantCall } from '../../flow.ts'
 import { engineTable, type TableRef } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'

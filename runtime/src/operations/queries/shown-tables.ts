@@ -1,5 +1,5 @@
 /** SHOW and DESCRIBE, as the queries over information_schema that they stand for. */
-import { quoteText } from '../../engine/sql-text.ts'
+import { quoteText } from '@sluice/engine'
 
 export interface ShownTables {
   readonly sql: string

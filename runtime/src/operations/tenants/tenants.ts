@@ -1,7 +1,8 @@
 /** Tenants: provisioned all or nothing, and removed fence first, keys last. */
+
+import type { StorageRoom } from '@sluice/engine'
 import { isSluiceError, openTenantScope, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
-import type { StorageRoom } from '../../engine/engine.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { lakeBytes } from '../../lake/registry-catalog.ts'

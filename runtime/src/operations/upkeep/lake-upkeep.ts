@@ -1,8 +1,8 @@
 /** Upkeep of a tenant's lake: small files into fewer, old snapshots out, orphans away, and a look at every file. */
 
+import type { EngineLimits } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
-import type { EngineLimits } from '../../engine/engine.ts'
 import type { StagedCommit, TableRef } from '../../lake/lake.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'

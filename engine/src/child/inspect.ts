@@ -1,0 +1,71 @@
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { DuckDBTypeId } from '@duckdb/node-api'
+import { SluiceError, type Value } from '@sluice/sdk'
+import { fromDriver } from '../driver-error.ts'
+import type { EngineTable } from '../job.ts'
+import { columnLineage } from '../lineage/lineage.ts'
+import { fromWire, type Opening, type WireInspectOutput } from '../protocol.ts'
+import { quoteTable } from '../sql-text.ts'
+import { describe } from './collect.ts'
+import { resultColumns } from './encode.ts'
+import { guardExpression, guardStatement, guardWithin } from './guarded-sql.ts'
+
+/** Judges and binds a tenant's text without reading a row. */
+export async function inspect(
+  connection: DuckDBConnection,
+  output: WireInspectOutput,
+  tables: readonly EngineTable[],
+): Promise<Opening> {
+  const parameters = output.parameters.map(fromWire)
+  if (output.kind === 'inspect-condition') return await inspectCondition(connection, output, tables[0])
+  const names = tables.map((table) => table.name)
+  const { sql, tree } = output.within
+    ? await guardWithin(connection, output.sql, output.within, names)
+    : await guardStatement(connection, output.sql, names)
+  const shape = await described(connection, sql, parameters, output.sql)
+  const columns = resultColumns(shape)
+  return { columns, lineage: columnLineage(tree, tables, columns, output.comparable) }
+}
+
+async function inspectCondition(
+  connection: DuckDBConnection,
+  { sql: text, parameters: wired, comparable }: WireInspectOutput,
+  table: EngineTable | undefined,
+): Promise<Opening> {
+  const parameters = wired.map(fromWire)
+  const { sql } = await guardExpression(connection, text)
+  const from = table ? ` FROM ${quoteTable(table.name)}` : ''
+  const shape = await described(connection, `SELECT ${sql} AS condition${from}`, parameters, text)
+  // Also binds it where it will stand, so that aggregates and window functions are refused.
+  await described(connection, `SELECT 1${from} WHERE ${sql}`, parameters, text)
+  if (shape.types[0]?.typeId === DuckDBTypeId.BOOLEAN) {
+    const columns = resultColumns(shape)
+    return { columns, lineage: await conditionLineage(connection, sql, columns, table, comparable) }
+  }
+  throw new SluiceError('INVALID_DATA', 'the condition is not true or false', {
+    code: 'sql_invalid',
+    remedy: 'Write an expression that compares something, such as amount > 0.',
+  })
+}
+
+/** What the condition, where it stands, says of the rows that are left. */
+async function conditionLineage(
+  connection: DuckDBConnection,
+  sql: string,
+  columns: Opening['columns'],
+  table: EngineTable | undefined,
+  comparable: WireInspectOutput['comparable'],
+): Promise<Opening['lineage']> {
+  if (table === undefined) return []
+  const text = `SELECT 1 AS condition FROM ${quoteTable(table.name)} WHERE ${sql}`
+  const { tree } = await guardStatement(connection, text, [table.name])
+  return columnLineage(tree, [table], columns, comparable)
+}
+
+async function described(connection: DuckDBConnection, sql: string, parameters: readonly Value[], original: string) {
+  try {
+    return await describe(connection, sql, parameters)
+  } catch (error) {
+    throw fromDriver(error, original)
+  }
+}

@@ -1,0 +1,84 @@
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { fromDriver } from '../driver-error.ts'
+import type { TreeNode } from '../guard/tree.ts'
+import type { Within } from '../job.ts'
+import { columnLineage } from '../lineage/lineage.ts'
+import type { ChildJob, FromChild, Opening, WireInspectOutput, WireOutput, WireResult, WireStep } from '../protocol.ts'
+import { fromWire } from '../protocol.ts'
+import { collectRows } from './collect.ts'
+import { execute, prepare } from './duckdb.ts'
+import { guardStatement, guardWithin } from './guarded-sql.ts'
+import { inspect } from './inspect.ts'
+import { writeOutput } from './output.ts'
+import { openRelations } from './relations.ts'
+import { lockSettings } from './settings.ts'
+
+type Send = (message: FromChild) => void
+
+/** Runs the job's statements in order and says what came of them. The parent ends this process afterwards. */
+export async function runJob(connection: DuckDBConnection, job: ChildJob, send: Send): Promise<void> {
+  await openRelations(connection, job)
+  await lockSettings(connection, job)
+  const results: WireResult[] = []
+  let isStopped = false
+  for (const step of job.steps) {
+    const result = await runStep(connection, job, step)
+    if (result) results.push(result)
+    isStopped = step.gate && result !== null && countsAny(result)
+    if (isStopped) break
+  }
+  const { output } = job
+  if (!output || isStopped) {
+    send({ kind: 'opened', results, columns: [], lineage: [] })
+    send({ kind: 'done', rows: 0, files: [] })
+    return
+  }
+  const opened = (opening: Opening) => send({ kind: 'opened', results, ...opening })
+  if (isInspection(output)) {
+    opened(await inspect(connection, output, job.tables))
+    send({ kind: 'done', rows: 0, files: [] })
+    return
+  }
+  const within = 'within' in output ? output.within : undefined
+  const { sql, tree } = await judged(connection, job, output.sql, within)
+  const told = (opening: Opening) => opened({ ...opening, lineage: lineageOf(job, output, tree, opening) })
+  send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, told)) })
+}
+
+function countsAny({ rowsJson }: WireResult): boolean {
+  return (JSON.parse(rowsJson) as readonly unknown[]).some((count) => Number(count) > 0)
+}
+
+/** For answers that say of each column what it is made of. */
+function lineageOf(job: ChildJob, { kind }: WireOutput, tree: TreeNode | null, { columns }: Opening) {
+  return tree === null || kind !== 'json-rows' ? [] : columnLineage(tree, job.tables, columns)
+}
+
+function isInspection(output: WireOutput): output is WireInspectOutput {
+  return output.kind === 'inspect' || output.kind === 'inspect-condition'
+}
+
+async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireStep): Promise<WireResult | null> {
+  const { sql } = await judged(connection, job, step.sql, step.within)
+  const parameters = step.parameters.map(fromWire)
+  try {
+    if (step.collect) return await collectRows(await prepare(connection, sql, parameters), step.maxRows)
+    await execute(connection, sql, parameters)
+    return null
+  } catch (error) {
+    throw fromDriver(error, step.sql)
+  }
+}
+
+/** The text that may run: our own as it stands, a tenant's as the guard has written it down, with its tree. */
+async function judged(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  sql: string,
+  within: Within | null | undefined,
+): Promise<{ readonly sql: string; readonly tree: TreeNode | null }> {
+  if (job.trust === 'own') return { sql, tree: null }
+  const tables = job.tables.map((table) => table.name)
+  if (within) return await guardWithin(connection, sql, within, tables)
+  return await guardStatement(connection, sql, tables)
+}

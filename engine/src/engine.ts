@@ -1,0 +1,248 @@
+import { rm } from 'node:fs/promises'
+import { isSluiceError, type SluiceError } from '@sluice/sdk'
+import { type ChildProgram, EngineChild } from './engine-child.ts'
+import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
+import { cancelledError, isStreamed, JobRun, timeoutError } from './job-run.ts'
+import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
+import { RoomWatch } from './room-watch.ts'
+import { twiceAtMost } from './second-try.ts'
+import { SpillFolders } from './spill-folders.ts'
+import { Staging } from './staging.ts'
+import {
+  busyError,
+  ChildPool,
+  closedError,
+  LateStart,
+  type PoolLimits,
+  type PoolLoad,
+  type TakenChild,
+} from './walls/child-pool.ts'
+import { memoryWatchWall } from './walls/memory-watch.ts'
+import { pipeOpener } from './walls/pipe.ts'
+import { UserIds } from './walls/user-ids.ts'
+import type { Wall, WallName } from './walls/walls.ts'
+
+/** Runs jobs in child processes; the engine itself never opens a database. */
+export interface Engine {
+  /**
+   * Runs one job in a child of its own. Fulfilled when its steps are done and the output's columns are known; without
+   * a streamed output when all is done. Rejected with a SluiceError: `sql_*`, `table_not_found`, `query_timeout`,
+   * `query_memory_exceeded`, `query_cancelled`, `query_result_too_large`, `engine_busy`, `cpu_time_spent`; where the engine itself fails,
+   * `engine_crashed`, or `query_failed` of a tenant's job, which is tried twice. May be repeated: a job that failed has
+   * left nothing behind but what an own job's statements wrote themselves.
+   */
+  run(job: EngineJob, signal: AbortSignal): Promise<EngineRun>
+  /** The walls that the last tenant's child had put up. Empty before the first one, and before `probe`. */
+  walls(): readonly Wall[]
+  /** Starts a tenant's child for nothing but to see its walls. */
+  probe(signal: AbortSignal): Promise<readonly Wall[]>
+  /** Ends every child, those with a job too. */
+  close(): Promise<void>
+}
+
+/** Who pays for the CPU time of jobs: asked before one is begun, told while its child lives. */
+export interface JobAccounts {
+  /** Throws where the owner of a job may ask for nothing more now. */
+  refuseSpent(owner: string): void
+  /** Who pays for what is begun here; null: nobody. */
+  payerOf(owner: string | null): string | null
+  /** @param seconds of all of the child's threads, since this was told last */
+  charge(payer: string | null, process: 'engine', seconds: number): void
+}
+
+export interface EngineOptions extends PoolLimits, ChildProgram {
+  /** A folder for spill files of own jobs; made when missing. */
+  readonly scratchDir: string
+  /**
+   * Only as root: the first of `maxChildren` user ids that tenants' children run under, one each. They own nothing and
+   * need no entry in /etc/passwd. Default 60800, from a range that Linux distributions leave unused.
+   */
+  readonly firstUserId?: number
+  /** Whose work it is, and who may have no more of it now. Absent: nothing is counted. */
+  readonly accounts?: JobAccounts
+  /** Without these a tenant's job is refused (`walls_missing`). Default: none. */
+  readonly neededWalls?: readonly WallName[]
+}
+
+const DEFAULT_FIRST_USER_ID = 60_800
+const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 120_000, threads: 1 } as const
+const DEFAULT_STEP_ROWS = 10_000
+
+/** An engine whose children are its own. */
+export interface PooledEngine extends Engine {
+  load(): PoolLoad
+}
+
+export function createEngine(options: EngineOptions): PooledEngine {
+  return new ChildEngine(options)
+}
+
+class ChildEngine implements PooledEngine {
+  readonly #pool: ChildPool<EngineChild>
+  readonly #spills: SpillFolders
+  readonly #users: UserIds | null
+  readonly #neededWalls: readonly WallName[]
+  readonly #accounts: JobAccounts | null
+  #walls: readonly Wall[] = []
+
+  constructor(options: EngineOptions) {
+    const openPipe = pipeOpener()
+    this.#pool = new ChildPool(() => new EngineChild(openPipe, options), options)
+    this.#neededWalls = options.neededWalls ?? []
+    this.#accounts = options.accounts ?? null
+    this.#spills = new SpillFolders(options.scratchDir)
+    const isRoot = process.getuid?.() === 0
+    this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
+  }
+
+  async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+    // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
+    if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
+    const deadline = AbortSignal.timeout(job.limits.timeoutMs)
+    const attempt = () => this.#run(job, deadline, signal)
+    // An input can be read once only.
+    if (job.trust === 'own' || job.csvInput !== undefined) return attempt()
+    return twiceAtMost(attempt, isStreamed(job.output))
+  }
+
+  async #run(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineRun> {
+    const { child, queuedMs } = await this.#take(job, deadline, signal)
+    this.#count(job, child)
+    let staging: Staging | null = null
+    try {
+      if (job.output?.kind === 'parquet-files') staging = await Staging.open(job.output.dir)
+      const run = new JobRun(child, job, {
+        late: () => lateError(job.limits.timeoutMs, queuedMs),
+        walls: (walls) => this.#seen(walls),
+        keep: async (files) => (await staging?.keep(files)) ?? [],
+      })
+      const place = { tempDir: await this.#tempDir(job, child), stagingDir: staging?.dir ?? null }
+      const room = await openRoom(job, place)
+      const process = { ...place, userId: this.#userFor(job, child), neededWalls: this.#neededWalls }
+      return await run.start(toChildJob(job, process), room, deadline, signal)
+    } catch (error) {
+      child.kill()
+      await child.ended
+      throw this.#pool.closed ? closedError(error) : error
+    } finally {
+      await staging?.discard()
+    }
+  }
+
+  walls(): readonly Wall[] {
+    return this.#walls
+  }
+
+  load(): PoolLoad {
+    return this.#pool.load
+  }
+
+  async probe(signal: AbortSignal): Promise<readonly Wall[]> {
+    await this.run({ trust: 'tenant', steps: [{ sql: 'SELECT 1' }], limits: PROBE_LIMITS }, signal)
+    return this.#walls
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.close()
+  }
+
+  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<TakenChild<EngineChild>> {
+    try {
+      return await this.#pool.take(job.tenant ?? null, deadline, signal)
+    } catch (error) {
+      if (this.#pool.closed) throw closedError(error)
+      if (signal.aborted) throw cancelledError(error)
+      if (deadline.aborted && job.limits.timeoutMs < SHORTEST_WAIT_MS) throw timeoutError(job.limits.timeoutMs)
+      if (isSluiceError(error)) throw error
+      if (error instanceof LateStart) throw lateError(job.limits.timeoutMs, error.queuedMs)
+      if (deadline.aborted) throw timeoutError(job.limits.timeoutMs)
+      throw error
+    }
+  }
+
+  #count(job: EngineJob, child: EngineChild): void {
+    const accounts = this.#accounts
+    if (accounts === null) return
+    const payer = accounts.payerOf(job.tenant ?? null)
+    child.countCpu((seconds) => accounts.charge(payer, 'engine', seconds))
+  }
+
+  #seen(walls: readonly Wall[]): void {
+    this.#walls = [...walls, memoryWatchWall()]
+  }
+
+  #userFor(job: EngineJob, child: EngineChild): number | null {
+    if (!this.#users || job.trust === 'own') return null
+    const userId = this.#users.take()
+    void child.ended.then(() => this.#users?.giveBack(userId))
+    return userId
+  }
+
+  async #tempDir(job: EngineJob, child: EngineChild): Promise<string | null> {
+    if (job.trust !== 'own' || job.limits.tempBytes === undefined) return null
+    const dir = await this.#spills.make()
+    // What cannot be removed now is cleared away by the next runtime.
+    void child.ended.then(() => rm(dir, { recursive: true, force: true })).catch(() => undefined)
+    return dir
+  }
+}
+
+/** Whoever gives a statement less time than this has asked for too little, however short it had to wait. */
+const SHORTEST_WAIT_MS = 250
+
+/** A statement that had to wait for most of its time was not slow itself; whoever reads less is not helped. */
+function lateError(timeoutMs: number, queuedMs: number): SluiceError {
+  if (timeoutMs < SHORTEST_WAIT_MS || queuedMs <= timeoutMs / 2) return timeoutError(timeoutMs)
+  return busyError('the engine was busy with other statements for most of the time')
+}
+
+interface JobPlace {
+  readonly tempDir: string | null
+  readonly stagingDir: string | null
+  readonly userId: number | null
+  readonly neededWalls: readonly WallName[]
+}
+
+async function openRoom(
+  job: EngineJob,
+  { tempDir, stagingDir }: Pick<JobPlace, 'tempDir' | 'stagingDir'>,
+): Promise<RoomWatch | null> {
+  const { room } = job.limits
+  if (room === undefined) return null
+  const written = [...(job.writeDirs ?? []), ...(stagingDir === null ? [] : [stagingDir])]
+  return RoomWatch.open(room, { written, spill: tempDir })
+}
+
+function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }: JobPlace): ChildJob {
+  return {
+    trust: job.trust,
+    tables: job.tables ?? [],
+    csvInput: job.csvInput ? { name: job.csvInput.name, columns: job.csvInput.columns } : null,
+    steps: (job.steps ?? []).map((step) => ({
+      sql: step.sql,
+      within: step.within ?? null,
+      parameters: (step.parameters ?? []).map(toWire),
+      collect: step.rows === 'collect',
+      maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,
+      gate: step.gate ?? false,
+    })),
+    output: toWireOutput(job.output, stagingDir),
+    readPaths: job.readPaths ?? [],
+    writeDirs: job.writeDirs ?? [],
+    neededWalls,
+    limits: limitsOf(job),
+    tempDir,
+    userId,
+  }
+}
+
+function limitsOf({ limits: { room: _, ...limits } }: EngineJob): ChildJob['limits'] {
+  return limits
+}
+
+function toWireOutput(output: EngineOutput | undefined, stagingDir: string | null): WireOutput | null {
+  if (!output) return null
+  const parameters = (output.parameters ?? []).map(toWire)
+  if (output.kind !== 'parquet-files') return { ...output, parameters }
+  return { ...output, parameters, dir: stagingDir ?? output.dir }
+}

@@ -1,0 +1,234 @@
+import { once } from 'node:events'
+import { SluiceError } from '@sluice/sdk'
+import { memoryExceeded } from './driver-error.ts'
+import type { EngineChild } from './engine-child.ts'
+import type { EngineJob, EngineOutput, EngineRun, OutputSummary, StepResult, StreamOutput, WrittenFile } from './job.ts'
+import { OutputLines } from './output-lines.ts'
+import type { ChildJob, FromChild, WireFile } from './protocol.ts'
+import type { RoomWatch } from './room-watch.ts'
+import { decodeRows } from './rows.ts'
+import { watchMemory } from './walls/memory-watch.ts'
+import type { Wall } from './walls/walls.ts'
+import { fromWireError } from './walls/wire-error.ts'
+
+export interface JobHooks {
+  /** What is said of a job that was not done at its deadline. */
+  readonly late: () => SluiceError
+  /** Called once the child has put up its walls. */
+  readonly walls: (walls: readonly Wall[]) => void
+  /** Turns what the child wrote into what stays; called after the child has ended well. */
+  readonly keep: (files: readonly WireFile[]) => Promise<readonly WrittenFile[]>
+}
+
+type Opened = Extract<FromChild, { kind: 'opened' }>
+type Done = Extract<FromChild, { kind: 'done' }>
+
+/** One job in one child: everything that can end it, and the one reason that wins. */
+export class JobRun {
+  readonly #child: EngineChild
+  readonly #job: EngineJob
+  readonly #hooks: JobHooks
+  readonly #opened = Promise.withResolvers<Opened>()
+  readonly #done = Promise.withResolvers<Done>()
+  readonly #stop = new AbortController()
+  #failure: unknown = null
+  #outputBytes = 0
+
+  constructor(child: EngineChild, job: EngineJob, hooks: JobHooks) {
+    this.#child = child
+    this.#job = job
+    this.#hooks = hooks
+    // Whoever waits for them is told; of a run that ends before anybody does, `start` tells.
+    this.#opened.promise.catch(() => {})
+    this.#done.promise.catch(() => {})
+  }
+
+  /** Sends the job and waits until its steps are done (without a streamed output: until all is done). */
+  async start(
+    childJob: ChildJob,
+    room: RoomWatch | null,
+    deadline: AbortSignal,
+    caller: AbortSignal,
+  ): Promise<EngineRun> {
+    this.#endOn(deadline, this.#hooks.late)
+    this.#endOn(caller, () => cancelledError(caller.reason))
+    this.#child.onMessage((message) => this.#receive(message))
+    void this.#child.ended.then((how) => this.#childEnded(how))
+    watchMemory(this.#child.pid, watchedBytes(this.#job), this.#stop.signal, () => this.#fail(memoryExceeded()))
+    void room?.watch(this.#stop.signal, (error) => this.#fail(error))
+    this.#child.send({ kind: 'job', job: childJob })
+    if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source, room)
+    const opened = await this.#opened.promise
+    const results = opened.results.map((result) => decodeResult(result))
+    if (isStreamed(this.#job.output)) return this.#streamingRun(results, opened, deadline)
+    return await this.#settledRun(results, opened, room)
+  }
+
+  async #settledRun(
+    results: readonly StepResult[],
+    { columns, lineage }: Opened,
+    room: RoomWatch | null,
+  ): Promise<EngineRun> {
+    const done = await this.#done.promise
+    // What a tenant's statements have begun may go on until then; our own have written what they write.
+    if (this.#job.trust === 'tenant') await this.#child.ended
+    this.#child.output.destroy()
+    const excess = await room?.check()
+    if (excess) throw excess
+    const files = await this.#hooks.keep(done.files)
+    const summary = { rows: done.rows, bytes: 0, truncated: false }
+    return { results, columns, lineage, files, output: noBytes(), finished: Promise.resolve(summary) }
+  }
+
+  #streamingRun(results: readonly StepResult[], opened: Opened, deadline: AbortSignal): EngineRun {
+    // Bytes that nobody takes do not hold their pipe open for ever.
+    const late = () => this.#child.output.destroy(this.#hooks.late())
+    deadline.addEventListener('abort', late, { once: true })
+    const finished = Promise.withResolvers<OutputSummary>()
+    // Whoever reads the output is told by it; nobody has to wait for this one.
+    finished.promise.catch(() => {})
+    const output = this.#bytes(finished)
+    const { columns, lineage } = opened
+    return { results, columns, lineage, files: [], output, finished: finished.promise }
+  }
+
+  async *#bytes(finished: PromiseWithResolvers<OutputSummary>): AsyncGenerator<Uint8Array> {
+    let complete = false
+    try {
+      yield* this.#bounded()
+      // The pipe also ends when the child crashes; only its word says that the rows are complete.
+      const done = await this.#done.promise
+      complete = true
+      finished.resolve(this.#summary(done))
+    } catch (error) {
+      finished.reject(this.#failure ?? error)
+      throw this.#failure ?? error
+    } finally {
+      if (!complete) this.#fail(cancelledError(null))
+      finished.reject(this.#failure)
+    }
+  }
+
+  #summary(done: Done): OutputSummary {
+    const maxRows = this.#job.limits.maxRows ?? Number.POSITIVE_INFINITY
+    return { rows: Math.min(done.rows, maxRows), bytes: this.#outputBytes, truncated: done.rows > maxRows }
+  }
+
+  /** The pipe's bytes up to the child's end, or up to the limit. */
+  async *#bounded(): AsyncGenerator<Uint8Array> {
+    const limit = this.#job.limits.maxOutputBytes ?? Number.POSITIVE_INFINITY
+    const lines = new OutputLines((this.#job.output as StreamOutput).kind, this.#job.limits.maxRows)
+    for await (const raw of this.#child.output as AsyncIterable<Uint8Array>) {
+      const chunk = lines.take(raw)
+      this.#outputBytes += chunk.length
+      if (this.#outputBytes > limit) this.#fail(tooLargeError(limit))
+      if (this.#failure) throw this.#failure
+      if (chunk.length > 0) yield chunk
+    }
+    if (this.#failure) throw this.#failure
+  }
+
+  async #feed(source: AsyncIterable<Uint8Array>, room: RoomWatch | null): Promise<void> {
+    const input = this.#child.input
+    let bytes = 0
+    try {
+      for await (const chunk of source) {
+        if (this.#stop.signal.aborted) return
+        bytes += chunk.length
+        const excess = room?.checkInput(bytes)
+        if (excess) throw excess
+        if (!input.write(chunk)) await once(input, 'drain', { signal: this.#stop.signal })
+      }
+      input.end()
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.#fail(error)
+    }
+  }
+
+  #receive(message: FromChild): void {
+    if (message.kind === 'walls') this.#hooks.walls(message.walls)
+    if (message.kind === 'opened') this.#opened.resolve(message)
+    if (message.kind === 'done') this.#complete(message)
+    if (message.kind === 'failed') this.#fail(fromWireError(message.error))
+  }
+
+  #childEnded(how: string): void {
+    this.#fail(crashedError(how, this.#child.stderr))
+  }
+
+  #endOn(signal: AbortSignal, reason: () => unknown): void {
+    const end = () => this.#fail(reason())
+    if (signal.aborted) end()
+    signal.addEventListener('abort', end, { once: true })
+    // Not by the option `signal`: of several listeners to one signal Node forgets to remove all but the last.
+    this.#stop.signal.addEventListener('abort', () => signal.removeEventListener('abort', end), { once: true })
+  }
+
+  /** The first reason is the one that is told; a job that is done cannot fail any more. */
+  #fail(reason: unknown): void {
+    if (this.#stop.signal.aborted) return
+    this.#failure = reason
+    this.#stop.abort()
+    this.#child.kill()
+    this.#child.output.destroy()
+    this.#opened.reject(reason)
+    this.#done.reject(reason)
+  }
+
+  /** The child has nothing more to do. What it wrote stays in the pipe, which ends with the child. */
+  #complete(message: Done): void {
+    this.#stop.abort()
+    this.#child.kill()
+    this.#done.resolve(message)
+  }
+}
+
+const OWN_SLACK_BYTES = 128 * 1024 * 1024
+
+/**
+ * A tenant's job is ended at its limit. The runtime's own statements spill at the limit, and while they do so the
+ * process holds more than DuckDB counts.
+ */
+function watchedBytes({ trust, limits: { memoryBytes } }: EngineJob): number {
+  return trust === 'tenant' ? memoryBytes : memoryBytes * 1.25 + OWN_SLACK_BYTES
+}
+
+/** Whether a job's output is bytes to be read, and not files or columns. */
+export function isStreamed(output: EngineOutput | undefined): output is StreamOutput {
+  const kind = output?.kind
+  return kind !== undefined && kind !== 'parquet-files' && kind !== 'inspect' && kind !== 'inspect-condition'
+}
+
+function decodeResult(result: Opened['results'][number]): StepResult {
+  return { columns: result.columns, rows: decodeRows(result.rowsJson, result.columns) }
+}
+
+async function* noBytes(): AsyncGenerator<Uint8Array> {}
+
+export function timeoutError(timeoutMs: number): SluiceError {
+  return new SluiceError('QUOTA', `the statement took longer than ${timeoutMs} ms`, {
+    code: 'query_timeout',
+    remedy: 'Read fewer rows, or ask for a longer time where that is allowed.',
+    details: { timeout_ms: timeoutMs },
+  })
+}
+
+export function cancelledError(cause: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', 'the statement was cancelled', { code: 'query_cancelled', cause })
+}
+
+function tooLargeError(limitBytes: number): SluiceError {
+  return new SluiceError('QUOTA', `the result is larger than ${limitBytes} bytes`, {
+    code: 'query_result_too_large',
+    details: { limit_bytes: limitBytes },
+  })
+}
+
+function crashedError(how: string, stderr: string): SluiceError {
+  // Out of memory shows in three ways: V8's own message, the allocator's, and the kernel's kill.
+  if (/out of memory|bad_alloc|allocation fail/i.test(stderr)) return memoryExceeded(new Error(stderr))
+  return new SluiceError('TRANSIENT', 'the engine process ended in the middle of the statement', {
+    code: 'engine_crashed',
+    cause: new Error(`the child ended ${how}: ${stderr}`),
+  })
+}

@@ -1,0 +1,125 @@
+/** Programs of child processes as one file each: a child that loads its modules one by one starts far later. */
+import { createHash, randomUUID } from 'node:crypto'
+import { access, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/**
+ * Where programs of children, and their compiled code, are kept: in the folder that NODE_COMPILE_CACHE names for this
+ * process, so that several runtimes share them, and else in the given one. Whoever writes there decides what runs here.
+ */
+export function codeFolder(otherwise: string): string {
+  // Children run in another folder, which no relative name may depend on.
+  return resolve(process.env['NODE_COMPILE_CACHE'] || otherwise)
+}
+
+export interface BundleOptions {
+  readonly dir: string
+  /** Begins the names of the files in it. */
+  readonly name: string
+  /** The module from which the program's CommonJS parts are looked up. */
+  readonly requiring: string
+  readonly external?: readonly string[]
+}
+
+let building: Promise<unknown> = Promise.resolve()
+
+/**
+ * Writes the program as one file into the folder, which is made when missing, and gives its path. Repeatable: what the
+ * folder has of the same sources is taken as it is. Throws where esbuild does not run.
+ */
+export async function bundleProgram(entry: URL, options: BundleOptions): Promise<string> {
+  const kept = await keptProgram(entry, options)
+  if (kept !== null) return kept
+  // esbuild is ended after each, and so has one at a time.
+  const file = building.then(() => build(entry, options))
+  building = file.catch(() => undefined)
+  return file
+}
+
+/** What a program was made of, which is kept beside it. */
+interface Made {
+  readonly file: string
+  readonly digest: string
+  readonly inputs: readonly string[]
+}
+
+const recordOf = ({ dir, name }: BundleOptions) => join(dir, `${name}.json`)
+
+/** Null where there is none of these sources. */
+async function keptProgram(entry: URL, options: BundleOptions): Promise<string | null> {
+  try {
+    const made = JSON.parse(await readFile(recordOf(options), 'utf8')) as Made
+    const file = join(options.dir, made.file)
+    await access(file)
+    return (await digestOf(entry, options, made.inputs)) === made.digest ? file : null
+  } catch {
+    return null
+  }
+}
+
+/** Of the sources' bytes: packages are unpacked with one and the same time for all files. */
+async function digestOf(
+  entry: URL,
+  { requiring, external = [] }: BundleOptions,
+  inputs: readonly string[],
+): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify([entry.href, requiring, external, inputs]))
+  for (const bytes of await Promise.all(inputs.map((path) => readFile(path)))) hash.update(bytes)
+  return hash.digest('hex')
+}
+
+async function build(entry: URL, options: BundleOptions): Promise<string> {
+  const { dir, name, requiring, external = [] } = options
+  const { build: run, stop } = await import('esbuild')
+  try {
+    const { outputFiles, metafile } = await run({
+      entryPoints: [fileURLToPath(entry)],
+      bundle: true,
+      write: false,
+      metafile: true,
+      platform: 'node',
+      format: 'esm',
+      target: 'node22',
+      external: [...external],
+      // What is looked up is found as from the program itself, and the driver's native part as from the driver.
+      define: { 'import.meta.url': JSON.stringify(entry.href) },
+      banner: {
+        js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(${JSON.stringify(requiring)})`,
+      },
+      logLevel: 'silent',
+    })
+    const paths = Object.keys(metafile.inputs)
+      .map((input) => resolve(input))
+      .sort()
+    const digest = await digestOf(entry, options, paths)
+    // Another program has another name: processes of a former release may still start from theirs.
+    const file = `${name}-${digest.slice(0, 16)}.mjs`
+    await mkdir(dir, { recursive: true, mode: 0o700 })
+    await write(join(dir, file), outputFiles[0]?.contents ?? '')
+    await write(recordOf(options), JSON.stringify({ file, digest, inputs: paths } satisfies Made))
+    await forgetFormer(options, file)
+    return join(dir, file)
+  } finally {
+    await stop()
+  }
+}
+
+/** The file is complete when it appears, whoever else writes it. */
+async function write(file: string, content: string | Uint8Array): Promise<void> {
+  const draft = `${file}.${randomUUID()}`
+  await writeFile(draft, content, { mode: 0o600 })
+  await rename(draft, file)
+}
+
+const FORMER_MS = 7 * 24 * 60 * 60 * 1000
+
+/** Those that no process starts from any more. */
+async function forgetFormer({ dir, name }: BundleOptions, current: string): Promise<void> {
+  for (const file of await readdir(dir)) {
+    if (!file.startsWith(`${name}-`) || !file.endsWith('.mjs') || file === current) continue
+    const path = join(dir, file)
+    const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }))
+    if (Date.now() - mtimeMs > FORMER_MS) await rm(path, { force: true })
+  }
+}
