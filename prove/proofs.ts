@@ -1,3 +1,4 @@
+import { answers } from './answers/proof.ts'
 import { conformance } from './conformance.ts'
 import { crash } from './crash.ts'
 import { mutations } from './mutations/proof.ts'
@@ -6,4 +7,4 @@ import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
 import { tenants } from './tenants.ts'
 
-export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations, tenants, nonInterference]
+export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations, tenants, nonInterference, answers]
