@@ -10,10 +10,10 @@ export const CHILD_ENTRY = fileURLToPath(ENTRY)
 /**
  * Writes the child's program as one file into the folder, which is made when missing, and gives its path. Loading some
  * 240 modules one by one is a third of what a child's start costs, and every job starts one. Native parts stay where
- * they are installed. Repeatable: what the folder has of the same sources is taken as it is. Throws where esbuild does not
- * run.
+ * they are installed, and are loaded from there without looking for them again. Repeatable: what the folder has of the same
+ * sources is taken as it is. Throws where esbuild does not run.
  */
 export function bundleChild(dir: string): Promise<string> {
   const requiring = createRequire(ENTRY).resolve('@duckdb/node-api')
-  return bundleProgram(ENTRY, { dir, name: 'engine-child', requiring, external: ['@duckdb/node-bindings'] })
+  return bundleProgram(ENTRY, { dir, name: 'engine-child', requiring, native: ['koffi', '@duckdb/node-bindings'] })
 }

@@ -23,9 +23,12 @@ export interface Libc {
 
 const require = createRequire(import.meta.url)
 
+/** Where a program is one file: koffi's native part, which the package's own modules take as long to find as to load. */
+declare const KOFFI_PART: string | undefined
+
 /** Throws where koffi's native part is missing for this platform. */
 export function loadLibc(): Libc {
-  const koffi = require('koffi') as Koffi
+  const koffi = require(typeof KOFFI_PART === 'string' ? KOFFI_PART : 'koffi') as Koffi
   const library = koffi.load(null)
   return {
     func: (prototype) => library.func(prototype),

@@ -3,6 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { access, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { type NativePackage, type NativeParts, nativePartsOf } from './native-parts.ts'
 
 /**
  * Where programs of children, and their compiled code, are kept: in the folder that NODE_COMPILE_CACHE names for this
@@ -19,7 +20,8 @@ export interface BundleOptions {
   readonly name: string
   /** The module from which the program's CommonJS parts are looked up. */
   readonly requiring: string
-  readonly external?: readonly string[]
+  /** What the program needs of these stays where it is installed, and is loaded from there at once. */
+  readonly native?: readonly NativePackage[]
 }
 
 let building: Promise<unknown> = Promise.resolve()
@@ -42,6 +44,7 @@ interface Made {
   readonly file: string
   readonly digest: string
   readonly inputs: readonly string[]
+  readonly nativeParts: NativeParts
 }
 
 const recordOf = ({ dir, name }: BundleOptions) => join(dir, `${name}.json`)
@@ -51,7 +54,7 @@ async function keptProgram(entry: URL, options: BundleOptions): Promise<string |
   try {
     const made = JSON.parse(await readFile(recordOf(options), 'utf8')) as Made
     const file = join(options.dir, made.file)
-    await access(file)
+    for (const needed of [file, ...Object.values(made.nativeParts)]) await access(needed)
     return (await digestOf(entry, options, made.inputs)) === made.digest ? file : null
   } catch {
     return null
@@ -61,16 +64,18 @@ async function keptProgram(entry: URL, options: BundleOptions): Promise<string |
 /** Of the sources' bytes: packages are unpacked with one and the same time for all files. */
 async function digestOf(
   entry: URL,
-  { requiring, external = [] }: BundleOptions,
+  { requiring, native = [] }: BundleOptions,
   inputs: readonly string[],
 ): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify([entry.href, requiring, external, inputs]))
+  const hash = createHash('sha256').update(JSON.stringify([entry.href, requiring, native, inputs]))
   for (const bytes of await Promise.all(inputs.map((path) => readFile(path)))) hash.update(bytes)
   return hash.digest('hex')
 }
 
 async function build(entry: URL, options: BundleOptions): Promise<string> {
-  const { dir, name, requiring, external = [] } = options
+  const { dir, name, requiring, native = [] } = options
+  const nativeParts = await nativePartsOf(native)
+  const { koffi, ...others } = nativeParts
   const { build: run, stop } = await import('esbuild')
   try {
     const { outputFiles, metafile } = await run({
@@ -81,9 +86,13 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
       platform: 'node',
       format: 'esm',
       target: 'node22',
-      external: [...external],
-      // What is looked up is found as from the program itself, and the driver's native part as from the driver.
-      define: { 'import.meta.url': JSON.stringify(entry.href) },
+      external: [...native.filter((one) => nativeParts[one] === undefined), '*.node'],
+      alias: others,
+      // What is looked up is found as from the program itself, and by CommonJS parts as from the driver.
+      define: {
+        'import.meta.url': JSON.stringify(entry.href),
+        ...(koffi === undefined ? {} : { KOFFI_PART: JSON.stringify(koffi) }),
+      },
       banner: {
         js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(${JSON.stringify(requiring)})`,
       },
@@ -97,7 +106,7 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
     const file = `${name}-${digest.slice(0, 16)}.mjs`
     await mkdir(dir, { recursive: true, mode: 0o700 })
     await write(join(dir, file), outputFiles[0]?.contents ?? '')
-    await write(recordOf(options), JSON.stringify({ file, digest, inputs: paths } satisfies Made))
+    await write(recordOf(options), JSON.stringify({ file, digest, inputs: paths, nativeParts } satisfies Made))
     await forgetFormer(options, file)
     return join(dir, file)
   } finally {

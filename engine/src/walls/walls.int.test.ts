@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -90,6 +90,22 @@ it('a bundled child puts up the walls that the modules do', async () => {
     assert(bundle?.some((wall) => wall.up))
   } finally {
     await Promise.all(engines.map((engine) => engine.close()))
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+it('a bundled child looks for no package, and is made anew where a native part has moved', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bundle-'))
+  const record = join(folder, 'engine-child.json')
+  try {
+    assert.doesNotMatch(await readFile(await bundleChild(folder), 'utf8'), /require\("(?:koffi|@duckdb)/)
+    const made = JSON.parse(await readFile(record, 'utf8'))
+    assert.deepEqual(Object.keys(made.nativeParts).sort(), ['@duckdb/node-bindings', 'koffi'])
+    const moved = { ...made.nativeParts, koffi: join(folder, 'koffi.node') }
+    await writeFile(record, JSON.stringify({ ...made, nativeParts: moved }))
+    await bundleChild(folder)
+    assert.deepEqual(JSON.parse(await readFile(record, 'utf8')), made)
+  } finally {
     await rm(folder, { recursive: true, force: true })
   }
 })

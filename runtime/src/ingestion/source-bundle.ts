@@ -11,5 +11,5 @@ export const SOURCE_CHILD_ENTRY = fileURLToPath(ENTRY)
  * Connectors are not in it: they run as they lie, because their code may look at where it, or its driver, is.
  */
 export function bundleSourceChild(dir: string): Promise<string> {
-  return bundleProgram(ENTRY, { dir, name: 'source-child', requiring: SOURCE_CHILD_ENTRY })
+  return bundleProgram(ENTRY, { dir, name: 'source-child', requiring: SOURCE_CHILD_ENTRY, native: ['koffi'] })
 }
