@@ -1,5 +1,4 @@
 /** Names of what the container holds. A token carries its type, so wrong wiring does not compile. */
-
 import type { Engine } from '@sluice/engine'
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'

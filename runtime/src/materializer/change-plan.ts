@@ -1,5 +1,4 @@
 /** Which topics of changed rows a product has, of what, and for whom. Pure. */
-
 import { type ChangeVariant, changeTopic } from '../events/change-message.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Classification } from '../policy/classification.ts'

@@ -1,5 +1,4 @@
 /** SQL for what separates two states of a table. Relations are named by the job that runs it. */
-
 import { quoteName } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
 

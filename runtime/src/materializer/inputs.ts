@@ -1,5 +1,4 @@
 /** How the inputs of a product lie in the lake. */
-
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'

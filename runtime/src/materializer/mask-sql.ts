@@ -2,7 +2,6 @@
  * The SELECT that makes a twin from the clear rows. Hash keys come from a one-row table of bound parameters, never
  * from the statement's text.
  */
-
 import { quoteName, quoteText } from '@sluice/engine'
 import { type Column, typeName } from '@sluice/sdk'
 import type { ColumnMask } from '../policy/masking.ts'

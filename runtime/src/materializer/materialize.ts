@@ -1,5 +1,4 @@
 /** One materialization of one product: prepare, commit in one transaction, then bring every store up to date. */
-
 import type { EngineLimits, StorageRoom } from '@sluice/engine'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'

@@ -1,5 +1,4 @@
 /** Why a product is not made anew, in words. */
-
 import { SluiceError } from '@sluice/sdk'
 import type { Pause } from '../registry/products.ts'
 

@@ -1,5 +1,4 @@
 /** Runs a product's quality checks on its staged rows, in the engine, and counts what each finds. */
-
 import type { Engine, EngineLimits, EngineTable, SourceColumn } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { Check } from '../manifest/manifest-set.ts'

@@ -2,7 +2,6 @@
  * The first rows that failing checks found bad: their identity, and the columns that the check names, each as the variant
  * shows it. A variant has nothing of a check that looks at what the variant hides.
  */
-
 import { quoteName, quoteTable } from '@sluice/engine'
 import type { Variant } from '@sluice/sdk'
 import type { OutputManifest } from '../manifest/manifest-set.ts'

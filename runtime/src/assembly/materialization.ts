@@ -1,0 +1,96 @@
+/** What materializations work with. */
+import type { EngineLimits } from '@sluice/engine'
+import type { Config } from '../config.ts'
+import { wishDashboards } from '../dashboards/states.ts'
+import { appendEvent } from '../events/outbox.ts'
+import type { FaultPoint } from '../fault-points.ts'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { MaterializeDeps } from '../materializer/materialize.ts'
+import type { Platform } from '../operations/platform.ts'
+import { openSight, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
+import { checkStorage } from '../operations/tenants/tenants.ts'
+import { withRaised } from '../policy/raised.ts'
+import { productGrants } from '../registry/grants.ts'
+import type { Product } from '../registry/products.ts'
+import { blockingColumns } from '../registry/raised-classes.ts'
+import type { Queryable } from '../registry/sql.ts'
+import { maskKey } from '../registry/tenant-keys.ts'
+import { findVersion } from '../registry/versions.ts'
+import { replaceViolatingRows } from '../registry/violating-rows.ts'
+
+const MB = 1024 * 1024
+const OWN_MEMORY_BYTES = 512 * MB
+const SPILL_BYTES = 64 * 1024 * MB
+const THREADS = 2
+
+export function materializeDeps(platform: Platform, faultPoint: FaultPoint): MaterializeDeps {
+  const { config, pool, masters, rules } = platform
+  /** What everybody may see of a version. */
+  const sightOf = async (db: Queryable, product: Pick<Product, 'id' | 'tenant'>, version: string) => {
+    const made = await findVersion<ManifestSet>(db, product.id, version)
+    const raised = (await blockingColumns(db, product.id)).get(made?.digest ?? '')
+    const columns = withRaised(made?.normalised.output.columns ?? [], raised, rules)
+    return openSight(db, product.tenant, columns, rules)
+  }
+  return {
+    pool,
+    engine: platform.engine,
+    distributed: platform.distributed,
+    lake: platform.lake,
+    plugins: platform.plugins,
+    rules,
+    logger: platform.logger,
+    faultPoint,
+    scratchDirectory: platform.scratchDirectory,
+    nowMs: Date.now,
+    limits: ownLimits(config),
+    transformLimits: {
+      memoryBytes: config.limits.transform_memory_mb * MB,
+      timeoutMs: config.limits.transform_timeout_ms,
+      threads: THREADS,
+    },
+    grants: async (productId) => {
+      const { rows } = await pool.query('select tenant from products where id = $1', [productId])
+      const tenant = (rows[0] as { tenant: string } | undefined)?.tenant
+      return tenant === undefined ? [] : productGrants(pool, tenant, productId)
+    },
+    maskSecret: (tenant, classification) => maskKey(pool, masters, tenant, classification),
+    checkStorage: (tenant) => checkStorage(platform, tenant),
+    openChecks: async (product, version, checks) => {
+      const sight = await sightOf(pool, product, version)
+      return checks.filter((check) => seesCheck(sight, check))
+    },
+    keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
+    async announce(tx, product, materialization) {
+      const sight = await sightOf(tx, product, materialization.version)
+      const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
+      const { rows, quarantined } = counts
+      const data = { product: product.name, namespace: product.domain, version, epoch, rows, quarantined }
+      await appendEvent(tx, {
+        tenant: product.tenant,
+        kind: 'materialization',
+        name: 'committed',
+        subject: product.id,
+        data,
+      })
+      await appendEvent(tx, {
+        tenant: product.tenant,
+        kind: 'quality',
+        name: 'checked',
+        subject: product.id,
+        data: { epoch, score: qualityScore },
+      })
+      await wishDashboards(tx, product.id)
+    },
+  }
+}
+
+/** Of the runtime's own jobs, which may spill to disk. */
+export function ownLimits(config: Config): EngineLimits {
+  return {
+    memoryBytes: OWN_MEMORY_BYTES,
+    timeoutMs: config.limits.transform_timeout_ms,
+    threads: THREADS,
+    tempBytes: SPILL_BYTES,
+  }
+}

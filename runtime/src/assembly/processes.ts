@@ -1,0 +1,86 @@
+/** The processes and threads that work for the runtime: engines, readers of sources, parsers; and who pays for their CPU time. */
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { bundleChild, bundleProgram, codeFolder, createEngine, type PooledEngine, type WallName } from '@sluice/engine'
+import type { Logger } from '@sluice/sdk'
+import type pg from 'pg'
+import type { Config } from '../config.ts'
+import { SourceReaders } from '../ingestion/source-readers.ts'
+import { ParseThreads } from '../parsing/parse-threads.ts'
+import type { CpuAccounts, CpuLedger } from '../registry/cpu-accounts.ts'
+import { chargeCpu, spentBudgets } from '../registry/cpu-budgets.ts'
+
+const MB = 1024 * 1024
+
+export const codeFolderOf = ({ data_dir: dataDirectory }: Config) => codeFolder(join(dataDirectory, 'code-cache'))
+
+/** The limit is one for all runtimes: what each has counted is added up in the registry. */
+export function cpuLedger(pool: pg.Pool, { limits: { cpu_seconds: limits } }: Config): CpuLedger {
+  return {
+    charge: (charges) => chargeCpu(pool, charges, limits),
+    debts: () => spentBudgets(pool, limits),
+  }
+}
+
+export async function openEngine(
+  config: Config,
+  accounts: CpuAccounts,
+  neededWalls: readonly WallName[],
+  scratchDir: string,
+  logger: Logger,
+): Promise<PooledEngine> {
+  const { engine_processes: processes } = config.limits
+  const codeCacheDir = codeFolderOf(config)
+  const childBundle = await bundleChild(codeCacheDir).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : String(error)
+    logger.warn('the program of engine processes could not be bundled: each starts slower than it could', { message })
+    return undefined
+  })
+  return createEngine({
+    scratchDir,
+    codeCacheDir,
+    ...(childBundle === undefined ? {} : { childBundle }),
+    maxChildren: processes,
+    warmChildren: Math.min(2, processes),
+    maxQueued: 1000,
+    neededWalls,
+    accounts,
+  })
+}
+
+const PARSE_PROGRAM = new URL(
+  import.meta.url.endsWith('.ts') ? '../http/parse-tasks.ts' : '../http/parse-tasks.js',
+  import.meta.url,
+)
+
+/** As one file the program takes a third of the memory, and of the time to start, that its modules take one by one. */
+export function openThreads(config: Config, logger: Logger): ParseThreads {
+  const dir = codeFolderOf(config)
+  const options = { dir, name: 'parse-tasks', requiring: fileURLToPath(PARSE_PROGRAM) }
+  return new ParseThreads({
+    program: () =>
+      bundleProgram(PARSE_PROGRAM, options).then(pathToFileURL, (error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error)
+        logger.warn('the program of the threads that parse could not be bundled: they start slower', { message })
+        return PARSE_PROGRAM
+      }),
+  })
+}
+
+/** Connectors at work beside those of runs: tests of connections, and lists of their tables. */
+const READERS_BESIDE_RUNS = 4
+
+export function openSources(config: Config, accounts: CpuAccounts, neededWalls: readonly WallName[]): SourceReaders {
+  const { data_dir, secrets_dir, limits } = config
+  return new SourceReaders({
+    maxReaders: limits.workers + READERS_BESIDE_RUNS,
+    memoryBytes: limits.source_memory_mb * MB,
+    silenceMs: limits.source_silence_ms,
+    callMs: limits.source_call_timeout_ms,
+    readMs: limits.source_read_timeout_ms,
+    codeCacheDir: codeFolderOf(config),
+    privateFolders: [data_dir, secrets_dir, process.cwd()],
+    neededWalls,
+    accounts,
+  })
+}
