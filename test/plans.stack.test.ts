@@ -149,8 +149,8 @@ async function kept(): Promise<ReadonlyMap<string, string>> {
   return found
 }
 
-/** Turns of upkeep, which come and go whatever anybody asks, and what the plans have cost their tenant. */
-const NOT_COMPARED = ['lake_upkeep', 'cpu_budgets']
+/** What is done by the clock, whatever anybody asks, and what the plans have cost their tenant. */
+const NOT_COMPARED = ['jobs', 'cpu_budgets']
 
 /** Values by key, whose store sweeps by the clock too; that its plans leave it alone is proved by the conformance suite. */
 const VALUES_BY_KEY = /\.mdb(?:-lock)?$/

@@ -1,10 +1,10 @@
-/** What runs by the clock beside the runs of tenants: upkeep of the lake, and of tables that only grow. */
-
+/** What is done by the clock beside the runs of tenants: upkeep of the lake, and of tables that only grow. */
+import { randomUUID } from 'node:crypto'
 import type { EngineLimits } from '@sluice/engine'
-import type { Logger } from '@sluice/sdk'
 import { inTransaction } from './database/pools.ts'
 import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
-import { takeTurn } from './lake/upkeep-turns.ts'
+import { expectForTenants, expectJob, forgetOrphans, type NextDue } from './jobs/claims.ts'
+import type { JobKind, JobSource } from './jobs/worker.ts'
 import { reviewStores } from './materializer/store-review.ts'
 import type { Platform } from './operations/platform.ts'
 import { reviewRegistry } from './operations/products/outdated-registry.ts'
@@ -20,118 +20,110 @@ const POLL_MS = 30_000
 const MINUTE_MS = 60_000
 /** Reads look at their own copies; this is for those that nobody reads. */
 const REVIEW_MS = 10 * MINUTE_MS
-/** Longer than any turn lasts: a runtime that died gives its turn back by then. */
-const LEASE_MS = 30 * MINUTE_MS
 const TURN_MS = 10 * MINUTE_MS
 const PRUNED_AT_ONCE = 1_000
 const TENANTS_AT_ONCE = 200
 
-export interface HousekeepingOptions {
-  readonly limits: EngineLimits
-  /** Between two looks at what is due; default 30 s. */
-  readonly pollMs?: number
+const UPKEEP = 'upkeep'
+const REVIEW = 'stores.review'
+const ABANDONED = 'tenants.abandoned'
+
+/** The jobs, and what notes them for tenants that come. */
+export function housekeeping(
+  platform: Platform,
+  limits: EngineLimits,
+): { readonly kinds: readonly JobKind[]; readonly sources: readonly JobSource[] } {
+  const { upkeep } = platform.config
+  const everyMs: Readonly<Record<UpkeepTask | 'prune', number>> = {
+    prune: upkeep.prune_minutes * MINUTE_MS,
+    expire: upkeep.expire_minutes * MINUTE_MS,
+    compact: upkeep.compact_minutes * MINUTE_MS,
+    clean: upkeep.clean_minutes * MINUTE_MS,
+    // By command alone.
+    check: 0,
+  }
+  const work = (task: UpkeepTask | 'prune') => (tenant: string, signal: AbortSignal) =>
+    task === 'prune' ? prune(platform, signal) : seeTo(platform, { tenant, task, limits }, signal)
+  const kinds = (Object.keys(everyMs) as (UpkeepTask | 'prune')[])
+    .filter((task) => everyMs[task] > 0)
+    .map((task) => inTurns(task, everyMs[task], work(task)))
+  const review = reviewOf(platform)
+  return {
+    kinds: [...kinds, review, abandoned(platform)],
+    sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
+  }
 }
 
-/** One loop a process. Several runtimes share the turns by leases in the registry, so that nothing is done twice. */
-export class Housekeeping {
-  readonly #platform: Platform
-  readonly #options: HousekeepingOptions
-  readonly #stop = new AbortController()
-  #loop: Promise<void> | null = null
-  #reviewedMs = 0
-
-  constructor(platform: Platform, options: HousekeepingOptions) {
-    this.#platform = platform
-    this.#options = options
+/** Turns begin so long after each other, whether they end well or not: what fails is seen to in the next one. */
+function inTurns(task: string, everyMs: number, work: (tenant: string, signal: AbortSignal) => Promise<void>): JobKind {
+  return {
+    kind: `${UPKEEP}.${task}`,
+    lane: UPKEEP,
+    failed: `upkeep failed: ${task}`,
+    backOff: { firstMs: everyMs, lastMs: everyMs },
+    async work(job, signal): Promise<NextDue> {
+      await work(job.key, signal)
+      return { from: 'start', ms: everyMs }
+    },
   }
+}
 
-  start(): void {
-    this.#loop = this.#run()
+/** Each runtime for itself, since stores may be folders of its own: at start, and from time to time. */
+function reviewOf(platform: Platform): JobKind {
+  return {
+    kind: REVIEW,
+    key: randomUUID(),
+    failed: 'stores could not be reviewed; it is tried again',
+    backOff: { firstMs: REVIEW_MS, lastMs: REVIEW_MS },
+    async work(_, signal): Promise<NextDue> {
+      await reviewStores(platform, signal)
+      for await (const tenant of activeTenants(platform)) await reviewRegistry(platform, tenant, signal)
+      return { from: 'start', ms: REVIEW_MS }
+    },
   }
+}
 
-  /** Ends what is under way at its next step; repeatable. */
-  async stop(): Promise<void> {
-    this.#stop.abort()
-    await this.#loop
+function abandoned(platform: Platform): JobKind {
+  return {
+    kind: ABANDONED,
+    failed: 'tenants whose making was abandoned could not be seen to',
+    backOff: { firstMs: POLL_MS, lastMs: POLL_MS },
+    async work(): Promise<NextDue> {
+      await undoAbandoned(platform)
+      return { from: 'end', ms: POLL_MS }
+    },
   }
+}
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop
-    const { logger } = this.#platform
-    while (!signal.aborted) {
-      await this.#reviewStores(signal)
-      await pause(this.#options.pollMs ?? POLL_MS, signal)
-      if (signal.aborted) return
-      await this.once(signal).catch((error: unknown) => {
-        if (!signal.aborted) warn(logger, 'housekeeping failed; it is tried again', error)
-      })
-    }
+async function enlist({ pool }: Platform, everyMs: Readonly<Record<string, number>>, review: string): Promise<void> {
+  await expectJob(pool, { kind: REVIEW, key: review }, 0)
+  await forgetOrphans(pool, REVIEW)
+  await expectJob(pool, { kind: ABANDONED, key: '' }, POLL_MS)
+  const { prune: pruneMs = 0, ...ofTenants } = everyMs
+  if (pruneMs > 0) await expectJob(pool, { kind: `${UPKEEP}.prune`, key: '' }, POLL_MS)
+  const tasks = Object.entries(ofTenants).filter(([, ms]) => ms > 0)
+  await expectForTenants(pool, Object.fromEntries(tasks.map(([task, ms]) => [`${UPKEEP}.${task}`, ms])), POLL_MS)
+}
+
+async function seeTo(
+  platform: Platform,
+  what: { readonly tenant: string; readonly task: UpkeepTask; readonly limits: EngineLimits },
+  signal: AbortSignal,
+): Promise<void> {
+  const { tenant, task } = what
+  const report = await keepUp(platform, { ...what, untilMs: Date.now() + TURN_MS }, signal)
+  if (report.tables.length > 0) {
+    platform.logger.info('the lake was seen to', { tenant, task, tables: report.tables.length })
   }
+}
 
-  /** At start, and from time to time: each runtime for itself, since stores may be folders of its own. */
-  async #reviewStores(signal: AbortSignal): Promise<void> {
-    if (Date.now() < this.#reviewedMs + REVIEW_MS) return
-    this.#reviewedMs = Date.now()
-    await this.#review(signal).catch((error: unknown) => {
-      if (!signal.aborted) warn(this.#platform.logger, 'stores could not be reviewed; it is tried again', error)
-    })
-  }
-
-  async #review(signal: AbortSignal): Promise<void> {
-    await reviewStores(this.#platform, signal)
-    for await (const tenant of activeTenants(this.#platform)) await reviewRegistry(this.#platform, tenant, signal)
-  }
-
-  /** Everything that is due now. */
-  async once(signal: AbortSignal): Promise<void> {
-    const { upkeep } = this.#platform.config
-    await undoAbandoned(this.#platform).catch((error: unknown) =>
-      warn(this.#platform.logger, 'tenants whose making was abandoned could not be seen to', error),
-    )
-    await this.#turn(null, 'prune', upkeep.prune_minutes, () => this.#prune(signal))
-    const due: readonly (readonly [UpkeepTask, number])[] = [
-      ['expire', upkeep.expire_minutes],
-      ['compact', upkeep.compact_minutes],
-      ['clean', upkeep.clean_minutes],
-    ]
-    for await (const tenant of activeTenants(this.#platform)) {
-      for (const [task, minutes] of due) {
-        signal.throwIfAborted()
-        await this.#turn(tenant, task, minutes, () => this.#keepUp(tenant, task, signal))
-      }
-    }
-  }
-
-  async #turn(tenant: string | null, task: string, minutes: number, work: () => Promise<void>): Promise<void> {
-    if (minutes === 0) return
-    const turn = await takeTurn(this.#platform.pool, tenant, task, { everyMs: minutes * MINUTE_MS, leaseMs: LEASE_MS })
-    if (turn === null) return
-    try {
-      await work()
-    } catch (error) {
-      if (this.#stop.signal.aborted) return
-      warn(this.#platform.logger, `upkeep failed: ${task}`, error)
-    } finally {
-      await turn.end()
-    }
-  }
-
-  async #keepUp(tenant: string, task: UpkeepTask, signal: AbortSignal): Promise<void> {
-    const { logger } = this.#platform
-    const untilMs = Date.now() + TURN_MS
-    const report = await keepUp(this.#platform, { tenant, task, untilMs, limits: this.#options.limits }, signal)
-    if (report.tables.length > 0) logger.info('the lake was seen to', { tenant, task, tables: report.tables.length })
-  }
-
-  async #prune(signal: AbortSignal): Promise<void> {
-    const { pool, config } = this.#platform
-    const { quarantine_days: days } = config.upkeep
-    while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-    while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-    while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
-    for (const tenant of await tenantsWithTopics(pool)) {
-      while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant))) > 0) signal.throwIfAborted()
-    }
+async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<void> {
+  const { quarantine_days: days } = config.upkeep
+  while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  for (const tenant of await tenantsWithTopics(pool)) {
+    while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant))) > 0) signal.throwIfAborted()
   }
 }
 
@@ -142,24 +134,4 @@ async function* activeTenants({ pool }: Platform): AsyncGenerator<string> {
     for (const tenant of page.items) if (tenant.status === 'active') yield tenant.slug
     after = page.next
   } while (after !== null)
-}
-
-function warn(logger: Logger, message: string, error: unknown): void {
-  logger.warn(message, { error: error instanceof Error ? error.message : String(error) })
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    // Of a signal that came before, no event comes any more.
-    if (signal.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      resolve()
-    }
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', end)
-      resolve()
-    }, ms)
-    signal.addEventListener('abort', end, { once: true })
-  })
 }

@@ -30,7 +30,7 @@ import { lockFolder } from './database/folder-lock.ts'
 import { freePort } from './database/free-port.ts'
 import { newerMigrations } from './database/migrate.ts'
 import type { Call } from './flow.ts'
-import { Housekeeping } from './housekeeping.ts'
+import { housekeeping } from './housekeeping.ts'
 import { accessLog } from './http/access-log.ts'
 import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
 import type { CorsOptions } from './http/cors.ts'
@@ -56,7 +56,10 @@ import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
 import { checkAddress, startServer } from './http/server.ts'
 import { SharedRateLimiter } from './http/shared-rate-limit.ts'
+import { endJobLeases } from './jobs/claims.ts'
+import { JobWorker } from './jobs/worker.ts'
 import { createWorker } from './jobs.ts'
+import { jobMetrics } from './metrics/jobs.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
 import type { Platform } from './operations/platform.ts'
@@ -157,11 +160,19 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => worker.start(),
       () => worker.stop(drainMs()),
     )
-    const housekeeping = new Housekeeping(platform, { limits: ownLimits(config) })
+    const { kinds, sources } = housekeeping(platform, ownLimits(config))
+    const jobs = new JobWorker({
+      pool: platform.pool,
+      address: assembled.databases.registry,
+      logger,
+      kinds,
+      sources,
+      onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
+    })
     await lifecycle.start(
-      'housekeeping',
-      () => housekeeping.start(),
-      () => housekeeping.stop(),
+      'jobs',
+      () => jobs.start(),
+      () => jobs.stop(),
     )
     const dashboards = assembled.container.resolve(TOKENS.dashboards)
     if (dashboards !== null) {
@@ -248,6 +259,7 @@ async function recover(platform: Platform, { databases }: Assembled): Promise<vo
   // Nobody else works on an embedded registry, so no lease of a former process is worth waiting for.
   if (databases.embedded) {
     await platform.pool.query("update runs set lease_until = now() - interval '1 second' where state = 'running'")
+    await endJobLeases(platform.pool)
     await forgetStarted(platform.pool)
     await endProvisioningLeases(platform.pool)
     await undoAbandoned(platform)

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import type { DatabaseAddress } from '../database/address.ts'
 import { type Listener, openListener } from '../database/listener.ts'
 import { inTransaction } from '../database/pools.ts'
-import { Bell } from './bell.ts'
+import { Bell } from '../jobs/bell.ts'
 import type { CloudEvent } from './envelope.ts'
 import { EVENTS_CHANNEL, eventBounds, hasUnnumbered, numberEvents, readEvents } from './outbox.ts'
 

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DatabaseAddress } from '../database/address.ts'
 import { openListener } from '../database/listener.ts'
-import { Bell } from './bell.ts'
+import { Bell } from '../jobs/bell.ts'
 import { EVENTS_CHANNEL } from './outbox.ts'
 
 export interface Rounds {

@@ -5,7 +5,6 @@ import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import type { TableRef } from './lake.ts'
 import { commitStep, LIMITS, publish, readScan, stageStep, startTestLake, type TestLake } from './testing.ts'
-import { takeTurn } from './upkeep-turns.ts'
 
 let lake: TestLake
 
@@ -71,18 +70,6 @@ test('a table with an open write is left alone, and whoever loses the race is to
   await commitStep(lake, ref, append(5))
   await assert.rejects(publish(lake, staged), { code: 'lake_commit_conflict' })
   assert.equal((await readScan(lake, await lake.lake.scan(ref))).length, 5)
-})
-
-test('of several runtimes one has the turn, until its time is over or it gives it back', async () => {
-  const turn = (everyMs: number) => takeTurn(lake.pool, 'acme', 'clean', { everyMs, leaseMs: 3_600_000 })
-  const taken = await Promise.all([turn(0), turn(0), turn(0)])
-  assert.equal(taken.filter((one) => one !== null).length, 1)
-  assert.equal(await turn(0), null)
-  await taken.find((one) => one !== null)?.end()
-  assert.equal(await turn(3_600_000), null, 'the last one began just now')
-  assert.notEqual(await turn(0), null)
-  await lake.pool.query("update lake_upkeep set lease_until = now() - interval '1 second'")
-  assert.notEqual(await turn(0), null, 'its holder died')
 })
 
 test('checking names what is broken, and only that table', async () => {

@@ -47,6 +47,15 @@ from positions left join unnumbered u using (tenant)
   ) numbered on last > relayed
 group by relay`
 
+/** Of each tenant; the older table is where releases before jobs, which may run beside this one, note their turns. */
+const LAST_TURNS = `
+select tenant, task, max(at) as at from (
+  select catalog_name as tenant, task, coalesce(finished_at, started_at) as at from lake_upkeep
+  union all
+  select case key when '' then '' else 'lakehouse_' || key end, split_part(kind, '.', 2),
+    coalesce(finished_at, started_at) from jobs where kind like 'upkeep.%' and started_at is not null
+) turns group by tenant, task`
+
 export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
   const runs = await many<RegistryLoad['runs'][number]>(
     pool,
@@ -81,7 +90,7 @@ export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
   const upkeep = await many<RegistryLoad['upkeep'][number]>(
     pool,
     DOING,
-    `select task, ${seconds('min(coalesce(finished_at, started_at))')} as "ageS" from lake_upkeep group by task`,
+    `select task, ${seconds('min(at)')} as "ageS" from (${LAST_TURNS}) last group by task`,
   )
   return { runs, products, endpoints, events: events.count, relays, spent: spent.count, upkeep }
 }

@@ -21,6 +21,7 @@ import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 import { cpuBudgets } from './migrations/027-cpu-budgets.ts'
 import { runPlaces } from './migrations/027-run-places.ts'
 import { valuesLeftOut } from './migrations/028-values-left-out.ts'
+import { jobs } from './migrations/035-jobs.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -51,5 +52,6 @@ export const registryMigrations: MigrationList = {
     cpuBudgets,
     valuesLeftOut,
     runPlaces,
+    jobs,
   ],
 }
