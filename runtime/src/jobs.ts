@@ -1,4 +1,4 @@
-/** What the worker does with a run: ingestions and materializations, and stores that wait for another try. */
+/** What the worker does with a run: ingestions and materializations, and the jobs for stores that wait for another try. */
 import { isSluiceError } from '@sluice/sdk'
 import type { DependencyContainer } from 'tsyringe'
 import { TOKENS } from './assembly/tokens.ts'
@@ -6,6 +6,8 @@ import { appendEvent } from './events/outbox.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { type RunPlace, Worker } from './ingestion/worker.ts'
+import { askForJobs } from './jobs/claims.ts'
+import type { JobKind, JobSource } from './jobs/worker.ts'
 import { type MaterializeDeps, materialize } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
 import { catchUp } from './materializer/sync-endpoints.ts'
@@ -18,13 +20,16 @@ import { checkStorage } from './operations/tenants/tenants.ts'
 import { findConnection } from './registry/connections.ts'
 import { onAccountOf } from './registry/cpu-accounts.ts'
 import { recordedError } from './registry/deployments.ts'
-import { endpointsDue } from './registry/endpoint-states.ts'
+import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
 import { findProduct } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from './registry/run-progress.ts'
 import type { RunKind } from './registry/runs.ts'
 
-const DUE_AT_ONCE = 20
+const DUE_AT_ONCE = 100
+const RETRY_POLL_MS = 1_000
+/** Of what concerns the whole product; each endpoint's own failures have their own timetable, which its state tells. */
+const RETRY_BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 
 export function createWorker(
   container: DependencyContainer,
@@ -45,7 +50,6 @@ export function createWorker(
       onEnded(claimed.run.kind, outcome.state)
       return announce(platform, claimed, outcome)
     },
-    onIdle: (signal) => retryStores(platform, deps, signal),
   })
 }
 
@@ -122,16 +126,32 @@ async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOut
   }
 }
 
-/** One store's failure is retried alone, by its own timetable. */
-async function retryStores(platform: Platform, deps: MaterializeDeps, signal: AbortSignal): Promise<void> {
-  const due = await endpointsDue(platform.pool, DUE_AT_ONCE)
-  for (const productId of new Set(due.map((state) => state.productId))) {
-    signal.throwIfAborted()
-    const { rows } = await platform.pool.query('select tenant from products where id = $1', [productId])
-    const tenant = (rows[0] as { tenant: string } | undefined)?.tenant
-    const product = tenant === undefined ? null : await findProduct(platform.pool, tenant, productId)
-    if (!product) continue
-    await onAccountOf(product.tenant, () => catchUp(product, signal, deps))
-    platform.served.drop(product.tenant)
+/** Brings stores up to date that are behind, product by product. One store's failure is retried alone, by its own timetable. */
+export function storeRetries(container: DependencyContainer): { readonly kind: JobKind; readonly source: JobSource } {
+  const { pool, served } = container.resolve(TOKENS.platform)
+  const deps = container.resolve(TOKENS.materialize)
+  return {
+    kind: {
+      kind: ENDPOINTS_JOB,
+      failed: 'stores of a product could not be brought up to date; it is tried again',
+      backOff: RETRY_BACK_OFF,
+      async work({ key, tenant }, signal) {
+        const product = tenant === null ? null : await findProduct(pool, tenant, key)
+        if (product === null) return null
+        await onAccountOf(product.tenant, () => catchUp(product, signal, deps))
+        served.drop(product.tenant)
+        return null
+      },
+    },
+    source: {
+      everyMs: RETRY_POLL_MS,
+      async enlist() {
+        const due = await endpointsDue(pool, DUE_AT_ONCE)
+        await askForJobs(
+          pool,
+          due.map(({ productId: key, tenant }) => ({ kind: ENDPOINTS_JOB, key, tenant })),
+        )
+      },
+    },
   }
 }

@@ -58,7 +58,7 @@ import { checkAddress, startServer } from './http/server.ts'
 import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { endJobLeases } from './jobs/claims.ts'
 import { JobWorker } from './jobs/worker.ts'
-import { createWorker } from './jobs.ts'
+import { createWorker, storeRetries } from './jobs.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
@@ -160,13 +160,15 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => worker.start(),
       () => worker.stop(drainMs()),
     )
-    const { kinds, sources } = housekeeping(platform, ownLimits(config))
+    const upkeep = housekeeping(platform, ownLimits(config))
+    const retries = storeRetries(assembled.container)
+    const kinds = [...upkeep.kinds, retries.kind]
     const jobs = new JobWorker({
       pool: platform.pool,
       address: assembled.databases.registry,
       logger,
       kinds,
-      sources,
+      sources: [...upkeep.sources, retries.source],
       onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
     })
     await lifecycle.start(

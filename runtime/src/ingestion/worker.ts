@@ -39,8 +39,6 @@ export interface WorkerDeps {
   execute(claimed: ClaimedRun, signal: AbortSignal, place: RunPlace): Promise<Readonly<Record<string, unknown>>>
   /** Tells of the end of a run, in words for clients. */
   onFinished?(claimed: ClaimedRun, outcome: RunOutcome): Promise<void>
-  /** Called about once a second when there is time: stores that wait for another try. */
-  onIdle?(signal: AbortSignal): Promise<void>
 }
 
 const POLL_MS = 1_000
@@ -138,7 +136,6 @@ export class Worker {
   async #work(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       if ((await this.#giveOne()) || (await this.#parkOne())) continue
-      await this.#idle()
       await this.#pause()
     }
   }
@@ -245,15 +242,6 @@ export class Worker {
     const most = Math.max(1, this.#deps.slots - 1)
     const tenants = this.#tenantsOf(kind)
     return [...new Set(tenants)].filter((tenant) => tenants.filter((other) => other === tenant).length >= most)
-  }
-
-  async #idle(): Promise<void> {
-    if (!this.#deps.onIdle || this.#kindsWithRoom().length === 0) return
-    try {
-      await this.#deps.onIdle(this.#stop.signal)
-    } catch (error) {
-      if (!this.#stop.signal.aborted) this.#deps.logger.warn('idle work failed', { error: (error as Error).message })
-    }
   }
 
   /** Also where it is told to before it pauses. */

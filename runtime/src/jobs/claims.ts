@@ -122,6 +122,19 @@ export async function expectJob(db: Queryable, { kind, key, tenant }: JobRow, af
   )
 }
 
+/** Makes jobs due that wait for nothing but being asked for. Those that wait for their time, or are done now, are left alone. */
+export async function askForJobs(db: Queryable, rows: readonly JobRow[]): Promise<void> {
+  if (rows.length === 0) return
+  await change(
+    db,
+    'asking for jobs',
+    `insert into jobs as j (kind, key, tenant, due_at)
+     select kind, key, tenant, clock_timestamp() from jsonb_to_recordset($1::jsonb) as asked (kind text, key text, tenant text)
+     on conflict (kind, key) do update set due_at = excluded.due_at where j.due_at is null and j.lease_until is null`,
+    [json(rows)],
+  )
+}
+
 /**
  * One job of each kind for each active tenant, by kind how often in milliseconds; none for others. New ones are due after
  * `afterMs`; those that are to be done more often than before come sooner.

@@ -2,6 +2,7 @@
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
+import { backOffMs } from '../jobs/back-off.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { recordedError } from '../registry/deployments.ts'
@@ -49,8 +50,7 @@ export async function expectStores(tx: pg.PoolClient, product: Product, deployed
 /** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */
 const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing', 'not_provisioned'])
 
-const FIRST_RETRY_MS = 2_000
-const LAST_RETRY_MS = 300_000
+const BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 
 /** Brings every endpoint of the version in service to the newest epoch, in parallel; says which could not be. */
 export async function syncEndpoints(
@@ -86,7 +86,7 @@ export async function syncEndpoints(
         // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
         const isDamaged = isSluiceError(error) && DAMAGES.has(error.code)
         const recorded = isDamaged ? lostCopy('unreadable') : recordedError(error)
-        await endpointFailed(deps.pool, key, recorded, retryAfterMs(known?.attempts ?? 0))
+        await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
         // Once: what dropping has not mended is this copy's own trouble.
         if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)
         deps.logger.warn('a store could not be brought up to date', {
@@ -112,7 +112,7 @@ async function leaveEndpoint(product: Product, state: EndpointState, deps: SyncE
     await dropCopy(product, state, deps)
     await forgetEndpoint(deps.pool, state)
   } catch (error) {
-    await endpointFailed(deps.pool, state, recordedError(error), retryAfterMs(state.attempts))
+    await endpointFailed(deps.pool, state, recordedError(error), backOffMs(state.attempts, BACK_OFF))
     deps.logger.warn('a store could not drop what it has no more to serve', {
       tenant: product.tenant,
       product: product.id,
@@ -120,10 +120,6 @@ async function leaveEndpoint(product: Product, state: EndpointState, deps: SyncE
       code: recordedError(error).code,
     })
   }
-}
-
-function retryAfterMs(attempts: number): number {
-  return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempts, 10), LAST_RETRY_MS)
 }
 
 async function syncEndpoint(

@@ -231,14 +231,27 @@ export async function variantsEver(db: Queryable, productId: string): Promise<re
   return rows.map(({ variant }) => variant)
 }
 
-/** Those whose time for another attempt has come, the longest waiting first. */
-export function endpointsDue(db: Queryable, limit: number): Promise<EndpointState[]> {
-  return many<EndpointState>(
+/** The kind of the jobs that bring a product's endpoints up to date; their key is the product. */
+export const ENDPOINTS_JOB = 'endpoints.retry'
+
+export interface DueEndpoints {
+  readonly productId: string
+  readonly tenant: string
+}
+
+/**
+ * Products with endpoints whose time for another attempt has come, the longest waiting first. Those whose job waits or is
+ * done already are left out, so that what fails again and again stands in nobody's way.
+ */
+export function endpointsDue(db: Queryable, limit: number): Promise<DueEndpoints[]> {
+  return many<DueEndpoints>(
     db,
     'reading what the stores have',
-    `select ${COLUMNS} from endpoint_states where state <> 'ok' and next_retry_at <= clock_timestamp()
-     order by next_retry_at limit $1`,
-    [limit],
+    `select s.product_id as "productId", p.tenant from endpoint_states s join products p on p.id = s.product_id
+     where s.state <> 'ok' and s.next_retry_at <= clock_timestamp() and not exists (
+       select from jobs j where j.kind = $2 and j.key = s.product_id and coalesce(j.lease_until, j.due_at) is not null)
+     group by s.product_id, p.tenant order by min(s.next_retry_at) limit $1`,
+    [limit, ENDPOINTS_JOB],
   )
 }
 

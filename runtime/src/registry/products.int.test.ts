@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { until } from '../../../test/until.ts'
 import { inTransaction } from '../database/pools.ts'
+import { askForJobs, claimJobs, failJob, finishJob } from '../jobs/claims.ts'
 import { createDeployment, finishDeployment, listDeployments } from './deployments.ts'
 import {
+  ENDPOINTS_JOB,
   endpointApplied,
   endpointFailed,
   endpointPending,
@@ -284,5 +286,29 @@ describe('the state of an endpoint', () => {
     assert.deepEqual(await state(), ['pending', null, 0])
     await forgetEndpoint(pool, key)
     assert.deepEqual(await endpointStates(pool, product.id), [])
+  })
+
+  it('that waits after a failure of its product, or is seen to, stands in no other’s way', async () => {
+    const product = await registry.product(await registry.tenant())
+    await commit(product, '1.0.0', '1')
+    await endpointPending(pool, { productId: product.id, endpoint: 'lookup', variant: 'clear' })
+    const isDue = async (): Promise<boolean> =>
+      (await endpointsDue(pool, 100)).some(({ productId }) => productId === product.id)
+    await until('the endpoint is due', isDue)
+    const row = { kind: ENDPOINTS_JOB, key: product.id, tenant: product.tenant }
+    const mine = { kinds: [ENDPOINTS_JOB], key: product.id }
+    for (const round of [1, 2]) {
+      await askForJobs(pool, [row, { ...row, key: 'another' }])
+      assert.equal(await isDue(), false, `asked for, ${round}`)
+      const [job] = await claimJobs(pool, [mine], 3_600_000)
+      assert.ok(job)
+      await askForJobs(pool, [row])
+      assert.equal(await isDue(), false, `done now, ${round}`)
+      if (round === 1) await finishJob(pool, job, null)
+      else await failJob(pool, job, new Error('broken'), 3_600_000)
+      assert.equal(await isDue(), round === 1, `ended, ${round}`)
+    }
+    await askForJobs(pool, [row])
+    assert.deepEqual(await claimJobs(pool, [mine], 3_600_000), [], 'it waits for its time')
   })
 })
