@@ -3,12 +3,16 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { type AppliedEpoch, type ChangeSet, type Commit, SluiceError, type Target } from '@sluice/sdk'
+import { RecordingLogger, TestHost, VirtualClock } from '@sluice/conformance'
+import reference, { type ReferenceConfig, ReferenceMemory } from '@sluice/conformance/reference'
+import { openTenantScope, type ServingStore, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
+import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import { endpointApplied, endpointStates } from '../registry/endpoint-states.ts'
 import type { Product } from '../registry/products.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { saveVersion } from '../registry/versions.ts'
+import { fullChangeSet } from './change-set.ts'
 import type { MaterializeDeps } from './materialize.ts'
 import { dropAllCopies } from './store-copies.ts'
 import { syncEndpoints } from './sync-endpoints.ts'
@@ -59,33 +63,44 @@ async function commitEpochs(product: Product, from: number, to: number, version 
 const START = Date.parse('2024-01-01T00:00:00Z')
 const committedAt = (epoch: number) => new Date(START + epoch * 1000).toISOString().replace('Z', '000Z')
 
-/** A store that has epochs and no rows, and tells what was done to it. */
-function fakeStore() {
-  const seen = { applied: null as AppliedEpoch | null, calls: [] as string[], dropFails: false }
-  const place = ({ product, variant }: Target) => `${product}/${variant}`
-  const store = {
-    provision: async () => ({ steps: [], hash: '' }),
-    rls: { install: async () => undefined },
-    recover: async () => seen.applied,
-    async drop(target: Target) {
+const HOST = { clock: new VirtualClock(), logger: new RecordingLogger(), stateDirectory: scratchDirectory, seed: 1 }
+
+/** The reference store, and what was done to it; its datasets have epochs and no rows here. */
+async function openStore() {
+  const store = await reference.open({ memory: new ReferenceMemory() }, new TestHost(HOST))
+  const calls: string[] = []
+  const seen = { dropFails: false }
+  const watched: ServingStore<ReferenceConfig> = {
+    ...store,
+    async drop(target, mode) {
       if (seen.dropFails) throw new SluiceError('TRANSIENT', 'away', { code: 'store_unavailable' })
-      seen.calls.push(`drop ${place(target)}`)
-      seen.applied = null
-      return { steps: [], hash: '' }
+      calls.push(`drop ${target.product}/${target.variant}`)
+      return store.drop(target, mode)
     },
-    async write(_target: Target, { mode }: ChangeSet, { epoch, fence, ...commit }: Commit) {
-      seen.calls.push(`${mode} ${epoch}`)
-      seen.applied = { epoch, fence, committedAt: commit.committedAt }
-      return { epoch, outcome: 'applied', upserted: 0, deleted: 0 }
+    async write(target, changes, commit) {
+      calls.push(`${changes.mode} ${commit.epoch}`)
+      return store.write(target, changes, commit)
     },
   }
-  return { ...seen, seen, serving: { plugin: { capabilities: { commit: 'copy' } }, store } }
+  return { calls, seen, store, serving: { plugin: reference, store: watched } }
 }
 
-type FakeStore = ReturnType<typeof fakeStore>
+type OpenStore = Awaited<ReturnType<typeof openStore>>
+
+/** The store has the product, or one of its name before it, at that epoch. */
+async function hadBefore({ store }: OpenStore, product: Product, { config }: Endpoint, epoch: number, instant: string) {
+  const schema = outputSchema({ columns: COLUMNS, primaryKey: ['id'] } as unknown as OutputManifest)
+  const { tenant, domain, name } = product
+  const target = { scope: openTenantScope(tenant), domain, product: name, variant: 'clear', schema, config } as const
+  await store.provision(target, 'apply')
+  await store.rls.install(target, { version: 'd', tenantIsolation: 'forced' })
+  const nothing = { snapshotId: '0', columns: [], primaryKey: ['id'], files: [], rowCount: 0 }
+  const changes = fullChangeSet(nothing, {} as Parameters<typeof fullChangeSet>[1])
+  await store.write(target, changes, { epoch, previousEpoch: null, fence: 1n, committedAt: instant, signal: SIGNAL })
+}
 
 /** @param oldest snapshots before it have expired */
-function depsOf(stores: Readonly<Record<string, FakeStore>>, oldest = 1): MaterializeDeps {
+function depsOf(stores: Readonly<Record<string, OpenStore>>, oldest = 1): MaterializeDeps {
   const schema = { schemaId: 0, fields: [{ ...COLUMNS[0], id: 1 }], identifierFieldIds: [1] }
   return {
     pool,
@@ -110,7 +125,7 @@ const HISTORY = { type: 'lookup', config: { history_mode: 'type_2' } }
 const lookupOf = (product: Product) => ({ productId: product.id, endpoint: 'lookup', variant: 'clear' })
 
 test('a new store goes straight to the newest of however many epochs', async () => {
-  const [product, store] = [await newProduct([LOOKUP]), fakeStore()]
+  const [product, store] = [await newProduct([LOOKUP]), await openStore()]
   await commitEpochs(product, 1, 10_050)
   const deps = depsOf({ lookup: store })
   assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
@@ -122,7 +137,7 @@ test('a new store goes straight to the newest of however many epochs', async () 
 })
 
 test('a history is folded from every epoch, however many there are', async () => {
-  const [product, store] = [await newProduct([HISTORY]), fakeStore()]
+  const [product, store] = [await newProduct([HISTORY]), await openStore()]
   await commitEpochs(product, 1, 10_050)
   assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
   const wanted = Array.from({ length: 10_050 }, (_, at) => `${at === 0 ? 'full' : 'delta'} ${at + 1}`)
@@ -133,9 +148,9 @@ test('a history is folded from every epoch, however many there are', async () =>
 test('where the snapshot of the store’s epoch has expired, it begins with a full set', async () => {
   const [current, history] = [await newProduct([LOOKUP]), await newProduct([HISTORY])]
   for (const product of [current, history]) {
-    const store = fakeStore()
+    const store = await openStore()
     await commitEpochs(product, 1, 5)
-    store.seen.applied = { epoch: 2, fence: 1n, committedAt: committedAt(2) }
+    await hadBefore(store, product, product === current ? LOOKUP : HISTORY, 2, committedAt(2))
     assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), [])
     const anew = [`drop ${product.name}/clear`, 'full 4', 'delta 5']
     assert.deepEqual(store.calls, product === current ? ['full 5'] : anew)
@@ -144,7 +159,7 @@ test('where the snapshot of the store’s epoch has expired, it begins with a fu
 
 test('without the newest snapshot no epoch is said to be applied', async () => {
   for (const endpoint of [LOOKUP, HISTORY]) {
-    const [product, store] = [await newProduct([endpoint]), fakeStore()]
+    const [product, store] = [await newProduct([endpoint]), await openStore()]
     await commitEpochs(product, 1, 3)
     assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), ['lookup'])
     const [state] = await endpointStates(pool, product.id)
@@ -160,9 +175,9 @@ test('what a former product of the same name has left in a store is dropped', as
     [3, sameNumber],
     [7, unknown],
   ] as const) {
-    const [product, store] = [await newProduct([LOOKUP]), fakeStore()]
+    const [product, store] = [await newProduct([LOOKUP]), await openStore()]
     await commitEpochs(product, 1, 3)
-    store.seen.applied = { epoch, fence: 1n, committedAt: instant }
+    await hadBefore(store, product, LOOKUP, epoch, instant)
     assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
     assert.deepEqual(store.calls, instant === own ? ['delta 3'] : [`drop ${product.name}/clear`, 'full 3'])
   }
@@ -171,8 +186,8 @@ test('what a former product of the same name has left in a store is dropped', as
 test('an endpoint that a version has no more loses its copy, at once or when the store can', async () => {
   const [product, lookup, realtime] = [
     await newProduct([LOOKUP, { type: 'realtime', config: {} }]),
-    fakeStore(),
-    fakeStore(),
+    await openStore(),
+    await openStore(),
   ]
   const deps = depsOf({ lookup, realtime })
   await commitEpochs(product, 1, 1)
@@ -196,8 +211,8 @@ test('an endpoint that a version has no more loses its copy, at once or when the
 test('a product leaves at every endpoint that it ever had no variant that it ever had', async () => {
   const [product, lookup, realtime] = [
     await newProduct([LOOKUP, { type: 'realtime', config: {} }]),
-    fakeStore(),
-    fakeStore(),
+    await openStore(),
+    await openStore(),
   ]
   await newVersion(product, '2.0.0', [LOOKUP])
   await commitEpochs(product, 1, 1)
