@@ -122,6 +122,11 @@ describe('the command', () => {
     assert.match(err, /succeeded, 1\/1 tables, 30 rows/)
     assert.ok(!err.includes('\u001b'), 'plain lines where there is no terminal')
     assert.match(await done('product', 'list'), /crm\.people +deployed +1\.0\.0/)
+    const digits = await done(
+      'query',
+      `SELECT 1e21 AS a, '{"b":[1.10,9007199254740993]}'::JSON AS c, -0.0::DOUBLE AS d`,
+    )
+    assert.match(digits, /1e\+21 +{"b":\[1\.10,9007199254740993]} +/)
     const table = await done('query', 'SELECT id, email FROM crm.people ORDER BY id LIMIT 2')
     assert.match(table, /^id +email \(masked\)\n1 +[0-9a-f]+\n2 /)
     assert.match(table, /2 rows in \d+ ms/)

@@ -603,6 +603,12 @@ describe('a column that a product has from now on', () => {
       [1, 3, 5, 6].map((id) => [id, id === 1 ? '2026-01-01' : null]),
     )
     assert.deepEqual(raw.body.meta.columns_without_values, { 'raw_odd.odd': ['d'] }, 'null is not what the source has')
+    for (const accept of ['text/csv', 'application/x-ndjson', 'application/vnd.apache.parquet']) {
+      const told = async (sql: string) =>
+        (await developer.post('/api/v1/query', { sql }, { accept })).headers.get('columns-without-values')
+      assert.deepEqual(JSON.parse((await told('SELECT id FROM raw_odd.odd')) ?? ''), { 'raw_odd.odd': ['d'] }, accept)
+      assert.equal(await told('SELECT id FROM crm.odd'), null, 'a product has no such values')
+    }
     await deploy('odd', 'odd', 'public.odd', columns, '  - type: analytics\n', {
       version: '2.0.0',
       mode: BY_TIME,

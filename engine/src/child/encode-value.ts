@@ -15,9 +15,11 @@ import type { JsonFlavour } from './encode.ts'
 export type CellEncoder = (value: DuckDBValue) => string
 
 /**
- * The encoding of `toJsonValue`, and for the other types: hugeint, bignum like long; time `HH:MM:SS.ffffff`; interval
- * as PostgreSQL writes it; bit a string of 0 and 1; list an array; struct an object; map an object where its keys are
- * text, else a list of `[key, value]`; union `{tag, value}`.
+ * The encoding of `toJsonValue`, with the sign of a zero, and for the other types: hugeint, bignum like long; time
+ * `HH:MM:SS.ffffff`, timetz the same with its offset, both and timestamps with nine digits where there are nanoseconds;
+ * years beyond four digits as `12345-01-01`, those before the year 0 as `-000043-03-15`; interval as PostgreSQL writes it;
+ * bit a string of 0 and 1; list an array; struct an object; map an object where its keys are text, else a list of
+ * `[key, value]`; union `{tag, value}`.
  */
 export function encoderFor(type: DuckDBType, flavour: JsonFlavour): CellEncoder {
   if (type.typeId === DuckDBTypeId.VARCHAR) return type.alias === 'JSON' ? jsonEncoder(flavour) : text
@@ -51,9 +53,9 @@ function scalarEncoder(type: DuckDBType): CellEncoder | null {
     case DuckDBTypeId.BIGNUM:
       return (value) => integer(value as bigint)
     case DuckDBTypeId.FLOAT:
-      return (value) => JSON.stringify(toJsonValue(value as number, 'float'))
+      return (value) => float(value as number, 'float')
     case DuckDBTypeId.DOUBLE:
-      return (value) => JSON.stringify(toJsonValue(value as number, 'double'))
+      return (value) => float(value as number, 'double')
     case DuckDBTypeId.BLOB:
       return (value) => `"${Buffer.from((value as { bytes: Uint8Array }).bytes).toString('base64')}"`
     default:
@@ -74,11 +76,16 @@ function timeEncoder(type: DuckDBType): CellEncoder | null {
     case DuckDBTypeId.TIMESTAMP_MS:
       return (value) => timestamp((value as { millis: bigint }).millis * 1000n, '')
     case DuckDBTypeId.TIMESTAMP_NS:
-      return (value) => timestamp((value as { nanos: bigint }).nanos / 1000n, '')
+      return (value) => timestampNs((value as { nanos: bigint }).nanos)
     case DuckDBTypeId.TIME:
-      return (value) => `"${clock((value as { micros: bigint }).micros)}"`
+      return (value) => `"${clock((value as { micros: bigint }).micros, 0n)}"`
     case DuckDBTypeId.TIME_NS:
-      return (value) => `"${clock((value as { nanos: bigint }).nanos / 1000n)}"`
+      return (value) => {
+        const { nanos } = value as { nanos: bigint }
+        return `"${clock(nanos / 1000n, nanos % 1000n)}"`
+      }
+    case DuckDBTypeId.TIME_TZ:
+      return (value) => zonedClock(String(value))
     default:
       return null
   }
@@ -148,6 +155,19 @@ function text(value: DuckDBValue): string {
   return JSON.stringify(String(value))
 }
 
+/** From this exponent on DuckDB writes it, as it does below -4. */
+const EXPONENT_FROM = 16
+
+/** The shortest digits: `1`, `0.0001`, `1e-05`, `1.5e+16`, and a zero with its sign. */
+function float(value: number, type: 'float' | 'double'): string {
+  const told = toJsonValue(value, type)
+  if (typeof told !== 'number') return JSON.stringify(told)
+  if (Object.is(told, -0)) return '-0'
+  const [digits = '', exponent = ''] = told.toExponential().split('e')
+  if (told === 0 || (Number(exponent) >= -4 && Number(exponent) < EXPONENT_FROM)) return String(told)
+  return `${digits}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, '0')}`
+}
+
 const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 
 function integer(value: bigint): string {
@@ -155,32 +175,53 @@ function integer(value: bigint): string {
 }
 
 const DAY_MS = 86_400_000
-const MAX_DATE_MS = 8_640_000_000_000_000
 const INFINITE_DAYS = 2 ** 31 - 1
 const INFINITE_MICROS = 2n ** 63n - 1n
 
 function date(days: number): string {
   if (Math.abs(days) === INFINITE_DAYS) return days > 0 ? '"infinity"' : '"-infinity"'
-  return `"${isoDay(days * DAY_MS)}"`
+  return `"${isoDay(days)}"`
 }
 
-function isoDay(milliseconds: number): string {
-  if (Math.abs(milliseconds) > MAX_DATE_MS) throw new RangeError('a date lies outside the years −271821 to 275760')
-  const iso = new Date(milliseconds).toISOString()
-  return iso.slice(0, iso.indexOf('T'))
+/** After as many days the calendar repeats itself, 400 years on. */
+const CYCLE_DAYS = 146_097
+const DAYS_TO_YEAR_0 = 719_528
+
+function isoDay(days: number): string {
+  const cycles = Math.floor((days + DAYS_TO_YEAR_0) / CYCLE_DAYS)
+  const within = new Date((days - cycles * CYCLE_DAYS) * DAY_MS)
+  const year = within.getUTCFullYear() + 400 * cycles
+  const text = year < 0 ? `-${String(-year).padStart(6, '0')}` : String(year).padStart(4, '0')
+  return `${text}${within.toISOString().slice(4, 10)}`
 }
 
-function timestamp(micros: bigint, zone: string): string {
+const DAY_MICROS = 86_400_000_000n
+
+function timestamp(micros: bigint, zone: string, nanos = 0n): string {
   if (micros === INFINITE_MICROS || micros === -INFINITE_MICROS) return micros > 0n ? '"infinity"' : '"-infinity"'
-  const dayMicros = 86_400_000_000n
-  const clockMicros = ((micros % dayMicros) + dayMicros) % dayMicros
-  return `"${isoDay(Number((micros - clockMicros) / 1000n))}T${clock(clockMicros)}${zone}"`
+  const clockMicros = ((micros % DAY_MICROS) + DAY_MICROS) % DAY_MICROS
+  return `"${isoDay(Number((micros - clockMicros) / DAY_MICROS))}T${clock(clockMicros, nanos)}${zone}"`
 }
 
-function clock(micros: bigint): string {
+const INFINITE_NANOS = 2n ** 63n - 1n
+
+function timestampNs(nanos: bigint): string {
+  if (nanos === INFINITE_NANOS || nanos === -INFINITE_NANOS) return timestamp(nanos, '')
+  const rest = ((nanos % 1000n) + 1000n) % 1000n
+  return timestamp((nanos - rest) / 1000n, '', rest)
+}
+
+/** Microseconds; three digits more where there are nanoseconds besides. */
+function clock(micros: bigint, nanos: bigint): string {
   const total = Number(micros)
   const seconds = Math.floor(total / 1_000_000)
-  const pad = (part: number) => String(part).padStart(2, '0')
-  const fraction = String(total % 1_000_000).padStart(6, '0')
+  const pad = (part: number | bigint, digits = 2) => String(part).padStart(digits, '0')
+  const fraction = `${pad(total % 1_000_000, 6)}${nanos === 0n ? '' : pad(nanos, 3)}`
   return `${pad(Math.floor(seconds / 3600))}:${pad(Math.floor(seconds / 60) % 60)}:${pad(seconds % 60)}.${fraction}`
+}
+
+/** `12:00:00.5+05:30` of DuckDB's. */
+function zonedClock(value: string): string {
+  const [, seconds = '', fraction = '', zone = ''] = /^([0-9:]+)(?:[.]([0-9]+))?(.*)$/.exec(value) ?? []
+  return `"${seconds}.${fraction.padEnd(6, '0')}${zone}"`
 }

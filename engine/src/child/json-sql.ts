@@ -43,15 +43,13 @@ function scalar(type: DuckDBType, sql: string): string | null {
       return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${quoted(sql)} END`
     case DuckDBTypeId.FLOAT:
     case DuckDBTypeId.DOUBLE:
-      return `CASE WHEN isfinite(${sql}) THEN (${sql})::VARCHAR WHEN isnan(${sql}) THEN '"NaN"'
+      return `CASE WHEN isfinite(${sql}) THEN ${floatText(sql)} WHEN isnan(${sql}) THEN '"NaN"'
         WHEN (${sql}) > 0 THEN '"Infinity"' WHEN (${sql}) < 0 THEN '"-Infinity"' END`
     case DuckDBTypeId.DECIMAL:
       return quoted(decimalText(type as DuckDBDecimalType, sql))
     case DuckDBTypeId.UUID:
     case DuckDBTypeId.BIT:
     case DuckDBTypeId.BIGNUM:
-    case DuckDBTypeId.DATE:
-    case DuckDBTypeId.TIME_TZ:
     case DuckDBTypeId.INTERVAL:
       return quoted(sql)
     case DuckDBTypeId.BLOB:
@@ -61,6 +59,12 @@ function scalar(type: DuckDBType, sql: string): string | null {
   }
 }
 
+/** The shortest digits, and a whole number without a point, as in other stores. */
+function floatText(sql: string): string {
+  const text = `(${sql})::VARCHAR`
+  return `CASE WHEN (${sql}) <> trunc(${sql}) OR abs(${sql}) >= 1e16 THEN ${text} ELSE left(${text}, -2) END`
+}
+
 /** DuckDB leaves out the zero before the point where a type has no digit there. */
 function decimalText(type: DuckDBDecimalType, sql: string): string {
   const plain = `(${sql})::VARCHAR`
@@ -68,25 +72,53 @@ function decimalText(type: DuckDBDecimalType, sql: string): string {
 }
 
 const MAX_SAFE = Number.MAX_SAFE_INTEGER
-const TIMESTAMP_FORMAT = "'%Y-%m-%dT%H:%M:%S.%f'"
-
 function time(type: DuckDBType, sql: string): string | null {
   switch (type.typeId) {
+    case DuckDBTypeId.DATE:
+      return quoted(inEra(sql, "DATE '0001-01-01'", `(${sql})::VARCHAR`, '-%m-%d'))
     case DuckDBTypeId.TIMESTAMP:
     case DuckDBTypeId.TIMESTAMP_S:
     case DuckDBTypeId.TIMESTAMP_MS:
+      return quoted(timestamp(`(${sql})::TIMESTAMP`))
     case DuckDBTypeId.TIMESTAMP_NS:
-      return quoted(`strftime((${sql})::TIMESTAMP, ${TIMESTAMP_FORMAT})`)
+      return quoted(nanoseconds(sql))
     case DuckDBTypeId.TIMESTAMP_TZ: {
-      const utc = `strftime(timezone('UTC', ${sql}), ${TIMESTAMP_FORMAT})`
+      const utc = timestamp(`timezone('UTC', ${sql})`)
       return quoted(`${utc} || CASE WHEN isfinite(${sql}) THEN 'Z' ELSE '' END`)
     }
     case DuckDBTypeId.TIME:
     case DuckDBTypeId.TIME_NS:
-      return quoted(`strftime(DATE '2000-01-01' + (${sql})::TIME, '%H:%M:%S.%f')`)
+      return quoted(clock(`(${sql})::VARCHAR`))
+    case DuckDBTypeId.TIME_TZ: {
+      const text = `(${sql})::VARCHAR`
+      return quoted(`${clock(`regexp_extract(${text}, '^[0-9:.]+')`)} || regexp_extract(${text}, '[+-].*$')`)
+    }
     default:
       return null
   }
+}
+
+/** `after`: how values are told from the first year on. Before it years are told as ISO 8601 does, with a year 0. */
+function inEra(sql: string, first: string, after: string, before: string): string {
+  const year = `printf(CASE WHEN year(${sql}) < 0 THEN '%07d' ELSE '%04d' END, year(${sql}))`
+  return `CASE WHEN (${sql}) >= ${first} THEN ${after}
+    WHEN isfinite(${sql}) THEN ${year} || strftime(${sql}, '${before}') ELSE (${sql})::VARCHAR END`
+}
+
+function timestamp(sql: string): string {
+  const format = '-%m-%dT%H:%M:%S.%f'
+  return inEra(sql, "TIMESTAMP '0001-01-01'", `strftime(${sql}, '%Y${format}')`, format)
+}
+
+/** Its years have four digits; as a TIMESTAMP it would be rounded. */
+function nanoseconds(sql: string): string {
+  const text = `(${sql})::VARCHAR`
+  return `CASE WHEN isfinite(${sql}) THEN left(${text}, 10) || 'T' || ${clock(`substr(${text}, 12)`)} ELSE ${text} END`
+}
+
+/** Microseconds; more digits where there are more. */
+function clock(text: string): string {
+  return `CASE WHEN length(${text}) < 15 THEN rpad(CASE WHEN length(${text}) = 8 THEN ${text} || '.' ELSE ${text} END, 15, '0') ELSE ${text} END`
 }
 
 function nested(type: DuckDBType, sql: string, flavour: JsonFlavour, depth: number): string | null {
@@ -163,8 +195,9 @@ function quoted(sql: string): string {
 /** A CSV field's text: the JSON form without its quotes, nested values as JSON. */
 export function csvCell(type: DuckDBType, sql: string): string {
   if (isText(type)) return `(${sql})::VARCHAR`
-  const json = jsonOf(type, sql, 'json')
-  return NESTED.has(type.typeId) ? json : `trim(${json}, '"')`
+  if (NESTED.has(type.typeId)) return jsonOf(type, sql, 'json')
+  const json = scalar(type, sql)
+  return json === null ? `(${sql})::VARCHAR` : `trim(${json}, '"')`
 }
 
 /** True where a field is quoted even if it need not be, so that the empty text is not taken for null. */

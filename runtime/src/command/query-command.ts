@@ -55,6 +55,8 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
   if (accept === 'application/json') return answered(response, format, call.args, limit)
   await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
+  const withoutValues = response.headers.get('columns-without-values')
+  if (withoutValues !== null) process.stderr.write(`${leftOut(JSON.parse(withoutValues) as LeftOut).join('\n')}\n`)
   return undefined
 }
 
@@ -67,7 +69,7 @@ async function answered(
 ): Promise<unknown> {
   const { output } = args.flags
   const text = await response.text()
-  const answer = JSON.parse(text) as QueryAnswer
+  const answer = JSON.parse(text, asWritten) as QueryAnswer
   if (format === 'table' && output === undefined)
     process.stdout.write(`${shown(answer)}${maskingHint(answer, actingUser(args))}\n`)
   else await save(Readable.from([text]), output)
@@ -76,6 +78,15 @@ async function answered(
     `there are more rows than the ${answer.row_count} that the server gives as JSON; --limit says that so many are wanted, --format csv, ndjson or parquet give all`,
   )
 }
+
+const COUNTS: ReadonlySet<string> = new Set(['row_count', 'elapsed_ms'])
+
+/** Numbers of rows are shown with the digits that they came with: JavaScript's own have fewer, and no zero below 0. */
+function asWritten(name: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
+  return typeof value === 'number' && source !== undefined && !COUNTS.has(name) ? rawJson(source) : value
+}
+
+const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => object }
 
 /** Until all is there, a file has another name: one that was cut must not look whole. */
 async function save(source: Readable, file: string | undefined): Promise<void> {
@@ -104,10 +115,20 @@ function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): stri
   return `${textTable(header, cells)}\n\n${row_count} rows in ${meta.elapsed_ms} ms${more}${leftOutHint(meta)}`
 }
 
-function leftOutHint({ columns_without_values = {} }: QueryAnswer['meta']): string {
-  return Object.entries(columns_without_values)
-    .map(([table, columns]) => `\nNot all values of ${table} could be carried, those are null: ${columns.join(', ')}`)
-    .join('')
+function leftOutHint({ columns_without_values }: QueryAnswer['meta']): string {
+  return columns_without_values === undefined ? '' : `\n${leftOut(columns_without_values).join('\n')}`
+}
+
+/** Columns by raw table, or where they are too many for a header their number, or nothing. */
+type LeftOut = Readonly<Record<string, readonly string[] | number>>
+
+function leftOut(byTable: LeftOut): readonly string[] {
+  const tables = Object.entries(byTable)
+  if (tables.length === 0) return ['Not all values of raw tables could be carried, those are null.']
+  return tables.map(([table, columns]) => {
+    const named = typeof columns === 'number' ? `in ${columns} columns` : columns.join(', ')
+    return `Not all values of ${table} could be carried, those are null: ${named}`
+  })
 }
 
 /** The way from masked columns to clear ones, for those who may go it. Of a key of an application there is none. */

@@ -3,7 +3,8 @@
  * row, or nothing where it is gone; everything else stands in headers.
  */
 import { createHash } from 'node:crypto'
-import { type ChangeSet, type Column, type Row, toJsonValue } from '@sluice/sdk'
+import type { ChangeSet, Column } from '@sluice/sdk'
+import { rowJson } from './row-json.ts'
 
 export type ChangeVariant = 'masked' | 'clear'
 
@@ -70,21 +71,15 @@ export async function* changeMessages(
     for (let row = 0; row < batch.rowCount; row += 1) {
       const values = batch.columns.map((column) => column[row] ?? null)
       const own = keys.map((index) => values[index] ?? null)
-      yield message(jsonOf(keyColumns, own), jsonOf(columns, values))
+      yield message(rowJson(keyColumns, own), rowJson(columns, values))
     }
   }
   for await (const batch of changes.deletes()) {
     for (let row = 0; row < batch.rowCount; row += 1) {
       const own = batch.columns.map((column) => column[row] ?? null)
-      yield message(jsonOf(keyColumns, own), null)
+      yield message(rowJson(keyColumns, own), null)
     }
   }
-}
-
-function jsonOf(columns: readonly Column[], row: Row): string {
-  return JSON.stringify(
-    Object.fromEntries(columns.map(({ name, type }, index) => [name, toJsonValue(row[index] ?? null, type)])),
-  )
 }
 
 /** The id is of the row's key in this epoch: sent again, it is the same. */

@@ -27,6 +27,7 @@ const REQUEST_HEADERS = [
 ]
 /** Those of an answer that pages cannot read without. */
 const ANSWER_HEADERS = [
+  'Columns-Without-Values',
   'ETag',
   'Idempotency-Replayed',
   'Location',

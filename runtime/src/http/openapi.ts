@@ -254,7 +254,17 @@ function responseOf(
   for (const [type, description] of Object.entries(spec.also ?? {})) {
     content[type] = { schema: { type: 'string', description }, ...exampleOf(also?.[type]) }
   }
-  return { description: spec.description, ...(Object.keys(content).length > 0 && { content }) }
+  return {
+    description: spec.description,
+    ...(spec.headers && { headers: answerHeaders(spec.headers) }),
+    ...(Object.keys(content).length > 0 && { content }),
+  }
+}
+
+function answerHeaders(headers: Readonly<Record<string, string>>): Json {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: 'string' } }]),
+  )
 }
 
 function problemResponse(description: string): Json {

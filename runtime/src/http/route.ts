@@ -57,6 +57,8 @@ export interface ResponseSpec {
   readonly schema?: TSchema
   /** Other media types of the same answer, by name. */
   readonly also?: Readonly<Record<string, string>>
+  /** Headers that only this answer has, by name, with what they say. */
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 /** Parts of a multipart form, all of them UTF-8 text, kept in memory. */

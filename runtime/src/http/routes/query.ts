@@ -4,6 +4,7 @@ import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './resources.ts'
 import { QueryRequest } from './shapes.ts'
+import { WITHOUT_VALUES, withoutValuesHeader } from './without-values.ts'
 
 const FORMATS: Readonly<Record<string, QueryFormat>> = {
   'application/x-ndjson': 'ndjson',
@@ -36,6 +37,10 @@ export function queryRoutes(platform: Platform): readonly Route[] {
       responses: {
         200: {
           description: 'Columns and rows.',
+          headers: {
+            [WITHOUT_VALUES]:
+              '`meta.columns_without_values` as JSON, for answers that have no `meta`; absent where no value is missing. Beyond 4 KiB numbers of columns stand in place of their names, or nothing between the braces.',
+          },
           schema: QueryResult,
           also: {
             'application/x-ndjson':
@@ -78,7 +83,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
 
 function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
   const chunks = format === 'json' ? jsonChunks(answer) : answer.run.output
-  return { stream: { contentType: CONTENT_TYPES[format], chunks } }
+  return { headers: withoutValuesHeader(answer.withoutValues), stream: { contentType: CONTENT_TYPES[format], chunks } }
 }
 
 /** The rows pass through as the engine wrote them; what is known only at the end stands behind them. */

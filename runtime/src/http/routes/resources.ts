@@ -549,7 +549,10 @@ export const AuditEntry = Type.Object(
 export const QueryResult = Type.Object(
   {
     columns: Type.Array(Type.Object({ name: text(), type: text(), masked: Type.Boolean() })),
-    rows: Type.Array(Type.Array(Type.Unknown())),
+    rows: Type.Array(Type.Array(Type.Unknown()), {
+      description:
+        'Values as all answers tell them: whole numbers beyond ±(2^53−1), decimals, NaN and infinities as strings; other numbers by digits that give the same one back; dates `YYYY-MM-DD`, timestamps `YYYY-MM-DDTHH:MM:SS.ffffff`, with `Z` where they have a zone; bytes in base64; documents to the letter.',
+    }),
     row_count: count(),
     truncated: Type.Boolean(),
     meta: Type.Object({

@@ -10,9 +10,9 @@ import {
   rowsOf,
   SluiceError,
   type TableSchema,
-  toJsonValue,
   type Value,
 } from '@sluice/sdk'
+import { rowJson } from '../../events/row-json.ts'
 import type { TenantCall } from '../../flow.ts'
 import { copyRebuilding } from '../../materializer/store-review.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
@@ -255,13 +255,11 @@ async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema
 
 function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
   if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
-  const types = columns.map((name) => schema.columns.find((column) => column.name === name)?.type ?? 'string')
-  const texts: string[] = []
-  for (const row of rowsOf(batch)) {
-    const entries = row.map((value, index) => [columns[index], toJsonValue(value, types[index] as 'string')])
-    texts.push(JSON.stringify(Object.fromEntries(entries)))
-  }
-  return texts.join(',')
+  const typed = columns.map((name) => ({
+    name,
+    type: schema.columns.find((column) => column.name === name)?.type ?? ('string' as const),
+  }))
+  return [...rowsOf(batch)].map((row) => rowJson(typed, row)).join(',')
 }
 
 /**
