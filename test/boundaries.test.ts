@@ -1,6 +1,6 @@
 /** Who may import whom. The order of the runtime's folders is read from ARCHITECTURE.md, so the two cannot differ. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { describe, test } from 'node:test'
 import { importsOf, ROOT, type SourceFile, sourceFiles } from './sources.ts'
@@ -127,6 +127,20 @@ describe('imports', () => {
       }),
     )
     assert.deepEqual(found, [])
+  })
+
+  test('what ARCHITECTURE.md says to look at is there', () => {
+    const text = readFileSync(join(ROOT, 'ARCHITECTURE.md'), 'utf8')
+    const named = text.split('\n').flatMap((line) => (line.startsWith('|') ? [...line.matchAll(/`([\w./*-]+)`/g)] : []))
+    const paths = named.map((match) => match[1] as string).filter((name) => /[/]|\.(ts|yml)$/.test(name))
+    // A name of its own after a folder's is of that folder, and is looked for everywhere.
+    const isThere = (path: string) =>
+      ['', RUNTIME, '*/', '*/src/'].some((at) => globSync(at + path, { cwd: ROOT }).length > 0)
+    assert.ok(paths.length > 30)
+    assert.deepEqual(
+      paths.filter((path) => !isThere(path)),
+      [],
+    )
   })
 
   test('only container.ts and the tokens know the dependency container', () => {
