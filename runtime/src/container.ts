@@ -208,7 +208,14 @@ export async function assemble(
   const connectorHost = createConnectorHost(config, logger, databases, services, pluginMetrics)
   container.register(TOKENS.platform, {
     useFactory: (from) =>
-      platformOf(from, { connectorHost, store, scratchDirectory, sources, mostTenants: isConfined ? 1 : null }),
+      platformOf(from, {
+        connectorHost,
+        store,
+        scratchDirectory,
+        sources,
+        accounts,
+        mostTenants: isConfined ? 1 : null,
+      }),
   })
   container.register(TOKENS.materialize, {
     useFactory: (from) => materializeDeps(from.resolve(TOKENS.platform), faultPoint),
@@ -272,12 +279,14 @@ function platformOf(
     store,
     scratchDirectory,
     sources,
+    accounts,
     mostTenants,
   }: {
     readonly connectorHost: ConnectorHost
     readonly store: ObjectStore
     readonly scratchDirectory: string
     readonly sources: SourceReaders
+    readonly accounts: CpuAccounts
     readonly mostTenants: number | null
   },
 ): Platform {
@@ -291,6 +300,7 @@ function platformOf(
     reachable: from.resolve(TOKENS.reachable),
     signedFiles: from.resolve(TOKENS.signedFiles),
     engine: from.resolve(TOKENS.engine),
+    cpu: accounts,
     distributed: from.resolve(TOKENS.distributed),
     distributedQueries: distributedBy(servingTrino(from.resolve(TOKENS.config))),
     plugins: from.resolve(TOKENS.plugins),

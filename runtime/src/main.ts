@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { kernelWalls } from '@sluice/engine'
 import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
+import { trinosOf } from './assembly/catalog.ts'
 import { type Confinement, checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
 import { createLogger } from './assembly/logger.ts'
@@ -20,8 +21,10 @@ import {
   type TrustedIssuer,
 } from './auth/issuers.ts'
 import { remoteKeys } from './auth/remote-keys.ts'
+import { tokenEndOf } from './auth/trino-user.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
+import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config, IssuerConfig } from './config.ts'
 import { type Assembled, assemble } from './container.ts'
 import { DashboardKeeper } from './dashboards/keeper.ts'
@@ -37,7 +40,7 @@ import type { CorsOptions } from './http/cors.ts'
 import { Cursors } from './http/cursor.ts'
 import type { RateLimits } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
-import { type PolicyListenerOptions, startPolicyListener } from './http/policy-listener.ts'
+import { type PolicyListenerOptions, personOrNobody, startPolicyListener } from './http/policy-listener.ts'
 import { type Probe, ReadinessChecks } from './http/readiness.ts'
 import type { Route } from './http/route.ts'
 import { applicationKeyRoutes } from './http/routes/application-keys.ts'
@@ -62,6 +65,7 @@ import { createWorker, storeRetries } from './jobs.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
+import { TrinoWatch } from './operations/catalog/trino-watch.ts'
 import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
 import { tellNotices } from './operations/products/product-notices.ts'
@@ -189,8 +193,18 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       )
     }
     const tls = await policyTls(config)
-    if (tls !== null) {
-      const issuer = issuerOfTrino(issuers, config.trino.issuer)
+    const issuer = tls === null ? null : issuerOfTrino(issuers, config.trino.issuer)
+    const trinos = trinosOf(config).map((settings) => new TrinoStatements(settings))
+    if (trinos.length > 0) {
+      const logins = issuer && { personOf: (user: string) => personOrNobody(user, issuer), tokenEndOf }
+      const watch = new TrinoWatch(platform, { trinos, logins, logger })
+      await lifecycle.start(
+        'the watch over statements in Trino',
+        () => watch.start(),
+        () => watch.stop(),
+      )
+    }
+    if (tls !== null && issuer !== null) {
       const listener = { host: config.trino.policy_host, port: config.trino.policy_port, tls, issuer, logger }
       await lifecycle.start(
         'the policy endpoint of Trino',

@@ -5,6 +5,8 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { issueToken, MAX_TOKEN_TTL_S } from '../../runtime/src/auth/embedded-issuer.ts'
+import { TRINO_LOGIN_CLAIM, TRINO_USER_PATTERN } from '../../runtime/src/auth/trino-user.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
 import { runTool } from '../cache.ts'
 import { machineVersion } from '../machine-version.ts'
@@ -33,8 +35,15 @@ export interface RunningGovernedTrino extends StackServer {
 export async function startGovernedTrino(folder: string): Promise<RunningGovernedTrino> {
   await mkdir(join(folder, 'trino'), { recursive: true })
   const [server, client] = await Promise.all([certificate(folder, 'runtime'), certificate(folder, 'trino')])
-  const port = await freePort()
+  const [port, trinoPort] = await Promise.all([freePort(), freePort()])
+  const tokenFile = join(folder, 'platform-token')
   const runtime = await startRuntimeOnPostgres(join(folder, 'runtime'), {
+    // By this login the runtime looks at people's statements. Catalogs are made by the tests: it is told of no real one.
+    SLUICE_COMPUTE__TRINO__URL: `https://127.0.0.1:${trinoPort}`,
+    SLUICE_COMPUTE__TRINO__TOKEN_FILE: tokenFile,
+    SLUICE_COMPUTE__TRINO__CA_FILE: client.cert,
+    SLUICE_COMPUTE__TRINO__CATALOG__NONE: 'none',
+    SLUICE_LIMITS__CPU_SECONDS__FREE: '1',
     SLUICE_TRINO__POLICY_PORT: String(port),
     SLUICE_TRINO__POLICY_CERT_FILE: server.cert,
     SLUICE_TRINO__POLICY_KEY_FILE: server.key,
@@ -43,7 +52,10 @@ export async function startGovernedTrino(folder: string): Promise<RunningGoverne
   const policy = `https://127.0.0.1:${port}`
   let trino: RunningTrino
   try {
-    trino = await startGoverned(join(folder, 'trino'), runtime, policy, [client.both, server.cert])
+    const data = join(folder, 'runtime/data')
+    const token = await issueToken(data, { role: 'admin' }, { ttlS: MAX_TOKEN_TTL_S })
+    await writeFile(tokenFile, token, { mode: 0o600 })
+    trino = await startGoverned(join(folder, 'trino'), runtime, policy, [client.both, server.cert], trinoPort)
   } catch (error) {
     await runtime.stop()
     throw error
@@ -91,8 +103,8 @@ async function startGoverned(
   runtime: RunningRuntime,
   policy: string,
   [keys, trusted]: readonly [string, string],
+  port: number,
 ): Promise<RunningTrino> {
-  const port = await freePort()
   const running = await startTrino({
     folder,
     port: await freePort(),
@@ -101,7 +113,8 @@ async function startGoverned(
       'http-server.authentication.jwt.key-file': `${runtime.url}/oidc/jwks`,
       'http-server.authentication.jwt.required-issuer': `${runtime.url}/oidc`,
       'http-server.authentication.jwt.required-audience': 'sluice',
-      'http-server.authentication.jwt.principal-field': 'trino_user',
+      'http-server.authentication.jwt.principal-field': TRINO_LOGIN_CLAIM,
+      'http-server.authentication.jwt.user-mapping.pattern': TRINO_USER_PATTERN,
       // Over plain HTTP Trino would believe whatever name a client gives.
       'http-server.authentication.allow-insecure-over-http': 'false',
       'http-server.https.enabled': 'true',

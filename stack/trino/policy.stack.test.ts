@@ -135,6 +135,17 @@ async function onboard(client: Client, name: string, classification: string, own
   await synced(client)
 }
 
+/** The next version, with another line for the column of that name. */
+async function onboardAgain(name: string, column: string): Promise<number> {
+  const files = manifests('public.trino_people', { endpoints: '  - type: analytics\n' })
+  const output = files.output.replace(/ *- \{ name: city.*\n/, column)
+  assert.notEqual(output, files.output)
+  const product = `${files.product}classification: internal\n`
+  const uploaded = await developer.upload(`/api/v1/products/${name}/manifests`, { ...files, product, output })
+  assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+  return (await developer.post(`/api/v1/products/${name}/deploy`, { version: '2.0.0', dry_run: false })).status
+}
+
 async function grant(product: string, user: string, classes: readonly string[]): Promise<string> {
   const body = { subject: { user }, ...(classes.length > 0 ? { may: 'unmask', classes } : { may: 'read' }) }
   const granted = await developer.post(`/api/v1/products/${product}/grants`, body)
@@ -369,6 +380,86 @@ describe('the policy endpoint', () => {
     assert.deepEqual((await put('row-filters', of('people__masked'))).body.result, [])
   })
 })
+
+describe('a statement whose rows are being fetched', () => {
+  test('ends with its token, its grant, the class that it was read under, and the tenant, and others go on', async () => {
+    await person('petra', ALPHA)
+    const wages = await grant('wages', 'petra', [])
+    await until(async () => (await ask('petra', `SELECT * FROM ${table('wages__masked')}`)).length === 20)
+    tokens['tina'] = await deployment.token([
+      ...['--tenant', ALPHA, '--group', 'svc-viewers', '--user', 'tina', '--ttl', '20s'],
+    ])
+    const open = {
+      token: await fetching('tina', table('people__masked')),
+      grant: await fetching('petra', table('wages__masked')),
+      tenant: await fetching('olga', table('people__masked', BETA)),
+      stands: await fetching('clara', table('people')),
+    }
+    await developer.send(`/api/v1/products/wages/grants/${wages}`, { method: 'DELETE' })
+    assert.equal(await endOf(open.grant), ENDED)
+    assert.equal(await endOf(open.token), ENDED)
+    const deleted = await admin.send(`/api/v1/tenants/${BETA}?confirm=${BETA}`, { method: 'DELETE' })
+    assert.ok(deleted.status < 300)
+    assert.equal(await endOf(open.tenant), ENDED)
+    assert.equal(await open.stands.next(), null, 'rights that stand')
+    const raised = await onboardAgain('people', '  - { name: city, type: string, classification: pii.contact }\n')
+    assert.equal(raised, 201)
+    // What Clara may see in clear is less than what she reads.
+    assert.equal(await endOf(open.stands), ENDED)
+  })
+
+  test('is on the account of its tenant, which is refused more when its CPU time is used up', async () => {
+    const { text } = await admin.text('/metrics')
+    assert.match(text, /^sluice_cpu_seconds_total\{process="trino"\} (?!0$)/m)
+    const patch = { method: 'PATCH', headers: { 'content-type': 'application/json' }, body: '{"tier":"free"}' }
+    assert.equal((await admin.send(`/api/v1/tenants/${ALPHA}`, patch)).status, 200)
+    await until(async () => (await refusal('vito', 'SELECT 1')) === DENIED)
+    const { body } = await viewer.post('/api/v1/query', { sql: 'SELECT 1 AS one' })
+    assert.equal(body.code, 'cpu_time_spent')
+  })
+})
+
+/** A statement whose rows are fetched page by page, and never all. */
+interface Fetching {
+  /** Null while there are rows; else Trino's name of what ended it. */
+  next(): Promise<string | null>
+}
+
+/** Resolves when rows have come. */
+async function fetching(name: string, relation: string): Promise<Fetching> {
+  const headers = { authorization: `Bearer ${tokens[name]}` }
+  const sql = `SELECT * FROM ${relation}, UNNEST(sequence(1, 10000)) AS a (i), UNNEST(sequence(1, 1000)) AS b (i)`
+  const pageOf = async (answer: Response) => {
+    const page = (await answer.json()) as { nextUri?: string; data?: readonly unknown[]; error?: { errorName: string } }
+    next = page.nextUri
+    return page
+  }
+  let next: string | undefined
+  let page = await pageOf(await fetch(`${trinoUrl}/v1/statement`, { method: 'POST', body: sql, headers }))
+  while (page.data === undefined || page.data.length === 0) {
+    assert.ok(next !== undefined && page.error === undefined, `${name}: ${JSON.stringify(page.error)}`)
+    page = await pageOf(await fetch(next, { headers }))
+  }
+  return {
+    async next() {
+      if (next === undefined) return 'no page is left'
+      return (await pageOf(await fetch(next, { headers }))).error?.errorName ?? null
+    },
+  }
+}
+
+const ENDED = 'ADMINISTRATIVELY_KILLED'
+const TRIES = 120
+
+/** By whoever has fetched rows until then. */
+async function endOf(statement: Fetching): Promise<string> {
+  for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    const ended = await statement.next()
+    if (ended !== null) return ended
+    await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+  return 'it goes on'
+}
 
 async function until(holds: () => Promise<boolean>): Promise<void> {
   for (let attempt = 0; attempt < 1_500; attempt += 1) {

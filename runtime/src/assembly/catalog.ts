@@ -35,6 +35,14 @@ export function servingTrino({ serving: { analytics } }: Config): TrinoSettings 
   return analytics?.driver === 'trino' ? (analytics.settings as unknown as TrinoSettings | undefined) : undefined
 }
 
+/** Each Trino that the runtime has a login of. */
+export function trinosOf(config: Config): readonly TrinoSettings[] {
+  const settings = [config.compute.trino as TrinoSettings | undefined, servingTrino(config)].filter(
+    (one) => one !== undefined,
+  )
+  return settings.filter((one, at) => settings.findIndex(({ url }) => url === one.url) === at)
+}
+
 /** Says nothing to Trino yet: a runtime starts without it, and what needs it says so. */
 export function distributedBy(settings: TrinoSettings | undefined): DistributedCompute | null {
   return settings === undefined ? null : new DistributedCompute(new TrinoClient(settings), settings.catalog)

@@ -4,7 +4,7 @@ import { createLocalJWKSet, importJWK, type JSONWebKeySet, type JWK, SignJWT } f
 import type { Level } from '../flow.ts'
 import { DEFAULT_CLAIMS, type KeySource, type TrustedIssuer } from './issuers.ts'
 import { EMBEDDED_ALGORITHM, type IssuerKeyFile, isPublished, openKeyFile, readKeyFile } from './key-file.ts'
-import { TRINO_USER_CLAIM, trinoUser } from './trino-user.ts'
+import { TRINO_LOGIN_CLAIM, TRINO_USER_CLAIM, trinoLogin, trinoUser } from './trino-user.ts'
 
 /** Its address changes with the server's port; whom it names does not. */
 const EMBEDDED_IDENTITY = 'urn:sluice:embedded'
@@ -140,7 +140,7 @@ async function sign(file: IssuerKeyFile, subject: TokenSubject, options: IssueOp
   if (key === undefined)
     throw new SluiceError('INTERNAL', 'the issuer has no signing key', { code: 'issuer_keys_broken' })
   const issuedAtS = Math.floor(nowMs / 1000)
-  return new SignJWT(claimsOf(subject))
+  return new SignJWT(claimsOf(subject, issuedAtS + ttlS))
     .setProtectedHeader({ alg: EMBEDDED_ALGORITHM, kid: key.kid, typ: 'at+jwt' })
     .setIssuer(file.issuer)
     .setAudience(file.audience)
@@ -151,14 +151,15 @@ async function sign(file: IssuerKeyFile, subject: TokenSubject, options: IssueOp
     .sign(await importJWK(key.privateJwk, EMBEDDED_ALGORITHM))
 }
 
-function claimsOf(subject: TokenSubject): Record<string, unknown> {
+function claimsOf(subject: TokenSubject, expiresAtS: number): Record<string, unknown> {
+  const ofTrino = (user: string) => ({ [TRINO_USER_CLAIM]: user, [TRINO_LOGIN_CLAIM]: trinoLogin(user, expiresAtS) })
   if ('role' in subject) {
-    return { roles: [subject.role], [TRINO_USER_CLAIM]: trinoUser({ subject: subject.user ?? 'admin', admin: true }) }
+    return { roles: [subject.role], ...ofTrino(trinoUser({ subject: subject.user ?? 'admin', admin: true })) }
   }
   const { user, tenant, groups, clearance } = subject
   return {
     tenant_id: tenant,
-    [TRINO_USER_CLAIM]: trinoUser({ subject: user, tenant, groups, ...(clearance && { clearance }) }),
+    ...ofTrino(trinoUser({ subject: user, tenant, groups, ...(clearance && { clearance }) })),
     groups: subject.groups,
     ...(subject.clearance === undefined ? {} : { clearance: subject.clearance }),
     ...(subject.email === undefined ? {} : { email: subject.email }),

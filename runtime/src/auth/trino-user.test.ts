@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { grantsOf } from '../policy/classification.ts'
 import { DEFAULT_CLAIMS, issuerOfDashboards, issuerOfTrino, type TrustedIssuer } from './issuers.ts'
-import { principalOfTrinoUser, trinoUser } from './trino-user.ts'
+import { principalOfTrinoUser, TRINO_USER_PATTERN, tokenEndOf, trinoLogin, trinoUser } from './trino-user.ts'
 
 const ISSUER: TrustedIssuer = {
   issuer: 'https://issuer.test',
@@ -93,4 +93,12 @@ test('of several issuers the one of Trino has to be named, and that of dashboard
     assert.throws(() => issuerOf([ISSUER], other.issuer), invalid)
     assert.throws(() => issuerOf([ISSUER, ISSUER], ISSUER.issuer), invalid)
   }
+})
+
+test('a login says when its token ends, and the pattern makes the user of it', () => {
+  const user = trinoUser({ subject: 'vito', tenant: 'acme', groups: [] })
+  const login = trinoLogin(user, 1_800_000_000)
+  assert.equal(tokenEndOf(login), 1_800_000_000_000)
+  assert.equal(new RegExp(`^${TRINO_USER_PATTERN}$`).exec(login)?.[1], user)
+  for (const silent of [null, '', user, `x ${user}`]) assert.equal(tokenEndOf(silent), Number.POSITIVE_INFINITY)
 })

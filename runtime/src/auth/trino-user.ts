@@ -13,6 +13,23 @@ import type { TrustedIssuer } from './issuers.ts'
 /** For `http-server.authentication.jwt.principal-field`. */
 export const TRINO_USER_CLAIM = 'trino_user'
 
+/**
+ * As TRINO_USER_CLAIM, with the second since 1970 at which the token ends, and a blank, in front. For Trino's
+ * `principal-field` together with TRINO_USER_PATTERN: then it tells of each statement when its token ends.
+ */
+export const TRINO_LOGIN_CLAIM = 'trino_login'
+
+/** For `http-server.authentication.jwt.user-mapping.pattern`. */
+export const TRINO_USER_PATTERN = '[0-9]+ (.*)'
+
+export const trinoLogin = (user: string, expiresAtS: number): string => `${expiresAtS} ${user}`
+
+/** When the token ended with which somebody logged in, in milliseconds; never, where the login does not say. */
+export function tokenEndOf(login: string | null): number {
+  const [, seconds] = /^([0-9]{1,12}) /.exec(login ?? '') ?? []
+  return seconds === undefined ? Number.POSITIVE_INFINITY : Number(seconds) * 1000
+}
+
 const MAX_LENGTH = 8_192
 const MAX_NAME_LENGTH = 255
 const MAX_GROUPS = 200
@@ -53,7 +70,7 @@ export function principalOfTrinoUser(user: string, issuer: TrustedIssuer): Princ
     isViewer: tenant !== null && groups.includes(VIEWERS),
     claimedClearance: written.clearance ?? null,
     email: null,
-    // Trino checks the token's times when a statement begins; pages of its rows end with query.max-run-time.
+    // Trino checks the token's times when a statement begins; whoever watches over its statements ends them (`tokenEndOf`).
     tokenExpiresAtMs: Number.POSITIVE_INFINITY,
     tokenIssuedAtMs: 0,
   }

@@ -112,7 +112,7 @@ function questionOf(body: unknown, issuer: TrustedIssuer): TrinoQuestion {
 }
 
 /** A user that the issuer has not named is refused everything: that is an answer, too. */
-function personOrNobody(user: string, issuer: TrustedIssuer): TrinoQuestion['principal'] {
+export function personOrNobody(user: string, issuer: TrustedIssuer): TrinoQuestion['principal'] {
   try {
     return principalOfTrinoUser(user, issuer)
   } catch (error) {

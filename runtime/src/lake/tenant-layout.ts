@@ -9,6 +9,12 @@ export const bucketName = (tenant: string): string => `sluice-${tenant}`
 /** Of the tenant in Iceberg's SQL catalog. */
 export const catalogName = (tenant: string): string => `lakehouse_${tenant}`
 
+/** Null where it is none of a tenant's. */
+export function tenantOfCatalog(catalog: string): string | null {
+  const none = catalogName('')
+  return catalog.startsWith(none) && catalog !== none ? catalog.slice(none.length) : null
+}
+
 /** `sluice-acme/acme/sales/orders`. */
 export const TENANT_LAYOUT: Layout = {
   bucketOf: bucketName,

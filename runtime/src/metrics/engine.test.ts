@@ -23,12 +23,13 @@ it('say how many places there are, how many are taken, and who waits, from the s
         ([, name, process, value]) => [`${process} ${name}`, Number(value)],
       ),
     )
-  const idle = Object.entries(pools).flatMap(([process, slots]) => [
+  const ofPools = Object.entries(pools).flatMap(([process, slots]) => [
     [`${process} slots`, slots],
     [`${process} slots_busy`, 0],
     [`${process} slots_waiting`, 0],
     [`${process} cpu_seconds_total`, 0],
   ])
+  const idle = [...ofPools, ['trino cpu_seconds_total', 0]]
   assert.deepEqual(await shown(), Object.fromEntries(idle))
   const never = new AbortController().signal
   const first = await engine.take('acme', never, never)

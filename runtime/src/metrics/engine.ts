@@ -4,22 +4,25 @@ import type { PoolLoad } from '@sluice/engine'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { CpuProcess } from '../registry/cpu-accounts.ts'
 
-const PROCESSES: readonly CpuProcess[] = ['engine', 'source']
+const PROCESSES = ['engine', 'source'] as const
 const labelNames = ['process'] as const
 
 /** Counts CPU seconds. No label names a tenant: how many there are is not bounded, and what one uses is its own affair. */
 export function cpuMetrics(registry: Registry): (process: CpuProcess, seconds: number) => void {
   const used = new Counter({
     name: 'sluice_cpu_seconds_total',
-    help: 'CPU seconds of the processes that run statements (engine) and read sources (source), their starts included.',
+    help: 'CPU seconds of the processes that run statements (engine) and read sources (source), their starts included, and of tenants’ statements in Trino (trino).',
     labelNames,
     registers: [registry],
   })
-  for (const process of PROCESSES) used.inc({ process }, 0)
+  for (const process of [...PROCESSES, 'trino']) used.inc({ process }, 0)
   return (process, seconds) => used.inc({ process }, seconds)
 }
 
-export function slotMetrics(registry: Registry, loads: Readonly<Record<CpuProcess, () => PoolLoad>>): void {
+export function slotMetrics(
+  registry: Registry,
+  loads: Readonly<Record<(typeof PROCESSES)[number], () => PoolLoad>>,
+): void {
   const gauge = (name: string, help: string, of: (load: PoolLoad) => number) =>
     new Gauge({
       name,

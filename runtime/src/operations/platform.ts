@@ -20,6 +20,7 @@ import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import { actorOf } from '../registry/actor.ts'
 import { appendAudit } from '../registry/audit.ts'
+import type { CpuAccounts } from '../registry/cpu-accounts.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import type { Queryable, Transaction } from '../registry/sql.ts'
 import type { ServedProducts } from './served/served-products.ts'
@@ -35,6 +36,8 @@ export interface Platform {
   /** Null where no requests to the object store are signed for clients. */
   readonly signedFiles: SignedFiles | null
   readonly engine: Engine
+  /** Whose work uses the processors. */
+  readonly cpu: CpuAccounts
   /** Null where no Trino is configured for transforms. */
   readonly distributed: DistributedCompute | null
   /** Null where the embedded engine answers queries. */

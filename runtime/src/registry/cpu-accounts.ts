@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Logger, SluiceError } from '@sluice/sdk'
 
-export type CpuProcess = 'engine' | 'source'
+export type CpuProcess = 'engine' | 'source' | 'trino'
 
 export interface CpuCharge {
   readonly tenant: string
@@ -84,6 +84,10 @@ export class CpuAccounts {
   charge(tenant: string | null, process: CpuProcess, seconds: number): void {
     this.#options.onUsed?.(process, seconds)
     if (tenant !== null) this.#add(tenant, seconds)
+  }
+
+  isSpent(tenant: string): boolean {
+    return (this.#spentUntilMs.get(tenant) ?? 0) > this.#nowMs()
   }
 
   /** For what is asked for outside of runs. Throws QUOTA `cpu_time_spent` where the tenant has used what it may. */

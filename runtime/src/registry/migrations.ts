@@ -21,6 +21,7 @@ import { violatingRowsTable } from './migrations/025-violating-rows.ts'
 import { cpuBudgets } from './migrations/027-cpu-budgets.ts'
 import { runPlaces } from './migrations/027-run-places.ts'
 import { valuesLeftOut } from './migrations/028-values-left-out.ts'
+import { trinoStatements } from './migrations/029-trino-statements.ts'
 import { jobs } from './migrations/035-jobs.ts'
 
 /**
@@ -53,5 +54,6 @@ export const registryMigrations: MigrationList = {
     valuesLeftOut,
     runPlaces,
     jobs,
+    trinoStatements,
   ],
 }

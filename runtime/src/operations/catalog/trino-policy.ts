@@ -52,7 +52,8 @@ export async function allows(platform: Platform, asking: Asking, question: Trino
   if (principal.isAdmin) return OPERATOR_OPERATIONS.has(operation) && !isHiddenTable(resource)
   switch (operation) {
     case 'ExecuteQuery':
-      return principal.tenant !== null
+      // As the REST API refuses queries of a tenant that has used its CPU time.
+      return principal.tenant !== null && !platform.cpu.isSpent(principal.tenant)
     case 'AccessCatalog':
     case 'FilterCatalogs':
     case 'ShowSchemas':
@@ -159,7 +160,7 @@ function isBalanced(text: string): boolean {
   return depth === 0
 }
 
-function callOf({ requestId, signal }: Asking, principal: Principal, tenant: string): TenantCall {
+export function callOf({ requestId, signal }: Asking, principal: Principal, tenant: string): TenantCall {
   return {
     requestId,
     signal,

@@ -12,7 +12,7 @@ const ARRIVING = 'arriving'
 /** The statement ends at its time, and the job with it; what that was may be known a little later. */
 const REASON_MS = 20_000
 
-/** Throws as `DistributedCompute.query` and `Engine.run` do. */
+/** Throws as `DistributedCompute.query` and `Engine.run` do, and before anything is asked QUOTA `cpu_time_spent`. */
 export async function distributedRun(
   platform: Platform,
   call: TenantCall,
@@ -20,6 +20,7 @@ export async function distributedRun(
   compute: DistributedCompute,
 ): Promise<EngineRun> {
   const { request, visible, kind, limits } = asked
+  platform.cpu.refuseSpent(call.tenant)
   const endsAtMs = performance.now() + limits.timeoutMs
   const ended = new AbortController()
   const [rows, lineage] = await Promise.all([
