@@ -4,7 +4,8 @@
  * and the lake makes all of it whole again.
  */
 import assert from 'node:assert/strict'
-import { cp, mkdtemp, rename, rm } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { cp, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -261,6 +262,46 @@ describe('stores that were changed behind the back of the runtime', () => {
     await start()
     await untilRight()
   })
+
+  for (const state of ['emptied', 'foreign'] as const) {
+    it(`the lake, before its start: ${state}`, async () => {
+      const [bucket, away] = [join(data, 'lake/sluice-acme'), join(folder, `bucket-${state}`)]
+      const code = `lake_${state}`
+      const lakeOf = async () =>
+        ((await (await fetch(`${url}/readyz`)).json()) as Json).checks.find((one: Json) => one.name === 'lake')
+      await runtime.stop()
+      await rename(bucket, away)
+      if (state === 'foreign') {
+        await mkdir(join(bucket, 'acme/crm/people/data'), { recursive: true })
+        await writeFile(join(bucket, 'acme/crm/people/data/a.parquet'), 'of another installation')
+        await writeFile(join(bucket, 'acme/owner.json'), JSON.stringify({ mark: randomUUID() }))
+      }
+      await start()
+      await until('readiness says it', async () => (await lakeOf()).state === 'degraded')
+      assert.equal((await lakeOf())[`${state}_buckets`], 1)
+      assert.match(runtime.output, new RegExp(`${code}[^]*Put|put back`))
+      const product = await ok(developer.get('/api/v1/products/people'))
+      assert.deepEqual(
+        product.notices.map((one: Json) => one.kind),
+        [code],
+      )
+      const { data: listed } = await ok(developer.get('/api/v1/products'))
+      assert.deepEqual(listed[0].notices, [code])
+      assert.equal(cityOf(await READS.lookup(developer)), 'right', 'what stores have is served')
+      for (const path of ['connections/db/sync', 'products/people/materialize']) {
+        const run = await developer.untilEnded((await ok(developer.post(`/api/v1/${path}`))).id)
+        assert.deepEqual([run.state, run.error?.code], ['failed', code], JSON.stringify(run))
+      }
+      if (state === 'foreign') assert.equal((await readdir(bucket, { recursive: true })).length, 6)
+      await runtime.stop()
+      await rm(bucket, { recursive: true, force: true })
+      await rename(away, bucket)
+      await start()
+      await until('it is right again', async () => (await lakeOf()).state === 'ok')
+      await sync()
+      await untilRight()
+    })
+  }
 
   describe('a registry that was put back from before an epoch', () => {
     const TABLES = ['materializations', 'product_fences', 'iceberg_tables', 'endpoint_states'] as const

@@ -3,7 +3,7 @@
  * product's. Readers get the right values or none, and the lake makes all of it whole again.
  */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -174,6 +174,33 @@ async function untilRight(wrongForMs = 0): Promise<ReadonlySet<string>> {
   )
   return refused
 }
+
+describe('a lake in S3 whose registry was lost', () => {
+  it('is told of, and left as it is', async () => {
+    const bucket = join(folder, 'objects/objects/sluice-acme')
+    const before = await readdir(bucket, { recursive: true })
+    assert.ok(before.length > 0)
+    const other = join(folder, 'other')
+    const started = await RuntimeProcess.spawn(other, null, 0, configFile)
+    try {
+      const address = (await started.address()) as string
+      assert.ok(address, started.output)
+      const lakeOf = async () =>
+        ((await (await fetch(`${address}/readyz`)).json()) as Json).checks.find((one: Json) => one.name === 'lake')
+      await until('readiness says it', async () => (await lakeOf()).unknown_buckets === 1)
+      assert.match(started.output, /put back the registry[^]*the registry has never had a tenant; they are left alone/)
+      const admin = new Client(address, await issueToken(other, { role: 'admin' }, { ttlS: 3600 }))
+      const tenant = { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }
+      const refused = await admin.post('/api/v1/tenants', tenant)
+      assert.deepEqual([refused.status, refused.body.code], [409, 'lake_foreign'], JSON.stringify(refused.body))
+      assert.equal((await admin.get('/api/v1/tenants/acme')).body.status, 'failed')
+      assert.equal((await admin.send('/api/v1/tenants/acme?confirm=acme', { method: 'DELETE' })).status, 204)
+    } finally {
+      await started.stop()
+    }
+    assert.deepEqual(await readdir(bucket, { recursive: true }), before)
+  })
+})
 
 describe('values in Redis', () => {
   for (const what of ['emptied', 'older', 'foreign']) {

@@ -8,6 +8,7 @@ import type { JobKind, JobSource } from './jobs/worker.ts'
 import { reviewStores } from './materializer/store-review.ts'
 import type { Platform } from './operations/platform.ts'
 import { reviewRegistry } from './operations/products/outdated-registry.ts'
+import { reviewBucket, unknownBuckets } from './operations/tenants/tenant-bucket.ts'
 import { undoAbandoned } from './operations/tenants/tenants.ts'
 import { keepUp, type UpkeepTask } from './operations/upkeep/lake-upkeep.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
@@ -28,11 +29,18 @@ const UPKEEP = 'upkeep'
 const REVIEW = 'stores.review'
 const ABANDONED = 'tenants.abandoned'
 
+export interface Housekeeping {
+  readonly kinds: readonly JobKind[]
+  readonly sources: readonly JobSource[]
+  /** Buckets of tenants that the last review has found beside a registry that has never had a tenant. */
+  unknownBuckets(): number
+}
+
 /** The jobs, and what notes them for tenants that come. */
 export function housekeeping(
   platform: Platform,
   limits: EngineLimits,
-): { readonly kinds: readonly JobKind[]; readonly sources: readonly JobSource[] } {
+): Housekeeping {
   const { upkeep } = platform.config
   const everyMs: Readonly<Record<UpkeepTask | 'prune', number>> = {
     prune: upkeep.prune_minutes * MINUTE_MS,
@@ -47,8 +55,12 @@ export function housekeeping(
   const kinds = (Object.keys(everyMs) as (UpkeepTask | 'prune')[])
     .filter((task) => everyMs[task] > 0)
     .map((task) => inTurns(task, everyMs[task], work(task)))
-  const review = reviewOf(platform)
+  let unknown = 0
+  const review = reviewOf(platform, (buckets) => {
+    unknown = buckets
+  })
   return {
+    unknownBuckets: () => unknown,
     kinds: [...kinds, review, abandoned(platform)],
     sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
   }
@@ -69,15 +81,18 @@ function inTurns(task: string, everyMs: number, work: (tenant: string, signal: A
 }
 
 /** Each runtime for itself, since stores may be folders of its own: at start, and from time to time. */
-function reviewOf(platform: Platform): JobKind {
+function reviewOf(platform: Platform, onUnknown: (buckets: number) => void): JobKind {
   return {
     kind: REVIEW,
     key: randomUUID(),
     failed: 'stores could not be reviewed; it is tried again',
     backOff: { firstMs: REVIEW_MS, lastMs: REVIEW_MS },
     async work(_, signal): Promise<NextDue> {
+      onUnknown(await unknownBuckets(platform))
       await reviewStores(platform, signal)
-      for await (const tenant of activeTenants(platform)) await reviewRegistry(platform, tenant, signal)
+      for await (const tenant of activeTenants(platform)) {
+        if (await reviewBucket(platform, tenant)) await reviewRegistry(platform, tenant, signal)
+      }
       return { from: 'start', ms: REVIEW_MS }
     },
   }

@@ -33,7 +33,7 @@ import { lockFolder } from './database/folder-lock.ts'
 import { freePort } from './database/free-port.ts'
 import { newerMigrations } from './database/migrate.ts'
 import type { Call } from './flow.ts'
-import { housekeeping } from './housekeeping.ts'
+import { type Housekeeping, housekeeping } from './housekeeping.ts'
 import { accessLog } from './http/access-log.ts'
 import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
 import type { CorsOptions } from './http/cors.ts'
@@ -62,6 +62,7 @@ import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { endJobLeases } from './jobs/claims.ts'
 import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeRetries } from './jobs.ts'
+import { strangeBuckets } from './lake/registry-catalog.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
@@ -155,7 +156,8 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
     const [only] = issuers
     await bindGrants(platform.pool, only !== undefined && issuers.length === 1 ? identityOf(only) : null)
     await tellNotices(platform)
-    const readiness = new ReadinessChecks(probesOf(platform, confinement))
+    const upkeep = housekeeping(platform, ownLimits(config))
+    const readiness = new ReadinessChecks(probesOf(platform, confinement, upkeep))
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)
     const worker = createWorker(assembled.container, platformMetrics(assembled.metrics, platform.pool))
@@ -164,7 +166,6 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => worker.start(),
       () => worker.stop(drainMs()),
     )
-    const upkeep = housekeeping(platform, ownLimits(config))
     const retries = storeRetries(assembled.container)
     const kinds = [...upkeep.kinds, retries.kind]
     const jobs = new JobWorker({
@@ -435,7 +436,11 @@ class TierCache {
   }
 }
 
-function probesOf(platform: Platform, { missing, isConfined }: Confinement): readonly Probe[] {
+function probesOf(
+  platform: Platform,
+  { missing, isConfined }: Confinement,
+  upkeep: Housekeeping,
+): readonly Probe[] {
   return [
     {
       name: 'registry',
@@ -465,6 +470,20 @@ function probesOf(platform: Platform, { missing, isConfined }: Confinement): rea
       async check() {
         const rebuilding = await lostCopies(platform.pool)
         return { state: rebuilding > 0 ? 'degraded' : 'ok', rebuilding }
+      },
+    },
+    {
+      // Writing to those buckets waits; whatever stores have is served.
+      name: 'lake',
+      async check() {
+        const { emptied, foreign } = await strangeBuckets(platform.pool)
+        const unknown = upkeep.unknownBuckets()
+        return {
+          state: emptied + foreign + unknown > 0 ? 'degraded' : 'ok',
+          emptied_buckets: emptied,
+          foreign_buckets: foreign,
+          unknown_buckets: unknown,
+        }
       },
     },
     ...changesProbe(platform),

@@ -110,6 +110,7 @@ export class Sandbox {
   async create(tenant: string, request: CreateRequest, witness: Witness, signal: AbortSignal): Promise<CommittedTable> {
     const ref = { warehouse: tenant, namespace: SANDBOX, table: request.name }
     checkTableName(ref.table)
+    await this.#deps.lake.requireOwn(tenant)
     const files = this.#folderFor(ref, request.location ?? null)
     if ((await this.load(ref, signal)) !== null) throw tableExists()
     const change = { requirements: [{ type: 'assert-create' }], updates: creationUpdates(request) } as const
@@ -145,6 +146,7 @@ export class Sandbox {
   ): Promise<readonly CommittedTable[]> {
     const tenant = changes[0]?.ref.warehouse
     if (tenant === undefined) return []
+    await this.#deps.lake.requireOwn(tenant)
     for (let attempt = 1; ; attempt += 1) {
       const commits: ForeignCommit[] = []
       for (const change of changes) commits.push(await this.#stage(change, missing, signal))
@@ -248,7 +250,8 @@ export class Sandbox {
 
   /** Removes the table with its files: a file without a table would be counted by nobody. Throws `missing()`. */
   async drop(ref: TableRef, missing: () => Error, witness: Witness, signal: AbortSignal): Promise<void> {
-    const { pool, store } = this.#deps
+    const { lake, pool, store } = this.#deps
+    await lake.requireOwn(ref.warehouse)
     const state = await this.load(ref, signal)
     if (state === null) throw missing()
     await inTransaction(pool, async (tx) => {

@@ -229,6 +229,18 @@ export const PLATFORM_CODES = {
     title: 'Lake commit overtaken',
     remedy: 'Compute the change again from the table as it is now.',
   },
+  lake_emptied: {
+    status: 409,
+    title: 'Lake emptied',
+    remedy:
+      'Put the bucket back as it was; until then nothing is written, and stores serve what they have. If it is lost for good, delete products and connections, and make them anew.',
+  },
+  lake_foreign: {
+    status: 409,
+    title: 'Lake of another installation',
+    remedy:
+      'Let the operator name the right store under object_store, put back the registry that belongs to the bucket, or move its files elsewhere. Nothing in it is changed until then.',
+  },
   lake_file_corrupted: {
     status: 500,
     title: 'File of the lake broken',

@@ -24,6 +24,9 @@ export interface Catalog {
   /** Forgets all that it knows of a warehouse. */
   dropWarehouse(warehouse: string): Promise<void>
 
+  /** Of catalogs that know which bucket is theirs; others believe that it is the one that they find. */
+  readonly owners?: BucketRecords
+
   /** Begins or prolongs a writer's lease: while it lasts, the table may have files that no snapshot names yet. */
   leaseWrite(ref: TableRef, writeId: string, leaseMs: number): Promise<void>
 
@@ -36,6 +39,24 @@ export interface Catalog {
 
   /** Sets what the table is counted with, provided that its pointer is still `location`. */
   setBytes?(ref: TableRef, location: string, bytes: number): Promise<void>
+}
+
+/** What the last look at a bucket has found; `dropping`: it is being removed with all that it holds. */
+export type BucketState = 'own' | 'emptied' | 'foreign' | 'dropping'
+
+/** `mark` null: of a bucket that has none yet. */
+export interface BucketOwner {
+  readonly mark: string | null
+  readonly state: BucketState
+}
+
+/** What is kept of each warehouse's bucket. */
+export interface BucketRecords {
+  /** Null of a bucket that was made before there were marks. */
+  find(warehouse: string): Promise<BucketOwner | null>
+  /** A mark that is there stays. */
+  keep(warehouse: string, owner: Partial<BucketOwner> & Pick<BucketOwner, 'state'>): Promise<void>
+  drop(warehouse: string): Promise<void>
 }
 
 export interface CatalogEntry {

@@ -49,6 +49,11 @@ export class FolderStore implements ObjectStore {
     await makeFolder(this.#root, this.localPath(bucket))
   }
 
+  async buckets(): Promise<readonly string[]> {
+    const entries = await Array.fromAsync(entriesOf(this.#root))
+    return entries.flatMap(({ name }) => (name.startsWith('.') ? [] : [name]))
+  }
+
   async dropBucket(bucket: string): Promise<void> {
     await this.removeAll(bucket)
   }

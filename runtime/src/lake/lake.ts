@@ -10,6 +10,7 @@ import { Manifests } from './manifests.ts'
 import { type DeleteRequest, type MergeRequest, planDelete, planMerge, type TouchedFiles } from './merge.ts'
 import { notePath, readNote } from './newest-note.ts'
 import type { ObjectStore } from './object-store.ts'
+import { type Belonging, LakeOwners } from './owners.ts'
 import { publishAll } from './publish.ts'
 import { type Scan, scanTable, sharedManifests } from './scan.ts'
 import { inSnapshot, lakeDamage, type TableFiles } from './table-files.ts'
@@ -24,6 +25,7 @@ export type { CommitRequest, StagedCommit } from './commit.ts'
 export type { CompactionOptions } from './compaction.ts'
 export type { DataFile } from './data-file.ts'
 export type { DeleteRequest, MergeRequest, PresentKeys } from './merge.ts'
+export { BUCKET_PROBLEMS } from './owners.ts'
 export type { PartitionColumn } from './partitioning.ts'
 export { engineTable, type Scan, type ScanFile } from './scan.ts'
 export type { TableRef } from './table-ref.ts'
@@ -79,11 +81,13 @@ export class Lake {
   readonly #options: LakeOptions
   readonly #reader: TableReader
   readonly #manifests = new Manifests()
+  readonly #owners: LakeOwners
   readonly #now: () => number
 
   constructor(options: LakeOptions) {
     this.#options = options
     this.#reader = new TableReader(options.store, options.catalog)
+    this.#owners = new LakeOwners(options.store, options.catalog)
     this.#now = options.clock ?? Date.now
   }
 
@@ -99,13 +103,18 @@ export class Lake {
 
   /**
    * The table as it is now; null where there is none. `catalog` lets a transaction see its own publications. Throws INTERNAL
-   * `lake_file_corrupted` or `lake_path_foreign` (the file is named in the cause), TRANSIENT.
+   * `lake_file_corrupted` or `lake_path_foreign` (the file is named in the cause), CONFLICT `lake_emptied` or
+   * `lake_foreign` where it is the whole bucket that is gone or another's, TRANSIENT.
    */
-  load(
+  async load(
     ref: TableRef,
     options: { readonly catalog?: Catalog; readonly signal?: AbortSignal } = {},
   ): Promise<TableState | null> {
-    return this.#reader.load(ref, options.signal, options.catalog)
+    try {
+      return await this.#reader.load(ref, options.signal, options.catalog)
+    } catch (error) {
+      throw await this.#owners.explain(ref.warehouse, error)
+    }
   }
 
   /** Tables of a warehouse by name, at most 10,000. */
@@ -156,7 +165,8 @@ export class Lake {
    * The files lie in the object store afterwards, in no snapshot. Throws what the engine throws, and INVALID_DATA for
    * rows that do not fit. May be repeated: files have new names each time.
    */
-  write(job: WriteJob, targets: readonly WriteTarget[], signal: AbortSignal): Promise<WriteRun> {
+  async write(job: WriteJob, targets: readonly WriteTarget[], signal: AbortSignal): Promise<WriteRun> {
+    for (const warehouse of new Set(targets.map(({ ref }) => ref.warehouse))) await this.requireOwn(warehouse)
     return writeData(this.#options, job, targets, signal)
   }
 
@@ -190,7 +200,8 @@ export class Lake {
   }
 
   /** Writes manifests and metadata of a new snapshot, invisible until it is published. */
-  stage(ref: TableRef, request: CommitRequest, signal?: AbortSignal): Promise<StagedCommit> {
+  async stage(ref: TableRef, request: CommitRequest, signal?: AbortSignal): Promise<StagedCommit> {
+    await this.requireOwn(ref.warehouse)
     return stageCommit(this.#context(request.base?.files ?? this.#reader.files(ref), signal), request)
   }
 
@@ -203,12 +214,14 @@ export class Lake {
   }
 
   /** Stages tags: name → snapshot, or null to remove it. A tagged snapshot does not expire. */
-  stageTags(state: TableState, tags: Readonly<Record<string, SnapshotId | null>>): Promise<StagedCommit> {
+  async stageTags(state: TableState, tags: Readonly<Record<string, SnapshotId | null>>): Promise<StagedCommit> {
+    await this.requireOwn(state.ref.warehouse)
     return stageChanges(this.#context(state.files), state, tagUpdates(state, tags))
   }
 
   /** Stages the removal of snapshots from the history. None of them may be current or tagged. */
-  stageExpiry(state: TableState, snapshotIds: readonly SnapshotId[]): Promise<StagedCommit> {
+  async stageExpiry(state: TableState, snapshotIds: readonly SnapshotId[]): Promise<StagedCommit> {
+    await this.requireOwn(state.ref.warehouse)
     return stageChanges(this.#context(state.files), state, expiryUpdates(state, snapshotIds))
   }
 
@@ -242,19 +255,40 @@ export class Lake {
     return this.#options.catalog.leaseWrite(ref, writeId, leaseMs)
   }
 
-  /** Makes the warehouse's bucket. Idempotent. */
-  async provision(warehouse: string): Promise<void> {
-    checkPart(warehouse, 'warehouse')
-    const { store, catalog } = this.#options
-    await store.ensureBucket(catalog.layout.bucketOf(warehouse))
+  /** Makes the warehouse's bucket. Idempotent. Throws CONFLICT `lake_foreign` where one is there that has files of others. */
+  provision(warehouse: string): Promise<void> {
+    return this.#owners.claim(warehouse)
   }
 
-  /** Removes all that there is of a warehouse: first the pointers, then the files. Idempotent. */
+  /**
+   * Whose the warehouse's bucket is, from the bucket itself; noted in the catalog. One that was made before there were marks
+   * is given its mark.
+   */
+  look(warehouse: string): Promise<Exclude<Belonging, 'unclaimed'>> {
+    return this.#owners.look(warehouse)
+  }
+
+  /** For who writes to the bucket past this class. Throws CONFLICT `lake_emptied`, `lake_foreign`. */
+  requireOwn(warehouse: string): Promise<void> {
+    return this.#owners.require(warehouse)
+  }
+
+  /** How many buckets of warehouses the object store has, whoever made them; as far as this login may see. */
+  async bucketCount(): Promise<number> {
+    const { store, catalog } = this.#options
+    return (await store.buckets()).filter((name) => name.startsWith(catalog.layout.bucketOf(''))).length
+  }
+
+  /**
+   * Removes all that there is of a warehouse: first the pointers, then the files. Those of a bucket that is not its own
+   * stay. Idempotent.
+   */
   async drop(warehouse: string): Promise<void> {
-    checkPart(warehouse, 'warehouse')
+    const isToGo = await this.#owners.beginDrop(warehouse)
     const { store, catalog } = this.#options
     await catalog.dropWarehouse(warehouse)
-    await store.dropBucket(catalog.layout.bucketOf(warehouse))
+    if (isToGo) await store.dropBucket(catalog.layout.bucketOf(warehouse))
+    await catalog.owners?.drop(warehouse)
   }
 
   /**
@@ -262,6 +296,7 @@ export class Lake {
    * put back from an older dump. `clean` leaves a table alone whose pointer is not where its note, or its history, has it.
    */
   async noteNewest(ref: TableRef, location: string | null, note: object): Promise<void> {
+    await this.requireOwn(ref.warehouse)
     const body = Buffer.from(JSON.stringify({ ...note, location }), 'utf8')
     await this.#options.store.put(notePath(this.#reader.files(ref)), body)
   }
@@ -272,7 +307,8 @@ export class Lake {
   }
 
   /** Idempotent. */
-  forgetNewest(ref: TableRef): Promise<void> {
+  async forgetNewest(ref: TableRef): Promise<void> {
+    await this.requireOwn(ref.warehouse)
     return this.#options.store.remove(notePath(this.#reader.files(ref)))
   }
 
@@ -283,7 +319,10 @@ export class Lake {
     if (from !== location) await catalog.movePointer(ref, from, state.location)
   }
 
-  /** Removes the files of a table that was dropped. Idempotent; a table that has a pointer is left alone (CONFLICT). */
+  /**
+   * Removes the files of a table that was dropped. Idempotent; a table that has a pointer is left alone (CONFLICT), and so
+   * is a bucket that is not the warehouse's.
+   */
   async purgeTable(ref: TableRef): Promise<void> {
     const files = this.#reader.files(ref)
     if ((await this.#options.catalog.pointer(ref)) !== null) {
@@ -292,12 +331,14 @@ export class Lake {
         remedy: 'Drop the table first.',
       })
     }
+    if (!(await this.#owners.mayRemove(ref.warehouse))) return
     await this.#options.store.remove(notePath(files))
     await this.#options.store.removeAll(files.root)
   }
 
   /** Removes files that nothing reaches any more, and corrects the count of bytes. See `cleanTable`. */
   async clean(ref: TableRef, options: { readonly minAgeMs: number }, signal: AbortSignal): Promise<CleanResult> {
+    await this.requireOwn(ref.warehouse)
     const context = { catalog: this.#options.catalog, reader: this.#reader, manifests: this.#manifests }
     return cleanTable(context, await this.#filesOf(ref), { ...options, nowMs: this.#now() }, signal)
   }

@@ -63,5 +63,15 @@ create table lake_upkeep (
   primary key (catalog_name, task)
 )`,
     },
+    {
+      id: '004_owners',
+      sql: `
+-- Whose each tenant's bucket is: the same mark lies in it. What was found when it was looked at last.
+create table lake_owners (
+  catalog_name varchar(255) primary key,
+  mark text,
+  state text not null check (state in ('own', 'emptied', 'foreign', 'dropping'))
+)`,
+    },
   ],
 }

@@ -8,6 +8,8 @@
 export interface ObjectStore {
   /** Idempotent. */
   ensureBucket(bucket: string): Promise<void>
+  /** Those that the login may see; none where it may not ask. */
+  buckets(): Promise<readonly string[]>
   /** Removes the bucket and all it holds. Idempotent. */
   dropBucket(bucket: string): Promise<void>
 

@@ -1,6 +1,6 @@
 import { SluiceError } from '@sluice/sdk'
 import type { ClientBase, Pool } from 'pg'
-import type { Catalog, CatalogEntry } from './catalog.ts'
+import type { BucketOwner, BucketRecords, Catalog, CatalogEntry } from './catalog.ts'
 import type { TableRef } from './table-ref.ts'
 import { catalogName, TENANT_LAYOUT } from './tenant-layout.ts'
 
@@ -14,6 +14,7 @@ export type Queryable = Pick<ClientBase, 'query'> | Pick<Pool, 'query'>
 export function registryCatalog(db: Queryable): Catalog {
   return {
     layout: TENANT_LAYOUT,
+    owners: bucketRecords(db),
     pointer: (ref) => metadataLocation(db, ref),
     async movePointer(ref, from, to) {
       await ensureNamespace(db, ref.warehouse, ref.namespace)
@@ -113,6 +114,47 @@ async function deleteCatalog(db: Queryable, tenant: string): Promise<void> {
   ]) {
     await run(db, `delete from ${table} where catalog_name = $1`, [catalogName(tenant)])
   }
+}
+
+function bucketRecords(db: Queryable): BucketRecords {
+  return {
+    find: (tenant) => ownerOf(db, tenant),
+    async keep(tenant, { mark = null, state }) {
+      await run(
+        db,
+        `insert into lake_owners (catalog_name, mark, state) values ($1, $2, $3)
+         on conflict (catalog_name) do update set mark = coalesce(lake_owners.mark, excluded.mark), state = excluded.state`,
+        [catalogName(tenant), mark, state],
+      )
+    },
+    async drop(tenant) {
+      await run(db, 'delete from lake_owners where catalog_name = $1', [catalogName(tenant)])
+    },
+  }
+}
+
+async function ownerOf(db: Queryable, tenant: string): Promise<BucketOwner | null> {
+  const { rows } = await run<BucketOwner>(db, 'select mark, state from lake_owners where catalog_name = $1', [
+    catalogName(tenant),
+  ])
+  return rows[0] ?? null
+}
+
+/** Of the tenant's bucket, as the last look at it has found it; null where all is well. */
+export async function strangeBucket(db: Queryable, tenant: string): Promise<'emptied' | 'foreign' | null> {
+  const state = (await ownerOf(db, tenant))?.state
+  return state === 'emptied' || state === 'foreign' ? state : null
+}
+
+/** How many tenants' buckets were not theirs when they were looked at last. */
+export async function strangeBuckets(db: Queryable): Promise<{ readonly emptied: number; readonly foreign: number }> {
+  const { rows } = await run<{ emptied: number; foreign: number }>(
+    db,
+    `select count(*) filter (where state = 'emptied')::int as emptied,
+       count(*) filter (where state = 'foreign')::int as "foreign" from lake_owners`,
+    [],
+  )
+  return rows[0] ?? { emptied: 0, foreign: 0 }
 }
 
 /** Adds to (or takes from) what a table is counted with. */

@@ -68,6 +68,16 @@ export class S3Store implements ObjectStore {
     })
   }
 
+  async buckets(): Promise<readonly string[]> {
+    try {
+      return (await this.#insist('', () => this.#s3.client.listBuckets())).map(({ name }) => name)
+    } catch (error) {
+      // A login for single buckets may not list them all.
+      if (error instanceof SluiceError && (error.kind === 'CONFIG' || error.kind === 'UNSUPPORTED')) return []
+      throw error
+    }
+  }
+
   async dropBucket(bucket: string): Promise<void> {
     const { client } = this.#s3
     if (!(await this.#insist(bucket, () => client.bucketExists(bucket)))) return

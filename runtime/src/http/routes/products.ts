@@ -6,6 +6,7 @@ import { notFound, type Platform, requireDeveloper, requireMember } from '../../
 import { clearColumns } from '../../operations/products/clear-columns.ts'
 import { readJson } from '../../operations/products/input-reads.ts'
 import { productDetail } from '../../operations/products/product-detail.ts'
+import { listedNotices } from '../../operations/products/product-notices.ts'
 import {
   type AcceptedManifests,
   addGrant,
@@ -25,7 +26,6 @@ import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
 import { listProducts, type Product } from '../../registry/products.ts'
-import { productNotices } from '../../registry/raised-classes.ts'
 import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -130,13 +130,13 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           ...(namespace === undefined ? {} : { domain: namespace }),
           ...(ids === null ? {} : { ids: [...ids] }),
         }
-        const notices = Map.groupBy(await productNotices(platform.pool, call.tenant), ({ productId }) => productId)
+        const notices = await listedNotices(platform, call.tenant)
         return listReply(
           call,
           cursors,
           'products',
           (page) => listProducts(platform.pool, call.tenant, page, filter),
-          (product) => ({ ...productJson(product), notices: (notices.get(product.id) ?? []).map(({ kind }) => kind) }),
+          (product) => ({ ...productJson(product), notices: [...notices(product)] }),
         )
       },
     }),

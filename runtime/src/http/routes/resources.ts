@@ -1,5 +1,6 @@
 /** What answers look like: the schemas of resources, for the OpenAPI document. Members may be added, never taken away. */
 import { type TSchema, Type } from 'typebox'
+import { NOTICE_KINDS } from '../../operations/products/product-notices.ts'
 import { RUN_STATES } from '../../registry/runs.ts'
 
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
@@ -124,8 +125,9 @@ export const Product = Type.Object(productFields, { $id: 'Product' })
 export const ListedProduct = Type.Object(
   {
     ...productFields,
-    notices: Type.Array(oneOf(['judged_before_influence', 'class_raised']), {
-      description: 'What should be done about the version in service; the product itself says more.',
+    notices: Type.Array(oneOf(NOTICE_KINDS), {
+      description:
+        'What should be done about the version in service, or the bucket of its rows; the product itself says more.',
     }),
   },
   { $id: 'ListedProduct' },
@@ -276,13 +278,13 @@ export const ProductDetail = Type.Object(
     reads: Type.Array(InputRead, { description: 'How each input was read last, for who may read the product.' }),
     notices: Type.Array(
       Type.Object({
-        kind: oneOf(['judged_before_influence', 'class_raised']),
+        kind: oneOf(NOTICE_KINDS),
         message: text(),
         remedy: text(),
         columns: Type.Array(text()),
         blocked: Type.Boolean({ description: 'Whether readers without clearance are refused for it.' }),
       }),
-      { description: 'What should be done about the version in service.' },
+      { description: 'What should be done about the version in service, or the bucket of its rows.' },
     ),
     lineage: Type.Object({
       inputs: Type.Array(

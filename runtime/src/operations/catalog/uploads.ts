@@ -101,6 +101,7 @@ async function relay(
   const { relay: store } = requireSigning(platform)
   requireUpload(method, place.parameters)
   const { files } = await requireWritable(platform, call, namespace, table, method, place)
+  await platform.lake.requireOwn(call.tenant)
   const { path, parameters } = place
   const makesFile =
     (method === 'PUT' && !('partNumber' in parameters)) || (method === 'POST' && 'uploadId' in parameters)

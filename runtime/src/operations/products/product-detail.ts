@@ -74,7 +74,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     content: contentOf(live?.normalised, isTold ? (newest?.inputs ?? {}) : null),
     reads: live === null ? [] : await readsOf(platform, call, live.normalised, isTold),
     isClear: await clearColumns(platform, call, product.id),
-    notices: await noticesOf(platform.pool, product, live),
+    notices: await noticesOf(platform, product, live),
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
     },

@@ -1,12 +1,18 @@
 /** What whoever follows a product should know of the version in service, and do about it. */
+import { BUCKET_PROBLEMS } from '../../lake/lake.ts'
+import { strangeBucket } from '../../lake/registry-catalog.ts'
 import type { Product } from '../../registry/products.ts'
 import { productNotices, raisedColumns } from '../../registry/raised-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import type { ProductVersion } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 
+export const NOTICE_KINDS = ['judged_before_influence', 'class_raised', 'lake_emptied', 'lake_foreign'] as const
+
+export type NoticeKind = (typeof NOTICE_KINDS)[number]
+
 export interface ProductNotice {
-  readonly kind: 'judged_before_influence' | 'class_raised'
+  readonly kind: NoticeKind
   readonly message: string
   readonly remedy: string
   /** Those concerned; none where nobody knows. */
@@ -17,12 +23,12 @@ export interface ProductNotice {
 
 /** None of a product without a version in service. */
 export async function noticesOf(
-  db: Queryable,
+  { pool }: Pick<Platform, 'pool'>,
   product: Product,
   live: Pick<ProductVersion, 'digest' | 'judgedBy'> | null,
 ): Promise<readonly ProductNotice[]> {
   if (live === null) return []
-  const raised = (await raisedColumns(db, product.id)).filter(({ digest }) => digest === live.digest)
+  const raised = (await raisedColumns(pool, product.id)).filter(({ digest }) => digest === live.digest)
   const byClass = Map.groupBy(raised, ({ classification, blocks }) => JSON.stringify([classification, blocks]))
   const told = [...byClass.values()].map((own): ProductNotice => {
     const [{ classification, blocks }] = own as [(typeof raised)[number]]
@@ -37,7 +43,29 @@ export async function noticesOf(
       blocked: blocks,
     }
   })
-  return live.judgedBy === null ? [BEFORE, ...told] : told
+  const bucket = await bucketNotices(pool, product.tenant)
+  return live.judgedBy === null ? [BEFORE, ...told, ...bucket] : [...told, ...bucket]
+}
+
+/** By product: kinds of what there is to tell of the versions in service. */
+export async function listedNotices(
+  { pool }: Pick<Platform, 'pool'>,
+  tenant: string,
+): Promise<(product: Pick<Product, 'id' | 'currentVersion'>) => readonly NoticeKind[]> {
+  const own = Map.groupBy(await productNotices(pool, tenant), ({ productId }) => productId)
+  const shared = (await bucketNotices(pool, tenant)).map(({ kind }) => kind)
+  return ({ id, currentVersion }) => [
+    ...(own.get(id) ?? []).map(({ kind }) => kind),
+    ...(currentVersion === null ? [] : shared),
+  ]
+}
+
+/** Of a tenant whose bucket is not its own. */
+async function bucketNotices(db: Queryable, tenant: string): Promise<readonly ProductNotice[]> {
+  const state = await strangeBucket(db, tenant)
+  if (state === null) return []
+  const { code, message, remedy } = BUCKET_PROBLEMS[state]
+  return [{ kind: code, message, remedy, columns: [], blocked: false }]
 }
 
 const BEFORE: ProductNotice = {
