@@ -91,8 +91,8 @@ async function ok(answer: Promise<Answer>): Promise<Json> {
   return body
 }
 
-async function start(): Promise<void> {
-  runtime = await RuntimeProcess.spawn(data, null)
+async function start(configFile?: string): Promise<void> {
+  runtime = await RuntimeProcess.spawn(data, null, 0, configFile)
   const found = await runtime.address()
   assert.ok(found, runtime.output)
   url = found
@@ -298,6 +298,67 @@ describe('stores that were changed behind the back of the runtime', () => {
       await rename(away, bucket)
       await start()
       await until('it is right again', async () => (await lakeOf()).state === 'ok')
+      await sync()
+      await untilRight()
+    })
+  }
+
+  const TAKEN = {
+    'realtime/lmdb': { kind: 'store_missing', check: 'products_without_store', deploy: 'manifests_invalid' },
+    'connectors/postgresql': {
+      kind: 'connector_missing',
+      check: 'connections_without_connector',
+      deploy: 'unknown_connector_type',
+    },
+  }
+  for (const [plugin, { kind, check, deploy }] of Object.entries(TAKEN)) {
+    it(`${plugin} taken out of the configuration`, async () => {
+      const draft = manifests('public.people', { endpoints: ENDPOINTS, columns: COLUMNS })
+      await ok(developer.upload('/api/v1/products/people/manifests', draft))
+      await runtime.stop()
+      const all = [
+        'lookup/postgresql',
+        'timeseries/postgresql',
+        'analytics/duckdb',
+        'realtime/lmdb',
+        'connectors/postgresql',
+      ]
+      const left = all.filter((one) => one !== plugin)
+      const stores = left.map((one) => one.split('/')).filter(([type]) => type !== 'connectors')
+      const configFile = join(folder, 'without.yaml')
+      await writeFile(
+        configFile,
+        JSON.stringify({
+          plugins: left.map((one) => `@sluice/${one}`),
+          serving: Object.fromEntries(stores.map(([type, driver]) => [type, { driver }])),
+        }),
+      )
+      await start(configFile)
+      assert.match(runtime.output, new RegExp(`${kind}[^]*under plugins`))
+      const { checks } = (await (await fetch(`${url}/readyz`)).json()) as Json
+      const ready = checks.find((one: Json) => one.name === 'plugins')
+      assert.deepEqual([ready.state, ready[check]], ['degraded', 1])
+      const product = await ok(developer.get('/api/v1/products/people'))
+      assert.deepEqual(
+        product.notices.map((one: Json) => one.kind),
+        [kind],
+      )
+      assert.match(product.notices[0].message, kind === 'store_missing' ? /realtime/ : /postgresql/)
+      assert.deepEqual((await ok(developer.get('/api/v1/products'))).data[0].notices, [kind])
+      if (kind === 'store_missing') {
+        const read = await READS.realtime(developer)
+        assert.deepEqual([read.status, read.body.code], [409, kind])
+        assert.match(read.body.remedy, /under plugins/)
+      } else {
+        const run = await developer.untilEnded((await ok(developer.post('/api/v1/connections/db/sync'))).id)
+        assert.deepEqual([run.state, run.error.code], ['failed', deploy])
+        assert.match(run.error.remedy, /under plugins/)
+      }
+      assert.equal(cityOf(await READS.lookup(developer)), 'right')
+      const refused = await developer.post('/api/v1/products/people/deploy', { version: '1.1.0', dry_run: false })
+      assert.deepEqual([refused.status < 500, refused.body.code], [true, deploy], JSON.stringify(refused.body))
+      await runtime.stop()
+      await start()
       await sync()
       await untilRight()
     })

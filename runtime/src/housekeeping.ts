@@ -37,10 +37,7 @@ export interface Housekeeping {
 }
 
 /** The jobs, and what notes them for tenants that come. */
-export function housekeeping(
-  platform: Platform,
-  limits: EngineLimits,
-): Housekeeping {
+export function housekeeping(platform: Platform, limits: EngineLimits): Housekeeping {
   const { upkeep } = platform.config
   const everyMs: Readonly<Record<UpkeepTask | 'prune', number>> = {
     prune: upkeep.prune_minutes * MINUTE_MS,
@@ -88,8 +85,8 @@ function reviewOf(platform: Platform, onUnknown: (buckets: number) => void): Job
     failed: 'stores could not be reviewed; it is tried again',
     backOff: { firstMs: REVIEW_MS, lastMs: REVIEW_MS },
     async work(_, signal): Promise<NextDue> {
-      onUnknown(await unknownBuckets(platform))
       await reviewStores(platform, signal)
+      onUnknown(await unknownBuckets(platform))
       for await (const tenant of activeTenants(platform)) {
         if (await reviewBucket(platform, tenant)) await reviewRegistry(platform, tenant, signal)
       }
@@ -126,7 +123,7 @@ async function seeTo(
   signal: AbortSignal,
 ): Promise<void> {
   const { tenant, task } = what
-  const report = await keepUp(platform, { ...what, untilMs: Date.now() + TURN_MS }, signal)
+  const report = await keepUp(platform, { ...what, untilMs: performance.now() + TURN_MS }, signal)
   if (report.tables.length > 0) {
     platform.logger.info('the lake was seen to', { tenant, task, tables: report.tables.length })
   }

@@ -69,7 +69,7 @@ import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
 import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
-import { tellNotices } from './operations/products/product-notices.ts'
+import { loadedTypes, tellNotices } from './operations/products/product-notices.ts'
 import { undoAbandoned } from './operations/tenants/tenants.ts'
 import { identityOf } from './policy/identity.ts'
 import { actorOf } from './registry/actor.ts'
@@ -80,6 +80,7 @@ import { bindGrants } from './registry/grants.ts'
 import { forgetStarted, IdempotencyKeys } from './registry/idempotency.ts'
 import { outdatedProducts } from './registry/products.ts'
 import { endProvisioningLeases, tenantsBeside } from './registry/provisioning.ts'
+import { unservable } from './registry/raised-classes.ts'
 import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
 import type { Tier } from './registry/tiers.ts'
@@ -425,22 +426,18 @@ class TierCache {
 
   get(tenant: string): Tier | Promise<Tier> {
     const known = this.#known.get(tenant)
-    return known !== undefined && known.untilMs > Date.now() ? known.tier : this.#load(tenant)
+    return known !== undefined && known.untilMs > performance.now() ? known.tier : this.#load(tenant)
   }
 
   async #load(tenant: string): Promise<Tier> {
     const tier = (await findTenant(this.#platform.pool, tenant))?.tier ?? 'free'
     if (this.#known.size >= MAX_TIERS) this.#known.clear()
-    this.#known.set(tenant, { tier, untilMs: Date.now() + TIER_AGE_MS })
+    this.#known.set(tenant, { tier, untilMs: performance.now() + TIER_AGE_MS })
     return tier
   }
 }
 
-function probesOf(
-  platform: Platform,
-  { missing, isConfined }: Confinement,
-  upkeep: Housekeeping,
-): readonly Probe[] {
+function probesOf(platform: Platform, { missing, isConfined }: Confinement, upkeep: Housekeeping): readonly Probe[] {
   return [
     {
       name: 'registry',
@@ -484,6 +481,15 @@ function probesOf(
           foreign_buckets: foreign,
           unknown_buckets: unknown,
         }
+      },
+    },
+    {
+      // Products whose endpoint nobody serves, and connections that nobody reads: their plugin was taken away.
+      name: 'plugins',
+      async check() {
+        const { products, connections } = await unservable(platform.pool, loadedTypes(platform.plugins))
+        const state = products + connections > 0 ? 'degraded' : 'ok'
+        return { state, products_without_store: products, connections_without_connector: connections }
       },
     },
     ...changesProbe(platform),

@@ -47,6 +47,7 @@ export class RuntimeProcess {
     port = 0,
     configFile?: string,
     preload?: string,
+    env: Readonly<Record<string, string>> = {},
   ): Promise<RuntimeProcess> {
     const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
     const flags = configFile === undefined ? [] : ['--config', configFile]
@@ -61,6 +62,7 @@ export class RuntimeProcess {
         SLUICE_LOG__LEVEL: 'warn',
         SLUICE_LIMITS__RATE__ENTERPRISE: '100000',
         ...(fault === null ? {} : { SLUICE_FAULT: fault }),
+        ...env,
       },
     })
     return new RuntimeProcess(child, dataFolder)

@@ -32,12 +32,12 @@ export class Lifecycle {
 
   /** What is left of the time to stop in, but for `reserveMs`; never less than nothing. */
   leftMs(reserveMs = 0): number {
-    return Math.max(0, this.#untilMs - reserveMs - Date.now())
+    return Math.max(0, this.#untilMs - reserveMs - performance.now())
   }
 
   /** From now on the time to stop in runs. The first call counts. */
   endWithin(ms: number): void {
-    if (this.#untilMs === Number.POSITIVE_INFINITY) this.#untilMs = Date.now() + ms
+    if (this.#untilMs === Number.POSITIVE_INFINITY) this.#untilMs = performance.now() + ms
   }
 
   /**

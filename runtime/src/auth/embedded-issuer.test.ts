@@ -79,6 +79,19 @@ describe('the embedded issuer', () => {
     )
   })
 
+  it('takes tokens of a new key at once when the clock was set back since it read its keys', async () => {
+    let nowMs = Date.now() + 10 * 3_600_000
+    const issuer = await open(() => nowMs)
+    const verifier = new TokenVerifier({ issuers: [issuer.trusted()], nowMs: () => nowMs })
+    for (const jumpMs of [0, 10 * 3_600_000]) {
+      nowMs -= jumpMs
+      const kid = await rotateKeys(folder, 24 * 3600, nowMs)
+      const fresh = await issueToken(folder, ANN, { ttlS: 3600, nowMs })
+      assert.equal(decodeProtectedHeader(fresh).kid, kid)
+      assert.equal((await verifier.verify(fresh)).subject, 'ann')
+    }
+  })
+
   it('publishes no private part of a key', async () => {
     const issuer = await open()
     await rotateKeys(folder, 60)

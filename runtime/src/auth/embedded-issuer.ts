@@ -114,7 +114,9 @@ export class EmbeddedIssuer {
 
   async #reload(): Promise<void> {
     const nowMs = this.#nowMs()
-    if (nowMs - this.#reloadedAtMs < RELOAD_PAUSE_MS) return
+    // A clock that was set back would make the pause as long as it was set back by.
+    const sinceMs = nowMs - this.#reloadedAtMs
+    if (sinceMs >= 0 && sinceMs < RELOAD_PAUSE_MS) return
     this.#reloadedAtMs = nowMs
     this.#file = await readKeyFile(this.#dataDirectory)
   }

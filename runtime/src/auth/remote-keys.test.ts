@@ -103,6 +103,24 @@ describe('an issuer on the network', () => {
     assert.equal((await verifier.verify(await sign(key, 'a'))).subject, 'ann')
   })
 
+  it('is asked again at once when the clock was set back meanwhile', async () => {
+    const key = await newKey('a')
+    answers['/keys'] = { status: 500, body: {} }
+    const verifier = verifierOf()
+    await assert.rejects(verifier.verify(await sign(key, 'a')), unavailable)
+    answers['/keys'] = { body: { keys: published } }
+    nowMs -= 24 * 3_600_000
+    assert.equal((await verifier.verify(await sign(key, 'a'))).subject, 'ann')
+    const next = await newKey('b')
+    await assert.rejects(
+      verifier.verify(await sign(next, 'b')),
+      { code: 'token_invalid' },
+      'the keys were read just now',
+    )
+    nowMs -= 24 * 3_600_000
+    assert.equal((await verifier.verify(await sign(next, 'b'))).subject, 'ann')
+  })
+
   it('must say of itself who it is', async () => {
     const key = await newKey('a')
     answers['/.well-known/openid-configuration'] = { body: { issuer: 'https://evil.example', jwks_uri: `${url}/keys` } }

@@ -36,6 +36,7 @@ class RemoteKeys {
   readonly #nowMs: () => number
   #set: Promise<RemoteJWKSet> | null = null
   #pausedUntilMs = 0
+  #latestMs = 0
 
   constructor(options: RemoteKeysOptions) {
     this.#options = options
@@ -45,11 +46,22 @@ class RemoteKeys {
 
   async attempt<Result>(use: (set: RemoteJWKSet) => Promise<Result>): Promise<Result> {
     try {
+      this.#startAnewIfSetBack()
       this.#set ??= this.#discover()
       return await use(await this.#set)
     } catch (cause) {
       throw isRefusal(cause) ? cause : unavailable(cause)
     }
+  }
+
+  /** Pauses and ages of what is kept go by the machine's clock: set back, it would make them as long as that. */
+  #startAnewIfSetBack(): void {
+    const nowMs = this.#nowMs()
+    if (nowMs < this.#latestMs) {
+      this.#set = null
+      this.#pausedUntilMs = 0
+    }
+    this.#latestMs = nowMs
   }
 
   async #discover(): Promise<RemoteJWKSet> {

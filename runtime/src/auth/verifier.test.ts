@@ -288,6 +288,17 @@ describe('the cache of verified tokens', () => {
     assert.equal(verifier.cached(long, {}), null)
   })
 
+  it('verifies anew when the clock was set back: how long ago it was, nobody knows', async () => {
+    let nowMs = NOW_S * 1000
+    const verifier = await verifierOf({}, () => nowMs)
+    const [token, connection] = [await make(), {}]
+    await verifier.verify(token)
+    assert.equal(verifier.cached(token, connection)?.subject, 'ann')
+    nowMs -= 1
+    assert.equal(verifier.cached(token, connection), null)
+    assert.equal(verifier.cached(token, {}), null)
+  })
+
   it('knows the token of a connection no longer than any other', async () => {
     let nowMs = NOW_S * 1000
     const verifier = await verifierOf({}, () => nowMs)

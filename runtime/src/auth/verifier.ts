@@ -23,6 +23,7 @@ export interface VerifierOptions {
 
 interface Verified {
   readonly principal: Principal
+  readonly fromMs: number
   readonly untilMs: number
 }
 
@@ -46,9 +47,9 @@ export class TokenVerifier {
    */
   cached(token: string, connection: object): Principal | null {
     const latest = this.#latest.get(connection)
-    if (latest?.token === token && this.#nowMs() < latest.verified.untilMs) return latest.verified.principal
+    if (latest?.token === token && this.#isGood(latest.verified)) return latest.verified.principal
     const verified = this.#verified.get(fingerprint(token))
-    if (verified === undefined || this.#nowMs() >= verified.untilMs) return null
+    if (verified === undefined || !this.#isGood(verified)) return null
     this.#latest.set(connection, { token, verified })
     return verified.principal
   }
@@ -66,12 +67,19 @@ export class TokenVerifier {
     return attempt
   }
 
+  /** Where the machine's clock was set back, it cannot say any more how old this is. */
+  #isGood({ fromMs, untilMs }: Verified): boolean {
+    const nowMs = this.#nowMs()
+    return nowMs >= fromMs && nowMs < untilMs
+  }
+
   async #verifyNew(token: string, key: string): Promise<Principal> {
     const nowMs = this.#nowMs()
     const issuer = this.#issuerOf(token)
     const payload = await verifySignature(token, issuer, nowMs)
     const principal = principalOf(payload, issuer)
-    this.#verified.set(key, { principal, untilMs: Math.min(nowMs + MAX_CACHE_AGE_MS, principal.tokenExpiresAtMs) })
+    const untilMs = Math.min(nowMs + MAX_CACHE_AGE_MS, principal.tokenExpiresAtMs)
+    this.#verified.set(key, { principal, fromMs: nowMs, untilMs })
     return principal
   }
 

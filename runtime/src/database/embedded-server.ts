@@ -180,8 +180,8 @@ async function waitUntilReady(
   void process.ended.then(() => {
     ended = true
   })
-  const deadline = Date.now() + (options.startTimeoutMs ?? 60_000)
-  while (Date.now() < deadline && options.signal?.aborted !== true) {
+  const deadline = performance.now() + (options.startTimeoutMs ?? 60_000)
+  while (performance.now() < deadline && options.signal?.aborted !== true) {
     if (ended) return 'ended'
     if (readPostmasterFile(home.cluster)?.ready) return 'ready'
     await sleep(10)

@@ -167,7 +167,7 @@ class Edge {
     exchange.routePath = route.path
     if (route.unlimited !== true) this.#refuseOverload(ctx.req)
     exchange.timeoutMs = route.timeoutMs ?? DEFAULT_TIMEOUT_MS
-    exchange.deadlineMs = Date.now() + exchange.timeoutMs
+    exchange.deadlineMs = performance.now() + exchange.timeoutMs
     exchange.onLate = (late) => this.#fail(late, late.signal.reason)
     this.deadlines.watch(exchange)
     // Awaited only where there is something to wait for: on the fast path there is not.

@@ -306,7 +306,7 @@ export const PLATFORM_CODES = {
   object_exists: { status: 500, title: 'Object exists', remedy: 'Check the disk that holds the data folder.' },
   object_missing: { status: 500, title: 'Object missing', remedy: 'Run "sluice lake check", which names the file.' },
   object_store_refused: {
-    status: 500,
+    status: 503,
     title: 'Object store refuses the key',
     remedy: 'Check object_store in sluice.yaml, and what its key may do.',
   },

@@ -284,6 +284,12 @@ export const ERROR_CODES = {
 
   // Reads
   not_materialized: { status: 409, title: 'Not materialized yet', remedy: 'Sync its connections, then read again.' },
+  store_missing: {
+    status: 409,
+    title: 'No store for this endpoint',
+    remedy:
+      'Let the operator name the plugin under plugins, and its driver under serving, and start again; or deploy a version without the endpoint.',
+  },
   endpoint_not_declared: { status: 404, title: 'No such endpoint', remedy: 'Declare it in serving.yaml.' },
   filter_malformed: {
     status: 400,

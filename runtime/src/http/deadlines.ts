@@ -1,6 +1,6 @@
 /** One timer for all requests under way: a timer of its own for each would be made and dropped thousands of times a second. */
 export interface Timed {
-  /** Milliseconds since 1970. May change while it is watched. */
+  /** By `performance.now`: the machine's clock may be set meanwhile. May change while it is watched. */
   deadlineMs: number
   /** Called once the deadline has passed, and again a sweep later while it stays watched and passed. */
   onDeadline(): void
@@ -31,7 +31,7 @@ export class Deadlines {
   }
 
   #sweep(): void {
-    const nowMs = Date.now()
+    const nowMs = performance.now()
     for (const timed of this.#watched) if (timed.deadlineMs <= nowMs) timed.onDeadline()
     if (this.#watched.size > 0 || this.#timer === null) return
     clearInterval(this.#timer)

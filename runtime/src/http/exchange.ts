@@ -119,7 +119,7 @@ export class Exchange implements Call, Timed {
       return
     }
     this.isLate = true
-    this.deadlineMs = Date.now() + GRACE_MS
+    this.deadlineMs = performance.now() + GRACE_MS
     this.abort(refuse('deadline_exceeded', 'the request took too long'))
   }
 }

@@ -154,7 +154,7 @@ async function sendStream(exchange: Exchange, reply: Reply, source: ReplyStream 
   if (response.headersSent || response.destroyed || isHead) await chunks.return?.()
   if (response.headersSent || response.destroyed) return
   exchange.isLive = stream.live === true
-  exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : Date.now() + WRITE_IDLE_MS
+  exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : performance.now() + WRITE_IDLE_MS
   const bytes = beginning.isAll ? lengthOf(beginning.chunks) : Number.POSITIVE_INFINITY
   const isCompressed = stream.live !== true && isToBeCompressed(exchange, stream.contentType, bytes)
   response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType, { isCompressed }))
@@ -191,9 +191,12 @@ async function beginningOf(exchange: Exchange, source: AsyncIterator<string | Ui
   return { chunks, isAll: false }
 }
 
+const LONGEST_LIVE_MS = 60 * 60_000
+
 /** Nobody goes on reading under a token that has ended. */
 function liveUntilMs(exchange: Exchange): number {
-  return Math.min(exchange.principal?.tokenExpiresAtMs ?? Number.POSITIVE_INFINITY, Date.now() + 60 * 60_000)
+  const expiresAtMs = exchange.principal?.tokenExpiresAtMs ?? Number.POSITIVE_INFINITY
+  return performance.now() + Math.min(expiresAtMs - Date.now(), LONGEST_LIVE_MS)
 }
 
 async function pump(
@@ -207,10 +210,10 @@ async function pump(
   try {
     for (const chunk of beginning.chunks) await writer.write(chunk)
     while (!signal.aborted && !beginning.isAll) {
-      if (!exchange.isLive) exchange.deadlineMs = Date.now() + exchange.timeoutMs
+      if (!exchange.isLive) exchange.deadlineMs = performance.now() + exchange.timeoutMs
       const next = await chunks.next()
       if (next.done) break
-      if (!exchange.isLive) exchange.deadlineMs = Date.now() + WRITE_IDLE_MS
+      if (!exchange.isLive) exchange.deadlineMs = performance.now() + WRITE_IDLE_MS
       await writer.write(next.value)
     }
     if (!signal.aborted) await writer.flush()

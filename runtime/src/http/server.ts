@@ -134,15 +134,16 @@ function inWords(cause: NodeJS.ErrnoException, { host, port }: ServerOptions): u
 }
 
 async function stop(server: Server, app: HttpApp, graceMs: number): Promise<void> {
-  const untilMs = Date.now() + graceMs
+  const untilMs = performance.now() + graceMs
   passOverConnections(server)
   app.drain()
   await acceptWaiting(server)
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-  while (app.inFlight > 0 && Date.now() < untilMs) await new Promise((resolve) => setTimeout(resolve, DRAIN_CHECK_MS))
+  while (app.inFlight > 0 && performance.now() < untilMs)
+    await new Promise((resolve) => setTimeout(resolve, DRAIN_CHECK_MS))
   server.closeIdleConnections()
   if (app.inFlight > 0) server.closeAllConnections()
-  else setTimeout(() => server.closeAllConnections(), Math.max(0, untilMs - Date.now())).unref()
+  else setTimeout(() => server.closeAllConnections(), Math.max(0, untilMs - performance.now())).unref()
   await closed
 }
 
@@ -156,9 +157,9 @@ async function acceptWaiting(server: Server): Promise<void> {
     quietTurns = 0
   }
   server.on('connection', hear)
-  const untilMs = Date.now() + LISTEN_ON_MS.most
+  const untilMs = performance.now() + LISTEN_ON_MS.most
   await new Promise((resolve) => setTimeout(resolve, LISTEN_ON_MS.least))
-  for (quietTurns = 0; quietTurns < QUIET_TURNS && Date.now() < untilMs; quietTurns += 1) {
+  for (quietTurns = 0; quietTurns < QUIET_TURNS && performance.now() < untilMs; quietTurns += 1) {
     await new Promise((resolve) => setImmediate(resolve))
   }
   server.off('connection', hear)

@@ -391,8 +391,8 @@ function progressReporter(run: IngestionRun, table: SourceTable, mode: ReadMode,
   return {
     now,
     soon(progress: { readonly rows: number; readonly bytes: number }): void {
-      if (Date.now() - lastAt < REPORT_EVERY_MS) return
-      lastAt = Date.now()
+      if (performance.now() - lastAt < REPORT_EVERY_MS) return
+      lastAt = performance.now()
       // A lost lease is found by the commit; a report that fails is no reason to stop.
       pending = pending.then(() => now('running', progress.rows, 0, progress.bytes)).catch(() => undefined)
     },

@@ -331,7 +331,43 @@ function storeError(code: string, what: string, path: string, cause?: unknown): 
   })
 }
 
-function asStoreError(error: unknown, path: string): unknown {
+const FULL = {
+  message: 'the disk of the lake is full',
+  remedy: 'Free space where the data folder is; nothing that was there is lost.',
+}
+const FORBIDDEN = {
+  message: 'the runtime’s account may not read or write the folder of the lake',
+  remedy: 'Give the data folder, with all that is in it, back to the account that the runtime runs as.',
+}
+const TOO_MANY_FILES = {
+  message: 'too many files are open',
+  remedy: 'Raise the limit of open files (ulimit -n, LimitNOFILE) of the runtime, and start it again.',
+}
+const UNNAMED_FAULT = {
+  message: 'the object store could not be read or written',
+  remedy: 'Check the disk that holds the data folder: space, permissions, errors.',
+}
+
+/** By what the system says. */
+const FAULTS: Readonly<Record<string, { readonly message: string; readonly remedy: string }>> = {
+  ENOSPC: FULL,
+  EDQUOT: FULL,
+  EACCES: FORBIDDEN,
+  EPERM: FORBIDDEN,
+  EROFS: {
+    message: 'the disk of the lake can only be read',
+    remedy: 'Mount the disk of the data folder for writing; a disk that fails turns so by itself: look into its log.',
+  },
+  EMFILE: TOO_MANY_FILES,
+  ENFILE: TOO_MANY_FILES,
+  EIO: {
+    message: 'the disk of the lake fails',
+    remedy: 'Look into the log of the machine; the disk may have to be replaced.',
+  },
+}
+
+/** Exported for who asks what the system’s refusals become. */
+export function asStoreError(error: unknown, path: string): unknown {
   if (error instanceof SluiceError || (error instanceof Error && error.name === 'AbortError')) return error
   switch (codeOf(error)) {
     case 'ENOENT':
@@ -343,11 +379,9 @@ function asStoreError(error: unknown, path: string): unknown {
         code: 'object_exists',
         cause: error,
       })
-    default:
-      return new SluiceError('TRANSIENT', 'the object store could not be read or written', {
-        code: 'object_store_unavailable',
-        remedy: 'Check the disk that holds the data folder: space, permissions, errors.',
-        cause: error,
-      })
+    default: {
+      const { message, remedy } = FAULTS[codeOf(error) ?? ''] ?? UNNAMED_FAULT
+      return new SluiceError('TRANSIENT', message, { code: 'object_store_unavailable', remedy, cause: error })
+    }
   }
 }

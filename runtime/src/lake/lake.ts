@@ -336,11 +336,18 @@ export class Lake {
     await this.#options.store.removeAll(files.root)
   }
 
-  /** Removes files that nothing reaches any more, and corrects the count of bytes. See `cleanTable`. */
-  async clean(ref: TableRef, options: { readonly minAgeMs: number }, signal: AbortSignal): Promise<CleanResult> {
+  /**
+   * Removes files that nothing reaches any more, and corrects the count of bytes. See `cleanTable`.
+   * @param options `nowMs` where another clock is to be believed than that of this lake
+   */
+  async clean(
+    ref: TableRef,
+    options: { readonly minAgeMs: number; readonly nowMs?: number },
+    signal: AbortSignal,
+  ): Promise<CleanResult> {
     await this.requireOwn(ref.warehouse)
     const context = { catalog: this.#options.catalog, reader: this.#reader, manifests: this.#manifests }
-    return cleanTable(context, await this.#filesOf(ref), { ...options, nowMs: this.#now() }, signal)
+    return cleanTable(context, await this.#filesOf(ref), { nowMs: this.#now(), ...options }, signal)
   }
 
   /** Everything that keeps the table, or a snapshot of it, from being read. See `checkTable`. */

@@ -142,6 +142,15 @@ describe('the bucket of a tenant', () => {
     assert.ok((await lake().bucketCount()) > 0)
   })
 
+  it('is given one mark by however many look at it at once', async () => {
+    const { warehouse: tenant } = await tenantWithRows()
+    await rm(join(bucketOf(tenant), tenant, 'owner.json'))
+    await forgetOwner(tenant)
+    const found = await Promise.all(Array.from({ length: 8 }, () => lake().look(tenant)))
+    assert.deepEqual(new Set(found), new Set(['own']))
+    assert.equal(await lake().look(tenant), 'own')
+  })
+
   it('is made again after the last making was given up at any of its steps', async () => {
     tenants += 1
     const tenant = `own${tenants}`

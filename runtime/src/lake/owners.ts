@@ -147,14 +147,15 @@ export class LakeOwners {
   }
 
   /** The catalog first: a bucket with a mark that nobody knows would be another's. */
-  async #setMark(warehouse: string, mark: string): Promise<void> {
-    await this.#catalog.owners?.keep(warehouse, { mark, state: 'own' })
+  async #setMark(warehouse: string, wanted: string): Promise<void> {
+    await this.#catalog.owners?.keep(warehouse, { mark: wanted, state: 'own' })
+    // Of two that claim it at once both write the mark of the one that the catalog has kept.
+    const mark = (await this.#owner(warehouse))?.mark ?? wanted
     const body = Buffer.from(JSON.stringify({ mark }), 'utf8')
     await this.#store.put(this.#markPath(warehouse), body, { ifAbsent: true }).catch((error: unknown) => {
       if (!(error instanceof SluiceError) || error.code !== 'object_exists') throw error
     })
-    // Of two that claim it at once both have the mark of the one that the catalog kept.
-    if ((await this.#mark(warehouse)) !== (await this.#owner(warehouse))?.mark) throw notOwn('foreign')
+    if ((await this.#mark(warehouse)) !== mark) throw notOwn('foreign')
   }
 
   #bucket(warehouse: string): string {

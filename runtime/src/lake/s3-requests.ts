@@ -33,6 +33,12 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
   AccessDenied: 'refused',
   InvalidAccessKeyId: 'refused',
   SignatureDoesNotMatch: 'refused',
+  ExpiredToken: 'refused',
+  InvalidToken: 'refused',
+  RequestTimeTooSkewed: 'refused',
+  AuthorizationHeaderMalformed: 'refused',
+  PermanentRedirect: 'refused',
+  IllegalLocationConstraintException: 'refused',
   NotImplemented: 'unsupported',
   InvalidRange: 'beyond',
 }
@@ -41,6 +47,80 @@ const MAX_ATTEMPTS = 8
 const FIRST_PAUSE_MS = 100
 const LAST_PAUSE_MS = 5_000
 const MAX_SOCKETS = 32
+
+interface Refusal {
+  readonly message: string
+  readonly remedy: string
+}
+
+const WRONG_REGION: Refusal = {
+  message: 'the bucket is in another region than the one that is configured',
+  remedy: 'Set object_store.region to the region of the buckets.',
+}
+const TOKEN_OVER: Refusal = {
+  message: 'the object store does not take the session token any more',
+  remedy: 'Put a new key and session token under object_store, and start again.',
+}
+const REFUSED: Refusal = {
+  message: 'the object store refuses the configured access key',
+  remedy: 'Check object_store.access_key_id, secret_access_key and what the key may do.',
+}
+
+const UNAVAILABLE: Refusal = {
+  message: 'the object store does not answer as it should',
+  remedy: 'Check that the object store is up and reachable; the work is tried again.',
+}
+const CERTIFICATE: Refusal = {
+  message: 'the certificate of the object store is not trusted',
+  remedy: 'Name its authority in NODE_EXTRA_CA_CERTS, or correct object_store.endpoint; the work is tried again.',
+}
+
+/** By what the connection to the store has failed with. */
+export const UNREACHED: Readonly<Record<string, Refusal>> = {
+  ECONNREFUSED: {
+    message: 'nothing listens at the address of the object store',
+    remedy: 'Start the object store, or correct object_store.endpoint; the work is tried again.',
+  },
+  ENOTFOUND: {
+    message: 'the host of the object store is not known',
+    remedy: 'Correct object_store.endpoint, or the DNS of this machine; the work is tried again.',
+  },
+  DEPTH_ZERO_SELF_SIGNED_CERT: CERTIFICATE,
+  SELF_SIGNED_CERT_IN_CHAIN: CERTIFICATE,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: CERTIFICATE,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: CERTIFICATE,
+  CERT_HAS_EXPIRED: CERTIFICATE,
+  ERR_TLS_CERT_ALTNAME_INVALID: CERTIFICATE,
+  EPROTO: {
+    message: 'the object store does not speak TLS there',
+    remedy: 'Begin object_store.endpoint with http:// or https:// as the store is set up; the work is tried again.',
+  },
+}
+
+/** By what the store says, in words of what to do about it. */
+export const REFUSALS: Readonly<Record<string, Refusal>> = {
+  AccessDenied: {
+    message: 'the key of the object store may not do that',
+    remedy: 'Let the key list, read, write and remove in the buckets sluice-*, and make them.',
+  },
+  InvalidAccessKeyId: {
+    message: 'the object store does not know the access key',
+    remedy: 'Correct object_store.access_key_id, or the endpoint: it may be another store.',
+  },
+  SignatureDoesNotMatch: {
+    message: 'the secret does not belong to the access key of the object store',
+    remedy: 'Correct object_store.secret_access_key.',
+  },
+  RequestTimeTooSkewed: {
+    message: 'the clocks of this machine and of the object store differ too much',
+    remedy: 'Let both machines keep their time by NTP.',
+  },
+  AuthorizationHeaderMalformed: WRONG_REGION,
+  PermanentRedirect: WRONG_REGION,
+  IllegalLocationConstraintException: WRONG_REGION,
+  ExpiredToken: TOKEN_OVER,
+  InvalidToken: TOKEN_OVER,
+}
 
 /** The signal of the request that is being made: the client's own requests take none. */
 const underway = new AsyncLocalStorage<AbortSignal>()
@@ -131,9 +211,10 @@ export async function insist<Result>(
     deadline.stop()
   }
   signal?.throwIfAborted()
-  throw new SluiceError('TRANSIENT', 'the object store does not answer as it should', {
+  const { message, remedy } = UNREACHED[codeOf(last)] ?? UNAVAILABLE
+  throw new SluiceError('TRANSIENT', message, {
     code: 'object_store_unavailable',
-    remedy: 'Check that the object store is up and reachable; the work is tried again.',
+    remedy,
     cause: last,
   })
 }
@@ -177,9 +258,10 @@ function orAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<
   })
 }
 
+const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
+
 function verdictOf(error: unknown): Verdict {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return VERDICTS[code] ?? 'again'
+  return VERDICTS[codeOf(error)] ?? 'again'
 }
 
 export function isVerdict(error: unknown, verdict: Verdict): boolean {
@@ -196,12 +278,10 @@ function objectError(verdict: Exclude<Verdict, 'again' | 'beyond'>, path: string
       })
     case 'exists':
       return objectExists(place)
-    case 'refused':
-      return new SluiceError('CONFIG', 'the object store refuses the configured access key', {
-        code: 'object_store_refused',
-        remedy: 'Check object_store.access_key_id, secret_access_key and what the key may do.',
-        cause: place,
-      })
+    case 'refused': {
+      const { message, remedy } = REFUSALS[codeOf(cause)] ?? REFUSED
+      return new SluiceError('CONFIG', message, { code: 'object_store_refused', remedy, cause: place })
+    }
     case 'unsupported':
       return new SluiceError('UNSUPPORTED', 'the object store does not offer a request that is needed', {
         code: 'object_store_unsupported',

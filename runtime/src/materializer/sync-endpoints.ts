@@ -1,5 +1,5 @@
 /** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
-import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
+import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
@@ -23,6 +23,7 @@ import { type Product, updateProduct } from '../registry/products.ts'
 import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts'
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
+import { storeMissing } from './store-missing.ts'
 import { type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
 import { servesVariant, type VariantPlan } from './variants.ts'
@@ -133,12 +134,7 @@ async function syncEndpoint(
   deps: SyncEndpointsDeps,
 ): Promise<SyncReceipt> {
   const serving = deps.plugins.serving(endpoint.type)
-  if (!serving) {
-    throw new SluiceError('CONFIG', `no store is configured for ${endpoint.type} endpoints`, {
-      code: 'unknown_driver',
-      remedy: 'Choose a driver for it under "serving" in sluice.yaml.',
-    })
-  }
+  if (!serving) throw storeMissing([endpoint.type])
   const target = targetFor(product, plan, endpoint.config)
   return syncStore(
     {

@@ -1,6 +1,6 @@
 /** What was made of raw columns before their class was raised: columns of versions, by digest. */
 import type { Actor } from './actor.ts'
-import { change, json, many, type Queryable, type Transaction } from './sql.ts'
+import { change, json, many, one, type Queryable, type Transaction } from './sql.ts'
 
 export interface RaisedColumn {
   readonly productId: string
@@ -88,10 +88,21 @@ export async function settleRaisedColumns(
 export interface Notice {
   readonly productId: string
   readonly tenant: string
-  readonly kind: 'judged_before_influence' | 'class_raised'
+  readonly kind: 'judged_before_influence' | 'class_raised' | 'store_missing' | 'connector_missing'
 }
 
-export function productNotices(db: Queryable, tenant: string | null): Promise<Notice[]> {
+/** Of the plugins that are loaded. */
+export interface LoadedTypes {
+  readonly serving: readonly string[]
+  readonly connectors: readonly string[]
+}
+
+/** @param loaded null: whatever they need is taken to be there */
+export function productNotices(
+  db: Queryable,
+  tenant: string | null,
+  loaded: LoadedTypes | null = null,
+): Promise<Notice[]> {
   return many<Notice>(
     db,
     'listing notices',
@@ -103,9 +114,31 @@ export function productNotices(db: Queryable, tenant: string | null): Promise<No
        union all
        select 'class_raised' where exists (
          select from raised_columns r where r.product_id = p.id and r.digest = v.digest)
+       union all
+       select 'store_missing' where exists (
+         select from jsonb_array_elements(v.normalised -> 'serving' -> 'endpoints') e where e ->> 'type' <> all ($2::text[]))
+       union all
+       select 'connector_missing' where exists (
+         select from jsonb_array_elements(v.normalised -> 'inputs') i
+         join connections c on c.tenant = p.tenant and c.name = i ->> 'connection'
+         where c.connector_type <> all ($3::text[]))
      ) n
      where ($1::text is null or p.tenant = $1) and p.status <> 'retired'
      order by p.tenant, p.id, n.kind limit 100000`,
-    [tenant],
+    [tenant, loaded?.serving ?? null, loaded?.connectors ?? null],
+  )
+}
+
+/** How many products and connections need a plugin that is not loaded. */
+export function unservable(
+  db: Queryable,
+  loaded: LoadedTypes,
+): Promise<{ readonly products: number; readonly connections: number }> {
+  return one(
+    db,
+    'counting what needs a plugin that is not loaded',
+    `select (select count(distinct product_id)::int from endpoint_states where endpoint <> all ($1::text[])) as products,
+       (select count(*)::int from connections where connector_type <> all ($2::text[])) as connections`,
+    [loaded.serving, loaded.connectors],
   )
 }

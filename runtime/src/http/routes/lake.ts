@@ -45,7 +45,7 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
             task: call.params.task,
             ...(table === undefined ? {} : { table }),
             ...(after === undefined ? {} : { after }),
-            untilMs: Date.now() + CALL_MS,
+            untilMs: performance.now() + CALL_MS,
             limits: { ...limits, timeoutMs: Math.min(limits.timeoutMs, TIMEOUT_MS - CALL_MS) },
           },
           call.signal,

@@ -264,6 +264,7 @@ function manifests(platform: Platform): readonly Route[] {
 
 const PLAN_ERRORS = [
   'manifests_invalid',
+  'unknown_connector_type',
   'class_lowering_refused',
   'transform_invalid',
   'lossy_cast',

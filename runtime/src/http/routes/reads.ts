@@ -108,6 +108,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
       'product_forbidden',
       'endpoint_not_declared',
       'not_materialized',
+      'store_missing',
       'store_rebuilding',
       'column_masked',
       'filter_malformed',

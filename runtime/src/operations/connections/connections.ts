@@ -332,12 +332,13 @@ function refusedByPlugin(error: unknown): unknown {
   })
 }
 
-function connectorPlugin(platform: Platform, type: string): ConnectorPlugin {
+/** Throws INVALID_DATA `unknown_connector_type`. */
+export function connectorPlugin(platform: Pick<Platform, 'plugins'>, type: string): ConnectorPlugin {
   const plugin = platform.plugins.connector(type)
   if (plugin) return plugin
   throw new SluiceError('INVALID_DATA', 'no connector of that type is loaded', {
     code: 'unknown_connector_type',
-    remedy: `Types: ${platform.plugins.connectorTypes().join(', ')}.`,
+    remedy: `Types: ${platform.plugins.connectorTypes().join(', ') || 'none'}. The operator names others under plugins.`,
   })
 }
 

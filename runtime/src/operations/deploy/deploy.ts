@@ -35,7 +35,7 @@ import {
   type ManifestRecord,
   saveVersion,
 } from '../../registry/versions.ts'
-import { readsAtOneMoment } from '../connections/connections.ts'
+import { connectorPlugin, readsAtOneMoment } from '../connections/connections.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
 import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
 import {
@@ -208,6 +208,8 @@ export function loweringProblem(lowered: readonly string[], named: readonly stri
 
 /** What is asked of a new version, and not of one that comes back: it was in service as it is. */
 async function checkForNow(platform: Platform, call: TenantCall, checked: Checked): Promise<void> {
+  const connections = await connectionsOf(platform, call.tenant, checked.manifests)
+  for (const { connectorType } of connections.values()) connectorPlugin(platform, connectorType)
   checkCasts(checked)
   await checkQuality(platform, call, checked.manifests, checked.sources)
 }

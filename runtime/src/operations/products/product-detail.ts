@@ -40,7 +40,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   const sight = isTold && newest !== null ? await sightOf(platform, call, product.id) : null
   const shown = sight && newest && shownQuality(sight, newest)
   const rowsOf = sight && (await visibleRows(platform, call, product, sight))
-  const ageMs = newest === null || !isTold ? null : Date.now() - newest.committedAt.getTime()
+  const ageMs = newest === null || !isTold ? null : Math.max(0, Date.now() - newest.committedAt.getTime())
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
   return {

@@ -1,13 +1,24 @@
 /** What whoever follows a product should know of the version in service, and do about it. */
+import type { SluiceError } from '@sluice/sdk'
 import { BUCKET_PROBLEMS } from '../../lake/lake.ts'
 import { strangeBucket } from '../../lake/registry-catalog.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { storeMissing } from '../../materializer/store-missing.ts'
+import { findConnectionByName } from '../../registry/connections.ts'
 import type { Product } from '../../registry/products.ts'
-import { productNotices, raisedColumns } from '../../registry/raised-classes.ts'
+import { type LoadedTypes, productNotices, raisedColumns } from '../../registry/raised-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import type { ProductVersion } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 
-export const NOTICE_KINDS = ['judged_before_influence', 'class_raised', 'lake_emptied', 'lake_foreign'] as const
+export const NOTICE_KINDS = [
+  'judged_before_influence',
+  'class_raised',
+  'lake_emptied',
+  'lake_foreign',
+  'store_missing',
+  'connector_missing',
+] as const
 
 export type NoticeKind = (typeof NOTICE_KINDS)[number]
 
@@ -23,11 +34,12 @@ export interface ProductNotice {
 
 /** None of a product without a version in service. */
 export async function noticesOf(
-  { pool }: Pick<Platform, 'pool'>,
+  platform: Pick<Platform, 'pool' | 'plugins'>,
   product: Product,
-  live: Pick<ProductVersion, 'digest' | 'judgedBy'> | null,
+  live: Pick<ProductVersion<ManifestSet>, 'digest' | 'judgedBy' | 'normalised'> | null,
 ): Promise<readonly ProductNotice[]> {
   if (live === null) return []
+  const { pool } = platform
   const raised = (await raisedColumns(pool, product.id)).filter(({ digest }) => digest === live.digest)
   const byClass = Map.groupBy(raised, ({ classification, blocks }) => JSON.stringify([classification, blocks]))
   const told = [...byClass.values()].map((own): ProductNotice => {
@@ -43,16 +55,19 @@ export async function noticesOf(
       blocked: blocks,
     }
   })
-  const bucket = await bucketNotices(pool, product.tenant)
-  return live.judgedBy === null ? [BEFORE, ...told, ...bucket] : [...told, ...bucket]
+  const rest = [
+    ...(await bucketNotices(pool, product.tenant)),
+    ...(await pluginNotices(platform, product, live.normalised)),
+  ]
+  return live.judgedBy === null ? [BEFORE, ...told, ...rest] : [...told, ...rest]
 }
 
 /** By product: kinds of what there is to tell of the versions in service. */
 export async function listedNotices(
-  { pool }: Pick<Platform, 'pool'>,
+  { pool, plugins }: Pick<Platform, 'pool' | 'plugins'>,
   tenant: string,
 ): Promise<(product: Pick<Product, 'id' | 'currentVersion'>) => readonly NoticeKind[]> {
-  const own = Map.groupBy(await productNotices(pool, tenant), ({ productId }) => productId)
+  const own = Map.groupBy(await productNotices(pool, tenant, loadedTypes(plugins)), ({ productId }) => productId)
   const shared = (await bucketNotices(pool, tenant)).map(({ kind }) => kind)
   return ({ id, currentVersion }) => [
     ...(own.get(id) ?? []).map(({ kind }) => kind),
@@ -68,6 +83,39 @@ async function bucketNotices(db: Queryable, tenant: string): Promise<readonly Pr
   return [{ kind: code, message, remedy, columns: [], blocked: false }]
 }
 
+/** What the plugins of this runtime are for. */
+export function loadedTypes(plugins: Platform['plugins']): LoadedTypes {
+  return { serving: plugins.servingTypes().map(({ type }) => type), connectors: plugins.connectorTypes() }
+}
+
+const CONNECTOR_MISSING =
+  'Let the operator name the plugin under plugins and start again; until then its connections cannot be synced.'
+
+/** Of a version whose plugins were there when it was deployed, and are not any more. */
+async function pluginNotices(
+  { pool, plugins }: Pick<Platform, 'pool' | 'plugins'>,
+  { tenant }: Product,
+  { serving, inputs }: ManifestSet,
+): Promise<readonly ProductNotice[]> {
+  const stores = serving.endpoints.map(({ type }) => type).filter((type) => plugins.serving(type) === undefined)
+  const names = [...new Set(inputs.map(({ connection }) => connection))]
+  const connections = await Promise.all(names.map((name) => findConnectionByName(pool, tenant, name)))
+  const types = new Set(connections.flatMap((one) => (one === null ? [] : [one.connectorType])))
+  const connectors = [...types].filter((type) => plugins.connector(type) === undefined)
+  const notice = { columns: [], blocked: false }
+  return [
+    ...(stores.length === 0 ? [] : [{ ...notice, kind: 'store_missing' as const, ...wordsOf(storeMissing(stores)) }]),
+    ...connectors.map((type) => ({
+      ...notice,
+      kind: 'connector_missing' as const,
+      message: `no connector of the type ${type} is loaded, and an input is read by one`,
+      remedy: CONNECTOR_MISSING,
+    })),
+  ]
+}
+
+const wordsOf = ({ message, remedy = '' }: SluiceError) => ({ message, remedy })
+
 const BEFORE: ProductNotice = {
   kind: 'judged_before_influence',
   message:
@@ -79,15 +127,32 @@ const BEFORE: ProductNotice = {
 
 const MOST_NAMED = 50
 
-/** At a start: which products the operator should have deployed anew. They are served as they are. */
-export async function tellNotices({ pool, logger }: Pick<Platform, 'pool' | 'logger'>): Promise<void> {
-  const before = (await productNotices(pool, null)).filter(({ kind }) => kind === 'judged_before_influence')
-  if (before.length === 0) return
-  logger.warn(
+const TOLD = [
+  [
+    'judged_before_influence',
     'products were put in service before it counted what their columns depend on: plan and deploy them anew',
-    {
-      count: before.length,
-      products: before.slice(0, MOST_NAMED).map(({ tenant, productId }) => `${tenant}/${productId}`),
-    },
-  )
+  ],
+  [
+    'store_missing',
+    'products have endpoints that no configured store serves: name its plugin under plugins and its driver under serving',
+  ],
+  ['connector_missing', 'products read connections whose connector is not loaded: name its plugin under plugins'],
+] as const
+
+/** At a start: which products the operator should do something about. They are served as they are, or as far as can be. */
+export async function tellNotices({
+  pool,
+  plugins,
+  logger,
+}: Pick<Platform, 'pool' | 'plugins' | 'logger'>): Promise<void> {
+  const notices = await productNotices(pool, null, loadedTypes(plugins))
+  for (const [told, message] of TOLD) {
+    const own = notices.filter(({ kind }) => kind === told)
+    if (own.length === 0) continue
+    logger.warn(message, {
+      code: told,
+      count: own.length,
+      products: own.slice(0, MOST_NAMED).map(({ tenant, productId }) => `${tenant}/${productId}`),
+    })
+  }
 }

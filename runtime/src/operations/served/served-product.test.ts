@@ -9,7 +9,12 @@ const access: ReadAccess = {
 }
 
 function productWith(variants: readonly string[], targets: readonly string[]): ServedProduct {
-  const endpoint = { type: 'lookup', targets: new Map(targets.map((variant) => [variant, {}])), rebuilding: new Set() }
+  const endpoint = {
+    type: 'lookup',
+    targets: new Map(targets.map((variant) => [variant, {}])),
+    isServed: true,
+    rebuilding: new Set(),
+  }
   return {
     domain: 'crm',
     name: 'people',

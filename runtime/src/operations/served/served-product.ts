@@ -9,6 +9,7 @@ import {
 } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import { storeMissing } from '../../materializer/store-missing.ts'
 import { copyRebuilding } from '../../materializer/store-review.ts'
 import type { Classification, ProductGrant, ReadDecision } from '../../policy/classification.ts'
 import { decideRead, stricter } from '../../policy/classification.ts'
@@ -38,6 +39,8 @@ export interface ServedTarget {
 export interface ServedEndpoint {
   readonly type: string
   readonly targets: ReadonlyMap<Variant, ServedTarget>
+  /** False where no store of this type is configured any more. */
+  readonly isServed: boolean
   /** Variants whose copy the store has lost. */
   readonly rebuilding: ReadonlySet<Variant>
 }
@@ -153,7 +156,7 @@ export function refuseUnmade(product: ServedProduct, { variant, masks }: ReadAcc
   if (product.variants.size > 0 && !product.variants.has(variant)) refuseStaleMask(masks, [])
 }
 
-/** Throws CONFLICT `not_materialized`, TRANSIENT `store_rebuilding`, or INVALID_DATA `endpoint_not_declared`. */
+/** Throws CONFLICT `not_materialized`, CONFIG `store_missing`, TRANSIENT `store_rebuilding`, or INVALID_DATA `endpoint_not_declared`. */
 export function servedTarget(product: ServedProduct, type: string, access: ReadAccess): ServedTarget {
   const endpoint = product.endpoints.get(type)
   if (!endpoint) {
@@ -165,6 +168,7 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
   }
   const target = endpoint.targets.get(access.variant)
   if (target) return target
+  if (!endpoint.isServed) throw storeMissing([type])
   if (endpoint.rebuilding.has(access.variant)) throw copyRebuilding()
   refuseUnmade(product, access)
   if (access.masks.length > 0 && endpoint.targets.size > 0) {

@@ -170,7 +170,12 @@ export class ServedProducts {
   ): Promise<ReadonlyMap<string, ServedEndpoint>> {
     const endpoints = new Map<string, LoadedEndpoint>()
     for (const { type } of current?.normalised.serving.endpoints ?? [])
-      endpoints.set(type, { type, targets: new Map(), rebuilding: new Set() })
+      endpoints.set(type, {
+        type,
+        isServed: this.#deps.plugins.serving(type) !== undefined,
+        targets: new Map(),
+        rebuilding: new Set(),
+      })
     const load = async (state: EndpointState): Promise<void> => {
       const serving = this.#deps.plugins.serving(state.endpoint)
       const endpoint = endpoints.get(state.endpoint)

@@ -2,6 +2,7 @@
 import type { SnapshotId, SnapshotInfo, TableRef } from '../../lake/lake.ts'
 import type { ManifestSet, SnapshotRetention } from '../../manifest/manifest-set.ts'
 import { changeTopicsOf } from '../../registry/change-topics.ts'
+import { cautiousNowMs } from '../../registry/clock.ts'
 import { endpointStates } from '../../registry/endpoint-states.ts'
 import { epochsFrom, latestEpoch, snapshotsReadFrom } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
@@ -29,8 +30,9 @@ export async function expirableOf(
   const claimed = product === null ? await inputsOf(platform, ref) : await neededByStores(platform, product)
   if (claimed === 'all') return []
   const runsSince = (await oldestRunStart(platform.pool, ref.warehouse))?.getTime() ?? Number.POSITIVE_INFINITY
-  const keepSinceMs = Math.min(Date.now() - HOUR_MS, runsSince)
-  const released = expiredBy(retention, snapshots, Date.now())
+  const nowMs = await cautiousNowMs(platform.pool)
+  const keepSinceMs = Math.min(nowMs - HOUR_MS, runsSince)
+  const released = expiredBy(retention, snapshots, nowMs)
   return released
     .filter(({ snapshot, replacedAtMs }) => {
       const free = snapshot.refs.length === 0 && snapshot.snapshotId !== current && replacedAtMs < keepSinceMs

@@ -9,6 +9,7 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { noteMove } from '../../materializer/epoch-note.ts'
 import { ifProductIsFree } from '../../materializer/product-lock.ts'
 import { productOfTable } from '../../materializer/variants.ts'
+import { cautiousNowMs } from '../../registry/clock.ts'
 import { findProductsByName, type Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import { expirableOf } from './expirable-snapshots.ts'
@@ -23,7 +24,7 @@ export interface UpkeepRequest {
   readonly table?: string
   /** `domain.table`: only those behind it, for going on where an earlier call stopped. */
   readonly after?: string
-  /** Nothing new is begun behind it (milliseconds since 1970). */
+  /** Nothing new is begun behind it, by `performance.now`. */
   readonly untilMs: number
   readonly limits: EngineLimits
 }
@@ -50,7 +51,7 @@ export async function keepUp(platform: Platform, request: UpkeepRequest, signal:
   let [seen, last] = [0, null as string | null]
   for (const ref of await tablesOf(platform, request)) {
     const name = nameOf(ref)
-    if (Date.now() >= request.untilMs) return { task: request.task, tables, tablesSeen: seen, next: last ?? '' }
+    if (performance.now() >= request.untilMs) return { task: request.task, tables, tablesSeen: seen, next: last ?? '' }
     const outcome = await outcomeOf(platform, request, ref, signal)
     if (outcome !== null) tables.push({ table: name, ...outcome })
     seen += 1
@@ -130,7 +131,8 @@ const HOUR_MS = 3_600_000
 
 async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   const minAgeMs = platform.config.upkeep.clean_min_age_hours * HOUR_MS
-  const result = await platform.lake.clean(ref, { minAgeMs }, signal)
+  const nowMs = await cautiousNowMs(platform.pool)
+  const result = await platform.lake.clean(ref, { minAgeMs, nowMs }, signal)
   if (result.removedFiles === 0) return null
   return { removed_files: result.removedFiles, removed_bytes: result.removedBytes, stored_bytes: result.storedBytes }
 }

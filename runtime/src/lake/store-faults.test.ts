@@ -1,0 +1,118 @@
+/** What the system or an S3 server refuses is said in words of what happened and what to do, and nothing of ours is in it. */
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { after, before, describe, it } from 'node:test'
+import { SluiceError } from '@sluice/sdk'
+import { freePort } from '../database/free-port.ts'
+import { asStoreError } from './folder-store.ts'
+import { REFUSALS } from './s3-requests.ts'
+import { S3Store } from './s3-store.ts'
+
+const PATH = 'sluice-acme/acme/crm/people/data/secret.parquet'
+/** Of the machine, of the driver and of other installations. */
+const INTERNALS = /\/(?:tmp|var|home|work)\b|\.ts\b|minio|ECONN|errno|syscall|undefined|secret\.parquet|acme/i
+
+function assertSays(error: unknown, said: RegExp, code: string): void {
+  assert.ok(error instanceof SluiceError, String(error))
+  assert.equal(error.code, code)
+  assert.match(error.message, said)
+  assert.ok(error.remedy, error.message)
+  assert.doesNotMatch(`${error.message} ${error.remedy}`, INTERNALS)
+}
+
+describe('a folder that fails', () => {
+  const FAULTS = {
+    ENOSPC: /disk .* full/,
+    EDQUOT: /disk .* full/,
+    EACCES: /account may not/,
+    EPERM: /account may not/,
+    EROFS: /only be read/,
+    EMFILE: /too many files/,
+    ENFILE: /too many files/,
+    EIO: /disk .* fails/,
+    EBADMSG: /could not be read or written/,
+  }
+  for (const [code, said] of Object.entries(FAULTS)) {
+    it(`with ${code}`, () => {
+      const error = Object.assign(new Error(`${code}: no, open '/tmp/data/lake/${PATH}'`), { code, syscall: 'open' })
+      assertSays(asStoreError(error, PATH), said, 'object_store_unavailable')
+    })
+  }
+})
+
+describe('an S3 store', () => {
+  let answer = ''
+  const server = createServer((_, response) => {
+    response.writeHead(403, { 'content-type': 'application/xml' })
+    response.end(`<Error><Code>${answer}</Code><Message>no /var/lib/${PATH}</Message></Error>`)
+  })
+  before(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)))
+  after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+
+  const storeAt = (endpoint: string) =>
+    new S3Store({
+      endpoint,
+      region: 'us-east-1',
+      accessKeyId: 'key',
+      secretAccessKey: 'word',
+      pathStyle: true,
+      deadlineMs: 300,
+      attemptMs: 60_000,
+      cacheDir: tmpdir(),
+      maxCacheBytes: 1,
+    })
+  const failing = async (endpoint: string) => {
+    const store = storeAt(endpoint)
+    try {
+      return await store.get(PATH).then(
+        () => assert.fail('it answered'),
+        (error: unknown) => error,
+      )
+    } finally {
+      store.close()
+    }
+  }
+  const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+
+  const SAID = {
+    AccessDenied: /may not do that/,
+    InvalidAccessKeyId: /does not know the access key/,
+    SignatureDoesNotMatch: /secret does not belong/,
+    RequestTimeTooSkewed: /clocks/,
+    AuthorizationHeaderMalformed: /another region/,
+    PermanentRedirect: /another region/,
+    IllegalLocationConstraintException: /another region/,
+    ExpiredToken: /session token/,
+    InvalidToken: /session token/,
+  }
+  it('has words for each of its refusals', () =>
+    assert.deepEqual(Object.keys(SAID).sort(), Object.keys(REFUSALS).sort()))
+  for (const [code, said] of Object.entries(SAID)) {
+    it(`that refuses with ${code}`, async () => {
+      answer = code
+      assertSays(await failing(address()), said, 'object_store_refused')
+    })
+  }
+
+  it('that is not there', async () => {
+    assertSays(await failing(`http://127.0.0.1:${await freePort()}`), /nothing listens/, 'object_store_unavailable')
+  })
+
+  it('of a name that nobody knows', async () => {
+    assertSays(
+      await failing('http://nobody.invalid:9000'),
+      /host .* not known|does not answer/,
+      'object_store_unavailable',
+    )
+  })
+
+  it('that speaks no TLS', async () => {
+    const tls = address().replace('http:', 'https:')
+    assertSays(await failing(tls), /does not speak TLS/, 'object_store_unavailable')
+  })
+})

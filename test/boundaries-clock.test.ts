@@ -1,0 +1,35 @@
+/**
+ * The machine's clock may be set at any moment. What lasts a while goes by `performance.now`, and leases by the database's
+ * clock; where the time of day itself is meant, the file is named here with what happens when it jumps.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sourceFiles } from './sources.ts'
+
+const TIME_OF_DAY: Readonly<Record<string, string>> = {
+  'auth/application-keys.ts': 'a key ends at a time of day',
+  'auth/embedded-issuer.ts': 'tokens begin and end at a time of day; its pause ends when the clock goes back',
+  'auth/key-file.ts': 'a retired key is published until a time of day',
+  'auth/remote-keys.ts': 'begins anew when the clock goes back',
+  'auth/verifier.ts': 'tokens end at a time of day; what was verified is not believed when the clock goes back',
+  'assembly/materialization.ts': 'the clock that checks are told',
+  'container.ts': 'the clock of the sandbox: commits in the lake never go back',
+  'database/postgres-cluster.ts': 'part of a name',
+  'http/cursor.ts': 'a cursor ends at a time of day',
+  'http/reply.ts': 'a stream ends with its token',
+  'lake/lake.ts': 'commits never go back; what removes by age is told the time by its caller',
+  'command/run-progress.ts': 'the rate that a person is shown',
+  'operations/products/product-detail.ts': 'an age that a person is shown, never below nothing',
+  'operations/tenants/application-keys.ts': 'a key ends at a time of day',
+  'plugins/host.ts': 'what the contract gives to plugins',
+  'registry/application-keys.ts': 'the earlier of two times of day counts',
+  'registry/clock.ts': 'the earlier of two clocks counts',
+}
+
+test('what lasts a while does not go by a clock that somebody may set', () => {
+  const found = sourceFiles(['runtime/src/**/*.ts'])
+    .filter(({ path }) => !/\.(test|fixture)\.ts$|\/(?:testing|test-server)\.ts$/.test(path))
+    .filter(({ text }) => /\bDate\.now\b/.test(text))
+    .map(({ path }) => path.slice('runtime/src/'.length))
+  assert.deepEqual(found.sort(), Object.keys(TIME_OF_DAY).sort())
+})
