@@ -168,13 +168,14 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => worker.stop(drainMs()),
     )
     const retries = storeRetries(assembled.container)
-    const kinds = [...upkeep.kinds, retries.kind]
+    const keeper = await dashboardKeeper(assembled, issuers)
+    const kinds = [...upkeep.kinds, retries.kind, ...(keeper === null ? [] : [keeper.kind])]
     const jobs = new JobWorker({
       pool: platform.pool,
       address: assembled.databases.registry,
       logger,
       kinds,
-      sources: [...upkeep.sources, retries.source],
+      sources: [...upkeep.sources, retries.source, ...(keeper === null ? [] : [keeper.source])],
       onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
     })
     await lifecycle.start(
@@ -182,18 +183,6 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => jobs.start(),
       () => jobs.stop(),
     )
-    const dashboards = assembled.container.resolve(TOKENS.dashboards)
-    if (dashboards !== null) {
-      const issuer = identityOf(issuerOfDashboards(issuers, config.dashboards?.issuer))
-      const load = (product: Parameters<typeof wantedDashboards>[1]) => wantedDashboards(platform, product, issuer)
-      await reviewDashboards(platform.pool)
-      const keeper = new DashboardKeeper({ pool: platform.pool, logger, load, ...dashboards })
-      await lifecycle.start(
-        'keeping dashboards',
-        () => keeper.start(),
-        () => keeper.stop(),
-      )
-    }
     const tls = await policyTls(config)
     const issuer = tls === null ? null : issuerOfTrino(issuers, config.trino.issuer)
     const trinos = trinosOf(config).map((settings) => new TrinoStatements(settings))
@@ -249,6 +238,25 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
     await lifecycle.stop()
     throw error
   }
+}
+
+/** Null where no dashboard server is configured. */
+async function dashboardKeeper(
+  { container }: Assembled,
+  issuers: readonly TrustedIssuer[],
+): Promise<DashboardKeeper | null> {
+  const dashboards = container.resolve(TOKENS.dashboards)
+  if (dashboards === null) return null
+  const platform = container.resolve(TOKENS.platform)
+  const { config, pool, logger } = platform
+  const issuer = identityOf(issuerOfDashboards(issuers, config.dashboards?.issuer))
+  await reviewDashboards(pool)
+  return new DashboardKeeper({
+    pool,
+    logger,
+    load: (product) => wantedDashboards(platform, product, issuer),
+    ...dashboards,
+  })
 }
 
 /** Null where Trino is not to be answered. Throws CONFIG `invalid_config` where only a part of it is set. */

@@ -6,13 +6,22 @@ import type pg from 'pg'
 import { until } from '../../../test/until.ts'
 import { inTransaction, openPool } from '../database/pools.ts'
 import { PATIENT, startTestPostgres, type TestDatabase, type TestServingDatabase } from '../database/testing.ts'
+import { claimJobs, finishJob, type Job } from '../jobs/claims.ts'
+import { JobWorker } from '../jobs/worker.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import { createTenant } from '../registry/tenants.ts'
 import { DashboardKeeper } from './keeper.ts'
 import { DASHBOARD_MIGRATIONS } from './migrations.ts'
 import { loginName } from './names.ts'
 import { ServingViews } from './serving-views.ts'
-import { claimDashboards, dashboardState, finishDashboards, reviewDashboards, wishDashboards } from './states.ts'
+import {
+  claimDashboards,
+  dashboardState,
+  dashboardsDue,
+  finishDashboards,
+  reviewDashboards,
+  wishDashboards,
+} from './states.ts'
 import { SupersetClient } from './superset-client.ts'
 import type { WantedDashboards } from './wanted.ts'
 
@@ -57,6 +66,7 @@ after(async () => {
 })
 
 beforeEach(async () => {
+  await pool.query('delete from jobs')
   await pool.query('delete from product_dashboards')
   await pool.query('delete from products')
   await product(PRODUCT, true)
@@ -76,11 +86,23 @@ async function product(id: string, enabled: boolean): Promise<void> {
 }
 
 const wish = (id: string) => inTransaction(pool, (tx) => wishDashboards(tx, id))
-const claim = () => inTransaction(pool, (tx) => claimDashboards(tx, 3_600_000))
+const claim = (id = PRODUCT) => inTransaction(pool, (tx) => claimDashboards(tx, id, 3_600_000))
 
 function keeper(port: number, load: () => Promise<WantedDashboards | null>, timeoutMs = 200): DashboardKeeper {
   const server = new SupersetClient({ url: `http://127.0.0.1:${port}`, username: 'u', password: PASSWORD, timeoutMs })
-  return new DashboardKeeper({ pool, logger: silent, views, server, load, pollMs: 5 })
+  return new DashboardKeeper({ pool, logger: silent, views, server, load })
+}
+
+/** As a runtime does once it is due. */
+async function seeTo({ kind, source }: DashboardKeeper): Promise<void> {
+  let job: Job | undefined
+  await until('the job is due', async () => {
+    await source.enlist(signal())
+    job = (await claimJobs(pool, [{ kinds: [kind.kind] }], 3_600_000))[0]
+    return job !== undefined
+  })
+  assert.equal(job?.key, PRODUCT)
+  await finishJob(pool, job as Job, await kind.work(job as Job, signal()))
 }
 
 const mutePort = () => (mute.address() as { readonly port: number }).port
@@ -110,8 +132,11 @@ describe('a wish', () => {
   test('is one process’s at a time, and one of a tenant', async () => {
     await product('prd_2', true)
     for (const id of [PRODUCT, 'prd_2']) await wish(id)
-    const claims = await Promise.all([claim(), claim(), claim()])
+    await until('one is due', async () => (await dashboardsDue(pool, 10)).length > 0)
+    assert.equal((await dashboardsDue(pool, 10)).length, 1)
+    const claims = await Promise.all([claim(), claim('prd_2'), claim(), claim('prd_2')])
     assert.equal(claims.filter((claimed) => claimed !== null).length, 1)
+    assert.deepEqual(await dashboardsDue(pool, 10), [], 'one of the tenant is being seen to')
   })
 
   test('comes again when the tenant’s policy changes, and when all are reviewed', async () => {
@@ -135,7 +160,7 @@ describe('while the dashboard server does not answer', () => {
     test(`because it ${what}, the product’s state tells cause and remedy, and another try is due`, async () => {
       await wish(PRODUCT)
       const before = (await pool.query('select clock_timestamp()::text as at')).rows[0]?.at
-      assert.equal(await keeper(port(), wantsNothing).once(signal()), true)
+      await seeTo(keeper(port(), wantsNothing))
       const state = await dashboardState(pool, PRODUCT)
       assert.deepEqual([state?.state, state?.attempts, state?.error?.code], ['failed', 1, 'dashboards_unavailable'])
       assert.match(state?.error?.remedy ?? '', /dashboards\.url/)
@@ -155,14 +180,15 @@ describe('while the dashboard server does not answer', () => {
     )
     await wish(PRODUCT)
     await pool.query(`update product_dashboards set applied = '[{"variant":"clear","roles":["sluice:acme:team:x"]}]'`)
-    await keeper(9, wantsNothing).once(signal())
+    await seeTo(keeper(9, wantsNothing))
     const { rows } = await owner.query('select is_open from sluice_views.logins')
     assert.deepEqual(rows, [{ is_open: false }])
   })
 
   test('it stops without waiting, and gives back its turn', async () => {
     await wish(PRODUCT)
-    const running = keeper(mutePort(), wantsNothing, 3_600_000)
+    const { kind, source } = keeper(mutePort(), wantsNothing, 3_600_000)
+    const running = new JobWorker({ pool, address: null, logger: silent, kinds: [kind], sources: [source], pollMs: 5 })
     running.start()
     await until(
       'the keeper has taken its turn',
@@ -171,6 +197,7 @@ describe('while the dashboard server does not answer', () => {
     await running.stop()
     const { rows } = await pool.query('select lease_until, state from product_dashboards')
     assert.deepEqual(rows, [{ lease_until: null, state: 'pending' }])
+    assert.equal((await claimJobs(pool, [{ kinds: [kind.kind] }], 3_600_000)).length, 1, 'another may begin at once')
   })
 })
 

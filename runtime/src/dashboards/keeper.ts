@@ -10,6 +10,9 @@ import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { toDatabaseError } from '../database/errors.ts'
 import { inTransaction } from '../database/pools.ts'
+import { backOffMs } from '../jobs/back-off.ts'
+import { askForJobs, type NextDue } from '../jobs/claims.ts'
+import type { JobKind, JobSource } from '../jobs/worker.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { bundleOf } from './bundle.ts'
 import { subjectRole } from './names.ts'
@@ -18,6 +21,8 @@ import {
   type AppliedVariant,
   type ClaimedDashboards,
   claimDashboards,
+  DASHBOARDS_JOB,
+  dashboardsDue,
   failDashboards,
   finishDashboards,
   forgetDashboards,
@@ -36,53 +41,47 @@ export interface DashboardKeeperOptions {
   readonly server: SupersetClient
   /** Null for a product that is gone, or wants none. */
   readonly load: (product: { readonly tenant: string; readonly productId: string }) => Promise<WantedDashboards | null>
-  /** Between two looks at what is due; default 1 s, and never more than policies may be stale. */
-  readonly pollMs?: number
 }
 
-const POLL_MS = 1_000
+const DUE_AT_ONCE = 100
 /** Longer than one product takes: a process that died gives its turn back by then. */
 const LEASE_MS = 180_000
 const WORK_MS = 150_000
 const NOT_YET_MS = 2_000
-const LONGEST_RETRY_MS = 60_000
+/** Of a product's failures, of which its state tells, and of what keeps its state from being read. */
+const BACK_OFF = { firstMs: 1_000, lastMs: 60_000 } as const
 
-/** One loop a process. */
+/** A job for each product, in the runtime one at a time. */
 export class DashboardKeeper {
+  readonly kind: JobKind
+  readonly source: JobSource
   readonly #options: DashboardKeeperOptions
-  readonly #stop = new AbortController()
-  #loop: Promise<void> | null = null
 
   constructor(options: DashboardKeeperOptions) {
     this.#options = options
-  }
-
-  start(): void {
-    this.#loop = this.#run()
-  }
-
-  /** Ends what is under way at its next step; what remains is done after the next start. Repeatable. */
-  async stop(): Promise<void> {
-    this.#stop.abort()
-    await this.#loop
-  }
-
-  async #run(): Promise<void> {
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      const worked = await this.once(signal).catch((error: unknown) => {
-        this.#warn('dashboards could not be seen to; it is tried again', error)
-        return false
-      })
-      if (!worked) await pause(this.#options.pollMs ?? POLL_MS, signal)
+    this.kind = {
+      kind: DASHBOARDS_JOB,
+      failed: 'dashboards could not be seen to; it is tried again',
+      backOff: BACK_OFF,
+      work: ({ key }, signal) => this.#work(key, signal),
     }
+    // At each look, which comes once a second and after each job: a tenant's products follow each other.
+    this.source = { everyMs: 0, enlist: () => this.#enlist() }
   }
 
-  /** Sees to the product whose turn it is; false where there is none. */
-  async once(signal: AbortSignal): Promise<boolean> {
+  async #enlist(): Promise<void> {
+    const due = await dashboardsDue(this.#options.pool, DUE_AT_ONCE)
+    await askForJobs(
+      this.#options.pool,
+      due.map(({ productId: key, tenant }) => ({ kind: DASHBOARDS_JOB, key, tenant })),
+    )
+  }
+
+  /** When it is due again stands in the product's own line, since users are told of it. */
+  async #work(productId: string, signal: AbortSignal): Promise<NextDue> {
     const { pool } = this.#options
-    const claimed = await inTransaction(pool, (tx) => claimDashboards(tx, LEASE_MS), { signal })
-    if (claimed === null) return false
+    const claimed = await inTransaction(pool, (tx) => claimDashboards(tx, productId, LEASE_MS), { signal })
+    if (claimed === null) return null
     try {
       await this.#see(claimed, AbortSignal.any([signal, AbortSignal.timeout(WORK_MS)]))
     } catch (error) {
@@ -91,9 +90,9 @@ export class DashboardKeeper {
         throw error
       }
       this.#warn('the dashboards of a product could not be made', error, { product: claimed.productId })
-      await failDashboards(pool, claimed, recorded(error), retryMs(claimed.attempts))
+      await failDashboards(pool, claimed, recorded(error), backOffMs(claimed.attempts, BACK_OFF))
     }
-    return true
+    return null
   }
 
   async #see(claimed: ClaimedDashboards, signal: AbortSignal): Promise<void> {
@@ -141,7 +140,7 @@ export class DashboardKeeper {
     }
   }
 
-  #warn(message: string, error: unknown, details: Readonly<Record<string, unknown>> = {}): void {
+  #warn(message: string, error: unknown, details: Readonly<Record<string, unknown>>): void {
     const { code, message: what } = recorded(error)
     this.#options.logger.warn(message, { ...details, code, error: what })
   }
@@ -191,21 +190,4 @@ function merged(
 function recorded(error: unknown): RecordedError {
   const { code, message, remedy } = isSluiceError(error) ? error : toDatabaseError(error, 'seeing to dashboards')
   return { code, message, remedy }
-}
-
-function retryMs(attempts: number): number {
-  return Math.min(LONGEST_RETRY_MS, 1_000 * 2 ** Math.min(attempts, 10))
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal.addEventListener('abort', end, { once: true })
-  })
 }

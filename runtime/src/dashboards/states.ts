@@ -1,6 +1,6 @@
 /** What is known of products' dashboards, and whose turn it is to see to them. */
 import type { RecordedError } from '../registry/deployments.ts'
-import { change, json, maybeOne, type Queryable, type Transaction } from '../registry/sql.ts'
+import { change, json, many, maybeOne, type Queryable, type Transaction } from '../registry/sql.ts'
 
 /** A variant that the dashboard server may have, and the roles that may read it there. */
 export interface AppliedVariant {
@@ -65,11 +65,46 @@ export function dashboardState(db: Queryable, productId: string): Promise<Dashbo
   return maybeOne<DashboardState>(db, 'reading the state of dashboards', statement, [productId])
 }
 
+/** The kind of the jobs that see to dashboards; their key is the product. */
+export const DASHBOARDS_JOB = 'dashboards'
+
+/** Changed, or with a retry that is due, or made by another policy than the tenant's is now. Of `c` and `p`. */
+const IS_DUE = `(c.next_retry_at <= clock_timestamp() or c.state = 'ok')
+  and (c.state <> 'ok' or c.policy_version <> coalesce(p.version, 0))`
+
 /**
- * Takes the longest waiting product whose turn has come: one that changed, whose retry is due, or whose tenant's policy is
- * another than it was made by. One of a tenant at a time, because products share the roles of their tenant.
+ * Of each tenant the product that is to be seen to and has waited longest; none of tenants of which one is being seen to,
+ * or is about to be, and none whose job waits.
  */
-export async function claimDashboards(tx: Transaction, leaseMs: number): Promise<ClaimedDashboards | null> {
+export function dashboardsDue(
+  db: Queryable,
+  limit: number,
+): Promise<{ readonly productId: string; readonly tenant: string }[]> {
+  return many(
+    db,
+    'looking for dashboards',
+    `select distinct on (c.tenant) c.product_id as "productId", c.tenant from product_dashboards c
+       left join policy_versions p on p.tenant = c.tenant
+     where ${IS_DUE} and not exists (
+       select from product_dashboards other where other.tenant = c.tenant and other.lease_until > clock_timestamp()
+     ) and not exists (
+       select from jobs j where j.kind = $2 and j.tenant = c.tenant and (
+         j.lease_until is not null or j.due_at <= clock_timestamp() or j.key = c.product_id and j.due_at is not null)
+     )
+     order by c.tenant, c.next_retry_at limit $1`,
+    [limit, DASHBOARDS_JOB],
+  )
+}
+
+/**
+ * Takes the product where its turn has come; null where it has not, or where one of the tenant is being seen to. One of a
+ * tenant at a time, because products share the roles of their tenant; also beside releases that have no jobs for it.
+ */
+export async function claimDashboards(
+  tx: Transaction,
+  productId: string,
+  leaseMs: number,
+): Promise<ClaimedDashboards | null> {
   await change(tx, 'claiming dashboards', 'lock table product_dashboards in share update exclusive mode')
   return maybeOne<ClaimedDashboards>(
     tx,
@@ -79,17 +114,14 @@ export async function claimDashboards(tx: Transaction, leaseMs: number): Promise
      from (
        select c.product_id, coalesce(p.version, 0) as version from product_dashboards c
        left join policy_versions p on p.tenant = c.tenant
-       where (c.next_retry_at <= clock_timestamp() or c.state = 'ok')
-         and (c.state <> 'ok' or c.policy_version <> coalesce(p.version, 0))
-         and not exists (
-           select from product_dashboards other
-           where other.tenant = c.tenant and other.lease_until > clock_timestamp()
-         )
-       order by c.next_retry_at limit 1
+       where c.product_id = $2 and ${IS_DUE} and not exists (
+         select from product_dashboards other
+         where other.tenant = c.tenant and other.lease_until > clock_timestamp()
+       )
      ) due
      where d.product_id = due.product_id
      returning ${COLUMNS}, d.wish, due.version as "currentPolicy"`,
-    [leaseMs],
+    [leaseMs, productId],
   )
 }
 
