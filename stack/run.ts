@@ -45,7 +45,8 @@ const sideBySide = totalmem() >= 12 * 2 ** 30 ? 3 : 2
 
 const suiteNamed = (name: string): Suite => SUITES[names.indexOf(name)] as Suite
 const secondsOf = (name: string): number => selection.expectedSeconds(suiteNamed(name))
-const planned = longestFirst(selection.plan.run, secondsOf, (options.minutes ?? Number.POSITIVE_INFINITY) * 60)
+const secondsLeft = (options.minutes ?? Number.POSITIVE_INFINITY) * 60
+const planned = longestFirst(selection.plan.run, secondsOf, secondsLeft, sideBySide)
 
 /** Those that have ended, and those that there was no time for. */
 const isOver = new Set<string>()

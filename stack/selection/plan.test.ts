@@ -93,14 +93,15 @@ describe('where there is time for all', () => {
   const run = [...'abc'].map((name): Planned => ({ name, why: '', isSample: false }))
   const seconds = (name: string) => ({ a: 10, b: 40, c: 30 })[name] ?? 0
 
-  it('the longest runs first, two at a time', () => {
-    assert.deepEqual(names(longestFirst(run, seconds, 40)), ['b', 'c', 'a'])
-    assert.deepEqual(names(longestFirst(run, seconds, Number.POSITIVE_INFINITY)), ['b', 'c', 'a'])
+  it('the longest runs first, by as many at a time as there are', () => {
+    assert.deepEqual(names(longestFirst(run, seconds, 40, 2)), ['b', 'c', 'a'])
+    assert.deepEqual(names(longestFirst(run, seconds, 27, 3)), ['b', 'c', 'a'])
+    assert.deepEqual(names(longestFirst(run, seconds, Number.POSITIVE_INFINITY, 2)), ['b', 'c', 'a'])
     const sampled = run.map((one) => ({ ...one, isSample: one.name === 'b' }))
-    assert.deepEqual(names(longestFirst(sampled, seconds, 40)), ['c', 'a', 'b'])
+    assert.deepEqual(names(longestFirst(sampled, seconds, 40, 2)), ['c', 'a', 'b'])
   })
 
   it('and where there is not, each waits its turn', () => {
-    assert.deepEqual(names(longestFirst(run, seconds, 39)), ['a', 'b', 'c'])
+    assert.deepEqual(names(longestFirst(run, seconds, 39, 2)), ['a', 'b', 'c'])
   })
 })

@@ -62,15 +62,17 @@ export function planOf(suites: readonly PlannedSuite[], { keys, record, commit, 
 
 /**
  * Where there is time for all, none waits its turn: the longest first, so that those that run side by side end together; samples last.
- * @param secondsLeft of two at a time; infinite where there is no limit
+ * @param secondsLeft infinite where there is no limit
+ * @param sideBySide how many run at a time, as they did when they took what is expected
  */
 export function longestFirst(
   run: readonly Planned[],
   expectedSeconds: (name: string) => number,
   secondsLeft: number,
+  sideBySide: number,
 ): readonly Planned[] {
   const all = run.reduce((sum, { name }) => sum + expectedSeconds(name), 0)
-  if (all / 2 > secondsLeft) return run
+  if (all / sideBySide > secondsLeft) return run
   return run.toSorted(
     (one, other) =>
       Number(one.isSample) - Number(other.isSample) || expectedSeconds(other.name) - expectedSeconds(one.name),

@@ -26,6 +26,9 @@ export interface RunningRuntime extends StackServer {
   readonly registry: DatabaseAddress
 }
 
+/** Neither a machine that fails, nor somebody who tries passwords, is among what these tests are about. */
+const QUICK = { durable: false, settings: { scram_iterations: '1' } } as const
+
 type Variables = Readonly<Record<string, string>>
 
 /** @param settings more `SLUICE_…` variables for the runtime; they may need to know its PostgreSQL */
@@ -34,8 +37,8 @@ export async function startRuntimeOnPostgres(
   settings: Variables | ((platform: EmbeddedServer) => Promise<Variables>) = {},
 ): Promise<RunningRuntime> {
   const data = join(folder, 'data')
-  const platform = await startEmbeddedServer({ dataFolder: join(folder, 'platform') })
-  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const platform = await startEmbeddedServer({ dataFolder: join(folder, 'platform'), ...QUICK })
+  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), ...QUICK })
   const logins = await preparePlatformDatabases(platform.address)
   const more = typeof settings === 'function' ? await settings(platform) : settings
   const runtime = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
