@@ -119,6 +119,18 @@ describe('answers of queries', () => {
     const unknown = await viewer.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm.people', as_of: '12345' })
     assert.deepEqual([unknown.status, unknown.body.code], [404, 'snapshot_not_found'])
   })
+
+  it('are of what the statement names, whatever its texts and comments say', async () => {
+    const texts = `SELECT 'crm."people@v9.9.9"', $$ crm."people@1" $$, 'information_schema.tables' /* crm."people@v8" */`
+    const { status, body } = await viewer.post('/api/v1/query', { sql: `${texts} -- FROM crm.people` })
+    assert.deepEqual([status, body.meta?.snapshots], [200, {}], JSON.stringify(body))
+    const named = await viewer.post('/api/v1/query', {
+      sql: 'SELECT count(*) FROM crm /* . */ . "PEOPLE" -- crm."people@v9"',
+    })
+    assert.deepEqual([named.status, Object.keys(named.body.meta.snapshots)], [200, ['crm.people']])
+    const past = await viewer.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm."people@v9.9.9"' })
+    assert.deepEqual([past.status, past.body.code], [404, 'snapshot_not_found'])
+  })
 })
 
 describe('answers of reads', () => {

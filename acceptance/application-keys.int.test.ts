@@ -189,6 +189,16 @@ it('reads restricted products only where it names them, on record', async () => 
   assert.ok(
     data.some((record: Json) => record.action === 'read.lookup' && JSON.stringify(record.actor).includes(named.id)),
   )
+  const isRecorded = async () =>
+    (await owner.get('/api/v1/audit?limit=20')).body.data.some(
+      (record: Json) => record.action === 'read.query' && JSON.stringify(record.actor).includes(named.id),
+    )
+  for (const sql of ["SELECT 'crm.people'", 'SELECT 1 -- crm.people', 'SELECT 1 /* FROM crm.people */']) {
+    assert.equal((await named.client.post('/api/v1/query', { sql })).status, 200)
+    assert.ok(!(await isRecorded()), `${sql} reads nothing of it`)
+  }
+  assert.equal((await named.client.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm . "People"' })).status, 200)
+  assert.ok(await isRecorded())
 })
 
 it('ends when it is revoked, when its maker loses the group or leaves, and with its tenant', async () => {

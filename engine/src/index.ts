@@ -6,6 +6,8 @@ export { createEngine, type Engine, type EngineOptions, type JobAccounts, type P
 export type { ChildProgram } from './engine-child.ts'
 export { checkText, notAllowed, type Source, syntaxError, tableNotFound } from './guard/guard.ts'
 export { INFORMATION_SCHEMA } from './guard/information-schema.ts'
+export { type QualifiedName, qualifiedNames } from './guard/names.ts'
+export { foldName } from './guard/tree.ts'
 export type * from './job.ts'
 export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage/lineage.ts'
 export type { StorageRoom } from './room-watch.ts'

@@ -40,7 +40,7 @@ before(async () => {
     warmChildren: 1,
     maxQueued: 2,
   })
-  const platform = { config: { limits }, engine, served: { mentionedIn: async () => [] }, distributedQueries: null }
+  const platform = { config: { limits }, engine, served: { named: async () => [] }, distributedQueries: null }
   server = await startTestServer(queryRoutes(platform as unknown as Platform))
   process.env['SLUICE_URL'] = server.url
   process.env['SLUICE_TOKEN'] = await server.token()

@@ -25,9 +25,16 @@ export function rawTable(tenant: string, connection: string, table: string) {
   return { warehouse: tenant, namespace: SANDBOX, table: own }
 }
 
+const RAW = 'raw_'
+
 /** Where the rows of a connection lie as they came. */
 export function rawDomain(connection: string): string {
-  return `raw_${connection}`
+  return `${RAW}${connection}`
+}
+
+/** The connection whose raw tables lie there; null of other namespaces. */
+export function connectionOf(domain: string): string | null {
+  return domain.startsWith(RAW) ? domain.slice(RAW.length) : null
 }
 
 export interface InputDeps {

@@ -4,8 +4,10 @@ import { migrate } from '../database/migrate.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres } from '../database/testing.ts'
 import {
+  connectionsNamed,
   createConnection,
   deleteConnection,
+  everyConnection,
   findConnection,
   findConnectionByName,
   listConnections,
@@ -29,6 +31,21 @@ function create(tenant: string, name: string) {
 }
 
 describe('a connection', () => {
+  it('is found by any case of its name, and among any number', async () => {
+    const [mine, theirs] = [await registry.tenant(), await registry.tenant()]
+    for (const name of ['First', 'b', 'c', 'd', 'last']) await create(mine, name)
+    await create(theirs, 'first')
+    const named = (found: readonly { readonly name: string; readonly tenant: string }[]) =>
+      found.map(({ name, tenant }) => [name, tenant])
+    assert.deepEqual(named(await connectionsNamed(pool, mine, ['first', 'none'])), [['First', mine]])
+    assert.deepEqual(named(await connectionsNamed(pool, mine, [])), [])
+    const all = await Array.fromAsync(everyConnection(pool, mine, 2))
+    assert.deepEqual(
+      all.map(({ name }) => name),
+      ['last', 'd', 'c', 'b', 'First'],
+    )
+  })
+
   it('is found by id and by name, in its tenant only', async () => {
     const [mine, theirs] = [await registry.tenant(), await registry.tenant()]
     const crm = await create(mine, 'crm')

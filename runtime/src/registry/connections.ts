@@ -3,7 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import { isUniqueViolation } from '../database/errors.ts'
 import type { Actor } from './actor.ts'
 import { newId } from './ids.ts'
-import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { MAX_PAGE, type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 import { reserveRoom } from './tenants.ts'
 
@@ -93,6 +93,31 @@ export async function listConnections(db: Queryable, tenant: string, page: PageR
     [...parameters, tenant],
   )
   return toPage(rows, parameters, (row) => row)
+}
+
+/** All of a tenant, newest first, page by page. */
+export async function* everyConnection(db: Queryable, tenant: string, limit = MAX_PAGE): AsyncGenerator<Connection> {
+  for (let after: PageRequest['after'] = null; ; ) {
+    const { items, next } = await listConnections(db, tenant, { limit, after })
+    yield* items
+    if (next === null) return
+    after = next
+  }
+}
+
+/** Those of these names, in any case, newest first. */
+export function connectionsNamed(
+  db: Queryable,
+  tenant: string,
+  names: readonly string[],
+): Promise<readonly Connection[]> {
+  return many<Connection>(
+    db,
+    'finding connections by name',
+    `select ${COLUMNS} from connections where tenant = $1 and lower(name) = any(select lower(wanted) from unnest($2::text[]) wanted)
+     order by created_at desc, id desc`,
+    [tenant, names],
+  )
 }
 
 export interface ConnectionChange {

@@ -12,7 +12,7 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import { rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { lakeTable } from '../../materializer/variants.ts'
-import { isOfSource, listConnections } from '../../registry/connections.ts'
+import { everyConnection, isOfSource } from '../../registry/connections.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import { rawReader } from '../rights/raw-rights.ts'
@@ -31,11 +31,6 @@ type Snapshot = Pick<Described, 'columns'> & { readonly summary: Readonly<Record
 const AT_ONCE = 8
 /** Snapshots never change. */
 const snapshots = new LRUCache<string, Snapshot>({ max: 5_000 })
-
-/** Whether a statement may be about the tables that there are. */
-export function namesDescriptions(sql: string): boolean {
-  return sql.toLowerCase().includes(INFORMATION_SCHEMA)
-}
 
 /** Tables of the engine that hold the descriptions. Throws `table_not_found` where what is to be shown is not there. */
 export async function descriptionsFor(
@@ -88,9 +83,8 @@ async function sandbox(platform: Platform, call: TenantCall): Promise<readonly D
 
 async function rawTables(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
   const mayRead = rawReader(platform, call.principal, call.tenant)
-  const connections = await listConnections(platform.pool, call.tenant, { limit: 1000, after: null })
   const found: Described[] = []
-  for (const connection of connections.items) {
+  for await (const connection of everyConnection(platform.pool, call.tenant)) {
     const schema = rawDomain(connection.name)
     const refs = await platform.lake.tables(call.tenant, schema)
     const described = await someAtOnce(refs, async (ref) => {

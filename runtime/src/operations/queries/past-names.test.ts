@@ -2,24 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pastsNamed, versionOfTag } from './past-names.ts'
 
-test('pasts are found by domain and product, each once', () => {
-  const sql = `SELECT * FROM sales."orders@v1.0.0" a JOIN "sales"."orders@2026-11-01" b USING (id)
-    JOIN sales . "orders@v1.0.0" c USING (id) JOIN crm."orders@v9" d USING (id) JOIN sales."order@v8" e USING (id)`
-  assert.deepEqual(pastsNamed(sql, 'sales', 'orders'), ['v1.0.0', '2026-11-01'])
-  assert.deepEqual(pastsNamed(sql, 'crm', 'orders'), ['v9'])
-  assert.deepEqual(pastsNamed('SELECT 1', 'sales', 'orders'), [])
+test('pasts are found by product, each once', () => {
+  const tables = ['orders@v1.0.0', 'Orders@2026-11-01', 'orders@v1.0.0', 'order@v8', 'orders', 'orders@', 'orders@a@b']
+  assert.deepEqual(pastsNamed(tables, 'orders'), ['v1.0.0', '2026-11-01'])
+  assert.deepEqual(pastsNamed(tables, 'order'), ['v8'])
+  assert.deepEqual(pastsNamed([], 'orders'), [])
 })
 
 test('too many are refused', () => {
-  const sql = Array.from({ length: 21 }, (_, at) => `a."b@v${at}"`).join(' ')
-  assert.throws(() => pastsNamed(sql, 'a', 'b'), { code: 'invalid_value' })
-})
-
-test('a long word costs no more than other text of its length', () => {
-  // The square of this number of steps would take minutes.
-  for (const word of ['a', '_', 'a"', '"a', 'a ', 'a.', 'a."', 'a."a@']) {
-    assert.deepEqual(pastsNamed(word.repeat(300_000), 'sales', 'orders'), [])
-  }
+  const tables = Array.from({ length: 21 }, (_, at) => `b@v${at}`)
+  assert.throws(() => pastsNamed(tables, 'b'), { code: 'invalid_value' })
 })
 
 test('a tag is a v and a version', () => {

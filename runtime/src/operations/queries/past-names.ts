@@ -3,14 +3,13 @@ import { SluiceError } from '@sluice/sdk'
 
 /** More pasts of one product in one statement than anybody compares. */
 const MAX_PASTS = 20
-/** Begins where a name does and ends where one must: the time is that of the statement's length, and no square of it. */
-const PAST_NAME = /(?<![a-z0-9_])"?([a-z_][a-z0-9_]{0,254})"?\s*\.\s*"([a-z_][a-z0-9_]{0,254})@([^"@]{1,64})"/gi
+const PAST_NAME = /^([a-z_][a-z0-9_]{0,254})@([^"@]{1,64})$/i
 
-/** The versions, times and snapshots of `domain.product` that the statement names, each once. */
-export function pastsNamed(sql: string, domain: string, product: string): readonly string[] {
+/** The versions, times and snapshots of the product among the tables that a statement names in its namespace, each once. */
+export function pastsNamed(tables: readonly string[], product: string): readonly string[] {
   const pasts = new Set<string>()
-  for (const [, schema = '', table = '', past = ''] of sql.matchAll(PAST_NAME)) {
-    if (schema.toLowerCase() === domain && table.toLowerCase() === product) pasts.add(past)
+  for (const [, name = '', past = ''] of tables.flatMap((table) => [PAST_NAME.exec(table) ?? []])) {
+    if (name.toLowerCase() === product) pasts.add(past)
   }
   if (pasts.size <= MAX_PASTS) return [...pasts]
   throw new SluiceError('INVALID_DATA', `the statement names more than ${MAX_PASTS} pasts of one product`, {

@@ -7,10 +7,10 @@ import { engineTable, type TableRef } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
-import { rawDomain, rawTable } from '../../materializer/inputs.ts'
+import { connectionOf, rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { columnsWithoutValues } from '../../materializer/raw-summary.ts'
 import { lakeTable, QUARANTINE } from '../../materializer/variants.ts'
-import { isOfSource, listConnections } from '../../registry/connections.ts'
+import { connectionsNamed, isOfSource } from '../../registry/connections.ts'
 import {
   epochAsOf,
   epochOfSnapshot,
@@ -34,7 +34,8 @@ import {
 import { asMadeBy } from '../served/served-products.ts'
 import { type AskedQuery, parametersOf, type QueryRequest, readsSandbox, type Visible } from './asked-query.ts'
 import { distributedRun } from './distributed-query.ts'
-import { descriptionsFor, namesDescriptions } from './information-schema.ts'
+import { descriptionsFor } from './information-schema.ts'
+import { NamedTables } from './named-tables.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
 import { shownTables } from './shown-tables.ts'
 
@@ -58,8 +59,9 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   checkText({ text: given.sql, leadBytes: 0 })
   const shown = shownTables(given.sql)
   const request = shown === null ? given : { ...given, sql: shown.sql }
-  const described = namesDescriptions(request.sql) ? await descriptionsFor(platform, call, given.sql, shown) : []
-  const visible = await visibleTables(platform, call, request)
+  const names = new NamedTables(request.sql)
+  const described = names.describes ? await descriptionsFor(platform, call, given.sql, shown) : []
+  const visible = await visibleTables(platform, call, names, request.asOf)
   // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
   const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
@@ -125,20 +127,25 @@ function withMasks({ columns, lineage }: EngineRun, visible: readonly Visible[])
 }
 
 /** What the statement may refer to and its author may read; nothing else exists for it. */
-async function visibleTables(platform: Platform, call: TenantCall, request: QueryRequest): Promise<readonly Visible[]> {
-  const products = await platform.served.mentionedIn(call.tenant, request.sql)
+async function visibleTables(
+  platform: Platform,
+  call: TenantCall,
+  names: NamedTables,
+  asOf: string | undefined,
+): Promise<readonly Visible[]> {
+  const products = await platform.served.named(call.tenant, names.products)
   const visible: Visible[] = []
   for (const product of products) {
     const access = accessOrNull(product, call.principal, platform.rules)
     if (access === null) continue
-    const table = await productTable(platform, call, product, access, request)
-    const pasts = await pastTables(platform, call, product, access, request.sql)
+    const table = await productTable(platform, call, product, access, names, asOf)
+    const pasts = await pastTables(platform, call, product, access, names)
     if (table === null && pasts.length === 0) continue
     if (access.audit) await recordRead(platform, call, product)
     visible.push(...(table ?? []), ...pasts)
   }
-  const plain = await sandboxTables(platform, call, request)
-  return [...visible, ...plain, ...(await rawTables(platform, call, request.sql))]
+  const plain = await sandboxTables(platform, call, names, asOf)
+  return [...visible, ...plain, ...(await rawTables(platform, call, names))]
 }
 
 function recordRead(platform: Platform, call: TenantCall, product: ServedProduct): Promise<void> {
@@ -150,7 +157,8 @@ async function productTable(
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
-  { sql, asOf }: Pick<QueryRequest, 'sql' | 'asOf'>,
+  names: NamedTables,
+  asOf: string | undefined,
 ): Promise<readonly Visible[] | null> {
   const own = asOf === undefined ? newestTable(product, access) : await pastTable(platform, call, product, asOf)
   if (own === null) return null
@@ -159,7 +167,7 @@ async function productTable(
   if (own.access.audit && !access.audit) await recordRead(platform, call, product)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const table = await visibleTable(platform, call, ref, [product.domain, product.name], snapshotId, maskedColumns)
-  const isAsideNamed = sql.toLowerCase().includes(`${product.name}${QUARANTINE}`)
+  const isAsideNamed = names.has(product.domain, `${product.name}${QUARANTINE}`)
   const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
   return aside === null ? [table] : [table, aside]
 }
@@ -210,11 +218,11 @@ async function pastTables(
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
-  sql: string,
+  names: NamedTables,
 ): Promise<readonly Visible[]> {
   const visible: Visible[] = []
-  for (const past of pastsNamed(sql, product.domain, product.name)) {
-    const [own] = (await productTable(platform, call, product, access, { sql, asOf: past })) ?? []
+  for (const past of pastsNamed(names.of(product.domain), product.name)) {
+    const [own] = (await productTable(platform, call, product, access, names, past)) ?? []
     if (own === undefined) throw noSuchPast()
     const name = [product.domain, `${product.name}@${past}`]
     visible.push({ ...own, table: { ...own.table, name }, name: name.join('.') })
@@ -297,15 +305,18 @@ function noSuchPast(): SluiceError {
 }
 
 /** `sandbox.<table>`, for the tenant's members. A time of `as_of` holds for them, too. */
-async function sandboxTables(platform: Platform, call: TenantCall, request: QueryRequest): Promise<readonly Visible[]> {
-  const { sql, asOf } = request
-  const lower = sql.toLowerCase()
-  if (!lower.includes(SANDBOX) || !readsSandbox(call.principal)) return []
+async function sandboxTables(
+  platform: Platform,
+  call: TenantCall,
+  names: NamedTables,
+  asOf: string | undefined,
+): Promise<readonly Visible[]> {
+  if (names.of(SANDBOX).length === 0 || !readsSandbox(call.principal)) return []
   const isTime = asOf !== undefined && !/^\d{1,19}$/.test(asOf) && versionOfTag(asOf) === null
   const choice = isTime ? { asOf: new Date(parseValue(asOf, 'timestamptz', 'as_of') as string) } : {}
   const visible: Visible[] = []
   for (const ref of await platform.lake.tables(call.tenant, SANDBOX)) {
-    if (!lower.includes(ref.table.toLowerCase())) continue
+    if (!names.has(SANDBOX, ref.table)) continue
     const scan = await platform.lake.scan(ref, choice, call.signal)
     const name = [SANDBOX, ref.table]
     visible.push({
@@ -320,20 +331,19 @@ async function sandboxTables(platform: Platform, call: TenantCall, request: Quer
 }
 
 /** `raw_<connection>.<table>`, for those who may read it. */
-async function rawTables(platform: Platform, call: TenantCall, sql: string): Promise<readonly Visible[]> {
-  const lower = sql.toLowerCase()
-  if (!lower.includes('raw_')) return []
+async function rawTables(platform: Platform, call: TenantCall, names: NamedTables): Promise<readonly Visible[]> {
+  const connections = names.schemas.flatMap((schema) => connectionOf(schema) ?? [])
+  if (connections.length === 0) return []
   const visible: Visible[] = []
-  const connections = await listConnections(platform.pool, call.tenant, { limit: 1000, after: null })
-  for (const connection of connections.items) {
+  for (const connection of await connectionsNamed(platform.pool, call.tenant, connections)) {
     const domain = rawDomain(connection.name)
-    if (!lower.includes(domain.toLowerCase())) continue
+    const written = names.of(domain)
     const readable: TableRef[] = []
     for (const ref of await platform.lake.tables(call.tenant, domain)) {
-      if (!lower.includes(ref.table.toLowerCase())) continue
+      if (!names.has(domain, ref.table)) continue
       if (await mayReadRaw(platform, call, connection, qualified(ref.table))) readable.push(ref)
     }
-    for (const ref of toldApart(readable, sql)) {
+    for (const ref of toldApart(readable, written)) {
       const name = qualified(ref.table)
       const table = await platform.lake.load(rawTable(call.tenant, connection.name, name), { signal: call.signal })
       if (table?.snapshotId == null) continue
@@ -355,8 +365,8 @@ async function rawTables(platform: Platform, call: TenantCall, sql: string): Pro
 }
 
 /** The engine's names ignore case: of tables that differ by it alone, a statement has the one that it writes. */
-function toldApart(refs: readonly TableRef[], sql: string): readonly TableRef[] {
-  const isWritten = ({ table }: TableRef) => sql.includes(`.${table}`) || sql.includes(`.${quoteName(table)}`)
+function toldApart(refs: readonly TableRef[], named: readonly string[]): readonly TableRef[] {
+  const isWritten = ({ table }: TableRef) => named.includes(table)
   return [...Map.groupBy(refs, ({ table }) => table.toLowerCase()).values()].flatMap((alike) => {
     if (alike.length === 1) return alike
     const written = alike.filter(isWritten)

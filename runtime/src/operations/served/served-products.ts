@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { targetFor } from '../../materializer/targets.ts'
-import { planVariants, QUARANTINE, type VariantPlan } from '../../materializer/variants.ts'
+import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { stricter } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../../policy/masking.ts'
@@ -105,17 +105,12 @@ export class ServedProducts {
     return { product, sinceMs, outcome }
   }
 
-  /**
-   * Those with a version in service whose name and namespace occur in the text as words: a superset of what a statement
-   * can refer to, since comments and quotes may stand between the two.
-   */
-  async mentionedIn(tenant: string, text: string): Promise<readonly ServedProduct[]> {
-    const words = new Set(text.toLowerCase().match(/[\p{L}\p{N}_$]+/gu))
+  /** Those with a version in service. @param names `namespace.product` */
+  async named(tenant: string, names: ReadonlySet<string>): Promise<readonly ServedProduct[]> {
+    if (names.size === 0) return []
     const products = await deployedProducts(this.#deps.pool, tenant)
-    const mentioned = products.filter(
-      ({ domain, name }) => words.has(domain) && (words.has(name) || words.has(`${name}${QUARANTINE}`)),
-    )
-    return Promise.all(mentioned.map((product) => this.find(tenant, product.id)))
+    const found = products.filter(({ domain, name }) => names.has(`${domain}.${name}`))
+    return Promise.all(found.map((product) => this.find(tenant, product.id)))
   }
 
   drop(tenant: string): void {
