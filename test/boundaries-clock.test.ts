@@ -19,6 +19,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'http/reply.ts': 'a stream ends with its token',
   'lake/lake.ts': 'commits never go back; what removes by age is told the time by its caller',
   'command/run-progress.ts': 'the rate that a person is shown',
+  'operations/catalog/trino-watch.ts': 'statements end with their token, and began at a time of day',
   'operations/products/product-detail.ts': 'an age that a person is shown, never below nothing',
   'operations/tenants/application-keys.ts': 'a key ends at a time of day',
   'plugins/host.ts': 'what the contract gives to plugins',
