@@ -91,7 +91,9 @@ describe('a query in Trino', () => {
     const scratchDir = join(tmpdir(), 'sluice-none')
     const engine = createEngine({ scratchDir, maxChildren: 1, warmChildren: 0, maxQueued: 1 })
     await engine.close()
-    await assert.rejects(distributedRun({ engine } as unknown as Platform, call, asked, compute))
+    await assert.rejects(
+      distributedRun({ engine, cpu: { refuseSpent() {} } } as unknown as Platform, call, asked, compute),
+    )
     assert.equal(trino.cancelled, 1)
   })
 
