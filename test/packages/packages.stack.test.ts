@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { SDK_VERSION } from '@sluice/sdk'
+import { examplesOf } from '../readme-examples.ts'
 import { installOutside, type Outside } from './outside.ts'
 import { runOutside, startOutside } from './outside-process.ts'
 
@@ -89,6 +90,14 @@ test('the runtime starts, and a tenant is made in every store that it loaded by 
     assert.ok('/api/v1/plugins' in paths)
   } finally {
     await runtime.stop()
+  }
+})
+
+test('the examples of packages run as their READMEs say, without the repository', async () => {
+  const folder = join(outside.folder, 'node_modules/@sluice/engine')
+  for (const { file, code, prints } of examplesOf(await readFile(join(folder, 'README.md'), 'utf8'))) {
+    await writeFile(join(outside.folder, file), code)
+    assert.equal(await runOutside(outside.folder, 'node', [file]), prints, file)
   }
 })
 
