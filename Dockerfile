@@ -8,6 +8,7 @@ WORKDIR /opt/sluice
 COPY package.json package-lock.json ./
 COPY sdk/package.json sdk/
 COPY engine/package.json engine/
+COPY iceberg/package.json iceberg/
 COPY runtime/package.json runtime/
 COPY plugins/analytics/package.json plugins/analytics/
 COPY plugins/connectors/package.json plugins/connectors/
@@ -20,6 +21,7 @@ RUN npm ci --omit=dev --no-audit --no-fund --workspace runtime --include-workspa
   && rm -rf node_modules/node-linux-* node_modules/.cache
 COPY sdk sdk
 COPY engine engine
+COPY iceberg iceberg
 COPY plugins plugins
 COPY runtime runtime
 

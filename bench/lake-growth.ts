@@ -1,9 +1,15 @@
 /** Commits and plans while the metadata of a table grows; its data files are described and not there. */
 import { randomUUID } from 'node:crypto'
+import {
+  type CommitRequest,
+  type DataFile,
+  type Lake,
+  planTable,
+  type TableRef,
+  type TableState,
+} from '@sluice/iceberg'
 import { inTransaction } from '../runtime/src/database/pools.ts'
-import type { CommitRequest, DataFile, Lake, TableRef, TableState } from '../runtime/src/lake/lake.ts'
 import { registryCatalog } from '../runtime/src/lake/registry-catalog.ts'
-import { planTable } from '../runtime/src/lake/write.ts'
 import type { LakeBench } from './lake.ts'
 import { treeMb } from './memory.ts'
 

@@ -51,6 +51,7 @@ export const crash: Proof = {
     'runtime/**/*.{ts,js,yaml,json}',
     'sdk/**/*.ts',
     'engine/**/*.{ts,json}',
+    'iceberg/**/*.{ts,json}',
     'plugins/**/*.ts',
     'test/crash/**',
     'package-lock.json',

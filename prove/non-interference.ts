@@ -63,6 +63,7 @@ export const nonInterference: Proof = {
     'plugins/**/*.ts',
     'sdk/**/*.ts',
     'engine/**/*.ts',
+    'iceberg/**/*.ts',
     'acceptance/**/*.ts',
     'prove/non-interference.ts',
   ],

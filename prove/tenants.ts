@@ -151,6 +151,7 @@ export const tenants: Proof = {
     'runtime/**/*.{ts,js,yaml,json}',
     'sdk/**/*.ts',
     'engine/**/*.{ts,json}',
+    'iceberg/**/*.{ts,json}',
     'plugins/**/*.ts',
     'stack/several/*.ts',
     'package-lock.json',

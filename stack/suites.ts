@@ -118,7 +118,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'object-store',
     servers: ['versitygw'],
-    tests: ['runtime/src/lake/{s3-contract,s3-network}.stack.test.ts'],
+    tests: ['iceberg/src/store/{s3-contract,s3-network}.stack.test.ts'],
     expectedSeconds: 42,
   },
   // The gateway that is deployed, before the servers of two runtimes that are started anew all the time.
@@ -185,7 +185,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['minio', 'iceberg-readers'],
     tests: [
       'stack/object-store/*.stack.test.ts',
-      'runtime/src/lake/{s3-contract,lake-on-s3}.stack.test.ts',
+      'iceberg/src/**/{s3-contract,lake-on-s3}.stack.test.ts',
       'stack/catalog/signed.stack.test.ts',
     ],
     expectedSeconds: 90,

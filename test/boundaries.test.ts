@@ -169,6 +169,34 @@ describe('imports', () => {
     assert.deepEqual(found, [])
   })
 
+  test('the tables import the engine, the SDK and their drivers, and nothing of the runtime', () => {
+    const { dependencies = {} } = packageJson('iceberg')
+    const found = sourceFiles(['iceberg/**/*.ts'])
+      .filter(({ path }) => !isTest(path))
+      .flatMap((file) => [
+        ...relativeTargets(file).filter((target) => !target.startsWith('iceberg/')),
+        ...packagesOf(file).filter((specifier) => !(packageOf(specifier) in dependencies)),
+      ])
+    assert.deepEqual(found, [])
+  })
+
+  test('of the tables, the format and object stores know no other part, and no part but its index the protocol', () => {
+    const mayImport = { format: ['format', 'names.ts'], store: ['store'] }
+    for (const [folder, allowed] of Object.entries(mayImport)) {
+      const files = sourceFiles([`iceberg/src/${folder}/**/*.ts`]).filter(({ path }) => !isTest(path))
+      assert.ok(files.length > 1, folder)
+      const found = files.flatMap(relativeTargets).filter((to) => !allowed.includes(to.split('/')[2] ?? ''))
+      assert.deepEqual(found, [], folder)
+    }
+    const knowing = sourceFiles(['iceberg/src/*.ts']).filter((file) =>
+      relativeTargets(file).some((target) => target.startsWith('iceberg/src/protocol/')),
+    )
+    assert.deepEqual(
+      knowing.map(({ path }) => path),
+      ['iceberg/src/index.ts'],
+    )
+  })
+
   test('walls and the guard know no other part of the engine, and lineage the guard alone', () => {
     const mayImport = { walls: ['walls'], guard: ['guard'], lineage: ['lineage', 'guard'] }
     for (const [folder, allowed] of Object.entries(mayImport)) {

@@ -8,9 +8,13 @@ import { sourceFiles } from './sources.ts'
 const FOREIGN = /^[A-Z][A-Z0-9_]+$/
 
 function codesInUse(): ReadonlyMap<string, string> {
-  const files = sourceFiles(['runtime/src/**/*.ts', 'engine/**/*.ts', 'plugins/**/*.ts', 'sdk/**/*.ts']).filter(
-    ({ path }) => !/\.(test|fixture)\.ts$/.test(path) && !/test-?(data|server|ing)/.test(path),
-  )
+  const files = sourceFiles([
+    'runtime/src/**/*.ts',
+    'engine/**/*.ts',
+    'iceberg/**/*.ts',
+    'plugins/**/*.ts',
+    'sdk/**/*.ts',
+  ]).filter(({ path }) => !/\.(test|fixture)\.ts$/.test(path) && !/test-?(data|server|ing)/.test(path))
   return new Map(
     files.flatMap(({ path, text }) =>
       [...text.matchAll(/\bcode: '([^']+)'/g)].map((match) => [match[1] as string, path]),

@@ -18,6 +18,7 @@ const root = join(import.meta.dirname, '..')
 const EVERYTHING = [
   'sdk/**/*.test.ts',
   'engine/**/*.test.ts',
+  'iceberg/**/*.test.ts',
   'packaging/**/*.test.ts',
   'examples/**/*.test.ts',
   'conformance-tests/**/*.test.ts',

@@ -4,10 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { castLoss, type EngineTable } from '@sluice/engine'
+import { collect, commitStep, LIMITS } from '@sluice/iceberg/testing'
 import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
 import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
 import { DistributedCompute } from '../../runtime/src/compute/distributed.ts'
-import { collect, commitStep, LIMITS, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
+import { type RegistryLake, startRegistryLake } from '../../runtime/src/lake/testing.ts'
 import type { ManifestSet } from '../../runtime/src/manifest/manifest-set.ts'
 import { distributedRows } from '../../runtime/src/materializer/distributed-rows.ts'
 import { type LakeState, stateOfScan, stateTable } from '../../runtime/src/materializer/lake-state.ts'
@@ -47,12 +48,12 @@ const SCHEMA: TableSchema = {
   primaryKey: ['id'],
 }
 
-let lake: TestLake
+let lake: RegistryLake
 let compute: DistributedCompute
 let state: LakeState
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
   const random = new Random(SEED)
   const columns = SCHEMA.columns.map((column, index) => ({ ...column, id: index + 1 }))
   const written = Array.from({ length: ROWS }, (_, key) => {

@@ -1,8 +1,8 @@
 /** Tables of random histories, written by Sluice, with the model of every snapshot beside them. */
 
-import type { TableRef } from '../../runtime/src/lake/lake.ts'
+import type { TableRef } from '@sluice/iceberg'
+import { commitStep, type TestLake } from '@sluice/iceberg/testing'
 import { SANDBOX } from '../../runtime/src/lake/tenant-layout.ts'
-import { commitStep, type TestLake } from '../../runtime/src/lake/testing.ts'
 import { type Question, questions } from './filters.ts'
 import { History, KEY, type Partitioning, type Step, type TableState } from './history.ts'
 import { Random } from './random.ts'

@@ -9,18 +9,17 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { createEngine } from '@sluice/engine'
 import { testEngineProgram } from '@sluice/engine/testing'
+import { FolderStore, Lake } from '@sluice/iceberg'
 import { Client } from '../../acceptance/client.ts'
 import type { DatabaseAddress } from '../../runtime/src/database/address.ts'
-import { openPool } from '../../runtime/src/database/pools.ts'
-import { FolderStore } from '../../runtime/src/lake/folder-store.ts'
-import { Lake } from '../../runtime/src/lake/lake.ts'
+import { inTransaction, openPool } from '../../runtime/src/database/pools.ts'
 import { registryCatalog } from '../../runtime/src/lake/registry-catalog.ts'
-import type { TestLake } from '../../runtime/src/lake/testing.ts'
+import type { RegistryLake } from '../../runtime/src/lake/testing.ts'
 import { startRuntimeOnPostgres } from '../servers/runtime.ts'
 
 const run = promisify(execFile)
 
-export interface ServedLake extends TestLake {
+export interface ServedLake extends RegistryLake {
   /** Of the runtime. */
   readonly url: string
   /** A developer of the tenant. */
@@ -43,11 +42,15 @@ export async function startServedLake(tenant: string): Promise<ServedLake> {
   const children = { maxChildren: 2, warmChildren: 1, maxQueued: 10, ...(await testEngineProgram()) }
   const engine = createEngine({ scratchDir: join(dir, 'scratch'), ...children })
   let now: number | null = null
+  const catalog = registryCatalog(pool)
+  const lake = new Lake({ store, catalog, engine, clock: () => now ?? Date.now() })
   return {
     url: runtime.url,
     token: await token('--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'),
     registry: runtime.registry,
-    lake: new Lake({ store, catalog: registryCatalog(pool), engine, clock: () => now ?? Date.now() }),
+    lake,
+    catalog,
+    publish: (staged) => inTransaction(pool, (tx) => lake.publish(registryCatalog(tx), staged)),
     store,
     engine,
     pool,

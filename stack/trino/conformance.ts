@@ -3,15 +3,16 @@
  * lake itself has written, in a catalog of `SLUICE_TEST_POSTGRES_URL`.
  */
 import type { Fixture } from '@sluice/conformance'
+import type { TableRef } from '@sluice/iceberg'
+import { commitStep } from '@sluice/iceberg/testing'
 import { type LakeSnapshot, type Row, type TableSchema, type Target, variantTable } from '@sluice/sdk'
-import type { TableRef } from '../../runtime/src/lake/table-ref.ts'
-import { commitStep, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
+import { type RegistryLake, startRegistryLake } from '../../runtime/src/lake/testing.ts'
 import { cellOf } from '../readers/cells.ts'
 import { writingSelect } from '../readers/sql.ts'
 import { catalogProperties } from './catalog-properties.ts'
 
 export async function start(): Promise<Fixture> {
-  const lake = await startTestLake()
+  const lake = await startRegistryLake()
   const engine = { query: () => Promise.reject(new Error('Trino reads the lake by itself')) }
   const writer = new TableWriter(lake)
   return {
@@ -26,11 +27,11 @@ export async function start(): Promise<Fixture> {
 
 /** Writes of a table follow one another, as the runtime's do: a commit starts from the table as it is. */
 class TableWriter {
-  readonly #lake: TestLake
+  readonly #lake: RegistryLake
   /** The last write of each table. */
   readonly #writing = new Map<string, Promise<unknown>>()
 
-  constructor(lake: TestLake) {
+  constructor(lake: RegistryLake) {
     this.#lake = lake
   }
 

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { RecordingLogger, TestHost, VirtualClock } from '@sluice/conformance'
+import { commitStep } from '@sluice/iceberg/testing'
 import {
   batchFromRows,
   type Filter,
@@ -20,7 +21,7 @@ import {
 import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
 import plugin from '../../plugins/analytics/trino/index.ts'
 import type { TrinoSettings } from '../../plugins/analytics/trino/settings.ts'
-import { commitStep, startTestLake, type TestLake } from '../../runtime/src/lake/testing.ts'
+import { type RegistryLake, startRegistryLake } from '../../runtime/src/lake/testing.ts'
 import { until } from '../../test/until.ts'
 import { catalogProperties } from './catalog-properties.ts'
 
@@ -91,14 +92,14 @@ const SELECT = `SELECT * FROM (VALUES
    TIMESTAMPTZ '1969-12-31 23:59:59.999999+00', NULL, DATE '9999-12-31', NULL, from_hex(''), NULL, NULL, NULL, 7)
 ) AS v(${NAMES.map((name) => `"${name}"`).join(', ')})`
 
-let lake: TestLake
+let lake: RegistryLake
 let folder: string
 let settings: TrinoSettings
 let store: ServingStore
 let target: Target
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
   folder = await mkdtemp(join(tmpdir(), 'sluice-trino-'))
   settings = { url: process.env['SLUICE_TEST_TRINO_URL'] as string, catalog: await catalogProperties(lake) }
   const host = { clock: new VirtualClock(), logger: new RecordingLogger(), stateDirectory: folder, seed: 1 }

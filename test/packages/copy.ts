@@ -16,6 +16,7 @@ const ALL = [
   'docs/**',
   'engine/**',
   'examples/**',
+  'iceberg/**',
   'packaging/**',
   'plugins/**',
   'prove/**',

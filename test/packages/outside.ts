@@ -1,5 +1,5 @@
 /** A project outside of this repository, into which the packed workspaces are installed as anybody would. */
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import semver from 'semver'
@@ -71,7 +71,9 @@ async function releaseCopy(target: string): Promise<Pick<Outside, 'tarballs' | '
   const prepared = await release({ ...what, staleCertificates: async () => ['a store has changed since'] })
   await commit('Release')
   const told = await release({ ...what, staleCertificates: async () => [] })
-  const folder = join(root, '.sluice', `release-${version}`)
+  // They stay when the copy goes: packages are installed from them one by one, too.
+  const folder = `${root}-tarballs`
+  await rename(join(root, '.sluice', `release-${version}`), folder)
   const tarballs = (await readdir(folder)).map((file) => [nameOf(file), join(folder, file)] as const)
   const changelog = await readFile(join(root, 'CHANGELOG.md'), 'utf8')
   return { tarballs: new Map(tarballs), released: { version, prepared, told, changelog } }

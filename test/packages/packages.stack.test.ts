@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { SDK_VERSION } from '@sluice/sdk'
+import { printedBy } from '../../packaging/tarballs.ts'
 import { examplesOf } from '../readme-examples.ts'
 import { installOutside, type Outside } from './outside.ts'
 import { runOutside, startOutside } from './outside-process.ts'
@@ -70,6 +71,19 @@ test('every export of every package can be imported', async () => {
   const imports = specifiers.map((specifier) => `await import(${JSON.stringify(specifier)})\n`)
   await writeFile(join(outside.folder, 'imports.js'), imports.join(''))
   await runOutside(outside.folder, 'node', ['imports.js'])
+})
+
+test('Iceberg tables are written and read by the package alone', async () => {
+  const { folder, tarballs } = outside
+  const readme = await readFile(join(folder, 'node_modules/@sluice/iceberg/README.md'), 'utf8')
+  const alone = join(folder, '../tables alone')
+  await mkdir(alone)
+  await writeFile(join(alone, 'package.json'), JSON.stringify({ name: 'alone', private: true, type: 'module' }))
+  const needed = ['@sluice/sdk', '@sluice/engine', '@sluice/iceberg'].map((name) => tarballs.get(name) as string)
+  await printedBy(alone, 'npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...needed])
+  await writeFile(join(alone, 'example.js'), /```ts\n(.*?)```/s.exec(readme)?.[1] ?? '')
+  const printed = await runOutside(alone, 'node', ['example.js'])
+  assert.match(printed, /'oat milk'[^]*'tea'[^]*\nfile:.*metadata\.json\n$/)
 })
 
 test('the runtime starts, and a tenant is made in every store that it loaded by package name', async () => {

@@ -1,8 +1,8 @@
 /** What the catalog is reached with beside HTTP: logins, signatures, and Trino. */
 import { TrinoClient, type TrinoSettings } from '@sluice/analytics/trino/statements'
+import { openSignedFiles, type SignedFiles } from '@sluice/iceberg'
 import type pg from 'pg'
 import { CatalogLogins } from '../catalog/logins.ts'
-import { openSignedFiles, type SignedFiles } from '../catalog/signed-files.ts'
 import { DistributedCompute } from '../compute/distributed.ts'
 import type { Config } from '../config.ts'
 import { parseAddress } from '../database/address.ts'

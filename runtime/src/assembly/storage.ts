@@ -4,15 +4,12 @@ import { existsSync } from 'node:fs'
 import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine } from '@sluice/engine'
+import { FolderStore, type ObjectStore, S3Store, withObjects } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../database/embedded-server.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
-import { FolderStore } from '../lake/folder-store.ts'
-import { withObjects } from '../lake/object-cache.ts'
-import type { ObjectStore } from '../lake/object-store.ts'
-import { S3Store } from '../lake/s3-store.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress

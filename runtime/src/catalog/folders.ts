@@ -3,12 +3,9 @@
  * may take its name, without either coming near the other's files.
  */
 import { randomBytes } from 'node:crypto'
+import { locationRefused, type ObjectStore, TableFiles, type TableRef, tablePath } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
-import type { ObjectStore } from '../lake/object-store.ts'
-import { TableFiles } from '../lake/table-files.ts'
-import { type TableRef, tablePath } from '../lake/table-ref.ts'
 import { SANDBOX, TENANT_LAYOUT } from '../lake/tenant-layout.ts'
-import { locationRefused } from './foreign-commit.ts'
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 const FOLDER = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}-[0-9a-f]{32}$/

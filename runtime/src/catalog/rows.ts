@@ -1,6 +1,6 @@
 /** The sandbox's rows in Iceberg's SQL catalog. Every function is one statement but where it says otherwise. */
+import type { TableRef } from '@sluice/iceberg'
 import type pg from 'pg'
-import type { TableRef } from '../lake/table-ref.ts'
 import { catalogName, SANDBOX } from '../lake/tenant-layout.ts'
 import { change, many, type Queryable } from '../registry/sql.ts'
 

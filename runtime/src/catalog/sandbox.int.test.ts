@@ -2,16 +2,20 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import type { DataFile } from '../lake/data-file.ts'
-import type { Int64 } from '../lake/int64.ts'
-import { Manifests } from '../lake/manifests.ts'
-import type { TableMetadata } from '../lake/metadata.ts'
+import {
+  type CreateRequest,
+  type DataFile,
+  fromIceberg,
+  type Int64,
+  Manifests,
+  parseChange,
+  type TableFiles,
+  type TableMetadata,
+  type TableRequirement,
+  type TableUpdate,
+} from '@sluice/iceberg'
 import { lakeBytes } from '../lake/registry-catalog.ts'
-import type { TableFiles } from '../lake/table-files.ts'
-import { fromIceberg } from '../lake/table-schema.ts'
-import type { TableRequirement, TableUpdate } from '../lake/table-updates.ts'
-import { startTestLake, type TestLake } from '../lake/testing.ts'
-import { type CreateRequest, parseChange } from './commit-request.ts'
+import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import { filesIn } from './folders.ts'
 import { Sandbox } from './sandbox.ts'
 
@@ -27,12 +31,12 @@ const SCHEMA = {
   ],
 } as const
 
-let lake: TestLake
+let lake: RegistryLake
 let sandbox: Sandbox
 const manifests = new Manifests()
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
   sandbox = new Sandbox({ pool: lake.pool, store: lake.store, lake: lake.lake, nowMs: Date.now })
   for (const tenant of ['acme', 'other']) {
     await lake.lake.provision(tenant)

@@ -1,20 +1,26 @@
+import {
+  type CreateRequest,
+  changedMetadata,
+  commitConflict,
+  creationUpdates,
+  type ForeignCommit,
+  type Lake,
+  locationRefused,
+  Manifests,
+  type ObjectStore,
+  stageForeign,
+  type TableChange,
+  type TableFiles,
+  type TableMetadata,
+  type TableRef,
+  type TableState,
+} from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { Lake } from '../lake/lake.ts'
-import { Manifests } from '../lake/manifests.ts'
-import type { TableMetadata } from '../lake/metadata.ts'
-import type { ObjectStore } from '../lake/object-store.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
-import type { TableFiles } from '../lake/table-files.ts'
-import type { TableRef } from '../lake/table-ref.ts'
-import type { TableState } from '../lake/table-state.ts'
-import { commitConflict } from '../lake/table-updates.ts'
 import { SANDBOX, TENANT_LAYOUT } from '../lake/tenant-layout.ts'
-import type { CreateRequest, TableChange } from './commit-request.ts'
 import { checkTableName, folderForTable, newFolder, stagedFolder, stagedLease } from './folders.ts'
-import { changedMetadata, type ForeignCommit, locationRefused, stageForeign } from './foreign-commit.ts'
-import { creationUpdates } from './new-table.ts'
 import {
   changeProperties,
   deleteSandbox,

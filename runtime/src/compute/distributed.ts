@@ -11,8 +11,8 @@ import {
   type TrinoSettings,
 } from '@sluice/analytics/trino/statements'
 import { tableNotFound } from '@sluice/engine'
+import type { TableRef } from '@sluice/iceberg'
 import { isSluiceError, openTenantScope, SluiceError, type TenantScope } from '@sluice/sdk'
-import type { TableRef } from '../lake/lake.ts'
 import { type ArrivingColumn, arrivingColumns, resultCsv } from './query-result.ts'
 import { type NamedPlace, type Parameter, type Place, querySql } from './query-sql.ts'
 import { csvOf } from './rows-csv.ts'

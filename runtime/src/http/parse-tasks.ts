@@ -1,6 +1,6 @@
 /** The program of the threads that take apart what tenants send. */
+import { parseJsonExactly } from '@sluice/iceberg/json'
 import type { TSchema } from 'typebox'
-import { parseJsonExactly } from '../lake/int64.ts'
 import { MANIFEST_TASKS } from '../manifest/parsing.ts'
 import { answerTasks } from '../parsing/parse-threads.ts'
 import { parseForm } from './form-body.ts'

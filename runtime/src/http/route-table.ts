@@ -1,6 +1,6 @@
 import { type Layer, Router } from '@koa/router'
+import { parseJsonExactly } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
-import { parseJsonExactly } from '../lake/int64.ts'
 import { type BodyParser, formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
 import { mayCompress } from './compression.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'

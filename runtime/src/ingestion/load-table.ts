@@ -1,9 +1,6 @@
 /** One source table into its raw table of the lake: read, write, stage. The commit is the caller's. */
 
 import { type EngineLimits, quoteName } from '@sluice/engine'
-import type { Column, ConnectorState, TableSchema } from '@sluice/sdk'
-import { SluiceError } from '@sluice/sdk'
-import type { FaultPoint } from '../fault-points.ts'
 import type {
   ChangedFiles,
   CommitRequest,
@@ -14,7 +11,10 @@ import type {
   TableRef,
   TableState,
   WrittenData,
-} from '../lake/lake.ts'
+} from '@sluice/iceberg'
+import type { Column, ConnectorState, TableSchema } from '@sluice/sdk'
+import { SluiceError } from '@sluice/sdk'
+import type { FaultPoint } from '../fault-points.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
 import { faultsSummary, MOMENT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
 import { type ColumnChanges, changesText, columnChanges } from '../materializer/source-changes.ts'

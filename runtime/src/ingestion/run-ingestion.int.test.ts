@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { LIMITS, readScan } from '@sluice/iceberg/testing'
 import type { Column, Connector, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
 import { batchFromRows, isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
-import { LIMITS, readScan, startTestLake, type TestLake } from '../lake/testing.ts'
+import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import type { Connection } from '../registry/connections.ts'
@@ -29,12 +30,12 @@ const COLUMNS: readonly Column[] = [
   { name: 'v', type: 'string', nullable: true },
 ]
 
-let lake: TestLake
+let lake: RegistryLake
 let masters: MasterKeys
 let tables = 0
 
 before(async () => {
-  lake = await startTestLake([registryMigrations])
+  lake = await startRegistryLake([registryMigrations])
   await inTransaction(lake.pool, (tx) => createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' }))
   await setTenantStatus(lake.pool, TENANT, 'active')
   masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))

@@ -1,12 +1,12 @@
 /** An ingestion run: every table that deployed products read from the connection, then those products. */
 
 import type { EngineLimits, StorageRoom } from '@sluice/engine'
+import type { Lake, StagedCommit, TableState } from '@sluice/iceberg'
 import type { Connector, ConnectorState, DiscoveredTable, Logger } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { Lake, StagedCommit, TableState } from '../lake/lake.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
+import { Lake, type ObjectStore, type TableRef } from '@sluice/iceberg'
+import { commitStep, LIMITS, publish, readScan, stageStep } from '@sluice/iceberg/testing'
 import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
-import { Lake, type TableRef } from './lake.ts'
-import type { ObjectStore } from './object-store.ts'
 import { registryCatalog } from './registry-catalog.ts'
-import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
+import { type RegistryLake, startRegistryLake } from './testing.ts'
 
 /** A write ends at each of its steps in turn, as it does when the process dies there: nothing is undone afterwards. */
-let lake: TestLake
+let lake: RegistryLake
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
 })
 after(() => lake[Symbol.asyncDispose]())
 
@@ -23,7 +23,7 @@ const append = (id: number) => ({ operation: 'append', schema: SCHEMA, select: `
 class Dead extends Error {}
 
 /** The real store and catalog; the `step`-th change of either is the last thing that is not done. */
-function dyingLake(step: number): { readonly test: TestLake; readonly steps: () => number } {
+function dyingLake(step: number): { readonly test: RegistryLake; readonly steps: () => number } {
   let count = 0
   const alive = () => {
     count += 1
@@ -49,12 +49,13 @@ function dyingLake(step: number): { readonly test: TestLake; readonly steps: () 
       }
     },
   })
+  const dying = new Lake({ store, catalog: registryCatalog(pool), engine: lake.engine })
   return {
     test: {
       ...lake,
-      store: lake.store,
       pool,
-      lake: new Lake({ store, catalog: registryCatalog(pool), engine: lake.engine }),
+      lake: dying,
+      publish: (staged) => inTransaction(pool, (tx) => dying.publish(registryCatalog(tx), staged)),
     },
     steps: () => count,
   }
@@ -106,4 +107,20 @@ test('a publication that is rolled back is none, and publishing it later is refu
   await publish(lake, staged)
   await publish(lake, staged)
   assert.deepEqual(await readScan(lake, await lake.lake.scan(ref)), [[0], [1]])
+})
+
+test('of two commits from the same state one wins, and the loser moves no table of its transaction', async () => {
+  const [ref, other] = ['raced', 'bystander'].map(
+    (name): TableRef => ({ warehouse: 'crashed', namespace: 'kept', table: `${name}_${randomUUID()}` }),
+  ) as [TableRef, TableRef]
+  await commitStep(lake, ref, append(1))
+  const [winner, loser, bystander] = [
+    await stageStep(lake, ref, append(2)),
+    await stageStep(lake, ref, append(3)),
+    await stageStep(lake, other, append(4)),
+  ]
+  await publish(lake, winner)
+  await assert.rejects(publish(lake, bystander, loser), { kind: 'CONFLICT', code: 'lake_commit_conflict' })
+  assert.equal(await lake.lake.load(other), null)
+  assert.equal((await lake.lake.scan(ref)).rows, 2)
 })

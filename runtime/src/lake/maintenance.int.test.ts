@@ -3,18 +3,18 @@ import { randomUUID } from 'node:crypto'
 import { readdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { Lake, type TableRef, tablePath } from '@sluice/iceberg'
+import { commitStep, publish, readScan, stageStep } from '@sluice/iceberg/testing'
 import type { TableSchema } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
-import { Lake, type TableRef } from './lake.ts'
 import { lakeBytes, registryCatalog } from './registry-catalog.ts'
-import { tablePath } from './table-ref.ts'
 import { TENANT_LAYOUT } from './tenant-layout.ts'
-import { commitStep, publish, readScan, stageStep, startTestLake, type TestLake } from './testing.ts'
+import { type RegistryLake, startRegistryLake } from './testing.ts'
 
-let lake: TestLake
+let lake: RegistryLake
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
 })
 after(() => lake[Symbol.asyncDispose]())
 

@@ -6,9 +6,10 @@ import assert from 'node:assert/strict'
 import { cp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import type { Lake, TableRef } from './lake.ts'
+import type { Lake, TableRef } from '@sluice/iceberg'
+import { commitStep, type Step, stageStep } from '@sluice/iceberg/testing'
 import { registryCatalog, strangeBucket } from './registry-catalog.ts'
-import { commitStep, type Step, stageStep, startTestLake, type TestLake } from './testing.ts'
+import { type RegistryLake, startRegistryLake } from './testing.ts'
 
 const STEP: Step = {
   select: 'SELECT 1 AS id',
@@ -16,17 +17,17 @@ const STEP: Step = {
   operation: 'replace',
 }
 
-let test: TestLake
+let test: RegistryLake
 let tenants = 0
 
 before(async () => {
-  test = await startTestLake()
+  test = await startRegistryLake()
 })
 after(() => test?.[Symbol.asyncDispose]())
 
 /** A lake that remembers nothing of the one that was looked at before. */
 const lake = (): Lake => test.lake.fresh()
-const anew = (): TestLake => ({ ...test, lake: lake() })
+const anew = (): RegistryLake => ({ ...test, lake: lake() })
 const forgetOwner = async (tenant: string) => registryCatalog(test.pool).owners?.drop(tenant)
 const bucketOf = (tenant: string) => join(test.dir, 'store', `sluice-${tenant}`)
 

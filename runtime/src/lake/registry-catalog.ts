@@ -1,7 +1,6 @@
+import type { BucketOwner, BucketRecords, Catalog, CatalogEntry, TableRef } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { ClientBase, Pool } from 'pg'
-import type { BucketOwner, BucketRecords, Catalog, CatalogEntry } from './catalog.ts'
-import type { TableRef } from './table-ref.ts'
 import { catalogName, TENANT_LAYOUT } from './tenant-layout.ts'
 
 /** Anything that runs SQL: a pool, or the client of a transaction that the caller ends. */

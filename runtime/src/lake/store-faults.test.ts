@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { after, before, describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
+import { asStoreError } from '../../../iceberg/src/store/folder-store.ts'
+import { REFUSALS } from '../../../iceberg/src/store/s3-requests.ts'
+import { S3Store } from '../../../iceberg/src/store/s3-store.ts'
 import { freePort } from '../database/free-port.ts'
-import { asStoreError } from './folder-store.ts'
-import { REFUSALS } from './s3-requests.ts'
-import { S3Store } from './s3-store.ts'
 
 const PATH = 'sluice-acme/acme/crm/people/data/secret.parquet'
 /** Of the machine, of the driver and of other installations. */

@@ -1,5 +1,5 @@
 /** Where tenants' tables lie: each tenant is a warehouse, in a bucket of its own. */
-import type { Layout } from './table-ref.ts'
+import type { Layout } from '@sluice/iceberg'
 
 /** The namespace of each tenant for plain tables, which outside engines may make and change. No product can have it. */
 export const SANDBOX = 'sandbox'

@@ -1,3 +1,4 @@
+import { lakeNameRefusal } from '@sluice/iceberg/names'
 import type { LogicalType } from '@sluice/sdk'
 import { typeName } from '@sluice/sdk'
 import { didYouMean } from '../parsing/suggestion.ts'
@@ -5,7 +6,7 @@ import { type CheckedFile, type Item, repeated } from './checked-file.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, type ManifestContext, rawTableName, type SourceTable } from './context.ts'
 import type { InputFields } from './files/inputs.ts'
 import type { Input } from './manifest-set.ts'
-import { lakeNameRefusal, sourceColumnsRefusal } from './names.ts'
+import { sourceColumnsRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
 
 export interface InputsDraft {

@@ -1,3 +1,4 @@
+import { RESERVED_COLUMNS_PREFIX } from '@sluice/iceberg/names'
 import { MANIFEST_LIMITS } from './files/shape.ts'
 
 /** Names that a store or the platform uses for itself. A product of that name would stand in their place. */
@@ -44,25 +45,6 @@ export function columnRefusal(name: string): string | null {
   return null
 }
 
-/** A product’s name of 200, and what its copies have after it (`__quarantine__masked_0123abcd`); file systems take 255. */
-const MAX_LAKE_NAME_BYTES = 240
-// These names become path segments, catalog keys and parts of a URI: what any of those gives a meaning to is refused.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused
-const OUTSIDE_LAKE = /[\u0000-\u001f\u007f/\\?#%*:"<>|]/
-
-/** The like for what stands in the lake by that name. */
-export function lakeNameRefusal(name: string): string | null {
-  if (name === '') return 'is empty'
-  if (name.startsWith('.')) return 'begins with a dot'
-  if (OUTSIDE_LAKE.test(name)) return 'holds a control character, or one of / \\ ? # % * : " < > |'
-  if (!name.isWellFormed()) return 'is not text'
-  if (Buffer.byteLength(name) > MAX_LAKE_NAME_BYTES) return `is longer than ${MAX_LAKE_NAME_BYTES} bytes`
-  return null
-}
-
-/** What the engine adds to the columns of a source begins so. */
-export const RESERVED_SOURCE_COLUMNS = '__sluice_'
-
 /** Why the columns of a source cannot lie beside each other in the lake, as a sentence; null where they can. */
 export function sourceColumnsRefusal(names: readonly string[]): string | null {
   const seen = new Map<string, string>()
@@ -70,7 +52,7 @@ export function sourceColumnsRefusal(names: readonly string[]): string | null {
     const folded = name.toLowerCase()
     const other = seen.get(folded)
     if (other !== undefined) return `its columns "${other}" and "${name}" have one name but for its case`
-    if (folded.startsWith(RESERVED_SOURCE_COLUMNS))
+    if (folded.startsWith(RESERVED_COLUMNS_PREFIX))
       return `its column "${name}" has a name that the platform keeps for itself`
     seen.set(folded, name)
   }

@@ -2,19 +2,20 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import type { TableRef } from '@sluice/iceberg'
+import { commitStep, LIMITS, publish, readScan } from '@sluice/iceberg/testing'
 import type { TableSchema } from '@sluice/sdk'
-import type { TableRef } from '../lake/lake.ts'
-import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from '../lake/testing.ts'
+import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { type LakeState, stateOfScan } from './lake-state.ts'
 import { prepare } from './prepare.ts'
 import type { InputState } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
-let lake: TestLake
+let lake: RegistryLake
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
 })
 after(() => lake[Symbol.asyncDispose]())
 

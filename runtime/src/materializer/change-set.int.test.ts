@@ -3,17 +3,18 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import type { TableRef } from '@sluice/iceberg'
+import { commitStep, LIMITS } from '@sluice/iceberg/testing'
 import { type ChangeSet, type Column, rowsOf, type TableSchema } from '@sluice/sdk'
-import type { TableRef } from '../lake/lake.ts'
-import { commitStep, LIMITS, startTestLake, type TestLake } from '../lake/testing.ts'
+import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import { deltaChangeSet } from './change-set.ts'
 import { type LakeState, stateOfScan, UNKNOWN_FIELD } from './lake-state.ts'
 import { comparable } from './store-sync.ts'
 
-let lake: TestLake
+let lake: RegistryLake
 
 before(async () => {
-  lake = await startTestLake()
+  lake = await startRegistryLake()
 })
 after(() => lake[Symbol.asyncDispose]())
 

@@ -2,10 +2,10 @@
  * The lake's own note of a product's newest epoch, beside its tables. A registry that was put back from an older dump does
  * not know that epoch: nothing is written to the product then until somebody says which of the two is right.
  */
+import type { Lake, StagedCommit } from '@sluice/iceberg'
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { Lake, StagedCommit } from '../lake/lake.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Pause, type Product, setPause } from '../registry/products.ts'
 import { lakeTable } from './variants.ts'

@@ -1,8 +1,8 @@
 /** How the inputs of a product lie in the lake. */
+import type { Lake, Scan, TableRef, TableState } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import type { Lake, Scan, TableRef, TableState } from '../lake/lake.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, rawTableName } from '../manifest/context.ts'

@@ -1,6 +1,6 @@
 import type { EngineTable } from '@sluice/engine'
+import { engineTable, type Scan, toTableSchema } from '@sluice/iceberg'
 import type { Column, TableSchema } from '@sluice/sdk'
-import { engineTable, type Scan, toTableSchema } from '../lake/lake.ts'
 
 /** A column of a lake table as it is found in data files. */
 export interface LakeColumn extends Column {

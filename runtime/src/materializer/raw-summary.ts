@@ -1,5 +1,5 @@
 /** What a snapshot of a raw table says of itself, for those who read it and for the next read of its source. */
-import type { Scan } from '../lake/lake.ts'
+import type { Scan } from '@sluice/iceberg'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { usedOf } from '../manifest/used-columns.ts'
 

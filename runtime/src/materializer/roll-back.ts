@@ -3,10 +3,10 @@
  * The rows in clear are the old snapshot itself; twins are made from it anew, by the masks of today. What it brought
  * back stays until the product is resumed or deployed: the next sync would undo it otherwise.
  */
+import { planRestore, type StagedCommit, type TableState } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
-import { planRestore, type StagedCommit, type TableState } from '../lake/lake.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { finishDeployment } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'

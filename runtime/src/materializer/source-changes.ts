@@ -1,6 +1,6 @@
 /** How the columns of a source's table have changed: their names and types, nothing of rows. */
+import { type NamedColumn, schemaHistory, type TableState } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import { type NamedColumn, schemaHistory, type TableState } from '../lake/lake.ts'
 import { qualified } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 

@@ -1,7 +1,8 @@
 /** What a store is told of one variant at one endpoint: the target, and the rows that each epoch has. */
+
+import type { Lake } from '@sluice/iceberg'
 import { isSluiceError, openTenantScope, SluiceError, type Target } from '@sluice/sdk'
 import type pg from 'pg'
-import type { Lake } from '../lake/lake.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { epochsFrom, findEpoch, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'

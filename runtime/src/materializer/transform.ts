@@ -11,9 +11,9 @@ import {
   type StepResult,
   type Within,
 } from '@sluice/engine'
+import type { TableRef } from '@sluice/iceberg'
 import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
-import type { TableRef } from '../lake/lake.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { keyViolations } from './difference.ts'
 import { distributedRows } from './distributed-rows.ts'

@@ -1,6 +1,6 @@
 /** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
+import type { PartitionColumn } from '@sluice/iceberg'
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
-import type { PartitionColumn } from '../lake/lake.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import { type ColumnMask, keepsIdentity, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'

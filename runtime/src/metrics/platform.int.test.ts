@@ -5,7 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import { eventMigrations } from '../events/migrations.ts'
 import { appendEvent, numberEvents, provisionTopics } from '../events/outbox.ts'
 import { enlistTenants, moveRelay, takeRelay } from '../events/relay-positions.ts'
-import { startTestLake } from '../lake/testing.ts'
+import { startRegistryLake } from '../lake/testing.ts'
 import { createConnection } from '../registry/connections.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import { enqueueRun } from '../registry/runs.ts'
@@ -14,7 +14,7 @@ import { ANN } from '../registry/testing.ts'
 import { changeMetrics } from './changes.ts'
 import { platformMetrics } from './platform.ts'
 
-const world = await startTestLake([registryMigrations, eventMigrations])
+const world = await startRegistryLake([registryMigrations, eventMigrations])
 after(() => world[Symbol.asyncDispose]())
 const { pool } = world
 

@@ -1,6 +1,6 @@
 /** Parameters and answers of the Iceberg catalog's routes. Its bodies are checked where they are understood. */
+import { stringifyJsonExactly } from '@sluice/iceberg'
 import { Type } from 'typebox'
-import { stringifyJsonExactly } from '../../lake/int64.ts'
 import type { LoadedTable } from '../../operations/catalog/read.ts'
 import type { Reply } from '../route.ts'
 

@@ -2,8 +2,8 @@
  * Where clients without a key to the object store send what they write. Not of the Iceberg specification: the signer
  * tells clients the address of each write.
  */
+import type { RelayedAnswer } from '@sluice/iceberg'
 import { Type } from 'typebox'
-import type { RelayedAnswer } from '../../catalog/s3-relay.ts'
 import type { BodyStream } from '../../flow.ts'
 import { requireWarehouse } from '../../operations/catalog/read.ts'
 import { takeUpload, type UploadMethod, type UploadPlace } from '../../operations/catalog/uploads.ts'

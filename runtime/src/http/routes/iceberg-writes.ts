@@ -6,7 +6,7 @@ import {
   parseProperties,
   parseRename,
   parseTransaction,
-} from '../../catalog/commit-request.ts'
+} from '@sluice/iceberg'
 import { requireFileAccess } from '../../operations/catalog/files.ts'
 import { requireWarehouse } from '../../operations/catalog/read.ts'
 import {

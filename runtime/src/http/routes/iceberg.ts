@@ -2,9 +2,7 @@
  * The Iceberg REST catalog for readers: what a client asks before and while it reads. Paths, parameters and bodies are
  * those of Iceberg's own specification, so they stand in that document and not in ours.
  */
-import { parseSigning } from '../../catalog/commit-request.ts'
-import { pageOf } from '../../catalog/page.ts'
-import { referencedOnly } from '../../catalog/visible-metadata.ts'
+import { pageOf, parseSigning, referencedOnly } from '@sluice/iceberg'
 import { fileAccessOf, requireFileAccess, signRead } from '../../operations/catalog/files.ts'
 import {
   loadTable,

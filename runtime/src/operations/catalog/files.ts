@@ -1,8 +1,7 @@
 /** How clients of the catalog reach the files of a table that they have loaded. */
+import type { SignedFiles, SignedRequest, TableFiles } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import type { SignedRequest } from '../../catalog/s3-signature.ts'
 import type { TenantCall } from '../../flow.ts'
-import type { TableFiles } from '../../lake/table-files.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { Platform } from '../platform.ts'
 import { type LoadedTable, loadTable } from './read.ts'
@@ -68,7 +67,7 @@ export async function signRead(
 }
 
 /** Throws PERMISSION `catalog_signing_refused` where nothing is signed. */
-export function requireSigning({ config, signedFiles }: Platform) {
+export function requireSigning({ config, signedFiles }: Platform): SignedFiles & { readonly endpoint: string } {
   if (signedFiles === null || config.object_store.type !== 's3') throw refused('this deployment signs no requests')
   return { ...signedFiles, endpoint: config.object_store.endpoint }
 }

@@ -2,11 +2,9 @@
  * The Iceberg catalog for readers. Files bypass every mask that is applied later, so that a reader is given the variant
  * of its own clearance under the product's name, and of its history the snapshots that today's policy shows it.
  */
+import { inSnapshot, lakeDamage, type TableState, type VisibleMetadata, visibleMetadata } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import { type VisibleMetadata, visibleMetadata } from '../../catalog/visible-metadata.ts'
 import type { TenantCall } from '../../flow.ts'
-import type { TableState } from '../../lake/lake.ts'
-import { inSnapshot, lakeDamage } from '../../lake/table-files.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { lakeTable } from '../../materializer/variants.ts'

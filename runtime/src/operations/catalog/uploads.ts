@@ -3,10 +3,9 @@
  * that nobody has signed, and a signature outlives what was decided: clients send each to the runtime instead, which
  * decides when it comes and makes a request of its own.
  */
+import type { RelayedAnswer, TableFiles } from '@sluice/iceberg'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
-import type { RelayedAnswer } from '../../catalog/s3-relay.ts'
 import type { BodyStream, TenantCall } from '../../flow.ts'
-import type { TableFiles } from '../../lake/table-files.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { type Platform, requireDeveloper } from '../platform.ts'
 import { checkStorage } from '../tenants/tenants.ts'

@@ -2,11 +2,10 @@
  * The Iceberg catalog for writers: developers of the tenant make and change plain tables of its sandbox. Tables of
  * products change by materialization alone, because a commit to one would pass neither checks nor masks.
  */
+import type { CreateRequest, IdentifierOf, TableChange, TableRef } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import type { CreateRequest, IdentifierOf, TableChange } from '../../catalog/commit-request.ts'
 import type { CommittedTable, Witness } from '../../catalog/sandbox.ts'
 import type { TenantCall } from '../../flow.ts'
-import type { TableRef } from '../../lake/table-ref.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { audited, type Platform, requireDeveloper } from '../platform.ts'
 import { checkStorage } from '../tenants/tenants.ts'

@@ -1,11 +1,11 @@
 /** Connections: registered with sealed secrets, tested, discovered, synced. */
+import type { TableRef } from '@sluice/iceberg'
 import type { CheckReport, Connector, ConnectorPlugin, DiscoveredTable } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { SourceHost } from '../../ingestion/source-readers.ts'
-import type { TableRef } from '../../lake/lake.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { rawDomain } from '../../materializer/inputs.ts'
 import { faultWords } from '../../parsing/schema-words.ts'

@@ -8,11 +8,11 @@ import {
   quoteName,
   type SourceColumn,
 } from '@sluice/engine'
+import { toTableSchema } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import { isCommonSql } from '../../compute/common-sql.ts'
 import { guardedQuery } from '../../compute/trino-text.ts'
 import type { TenantCall } from '../../flow.ts'
-import { toTableSchema } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'

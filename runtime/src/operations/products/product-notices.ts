@@ -1,6 +1,7 @@
 /** What whoever follows a product should know of the version in service, and do about it. */
+
+import { BUCKET_PROBLEMS } from '@sluice/iceberg'
 import type { SluiceError } from '@sluice/sdk'
-import { BUCKET_PROBLEMS } from '../../lake/lake.ts'
 import { strangeBucket } from '../../lake/registry-catalog.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { storeMissing } from '../../materializer/store-missing.ts'

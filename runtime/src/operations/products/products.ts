@@ -1,11 +1,11 @@
 /** Products: registered, described by manifests, granted. Deploying is in `deploy.ts`. */
+import type { Scan } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import semver from 'semver'
 import { wishDashboards } from '../../dashboards/states.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
-import type { Scan } from '../../lake/lake.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'

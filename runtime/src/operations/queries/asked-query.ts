@@ -1,7 +1,7 @@
 /** A query as it was asked, and the tables that its author may read. */
 import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
+import type { TableRef } from '@sluice/iceberg'
 import type { Principal } from '../../flow.ts'
-import type { TableRef } from '../../lake/lake.ts'
 
 export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
 

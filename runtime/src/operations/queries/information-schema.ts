@@ -4,10 +4,10 @@
  */
 
 import { type EngineTable, INFORMATION_SCHEMA, sqlType, tableNotFound } from '@sluice/engine'
+import { engineTable, type TableRef } from '@sluice/iceberg'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import type { TenantCall } from '../../flow.ts'
-import { engineTable, type TableRef } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import { rawDomain, rawTable } from '../../materializer/inputs.ts'

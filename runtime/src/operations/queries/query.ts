@@ -1,9 +1,9 @@
 /** SQL over the products that the caller may read, in an engine that is given nothing else. */
 
 import { checkText, type EngineLimits, type EngineRun, quoteName, type ResultColumn } from '@sluice/engine'
+import { engineTable, type TableRef } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import { engineTable, type TableRef } from '../../lake/lake.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'

@@ -1,5 +1,5 @@
 /** Whether the object store is the one that the registry belongs to: looked at at each start, and from time to time. */
-import { BUCKET_PROBLEMS } from '../../lake/lake.ts'
+import { BUCKET_PROBLEMS } from '@sluice/iceberg'
 import { strangeBucket } from '../../lake/registry-catalog.ts'
 import { hasHadTenants } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'

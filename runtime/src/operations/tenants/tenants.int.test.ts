@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, describe, it } from 'node:test'
+import { Lake } from '@sluice/iceberg'
 import { eventMigrations } from '../../events/migrations.ts'
 import { listTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
-import { Lake } from '../../lake/lake.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
-import { startTestLake } from '../../lake/testing.ts'
+import { startRegistryLake } from '../../lake/testing.ts'
 import { MasterKeys } from '../../registry/master-keys.ts'
 import { registryMigrations } from '../../registry/migrations.ts'
 import { endProvisioningLeases } from '../../registry/provisioning.ts'
@@ -16,7 +16,7 @@ import { findTenant } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'
 import { provisionTenant, removeTenant, undoAbandoned } from './tenants.ts'
 
-const world = await startTestLake([registryMigrations, eventMigrations])
+const world = await startRegistryLake([registryMigrations, eventMigrations])
 after(() => world[Symbol.asyncDispose]())
 afterEach(() => {
   misfortunes.clear()

@@ -1,5 +1,5 @@
 /** Which snapshots of a lake table nobody has a claim to any more. */
-import type { SnapshotId, SnapshotInfo, TableRef } from '../../lake/lake.ts'
+import type { SnapshotId, SnapshotInfo, TableRef } from '@sluice/iceberg'
 import type { ManifestSet, SnapshotRetention } from '../../manifest/manifest-set.ts'
 import { changeTopicsOf } from '../../registry/change-topics.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'

@@ -1,9 +1,9 @@
 /** Upkeep of a tenant's lake: small files into fewer, old snapshots out, orphans away, and a look at every file. */
 
 import type { EngineLimits } from '@sluice/engine'
+import type { StagedCommit, TableRef } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
-import type { StagedCommit, TableRef } from '../../lake/lake.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { noteMove } from '../../materializer/epoch-note.ts'

@@ -1,0 +1,99 @@
+import type { Catalog } from './catalog.ts'
+import type { TableMetadata } from './format/metadata.ts'
+import { statisticsOf } from './format/statistics-updates.ts'
+import type { Manifests } from './manifests.ts'
+import { notePath, readNote } from './newest-note.ts'
+import type { TableFiles } from './table-files.ts'
+import type { TableReader, TableState } from './table-state.ts'
+
+export interface CleanResult {
+  readonly removedFiles: number
+  readonly removedBytes: number
+  /** What the table has in the object store afterwards; null where it was left alone. */
+  readonly storedBytes: number | null
+}
+
+const LEFT_ALONE: CleanResult = { removedFiles: 0, removedBytes: 0, storedBytes: null }
+const HOUR_MS = 60 * 60 * 1000
+
+/**
+ * Removes files of the table that no metadata reaches: leftovers of failed writes and of expired snapshots. A file
+ * stays when it is younger than `minAgeMs`, or when metadata that was current within that time reaches it, so that
+ * readers which began on it can end. A table with an open write is left alone.
+ * @param minAgeMs at least one hour
+ */
+export async function cleanTable(
+  context: { readonly catalog: Catalog; readonly reader: TableReader; readonly manifests: Manifests },
+  files: TableFiles,
+  options: { readonly minAgeMs: number; readonly nowMs: number },
+  signal: AbortSignal,
+): Promise<CleanResult> {
+  const keepSinceMs = options.nowMs - Math.max(options.minAgeMs, HOUR_MS)
+  // The listing comes first: whatever a commit adds later is not on it.
+  const listed = await Array.fromAsync(files.store.list(files.root, signal))
+  if (await context.catalog.hasOpenWrites(files.ref)) return LEFT_ALONE
+  const state = await context.reader.load(files.ref, signal)
+  if (await isOlderThanNoted(files, state)) return LEFT_ALONE
+  const reached = state === null ? new Set<string>() : await reachable(context, state, keepSinceMs, signal)
+  let [removedFiles, removedBytes, storedBytes] = [0, 0, 0]
+  for (const { path, sizeBytes, modifiedAt } of listed) {
+    signal.throwIfAborted()
+    if (path === notePath(files)) continue
+    if (reached.has(path) || modifiedAt.getTime() >= keepSinceMs) {
+      storedBytes += sizeBytes
+      continue
+    }
+    await files.store.remove(path)
+    removedFiles += 1
+    removedBytes += sizeBytes
+  }
+  if (state !== null) await context.catalog.setBytes?.(files.ref, state.location, storedBytes)
+  return { removedFiles, removedBytes, storedBytes }
+}
+
+/** The catalog is one from before the newest commit: what it does not reach may be all that there is of that. */
+async function isOlderThanNoted(files: TableFiles, state: TableState | null): Promise<boolean> {
+  const noted = (await readNote(files))?.location ?? null
+  if (noted === null || noted === state?.location) return false
+  return state === null || !state.metadata['metadata-log'].some((entry) => entry['metadata-file'] === noted)
+}
+
+/** Paths of all files that the current metadata, or metadata current since then, leads to. */
+async function reachable(
+  context: { readonly reader: TableReader; readonly manifests: Manifests },
+  state: TableState,
+  sinceMs: number,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const { files } = state
+  const paths = new Set<string>([files.pathOf(state.location)])
+  const lists = new Set<string>()
+  for (const { 'metadata-file': uri } of state.metadata['metadata-log']) paths.add(files.pathOf(uri))
+  const recent = currentSince(state.metadata, sinceMs)
+  for (const location of [null, ...recent]) {
+    const metadata = location === null ? state.metadata : await context.reader.metadataAt(files, location, signal)
+    for (const snapshot of metadata.snapshots) lists.add(snapshot['manifest-list'])
+    for (const kind of ['statistics', 'partition-statistics'] as const) {
+      for (const file of statisticsOf(metadata, kind)) paths.add(files.pathOf(file['statistics-path']))
+    }
+  }
+  const seen = new Set<string>()
+  for (const list of lists) {
+    paths.add(files.pathOf(list))
+    for (const manifest of await context.manifests.readList(files, list, signal)) {
+      if (seen.has(manifest.manifest_path)) continue
+      seen.add(manifest.manifest_path)
+      paths.add(files.pathOf(manifest.manifest_path))
+      const entries = await context.manifests.readEntries(files, manifest, signal)
+      for (const entry of entries) if (entry.status !== 'deleted') paths.add(files.pathOf(entry.file.uri))
+    }
+  }
+  return paths
+}
+
+/** Older metadata files that were current at the moment or later: all but those that had a successor by then. */
+function currentSince(metadata: TableMetadata, sinceMs: number): readonly string[] {
+  const log = metadata['metadata-log']
+  const endOf = (at: number) => log[at + 1]?.['timestamp-ms'] ?? metadata['last-updated-ms']
+  return log.filter((_, at) => endOf(at) > sinceMs).map((entry) => entry['metadata-file'])
+}

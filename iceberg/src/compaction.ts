@@ -1,0 +1,98 @@
+import type { EngineLimits } from '@sluice/engine'
+import type { CommitRequest } from './commit.ts'
+import type { DataFile } from './format/data-file.ts'
+import { sortColumns } from './format/sort-order.ts'
+import { toTableSchema } from './format/table-schema.ts'
+import { engineTable, type Scan, type ScanFile } from './scan.ts'
+import type { TableState } from './table-state.ts'
+import type { WriteJob, WriteTarget, WrittenData } from './write.ts'
+
+export interface CompactionOptions {
+  /** Files below three quarters of it count as small. Default 128 MiB. */
+  readonly targetFileBytes?: number
+  /** So many small files of one partition are worth a rewrite. Default 8. */
+  readonly minFiles?: number
+  readonly limits: EngineLimits
+}
+
+const DEFAULT_TARGET_BYTES = 128 * 1024 * 1024
+const DEFAULT_MIN_FILES = 8
+const SMALL_SHARE = 0.75
+/** Of one rewrite, so that it ends in time and a conflict throws little away; the rest is taken by the next one. */
+const MAX_REWRITTEN_BYTES = 2 * 1024 * 1024 * 1024
+const MAX_REWRITTEN_FILES = 5_000
+
+/** The files that are worth being rewritten into fewer; none where the table is well as it is. */
+export function smallFiles(
+  state: TableState,
+  scan: Scan,
+  options: Omit<CompactionOptions, 'limits'>,
+): readonly ScanFile[] {
+  const target = options.targetFileBytes ?? DEFAULT_TARGET_BYTES
+  const small = scan.files.filter((file) => file.sizeBytes < target * SMALL_SHARE)
+  const groups = [...Map.groupBy(small, ({ file }) => partitionKey(state, file)).values()]
+  const chosen: ScanFile[] = []
+  let bytes = 0
+  // Where most files are is most to win.
+  for (const group of groups.toSorted((a, b) => b.length - a.length)) {
+    if (group.length < (options.minFiles ?? DEFAULT_MIN_FILES)) break
+    for (const file of group) {
+      if (chosen.length >= MAX_REWRITTEN_FILES || bytes + file.sizeBytes > MAX_REWRITTEN_BYTES) return chosen
+      chosen.push(file)
+      bytes += file.sizeBytes
+    }
+  }
+  return chosen
+}
+
+/** Files of former partition specs end in the present one, so they are counted together. */
+function partitionKey(state: TableState, file: DataFile): string {
+  if (file.specId !== state.spec['spec-id']) return 'former'
+  return JSON.stringify(file.partition, (_, value) => (typeof value === 'bigint' ? `${value}n` : value))
+}
+
+const CONTENT = 'content'
+
+/** The job that writes the rows of those files again, in the table's present schema, partitioning and order. */
+export function compactionJob(
+  state: TableState,
+  scan: Scan,
+  files: readonly ScanFile[],
+  options: CompactionOptions,
+): { readonly job: WriteJob; readonly target: WriteTarget } {
+  const order = state.metadata['sort-orders'].find(
+    (known) => known['order-id'] === state.metadata['default-sort-order-id'],
+  )
+  return {
+    job: { tables: [engineTable({ ...scan, files }, [CONTENT], state.schema)], limits: options.limits },
+    target: {
+      ref: state.ref,
+      base: state,
+      select: `SELECT * FROM ${CONTENT}`,
+      schema: toTableSchema(state.schema),
+      rows: 'keep',
+      sortBy: sortColumns(order, state.schema),
+      targetFileBytes: options.targetFileBytes ?? DEFAULT_TARGET_BYTES,
+    },
+  }
+}
+
+/** What the former snapshot said of its content (epoch, run, version) holds for the new one, too. */
+export function compactionCommit(
+  state: TableState,
+  scan: Scan,
+  files: readonly ScanFile[],
+  written: WrittenData,
+): CommitRequest {
+  const own = Object.entries(scan.summary).filter(([name]) => name.startsWith('sluice.'))
+  return {
+    base: state,
+    plan: written.plan,
+    operation: 'rewrite',
+    files: written.files,
+    removed: files.map((file) => file.uri),
+    removedFrom: [...new Set(files.map((file) => file.manifest))],
+    summary: { ...Object.fromEntries(own), 'sluice.upkeep': 'compact' },
+    writeId: written.writeId,
+  }
+}

@@ -1,0 +1,372 @@
+import { SluiceError } from '@sluice/sdk'
+import type { Catalog } from './catalog.ts'
+import { type Changes, describeChanges } from './changes.ts'
+import { checkTable, type LakeProblem } from './checker.ts'
+import { type CleanResult, cleanTable } from './cleaner.ts'
+import { type CommitRequest, type StagedCommit, stageChanges, stageCommit } from './commit.ts'
+import { type CompactionOptions, compactionCommit, compactionJob, smallFiles } from './compaction.ts'
+import { expiryUpdates, tagUpdates } from './maintenance-updates.ts'
+import { Manifests } from './manifests.ts'
+import { type DeleteRequest, type MergeRequest, planDelete, planMerge, type TouchedFiles } from './merge.ts'
+import { notePath, readNote } from './newest-note.ts'
+import { type Belonging, LakeOwners } from './owners.ts'
+import { publishAll } from './publish.ts'
+import { type Scan, scanTable, sharedManifests } from './scan.ts'
+import type { ObjectStore } from './store/object-store.ts'
+import { inSnapshot, lakeDamage, type TableFiles } from './table-files.ts'
+import { checkPart, describeTable, type TableRef } from './table-ref.ts'
+import { type SnapshotChoice, type SnapshotId, TableReader, type TableState } from './table-state.ts'
+import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, type WrittenData, writeData } from './write.ts'
+
+export interface SnapshotInfo {
+  readonly snapshotId: SnapshotId
+  readonly parentId: SnapshotId | null
+  readonly committedAtMs: number
+  /** Iceberg's counts, and what the commit said of itself (epoch, run, version …). */
+  readonly summary: Readonly<Record<string, string>>
+  /** Tags and branches that name it. */
+  readonly refs: readonly string[]
+}
+
+/** Files that take the place of others; `stage` them as `overwrite`. */
+export interface ChangedFiles {
+  readonly written: WrittenData
+  /** Addresses of the files that go. */
+  readonly removed: readonly string[]
+  /** The manifests that list them. */
+  readonly removedFrom: readonly string[]
+  /** Of the request's own job. */
+  readonly results: WriteRun['results']
+  /** Rows that went because their key is not among those that a merge was told to be present. */
+  readonly gone: number
+  /** Keys that were told to be present, and are neither in the table as they are told nor among the changed rows. */
+  readonly unexplained: number
+}
+
+export interface LakeOptions {
+  readonly store: ObjectStore
+  readonly catalog: Catalog
+  readonly engine: JobRunner
+  /** Milliseconds since 1970. Default: the system's clock. */
+  readonly clock?: () => number
+}
+
+/** All tables of a catalog, in an object store. */
+export class Lake {
+  readonly #options: LakeOptions
+  readonly #reader: TableReader
+  readonly #manifests = new Manifests()
+  readonly #owners: LakeOwners
+  readonly #now: () => number
+
+  constructor(options: LakeOptions) {
+    this.#options = options
+    this.#reader = new TableReader(options.store, options.catalog)
+    this.#owners = new LakeOwners(options.store, options.catalog)
+    this.#now = options.clock ?? Date.now
+  }
+
+  /** The same lake, as a process sees it that has read nothing yet. */
+  fresh(): Lake {
+    return new Lake(this.#options)
+  }
+
+  /** The address of a data file of that name. */
+  dataUri(ref: TableRef, name: string): string {
+    return this.#reader.files(ref).dataUri(name)
+  }
+
+  /**
+   * The table as it is now; null where there is none. `catalog` lets a transaction see its own publications. Throws INTERNAL
+   * `lake_file_corrupted` or `lake_path_foreign` (the file is named in the cause), CONFLICT `lake_emptied` or
+   * `lake_foreign` where it is the whole bucket that is gone or another's, TRANSIENT.
+   */
+  async load(
+    ref: TableRef,
+    options: { readonly catalog?: Catalog; readonly signal?: AbortSignal } = {},
+  ): Promise<TableState | null> {
+    try {
+      return await this.#reader.load(ref, options.signal, options.catalog)
+    } catch (error) {
+      throw await this.#owners.explain(ref.warehouse, error)
+    }
+  }
+
+  /** Tables of a warehouse by name, at most 10,000. */
+  async tables(warehouse: string, namespace?: string): Promise<readonly TableRef[]> {
+    const entries = await this.#options.catalog.tables(warehouse, namespace)
+    return entries.map((entry) => entry.ref)
+  }
+
+  /** Oldest first. */
+  snapshots(state: TableState): readonly SnapshotInfo[] {
+    return state.metadata.snapshots.map((snapshot) => ({
+      snapshotId: String(snapshot['snapshot-id']),
+      parentId: snapshot['parent-snapshot-id'] === undefined ? null : String(snapshot['parent-snapshot-id']),
+      committedAtMs: snapshot['timestamp-ms'],
+      summary: snapshot.summary,
+      refs: Object.entries(state.metadata.refs)
+        .filter(([, ref]) => ref['snapshot-id'] === snapshot['snapshot-id'])
+        .map(([name]) => name),
+    }))
+  }
+
+  /**
+   * The files of a snapshot. Throws INVALID_DATA `lake_table_not_found` and `snapshot_not_found`, INTERNAL
+   * `lake_file_corrupted`, `lake_path_foreign`, and `lake_pointer_missing` where a snapshot is asked for of a table
+   * that the catalog does not have: it was there when that snapshot became known.
+   */
+  async scan(table: TableRef | TableState, choice: SnapshotChoice = {}, signal?: AbortSignal): Promise<Scan> {
+    return scanTable(this.#manifests, await this.#state(table, signal, choice.snapshotId), choice, signal)
+  }
+
+  /** How to compute the difference of two snapshots; see `Changes`. `from` null: everything is new. */
+  async changes(
+    table: TableRef | TableState,
+    from: SnapshotId | null,
+    to: SnapshotId,
+    key: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<Changes> {
+    const state = await this.#state(table, signal)
+    // Manifests that both list name the same files for both: nothing of them is read.
+    const shared = from === null ? new Set<string>() : await sharedManifests(this.#manifests, state, from, to, signal)
+    const scanOf = (snapshotId: SnapshotId) => scanTable(this.#manifests, state, { snapshotId }, signal, shared)
+    return describeChanges(from === null ? null : await scanOf(from), await scanOf(to), key)
+  }
+
+  /**
+   * Runs one engine job that writes the data files of all targets (a product and its twins, say) from the same input.
+   * The files lie in the object store afterwards, in no snapshot. Throws what the engine throws, and INVALID_DATA for
+   * rows that do not fit. May be repeated: files have new names each time.
+   */
+  async write(job: WriteJob, targets: readonly WriteTarget[], signal: AbortSignal): Promise<WriteRun> {
+    for (const warehouse of new Set(targets.map(({ ref }) => ref.warehouse))) await this.requireOwn(warehouse)
+    return writeData(this.#options, job, targets, signal)
+  }
+
+  /**
+   * Writes the files that a merge by key needs: those that hold a changed row are written anew, the others stay. Throws
+   * as `write` does. May be repeated, unless its job has an input that streams.
+   */
+  async merge(request: MergeRequest, signal: AbortSignal): Promise<ChangedFiles> {
+    const workspace = await this.#options.store.workspace()
+    try {
+      const context = { store: this.#options.store, engine: this.#options.engine, dir: workspace.dir }
+      return await this.#changed(await planMerge(context, request, signal), signal)
+    } finally {
+      await workspace.dispose()
+    }
+  }
+
+  /** The same for rows that are to go; null where no row is among them. */
+  async deleteWhere(request: DeleteRequest, signal: AbortSignal): Promise<ChangedFiles | null> {
+    const plan = await planDelete({ engine: this.#options.engine }, request, signal)
+    return plan.files.length === 0 ? null : this.#changed(plan, signal)
+  }
+
+  async #changed(plan: TouchedFiles, signal: AbortSignal): Promise<ChangedFiles> {
+    const run = await this.write(plan.job, [plan.target], signal)
+    const [written] = run.written
+    if (written === undefined) throw new Error('nothing was written')
+    const removedFrom = [...new Set(plan.files.map((file) => file.manifest))]
+    const { results, gone, unexplained } = plan
+    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results, gone, unexplained }
+  }
+
+  /** Writes manifests and metadata of a new snapshot, invisible until it is published. */
+  async stage(ref: TableRef, request: CommitRequest, signal?: AbortSignal): Promise<StagedCommit> {
+    await this.requireOwn(ref.warehouse)
+    return stageCommit(this.#context(request.base?.files ?? this.#reader.files(ref), signal), request)
+  }
+
+  /**
+   * Makes staged commits visible. Where the catalog is a transaction of the caller's, all of them with its COMMIT or none;
+   * else one after the other. Repeatable. Throws CONFLICT `lake_commit_conflict`.
+   */
+  publish(catalog: Catalog, staged: readonly StagedCommit[]): Promise<void> {
+    return publishAll(catalog, this.#reader, staged)
+  }
+
+  /** Stages tags: name → snapshot, or null to remove it. A tagged snapshot does not expire. */
+  async stageTags(state: TableState, tags: Readonly<Record<string, SnapshotId | null>>): Promise<StagedCommit> {
+    await this.requireOwn(state.ref.warehouse)
+    return stageChanges(this.#context(state.files), state, tagUpdates(state, tags))
+  }
+
+  /** Stages the removal of snapshots from the history. None of them may be current or tagged. */
+  async stageExpiry(state: TableState, snapshotIds: readonly SnapshotId[]): Promise<StagedCommit> {
+    await this.requireOwn(state.ref.warehouse)
+    return stageChanges(this.#context(state.files), state, expiryUpdates(state, snapshotIds))
+  }
+
+  /**
+   * Writes the rows of small files into fewer, and stages their exchange: the same content in a new snapshot. Null where
+   * there is nothing to win, and where somebody else writes to the table now.
+   */
+  async stageCompaction(ref: TableRef, options: CompactionOptions, signal: AbortSignal): Promise<StagedCommit | null> {
+    const state = await this.load(ref, { signal })
+    if (state === null || (await this.#options.catalog.hasOpenWrites(ref))) return null
+    const scan = await this.scan(state, {}, signal)
+    const files = smallFiles(state, scan, options)
+    if (files.length === 0) return null
+    const { job, target } = compactionJob(state, scan, files, options)
+    const { written } = await this.write(job, [target], signal)
+    const [data] = written
+    if (data === undefined) throw new Error('nothing was written')
+    return this.stage(ref, compactionCommit(state, scan, files, data), signal)
+  }
+
+  /** True where a writer has, or may have, files of the table that no snapshot names yet. */
+  hasOpenWrites(ref: TableRef): Promise<boolean> {
+    return this.#options.catalog.hasOpenWrites(ref)
+  }
+
+  /**
+   * Says that somebody may have files in the table's folder that no snapshot names yet: it is not cleaned until the
+   * lease ends, or a commit with that `writeId` is published. Repeatable.
+   */
+  leaseWrite(ref: TableRef, writeId: string, leaseMs: number): Promise<void> {
+    return this.#options.catalog.leaseWrite(ref, writeId, leaseMs)
+  }
+
+  /** Makes the warehouse's bucket. Idempotent. Throws CONFLICT `lake_foreign` where one is there that has files of others. */
+  provision(warehouse: string): Promise<void> {
+    return this.#owners.claim(warehouse)
+  }
+
+  /**
+   * Whose the warehouse's bucket is, from the bucket itself; noted in the catalog. One that was made before there were marks
+   * is given its mark.
+   */
+  look(warehouse: string): Promise<Exclude<Belonging, 'unclaimed'>> {
+    return this.#owners.look(warehouse)
+  }
+
+  /** For who writes to the bucket past this class. Throws CONFLICT `lake_emptied`, `lake_foreign`. */
+  requireOwn(warehouse: string): Promise<void> {
+    return this.#owners.require(warehouse)
+  }
+
+  /** How many buckets of warehouses the object store has, whoever made them; as far as this login may see. */
+  async bucketCount(): Promise<number> {
+    const { store, catalog } = this.#options
+    return (await store.buckets()).filter((name) => name.startsWith(catalog.layout.bucketOf(''))).length
+  }
+
+  /**
+   * Removes all that there is of a warehouse: first the pointers, then the files. Those of a bucket that is not its own
+   * stay. Idempotent.
+   */
+  async drop(warehouse: string): Promise<void> {
+    const isToGo = await this.#owners.beginDrop(warehouse)
+    const { store, catalog } = this.#options
+    await catalog.dropWarehouse(warehouse)
+    if (isToGo) await store.dropBucket(catalog.layout.bucketOf(warehouse))
+    await catalog.owners?.drop(warehouse)
+  }
+
+  /**
+   * Notes beside the table where its pointer is after the newest commit, and what the caller adds: for a catalog that is
+   * put back from an older dump. `clean` leaves a table alone whose pointer is not where its note, or its history, has it.
+   */
+  async noteNewest(ref: TableRef, location: string | null, note: object): Promise<void> {
+    await this.requireOwn(ref.warehouse)
+    const body = Buffer.from(JSON.stringify({ ...note, location }), 'utf8')
+    await this.#options.store.put(notePath(this.#reader.files(ref)), body)
+  }
+
+  /** As `noteNewest` was given it; null where there is none. */
+  newestNote(ref: TableRef): Promise<unknown> {
+    return readNote(this.#reader.files(ref))
+  }
+
+  /** Idempotent. */
+  async forgetNewest(ref: TableRef): Promise<void> {
+    await this.requireOwn(ref.warehouse)
+    return this.#options.store.remove(notePath(this.#reader.files(ref)))
+  }
+
+  /** Brings the pointer to a metadata file of the table, wherever it is. */
+  async movePointer(catalog: Catalog, ref: TableRef, location: string): Promise<void> {
+    const state = await this.#reader.stateAt(this.#reader.files(ref), location)
+    const from = await catalog.pointer(ref)
+    if (from !== location) await catalog.movePointer(ref, from, state.location)
+  }
+
+  /**
+   * Removes the files of a table that was dropped. Idempotent; a table that has a pointer is left alone (CONFLICT), and so
+   * is a bucket that is not the warehouse's.
+   */
+  async purgeTable(ref: TableRef): Promise<void> {
+    const files = this.#reader.files(ref)
+    if ((await this.#options.catalog.pointer(ref)) !== null) {
+      throw new SluiceError('CONFLICT', `the lake table ${describeTable(ref)} is in use`, {
+        code: 'lake_table_in_use',
+        remedy: 'Drop the table first.',
+      })
+    }
+    if (!(await this.#owners.mayRemove(ref.warehouse))) return
+    await this.#options.store.remove(notePath(files))
+    await this.#options.store.removeAll(files.root)
+  }
+
+  /**
+   * Removes files that nothing reaches any more, and corrects the count of bytes. See `cleanTable`.
+   * @param options `nowMs` where another clock is to be believed than that of this lake
+   */
+  async clean(
+    ref: TableRef,
+    options: { readonly minAgeMs: number; readonly nowMs?: number },
+    signal: AbortSignal,
+  ): Promise<CleanResult> {
+    await this.requireOwn(ref.warehouse)
+    const context = { catalog: this.#options.catalog, reader: this.#reader, manifests: this.#manifests }
+    return cleanTable(context, await this.#filesOf(ref), { nowMs: this.#now(), ...options }, signal)
+  }
+
+  /** Everything that keeps the table, or a snapshot of it, from being read. See `checkTable`. */
+  async check(ref: TableRef, signal: AbortSignal): Promise<readonly LakeProblem[]> {
+    const context = { reader: this.#reader, manifests: this.#manifests, engine: this.#options.engine }
+    return checkTable(context, await this.#filesOf(ref), signal)
+  }
+
+  /** Tables that have files in the warehouse's folder and no pointer: dropped ones, and first writes that failed. */
+  async lostTables(warehouse: string, signal?: AbortSignal): Promise<readonly TableRef[]> {
+    checkPart(warehouse, 'warehouse')
+    const { catalog } = this.#options
+    const prefix = catalog.layout.folderOf(warehouse)
+    const entries = await catalog.tables(warehouse)
+    const roots = entries.map(({ ref, metadataLocation }) => this.#reader.filesAt(ref, metadataLocation).root)
+    const known = new Set(roots.map((root) => root.slice(prefix.length + 1)))
+    const lost = new Map<string, TableRef>()
+    for await (const { path } of this.#options.store.list(prefix, signal)) {
+      const [namespace, table] = path.slice(prefix.length + 1).split('/')
+      if (namespace === undefined || table === undefined || known.has(`${namespace}/${table}`)) continue
+      lost.set(`${namespace}/${table}`, { warehouse, namespace, table })
+    }
+    return [...lost.values()]
+  }
+
+  #context(files: TableFiles, signal?: AbortSignal) {
+    return { manifests: this.#manifests, files, nowMs: this.#now(), signal }
+  }
+
+  async #filesOf(ref: TableRef): Promise<TableFiles> {
+    const location = await this.#options.catalog.pointer(ref)
+    return location === null ? this.#reader.files(ref) : this.#reader.filesAt(ref, location)
+  }
+
+  async #state(table: TableRef | TableState, signal?: AbortSignal, snapshotId?: SnapshotId): Promise<TableState> {
+    if ('metadata' in table) return table
+    const state = await this.load(table, signal === undefined ? {} : { signal }).catch((error: unknown) => {
+      throw inSnapshot(error, snapshotId ?? null)
+    })
+    if (state !== null) return state
+    if (snapshotId !== undefined) throw lakeDamage('lake_pointer_missing', table, { path: null, snapshotId })
+    throw new SluiceError('INVALID_DATA', `there is no lake table ${describeTable(table)} yet`, {
+      code: 'lake_table_not_found',
+      remedy: 'Materialize the product, or sync the connection, first.',
+    })
+  }
+}
