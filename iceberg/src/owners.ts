@@ -97,7 +97,8 @@ export class LakeOwners {
     if (this.#catalog.owners === undefined) return true
     const owner = await this.#owner(warehouse)
     const found = await this.#mark(warehouse)
-    if (found !== null) return found === owner?.mark
+    // Another's mark alone holds nothing that could be lost: it may have been made, too late, beside this removal.
+    if (found !== null) return found === owner?.mark || !(await this.#hasFiles(warehouse, this.#markPath(warehouse)))
     return (
       owner?.state === 'dropping' || !(await this.#hasFiles(warehouse)) || (await this.#holdsTables(warehouse)) === true
     )
@@ -129,8 +130,8 @@ export class LakeOwners {
     return tables.length === 0 ? null : false
   }
 
-  async #hasFiles(warehouse: string): Promise<boolean> {
-    for await (const _ of this.#store.list(this.#bucket(warehouse))) return true
+  async #hasFiles(warehouse: string, beside?: string): Promise<boolean> {
+    for await (const { path } of this.#store.list(this.#bucket(warehouse))) if (path !== beside) return true
     return false
   }
 
