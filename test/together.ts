@@ -12,7 +12,8 @@ const PROCESSES = 4
 /** They look at their own process and its children, set variables, or are as long as a process should be. */
 export const ALONE = [
   '{acceptance,test}/**/*.int.test.ts',
-  'runtime/src/{database,engine}/*.int.test.ts',
+  'engine/src/**/*.int.test.ts',
+  'runtime/src/database/*.int.test.ts',
   'runtime/src/assembly/storage.int.test.ts',
   'plugins/realtime/lmdb/*.int.test.ts',
   '**/conformance.int.test.ts',

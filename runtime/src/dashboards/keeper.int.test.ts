@@ -54,7 +54,8 @@ before(async () => {
   owner = openPool(serving.logins.owner, { ...PATIENT, applicationName: 'test', maxConnections: 2 })
   views = new ServingViews({ onGaps: () => undefined, pool: owner, admin: serving.admin, shown: serving.admin })
   await inTransaction(pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'acme', tier: 'free' }))
-  mute = createServer(() => undefined)
+  // What it is told is read, and never answered: a socket that nobody reads from does not see its other end go.
+  mute = createServer((socket) => void socket.on('error', () => undefined).resume())
   await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
 })
 
