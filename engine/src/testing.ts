@@ -13,8 +13,8 @@ export const ENGINE_DIR_VARIABLE = 'SLUICE_TEST_ENGINE_DIR'
 
 let program: Promise<Required<ChildProgram>> | undefined
 
-/** To be spread into an engine's options; the same at every call. Without the variable it is made for this process. */
-export function testEngineProgram(): Promise<Required<ChildProgram>> {
+/** To be spread into an engine's options; the same at every call, by a promise of the caller's own. Without the variable it is made for this process. */
+export async function testEngineProgram(): Promise<Required<ChildProgram>> {
   program ??= givenOrMade()
   return program
 }

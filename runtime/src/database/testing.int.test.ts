@@ -17,7 +17,9 @@ it('uses the server that a test run started, which ends with its input and leave
   process.env.SLUICE_TEST_POSTGRES_URL = url
   const postgres = await startTestPostgres()
   assert.equal(postgres.admin.host, parseAddress(url).host)
-  assert.equal(startTestPostgres(), startTestPostgres())
+  assert.equal(await startTestPostgres(), postgres)
+  // What is defined after one promise was awaited in two suites would be the first one's, or lost where that has ended.
+  assert.notEqual(startTestPostgres(), startTestPostgres())
 
   const databases = await Promise.all(
     Array.from({ length: 4 }, () => postgres.createDatabase({ migrations: MIGRATIONS })),

@@ -62,8 +62,11 @@ const TEST_PASSWORD = 'sluice-test'
 
 let shared: Promise<TestPostgres> | undefined
 
-/** The server of this test process; the same one at every call. */
-export function startTestPostgres(): Promise<TestPostgres> {
+/**
+ * The server of this test process; the same one at every call. The promise is each caller's own: node:test takes what is
+ * defined after a promise was awaited for a part of the suite that made the promise.
+ */
+export async function startTestPostgres(): Promise<TestPostgres> {
   shared ??= connectOrStart()
   return shared
 }
