@@ -89,7 +89,7 @@ describe('rows that a check put aside', () => {
     assert.equal(rows.body.row_count, 20, JSON.stringify(rows.body))
     const raised = await query('SELECT * FROM crm.people__quarantine')
     assert.doesNotMatch(JSON.stringify(raised.body), /SECRET-/)
-    assert.deepEqual(raised.body.rows, [], 'the rows of an earlier epoch are gone')
+    assert.deepEqual(raised.body.rows, [], `the rows of an earlier epoch are gone: ${JSON.stringify(raised.body)}`)
   })
 })
 

@@ -42,6 +42,7 @@ import type { NamingIssuer } from './policy/identity.ts'
 import { CpuAccounts } from './registry/cpu-accounts.ts'
 import { loseCopies } from './registry/endpoint-states.ts'
 import { openMasterKeyFile } from './registry/master-keys.ts'
+import { EPOCHS_CHANNEL } from './registry/materializations.ts'
 import { POLICY_CHANNEL } from './registry/policy-versions.ts'
 import { neededMasterKeys } from './registry/tenant-keys.ts'
 import { hasHadTenants } from './registry/tenants.ts'
@@ -172,7 +173,7 @@ export async function assemble(
   })
   const news = await lifecycle.start(
     'policy news',
-    () => listenForPolicies(databases, served),
+    () => listenForChanges(databases, served),
     (listener) => listener.close(),
   )
   container.register(TOKENS.config, { useValue: config })
@@ -260,10 +261,11 @@ function registerPlugins(container: DependencyContainer, plugins: PluginSet): vo
   for (const { plugin } of plugins.loaded) container.register(`${plugin.kind}:${plugin.type}`, { useValue: plugin })
 }
 
-function listenForPolicies(databases: Databases, served: ServedProducts) {
+function listenForChanges(databases: Databases, served: ServedProducts) {
+  const drop = (tenant: string) => served.drop(tenant)
   return openListener(databases.registry, {
-    applicationName: 'sluice-policy',
-    channels: { [POLICY_CHANNEL]: (tenant) => served.drop(tenant) },
+    applicationName: 'sluice-changes',
+    channels: { [POLICY_CHANNEL]: drop, [EPOCHS_CHANNEL]: drop },
     onLost: () => served.dropAll(),
     onReady: () => served.dropAll(),
   })

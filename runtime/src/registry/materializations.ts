@@ -2,7 +2,7 @@
 import { checkFence } from './fences.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
-import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export interface Materialization {
   readonly id: string
@@ -82,13 +82,16 @@ export async function reserveEpoch(tx: Transaction, productId: string, token: bi
   )
 }
 
-/** Records the epoch that `reserveEpoch` took in this transaction. */
+/** Told at the commit of every epoch; the payload is the tenant. Runtimes forget by it what they keep of its products. */
+export const EPOCHS_CHANNEL = 'sluice_epochs'
+
+/** Records the epoch that `reserveEpoch` took in this transaction, and has every runtime told of it. */
 export function recordEpoch(
   tx: Transaction,
   epoch: ReservedEpoch,
   materialization: NewMaterialization & { readonly snapshots: Readonly<Record<string, string>> },
 ): Promise<Materialization> {
-  return insert(tx, materialization, epoch.epoch, materialization.snapshots, epoch.committedAt)
+  return insertEpoch(tx, materialization, epoch.epoch, materialization.snapshots, epoch.committedAt)
 }
 
 type AdoptedEpoch = Pick<
@@ -118,12 +121,23 @@ export async function adoptEpoch(
     [id, epoch],
   )
   const row = { ...rest, tenant, productId: id, kind: 'materialize', runId: null, counts: {}, quality: null } as const
-  await insert(tx, { ...row, qualityScore: null }, epoch, snapshots, committedAt)
+  await insertEpoch(tx, { ...row, qualityScore: null }, epoch, snapshots, committedAt)
 }
 
 /** Records an attempt that was not published. */
 export function recordBlocked(db: Queryable, materialization: NewMaterialization): Promise<Materialization> {
   return insert(db, materialization, null, {}, null)
+}
+
+async function insertEpoch(
+  tx: Transaction,
+  row: NewMaterialization,
+  epoch: number,
+  snapshots: Readonly<Record<string, string>>,
+  committedAt: Date,
+): Promise<Materialization> {
+  await change(tx, 'telling the runtimes of an epoch', 'select pg_notify($1, $2)', [EPOCHS_CHANNEL, row.tenant])
+  return insert(tx, row, epoch, snapshots, committedAt)
 }
 
 function insert(
