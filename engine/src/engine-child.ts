@@ -27,10 +27,10 @@ export class EngineChild {
   readonly #output: Socket
   readonly #ended: Promise<string>
   readonly #ready: Promise<void>
+  readonly cpu = new CpuWatch(this)
   #stderr = ''
   #alive = true
   #hasJob = false
-  #cpu: CpuWatch | null = null
   #listener: ((message: FromChild) => void) | null = null
 
   constructor(openPipe: OpenPipe, { childBundle = CHILD_ENTRY, codeCacheDir }: ChildProgram) {
@@ -103,15 +103,8 @@ export class EngineChild {
 
   kill(): void {
     if (!this.#alive) return
-    this.#cpu?.look()
+    this.cpu.look()
     this.#process.kill('SIGKILL')
-  }
-
-  /** `used` is told the CPU seconds of the process, those of its start included, until it ends. */
-  countCpu(used: (seconds: number) => void): void {
-    const watch = new CpuWatch(this.pid, used)
-    this.#cpu = watch
-    void this.#ended.then(() => watch.end())
   }
 
   #watchReady(): Promise<void> {

@@ -164,7 +164,7 @@ class ChildEngine implements PooledEngine {
     const accounts = this.#accounts
     if (accounts === null) return
     const payer = accounts.payerOf(job.tenant ?? null)
-    child.countCpu((seconds) => accounts.charge(payer, 'engine', seconds))
+    child.cpu.tell((seconds) => accounts.charge(payer, 'engine', seconds))
   }
 
   #seen(walls: readonly Wall[]): void {

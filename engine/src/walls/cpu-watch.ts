@@ -4,33 +4,43 @@ const POLL_MS = 250
 /** Of the times in /proc: what Linux shows programs, whatever its own clock does. */
 const TICKS_PER_S = 100
 
+export interface WatchedChild {
+  readonly pid: number
+  /** Fulfilled when the process is gone. Never rejected. */
+  readonly ended: Promise<unknown>
+}
+
 /**
- * Tells what a child uses of the processors while it lives, all of its threads and its start included. Ask once more
- * (`look`) before it is killed: of a process that is gone nothing can be read. Without /proc it tells nothing.
+ * What a child uses of the processors while it lives, all of its threads and its start included. Look once more before it
+ * is killed: of a process that is gone nothing can be read. Without /proc it tells nothing.
  */
 export class CpuWatch {
-  readonly #pid: number
-  readonly #used: (seconds: number) => void
-  readonly #timer: NodeJS.Timeout
+  readonly #child: WatchedChild
+  #used: ((seconds: number) => void) | null = null
   #toldS = 0
 
-  /** @param used told what was used since it was told last */
-  constructor(pid: number, used: (seconds: number) => void) {
-    this.#pid = pid
+  constructor(child: WatchedChild) {
+    this.#child = child
+  }
+
+  /**
+   * Once at most, until the child ends.
+   *
+   * @param used told the seconds since it was told last
+   */
+  tell(used: (seconds: number) => void): void {
     this.#used = used
-    this.#timer = setInterval(() => this.look(), POLL_MS)
-    this.#timer.unref()
+    const timer = setInterval(() => this.look(), POLL_MS)
+    timer.unref()
+    void this.#child.ended.then(() => clearInterval(timer))
   }
 
   look(): void {
-    const seconds = cpuSeconds(this.#pid)
+    if (this.#used === null) return
+    const seconds = cpuSeconds(this.#child.pid)
     if (seconds === null || seconds <= this.#toldS) return
     this.#used(seconds - this.#toldS)
     this.#toldS = seconds
-  }
-
-  end(): void {
-    clearInterval(this.#timer)
   }
 }
 

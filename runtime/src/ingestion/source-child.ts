@@ -35,9 +35,9 @@ export class SourceChild implements PooledChild {
   readonly #connecting = new Set<Socket>()
   readonly ended: Promise<string>
   readonly ready: Promise<void>
+  readonly cpu = new CpuWatch(this)
   #stderr = ''
   #alive = true
-  #cpu: CpuWatch | null = null
 
   constructor(descriptors: DescriptorLine, program: SourceChildProgram) {
     const { modules, childBundle = SOURCE_CHILD_ENTRY, codeCacheDir } = program
@@ -109,15 +109,8 @@ export class SourceChild implements PooledChild {
 
   kill(): void {
     if (!this.#alive) return
-    this.#cpu?.look()
+    this.cpu.look()
     this.#process.kill('SIGKILL')
-  }
-
-  /** `used` is told the CPU seconds of the process, those of its start included, until it ends. */
-  countCpu(used: (seconds: number) => void): void {
-    const watch = new CpuWatch(this.pid, used)
-    this.#cpu = watch
-    void this.ended.then(() => watch.end())
   }
 
   get #descriptorLine(): Socket | undefined {

@@ -123,7 +123,7 @@ export class SourceReaders {
     const start = async (signal: AbortSignal, timeoutMs: number) => {
       if (tenant !== null) accounts?.refuseSpent(tenant)
       const child = await this.#take(tenant, timeoutMs, signal)
-      if (accounts !== undefined) child.countCpu((seconds) => accounts.charge(tenant, 'source', seconds))
+      if (accounts !== undefined) child.cpu.tell((seconds) => accounts.charge(tenant, 'source', seconds))
       const { neededWalls = [] } = this.#options
       const open = { module, settings, codeFolders, userId: this.#userFor(child), neededWalls }
       const onWalls = (walls: readonly Wall[]) => {
