@@ -153,3 +153,87 @@ describe('a column that the source has lost', () => {
     })
   }
 })
+
+describe('a product that has no rows yet, because its source lacks values that it requires', () => {
+  const table = 'waiting_people'
+  const name = 'crm.waiting'
+  const ask = async (client: Client, sql: string, more: Json = {}) =>
+    (await client.post('/api/v1/query', { sql, ...more })).body
+
+  before(async () => {
+    await world.source.query(`DROP TABLE IF EXISTS ${table};
+      CREATE TABLE ${table} (id integer PRIMARY KEY, email text, city text, day date);
+      INSERT INTO ${table} VALUES (1, 'a', NULL, '2026-01-01')`)
+    const files = manifests(`public.${table}`)
+    const uploaded = await developer.post('/api/v1/products', {
+      name: 'waiting',
+      namespace: 'crm',
+      archetype: 'source_aligned',
+      description: '',
+    })
+    const path = `/api/v1/products/${uploaded.body.id}`
+    const output = files.output.replace('{ name: city, type: string', '{ name: city, type: string, nullable: false')
+    const product = files.product.replace('name: people', 'name: waiting')
+    assert.equal((await developer.upload(`${path}/manifests`, { ...files, product, output })).status, 200)
+    const deployed = await developer.post(`${path}/deploy`, { version: '1.0.0', dry_run: false })
+    assert.equal(deployed.status, 201, JSON.stringify(deployed.body))
+    if (deployed.body.run_id) await developer.untilEnded(deployed.body.run_id)
+  })
+
+  it('is said to have none by every door, to who may read it', async () => {
+    for (const sql of [
+      `SELECT * FROM ${name}`,
+      `SELECT p.id FROM crm.people p JOIN CRM."Waiting" w USING (id)`,
+      `SELECT * FROM ${name}__quarantine`,
+      `SELECT * FROM crm."waiting@v1.0.0"`,
+      `DESCRIBE ${name}`,
+    ]) {
+      const body = await ask(developer, sql)
+      assert.deepEqual([body.code, body.status], ['not_materialized', 409], `${sql} ${JSON.stringify(body)}`)
+      assert.match(`${body.detail} ${body.remedy}`, /crm\.waiting has not been materialized yet.*sync/)
+    }
+    for (const as_of of ['2026-01-01', '4611686018427387905', 'v1.0.0']) {
+      assert.equal((await ask(developer, `SELECT * FROM ${name}`, { as_of })).code, 'not_materialized', as_of)
+    }
+    for (const accept of ['text/csv', 'application/x-ndjson', 'application/vnd.apache.parquet']) {
+      const body = JSON.stringify({ sql: `SELECT * FROM ${name}` })
+      const headers = { accept, 'content-type': 'application/json' }
+      const exported = await developer.send('/api/v1/query', { method: 'POST', body, headers })
+      assert.deepEqual([exported.status, exported.body.code], [409, 'not_materialized'], accept)
+    }
+    const early = await ask(developer, 'SELECT * FROM crm.people', { as_of: '2001-01-01' })
+    assert.equal(early.code, 'snapshot_not_found')
+    assert.match(early.detail, /crm\.people had not been materialized/)
+    assert.equal((await developer.get(`/api/v1/products/${name}/latest`)).body.code, 'not_materialized')
+    const [tenant] = world.tenants
+    const loaded = await developer.get(`/iceberg/v1/${tenant}/namespaces/crm/tables/waiting`)
+    assert.deepEqual([loaded.status, loaded.body.error.type], [404, 'NoSuchTableException'])
+    assert.match(loaded.body.error.message, /crm\.waiting has not been materialized yet/)
+  })
+
+  it('is no table for anybody else, and none where only its name stands', async () => {
+    const stranger = await world.as(world.tenants[0], null, 'noah')
+    for (const sql of [`SELECT * FROM ${name}`, `DESCRIBE ${name}`, `SELECT * FROM ${name}__quarantine`]) {
+      assert.equal((await ask(stranger, sql)).code, 'table_not_found', sql)
+    }
+    const alias = await ask(developer, `SELECT ${name} FROM (SELECT count(city) AS waiting FROM crm.people) crm`)
+    assert.deepEqual(alias.rows, [[5]], JSON.stringify(alias))
+  })
+
+  it('says which column of which table lacks values, and what to do, until it has them', async () => {
+    const run = await sync()
+    assert.equal(run.state, 'failed')
+    const { reason } = run.products.find((one: Json) => one.name === name)
+    assert.equal(reason.code, 'required_value_missing')
+    assert.doesNotMatch(reason.message, /the transform/)
+    for (const part of [`source table public.${table}`, 'connection db', 'no value for city']) {
+      assert.ok(reason.message.includes(part), `${part} in: ${reason.message}`)
+    }
+    for (const part of ['at the source', 'where', 'nullable: true']) {
+      assert.ok(`${run.error.remedy}`.includes(part), `${part} in: ${run.error.remedy}`)
+    }
+    await world.source.query(`UPDATE ${table} SET city = 'c'`)
+    await sync()
+    assert.deepEqual((await ask(developer, `SELECT city FROM ${name}`)).rows, [['c']])
+  })
+})

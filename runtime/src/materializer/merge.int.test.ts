@@ -61,7 +61,11 @@ function follow(keepMissing?: boolean, isChecked = true) {
           domain: 'sales',
           product,
           version: '1.0.0',
-          manifests: { ...manifests, compute: { engine: 'embedded', transform } } as unknown as ManifestSet,
+          manifests: {
+            ...manifests,
+            inputs: [input],
+            compute: { engine: 'embedded', transform },
+          } as unknown as ManifestSet,
           variants: [{ variant: 'clear', masks: [], schema: SCHEMA }],
           keys: [],
           inputs: [{ input, state, table } as unknown as InputState],

@@ -20,6 +20,7 @@ import {
   checkRows,
   type InputState,
   type RowRules,
+  rowGiver,
   rowRules,
   type StagedRows,
   stagedTable,
@@ -124,7 +125,8 @@ async function prepareIn(directory: string, request: PrepareRequest, deps: Prepa
   })
   await deps.faultPoint('materializer.transformed')
   const isFew = staged.rowCount <= FEW_ROWS && manifests.quality.checks.length === 0
-  if (!isFew) await checkRows(staged, schema, { engine: deps.engine, ownLimits: request.ownLimits, signal })
+  const giver = rowGiver(manifests)
+  if (!isFew) await checkRows(staged, schema, giver, { engine: deps.engine, ownLimits: request.ownLimits, signal })
   const run = {
     tenant: request.tenant,
     engine: deps.engine,
@@ -141,7 +143,7 @@ async function prepareIn(directory: string, request: PrepareRequest, deps: Prepa
   if (decision.action === 'block') throw new QualityBlocked(decision.checks, results, violations)
   const bad = decision.action === 'quarantine' ? quarantineCondition(decision.checks, plan.badRows) : null
   await deps.faultPoint('materializer.checked')
-  const rules = isFew ? rowRules(OUTPUT_ALIAS, schema) : null
+  const rules = isFew ? rowRules(OUTPUT_ALIAS, schema, giver) : null
   const written = await writeTables(staged, bad, rules, request, deps)
   await deps.faultPoint('materializer.twins-written')
   return { ...(await stageAll(written, results, request, deps)), lost: staged.lost, violations }

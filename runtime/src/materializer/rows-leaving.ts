@@ -6,7 +6,7 @@ import type { Product } from '../registry/products.ts'
 import { readInputs } from './inputs.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import type { MaterializeDeps } from './materialize.ts'
-import { rowRules, stagedTable, transformRows } from './transform.ts'
+import { rowGiver, rowRules, stagedTable, transformRows } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
 export interface LeavingDeps
@@ -44,7 +44,7 @@ export async function rowsLeaving(
       signal,
     })
     const sameKey = schema.primaryKey.map((name) => `b.${quoteName(name)} = o.${quoteName(name)}`).join(' AND ')
-    const rules = rowRules('output', schema)
+    const rules = rowRules('output', schema, rowGiver(manifests))
     const { results } = await engine.run(
       {
         trust: 'own',

@@ -65,6 +65,29 @@ export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'colu
   }
 }
 
+/** What gives the rows of a product, as refusals of them speak of it. */
+export interface RowGiver {
+  /** Subject of a sentence: `the transform`, or the table that is taken as it is. */
+  readonly name: string
+  /** Where such rows are to be corrected. */
+  readonly remedy: string
+}
+
+export function rowGiver({ compute, inputs }: Pick<ManifestSet, 'compute' | 'inputs'>): RowGiver {
+  const [input] = inputs
+  if (compute.transform !== null || input === undefined) {
+    return {
+      name: 'the transform',
+      remedy: 'Correct the transform in compute.yaml, or the columns and identity in output.yaml.',
+    }
+  }
+  return {
+    name: `the source table ${input.table} of the connection ${input.connection}`,
+    remedy:
+      'Correct the rows at the source, leave them out by where in inputs.yaml or a transform in compute.yaml, or change the columns and identity in output.yaml.',
+  }
+}
+
 /** Runs the author's SELECT over the inputs, as hostile text. What came out is to be held against `rowRules`. */
 export async function transformRows(
   inputs: readonly InputState[],
@@ -159,7 +182,7 @@ export interface RowRules {
  * Of the rows in `relation`: every required value is there, every date is one of the calendar, and every key occurs
  * once.
  */
-export function rowRules(relation: string, schema: TableSchema): RowRules {
+export function rowRules(relation: string, schema: TableSchema, giver: RowGiver): RowRules {
   const required = schema.columns.filter((column) => !column.nullable || schema.primaryKey.includes(column.name))
   const dates = schema.columns.filter(({ type }) => CALENDAR[type] !== undefined)
   const counts = [
@@ -175,40 +198,43 @@ export function rowRules(relation: string, schema: TableSchema): RowRules {
     judge([found, keys]) {
       const named = (columns: readonly Column[], from: number) =>
         columns.filter((_, index) => Number(found?.rows[0]?.[from + index]) > 0).map(({ name }) => name)
-      checkMissing(named(required, 0))
-      checkDates(named(dates, required.length))
-      checkRepeated(Number(keys?.rows[0]?.[1] ?? 0), schema)
+      checkMissing(named(required, 0), giver)
+      checkDates(named(dates, required.length), giver)
+      checkRepeated(Number(keys?.rows[0]?.[1] ?? 0), schema, giver)
     },
   }
 }
 
 /** In a job of its own. */
-export async function checkRows(staged: StagedRows, schema: TableSchema, deps: RowCheckDeps): Promise<void> {
-  const { steps, judge } = rowRules('output', schema)
+export async function checkRows(
+  staged: StagedRows,
+  schema: TableSchema,
+  giver: RowGiver,
+  deps: RowCheckDeps,
+): Promise<void> {
+  const { steps, judge } = rowRules('output', schema, giver)
   if (staged.rowCount === 0 || steps.length === 0) return
   const tables = [stagedTable('output', staged)]
   const { results } = await deps.engine.run({ trust: 'own', tables, steps, limits: deps.ownLimits }, deps.signal)
   judge(results)
 }
 
-function checkMissing(columns: readonly string[]): void {
+function checkMissing(columns: readonly string[], { name, remedy }: RowGiver): void {
   if (columns.length === 0) return
-  throw invalidOutput('required_value_missing', `the transform gives no value for ${columns.join(', ')} in some rows`)
+  const message = `${name} gives no value for ${columns.join(', ')} in some rows, which output.yaml requires`
+  throw invalidOutput('required_value_missing', message, `${remedy} Columns with nullable: true may lack values.`)
 }
 
-function checkDates(columns: readonly string[]): void {
+function checkDates(columns: readonly string[], { name, remedy }: RowGiver): void {
   if (columns.length === 0) return
-  throw invalidOutput(
-    'date_out_of_range',
-    `the transform gives dates for ${columns.join(', ')} that are infinite, or outside of the years 1 to 9999`,
-    'Correct the transform in compute.yaml: leave out such rows, or give null instead.',
-  )
+  const message = `${name} gives dates for ${columns.join(', ')} that are infinite, or outside of the years 1 to 9999`
+  throw invalidOutput('date_out_of_range', message, remedy)
 }
 
-function checkRepeated(keys: number, { primaryKey }: TableSchema): void {
+function checkRepeated(keys: number, { primaryKey }: TableSchema, { name, remedy }: RowGiver): void {
   if (keys === 0) return
   const key = primaryKey.join(', ')
-  throw invalidOutput('duplicate_key', `${keys} keys (${key}) occur more than once in what the transform gives`)
+  throw invalidOutput('duplicate_key', `${keys} keys (${key}) occur more than once in what ${name} gives`, remedy)
 }
 
 /** By type, the first and the last value that has a form in which every store keeps it and every answer spells it. */
@@ -218,10 +244,6 @@ const CALENDAR: Readonly<Record<string, string>> = {
   timestamptz: "TIMESTAMPTZ '0001-01-01 00:00:00+00' AND TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'",
 }
 
-function invalidOutput(
-  code: string,
-  message: string,
-  remedy = 'Correct the transform in compute.yaml, or the columns and identity in output.yaml.',
-): SluiceError {
+function invalidOutput(code: string, message: string, remedy: string): SluiceError {
   return new SluiceError('INVALID_DATA', message, { code, remedy })
 }

@@ -55,6 +55,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'sql_too_long',
         'sql_syntax_error',
         'table_not_found',
+        'not_materialized',
         'sql_invalid',
         'unusable_name',
         'query_timeout',

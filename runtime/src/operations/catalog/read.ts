@@ -17,7 +17,7 @@ import { findVersion } from '../../registry/versions.ts'
 import { audited, type Platform, requireMember } from '../platform.ts'
 import { accessTo, type ReadAccess, refuseStaleMask, type ServedProduct } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
-import { namespaceNotFound, tableNotFound } from './errors.ts'
+import { namespaceNotFound, tableNotFound, tableNotMade } from './errors.ts'
 
 export interface LoadedTable {
   /** Null where the file lists snapshots that the reader may not see. */
@@ -103,7 +103,7 @@ export async function loadTable(
   if (namespace === SANDBOX) return loadSandboxTable(platform, call, table)
   const product = await productNamed(platform, call, namespace, table)
   const access = accessTo(product, call.principal, platform.rules, (variant) => product.variants.has(variant))
-  if (product.variants.size === 0) throw tableNotFound()
+  if (product.variants.size === 0) throw tableNotMade(product)
   const served = product.variants.get(access.variant)
   refuseStaleMask(access.masks, served?.maskedColumns ?? [])
   const ref = lakeTable(call.tenant, namespace, table, access.variant)

@@ -16,7 +16,7 @@ import { everyConnection, isOfSource } from '../../registry/connections.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import { rawReader } from '../rights/raw-rights.ts'
-import { accessOrNull, type ReadAccess } from '../served/served-product.ts'
+import { accessOrNull, notMaterialized, type ReadAccess } from '../served/served-product.ts'
 import { readsSandbox } from './asked-query.ts'
 import type { ShownTables } from './shown-tables.ts'
 
@@ -32,7 +32,7 @@ const AT_ONCE = 8
 /** Snapshots never change. */
 const snapshots = new LRUCache<string, Snapshot>({ max: 5_000 })
 
-/** Tables of the engine that hold the descriptions. Throws `table_not_found` where what is to be shown is not there. */
+/** Tables of the engine that hold the descriptions. Throws `table_not_found` or `not_materialized` where what is to be shown is not there. */
 export async function descriptionsFor(
   platform: Platform,
   call: TenantCall,
@@ -46,6 +46,10 @@ export async function descriptionsFor(
   ].toSorted(byName)
   const wanted = shown?.table ?? null
   if (wanted !== null && !found.some(({ schema, table }) => schema === wanted[0] && table === wanted[1])) {
+    const [product] = await platform.served.named(call.tenant, new Set([wanted.join('.')]))
+    if (product?.variants.size === 0 && accessOrNull(product, call.principal, platform.rules) !== null) {
+      throw notMaterialized(product)
+    }
     throw tableNotFound(wanted.join('.'), { text: sql, leadBytes: 0 }, null)
   }
   return [schemataOf(call.tenant, found), tablesOf(call.tenant, found), columnsOf(call.tenant, found)]

@@ -1,8 +1,8 @@
 /** SQL over the products that the caller may read, in an engine that is given nothing else. */
 
-import { checkText, type EngineLimits, type EngineRun, quoteName, type ResultColumn } from '@sluice/engine'
+import { checkText, type EngineLimits, type EngineRun, foldName, quoteName, type ResultColumn } from '@sluice/engine'
 import { engineTable, type TableRef } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
@@ -26,6 +26,7 @@ import { mayReadRaw } from '../rights/raw-rights.ts'
 import {
   accessOrNull,
   accessTo,
+  notMaterialized,
   type ReadAccess,
   refuseStaleMask,
   refuseUnmade,
@@ -61,14 +62,17 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   const request = shown === null ? given : { ...given, sql: shown.sql }
   const names = new NamedTables(request.sql)
   const described = names.describes ? await descriptionsFor(platform, call, given.sql, shown) : []
-  const visible = await visibleTables(platform, call, names, request.asOf)
+  const { visible, absent } = await visibleTables(platform, call, names, request.asOf)
   // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
   const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
-  const run =
+  const running =
     distributedQueries === null
-      ? await embeddedRun(platform, call, asked)
-      : await distributedRun(platform, call, asked, distributedQueries)
+      ? embeddedRun(platform, call, asked)
+      : distributedRun(platform, call, asked, distributedQueries)
+  const run = await running.catch((error: unknown) => {
+    throw whyAbsent(error, absent)
+  })
   return {
     engine: distributedQueries === null ? 'duckdb' : 'trino',
     run,
@@ -126,13 +130,20 @@ function withMasks({ columns, lineage }: EngineRun, visible: readonly Visible[])
   })
 }
 
+interface Named {
+  readonly visible: readonly Visible[]
+  /** By folded `namespace.table`: why one that the author may read has no rows to give. */
+  readonly absent: ReadonlyMap<string, SluiceError>
+}
+
 /** What the statement may refer to and its author may read; nothing else exists for it. */
 async function visibleTables(
   platform: Platform,
   call: TenantCall,
   names: NamedTables,
   asOf: string | undefined,
-): Promise<readonly Visible[]> {
+): Promise<Named> {
+  const absent = new Map<string, SluiceError>()
   const products = await platform.served.named(call.tenant, names.products)
   const visible: Visible[] = []
   for (const product of products) {
@@ -140,12 +151,35 @@ async function visibleTables(
     if (access === null) continue
     const table = await productTable(platform, call, product, access, names, asOf)
     const pasts = await pastTables(platform, call, product, access, names)
+    if (table === null) {
+      const own = `${product.domain}.${product.name}`
+      for (const name of [own, `${own}${QUARANTINE}`]) absent.set(foldName(name), notMadeThen(product))
+    }
     if (table === null && pasts.length === 0) continue
     if (access.audit) await recordRead(platform, call, product)
     visible.push(...(table ?? []), ...pasts)
   }
   const plain = await sandboxTables(platform, call, names, asOf)
-  return [...visible, ...plain, ...(await rawTables(platform, call, names))]
+  return { visible: [...visible, ...plain, ...(await rawTables(platform, call, names))], absent }
+}
+
+/**
+ * Names are looked for in a statement before it is understood, and one of an alias and a column looks like a table's:
+ * only once the engine misses a table is it told why there is none.
+ */
+function whyAbsent(error: unknown, absent: Named['absent']): unknown {
+  if (!isSluiceError(error) || error.code !== 'table_not_found') return error
+  return absent.get(foldName(String(error.details?.['table']))) ?? error
+}
+
+/** Of a product without an epoch, now or at the time that was asked for. */
+function notMadeThen(product: ServedProduct): SluiceError {
+  if (product.variants.size === 0) return notMaterialized(product)
+  const name = `${product.domain}.${product.name}`
+  return new SluiceError('INVALID_DATA', `${name} had not been materialized yet at the time that is asked for`, {
+    code: 'snapshot_not_found',
+    remedy: 'Ask for a later time; GET /api/v1/products/{id}/snapshots lists what there is.',
+  })
 }
 
 function recordRead(platform: Platform, call: TenantCall, product: ServedProduct): Promise<void> {
@@ -223,7 +257,7 @@ async function pastTables(
   const visible: Visible[] = []
   for (const past of pastsNamed(names.of(product.domain), product.name)) {
     const [own] = (await productTable(platform, call, product, access, names, past)) ?? []
-    if (own === undefined) throw noSuchPast()
+    if (own === undefined) throw notMadeThen(product)
     const name = [product.domain, `${product.name}@${past}`]
     visible.push({ ...own, table: { ...own.table, name }, name: name.join('.') })
   }
@@ -282,6 +316,7 @@ function stalePast(): SluiceError {
 }
 
 async function epochAt(platform: Platform, product: ServedProduct, asOf: string): Promise<Materialization | null> {
+  if (product.variants.size === 0) return null
   if (/^\d{1,19}$/.test(asOf)) {
     const epoch = await epochOfSnapshot(platform.pool, product.id, asOf)
     if (epoch) return epoch

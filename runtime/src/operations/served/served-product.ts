@@ -177,7 +177,12 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
       remedy: 'Ask the owner of the product for a grant that unmasks its class.',
     })
   }
-  throw new SluiceError('CONFLICT', `${product.domain}.${product.name} has not been materialized yet`, {
+  throw notMaterialized(product)
+}
+
+/** Of a product that the caller may read, and that has no rows yet. */
+export function notMaterialized({ domain, name }: Pick<ServedProduct, 'domain' | 'name'>): SluiceError {
+  return new SluiceError('CONFLICT', `${domain}.${name} has not been materialized yet`, {
     code: 'not_materialized',
     remedy: 'Deploy a version, sync its connections, and wait until the run has succeeded.',
   })
