@@ -4,7 +4,7 @@ import type { CheckedFile, Draft } from './checked-file.ts'
 import { qualified } from './context.ts'
 import { parseDuration, parseMemory } from './durations.ts'
 import type { ComputeFile } from './files/compute.ts'
-import type { ComputeManifest } from './manifest-set.ts'
+import type { ComputeManifest, Input, OutputColumn } from './manifest-set.ts'
 import type { Finding } from './problem.ts'
 
 /** The other files that the transform stands between; null where one could not be read. */
@@ -74,7 +74,10 @@ function unbuilt(file: CheckedFile, trigger: string): readonly Finding[] {
   return findings
 }
 
-/** Without a transform the single input is projected, so there must be one, and it must have the columns. */
+/**
+ * Without a transform the single input is projected, so there must be one, and it must have the columns. Which it has is
+ * known of a source that was asked, and of an input that chooses its columns.
+ */
 function withoutTransform({ inputs, output }: Pick<TransformContext, 'inputs' | 'output'>): readonly Finding[] {
   if (inputs === null) return []
   if (inputs.count > 1) {
@@ -82,17 +85,45 @@ function withoutTransform({ inputs, output }: Pick<TransformContext, 'inputs' | 
     return [{ manifest: 'compute', path: [], message, hint: 'Add transform: one SELECT over the aliases.' }]
   }
   const input = inputs.value[0]
-  const source = input === undefined ? undefined : inputs.sources.get(input.name)
-  if (input === undefined || source === undefined || output === null) return []
-  const names = input.columns ?? source.columns.map((column) => column.name)
-  const from = `${qualified(input.table)} of the connection "${input.connection}" (input "${input.name}")`
+  if (input === undefined || output === null) return []
+  const names = input.columns ?? inputs.sources.get(input.name)?.columns.map((column) => column.name)
+  if (names === undefined) return []
+  const declared = output.value.columns
+  const table = `${qualified(input.table)} of the connection "${input.connection}" (input "${input.name}")`
+  const from = input.columns === null ? table : `the columns that inputs.yaml chooses of ${table}`
   const readable = new Set(names.map((name) => name.toLowerCase()))
-  return output.value.columns
-    .filter((column) => !readable.has(column.name.toLowerCase()))
-    .map((column) => {
+  const missing = declared.filter((column) => !readable.has(column.name.toLowerCase()))
+  return [
+    ...missing.map((column): Finding => {
       const message = `without a transform the column "${column.name}" of output.yaml must come from ${from}, which has none`
       return { manifest: 'compute', path: [], message, unknown: { name: column.name, among: names } }
-    })
+    }),
+    ...(output.columns.complete ? undeclared(input, names, declared, from) : []),
+  ]
+}
+
+/** Of a wide table, more than anybody reads. */
+const MOST_NAMED = 10
+
+/** Columns that nothing takes. What the read itself goes by may be among them. */
+function undeclared(
+  input: Input,
+  names: readonly string[],
+  declared: readonly OutputColumn[],
+  from: string,
+): readonly Finding[] {
+  const taken = [...declared.map(({ name }) => name), ...input.primaryKey, input.cursorColumn ?? '']
+  const known = new Set(taken.map((name) => name.toLowerCase()))
+  const left = names.filter((name) => !known.has(name.toLowerCase()))
+  if (left.length === 0) return []
+  const more = left.length > MOST_NAMED ? ` and ${left.length - MOST_NAMED} more` : ''
+  const listed = `${left.slice(0, MOST_NAMED).join(', ')}${more}`
+  const message = `output.yaml does not declare these, so they are left out, of ${from}: ${listed}`
+  const hint =
+    input.columns === null
+      ? 'Add them to the schema, or choose the others by columns in inputs.yaml.'
+      : 'Add them to the schema, or take them out of columns in inputs.yaml.'
+  return [{ manifest: 'output', path: ['schema'], message, hint, warning: true }]
 }
 
 /**

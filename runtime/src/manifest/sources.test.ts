@@ -142,4 +142,40 @@ describe('inputs are held against their sources', () => {
       ': without a transform the column "title" of output.yaml must come from public.countries of the connection "erp" (input "countries"), which has none',
     ])
   })
+
+  it('tells which columns of a projected input nothing takes, once for all of them', async () => {
+    const wide = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`extra_${at}`, 'string' as const]))
+    const told = async (countries: SourceTable, edits: readonly Edit[] = []) => {
+      const connections = new Map([['erp', [countries]]])
+      const { warnings } = await parseEdited('minimal', edits, { ...exampleContext('minimal'), connections })
+      return warnings
+    }
+    assert.deepEqual(await told(table('countries', { CODE: 'string', title: 'string' })), [])
+    const [warning, ...others] = await told(table('countries', { code: 'string', title: 'string', ...wide }))
+    assert.deepEqual(others, [])
+    assert.deepEqual([warning?.manifest, warning?.path], ['output', 'schema'])
+    assert.match(warning?.message ?? '', /countries of the connection "erp".*: extra_0, .*extra_9 and 2 more$/)
+    const chosen: Edit = ['inputs', 'table: countries', 'table: countries\n    columns: [code, title]']
+    assert.deepEqual(await told(table('countries', { code: 'string', title: 'string', ...wide }), [chosen]), [])
+  })
+
+  it('holds the columns that an input chooses against the output without any source', async () => {
+    const parse = (columns: string, more = '') =>
+      parseEdited('minimal', [['inputs', 'table: countries', `table: countries\n    columns: [${columns}]${more}`]])
+    const missing = await parse('code, titel')
+    assert.equal(missing.ok, false)
+    assert.match(
+      missing.problems[0]?.message ?? '',
+      /"title" of output.yaml must come from the columns that inputs.yaml/,
+    )
+    assert.equal(missing.problems[0]?.hint, 'Did you mean titel?')
+    const excess = await parse('code, title, region')
+    assert.equal(excess.ok, true)
+    assert.deepEqual(
+      excess.warnings.map(({ message }) => message.split(': ').at(-1)),
+      ['region'],
+    )
+    const cursor = await parse('code, title, changed', '\n    cursor_column: changed\n    primary_key: [code]')
+    assert.deepEqual(cursor.warnings, [], 'the read goes by it')
+  })
 })
