@@ -25,6 +25,7 @@ describe('keys of applications as tokens', () => {
     secretHash,
     makerGroups: ['svc-developers', 'sales'],
     makerClearance: null,
+    clearance: null,
     isUseDue: true,
   }
   let log: string[]

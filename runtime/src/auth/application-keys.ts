@@ -4,7 +4,8 @@
  * See docs/decisions/0078-application-keys.md.
  */
 import { timingSafeEqual } from 'node:crypto'
-import type { Principal } from '../flow.ts'
+import type { Level, Principal } from '../flow.ts'
+import { stricter } from '../policy/classification.ts'
 import { type PresentedKey, presentedKey, recordUse, refreshMaker } from '../registry/application-keys.ts'
 import { isKeyToken, readKeyToken } from '../registry/key-tokens.ts'
 import type { Queryable } from '../registry/sql.ts'
@@ -72,6 +73,12 @@ export class KeyAuthenticator {
   }
 }
 
+/** A token that asked for less than its bearer has makes keys that have no more, whatever its maker shows later. */
+function narrower(left: Level | null, right: Level | null): Level | null {
+  if (left === null || right === null) return left ?? right
+  return stricter(left, right) === left ? right : left
+}
+
 /** It is a member where its maker is one, and never a developer. */
 function principalOfKey(key: PresentedKey): Principal {
   return {
@@ -82,7 +89,7 @@ function principalOfKey(key: PresentedKey): Principal {
     isAdmin: false,
     isDeveloper: false,
     isViewer: key.makerGroups.includes(DEVELOPERS) || key.makerGroups.includes(VIEWERS),
-    claimedClearance: key.makerClearance,
+    claimedClearance: narrower(key.makerClearance, key.clearance),
     email: null,
     tokenExpiresAtMs: key.expiresAt.getTime(),
     tokenIssuedAtMs: key.createdAt.getTime(),

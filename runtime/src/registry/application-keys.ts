@@ -31,6 +31,8 @@ export interface PresentedKey extends ApplicationKeyRecord {
   readonly secretHash: Buffer
   readonly makerGroups: readonly string[]
   readonly makerClearance: Level | null
+  /** What the token claimed by which it was made. */
+  readonly clearance: Level | null
   /** The last use has not been written down within the last minute. */
   readonly isUseDue: boolean
 }
@@ -46,8 +48,8 @@ export function createApplicationKey(db: Queryable, key: NewApplicationKey): Pro
     db,
     'making a key',
     `insert into application_keys (id, tenant, name, secret_hash, products, operations, unmask, expires_at,
-       maker_issuer, maker_subject, maker_groups, maker_clearance, maker_token_issued_at)
-     select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, to_timestamp($13::float8 / 1000)
+       maker_issuer, maker_subject, maker_groups, maker_clearance, maker_token_issued_at, clearance)
+     select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, to_timestamp($13::float8 / 1000), $14
      where (select count(*) from application_keys where tenant = $2) < ${MOST_OF_A_TENANT}
      returning ${COLUMNS}`,
     [
@@ -64,6 +66,7 @@ export function createApplicationKey(db: Queryable, key: NewApplicationKey): Pro
       key.maker.groups,
       key.maker.claimedClearance,
       issuedAtMs(key.maker),
+      key.maker.claimedClearance,
     ],
   )
 }
@@ -73,7 +76,7 @@ export function presentedKey(db: Queryable, id: string): Promise<PresentedKey | 
   return maybeOne<PresentedKey>(
     db,
     'looking a key up',
-    `select ${COLUMNS}, secret_hash as "secretHash", maker_groups as "makerGroups", maker_clearance as "makerClearance",
+    `select ${COLUMNS}, secret_hash as "secretHash", maker_groups as "makerGroups", maker_clearance as "makerClearance", clearance,
        (last_used_at is null or last_used_at < now() - interval '1 minute') as "isUseDue"
      from application_keys
      where id = $1 and exists (select from tenants where slug = application_keys.tenant and status = 'active')`,

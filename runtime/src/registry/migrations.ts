@@ -22,6 +22,7 @@ import { cpuBudgets } from './migrations/027-cpu-budgets.ts'
 import { runPlaces } from './migrations/027-run-places.ts'
 import { valuesLeftOut } from './migrations/028-values-left-out.ts'
 import { trinoStatements } from './migrations/029-trino-statements.ts'
+import { clearanceOfKeys } from './migrations/031-clearance-of-keys.ts'
 import { jobs } from './migrations/035-jobs.ts'
 
 /**
@@ -55,5 +56,6 @@ export const registryMigrations: MigrationList = {
     runPlaces,
     jobs,
     trinoStatements,
+    clearanceOfKeys,
   ],
 }

@@ -3,7 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import { actorOf } from '../../registry/actor.ts'
-import { cancelRun, enqueueRun, findRun, type Run } from '../../registry/runs.ts'
+import { cancelRun, enqueueRun, findRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { endRollback, rollbackOf } from '../deploy/rollback.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
 
@@ -28,7 +28,7 @@ export async function endRun(platform: Platform, call: TenantCall, id: string): 
   })
 }
 
-/** Queues a run of the same target. Throws CONFLICT `run_in_progress` while the former has not ended. */
+/** Queues a run of the same target; one that waits already is answered again. Throws CONFLICT `run_in_progress` while the former has not ended. */
 export async function retryRun(platform: Platform, call: TenantCall, id: string, keep: Keep<Run>): Promise<Run> {
   requireDeveloper(call.principal)
   const former = await runOf(platform, call, id)
@@ -45,14 +45,14 @@ export async function retryRun(platform: Platform, call: TenantCall, id: string,
     })
   }
   const base = { tenant: call.tenant, trigger: 'retry', createdBy: actorOf(call.principal) } as const
+  const target =
+    former.kind === 'ingestion'
+      ? ({ kind: 'ingestion', connectionId: former.connectionId as string } as const)
+      : ({ kind: 'materialization', productId: former.productId as string } as const)
   return inTransaction(platform.pool, async (tx) => {
-    const run = await enqueueRun(
-      tx,
-      former.kind === 'ingestion'
-        ? { ...base, kind: 'ingestion', connectionId: former.connectionId as string }
-        : { ...base, kind: 'materialization', productId: former.productId as string },
-    )
-    await audited(tx, call, call.tenant, 'run.retry', { type: 'run', id }, { run: run.id })
+    const waiting = await queuedRunOf(tx, target)
+    const run = waiting ?? (await enqueueRun(tx, { ...base, ...target }))
+    if (waiting === null) await audited(tx, call, call.tenant, 'run.retry', { type: 'run', id }, { run: run.id })
     await keep(tx, run)
     return run
   })
