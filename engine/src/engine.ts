@@ -1,11 +1,12 @@
 import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { type ChildProgram, EngineChild } from './engine-child.ts'
-import type { EngineJob, EngineOutput, EngineRun } from './job.ts'
+import type { EngineJob, EngineOutput, EngineRun, EngineSession, SessionJob } from './job.ts'
 import { cancelledError, isStreamed, JobRun, timeoutError } from './job-run.ts'
-import { type ChildJob, toWire, type WireOutput } from './protocol.ts'
+import { type ChildJob, toWire, toWireSteps, type WireOutput } from './protocol.ts'
 import { RoomWatch } from './room-watch.ts'
 import { twiceAtMost } from './second-try.ts'
+import { ChildSession } from './session.ts'
 import { SpillFolders } from './spill-folders.ts'
 import { Staging } from './staging.ts'
 import {
@@ -32,6 +33,8 @@ export interface Engine {
    * left nothing behind but what an own job's statements wrote themselves.
    */
   run(job: EngineJob, signal: AbortSignal): Promise<EngineRun>
+  /** Runs an own job in a child that stays for requests over the same files. Rejected as `run` is. May be repeated. */
+  open(job: SessionJob, signal: AbortSignal): Promise<EngineSession>
   /** The walls that the last tenant's child had put up. Empty before the first one, and before `probe`. */
   walls(): readonly Wall[]
   /** Starts a tenant's child for nothing but to see its walls. */
@@ -66,7 +69,6 @@ export interface EngineOptions extends PoolLimits, ChildProgram {
 
 const DEFAULT_FIRST_USER_ID = 60_800
 const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 120_000, threads: 1 } as const
-const DEFAULT_STEP_ROWS = 10_000
 
 /** An engine whose children are its own. */
 export interface PooledEngine extends Engine {
@@ -129,6 +131,29 @@ class ChildEngine implements PooledEngine {
     }
   }
 
+  async open(job: SessionJob, signal: AbortSignal): Promise<EngineSession> {
+    const deadline = AbortSignal.timeout(job.limits.timeoutMs)
+    const { child, queuedMs } = await this.#take(job, deadline, signal)
+    this.#count(job, child)
+    try {
+      const directory = await this.#scratch(child)
+      const failed = new AbortController()
+      const run = new JobRun(child, job, {
+        late: () => lateError(job.limits.timeoutMs, queuedMs),
+        walls: () => undefined,
+        keep: async () => [],
+        stays: (reason) => failed.abort(reason),
+      })
+      const process = { tempDir: directory, stagingDir: null, userId: null, neededWalls: this.#neededWalls }
+      const { results } = await run.start({ ...toChildJob(job, process), stays: true }, null, deadline, signal)
+      return new ChildSession(results, { child, directory, failed: failed.signal, timeoutMs: job.limits.timeoutMs })
+    } catch (error) {
+      child.kill()
+      await child.ended
+      throw this.#pool.closed ? closedError(error) : error
+    }
+  }
+
   walls(): readonly Wall[] {
     return this.#walls
   }
@@ -179,7 +204,11 @@ class ChildEngine implements PooledEngine {
   }
 
   async #tempDir(job: EngineJob, child: EngineChild): Promise<string | null> {
-    if (job.trust !== 'own' || job.limits.tempBytes === undefined) return null
+    return job.trust !== 'own' || job.limits.tempBytes === undefined ? null : this.#scratch(child)
+  }
+
+  /** A folder that is gone soon after the child. */
+  async #scratch(child: EngineChild): Promise<string> {
     const dir = await this.#spills.make()
     // What cannot be removed now is cleared away by the next runtime.
     void child.ended.then(() => rm(dir, { recursive: true, force: true })).catch(() => undefined)
@@ -218,14 +247,7 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }
     trust: job.trust,
     tables: job.tables ?? [],
     csvInput: job.csvInput ? { name: job.csvInput.name, columns: job.csvInput.columns } : null,
-    steps: (job.steps ?? []).map((step) => ({
-      sql: step.sql,
-      within: step.within ?? null,
-      parameters: (step.parameters ?? []).map(toWire),
-      collect: step.rows === 'collect',
-      maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,
-      gate: step.gate ?? false,
-    })),
+    steps: toWireSteps(job.steps),
     output: toWireOutput(job.output, stagingDir),
     readPaths: job.readPaths ?? [],
     writeDirs: job.writeDirs ?? [],
@@ -233,6 +255,7 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }
     limits: limitsOf(job),
     tempDir,
     userId,
+    stays: false,
   }
 }
 

@@ -18,6 +18,8 @@ export interface JobHooks {
   readonly walls: (walls: readonly Wall[]) => void
   /** Turns what the child wrote into what stays; called after the child has ended well. */
   readonly keep: (files: readonly WireFile[]) => Promise<readonly WrittenFile[]>
+  /** The child stays when the job is done. Called with what ends it then, at most once. */
+  readonly stays?: (ended: unknown) => void
 }
 
 type Opened = Extract<FromChild, { kind: 'opened' }>
@@ -31,6 +33,7 @@ export class JobRun {
   readonly #opened = Promise.withResolvers<Opened>()
   readonly #done = Promise.withResolvers<Done>()
   readonly #stop = new AbortController()
+  readonly #settled = new AbortController()
   #failure: unknown = null
   #outputBytes = 0
 
@@ -50,8 +53,8 @@ export class JobRun {
     deadline: AbortSignal,
     caller: AbortSignal,
   ): Promise<EngineRun> {
-    this.#endOn(deadline, this.#hooks.late)
-    this.#endOn(caller, () => cancelledError(caller.reason))
+    this.#endOn(deadline, this.#hooks.late, this.#settled.signal)
+    this.#endOn(caller, () => cancelledError(caller.reason), this.#stop.signal)
     this.#child.onMessage((message) => this.#receive(message))
     void this.#child.ended.then((how) => this.#childEnded(how))
     watchMemory(this.#child.pid, watchedBytes(this.#job), this.#stop.signal, () => this.#fail(memoryExceeded()))
@@ -156,29 +159,34 @@ export class JobRun {
     this.#fail(crashedError(how, this.#child.stderr))
   }
 
-  #endOn(signal: AbortSignal, reason: () => unknown): void {
+  #endOn(signal: AbortSignal, reason: () => unknown, until: AbortSignal): void {
     const end = () => this.#fail(reason())
     if (signal.aborted) end()
     signal.addEventListener('abort', end, { once: true })
     // Not by the option `signal`: of several listeners to one signal Node forgets to remove all but the last.
-    this.#stop.signal.addEventListener('abort', () => signal.removeEventListener('abort', end), { once: true })
+    until.addEventListener('abort', () => signal.removeEventListener('abort', end), { once: true })
   }
 
   /** The first reason is the one that is told; a job that is done cannot fail any more. */
   #fail(reason: unknown): void {
     if (this.#stop.signal.aborted) return
     this.#failure = reason
+    this.#settled.abort()
     this.#stop.abort()
     this.#child.kill()
     this.#child.output.destroy()
     this.#opened.reject(reason)
     this.#done.reject(reason)
+    this.#hooks.stays?.(reason)
   }
 
-  /** The child has nothing more to do. What it wrote stays in the pipe, which ends with the child. */
+  /** The child has nothing more to do, unless it stays: then it is watched on. What it wrote stays in the pipe, which ends with the child. */
   #complete(message: Done): void {
-    this.#stop.abort()
-    this.#child.kill()
+    this.#settled.abort()
+    if (this.#hooks.stays === undefined) {
+      this.#stop.abort()
+      this.#child.kill()
+    }
     this.#done.resolve(message)
   }
 }
@@ -199,7 +207,7 @@ export function isStreamed(output: EngineOutput | undefined): output is StreamOu
   return kind !== undefined && kind !== 'parquet-files' && kind !== 'inspect' && kind !== 'inspect-condition'
 }
 
-function decodeResult(result: Opened['results'][number]): StepResult {
+export function decodeResult(result: Opened['results'][number]): StepResult {
   return { columns: result.columns, rows: decodeRows(result.rowsJson, result.columns) }
 }
 

@@ -159,6 +159,41 @@ export interface EngineLimits {
   readonly room?: StorageRoom
 }
 
+/** What a session begins with: the runtime's own statements. */
+export type SessionJob = Pick<EngineJob, 'tables' | 'steps' | 'writeDirs' | 'limits' | 'tenant'> & {
+  readonly trust: 'own'
+}
+
+/** What an open session can hand back: an output that needs no header and holds nothing of other columns. */
+export type SessionOutput = (PlainOutput & { readonly kind: 'rows' | 'copy-csv' }) | KeyedOutput
+
+/** A step or an output over tables of their own, for the child that holds the session. */
+export interface SessionRequest {
+  /** Their files are among those of the session's job, or lie below its `writeDirs`. */
+  readonly tables: readonly EngineTable[]
+  readonly steps?: readonly EngineStep[]
+  readonly output?: SessionOutput
+}
+
+/**
+ * A child that stays when its job is done, for small requests over the same files: starting one takes longer than they
+ * do. One request at a time; others wait. It ends at `close`, when nobody has asked for a second, and by what ends a job.
+ */
+export interface EngineSession {
+  /** Of the job's steps. */
+  readonly results: readonly StepResult[]
+  /** While it is true, a request that is made at once is taken. */
+  readonly isOpen: boolean
+  /**
+   * The request's output is written to disk before this is fulfilled, so that whoever reads it slowly holds up nobody.
+   * Rejected as `Engine.run` is; a statement that fails ends no session. May be repeated.
+   */
+  run(request: SessionRequest): Promise<EngineRun>
+  /** Fulfilled when the child is gone. Never rejected. */
+  readonly ended: Promise<unknown>
+  close(): Promise<void>
+}
+
 export interface EngineJob {
   /**
    * `tenant`: statements are hostile; each passes the guard, and the child sees the job's files and nothing else.

@@ -2,12 +2,14 @@ import type { Value } from '@sluice/sdk'
 import type {
   CsvInput,
   EngineLimits,
+  EngineStep,
   EngineTable,
   InspectOutput,
   KeyedOutput,
   ParquetFilesOutput,
   PlainOutput,
   ResultColumn,
+  SessionOutput,
   Within,
 } from './job.ts'
 import type { ColumnLineage } from './lineage/lineage.ts'
@@ -42,6 +44,19 @@ export interface WireStep {
   readonly gate: boolean
 }
 
+const DEFAULT_STEP_ROWS = 10_000
+
+export function toWireSteps(steps: readonly EngineStep[] = []): WireStep[] {
+  return steps.map((step) => ({
+    sql: step.sql,
+    within: step.within ?? null,
+    parameters: (step.parameters ?? []).map(toWire),
+    collect: step.rows === 'collect',
+    maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,
+    gate: step.gate ?? false,
+  }))
+}
+
 interface WireParameters {
   readonly parameters: readonly WireValue[]
 }
@@ -61,6 +76,8 @@ export interface ChildJob {
   /** Of a tenant’s: without these it is not begun. */
   readonly neededWalls: readonly WallName[]
   readonly limits: Omit<EngineLimits, 'room'>
+  /** It takes requests when its job is done, and writes their outputs into `tempDir`. */
+  readonly stays: boolean
   /** Where an own job spills; null where nothing may be spilled. */
   readonly tempDir: string | null
   /** The user and group to become, where the parent may give them away. */
@@ -73,7 +90,19 @@ export interface WireResult {
   readonly rowsJson: string
 }
 
-export type ToChild = { readonly kind: 'job'; readonly job: ChildJob }
+export type WireSessionOutput = Extract<WireStreamOutput, { kind: SessionOutput['kind'] }>
+
+export interface ChildRequest {
+  readonly tables: readonly EngineTable[]
+  readonly steps: readonly WireStep[]
+  readonly output: WireSessionOutput | null
+  /** Where the output goes; a name that nothing has yet. */
+  readonly path: string
+}
+
+export type ToChild =
+  | { readonly kind: 'job'; readonly job: ChildJob }
+  | { readonly kind: 'request'; readonly request: ChildRequest }
 
 /** What is known of the output before its first byte. */
 export interface Opening {
@@ -88,6 +117,9 @@ export type FromChild =
   | ({ readonly kind: 'opened'; readonly results: readonly WireResult[] } & Opening)
   | { readonly kind: 'done'; readonly rows: number; readonly files: readonly WireFile[] }
   | { readonly kind: 'failed'; readonly error: WireError }
+  /** To the request that was sent first of those without an answer. */
+  | ({ readonly kind: 'answered'; readonly results: readonly WireResult[]; readonly rows: number } & Opening)
+  | { readonly kind: 'refused'; readonly error: WireError }
 
 export interface WireFile {
   readonly name: string

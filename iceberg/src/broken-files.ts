@@ -31,6 +31,24 @@ export function namingBrokenFiles(engine: Engine, store: ObjectStore): Engine {
         throw await named(error)
       }
     },
+    async open(job, signal) {
+      const named = (error: unknown) => causeOf(engine, store, job, error, signal)
+      const session = await engine.open(job, signal).catch(async (error) => {
+        throw await named(error)
+      })
+      return {
+        results: session.results,
+        ended: session.ended,
+        get isOpen() {
+          return session.isOpen
+        },
+        run: (request) =>
+          session.run(request).catch(async (error) => {
+            throw await named(error)
+          }),
+        close: () => session.close(),
+      }
+    },
     walls: () => engine.walls(),
     probe: (signal) => engine.probe(signal),
     close: () => engine.close(),
@@ -66,7 +84,7 @@ function withNames(run: EngineRun, named: (error: unknown) => Promise<unknown>):
 async function causeOf(
   engine: Engine,
   store: ObjectStore,
-  job: EngineJob,
+  job: Pick<EngineJob, 'tables'>,
   error: unknown,
   signal: AbortSignal,
 ): Promise<unknown> {

@@ -1,15 +1,15 @@
 import { flushCompileCache } from 'node:module'
 import { fromDriver } from '../driver-error.ts'
-import type { ChildJob, ToChild } from '../protocol.ts'
+import type { ChildJob, ChildRequest, ToChild } from '../protocol.ts'
 import { openNative } from '../walls/shut-in.ts'
 import { requireWalls } from '../walls/walls.ts'
 import { toWireError } from '../walls/wire-error.ts'
 import { openDuckDb } from './duckdb.ts'
 import { putUpWalls } from './put-up-walls.ts'
-import { runJob } from './run-job.ts'
+import { runJob, runRequest } from './run-job.ts'
 import { tellOver } from './tell.ts'
 
-/** The child's life: warm up, take one job, answer, end. */
+/** The child's life: warm up, take one job, answer, end; where the job is a session's, answer its requests before. */
 
 // The parent is gone; nobody wants the result, and DuckDB's threads must not keep the process.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
@@ -23,13 +23,15 @@ const connection = await openDuckDb()
 flushCompileCache()
 // What the environment held has been used: a tenant's child has none.
 for (const name of Object.keys(process.env)) delete process.env[name]
-process.once('message', (message: ToChild) => {
-  // Settles every job: `serve` answers failures instead of throwing them.
-  void serve(message.job)
+// Each waits for the one before. It settles always: failures are answered instead of being thrown.
+let last: Promise<ChildJob | null> = Promise.resolve(null)
+process.on('message', (message: ToChild) => {
+  last = last.then((job) => (message.kind === 'job' ? serve(message.job) : answer(job, message.request)))
 })
 send({ kind: 'ready' })
 
-async function serve(job: ChildJob): Promise<void> {
+/** The job as it stands behind the walls; null where it failed. */
+async function serve(job: ChildJob): Promise<ChildJob | null> {
   try {
     const { job: walled, walls } = await putUpWalls(job, native)
     if (job.trust === 'tenant') {
@@ -37,7 +39,20 @@ async function serve(job: ChildJob): Promise<void> {
       requireWalls(walls, job.neededWalls)
     }
     await runJob(connection, walled, send)
+    return walled
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
+    return null
   }
+}
+
+async function answer(job: ChildJob | null, request: ChildRequest): Promise<ChildJob | null> {
+  // The parent asks for nothing where the job has failed, or is a tenant's.
+  if (!job?.stays || job.trust !== 'own') return job
+  try {
+    send(await runRequest(connection, job, request))
+  } catch (error) {
+    send({ kind: 'refused', error: toWireError(fromDriver(error, null)) })
+  }
+  return job
 }

@@ -9,6 +9,7 @@ import {
   OUTPUT_FD,
   type WireFile,
   type WireFilesOutput,
+  type WireSessionOutput,
   type WireStreamOutput,
 } from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
@@ -45,17 +46,37 @@ export async function writeOutput(
   }
 }
 
+/** As `writeOutput`, into a new file. */
+export async function writeOutputFile(
+  connection: DuckDBConnection,
+  output: WireSessionOutput,
+  limits: EngineLimits,
+  path: string,
+): Promise<Opening & { readonly rows: number }> {
+  let opening: Opening = { columns: [], lineage: [] }
+  const opened = (told: Opening) => {
+    opening = told
+  }
+  try {
+    const { rows } = await streamOutput(connection, output, limits, opened, path)
+    return { ...opening, rows }
+  } catch (error) {
+    throw fromDriver(error, output.sql)
+  }
+}
+
 async function streamOutput(
   connection: DuckDBConnection,
   output: WireStreamOutput,
   limits: EngineLimits,
   opened: (opening: Opening) => void,
+  path = descriptorPath(OUTPUT_FD),
 ): Promise<Written> {
   const parameters = output.parameters.map(fromWire)
   const shape = await describe(connection, output.sql, parameters)
   opened({ columns: resultColumns(shape), lineage: [] })
   if (output.kind === 'csv') writeSync(OUTPUT_FD, `${shape.names.map(csvQuote).join(',')}\n`)
-  const statement = await prepare(connection, copyStatement(output, shape, limits), parameters)
+  const statement = await prepare(connection, copyStatement(output, shape, limits, path), parameters)
   const rows = Number((await statement.run()).rowsChanged)
   const { maxRows } = limits
   if (maxRows !== undefined && rows > maxRows && failsBeyondRows(output.kind, limits)) throw tooLarge(maxRows)
@@ -63,12 +84,12 @@ async function streamOutput(
 }
 
 /** One row more than is wanted tells that there are more; of a parquet file nobody could take it off again. */
-function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: EngineLimits): string {
+function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: EngineLimits, path: string): string {
   const { maxRows } = limits
   const cells = shape.types.map((_type, index) => cellName(index))
   const limit = maxRows === undefined ? '' : ` LIMIT ${maxRows + 1}`
   const from = `FROM (${output.sql}\n) AS output(${cells.join(', ')})${limit}`
-  const target = quoteText(descriptorPath(OUTPUT_FD))
+  const target = quoteText(path)
   if (output.kind === 'parquet') {
     const exactly = maxRows === undefined || failsBeyondRows(output.kind, limits) ? limit : ` LIMIT ${maxRows}`
     return `COPY (SELECT * FROM (${output.sql}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd)`

@@ -13,6 +13,14 @@ export function descriptorPath(descriptor: number): string {
   return `/dev/fd/${descriptor}`
 }
 
+/** Makes the views that a request's statements read, in place of those of the request before. */
+export async function replaceRelations(connection: DuckDBConnection, tables: readonly EngineTable[]): Promise<void> {
+  for (const table of tables) {
+    const name = quoteTable(innerName(table.name))
+    await execute(connection, `CREATE OR REPLACE VIEW ${name} AS ${parquetRelation(table)}`)
+  }
+}
+
 /** Makes the views that the job's statements read. */
 export async function openRelations(connection: DuckDBConnection, job: ChildJob): Promise<void> {
   for (const table of job.tables) await openTable(connection, table)

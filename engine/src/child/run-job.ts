@@ -3,14 +3,23 @@ import { fromDriver } from '../driver-error.ts'
 import type { TreeNode } from '../guard/tree.ts'
 import type { Within } from '../job.ts'
 import { columnLineage } from '../lineage/lineage.ts'
-import type { ChildJob, FromChild, Opening, WireInspectOutput, WireOutput, WireResult, WireStep } from '../protocol.ts'
+import type {
+  ChildJob,
+  ChildRequest,
+  FromChild,
+  Opening,
+  WireInspectOutput,
+  WireOutput,
+  WireResult,
+  WireStep,
+} from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { collectRows } from './collect.ts'
 import { execute, prepare } from './duckdb.ts'
 import { guardStatement, guardWithin } from './guarded-sql.ts'
 import { inspect } from './inspect.ts'
-import { writeOutput } from './output.ts'
-import { openRelations } from './relations.ts'
+import { writeOutput, writeOutputFile } from './output.ts'
+import { openRelations, replaceRelations } from './relations.ts'
 import { lockSettings } from './settings.ts'
 
 type Send = (message: FromChild) => void
@@ -43,6 +52,23 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
   const { sql, tree } = await judged(connection, job, output.sql, within)
   const told = (opening: Opening) => opened({ ...opening, lineage: lineageOf(job, output, tree, opening) })
   send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, told)) })
+}
+
+/** Answers one request of a session, whose job `runJob` has done. */
+export async function runRequest(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  request: ChildRequest,
+): Promise<Extract<FromChild, { kind: 'answered' }>> {
+  await replaceRelations(connection, request.tables)
+  const results: WireResult[] = []
+  for (const step of request.steps) {
+    const result = await runStep(connection, job, step)
+    if (result) results.push(result)
+  }
+  const { output, path } = request
+  if (output === null) return { kind: 'answered', results, columns: [], lineage: [], rows: 0 }
+  return { kind: 'answered', results, ...(await writeOutputFile(connection, output, job.limits, path)) }
 }
 
 function countsAny({ rowsJson }: WireResult): boolean {

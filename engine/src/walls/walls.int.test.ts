@@ -171,5 +171,6 @@ function tenantJob(file: string): ChildJob {
     neededWalls: [],
     tempDir: null,
     userId: isRoot ? USER_ID : null,
+    stays: false,
   }
 }

@@ -147,13 +147,25 @@ export function withObjects(engine: Engine, cache: ObjectCache): Engine {
         throw error
       }
     },
+    async open(job, signal) {
+      const release = await cache.hold(filesOf(job), signal)
+      try {
+        const session = await engine.open(job, signal)
+        // What cannot be given back takes room until it is dropped.
+        session.ended.then(release).catch(() => undefined)
+        return session
+      } catch (error) {
+        await release()
+        throw error
+      }
+    },
     walls: () => engine.walls(),
     probe: (signal) => engine.probe(signal),
     close: () => engine.close(),
   }
 }
 
-function filesOf(job: EngineJob): readonly string[] {
+function filesOf(job: Pick<EngineJob, 'tables' | 'readPaths'>): readonly string[] {
   const inTables = (job.tables ?? []).flatMap((table) => [...table.files, ...(table.deletes ?? [])])
   return [...inTables, ...(job.readPaths ?? [])]
 }

@@ -5,7 +5,7 @@ import { type ChangeSet, isSluiceError } from '@sluice/sdk'
 import { epochsFrom, latestEpoch, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import { type PlannedTopic, showsTooMuch } from './change-plan.ts'
-import { deltaChangeSet, fullChangeSet } from './change-set.ts'
+import { type ChangeSetOptions, deltaChangeSet, fullChangeSet, type OpenChangeSet } from './change-set.ts'
 import type { LakeState } from './lake-state.ts'
 import type { MaterializeDeps } from './materialize.ts'
 import { comparable } from './store-sync.ts'
@@ -86,14 +86,19 @@ const GONE: readonly string[] = ['snapshot_not_found', 'snapshot_expired']
 
 async function* inFolder(
   epoch: Materialization,
-  compute: (options: Parameters<typeof fullChangeSet>[1]) => ChangeSet | Promise<ChangeSet>,
+  compute: (options: ChangeSetOptions) => OpenChangeSet | Promise<OpenChangeSet>,
   signal: AbortSignal,
   { engine, limits, scratchDirectory }: ChangeDeps,
 ): AsyncGenerator<EpochChanges> {
   await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
   const directory = await mkdtemp(join(scratchDirectory, 'sent-'))
   try {
-    yield { epoch, changes: await compute({ engine, limits, directory, signal }) }
+    const opened = await compute({ engine, limits, directory, signal })
+    try {
+      yield { epoch, changes: opened.changes }
+    } finally {
+      await opened.close()
+    }
   } finally {
     await rm(directory, { recursive: true, force: true })
   }

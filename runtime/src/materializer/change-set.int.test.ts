@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { TableRef } from '@sluice/iceberg'
 import { commitStep, LIMITS } from '@sluice/iceberg/testing'
-import { type ChangeSet, type Column, rowsOf, type TableSchema } from '@sluice/sdk'
+import { type Column, rowsOf, type TableSchema } from '@sluice/sdk'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import { deltaChangeSet } from './change-set.ts'
 import { type LakeState, stateOfScan, UNKNOWN_FIELD } from './lake-state.ts'
@@ -33,9 +33,10 @@ async function replaced(ref: TableRef, schema: TableSchema, select: string, as =
 async function upsertsOf(earlier: LakeState, later: LakeState): Promise<readonly unknown[]> {
   const directory = await mkdtemp(join(lake.dir, 'difference-'))
   const options = { engine: lake.engine, limits: LIMITS, directory, signal: AbortSignal.timeout(600_000) }
-  const changes: ChangeSet = await deltaChangeSet(earlier, later, options)
+  const { changes, close } = await deltaChangeSet(earlier, later, options)
   const rows = []
   for await (const batch of changes.upserts()) rows.push(...rowsOf(batch))
+  await close()
   return rows.map((row) => [...row]).sort()
 }
 

@@ -6,12 +6,13 @@ import { join } from 'node:path'
 import {
   type Engine,
   type EngineLimits,
+  type EngineRun,
+  type EngineSession,
   type EngineTable,
-  type KeyedOutput,
-  type PlainOutput,
   quoteName,
   quoteText,
   rowsOf,
+  type SessionOutput,
 } from '@sluice/engine'
 import {
   batchFromRows,
@@ -38,10 +39,17 @@ export interface ChangeSetOptions {
 /** Rows without a value in that column are left out of what the store is sent; null: none are. */
 type Having = string | null
 
+/** A change set, and the process that may still be there for it. */
+export interface OpenChangeSet {
+  readonly changes: ChangeSet
+  /** To be called when nobody reads it any more. Never rejected. */
+  close(): Promise<void>
+}
+
 /** The whole content: what an empty store, or one without a key, is sent. */
-export function fullChangeSet(state: LakeState, options: ChangeSetOptions): ChangeSet {
+export function fullChangeSet(state: LakeState, options: ChangeSetOptions): OpenChangeSet {
   const part = { table: stateTable('rows', state), count: state.rowCount }
-  return viewOf('full', state, part, null, options)
+  return opened('full', state, part, null, new PartReader([part], null, options))
 }
 
 /**
@@ -53,7 +61,7 @@ export async function deltaChangeSet(
   after: LakeState,
   options: ChangeSetOptions,
   having: Having = null,
-): Promise<ChangeSet> {
+): Promise<OpenChangeSet> {
   const schema = stateSchema(after)
   const [earlier, later] = having === null ? ['before', 'after'] : ['kept_before', 'kept_after']
   const sql = difference(earlier, later, schema)
@@ -65,7 +73,7 @@ export async function deltaChangeSet(
     upserts: join(options.directory, 'upserts.parquet'),
     deletes: join(options.directory, 'deletes.parquet'),
   }
-  const run = await options.engine.run(
+  const session = await options.engine.open(
     {
       trust: 'own',
       tables,
@@ -79,15 +87,59 @@ export async function deltaChangeSet(
     },
     options.signal,
   )
-  const [upserts = 0, deletes = 0] = run.results.slice(-2).map((result) => Number(result.rows[0]?.[0] ?? 0))
+  const [upsertCount = 0, deleteCount = 0] = session.results.slice(-2).map(({ rows }) => Number(rows[0]?.[0] ?? 0))
   const keyColumns = after.columns.filter((column) => after.primaryKey.includes(column.name))
-  return viewOf(
-    'delta',
-    after,
-    { table: storedTable(files.upserts, after.columns), count: upserts },
-    { table: storedTable(files.deletes, orderedKeys(keyColumns, after.primaryKey)), count: deletes },
-    options,
-  )
+  const upserts = { table: storedTable(files.upserts, after.columns), count: upsertCount }
+  const deletes = {
+    table: storedTable(files.deletes, orderedKeys(keyColumns, after.primaryKey)),
+    count: deleteCount,
+  }
+  return opened('delta', after, upserts, deletes, new PartReader([upserts, deletes], session, options))
+}
+
+/** So few rows are read by a process that stays for the next view: starting another one takes longer. */
+const FEW_ROWS = 10_000
+
+/** Reads the parts of a change set, as often as they are asked for. */
+class PartReader {
+  readonly #small: readonly Part[]
+  readonly #options: ChangeSetOptions
+  #session: Promise<EngineSession> | null
+
+  /** @param session one that may read the parts, if there is one already */
+  constructor(parts: readonly Part[], session: EngineSession | null, options: ChangeSetOptions) {
+    this.#small = parts.filter(({ count }) => count > 0 && count <= FEW_ROWS)
+    this.#options = options
+    this.#session = session === null ? null : Promise.resolve(session)
+    if (this.#small.length === 0) void session?.close()
+  }
+
+  async read(part: Part, output: SessionOutput, threads = this.#options.limits.threads): Promise<EngineRun> {
+    const { engine, limits, signal } = this.#options
+    const session = this.#small.includes(part) ? await this.#opened() : null
+    if (session !== null) return session.run({ tables: [part.table], output })
+    return engine.run({ trust: 'own', tables: [part.table], output, limits: { ...limits, threads } }, signal)
+  }
+
+  async close(): Promise<void> {
+    // Whoever wanted it has been told.
+    const session = await this.#session?.catch(() => null)
+    await session?.close()
+  }
+
+  /** The session, or a new one where it has ended because nobody asked for a while. */
+  async #opened(): Promise<EngineSession> {
+    const last = this.#session
+    // One that could not be had is asked for anew.
+    const session = await last?.catch(() => null)
+    if (session?.isOpen) return session
+    if (this.#session === last) {
+      const { engine, limits, signal } = this.#options
+      const tables = this.#small.map(({ table }, at) => ({ ...table, name: [`part_${at}`] }))
+      this.#session = engine.open({ trust: 'own', tables, limits }, signal)
+    }
+    return this.#session as Promise<EngineSession>
+  }
 }
 
 /** How many rows have no value in the column. */
@@ -160,15 +212,15 @@ function copyStep(select: string, file: string, state: LakeState) {
   }
 }
 
-function viewOf(
+function opened(
   mode: ChangeSet['mode'],
   state: LakeState,
   upserts: Part,
   deletes: Part | null,
-  options: ChangeSetOptions,
-): ChangeSet {
+  reader: PartReader,
+): OpenChangeSet {
   const schema = stateSchema(state)
-  return {
+  const changes: ChangeSet = {
     mode,
     schema,
     upsertCount: upserts.count,
@@ -177,35 +229,29 @@ function viewOf(
       batches(
         upserts,
         schema.columns.map((column) => column.name),
-        options,
+        reader,
       ),
-    deletes: () => batches(deletes, schema.primaryKey, options),
-    upsertsCsv: (columns) => csv(upserts, columns, schema, options),
-    deletesCsv: () => csv(deletes, schema.primaryKey, schema, options),
-    upsertsKeyed: (template, columns) => keyed(upserts, template, columns, schema, options),
+    deletes: () => batches(deletes, schema.primaryKey, reader),
+    upsertsCsv: (columns) => csv(upserts, columns, schema, reader),
+    deletesCsv: () => csv(deletes, schema.primaryKey, schema, reader),
+    upsertsKeyed: (template, columns) => keyed(upserts, template, columns, schema, reader),
     lake: {
       snapshotId: state.snapshotId,
       files: state.files,
       fieldIds: Object.fromEntries(state.columns.map((column) => [column.name, column.id])),
     },
   }
+  return { changes, close: () => reader.close() }
 }
 
 async function* batches(
   part: Part | null,
   columns: readonly string[],
-  options: ChangeSetOptions,
+  reader: PartReader,
 ): AsyncGenerator<ColumnBatch> {
   if (!part || part.count === 0) return
-  const run = await options.engine.run(
-    {
-      trust: 'own',
-      tables: [part.table],
-      output: { kind: 'rows', sql: `SELECT ${columns.map(quoteName).join(', ')} FROM rows` },
-      limits: options.limits,
-    },
-    options.signal,
-  )
+  const sql = `SELECT ${columns.map(quoteName).join(', ')} FROM rows`
+  const run = await reader.read(part, { kind: 'rows', sql })
   for await (const rows of rowsOf(run)) {
     for (let start = 0; start < rows.length; start += MAX_BATCH_ROWS) {
       yield batchFromRows(rows.slice(start, start + MAX_BATCH_ROWS) as readonly Row[], columns.length)
@@ -220,9 +266,9 @@ function csv(
   part: Part | null,
   columns: readonly string[],
   schema: TableSchema,
-  options: ChangeSetOptions,
+  reader: PartReader,
 ): AsyncGenerator<CsvChunk> {
-  return bytes(part, columns, { kind: 'copy-csv' }, schema, options)
+  return bytes(part, columns, schema, (sql) => reader.read(part as Part, { kind: 'copy-csv', sql }))
 }
 
 function keyed(
@@ -230,20 +276,19 @@ function keyed(
   template: KeyTemplate,
   columns: readonly string[],
   schema: TableSchema,
-  options: ChangeSetOptions,
+  reader: PartReader,
 ): AsyncGenerator<KeyedChunk> {
   const keyColumns = template.parts.map(({ column }) => column)
   // A second thread writes such lines no faster, and takes the time of the server that they go to.
-  const limits = { ...options.limits, threads: 1 }
-  return bytes(part, [...columns, ...keyColumns], { kind: 'keyed-json', template }, schema, { ...options, limits })
+  const read = (sql: string) => reader.read(part, { kind: 'keyed-json', template, sql }, 1)
+  return bytes(part, [...columns, ...keyColumns], schema, read)
 }
 
 async function* bytes(
   part: Part | null,
   columns: readonly string[],
-  output: Pick<PlainOutput, 'kind'> | Pick<KeyedOutput, 'kind' | 'template'>,
   schema: TableSchema,
-  options: ChangeSetOptions,
+  read: (sql: string) => Promise<EngineRun>,
 ): AsyncGenerator<Uint8Array> {
   for (const name of columns) {
     if (!schema.columns.some((column) => column.name === name)) {
@@ -251,15 +296,7 @@ async function* bytes(
     }
   }
   if (!part || part.count === 0) return
-  const run = await options.engine.run(
-    {
-      trust: 'own',
-      tables: [part.table],
-      output: { ...output, sql: `SELECT ${columns.map(quoteName).join(', ')} FROM rows` },
-      limits: options.limits,
-    },
-    options.signal,
-  )
+  const run = await read(`SELECT ${columns.map(quoteName).join(', ')} FROM rows`)
   yield* run.output
   await run.finished
 }

@@ -1,9 +1,5 @@
 /** Brings one target of one store to the newest epoch, from wherever it is. */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { Engine, EngineLimits } from '@sluice/engine'
 import {
-  type ChangeSet,
   isSluiceError,
   type Receipt,
   type ServingPlugin,
@@ -14,7 +10,7 @@ import {
 } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import { sharesHistory } from '../manifest/compatibility-columns.ts'
-import { countWithout, deltaChangeSet, fullChangeSet, stateHaving } from './change-set.ts'
+import type { ChangeSets, WantedChanges } from './change-sets.ts'
 import { type LakeState, sameFields } from './lake-state.ts'
 
 /** One epoch of the product as this target's variant has it. */
@@ -28,9 +24,6 @@ export interface EpochState {
 }
 
 export interface StoreSyncDeps {
-  readonly engine: Engine
-  readonly limits: EngineLimits
-  readonly scratchDirectory: string
   readonly faultPoint: FaultPoint
 }
 
@@ -45,6 +38,8 @@ export interface StoreSync {
   readonly isUnreadable: boolean
   readonly policyVersion: string
   readonly signal: AbortSignal
+  /** Of the product's stores that are brought up to date together. */
+  readonly changes: ChangeSets
   /** The product's newest epoch, at which the store is to arrive. */
   readonly newest: number
   /** When the product committed that epoch; null where it has none of that number. */
@@ -170,10 +165,8 @@ async function writeStep(
   sync: StoreSync,
   deps: StoreSyncDeps,
 ): Promise<SyncReceipt> {
-  await mkdir(deps.scratchDirectory, { recursive: true, mode: 0o700 })
-  const directory = await mkdtemp(join(deps.scratchDirectory, 'changes-'))
+  const { changes, leftOut, close } = await sync.changes.open(wantedChanges(before, after, sync), sync.signal)
   try {
-    const { changes, leftOut } = await changesFor(before, after, sync, { ...deps, directory, signal: sync.signal })
     await deps.faultPoint('materializer.before-store')
     const receipt = await sync.store.write(sync.target, changes, {
       epoch: after.epoch,
@@ -185,27 +178,22 @@ async function writeStep(
     await deps.faultPoint('materializer.after-store')
     return { ...receipt, leftOut }
   } finally {
-    await rm(directory, { recursive: true, force: true })
+    await close()
   }
 }
 
-async function changesFor(
-  before: EpochState | null,
-  after: EpochState,
-  sync: StoreSync,
-  options: Parameters<typeof deltaChangeSet>[2],
-): Promise<{ readonly changes: ChangeSet; readonly leftOut: number }> {
+function wantedChanges(before: EpochState | null, after: EpochState, sync: StoreSync): WantedChanges {
   const hasKey = after.state.primaryKey.length > 0
   const isCopy = sync.plugin.capabilities.commit !== 'lake'
-  const having = sync.plugin.type === 'timeseries' ? neededColumn(sync.target, after.state) : null
-  const leftOut = having === null ? 0 : await countWithout(having, after.state, options)
   // A full set would end a history, which goes on by the values where its columns have become others.
   const compare = keepsHistory(sync) ? sameKey : comparable
-  if (before && hasKey && isCopy && compare(before.state, after.state)) {
-    return { changes: await deltaChangeSet(before.state, after.state, options, having), leftOut }
+  const isDelta = before !== null && hasKey && isCopy && compare(before.state, after.state)
+  return {
+    before: isDelta ? before.state : null,
+    after: after.state,
+    having: sync.plugin.type === 'timeseries' ? neededColumn(sync.target, after.state) : null,
+    isShared: after.epoch === sync.newest,
   }
-  const state = having === null || leftOut === 0 ? after.state : await stateHaving(having, after.state, options)
-  return { changes: fullChangeSet(state, options), leftOut }
 }
 
 /** By whose value the endpoint finds its rows: one without it could not be served, and would hold up all others. */

@@ -95,7 +95,7 @@ async function hadBefore({ store }: OpenStore, product: Product, { config }: End
   await store.provision(target, 'apply')
   await store.rls.install(target, { version: 'd', tenantIsolation: 'forced' })
   const nothing = { snapshotId: '0', columns: [], primaryKey: ['id'], files: [], rowCount: 0 }
-  const changes = fullChangeSet(nothing, {} as Parameters<typeof fullChangeSet>[1])
+  const { changes } = fullChangeSet(nothing, {} as Parameters<typeof fullChangeSet>[1])
   await store.write(target, changes, { epoch, previousEpoch: null, fence: 1n, committedAt: instant, signal: SIGNAL })
 }
 
@@ -112,7 +112,7 @@ function depsOf(stores: Readonly<Record<string, OpenStore>>, oldest = 1): Materi
         throw new SluiceError('INVALID_DATA', 'expired', { code: 'snapshot_not_found' })
       },
     },
-    engine: { run: async () => ({ results: [] }) },
+    engine: { open: async () => ({ results: [], close: async () => undefined }) },
     logger: { warn: () => undefined },
     rules: { sensitive: [], strategies: {} },
     faultPoint: async () => undefined,

@@ -20,6 +20,7 @@ import {
 import { raiseFence } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
+import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
 import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts'
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
@@ -28,7 +29,7 @@ import { type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts
 import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
 import { servesVariant, type VariantPlan } from './variants.ts'
 
-export interface SyncEndpointsDeps extends StoreSyncDeps, DeployedDeps, TargetDeps {
+export interface SyncEndpointsDeps extends StoreSyncDeps, ChangeSetsDeps, DeployedDeps, TargetDeps {
   readonly plugins: PluginSet
   readonly logger: Logger
 }
@@ -74,12 +75,23 @@ export async function syncEndpoints(
     const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
     if (!kept) await leaveEndpoint(product, state, deps)
   }
+  const changes = new ChangeSets(deps)
   const outcomes = await Promise.all(
     wanted.map(async ({ endpoint, plan }) => {
       const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
       try {
-        const taken = await syncEndpoint(product, endpoint, plan, known ?? null, newest, fence.token, signal, deps)
+        const taken = await syncEndpoint(
+          product,
+          endpoint,
+          plan,
+          known ?? null,
+          newest,
+          fence.token,
+          changes,
+          signal,
+          deps,
+        )
         await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
         return null
       } catch (error) {
@@ -101,7 +113,7 @@ export async function syncEndpoints(
         return endpoint.type
       }
     }),
-  )
+  ).finally(() => changes.close())
   const failed = [...new Set(outcomes.filter((outcome) => outcome !== null))]
   await updateProduct(deps.pool, product.tenant, product.id, { status: failed.length > 0 ? 'degraded' : 'deployed' })
   return failed
@@ -130,6 +142,7 @@ async function syncEndpoint(
   known: EndpointState | null,
   newest: Materialization,
   fence: bigint,
+  changes: ChangeSets,
   signal: AbortSignal,
   deps: SyncEndpointsDeps,
 ): Promise<SyncReceipt> {
@@ -146,6 +159,7 @@ async function syncEndpoint(
       isUnreadable: isUnreadable(known?.error ?? null),
       policyVersion: newest.digest,
       signal,
+      changes,
       newest: newest.epoch as number,
       ...epochsOf(product, plan, signal, deps),
     },
