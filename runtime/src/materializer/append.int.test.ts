@@ -50,7 +50,7 @@ async function materialized(product: string, source: TableRef, rows: string, epo
       domain: 'sales',
       product,
       version: '1.0.0',
-      manifests: MANIFESTS,
+      manifests: { ...MANIFESTS, inputs: [input] } as unknown as ManifestSet,
       variants: [{ variant: 'clear', masks: [], schema: SCHEMA }],
       keys: [],
       inputs: [{ input, state, table: source } as unknown as InputState],
