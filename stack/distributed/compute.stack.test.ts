@@ -117,9 +117,12 @@ const slow = (marker: string): Asked => ({
   columns: [ID],
 })
 
+/** The statement that gives rows, not those before it that ask for its plan and for the types of its columns. */
+const isMarked = (marker: string): string => `query LIKE '%${marker}%' AND query NOT LIKE 'EXPLAIN%'
+  AND query NOT LIKE '%LIMIT 0' AND query NOT LIKE '%runtime.queries%'`
+
 async function endOf(marker: string): Promise<unknown> {
-  const sql = `SELECT state, error_code FROM system.runtime.queries
-    WHERE query LIKE '%${marker}%' AND query NOT LIKE 'EXPLAIN%' AND query NOT LIKE '%runtime.queries%'`
+  const sql = `SELECT state, error_code FROM system.runtime.queries WHERE ${isMarked(marker)}`
   for (const deadlineMs = performance.now() + 60_000; performance.now() < deadlineMs; ) {
     const [found] = await trinoRows({ url: URL }, sql)
     if (found?.[0] === 'FAILED' || found?.[0] === 'FINISHED') return found
@@ -263,8 +266,7 @@ describe('a transform in Trino', () => {
     })
     const caller = new AbortController()
     const called = staged({ ...slow('called-off'), signal: caller.signal }, async () => undefined)
-    const isRunning = `SELECT 1 FROM system.runtime.queries WHERE state = 'RUNNING' AND query LIKE '%called-off%'
-      AND query NOT LIKE '%runtime.queries%'`
+    const isRunning = `SELECT 1 FROM system.runtime.queries WHERE state = 'RUNNING' AND ${isMarked('called-off')}`
     await until('the statement runs', async () => (await trinoRows({ url: URL }, isRunning)).length > 0)
     caller.abort()
     await assert.rejects(called, { code: 'query_cancelled' })
