@@ -85,11 +85,15 @@ class ChildEngine implements PooledEngine {
   readonly #users: UserIds | null
   readonly #neededWalls: readonly WallName[]
   readonly #accounts: JobAccounts | null
+  readonly #sessions = new Set<ChildSession>()
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
     const openPipe = pipeOpener()
-    this.#pool = new ChildPool(() => new EngineChild(openPipe, options), options)
+    const onWait = () => {
+      for (const session of this.#sessions) session.giveWay()
+    }
+    this.#pool = new ChildPool(() => new EngineChild(openPipe, options), { ...options, onWait })
     this.#neededWalls = options.neededWalls ?? []
     this.#accounts = options.accounts ?? null
     this.#spills = new SpillFolders(options.scratchDir)
@@ -146,7 +150,16 @@ class ChildEngine implements PooledEngine {
       })
       const process = { tempDir: directory, stagingDir: null, userId: null, neededWalls: this.#neededWalls }
       const { results } = await run.start({ ...toChildJob(job, process), stays: true }, null, deadline, signal)
-      return new ChildSession(results, { child, directory, failed: failed.signal, timeoutMs: job.limits.timeoutMs })
+      const session = new ChildSession(results, {
+        child,
+        directory,
+        timeoutMs: job.limits.timeoutMs,
+        failed: failed.signal,
+        isWanted: () => this.#pool.load.waiting > 0,
+      })
+      this.#sessions.add(session)
+      void session.ended.then(() => this.#sessions.delete(session))
+      return session
     } catch (error) {
       child.kill()
       await child.ended

@@ -177,7 +177,8 @@ export interface SessionRequest {
 
 /**
  * A child that stays when its job is done, for small requests over the same files: starting one takes longer than they
- * do. One request at a time; others wait. It ends at `close`, when nobody has asked for a second, and by what ends a job.
+ * do. One request at a time; others wait. It ends at `close`, when nobody has asked for a second or others
+ * wait for its place, and by what ends a job.
  */
 export interface EngineSession {
   /** Of the job's steps. */

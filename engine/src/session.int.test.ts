@@ -136,6 +136,31 @@ describe('a session', () => {
     await until('its folder is gone', async () => (await readdir(join(dir, 'scratch'))).length === 0)
   })
 
+  it('gives its place to who waits for one, when it has nothing to do', async () => {
+    const program = await testEngineProgram()
+    const one = createEngine({
+      scratchDir: join(dir, 'one'),
+      ...program,
+      maxChildren: 1,
+      warmChildren: 0,
+      maxQueued: 4,
+    })
+    try {
+      const job = { trust: 'own', limits: LIMITS } as const
+      const session = await one.open(job, patience())
+      await one.run({ ...job, steps: [{ sql: 'SELECT 1' }] }, patience())
+      assert.equal(session.isOpen, false)
+      const busy = await one.open(job, patience())
+      const asked = busy.run({ tables: [], output: { kind: 'rows', sql: 'SELECT sum(i) AS s FROM range(1000) r(i)' } })
+      const next = one.run({ ...job, steps: [{ sql: 'SELECT 1' }] }, patience())
+      assert.deepEqual(await rowsIn(await asked), [[499500n]])
+      await next
+      assert.equal(busy.isOpen, false)
+    } finally {
+      await one.close()
+    }
+  })
+
   it('is read slowly without holding up the next request, and to its end when it has closed', async () => {
     const { session, numbers } = await openNumbers(200_000)
     const slow = await session.run({ tables: [numbers], output: ROWS })

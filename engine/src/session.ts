@@ -20,6 +20,8 @@ export interface SessionPlace {
   readonly timeoutMs: number
   /** Aborted with the reason where the child was ended: by its caller, for its memory, or by a crash. */
   readonly failed: AbortSignal
+  /** Whether others wait for a child. */
+  isWanted(): boolean
 }
 
 export class ChildSession implements EngineSession {
@@ -38,7 +40,7 @@ export class ChildSession implements EngineSession {
     const end = () => this.#finish(failed.reason)
     failed.addEventListener('abort', end, { once: true })
     if (failed.aborted) end()
-    this.#rest()
+    this.#wait()
   }
 
   get isOpen(): boolean {
@@ -59,6 +61,11 @@ export class ChildSession implements EngineSession {
     }
     this.#last = run.then(rest, rest)
     return run
+  }
+
+  /** Ends it where it has nothing to do: others want its place. */
+  giveWay(): void {
+    if (this.#pending === 0) this.#finish(cancelledError(null))
   }
 
   async close(): Promise<void> {
@@ -103,7 +110,13 @@ export class ChildSession implements EngineSession {
   }
 
   #rest(): void {
-    if (this.#pending > 0 || !this.isOpen) return
+    if (this.#pending > 0) return
+    if (this.#place.isWanted()) this.giveWay()
+    this.#wait()
+  }
+
+  #wait(): void {
+    if (!this.isOpen) return
     this.#idle = setTimeout(() => this.#finish(cancelledError(null)), IDLE_MS).unref()
   }
 

@@ -21,6 +21,8 @@ export interface PoolLimits {
   readonly warmAfterMs?: number
   /** Jobs that may wait for a child; one more is refused. */
   readonly maxQueued: number
+  /** Called when a job has to wait: whoever keeps a child without a need ends it. */
+  readonly onWait?: () => void
 }
 
 export interface PoolLoad {
@@ -207,6 +209,7 @@ export class ChildPool<Child extends PooledChild> {
     deadline.addEventListener('abort', late)
     caller.addEventListener('abort', called)
     this.#waiters.push(waiter)
+    this.#limits.onWait?.()
     // Not by the option `signal`: of several listeners to one signal Node forgets to remove all but the last.
     return promise.finally(() => {
       deadline.removeEventListener('abort', late)

@@ -117,7 +117,8 @@ class PartReader {
   async read(part: Part, output: SessionOutput, threads = this.#options.limits.threads): Promise<EngineRun> {
     const { engine, limits, signal } = this.#options
     const session = this.#small.includes(part) ? await this.#opened() : null
-    if (session !== null) return session.run({ tables: [part.table], output })
+    // It may have given its place to others just now.
+    if (session?.isOpen) return session.run({ tables: [part.table], output })
     return engine.run({ trust: 'own', tables: [part.table], output, limits: { ...limits, threads } }, signal)
   }
 
