@@ -46,3 +46,37 @@ it('a run that is tried again and again waits once', async () => {
   const queued = (await owner.get('/api/v1/ingestion?state=queued')).body.data
   assert.ok(queued.length <= 1, `${queued.length} runs wait`)
 })
+
+it('upkeep of the lake tells how much a table holds to who may read it alone', async () => {
+  const [own] = world.tenants
+  await world.source.query(`DROP TABLE IF EXISTS attacked_events;
+    CREATE TABLE attacked_events (id integer PRIMARY KEY, seen timestamptz NOT NULL);
+    INSERT INTO attacked_events SELECT i, now() FROM generate_series(1, 137) i`)
+  const columns = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: seen, type: timestamptz }
+`
+  const files = manifests('public.attacked_events', { columns, endpoints: '  - type: analytics\n' })
+  const wanted = { name: 'events', namespace: 'crm', archetype: 'source_aligned' }
+  assert.equal((await owner.post('/api/v1/products', wanted)).status, 201)
+  const uploaded = await owner.upload('/api/v1/products/crm.events/manifests', {
+    ...files,
+    product: files.product.replace('name: people', 'name: events'),
+    inputs: files.inputs.replace('mode: full', 'mode: incremental, cursor_column: seen'),
+  })
+  assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+  await owner.post('/api/v1/products/crm.events/deploy', { version: '1.0.0', dry_run: false })
+  const compacted = async (reader: Client) => {
+    for (let synced = 0; synced < 8; synced++) {
+      const { body } = await owner.post('/api/v1/connections/db/sync')
+      assert.equal((await owner.untilEnded(body.id)).state, 'succeeded')
+      await world.source.query('INSERT INTO attacked_events SELECT max(id) + 1, now() FROM attacked_events')
+    }
+    const { body } = await reader.post('/api/v1/lake/compact', { table: 'raw_db.attacked_events' })
+    const [table] = body.tables
+    assert.equal(table?.compacted, true, JSON.stringify(body))
+    return Object.keys(table)
+  }
+  const stranger = await world.as(own, 'svc-developers', 'stranger')
+  assert.deepEqual(await compacted(stranger), ['table', 'compacted'])
+  assert.ok((await compacted(owner)).includes('rows'))
+})

@@ -2,6 +2,7 @@ import type { EngineLimits } from '@sluice/engine'
 import { Type } from 'typebox'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
 import { keepUp, UPKEEP_TASKS } from '../../operations/upkeep/lake-upkeep.ts'
+import { toldUpkeep } from '../../operations/upkeep/told-upkeep.ts'
 import { defineRoute, type Route } from '../route.ts'
 
 /** A call that has more to do says where to go on. */
@@ -26,7 +27,7 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
       name: 'keepUpLake',
       summary: 'Compact, expire, clean or check the lake tables of a tenant now',
       description:
-        'What also runs by the clock. Files are named below the folder of their table. With `next` in the answer, call again with it as `after`.',
+        'What also runs by the clock. Files are named below the folder of their table. How much a table holds is told to who may read it, in the clear. With `next` in the answer, call again with it as `after`.',
       tags: ['Lake'],
       auth: 'tenant',
       params: Params,
@@ -50,8 +51,10 @@ export function lakeRoutes(platform: Platform, limits: EngineLimits): readonly R
           },
           call.signal,
         )
-        const { task, tables, tablesSeen, next } = report
-        return { body: { task, tables, tables_seen: tablesSeen, next } }
+        const { task, tablesSeen, next } = report
+        return {
+          body: { task, tables: await toldUpkeep(platform, call, report.tables), tables_seen: tablesSeen, next },
+        }
       },
     }),
   ]
