@@ -33,7 +33,12 @@ function create(tenant: string, name: string) {
 describe('a connection', () => {
   it('is found by any case of its name, and among any number', async () => {
     const [mine, theirs] = [await registry.tenant(), await registry.tenant()]
-    for (const name of ['First', 'b', 'c', 'd', 'last']) await create(mine, name)
+    const names = ['First', 'b', 'c', 'd', 'last']
+    for (const [at, name] of names.entries()) {
+      const { id } = await create(mine, name)
+      // Times have milliseconds, and two connections may be made within one: then they come in the order of their ids.
+      await pool.query(`update connections set created_at = to_timestamp($1) where id = $2`, [at, id])
+    }
     await create(theirs, 'first')
     const named = (found: readonly { readonly name: string; readonly tenant: string }[]) =>
       found.map(({ name, tenant }) => [name, tenant])
