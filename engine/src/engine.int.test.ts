@@ -18,6 +18,7 @@ import {
   type EngineTable,
   type JobAccounts,
   rowsOf,
+  type Within,
 } from './index.ts'
 import { testEngineProgram } from './testing.ts'
 import { childrenOf, isAlive } from './walls/process-table.ts'
@@ -489,9 +490,14 @@ describe('parquet files', () => {
 })
 
 describe('an inspection', () => {
-  const inspected = (kind: 'inspect' | 'inspect-condition', sql: string) =>
+  const inspected = (kind: 'inspect' | 'inspect-condition', sql: string, within?: Within) =>
     engine.run(
-      { trust: 'tenant', tables: [{ ...orders, files: [] }], output: { kind, sql }, limits: LIMITS },
+      {
+        trust: 'tenant',
+        tables: [{ ...orders, files: [] }],
+        output: { kind, sql, ...(within === undefined ? {} : { within }) },
+        limits: LIMITS,
+      },
       AbortSignal.timeout(600_000),
     )
 
@@ -510,6 +516,16 @@ describe('an inspection', () => {
       { name: 'customer', direct: [column('customer')], influence, grouped: [], copied: column('customer') },
       { name: 'total', direct: [column('amount')], influence, grouped: [], copied: null },
     ])
+  })
+
+  it('gives what a text within another has by itself, too', async () => {
+    const within = { before: 'SELECT id FROM (\n', after: '\n) AS output', as: 'query' } as const
+    const run = await inspected('inspect', 'SELECT id, upper(customer) AS name FROM sales.orders', within)
+    assert.deepEqual(
+      [run.columns, run.textColumns].map((columns) => columns?.map(({ name }) => name)),
+      [['id'], ['id', 'name']],
+    )
+    assert.equal((await inspected('inspect', 'SELECT id FROM sales.orders')).textColumns, undefined)
   })
 
   it('refuses what a run would refuse', async () => {

@@ -69,7 +69,7 @@ export class JobRun {
 
   async #settledRun(
     results: readonly StepResult[],
-    { columns, lineage }: Opened,
+    { columns, lineage, textColumns }: Opened,
     room: RoomWatch | null,
   ): Promise<EngineRun> {
     const done = await this.#done.promise
@@ -80,7 +80,8 @@ export class JobRun {
     if (excess) throw excess
     const files = await this.#hooks.keep(done.files)
     const summary = { rows: done.rows, bytes: 0, truncated: false }
-    return { results, columns, lineage, files, output: noBytes(), finished: Promise.resolve(summary) }
+    const inspected = textColumns === undefined ? {} : { textColumns }
+    return { results, columns, lineage, ...inspected, files, output: noBytes(), finished: Promise.resolve(summary) }
   }
 
   #streamingRun(results: readonly StepResult[], opened: Opened, deadline: AbortSignal): EngineRun {

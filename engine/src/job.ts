@@ -258,4 +258,6 @@ export interface EngineRun {
   readonly files: readonly WrittenFile[]
   /** What the columns of an inspected statement are made of, one for each of `columns`. */
   readonly lineage: readonly ColumnLineage[]
+  /** Of an inspected text that stands `within` another: what it gives by itself, where it can stand alone. */
+  readonly textColumns?: readonly ResultColumn[]
 }

@@ -108,6 +108,7 @@ export type ToChild =
 export interface Opening {
   readonly columns: readonly ResultColumn[]
   readonly lineage: readonly ColumnLineage[]
+  readonly textColumns?: readonly ResultColumn[]
 }
 
 export type FromChild =

@@ -1,6 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api'
-import { SluiceError, type Value } from '@sluice/sdk'
+import { isSluiceError, SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
 import type { EngineTable } from '../job.ts'
 import { columnLineage } from '../lineage/lineage.ts'
@@ -24,7 +24,24 @@ export async function inspect(
     : await guardStatement(connection, output.sql, names)
   const shape = await described(connection, sql, parameters, output.sql)
   const columns = resultColumns(shape)
-  return { columns, lineage: columnLineage(tree, tables, columns, output.comparable) }
+  const textColumns = output.within ? await columnsAlone(connection, output.sql, names) : null
+  const lineage = columnLineage(tree, tables, columns, output.comparable)
+  return { columns, lineage, ...(textColumns === null ? {} : { textColumns }) }
+}
+
+/** Null of a text that can stand in brackets only. */
+async function columnsAlone(
+  connection: DuckDBConnection,
+  text: string,
+  names: readonly (readonly string[])[],
+): Promise<Opening['columns'] | null> {
+  try {
+    const { sql } = await guardStatement(connection, text, names)
+    return resultColumns(await described(connection, sql, [], text))
+  } catch (error) {
+    if (isSluiceError(error, 'INVALID_DATA')) return null
+    throw error
+  }
 }
 
 async function inspectCondition(

@@ -14,6 +14,7 @@ import {
 import type { TableRef } from '@sluice/iceberg'
 import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
+import { SANDBOX } from '../lake/tenant-layout.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { keyViolations } from './difference.ts'
 import { distributedRows } from './distributed-rows.ts'
@@ -22,6 +23,7 @@ import { type ColumnChanges, withSourceChanges } from './source-changes.ts'
 import { stagedColumns } from './staged-columns.ts'
 
 export interface StagedRows {
+  /** In the scratch folder, or of the lake where the rows are an input's as they lie there. */
   readonly files: readonly string[]
   readonly columns: readonly LakeColumn[]
   readonly primaryKey: readonly string[]
@@ -113,11 +115,30 @@ async function embeddedRows(
   columns: readonly Column[],
   deps: TransformDeps,
 ): Promise<Omit<StagedRows, 'primaryKey'>> {
+  const first = inputs[0] as InputState
+  if (manifests.compute.transform === null) {
+    const asTheyLie = sameRows(first, columns)
+    if (asTheyLie !== null) return asTheyLie
+  }
   const tables: EngineTable[] = []
   for (const input of inputs) tables.push(await inputTable(input, deps))
-  const first = inputs[0] as InputState
   const sql = manifests.compute.transform ?? `SELECT * FROM ${quoteName(first.input.name)}`
   return writeRows('output', sql, stagedColumns(columns), tables, deps)
+}
+
+/**
+ * The input's rows without a copy, where each output column is one of its columns under the same name and of the same type;
+ * null where something is to be chosen or cast. Not of the tenant's own files, which are read behind a tenant's walls alone.
+ */
+function sameRows({ input, state }: InputState, wanted: readonly Column[]): Omit<StagedRows, 'primaryKey'> | null {
+  if (input.connection === SANDBOX || input.where !== null || state.deletes !== undefined) return null
+  const columns = wanted.map(({ name, type }) =>
+    state.columns.find(
+      (own) => own.name === name && own.type === type && (input.columns === null || input.columns.includes(name)),
+    ),
+  )
+  if (columns.includes(undefined)) return null
+  return { files: state.files, columns: columns as readonly LakeColumn[], rowCount: state.rowCount, lost: {} }
 }
 
 /** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through. */

@@ -64,7 +64,8 @@ import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.
 import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
-import { checkRawGrants, discoverSources, type Sources, transformWarnings } from './sources.ts'
+import { checkRawGrants, discoverSources, type Sources } from './sources.ts'
+import { excessColumns } from './transform-columns.ts'
 
 export interface DeployAnswer {
   readonly dryRun: boolean
@@ -237,8 +238,8 @@ export async function checkManifests(
   const judged = await judgedColumns(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
-  const { origins, hidden, laundered } = judged
-  const unplaced = await transformWarnings(platform, call, manifests, sources.tables)
+  const { origins, hidden, laundered, given } = judged
+  const unplaced = given === null ? [] : excessColumns(manifests, given)
   const excess = (await placed(platform.parsing, call.tenant, unplaced, kept.manifests)) as readonly Problem[]
   const live = await liveManifests(platform, product)
   const compatibility = live === null ? null : compareManifests(live, manifests)

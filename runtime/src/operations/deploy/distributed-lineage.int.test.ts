@@ -57,7 +57,8 @@ async function originsOf(transform: string | null, classes: Readonly<Record<stri
     },
     compute: { engine: 'distributed', transform },
   } as unknown as ManifestSet
-  const origins = await checkTransform(platform, CALL, manifests, new Map([['crm', [table]]]))
+  const bound = await checkTransform(platform, CALL, manifests, new Map([['crm', [table]]]))
+  const origins = bound?.origins ?? null
   const secret = await hiddenColumns(platform, { tenant: 'acme' }, manifests, origins)
   return { manifests, origins, laundered: laundered(platform, manifests, origins, secret) }
 }

@@ -16,6 +16,8 @@ export interface JudgedColumns {
   readonly hidden: HiddenColumns
   /** Output columns that show more than their class says. */
   readonly laundered: readonly string[]
+  /** As `BoundTransform` has it. */
+  readonly given: readonly string[] | null
 }
 
 /** What comparing concedes depends on the classes, and those on what the columns are made of: that comes first. */
@@ -25,12 +27,14 @@ export async function judgedColumns(
   manifests: ManifestSet,
   sources: Sources['tables'],
 ): Promise<JudgedColumns> {
-  const strict = await strictly(platform, call, manifests, sources)
+  const bound = await checkTransform(platform, call, manifests, sources)
+  const strict = withAside(manifests, bound?.origins ?? null, () => false)
+  const given = bound?.given ?? null
   const hidden = await hiddenColumns(platform, call, manifests, strict)
   const found = laundered(platform, manifests, strict, hidden)
-  if (found.length === 0) return { strict, origins: strict, hidden, laundered: found }
+  if (found.length === 0) return { strict, origins: strict, hidden, laundered: found, given }
   const origins = await conceded(platform, call, manifests, sources, hidden)
-  return { strict, origins, hidden, laundered: laundered(platform, manifests, origins, hidden) }
+  return { strict, origins, hidden, laundered: laundered(platform, manifests, origins, hidden), given }
 }
 
 /** What the columns depend on where nothing is conceded. Throws what `checkTransform` does. */
@@ -40,7 +44,8 @@ export async function strictly(
   manifests: ManifestSet,
   sources: Sources['tables'],
 ): Promise<readonly ColumnOrigin[] | null> {
-  return withAside(manifests, await checkTransform(platform, call, manifests, sources), () => false)
+  const bound = await checkTransform(platform, call, manifests, sources)
+  return withAside(manifests, bound?.origins ?? null, () => false)
 }
 
 /** What they depend on but for what pseudonyms of these hidden columns concede. Throws what `checkTransform` does. */
@@ -55,7 +60,8 @@ export async function conceded(
   const types = new Map(manifests.output.columns.map(({ name, type }) => [name, type]))
   const isComparable = ({ column, copied }: ColumnOrigin) =>
     typeof copied === 'string' && comparable(copied, types.get(column) ?? 'binary') !== null
-  return withAside(manifests, await checkTransform(platform, call, manifests, sources, comparable), isComparable)
+  const bound = await checkTransform(platform, call, manifests, sources, comparable)
+  return withAside(manifests, bound?.origins ?? null, isComparable)
 }
 
 /** Checks that put rows aside decide which rows are left, as a condition of the transform would. */

@@ -90,9 +90,9 @@ describe('a transform over a source that does not answer', () => {
     }) as unknown as Platform
 
   it('is bound to what the lake has of it', async () => {
-    const origins = await checkTransform(platform(true), call, version, away)
+    const bound = await checkTransform(platform(true), call, version, away)
     const none = { influences: [], grouped: [], copied: null, type: 'null' }
-    assert.deepEqual(origins, [{ column: 'contact', sources: [raw('email')], ...none }])
+    assert.deepEqual(bound, { origins: [{ column: 'contact', sources: [raw('email')], ...none }], given: null })
   })
 
   it('has unknown origins where the lake has nothing, or something older', async () => {

@@ -26,7 +26,7 @@ import type { Platform } from '../platform.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
 import { bind } from './bind-sql.ts'
 import type { ColumnOrigin, Comparable } from './column-classes.ts'
-import { excessColumns, withColumnsAtFault } from './transform-columns.ts'
+import { withColumnsAtFault } from './transform-columns.ts'
 
 export interface Sources {
   readonly tables: ReadonlyMap<string, readonly SourceTable[] | null>
@@ -98,10 +98,16 @@ export async function checkRawGrants(
   }
 }
 
+export interface BoundTransform {
+  /** What each output column is made of, and what its rows depend on. */
+  readonly origins: readonly ColumnOrigin[]
+  /** The columns that the transform gives by itself; null without one, in Trino's dialect, or of a source that was not asked. */
+  readonly given: readonly string[] | null
+}
+
 /**
- * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Gives
- * what each output column is made of, and what its rows depend on, but for what `comparable` concedes. Of a source that
- * could not be asked, the lake's copy says which columns it has; null where there is none, or where it is too old for
+ * Binds the transform and the conditions to empty inputs: what cannot run is found before anything is deployed. Of
+ * origins, what `comparable` concedes is left out. Of a source that could not be asked, the lake's copy says which columns it has; null where there is none, or where it is too old for
  * this transform.
  */
 export async function checkTransform(
@@ -110,7 +116,7 @@ export async function checkTransform(
   manifests: ManifestSet,
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
   comparable: Comparable = () => null,
-): Promise<readonly ColumnOrigin[] | null> {
+): Promise<BoundTransform | null> {
   const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
   if (!asked.includes(null)) {
     const tables = asked as readonly EngineTable[]
@@ -127,22 +133,11 @@ export async function checkTransform(
     known.push(table)
   }
   try {
-    return await bindTransform(platform, call, manifests, known, comparable)
+    return { ...(await bindTransform(platform, call, manifests, known, comparable)), given: null }
   } catch (error) {
     if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
     throw error
   }
-}
-
-/** Warnings of a version whose sources could be asked. */
-export async function transformWarnings(
-  platform: Platform,
-  call: TenantCall,
-  manifests: ManifestSet,
-  sources: Sources['tables'],
-) {
-  const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
-  return asked.includes(null) ? [] : excessColumns(platform, call, manifests, asked as readonly EngineTable[])
 }
 
 async function bindTransform(
@@ -151,9 +146,11 @@ async function bindTransform(
   manifests: ManifestSet,
   known: readonly EngineTable[],
   comparable: Comparable,
-): Promise<readonly ColumnOrigin[]> {
+): Promise<BoundTransform> {
   const compared = comparableColumns(manifests, known, comparable)
-  if (manifests.compute.engine === 'distributed') return checkDistributed(platform, call, manifests, known, compared)
+  if (manifests.compute.engine === 'distributed') {
+    return { origins: await checkDistributed(platform, call, manifests, known, compared), given: null }
+  }
   const chosen = new Set<string>()
   for (const [index, input] of manifests.inputs.entries()) {
     const run = await inspectCondition(platform, call, manifests, index, known, compared)
@@ -161,10 +158,12 @@ async function bindTransform(
   }
   const from = manifests.compute.transform ?? `SELECT * FROM ${quoteName(manifests.inputs[0]?.name ?? '')}`
   const run = await inspectTransform(platform, call, manifests, from, known, compared)
-  return originsOf(run, manifests, [...chosen]).map((origin, index) => ({
+  const origins = originsOf(run, manifests, [...chosen]).map((origin, index) => ({
     ...origin,
     type: run.columns[index]?.type ?? 'null',
   }))
+  const given = manifests.compute.transform === null ? null : (run.textColumns?.map(({ name }) => name) ?? null)
+  return { origins, given }
 }
 
 function comparableColumns(

@@ -12,20 +12,14 @@ import type { Platform } from '../platform.ts'
 import { bind } from './bind-sql.ts'
 
 /** A warning for each column that the transform gives and output.yaml does not have. */
-export async function excessColumns(
-  platform: Platform,
-  call: TenantCall,
-  manifests: ManifestSet,
-  tables: readonly EngineTable[],
-) {
-  const given = await columnsGiven(platform, call, manifests, tables)
-  const wanted = manifests.output.columns.map(({ name }) => name)
+export function excessColumns({ output }: ManifestSet, given: readonly string[]) {
+  const wanted = output.columns.map(({ name }) => name)
   const known = new Set(wanted.map((name) => name.toLowerCase()))
-  const excess = (given ?? []).filter((name) => !known.has(name.toLowerCase()))
+  const excess = given.filter((name) => !known.has(name.toLowerCase()))
   return excess.map((name) => {
     const meant = nearest(
       name,
-      wanted.filter((column) => !given?.includes(column)),
+      wanted.filter((column) => !given.includes(column)),
     )
     const add = 'Add it to the schema in output.yaml, or leave it out of the SELECT.'
     return {
