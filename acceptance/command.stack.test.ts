@@ -211,6 +211,36 @@ describe('the command', () => {
     assert.match(await done('product', 'snapshots', 'crm.people'), /^epoch +version[^]*1\.0\.0 +30/)
   })
 
+  it('says which check kept which product from being published, with the rows that failed it, and what is served', async () => {
+    const quality = `apiVersion: svc/v1
+kind: Quality
+checks:
+  - { name: id_unique, unique: [id] }
+  - { name: mail_short, sql: "SELECT id, email FROM {{this}} WHERE length(email) > 9" }
+  - { name: cities_few, accepted_values: { column: city, values: [city 1] }, severity: warn }
+`
+    await writeFile(join(folder, 'people', 'quality.yaml'), quality)
+    const kept =
+      /crm\.people: failed; nothing was published, because a check of hidden columns failed; epoch \d+ is served as before/
+    await sluice(['product', 'deploy', 'people', '--version', '1.1.0'])
+    const { code, err } = await sluice(['sync', 'db'])
+    assert.deepEqual([code, kept.test(err)], [1, true], err)
+    assert.match(err, /crm\.people: mail_short: 21 of 30 rows, first: id=\d+ email=c\d+@c\.test/)
+    const shown = await done('quality', 'crm.people')
+    assert.match(shown, /^Version 1\.1\.0 was not published at \S+, with a score of [\d.]+\.$/m)
+    assert.match(shown, /^check +result +severity +\w+ +\w+\n/m)
+    assert.match(shown, /^id_unique +passed +error +0 +30$/m)
+    assert.match(shown, /^mail_short +failed +error +21 +30$/m)
+    assert.match(shown, /^cities_few +failed +warn +29 +30$/m)
+    assert.match(shown, /^mail_short: rows that failed it\nid +email\n\d+ +c\d+@c\.test$/m)
+    const viewer = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vera'])
+    const { out } = await sluice(['quality', 'crm.people'], viewer)
+    assert.match(out, /^cities_few: rows that failed it\n/m)
+    assert.doesNotMatch(out, /@c\.test|^mail_short/m)
+    await done('product', 'rollback', 'crm.people', '--version', '1.0.0')
+    await done('product', 'resume', 'crm.people')
+  })
+
   it('lets others read, and takes it back', async () => {
     for (const [words, shown] of [
       [['crm.people', '--team', 'sales', '--unmask', 'pii.identifier,pii.name', '--grantable'], /team sales +unmask/],

@@ -350,6 +350,7 @@ describe('stores that were changed behind the back of the runtime', () => {
         const read = await READS.realtime(developer)
         assert.deepEqual([read.status, read.body.code], [409, kind])
         assert.match(read.body.remedy, /under plugins/)
+        await keepsWhatItCannotRemove()
       } else {
         const run = await developer.untilEnded((await ok(developer.post('/api/v1/connections/db/sync'))).id)
         assert.deepEqual([run.state, run.error.code], ['failed', deploy])
@@ -363,6 +364,48 @@ describe('stores that were changed behind the back of the runtime', () => {
       await sync()
       await untilRight()
     })
+  }
+
+  /** Rows in a store whose plugin is not loaded would stay there for ever. */
+  async function keepsWhatItCannotRemove(): Promise<void> {
+    const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+    const removals = [
+      await developer.send('/api/v1/products/people', { method: 'DELETE' }),
+      await developer.send('/api/v1/products/people?abandon=realtime', { method: 'DELETE' }),
+      await admin.send('/api/v1/tenants/acme?confirm=acme', { method: 'DELETE' }),
+      await admin.send('/api/v1/tenants/acme?confirm=acme&abandon=lookup', { method: 'DELETE' }),
+    ]
+    assert.deepEqual(
+      removals.map(({ status, body }) => [status, body.code]),
+      [
+        [409, 'store_missing'],
+        [403, 'admin_required'],
+        [409, 'store_missing'],
+        [409, 'store_missing'],
+      ],
+    )
+    assert.match(removals[0]?.body.remedy, /under plugins[^]*abandon=realtime/)
+    assert.equal((await ok(admin.get('/api/v1/tenants/acme'))).status, 'active')
+    const made = { name: 'left', namespace: 'crm', archetype: 'source_aligned', description: '' }
+    await ok(developer.post('/api/v1/products', made))
+    const gone = await developer.send('/api/v1/products/left', { method: 'DELETE' })
+    assert.equal(gone.status, 204, 'it has no rows there')
+    const { id } = await ok(developer.post('/api/v1/products', made))
+    await withDatabase(data, 'sluice_registry', (client) =>
+      client.query(
+        `insert into endpoint_states (product_id, endpoint, variant, state) values ($1, 'realtime', 'clear', 'ok')`,
+        [id],
+      ),
+    )
+    const asked = { method: 'DELETE', headers: { 'X-Tenant-Id': 'acme' } }
+    const answers = [
+      await admin.send(`/api/v1/products/${id}`, asked),
+      await admin.send(`/api/v1/products/${id}?abandon=realtime`, asked),
+    ]
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [409, 204],
+    )
   }
 
   describe('a registry that was put back from before an epoch', () => {

@@ -4,6 +4,7 @@ import type { DependencyContainer } from 'tsyringe'
 import { TOKENS } from './assembly/tokens.ts'
 import { appendEvent } from './events/outbox.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
+import { productProgress } from './ingestion/product-progress.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { type RunPlace, Worker } from './ingestion/worker.ts'
 import { askForJobs } from './jobs/claims.ts'
@@ -21,6 +22,7 @@ import { findConnection } from './registry/connections.ts'
 import { onAccountOf } from './registry/cpu-accounts.ts'
 import { recordedError } from './registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
+import { latestEpoch } from './registry/materializations.ts'
 import { findProduct } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from './registry/run-progress.ts'
@@ -68,15 +70,17 @@ async function execute(
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}
   const rollback = rollbackOf(run)
-  const about = { product, runId: run.id, signal }
+  const { report, settle } = productProgress(platform.pool, lease, product, [])
+  const about = { product, runId: run.id, signal, report }
   const work = rollback
     ? rollBack({ ...about, epoch: rollback.epoch, deploymentId: rollback.deployment }, deps)
     : materialize(about, deps)
-  const outcome = await work.then(
+  const outcome = await work.finally(settle).then(
     (result) => publishedOutcome(product, result),
     async (error: unknown) => {
       if (!signal.aborted && !isSluiceError(error, 'FENCED')) {
-        const failed = unpublishedOutcome(product, 'failed', recordedError(error))
+        const newest = await latestEpoch(platform.pool, product.id)
+        const failed = unpublishedOutcome(product, 'failed', recordedError(error), newest?.epoch ?? null)
         await appendRunLog(platform.pool, lease, 'error', outcomeText(failed))
         await saveRunResult(platform.pool, lease, { products: [failed] })
       }
@@ -101,9 +105,9 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     readsAtOneMoment: (connection) => readsAtOneMoment(platform, connection),
     checkStorage: (tenant) => checkStorage(platform, tenant),
     productsOf: (connection) => readersOf(pool, connection),
-    async materialize(product, runId, signal) {
-      const result = await materialize({ product, runId, signal }, deps)
-      platform.served.drop(product.tenant)
+    async materialize(request) {
+      const result = await materialize(request, deps)
+      platform.served.drop(request.product.tenant)
       return result
     },
   }

@@ -8,8 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Answer, Client, type Json, manifests } from '../../acceptance/client.ts'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
+import { describeRun } from '../../runtime/src/command/run-progress.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 import { RuntimeProcess } from '../crash/runtime-process.ts'
+import { until } from '../until.ts'
 
 const ENDPOINTS = '  - type: lookup\n  - type: realtime\n    config: { key_template: "{id}" }\n'
 const SETTLE_MS = 300_000
@@ -94,7 +96,30 @@ describe('a store that fails', () => {
 
   it('leaves the others served, and is tried again alone until it is well', async () => {
     await writeFile(trouble, 'transient')
-    assert.equal((await sync()).state, 'succeeded')
+    const run = await sync()
+    assert.equal(run.state, 'succeeded')
+    const [made] = run.products
+    const error = { code: 'store_unavailable', message: 'the store is away' }
+    assert.deepEqual(
+      [made.name, made.epoch, made.current_epoch, made.behind, made.stores],
+      [
+        'crm.people',
+        1,
+        1,
+        ['realtime'],
+        [
+          { endpoint: 'lookup', state: 'ok', epoch: 1, error: null },
+          { endpoint: 'realtime', state: 'failed', epoch: null, error: { ...error, ...made.stores[1].error } },
+        ],
+      ],
+    )
+    assert.equal(made.stores[1].error.message, error.message)
+    const logged =
+      'crm.people: epoch 1 with 20 rows is published; realtime serves nothing yet, and is tried again: the store'
+    assert.ok(
+      run.log.some(({ message }: Json) => message.startsWith(logged)),
+      JSON.stringify(run.log),
+    )
     assert.equal((await product()).status, 'degraded')
     assert.equal((await looked(7)).body.data[0].city, 'city 7')
     assert.notEqual((await cached(7)).status, 200, 'what was never written is not answered')
@@ -116,6 +141,31 @@ describe('a store that fails', () => {
     await rm(trouble)
     await untilDeployed()
     assert.equal((await cached(7)).body.data[0].city, 'moved')
+  })
+
+  it('is named by the run while it is written, to who may read the product', async () => {
+    await writeFile(trouble, 'held')
+    const { id } = await ok(client.post('/api/v1/connections/db/sync'))
+    const path = `/api/v1/ingestion/${id}`
+    let run: Json
+    await until('the stores are written', async () => {
+      run = await ok(client.get(path))
+      return run.progress?.stores.some(({ state }: Json) => state === 'ok')
+    })
+    const { product_id: _, ...progress } = run.progress
+    assert.deepEqual(progress, {
+      product: 'crm.people',
+      phase: 'writing',
+      epoch: 3,
+      stores: [
+        { endpoint: 'lookup', state: 'ok', epoch: 3, error: null },
+        { endpoint: 'realtime', state: 'writing', epoch: 2, error: null },
+      ],
+    })
+    assert.match(describeRun(run, null, Date.now()), /^running, writing crm\.people to realtime, /)
+    await rm(trouble)
+    const ended = await client.untilEnded(id)
+    assert.deepEqual([ended.state, ended.progress], ['succeeded', null])
   })
 
   it('is given everything when it refuses the difference', async () => {

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { listed, required, UsageError } from './arguments.ts'
 import { type Command, type CommandCall, segment, word } from './command.ts'
 import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
-import { followRun, type RunAnswer } from './run-progress.ts'
+import { followRun, productLine, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
 
 interface ProductAnswer {
@@ -220,11 +220,14 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'product delete': {
-    usage: 'product delete PRODUCT',
+    usage: 'product delete PRODUCT [--abandon TYPES]',
     summary: 'remove a product with every copy of its data',
+    flags: { abandon: 'endpoints whose rows may stay where no store is loaded; for administrators' },
     remote: true,
     async run(call) {
-      await (await call.client()).request('DELETE', `/api/v1/products/${segment(call, 0, 'PRODUCT')}`)
+      const { abandon } = call.args.flags
+      const query = typeof abandon === 'string' ? `?abandon=${encodeURIComponent(abandon)}` : ''
+      await (await call.client()).request('DELETE', `/api/v1/products/${segment(call, 0, 'PRODUCT')}${query}`)
       return `The product ${word(call, 0, 'PRODUCT')} is gone.`
     },
   },
@@ -268,8 +271,8 @@ async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): 
   const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/${what}${query}`
   const run = (await client.request('POST', path)) as RunAnswer
   if (call.args.flags['no-wait']) return `The run ${run.id} is queued.`
-  await followRun(client, run.id, null)
-  return 'Done.'
+  const ended = await followRun(client, run.id, null)
+  return ['Done.', ...ended.products.map(productLine)].join('\n')
 }
 
 async function plan(call: CommandCall): Promise<DeployAnswer> {

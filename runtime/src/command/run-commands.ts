@@ -1,5 +1,5 @@
 import { type Command, type CommandCall, segment } from './command.ts'
-import { checkLines, followRun, type ProductOfRun, type RunAnswer } from './run-progress.ts'
+import { checkLines, followRun, productLine, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
 
 interface LoggedRun extends RunAnswer {
@@ -76,15 +76,6 @@ export function shownRun(call: CommandCall, run: RunAnswer): unknown {
   if (run.tables.length === 0) return 'Nothing was ingested: no deployed product reads from this connection.'
   const products = run.products.map(productLine)
   return [tablesOf(run), ...products, ...checkLines(run)].filter((part) => part !== '').join('\n')
-}
-
-function productLine({ id, name = id, state, epoch, rows, behind = [], reason, ...product }: ProductOfRun): string {
-  const published = epoch === null || epoch === undefined ? state : `${state}, epoch ${epoch} with ${rows} rows`
-  const left = product.quarantined_rows ? [`${product.quarantined_rows} rows in quarantine`] : []
-  const lost = Object.entries(product.lossy_values ?? {}).map(([column, values]) => `${values} values of ${column} cut`)
-  const late = behind.length > 0 ? [`not served yet by ${behind.join(', ')}`] : []
-  const why = reason ? [`${reason.message}`, ...(reason.remedy ? [reason.remedy] : [])] : []
-  return [`${name}: ${published}`, ...left, ...lost, ...late, ...why].join('; ')
 }
 
 function tablesOf(run: RunAnswer): string {

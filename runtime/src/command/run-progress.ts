@@ -17,7 +17,16 @@ export interface ProductOfRun {
   readonly quarantined_rows?: number | null
   readonly lossy_values?: Readonly<Record<string, number>>
   readonly behind?: readonly string[]
+  readonly stores?: readonly StoreOfRun[]
+  readonly current_epoch?: number | null
   readonly reason?: { readonly message: string; readonly remedy?: string } | null
+}
+
+export interface StoreOfRun {
+  readonly endpoint: string
+  readonly state: string
+  readonly epoch: number | null
+  readonly error: { readonly message: string; readonly remedy?: string } | null
 }
 
 export interface RunAnswer {
@@ -25,6 +34,12 @@ export interface RunAnswer {
   readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
   readonly tables: readonly TableOfRun[]
   readonly products: readonly ProductOfRun[]
+  /** The product that is being made. */
+  readonly progress?: {
+    readonly product: string
+    readonly phase: string
+    readonly stores: readonly StoreOfRun[]
+  } | null
   /** Of one run, not of lists. */
   readonly failed_checks?: readonly { readonly product: string; readonly summary: string }[]
   readonly error: { readonly code: string; readonly message: string; readonly remedy?: string } | null
@@ -72,6 +87,7 @@ export async function followRun(
       new Error(
         [
           `the run ${run.state === 'cancelled' ? 'was cancelled' : `failed: ${run.error?.message}`}`,
+          ...run.products.map((product) => `  ${productLine(product)}`),
           ...checkLines(run),
         ].join('\n'),
       ),
@@ -80,6 +96,39 @@ export async function followRun(
       },
     )
   }
+}
+
+/** What became of one product: what was published, which store serves it not yet and why, or why nothing was. */
+export function productLine({
+  id,
+  name = id,
+  state,
+  epoch,
+  rows,
+  behind = [],
+  reason,
+  ...product
+}: ProductOfRun): string {
+  const published = epoch === null || epoch === undefined ? state : `${state}, epoch ${epoch} with ${rows} rows`
+  const left = product.quarantined_rows ? [`${product.quarantined_rows} rows in quarantine`] : []
+  const lost = Object.entries(product.lossy_values ?? {}).map(([column, values]) => `${values} values of ${column} cut`)
+  const failed = (product.stores ?? []).filter((store) => store.state === 'failed')
+  const late =
+    failed.length === 0 && behind.length > 0 ? [`not served yet by ${behind.join(', ')}`] : failed.map(lateStore)
+  const kept = epoch === null ? keptEpoch(product) : []
+  const why = reason ? [reason.message, ...kept, ...(reason.remedy ? [reason.remedy] : [])] : kept
+  return [`${name}: ${published}`, ...left, ...lost, ...late, ...why].join('; ')
+}
+
+function lateStore({ endpoint, epoch, error }: StoreOfRun): string {
+  const still = epoch === null ? 'serves nothing yet' : `still serves epoch ${epoch}`
+  const why = error === null ? '' : `: ${error.message}${error.remedy ? ` (${error.remedy})` : ''}`
+  return `${endpoint} ${still}, and is tried again${why}`
+}
+
+function keptEpoch({ current_epoch: current }: Pick<ProductOfRun, 'current_epoch'>): readonly string[] {
+  if (current === undefined) return []
+  return [current === null ? 'it has no rows yet' : `epoch ${current} is served as before`]
 }
 
 /** `  sales.orders: prices_are_positive: 3 of 1,000 rows, first: id=7 price=-1` */
@@ -125,13 +174,22 @@ export function describeRun(run: RunAnswer, expectedRows: number | null, nowMs: 
   const rate = seconds > 0 ? rows / seconds : 0
   const counts = run.tables.length > 0 ? [`${done}/${run.tables.length} tables`, `${grouped(rows)} rows`] : []
   const state = run.waiting ? `${run.state} until ${run.waiting.until}: ${run.waiting.message}` : run.state
-  const parts = [state, ...counts]
+  const parts = [state, ...doing(run), ...counts]
   if (rate > 0) parts.push(`${grouped(Math.round(rate))} rows/s`)
   if (run.state === 'running' && expectedRows !== null && rate > 0 && expectedRows > rows) {
     parts.push(`about ${duration((expectedRows - rows) / rate)} left`)
   }
   if (seconds > 0) parts.push(duration(seconds))
   return parts.join(', ')
+}
+
+/** `reading public.orders`, `making sales.orders`, `writing sales.orders to lookup and realtime` */
+function doing({ state, tables, progress = null }: RunAnswer): readonly string[] {
+  if (state !== 'running') return []
+  if (progress === null) return tables.filter((table) => table.state === 'running').map(({ name }) => `reading ${name}`)
+  const stores = progress.stores.filter((store) => store.state === 'writing').map(({ endpoint }) => endpoint)
+  const to = stores.length === 0 ? '' : ` to ${stores.join(' and ')}`
+  return [`${progress.phase} ${progress.product}${to}`]
 }
 
 const grouped = (count: number): string => count.toLocaleString('en-US')

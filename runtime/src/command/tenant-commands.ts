@@ -74,13 +74,18 @@ export const TENANT_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'tenant delete': {
-    usage: 'tenant delete SLUG --confirm SLUG',
+    usage: 'tenant delete SLUG --confirm SLUG [--abandon TYPES]',
     summary: 'remove a tenant with everything it has',
-    flags: { confirm: 'the slug once more' },
+    flags: {
+      confirm: 'the slug once more',
+      abandon: 'endpoints whose rows may stay where no store is loaded',
+    },
     remote: true,
     async run(call) {
       const confirm = encodeURIComponent(required(call.args, 'confirm'))
-      await (await call.client()).request('DELETE', `/api/v1/tenants/${segment(call, 0, 'SLUG')}?confirm=${confirm}`)
+      const { abandon } = call.args.flags
+      const query = `confirm=${confirm}${typeof abandon === 'string' ? `&abandon=${encodeURIComponent(abandon)}` : ''}`
+      await (await call.client()).request('DELETE', `/api/v1/tenants/${segment(call, 0, 'SLUG')}?${query}`)
       return `The tenant ${word(call, 0, 'SLUG')} is gone.`
     },
   },

@@ -1,5 +1,6 @@
 /** What a run did to a product, in numbers and in words: which epoch, who serves it, what was left out and why. */
 import type { MaterializeResult } from '../materializer/materialize.ts'
+import type { StoreOutcome } from '../materializer/sync-endpoints.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { lostIn, type Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
@@ -18,6 +19,10 @@ export interface ProductOutcome {
   readonly lossy_values: Readonly<Record<string, number>>
   /** Endpoints that do not serve the epoch yet; they are tried again. */
   readonly behind: readonly string[]
+  /** What became of each endpoint; none where nothing was published. */
+  readonly stores: readonly StoreOutcome[]
+  /** The newest epoch that there is after it; null: none, and readers get nothing. */
+  readonly current_epoch: number | null
   /** Why the product was left as it is. */
   readonly reason: RecordedError | null
 }
@@ -29,18 +34,21 @@ export function fullNameOf({ domain, name }: Pick<Product, 'domain' | 'name'>): 
 
 export function publishedOutcome(
   product: Product,
-  { materialization, failedEndpoints, quarantined }: MaterializeResult,
+  { materialization, stores, quarantined }: MaterializeResult,
 ): ProductOutcome {
+  const behind = stores.filter(({ state }) => state === 'failed').map(({ endpoint }) => endpoint)
   return {
     id: product.id,
     name: fullNameOf(product),
     materialization_id: materialization.id,
     epoch: materialization.epoch,
-    state: failedEndpoints.length === 0 ? 'succeeded' : 'degraded',
+    state: behind.length === 0 ? 'succeeded' : 'degraded',
     rows: materialization.counts['rows'] ?? null,
     quarantined_rows: quarantined,
     lossy_values: openLosses(materialization),
-    behind: failedEndpoints,
+    behind,
+    stores,
+    current_epoch: materialization.epoch,
     reason: null,
   }
 }
@@ -49,6 +57,7 @@ export function unpublishedOutcome(
   product: Product,
   state: 'failed' | 'skipped',
   reason: RecordedError,
+  currentEpoch: number | null,
 ): ProductOutcome {
   return {
     id: product.id,
@@ -60,6 +69,8 @@ export function unpublishedOutcome(
     quarantined_rows: 0,
     lossy_values: {},
     behind: [],
+    stores: [],
+    current_epoch: currentEpoch,
     reason,
   }
 }
@@ -71,15 +82,23 @@ function openLosses(materialization: Materialization): Readonly<Record<string, n
 }
 
 /** One line for the log of the run. */
-export function outcomeText({ name, epoch, rows, state, behind, reason, ...outcome }: ProductOutcome): string {
+export function outcomeText({ name, epoch, rows, reason, ...outcome }: ProductOutcome): string {
   if (epoch === null) {
     const why = reason?.message ?? ''
-    return why.startsWith('nothing was published') ? `${name}: ${why}` : `${name}: nothing was published: ${why}`
+    const said = why.startsWith('nothing was published') ? why : `nothing was published: ${why}`
+    const kept =
+      outcome.current_epoch === null ? 'it has no rows yet' : `epoch ${outcome.current_epoch} is served as before`
+    return `${name}: ${said}; ${kept}`
   }
   const left = !outcome.quarantined_rows ? [] : [`${outcome.quarantined_rows} rows in quarantine`]
   const lost = Object.entries(outcome.lossy_values).map(
     ([column, values]) => `${values} values of ${column} lost something by the cast to its type`,
   )
-  const late = state === 'degraded' ? [`not served yet by ${behind.join(', ')}`] : []
+  const late = outcome.stores.filter(({ state }) => state === 'failed').map(lateText)
   return [`${name}: epoch ${epoch} with ${rows} rows is published`, ...left, ...lost, ...late].join('; ')
+}
+
+function lateText({ endpoint, epoch, error }: StoreOutcome): string {
+  const still = epoch === null ? 'serves nothing yet' : `still serves epoch ${epoch}`
+  return `${endpoint} ${still}, and is tried again: ${error?.message ?? ''}`
 }

@@ -11,13 +11,14 @@ import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
-import type { MaterializeResult } from '../materializer/materialize.ts'
+import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { isReadAsUsed } from '../materializer/raw-summary.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
+import { latestEpoch } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
 import { type RefusedRow, saveQuarantine } from '../registry/quarantine.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
@@ -30,6 +31,7 @@ import {
 } from '../registry/run-progress.ts'
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
 import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
+import { productProgress } from './product-progress.ts'
 import { readTable, type TableRead } from './read-table.ts'
 import { checkRejected, rejectedLimits, TooManyRejected } from './rejected-rows.ts'
 import {
@@ -60,7 +62,7 @@ export interface IngestionDeps {
   readsAtOneMoment(connection: Connection): boolean
   /** The products in service that read from the connection. */
   productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
-  materialize(product: Product, runId: string, signal: AbortSignal): Promise<MaterializeResult>
+  materialize(request: MaterializeRequest): Promise<MaterializeResult>
   checkStorage(tenant: string): Promise<StorageRoom>
 }
 
@@ -90,7 +92,7 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
   for (const deployed of followers) {
-    const { outcome, error } = await materializeProduct(run, deployed, failures, deps)
+    const { outcome, error } = await materializeProduct(run, deployed, { failures, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
     await saveRunResult(deps.pool, run.lease, { products: outcomes })
@@ -453,14 +455,20 @@ const LEFT_AS_IT_IS: ReadonlySet<string> = new Set(['input_not_ingested', 'produ
 async function materializeProduct(
   run: IngestionRun,
   { product, manifests }: DeployedProduct,
-  failures: ReadonlyMap<string, unknown>,
+  before: Before,
   deps: IngestionDeps,
 ): Promise<Materialized> {
-  const { outcome, error } = await outcomeFor(run, { product, manifests }, failures, deps)
+  const { outcome, error } = await outcomeFor(run, { product, manifests }, before, deps)
   const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
   const hasLosses = Object.keys(outcome.lossy_values).length > 0
   await log(run, deps, hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
   return { outcome, error }
+}
+
+/** What the run has done by then: tables that could not be read, and products. */
+interface Before {
+  readonly failures: ReadonlyMap<string, unknown>
+  readonly done: readonly ProductOutcome[]
 }
 
 interface Materialized {
@@ -472,19 +480,25 @@ interface Materialized {
 async function outcomeFor(
   run: IngestionRun,
   { product, manifests }: DeployedProduct,
-  failures: ReadonlyMap<string, unknown>,
+  { failures, done }: Before,
   deps: IngestionDeps,
 ): Promise<Materialized> {
+  const left = async (state: 'failed' | 'skipped', reason: RecordedError) =>
+    unpublishedOutcome(product, state, reason, (await latestEpoch(deps.pool, product.id))?.epoch ?? null)
   const own = inputTables(run, manifests)
   const failed = own.find((table) => failures.has(table.name))
-  if (failed !== undefined) return { outcome: unpublishedOutcome(product, 'skipped', inputFailed(failed.name)) }
+  if (failed !== undefined) return { outcome: await left('skipped', inputFailed(failed.name)) }
+  const { report, settle } = productProgress(deps.pool, run.lease, product, done)
   try {
-    return { outcome: publishedOutcome(product, await deps.materialize(product, run.lease.runId, run.signal)) }
+    const request = { product, runId: run.lease.runId, signal: run.signal, report }
+    return { outcome: publishedOutcome(product, await deps.materialize(request)) }
   } catch (error) {
     run.signal.throwIfAborted()
     const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
-    const outcome = unpublishedOutcome(product, isLeft ? 'skipped' : 'failed', recordedError(error))
+    const outcome = await left(isLeft ? 'skipped' : 'failed', recordedError(error))
     return isLeft ? { outcome } : { outcome, error: about(outcome.name, error) }
+  } finally {
+    await settle()
   }
 }
 

@@ -23,7 +23,7 @@ import { readInputs } from './inputs.ts'
 import { productPaused } from './pauses.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { withProductLock } from './product-lock.ts'
-import { expectStores, type SyncEndpointsDeps, syncEndpoints } from './sync-endpoints.ts'
+import { expectStores, type StoreOutcome, type SyncEndpointsDeps, syncEndpoints } from './sync-endpoints.ts'
 import type { InputState } from './transform.ts'
 import type { ViolationsByVariant } from './violating-rows.ts'
 
@@ -44,12 +44,14 @@ export interface MaterializeRequest {
   readonly product: Product
   readonly runId: string
   readonly signal: AbortSignal
+  /** Told of the epoch that was published, and of its stores as they take it. */
+  readonly report?: (epoch: number, stores: readonly StoreOutcome[]) => void
 }
 
 export interface MaterializeResult {
   readonly materialization: Materialization
-  /** Endpoints that could not be brought up to date; they are tried again. */
-  readonly failedEndpoints: readonly string[]
+  /** Those that could not be brought up to date are tried again. */
+  readonly stores: readonly StoreOutcome[]
   /** Rows that checks put aside; null where not everybody may know what those look at. */
   readonly quarantined: number | null
 }
@@ -61,8 +63,9 @@ export async function materialize(request: MaterializeRequest, deps: Materialize
     await deps.faultPoint('materializer.started')
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     const materialization = committed ?? (await commitNewEpoch(request, deps))
-    const failedEndpoints = await syncEndpoints(product, signal, deps)
-    return { materialization, failedEndpoints, quarantined: await openlyQuarantined(product, materialization, deps) }
+    const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
+    const stores = await syncEndpoints(product, signal, deps, report)
+    return { materialization, stores, quarantined: await openlyQuarantined(product, materialization, deps) }
   })
 }
 

@@ -22,10 +22,15 @@ import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
-import { type MaterializeDeps, type MaterializeResult, openlyQuarantined } from './materialize.ts'
+import {
+  type MaterializeDeps,
+  type MaterializeRequest,
+  type MaterializeResult,
+  openlyQuarantined,
+} from './materialize.ts'
 import { productPaused } from './pauses.ts'
 import { withProductLock } from './product-lock.ts'
-import { expectStores, syncEndpoints } from './sync-endpoints.ts'
+import { expectStores, type StoreOutcome, syncEndpoints } from './sync-endpoints.ts'
 import { lakeTable, layoutOf, type VariantPlan } from './variants.ts'
 
 export interface RollbackRequest {
@@ -35,6 +40,7 @@ export interface RollbackRequest {
   readonly epoch: number
   readonly deploymentId: string
   readonly signal: AbortSignal
+  readonly report?: MaterializeRequest['report']
 }
 
 /** Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `deployment_superseded`. */
@@ -43,8 +49,9 @@ export async function rollBack(request: RollbackRequest, deps: MaterializeDeps):
   return withProductLock(deps.pool, product.id, signal, async () => {
     const committed = await materializationOfRun(deps.pool, product.id, request.runId)
     const materialization = committed ?? (await commitOldContent(request, deps))
-    const failedEndpoints = await syncEndpoints(product, signal, deps)
-    return { materialization, failedEndpoints, quarantined: await openlyQuarantined(product, materialization, deps) }
+    const report = (all: readonly StoreOutcome[]) => request.report?.(materialization.epoch as number, all)
+    const stores = await syncEndpoints(product, signal, deps, report)
+    return { materialization, stores, quarantined: await openlyQuarantined(product, materialization, deps) }
   })
 }
 

@@ -3,23 +3,44 @@ import { openTenantScope, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
-import { endpointsEver, type FormerEndpoint, variantsEver } from '../registry/endpoint-states.ts'
+import { endpointsEver, type FormerEndpoint, heldEndpoints, variantsEver } from '../registry/endpoint-states.ts'
 import type { Product } from '../registry/products.ts'
+import { copiesUnreachable, storeMissing } from './store-missing.ts'
 
 export interface StoreCopiesDeps {
   readonly pool: pg.Pool
   readonly plugins: PluginSet
 }
 
-/** Drops every variant that there ever was at every endpoint that a version has had, whatever is said to be there. */
+/**
+ * That nothing stays in stores for ever which could be dropped if their plugins were loaded; of the tenant where the product
+ * is null. Throws CONFIG `store_missing` unless those stores are `abandoned`; gives the types that are.
+ */
+export async function requireReachable(
+  { tenant, productId }: { readonly tenant: string; readonly productId: string | null },
+  abandoned: readonly string[],
+  { pool, plugins }: StoreCopiesDeps,
+): Promise<readonly string[]> {
+  const held = await heldEndpoints(pool, tenant, productId)
+  const unreachable = held.filter((type) => plugins.serving(type) === undefined)
+  const left = unreachable.filter((type) => !abandoned.includes(type))
+  if (left.length > 0) throw copiesUnreachable(left)
+  return unreachable
+}
+
+/**
+ * Drops every variant that there ever was at every endpoint that a version has had, whatever is said to be there; not where
+ * no store is loaded: see `requireReachable`.
+ */
 export async function dropAllCopies(product: Product, deps: StoreCopiesDeps): Promise<void> {
   const variants = await variantsEver(deps.pool, product.id)
   for (const endpoint of await endpointsEver<OutputManifest>(deps.pool, product.id)) {
+    if (deps.plugins.serving(endpoint.type) === undefined) continue
     for (const variant of variants) await drop(product, endpoint, variant, deps)
   }
 }
 
-/** Drops one variant at one endpoint, which the version in service has no more. */
+/** Drops one variant at one endpoint, which the version in service has no more. Throws CONFIG `store_missing`. */
 export async function dropCopy(
   product: Product,
   copy: { readonly endpoint: string; readonly variant: string },
@@ -36,7 +57,9 @@ async function drop(
   variant: string,
   { plugins }: StoreCopiesDeps,
 ): Promise<void> {
-  await plugins.serving(endpoint.type)?.store.drop(copyTarget(product, endpoint, variant), 'apply')
+  const serving = plugins.serving(endpoint.type)
+  if (!serving) throw storeMissing([endpoint.type])
+  await serving.store.drop(copyTarget(product, endpoint, variant), 'apply')
 }
 
 /** By its name: stores ask for no more of the schema than that the config fits it, as that of the rows in clear does. */

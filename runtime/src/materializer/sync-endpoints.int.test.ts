@@ -120,6 +120,12 @@ function depsOf(stores: Readonly<Record<string, OpenStore>>, oldest = 1): Materi
   } as unknown as MaterializeDeps
 }
 
+/** Those that could not be brought up to date. */
+async function failedEndpoints(...asked: Parameters<typeof syncEndpoints>): Promise<readonly string[]> {
+  const stores = await syncEndpoints(...asked)
+  return stores.filter(({ state }) => state === 'failed').map(({ endpoint }) => endpoint)
+}
+
 const LOOKUP = { type: 'lookup', config: {} }
 const HISTORY = { type: 'lookup', config: { history_mode: 'type_2' } }
 const lookupOf = (product: Product) => ({ productId: product.id, endpoint: 'lookup', variant: 'clear' })
@@ -128,18 +134,18 @@ test('a new store goes straight to the newest of however many epochs', async () 
   const [product, store] = [await newProduct([LOOKUP]), await openStore()]
   await commitEpochs(product, 1, 10_050)
   const deps = depsOf({ lookup: store })
-  assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
+  assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), [])
   assert.deepEqual(store.calls, ['full 10050'])
   await commitEpochs(product, 10_051, 10_060)
-  assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
-  assert.deepEqual(await syncEndpoints(product, SIGNAL, deps), [])
+  assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), [])
+  assert.deepEqual(await failedEndpoints(product, SIGNAL, deps), [])
   assert.deepEqual(store.calls, ['full 10050', 'delta 10060'])
 })
 
 test('a history is folded from every epoch, however many there are', async () => {
   const [product, store] = [await newProduct([HISTORY]), await openStore()]
   await commitEpochs(product, 1, 10_050)
-  assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
+  assert.deepEqual(await failedEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
   const wanted = Array.from({ length: 10_050 }, (_, at) => `${at === 0 ? 'full' : 'delta'} ${at + 1}`)
   assert.deepEqual(store.calls, wanted)
   assert.equal((await endpointStates(pool, product.id))[0]?.appliedEpoch, 10_050)
@@ -151,7 +157,7 @@ test('where the snapshot of the store’s epoch has expired, it begins with a fu
     const store = await openStore()
     await commitEpochs(product, 1, 5)
     await hadBefore(store, product, product === current ? LOOKUP : HISTORY, 2, committedAt(2))
-    assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), [])
+    assert.deepEqual(await failedEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), [])
     const anew = [`drop ${product.name}/clear`, 'full 4', 'delta 5']
     assert.deepEqual(store.calls, product === current ? ['full 5'] : anew)
   }
@@ -161,7 +167,7 @@ test('without the newest snapshot no epoch is said to be applied', async () => {
   for (const endpoint of [LOOKUP, HISTORY]) {
     const [product, store] = [await newProduct([endpoint]), await openStore()]
     await commitEpochs(product, 1, 3)
-    assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), ['lookup'])
+    assert.deepEqual(await failedEndpoints(product, SIGNAL, depsOf({ lookup: store }, 4)), ['lookup'])
     const [state] = await endpointStates(pool, product.id)
     assert.deepEqual([state?.appliedEpoch, state?.error?.code], [null, 'snapshot_not_found'])
   }
@@ -178,7 +184,7 @@ test('what a former product of the same name has left in a store is dropped', as
     const [product, store] = [await newProduct([LOOKUP]), await openStore()]
     await commitEpochs(product, 1, 3)
     await hadBefore(store, product, LOOKUP, epoch, instant)
-    assert.deepEqual(await syncEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
+    assert.deepEqual(await failedEndpoints(product, SIGNAL, depsOf({ lookup: store })), [])
     assert.deepEqual(store.calls, instant === own ? ['delta 3'] : [`drop ${product.name}/clear`, 'full 3'])
   }
 })
@@ -194,10 +200,15 @@ test('an endpoint that a version has no more loses its copy, at once or when the
   await syncEndpoints(product, SIGNAL, deps)
   await newVersion(product, '2.0.0', [LOOKUP])
   await commitEpochs(product, 2, 2, '2.0.0')
+  const kept = async () => {
+    const state = (await endpointStates(pool, product.id)).find(({ endpoint }) => endpoint === 'realtime')
+    return [state?.state, state?.attempts, state?.error?.code]
+  }
   realtime.seen.dropFails = true
   await syncEndpoints(product, SIGNAL, deps)
-  const kept = (await endpointStates(pool, product.id)).find(({ endpoint }) => endpoint === 'realtime')
-  assert.deepEqual([kept?.state, kept?.attempts], ['failed', 1])
+  assert.deepEqual(await kept(), ['failed', 1, 'store_unavailable'])
+  await syncEndpoints(product, SIGNAL, depsOf({ lookup }))
+  assert.deepEqual(await kept(), ['failed', 2, 'store_missing'], 'a store whose plugin is not loaded cannot, either')
   realtime.seen.dropFails = false
   await syncEndpoints(product, SIGNAL, deps)
   assert.deepEqual(realtime.calls, ['full 1', `drop ${product.name}/clear`])

@@ -5,7 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
-import { recordedError } from '../registry/deployments.ts'
+import { type RecordedError, recordedError } from '../registry/deployments.ts'
 import {
   type EndpointState,
   endpointApplied,
@@ -54,12 +54,25 @@ const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing
 
 const BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 
-/** Brings every endpoint of the version in service to the newest epoch, in parallel; says which could not be. */
+/** An endpoint while its store is brought to the newest epoch, and after. */
+export interface StoreOutcome {
+  readonly endpoint: string
+  readonly state: 'writing' | 'ok' | 'failed'
+  /** What all its readers are served; null: nothing. */
+  readonly epoch: number | null
+  readonly error: RecordedError | null
+}
+
+/**
+ * Brings every endpoint of the version in service to the newest epoch, in parallel; says what became of each. `report` is
+ * told of all of them at the beginning, and whenever one is done.
+ */
 export async function syncEndpoints(
   product: Product,
   signal: AbortSignal,
   deps: SyncEndpointsDeps,
-): Promise<readonly string[]> {
+  report: (stores: readonly StoreOutcome[]) => void = () => undefined,
+): Promise<readonly StoreOutcome[]> {
   const newest = await latestEpoch(deps.pool, product.id)
   if (newest === null) return []
   const deployed = await deployedVersion(product, newest.version, deps)
@@ -75,9 +88,18 @@ export async function syncEndpoints(
     const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
     if (!kept) await leaveEndpoint(product, state, deps)
   }
+  const copies: StoreOutcome[] = wanted.map(({ endpoint, plan }) => {
+    const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
+    return { endpoint: endpoint.type, state: 'writing', epoch: known?.appliedEpoch ?? null, error: null }
+  })
+  const settle = (index: number, change: Partial<StoreOutcome>): void => {
+    copies[index] = { ...(copies[index] as StoreOutcome), ...change }
+    report(byEndpoint(copies))
+  }
+  report(byEndpoint(copies))
   const changes = new ChangeSets(deps)
-  const outcomes = await Promise.all(
-    wanted.map(async ({ endpoint, plan }) => {
+  await Promise.all(
+    wanted.map(async ({ endpoint, plan }, index) => {
       const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
       try {
@@ -93,12 +115,13 @@ export async function syncEndpoints(
           deps,
         )
         await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
-        return null
+        settle(index, { state: 'ok', epoch: newest.epoch })
       } catch (error) {
         signal.throwIfAborted()
         // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
         const isDamaged = isSluiceError(error) && DAMAGES.has(error.code)
         const recorded = isDamaged ? lostCopy('unreadable') : recordedError(error)
+        settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
         await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
         // Once: what dropping has not mended is this copy's own trouble.
         if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)
@@ -110,13 +133,22 @@ export async function syncEndpoints(
           cause:
             error instanceof Error ? (error.cause instanceof Error ? error.cause.message : error.message) : undefined,
         })
-        return endpoint.type
       }
     }),
   ).finally(() => changes.close())
-  const failed = [...new Set(outcomes.filter((outcome) => outcome !== null))]
-  await updateProduct(deps.pool, product.tenant, product.id, { status: failed.length > 0 ? 'degraded' : 'deployed' })
-  return failed
+  const isBehind = copies.some(({ state }) => state === 'failed')
+  await updateProduct(deps.pool, product.tenant, product.id, { status: isBehind ? 'degraded' : 'deployed' })
+  return byEndpoint(copies)
+}
+
+/** Of an endpoint's variants the one that is worst off speaks for all. */
+function byEndpoint(copies: readonly StoreOutcome[]): readonly StoreOutcome[] {
+  const worst = ['failed', 'writing', 'ok']
+  return [...Map.groupBy(copies, ({ endpoint }) => endpoint).values()].map((own) => {
+    const [first] = own.toSorted((a, b) => worst.indexOf(a.state) - worst.indexOf(b.state)) as [StoreOutcome]
+    const epochs = own.map(({ epoch }) => epoch ?? 0)
+    return { ...first, epoch: Math.min(...epochs) || null }
+  })
 }
 
 /** What the product has no more at an endpoint; it is kept in mind until the store has dropped it. */

@@ -77,6 +77,14 @@ export function requireDeveloper(principal: Principal): void {
   })
 }
 
+export function requireAdmin(principal: Principal): void {
+  if (principal.isAdmin) return
+  throw new SluiceError('PERMISSION', 'only administrators may do this', {
+    code: 'admin_required',
+    remedy: 'Use a token with the admin role.',
+  })
+}
+
 /** Reading what is registered takes membership in one of the tenant's groups. */
 export function requireMember(principal: Principal): void {
   if (principal.isAdmin || principal.isDeveloper || principal.isViewer) return

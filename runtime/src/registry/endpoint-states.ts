@@ -206,6 +206,18 @@ export interface FormerEndpoint<Output> {
   readonly output: Output
 }
 
+/** Types of endpoints whose stores have, or may have, rows: of the product, or of all of the tenant where that is null. */
+export async function heldEndpoints(db: Queryable, tenant: string, productId: string | null): Promise<string[]> {
+  const rows = await many<{ readonly endpoint: string }>(
+    db,
+    'reading what the stores have',
+    `select distinct s.endpoint from endpoint_states s join products p on p.id = s.product_id
+     where p.tenant = $1 and ($2::text is null or p.id = $2) order by s.endpoint`,
+    [tenant, productId],
+  )
+  return rows.map(({ endpoint }) => endpoint)
+}
+
 /** Every endpoint that a deployed version has had. */
 export function endpointsEver<Output>(db: Queryable, productId: string): Promise<FormerEndpoint<Output>[]> {
   return many<FormerEndpoint<Output>>(

@@ -1,9 +1,10 @@
 /**
  * The built-in realtime store, whose writes fail for as long as its trouble file says how: `transient` and `conflict`
- * refuse before anything is written, `lost` fails after the write was committed, as when an acknowledgement is lost. It
- * says that it can hold names of lower-case letters alone, and does not look: that is for the runtime to do.
+ * refuse before anything is written, `held` waits, `lost` fails after the write was committed, as when an acknowledgement is
+ * lost. It says that it can hold names of lower-case letters alone, and does not look: that is for the runtime to do.
  */
 import { existsSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { defineServingPlugin, type ServingPlugin, type ServingStore, SluiceError } from '@sluice/sdk'
 import lmdb from '../../../plugins/realtime/lmdb/index.ts'
 
@@ -22,7 +23,9 @@ export default defineServingPlugin<Settings, never>({
     return {
       ...store,
       async write(target, changes, commit) {
-        const kind = existsSync(trouble) ? readFileSync(trouble, 'utf8').trim() : ''
+        const read = () => (existsSync(trouble) ? readFileSync(trouble, 'utf8').trim() : '')
+        while (read() === 'held') await sleep(20)
+        const kind = read()
         if (kind === 'transient') throw new SluiceError('TRANSIENT', 'the store is away', { code: 'store_unavailable' })
         if (kind === 'conflict' && changes.mode === 'delta') {
           throw new SluiceError('CONFLICT', 'the store holds something else', { code: 'epoch_gap' })

@@ -49,6 +49,8 @@ import {
   Snapshot,
 } from './resources.ts'
 import {
+  Abandon,
+  abandonedTypes,
   DeployRequest,
   deploymentJson,
   endedReply,
@@ -200,12 +202,15 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       tags,
       auth: 'tenant',
       params: Params,
-      query: InNamespace,
+      query: Type.Object(
+        { ...InNamespace.properties, abandon: Type.Optional(Abandon) },
+        { additionalProperties: false },
+      ),
       timeoutMs: 120_000,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['product_not_found', 'ambiguous_product'],
+      errors: ['product_not_found', 'ambiguous_product', 'store_missing'],
       async handler(call) {
-        await removeProduct(platform, call, productReference(call))
+        await removeProduct(platform, call, productReference(call), abandonedTypes(call.query.abandon))
         return { empty: true }
       },
     }),

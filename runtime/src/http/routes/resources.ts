@@ -391,6 +391,17 @@ export const Deployed = Type.Object({
 })
 export const RolledBack = Type.Object({ deployment: Deployment, run_id: text(), notes: Type.Array(text()) })
 
+/** Endpoints of a product in a run. */
+const stores = () =>
+  Type.Array(
+    Type.Object({
+      endpoint: text(),
+      state: oneOf(['writing', 'ok', 'failed']),
+      epoch: nullable(count('That it serves; null: none.')),
+      error: nullable(Failure),
+    }),
+  )
+
 const runFields = {
   id: text(),
   tenant_id: text(),
@@ -430,9 +441,26 @@ const runFields = {
       quarantined_rows: Type.Optional(nullable(count('Null where not everybody may know it.'))),
       lossy_values: Type.Optional(Type.Record(Type.String(), count())),
       behind: Type.Optional(Type.Array(text(), { description: 'Endpoints that do not serve the epoch yet.' })),
+      stores: Type.Optional(stores()),
+      current_epoch: Type.Optional(nullable(count('The newest after the run; null: there is none.'))),
       reason: Type.Optional(nullable(Failure)),
     }),
     { description: 'Those that the caller may read.' },
+  ),
+  progress: nullable(
+    Type.Object(
+      {
+        product_id: text(),
+        product: text('namespace.name'),
+        phase: oneOf(['making', 'writing']),
+        epoch: nullable(count('That is published; null while its rows are made.')),
+        stores: stores(),
+      },
+      {
+        description:
+          'The product that is being made while the run goes on, if you may read it; tables that are being read are among the tables.',
+      },
+    ),
   ),
   created_at: time(),
   started_at: nullable(time()),

@@ -42,6 +42,11 @@ export const Namespace = Type.Optional(
 /** Of the routes of one product. */
 export const InNamespace = Type.Object({ namespace: Namespace }, { additionalProperties: false })
 
+/** Types of endpoints, parted by commas: rows in their stores may stay where the plugin is not loaded. */
+export const Abandon = Type.String({ maxLength: 200, pattern: '^[a-z]+(,[a-z]+)*$' })
+
+export const abandonedTypes = (abandon: string | undefined): readonly string[] => abandon?.split(',') ?? []
+
 /** Of the lists of one product. */
 export const PageInNamespace = Type.Object(
   { ...Page.properties, namespace: Namespace },
@@ -272,7 +277,7 @@ export function deploymentJson(deployment: Deployment) {
 
 /** `tables` are given for a single run; a list has the run's own numbers only. */
 export function runJson(run: Run, tables: readonly SeenTable[]) {
-  const result = run.result as { readonly products?: readonly unknown[] } | null
+  const result = run.result as { readonly products?: readonly unknown[]; readonly progress?: unknown } | null
   return {
     id: run.id,
     tenant_id: run.tenant,
@@ -298,6 +303,7 @@ export function runJson(run: Run, tables: readonly SeenTable[]) {
       error: table.error,
     })),
     products: result?.products ?? [],
+    progress: run.state === 'running' ? (result?.progress ?? null) : null,
     created_at: iso(run.createdAt),
     started_at: iso(run.startedAt),
     finished_at: iso(run.finishedAt),

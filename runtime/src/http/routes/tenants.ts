@@ -15,7 +15,7 @@ import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
 import { pageOf, Tenant } from './resources.ts'
-import { Page, Reference, TenantRequest, tenantJson } from './shapes.ts'
+import { Abandon, abandonedTypes, Page, Reference, TenantRequest, tenantJson } from './shapes.ts'
 
 const TenantParams = Type.Object({ tenant_id: Reference })
 const tags = ['Tenants']
@@ -149,12 +149,16 @@ export function tenantRoutes(platform: Platform, cursors: Cursors): readonly Rou
       tags,
       auth: 'admin',
       params: TenantParams,
-      query: Type.Object({ confirm: Type.Optional(Type.String({ maxLength: 64 })) }, { additionalProperties: false }),
+      query: Type.Object(
+        { confirm: Type.Optional(Type.String({ maxLength: 64 })), abandon: Type.Optional(Abandon) },
+        { additionalProperties: false },
+      ),
       timeoutMs: 120_000,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['tenant_not_found', 'confirmation_missing'],
+      errors: ['tenant_not_found', 'confirmation_missing', 'store_missing'],
       async handler(call) {
-        await removeTenant(platform, call, call.params.tenant_id, call.query.confirm)
+        const { confirm, abandon } = call.query
+        await removeTenant(platform, call, call.params.tenant_id, confirm, abandonedTypes(abandon))
         return { empty: true }
       },
     }),

@@ -14,7 +14,7 @@ import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { productPaused } from '../../materializer/pauses.ts'
 import { lacksValues } from '../../materializer/raw-summary.ts'
-import { dropAllCopies } from '../../materializer/store-copies.ts'
+import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { productOfTable } from '../../materializer/variants.ts'
 import { isInScope } from '../../policy/classification.ts'
 import { actorOf } from '../../registry/actor.ts'
@@ -34,7 +34,7 @@ import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { reserveRoom } from '../../registry/tenants.ts'
 import { saveDraft } from '../../registry/versions.ts'
-import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
+import { audited, type Keep, notFound, type Platform, requireAdmin, requireDeveloper } from '../platform.ts'
 import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
@@ -328,10 +328,22 @@ export async function removeGrant(
   return ended
 }
 
-/** The product with every copy: stores first, then the lake's pointers with the registry's row, then the files. */
-export async function removeProduct(platform: Platform, call: TenantCall, reference: string): Promise<void> {
+/**
+ * The product with every copy: stores first, then the lake's pointers with the registry's row, then the files.
+ * @param abandon types of endpoints whose rows may stay where their plugin is not loaded; said by administrators
+ * Throws CONFIG `store_missing`, PERMISSION `admin_required`.
+ */
+export async function removeProduct(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  abandon: readonly string[],
+): Promise<void> {
   requireDeveloper(call.principal)
+  if (abandon.length > 0) requireAdmin(call.principal)
   const product = await productOf(platform, call, reference)
+  const place = { tenant: call.tenant, productId: product.id }
+  const abandoned = await requireReachable(place, abandon, platform)
   await inTransaction(platform.pool, async (tx) => {
     await tx.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
   })
@@ -344,7 +356,7 @@ export async function removeProduct(platform: Platform, call: TenantCall, refere
     for (const table of tables) await registryCatalog(tx).dropPointer(table)
     await deleteProduct(tx, call.tenant, product.id)
     await wishDashboards(tx, product.id)
-    await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id })
+    await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id }, { abandoned })
     const { tenant, traceparent } = call
     await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
   })

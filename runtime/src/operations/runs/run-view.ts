@@ -3,6 +3,7 @@
  * the product.
  */
 import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
+import type { ProductProgress } from '../../ingestion/product-progress.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import type { LogLine, TableProgress } from '../../registry/run-progress.ts'
 import type { Run } from '../../registry/runs.ts'
@@ -21,6 +22,10 @@ type MayHear = (productId: string) => Promise<boolean>
 const outcomesOf = ({ result }: Run): readonly ProductOutcome[] =>
   (result as { readonly products?: readonly ProductOutcome[] } | null)?.products ?? []
 
+/** What is being done; null where that is not known, or none of it is a product's. */
+const progressOf = ({ state, result }: Run): ProductProgress | null =>
+  state === 'running' ? ((result as { readonly progress?: ProductProgress } | null)?.progress ?? null) : null
+
 async function hiddenOutcomes(run: Run, mayHear: MayHear): Promise<readonly ProductOutcome[]> {
   const outcomes = outcomesOf(run)
   const rights = await Promise.all(outcomes.map(({ id }) => mayHear(id)))
@@ -34,7 +39,13 @@ export async function seenRun(run: Run, mayHear: MayHear): Promise<Run> {
   const isHidden = run.productId !== null && !(await mayHear(run.productId))
   const isOfHidden = isHidden || hidden.some(({ reason }) => reason?.message === error?.message)
   const products = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
-  return { ...run, result: { ...run.result, products }, error: error !== null && isOfHidden ? UNTOLD : error }
+  const progress = progressOf(run)
+  const told = progress !== null && (await mayHear(progress.product_id)) ? progress : null
+  return {
+    ...run,
+    result: { ...run.result, products, progress: told },
+    error: error !== null && isOfHidden ? UNTOLD : error,
+  }
 }
 
 /** By `rawReader`. */

@@ -7,6 +7,7 @@ import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts
 import type { AuthenticatedCall } from '../../flow.ts'
 import { lakeBytes } from '../../lake/registry-catalog.ts'
 import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
+import { requireReachable } from '../../materializer/store-copies.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import {
@@ -251,12 +252,17 @@ export interface TenantDetail {
   readonly usage: TenantUsage & { readonly storageBytes: number }
 }
 
-/** Stops writers, removes every copy, then the keys. Repeatable after a failure. */
+/**
+ * Stops writers, removes every copy, then the keys. Repeatable after a failure.
+ * @param abandon types of endpoints whose rows may stay where their plugin is not loaded
+ * Throws CONFIG `store_missing`.
+ */
 export async function removeTenant(
   platform: Platform,
   call: AuthenticatedCall,
   slug: string,
   confirm: string | undefined,
+  abandon: readonly string[] = [],
 ): Promise<void> {
   if (!(await findTenant(platform.pool, slug))) throw notFound('tenant')
   if (confirm !== slug) {
@@ -265,6 +271,7 @@ export async function removeTenant(
       remedy: `Send ?confirm=${slug}.`,
     })
   }
+  const abandoned = await requireReachable({ tenant: slug, productId: null }, abandon, platform)
   await setTenantStatus(platform.pool, slug, 'deprovisioning')
   await platform.pool.query(
     'update product_fences set token = token + 1 where product_id in (select id from products where tenant = $1)',
@@ -282,7 +289,7 @@ export async function removeTenant(
   await inTransaction(platform.pool, async (tx) => {
     await dropTopics(tx, slug)
     await deleteTenant(tx, slug)
-    await audited(tx, call, slug, 'tenant.delete', { type: 'tenant', id: slug })
+    await audited(tx, call, slug, 'tenant.delete', { type: 'tenant', id: slug }, { abandoned })
   })
   await destroyTenantKeys(platform.pool, slug)
   platform.served.drop(slug)
