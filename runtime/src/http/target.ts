@@ -12,6 +12,11 @@ const MAX_LENGTH = 12 * 1024
 const MAX_PARAMETERS = 200
 /** No percent signs, and no segment that begins with a dot. */
 const PLAIN_PATH = /^(?:\/[A-Za-z0-9_~:@-][A-Za-z0-9_~:@.-]*)*\/?$/
+/**
+ * Clients of Iceberg catalogs name the levels of a namespace with this sign between them, and ask so for a table's metadata
+ * tables: they go on to the table itself where they are told that there is none. No namespace here has levels.
+ */
+const NESTED_NAMESPACE = /^(\/iceberg\/v1\/[^/]+\/namespaces\/[^/%]+)(?:%1F[^/%]+)+(?=\/|$)/i
 const PLAIN_QUERY = /^[A-Za-z0-9_.~:@,=&-]*$/
 
 export function parseTarget(url: string): RequestTarget {
@@ -19,7 +24,7 @@ export function parseTarget(url: string): RequestTarget {
   const origin = url.charCodeAt(0) === 47 ? url : originForm(url)
   const mark = origin.indexOf('?')
   const path = mark < 0 ? origin : origin.slice(0, mark)
-  if (!PLAIN_PATH.test(path)) checkSegments(path)
+  if (!PLAIN_PATH.test(path)) checkSegments(path.replace(NESTED_NAMESPACE, '$1'))
   return { path, search: mark < 0 ? '' : origin.slice(mark + 1) }
 }
 

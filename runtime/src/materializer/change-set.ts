@@ -8,11 +8,13 @@ import {
   type EngineLimits,
   type EngineRun,
   type EngineSession,
+  type EngineStep,
   type EngineTable,
   quoteName,
   quoteText,
   rowsOf,
   type SessionOutput,
+  type StepResult,
 } from '@sluice/engine'
 import {
   batchFromRows,
@@ -34,6 +36,8 @@ export interface ChangeSetOptions {
   /** An empty folder for the difference; the caller removes it when the stores are done. */
   readonly directory: string
   readonly signal: AbortSignal
+  /** Lends a process that may open the states' files and write below the folder, if one can be had; whoever lends it ends it. */
+  readonly lend?: () => Promise<EngineSession | null>
 }
 
 /** Rows without a value in that column are left out of what the store is sent; null: none are. */
@@ -73,21 +77,15 @@ export async function deltaChangeSet(
     upserts: join(options.directory, 'upserts.parquet'),
     deletes: join(options.directory, 'deletes.parquet'),
   }
-  const session = await options.engine.open(
-    {
-      trust: 'own',
-      tables,
-      steps: [
-        ...(having === null ? [] : [keptStep('before', having), keptStep('after', having)]),
-        copyStep(sql.upserts, files.upserts, after),
-        copyStep(sql.deletes, files.deletes, after),
-      ],
-      writeDirs: [options.directory],
-      limits: options.limits,
-    },
-    options.signal,
-  )
-  const [upsertCount = 0, deleteCount = 0] = session.results.slice(-2).map(({ rows }) => Number(rows[0]?.[0] ?? 0))
+  const steps = [
+    ...(having === null ? [] : [keptStep('before', having), keptStep('after', having)]),
+    copyStep(sql.upserts, files.upserts, after),
+    copyStep(sql.deletes, files.deletes, after),
+  ]
+  const lent = await askLent(tables, steps, options)
+  const session = lent === null ? await openFor(tables, steps, options) : null
+  const results = lent ?? session?.results ?? []
+  const [upsertCount = 0, deleteCount = 0] = results.slice(-2).map(({ rows }) => Number(rows[0]?.[0] ?? 0))
   const keyColumns = after.columns.filter((column) => after.primaryKey.includes(column.name))
   const upserts = { table: storedTable(files.upserts, after.columns), count: upsertCount }
   const deletes = {
@@ -95,6 +93,39 @@ export async function deltaChangeSet(
     count: deleteCount,
   }
   return opened('delta', after, upserts, deletes, new PartReader([upserts, deletes], session, options))
+}
+
+function openFor(tables: readonly EngineTable[], steps: readonly EngineStep[], options: ChangeSetOptions) {
+  const { engine, directory, limits, signal } = options
+  return engine.open({ trust: 'own', tables, steps, writeDirs: [directory], limits }, signal)
+}
+
+/** Null where no process is lent, or it has ended: a process of its own is to do it. */
+async function askLent(
+  tables: readonly EngineTable[],
+  steps: readonly EngineStep[],
+  { lend }: ChangeSetOptions,
+): Promise<readonly StepResult[] | null> {
+  const session = await lend?.()
+  if (!session?.isOpen) return null
+  // What ended it, or was refused there, is told by the process that tries it next.
+  try {
+    return (await session.run({ tables, steps })).results
+  } catch {
+    return null
+  }
+}
+
+/** What steps count over the tables. */
+async function collected(
+  tables: readonly EngineTable[],
+  steps: readonly EngineStep[],
+  options: ChangeSetOptions,
+): Promise<readonly StepResult[]> {
+  const lent = await askLent(tables, steps, options)
+  if (lent !== null) return lent
+  const { engine, directory, limits, signal } = options
+  return (await engine.run({ trust: 'own', tables, steps, writeDirs: [directory], limits }, signal)).results
 }
 
 /** So few rows are read by a process that stays for the next view: starting another one takes longer. */
@@ -116,7 +147,7 @@ class PartReader {
 
   async read(part: Part, output: SessionOutput, threads = this.#options.limits.threads): Promise<EngineRun> {
     const { engine, limits, signal } = this.#options
-    const session = this.#small.includes(part) ? await this.#opened() : null
+    const session = this.#small.includes(part) ? await this.#forSmall() : null
     // It may have given its place to others just now.
     if (session?.isOpen) return session.run({ tables: [part.table], output })
     return engine.run({ trust: 'own', tables: [part.table], output, limits: { ...limits, threads } }, signal)
@@ -126,6 +157,11 @@ class PartReader {
     // Whoever wanted it has been told.
     const session = await this.#session?.catch(() => null)
     await session?.close()
+  }
+
+  async #forSmall(): Promise<EngineSession> {
+    const lent = await this.#options.lend?.()
+    return lent?.isOpen ? lent : this.#opened()
   }
 
   /** The session, or a new one where it has ended because nobody asked for a while. */
@@ -146,34 +182,22 @@ class PartReader {
 /** How many rows have no value in the column. */
 export async function countWithout(column: string, state: LakeState, options: ChangeSetOptions): Promise<number> {
   const sql = `SELECT count(*) FROM rows WHERE ${quoteName(column)} IS NULL`
-  const run = await options.engine.run(
-    { trust: 'own', tables: [stateTable('rows', state)], steps: [{ sql, rows: 'collect' }], limits: options.limits },
-    options.signal,
-  )
-  return Number(run.results[0]?.rows[0]?.[0] ?? 0)
+  const [counted] = await collected([stateTable('rows', state)], [{ sql, rows: 'collect' }], options)
+  return Number(counted?.rows[0]?.[0] ?? 0)
 }
 
 /** The state less the rows that have no value in the column, in a file of the folder. */
 export async function stateHaving(column: string, state: LakeState, options: ChangeSetOptions): Promise<LakeState> {
   const file = join(options.directory, 'kept.parquet')
   const select = `SELECT * FROM rows WHERE ${quoteName(column)} IS NOT NULL`
-  const run = await options.engine.run(
-    {
-      trust: 'own',
-      tables: [stateTable('rows', state)],
-      steps: [copyStep(select, file, state)],
-      writeDirs: [options.directory],
-      limits: options.limits,
-    },
-    options.signal,
-  )
+  const [kept] = await collected([stateTable('rows', state)], [copyStep(select, file, state)], options)
   const { snapshotId, columns, primaryKey } = state
-  return { snapshotId, columns, primaryKey, files: [file], rowCount: Number(run.results[0]?.rows[0]?.[0] ?? 0) }
+  return { snapshotId, columns, primaryKey, files: [file], rowCount: Number(kept?.rows[0]?.[0] ?? 0) }
 }
 
 function keptStep(relation: 'before' | 'after', column: string) {
   return {
-    sql: `CREATE TEMP VIEW kept_${relation} AS SELECT * FROM ${relation} WHERE ${quoteName(column)} IS NOT NULL`,
+    sql: `CREATE OR REPLACE TEMP VIEW kept_${relation} AS SELECT * FROM ${relation} WHERE ${quoteName(column)} IS NOT NULL`,
   }
 }
 

@@ -1,13 +1,13 @@
 /**
  * The change sets of a product's stores that are brought up to date together. Stores that lack the same of the same
- * variant are sent one set, which is computed once and read by one process.
+ * variant are sent one set, which is computed once. Small ones are all computed and read by one process.
  */
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Engine, EngineLimits } from '@sluice/engine'
+import type { Engine, EngineLimits, EngineSession } from '@sluice/engine'
 import type { ChangeSet } from '@sluice/sdk'
 import { countWithout, deltaChangeSet, fullChangeSet, type OpenChangeSet, stateHaving } from './change-set.ts'
-import type { LakeState } from './lake-state.ts'
+import { type LakeState, stateTable } from './lake-state.ts'
 
 export interface ChangeSetsDeps {
   readonly engine: Engine
@@ -33,12 +33,20 @@ export interface StoreChanges {
   close(): Promise<void>
 }
 
+/** Of both states together. Larger ones are computed side by side, each by a process of its own. */
+const FEW_ROWS = 1_000_000
+
 export class ChangeSets {
   readonly #deps: ChangeSetsDeps
+  readonly #likely: () => Promise<readonly LakeState[]>
   readonly #shared = new Map<string, Promise<StoreChanges>>()
+  #folder: Promise<string> | null = null
+  #common: Promise<CommonProcess | null> | null = null
 
-  constructor(deps: ChangeSetsDeps) {
+  /** @param likely states that stores of the product have, or are to have: one process may open all of them */
+  constructor(deps: ChangeSetsDeps, likely: () => Promise<readonly LakeState[]> = async () => []) {
     this.#deps = deps
+    this.#likely = likely
   }
 
   async open(wanted: WantedChanges, signal: AbortSignal): Promise<StoreChanges> {
@@ -54,21 +62,63 @@ export class ChangeSets {
     const computed = await Promise.allSettled(this.#shared.values())
     this.#shared.clear()
     await Promise.all(computed.map((one) => (one.status === 'fulfilled' ? one.value.close() : undefined)))
+    await (await this.#common)?.session.close()
+    const folder = await this.#folder?.catch(() => null)
+    if (folder) await rm(folder, { recursive: true, force: true })
   }
 
   async #compute(wanted: WantedChanges, signal: AbortSignal): Promise<StoreChanges> {
-    const { engine, limits, scratchDirectory } = this.#deps
-    await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
-    const directory = await mkdtemp(join(scratchDirectory, 'changes-'))
+    const { engine, limits } = this.#deps
+    this.#folder ??= this.#makeFolder()
+    const directory = await mkdtemp(join(await this.#folder, 'set-'))
     const discard = () => rm(directory, { recursive: true, force: true })
     try {
-      const { changes, close, leftOut } = await computed(wanted, { engine, limits, directory, signal })
+      const lend = () => this.#sessionFor(wanted, signal)
+      const { changes, close, leftOut } = await computed(wanted, { engine, limits, directory, signal, lend })
       return { changes, leftOut, close: () => close().finally(discard) }
     } catch (error) {
       await discard()
       throw error
     }
   }
+
+  async #makeFolder(): Promise<string> {
+    const { scratchDirectory } = this.#deps
+    await mkdir(scratchDirectory, { recursive: true, mode: 0o700 })
+    return mkdtemp(join(scratchDirectory, 'changes-'))
+  }
+
+  /** Null where the states are large, or others than the likely ones. */
+  async #sessionFor({ before, after, isShared }: WantedChanges, signal: AbortSignal): Promise<EngineSession | null> {
+    if (!isShared || after.rowCount + (before?.rowCount ?? 0) > FEW_ROWS) return null
+    this.#common ??= this.#openCommon(signal)
+    const common = await this.#common
+    const files = [before, after].flatMap((state) => (state === null ? [] : filesOf(state)))
+    return common !== null && files.every((file) => common.files.has(file)) ? common.session : null
+  }
+
+  async #openCommon(signal: AbortSignal): Promise<CommonProcess | null> {
+    const { engine, limits } = this.#deps
+    try {
+      const states = await this.#likely()
+      if (states.length === 0) return null
+      const tables = states.map((state, at) => stateTable(`likely_${at}`, state))
+      const job = { trust: 'own', tables, writeDirs: [await (this.#folder as Promise<string>)], limits } as const
+      return { session: await engine.open(job, signal), files: new Set(states.flatMap(filesOf)) }
+      // A store whose own state is lost meets that itself; the others are not to fail for it.
+    } catch {
+      return null
+    }
+  }
+}
+
+interface CommonProcess {
+  readonly session: EngineSession
+  readonly files: ReadonlySet<string>
+}
+
+function filesOf({ files, deletes }: LakeState): readonly string[] {
+  return [...files, ...(deletes?.deletes ?? [])]
 }
 
 async function computed(

@@ -82,14 +82,17 @@ export async function syncEndpoints(
     deployed.variants
       .filter((plan) => newest.snapshots[plan.variant] !== undefined)
       .filter((plan) => servesVariant(endpoint.type, endpoint.config, plan, deployed.manifests.output))
-      .map((plan) => ({ endpoint, plan })),
+      .map((plan) => ({
+        endpoint,
+        plan,
+        known: states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant) ?? null,
+      })),
   )
   for (const state of states) {
     const kept = wanted.some(({ endpoint, plan }) => endpoint.type === state.endpoint && plan.variant === state.variant)
     if (!kept) await leaveEndpoint(product, state, deps)
   }
-  const copies: StoreOutcome[] = wanted.map(({ endpoint, plan }) => {
-    const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
+  const copies: StoreOutcome[] = wanted.map(({ endpoint, known }) => {
     return { endpoint: endpoint.type, state: 'writing', epoch: known?.appliedEpoch ?? null, error: null }
   })
   const settle = (index: number, change: Partial<StoreOutcome>): void => {
@@ -97,19 +100,31 @@ export async function syncEndpoints(
     report(byEndpoint(copies))
   }
   report(byEndpoint(copies))
-  const changes = new ChangeSets(deps)
+  const epochs = new Map(
+    deployed.variants.map((plan) => [plan.variant, keptInMind(epochsOf(product, plan, signal, deps))]),
+  )
+  const likely = async () => {
+    const found = await Promise.all(
+      wanted.flatMap(({ plan, known }) => {
+        const at = [newest.epoch, known?.appliedEpoch ?? null].filter((epoch) => epoch !== null)
+        return at.map((epoch) => epochs.get(plan.variant)?.at(epoch))
+      }),
+    )
+    return [...new Set(found.flatMap((epoch) => (epoch ? [epoch.state] : [])))]
+  }
+  const changes = new ChangeSets(deps, likely)
   await Promise.all(
-    wanted.map(async ({ endpoint, plan }, index) => {
-      const known = states.find((state) => state.endpoint === endpoint.type && state.variant === plan.variant)
+    wanted.map(async ({ endpoint, plan, known }, index) => {
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
       try {
         const taken = await syncEndpoint(
           product,
           endpoint,
           plan,
-          known ?? null,
+          known,
           newest,
           fence.token,
+          epochs.get(plan.variant) as Epochs,
           changes,
           signal,
           deps,
@@ -174,6 +189,7 @@ async function syncEndpoint(
   known: EndpointState | null,
   newest: Materialization,
   fence: bigint,
+  epochs: Epochs,
   changes: ChangeSets,
   signal: AbortSignal,
   deps: SyncEndpointsDeps,
@@ -193,8 +209,23 @@ async function syncEndpoint(
       signal,
       changes,
       newest: newest.epoch as number,
-      ...epochsOf(product, plan, signal, deps),
+      ...epochs,
     },
     deps,
   )
+}
+
+type Epochs = ReturnType<typeof epochsOf>
+
+/** Asks for each epoch once, for all endpoints of the variant. */
+function keptInMind({ at, ...others }: Epochs): Epochs {
+  const known = new Map<number, ReturnType<Epochs['at']>>()
+  return {
+    ...others,
+    at(epoch) {
+      const found = known.get(epoch) ?? at(epoch)
+      known.set(epoch, found)
+      return found
+    },
+  }
 }
