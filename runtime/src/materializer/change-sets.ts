@@ -63,6 +63,7 @@ export class ChangeSets {
     this.#shared.clear()
     await Promise.all(computed.map((one) => (one.status === 'fulfilled' ? one.value.close() : undefined)))
     await (await this.#common)?.session.close()
+    // Whoever wanted a folder that could not be made has been told.
     const folder = await this.#folder?.catch(() => null)
     if (folder) await rm(folder, { recursive: true, force: true })
   }
@@ -105,8 +106,8 @@ export class ChangeSets {
       const tables = states.map((state, at) => stateTable(`likely_${at}`, state))
       const job = { trust: 'own', tables, writeDirs: [await (this.#folder as Promise<string>)], limits } as const
       return { session: await engine.open(job, signal), files: new Set(states.flatMap(filesOf)) }
-      // A store whose own state is lost meets that itself; the others are not to fail for it.
     } catch {
+      // A store whose own state is lost meets that itself; the others are not to fail for it.
       return null
     }
   }
