@@ -1,5 +1,6 @@
 /** What a runtime makes of those who start and stop it in the wrong way. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -95,4 +96,59 @@ it('says of a folder or key file that is something else what it is', async () =>
   await rename(key, `${key}.kept`)
   await mkdir(key)
   assert.match(await refused(data), /the master key file cannot be read: .*\nLet this account read it/)
+  await rm(key, { recursive: true })
+  await rename(`${key}.kept`, key)
 })
+
+it('says of a second runtime on the folder who has it, and leaves the first as it is', async () => {
+  const first = await RuntimeProcess.spawn(data, null)
+  const address = await first.address()
+  assert.ok(address, first.output)
+  try {
+    assert.match(await refused(data), /in use by another process \(pid \d+, since .*\)\nStop that process, or start/)
+    assert.equal((await fetch(`${address}/healthz`)).status, 200)
+  } finally {
+    await first.stop()
+  }
+})
+
+/** What is done to the folder of a stopped runtime, and what a start says of it. */
+const SPOILED = [
+  ['rm -rf pg_wal/0*', /is not whole[^]*from a backup/],
+  ['rm global/pg_control', /is not whole[^]*from a backup/],
+  ['rm postgresql.conf', /is not whole[^]*from a backup/],
+  ['rm -rf base/1*', /lacks the files of a database\nPut the whole data folder back/],
+  ['cd global && rm $(ls | grep "^[0-9]" | tail -30)', /lacks some[^]*from a backup/],
+  ['chmod 0777 .', /another owner or mode[^]*cp -a/],
+  ['chmod 0000 postgresql.conf', /another owner or mode[^]*cp -a/],
+  ['chmod 0644 ../../issuer-keys.json', /can be read by other users\nMake the key file private/],
+] as const
+
+for (const [spoil, says] of SPOILED) {
+  it(`does not start on a copy of its folder after ${spoil}, and says why`, async () => {
+    const copy = join(folder, 'copy')
+    execFileSync('cp', ['-a', data, copy])
+    try {
+      execFileSync('/bin/sh', ['-c', spoil], { cwd: join(copy, 'postgres/cluster') })
+      const output = await refused(copy)
+      assert.match(output, says)
+      assert.doesNotMatch(output, /fault of the runtime|E[A-Z]{4,}\b|^ +at /m)
+    } finally {
+      await rm(copy, { recursive: true, force: true })
+    }
+  })
+}
+
+for (const [text, says] of [
+  ['limts: { workers: 3 }', /limts is not known; did you mean limits\?/],
+  ['limits: { workers: many }', /limits\.workers must be a whole number/],
+  ['limits:\n  workers: 3\n wrong: [', /cannot be read as YAML: line \d+/],
+] as const) {
+  it(`does not start with the configuration ${JSON.stringify(text)}, and says what is wrong in it`, async () => {
+    const file = join(folder, 'sluice.yaml')
+    await writeFile(file, text)
+    const runtime = await RuntimeProcess.spawn(data, null, 0, file)
+    assert.deepEqual(await runtime.ended, { code: 1, signal: null }, runtime.output)
+    assert.match(runtime.output, says)
+  })
+}

@@ -5,7 +5,7 @@ import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine } from '@sluice/engine'
 import { FolderStore, type ObjectStore, S3Store, withObjects } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../database/embedded-server.ts'
@@ -35,8 +35,17 @@ export async function openDatabases(config: Config): Promise<Databases> {
     return { registry, serving: logins, embedded }
   } catch (error) {
     await embedded.stop()
-    throw error
+    throw isSluiceError(error) && error.code === 'database_missing' ? notWhole(error) : error
   }
+}
+
+/** A database that it lists has no files: nobody dropped it. */
+function notWhole(cause: SluiceError): SluiceError {
+  return new SluiceError('CONFIG', 'the embedded PostgreSQL lacks the files of a database', {
+    code: 'postgres_folder_broken',
+    remedy: 'Put the whole data folder back from a backup that was made while nothing ran on it.',
+    cause,
+  })
 }
 
 function configuredLogins(urls: Omit<Config['database'], 'registry_url'>): Databases['serving'] {

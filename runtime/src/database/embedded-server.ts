@@ -213,12 +213,50 @@ function readFrom(path: string, start: number): string {
   }
 }
 
+/** What the server writes about a folder that is not as it has to be; anything else is told by the usual causes. */
+const REASONS: readonly (readonly [said: RegExp, reason: Reason])[] = [
+  [
+    /has (wrong ownership|invalid permissions|group or world access)|Permission denied/,
+    {
+      what: 'the folder of the embedded PostgreSQL has another owner or mode than it was made with',
+      code: 'postgres_not_started',
+      remedy:
+        'Give postgres/cluster in the data folder, with all in it, back to the account that it had, and mode 0700. Copy data folders with owners and modes: cp -a, rsync -a or tar -p as root.',
+    },
+  ],
+  [
+    /No space left on device|could not resize shared memory/,
+    {
+      what: 'the embedded PostgreSQL has no room to start',
+      code: 'postgres_not_started',
+      remedy: 'Free disk space where the data folder is, and shared memory (/dev/shm); then start again.',
+    },
+  ],
+  [
+    /checkpoint record|pg_control|pg_wal|could not (access|open) (the server configuration )?(file|directory)|unexpected EOF/,
+    {
+      what: 'the folder of the embedded PostgreSQL is not whole, as after a copy of a part of it, or of one that was in use',
+      code: 'postgres_folder_broken',
+      remedy:
+        'Put the whole data folder back from a backup that was made while nothing ran on it. postgres/server.log names what is missing.',
+    },
+  ],
+]
+
+interface Reason {
+  readonly what: string
+  readonly code: string
+  readonly remedy: string
+}
+
 function notStarted(how: 'ended' | 'late', said: string): SluiceError {
-  const what = how === 'late' ? 'did not become ready in time' : 'ended while it started'
-  return new SluiceError('CONFIG', `the embedded PostgreSQL ${what}`, {
+  const found = REASONS.find(([pattern]) => pattern.test(said))?.[1]
+  const usual = how === 'late' ? 'did not become ready in time' : 'ended while it started'
+  const { what, code, remedy } = found ?? {
+    what: `the embedded PostgreSQL ${usual}`,
     code: 'postgres_not_started',
     remedy:
       'Read postgres/server.log in the data folder; free disk space, shared memory, and the owner and mode of postgres/cluster are the usual causes.',
-    cause: new Error(said),
-  })
+  }
+  return new SluiceError('CONFIG', what, { code, remedy, cause: new Error(said) })
 }

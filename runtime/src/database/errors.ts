@@ -34,6 +34,13 @@ const UNREACHABLE: Meaning = {
   remedy: 'Check that PostgreSQL runs and accepts connections; the call may be repeated.',
 }
 
+const DAMAGED: Meaning = {
+  kind: 'CONFIG',
+  code: 'database_damaged',
+  says: 'the database cannot read its files, or lacks some',
+  remedy: 'Look at its log and its disk; where files are missing put it back, whole, from a backup.',
+}
+
 const BY_STATE: readonly (readonly [prefix: string, meaning: Meaning])[] = [
   [
     '40',
@@ -71,6 +78,18 @@ const BY_STATE: readonly (readonly [prefix: string, meaning: Meaning])[] = [
     '53100',
     { ...UNREACHABLE, code: 'database_full', says: 'the database has no disk space left', remedy: 'Free disk space.' },
   ],
+  [
+    '25006',
+    {
+      ...UNREACHABLE,
+      code: 'database_read_only',
+      says: 'the database takes no writes',
+      remedy: 'Name its primary in the configuration, or make it writable again; the call may be repeated.',
+    },
+  ],
+  ['58', DAMAGED],
+  ['XX001', DAMAGED],
+  ['XX002', DAMAGED],
   ['08', UNREACHABLE],
   ['53', UNREACHABLE],
   ['57P', UNREACHABLE],

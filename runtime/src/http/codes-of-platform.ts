@@ -202,6 +202,16 @@ export const PLATFORM_CODES = {
   database_conflict: { status: 503, title: 'Database conflict', remedy: 'Repeat the call.' },
   database_constraint: { status: 409, title: 'Conflicting change', remedy: 'Read the current state and try again.' },
   database_full: { status: 503, title: 'Database full', remedy: 'Free disk space.' },
+  database_read_only: {
+    status: 503,
+    title: 'Database read-only',
+    remedy: 'Name its primary in the configuration, or make it writable again.',
+  },
+  database_damaged: {
+    status: 503,
+    title: 'Database damaged',
+    remedy: 'Look at its log and its disk; where files are missing put it back, whole, from a backup.',
+  },
   database_timeout: { status: 503, title: 'Database time-out', remedy: 'Repeat the call later.' },
   database_unavailable: {
     status: 503,
