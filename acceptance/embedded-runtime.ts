@@ -31,6 +31,7 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
       SLUICE_LIMITS__RATE__STANDARD: RATE,
       SLUICE_LIMITS__RATE__ADDRESS: RATE,
       SLUICE_LIMITS__RATE__FREE: RATE,
+      SLUICE_LIMITS__SCHEDULE_INTERVAL_MS: '1000',
     },
   })
   const stop = async () => {

@@ -412,6 +412,11 @@ export const ConfigSchema = Type.Object(
           minimum: 1000,
           description: 'After a worker has died, how long until another takes its run up.',
         }),
+        schedule_interval_ms: Type.Integer({
+          default: 60_000,
+          minimum: 1000,
+          description: 'The least between two runs of a schedule.',
+        }),
         connections: Type.Integer({
           default: 10_000,
           minimum: 10,

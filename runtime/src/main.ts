@@ -60,6 +60,7 @@ import { tenantRoutes } from './http/routes/tenants.ts'
 import { checkAddress, startServer } from './http/server.ts'
 import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { endJobLeases } from './jobs/claims.ts'
+import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeRetries } from './jobs.ts'
 import { strangeBuckets } from './lake/registry-catalog.ts'
@@ -169,7 +170,12 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
     )
     const retries = storeRetries(assembled.container)
     const keeper = await dashboardKeeper(assembled, issuers)
-    const kinds = [...upkeep.kinds, retries.kind, ...(keeper === null ? [] : [keeper.kind])]
+    const kinds = [
+      ...upkeep.kinds,
+      retries.kind,
+      scheduleTicks(platform.pool),
+      ...(keeper === null ? [] : [keeper.kind]),
+    ]
     const jobs = new JobWorker({
       pool: platform.pool,
       address: assembled.databases.registry,

@@ -83,6 +83,7 @@ function databaseSettings(server: EmbeddedServer, { registry, serving }: Logins)
     SLUICE_LIMITS__RATE__STANDARD: '5000',
     SLUICE_LIMITS__RATE__ENTERPRISE: '5000',
     SLUICE_LIMITS__RATE__ADDRESS: '5000',
+    SLUICE_LIMITS__SCHEDULE_INTERVAL_MS: '1000',
     SLUICE_LOG__LEVEL: 'error',
   }
 }

@@ -8,6 +8,7 @@ import type { Level, Principal } from '../flow.ts'
 import { stricter } from '../policy/classification.ts'
 import { type PresentedKey, presentedKey, recordUse, refreshMaker } from '../registry/application-keys.ts'
 import { isKeyToken, readKeyToken } from '../registry/key-tokens.ts'
+import { refreshSetter } from '../registry/schedules.ts'
 import type { Queryable } from '../registry/sql.ts'
 import { DEVELOPERS, VIEWERS } from './claims.ts'
 import { tokenRefused } from './errors.ts'
@@ -22,7 +23,7 @@ export const KEY_ISSUER = 'urn:sluice:application-key'
 export interface KeyStore {
   find(id: string): Promise<PresentedKey | null>
   recordUse(id: string): Promise<void>
-  /** Told of every token of a person that was verified. */
+  /** Told of every token of a person that was verified, for keys and schedules are good for no more. */
   refreshMaker(maker: Principal): Promise<void>
 }
 
@@ -34,7 +35,10 @@ interface Tokens {
 export const keyStoreIn = (db: Queryable): KeyStore => ({
   find: (id) => presentedKey(db, id),
   recordUse: (id) => recordUse(db, id),
-  refreshMaker: (maker) => refreshMaker(db, maker),
+  async refreshMaker(maker) {
+    await refreshMaker(db, maker)
+    await refreshSetter(db, maker)
+  },
 })
 
 /** Takes application keys beside the tokens of issuers. */

@@ -12,6 +12,7 @@ const SWITCHES = [
   'allow-unproved',
   'connector',
   'no-wait',
+  'no-schedule',
   'follow',
   'grantable',
   'explain',

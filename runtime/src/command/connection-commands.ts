@@ -9,6 +9,9 @@ interface ConnectionAnswer {
   readonly connector_type: string
   readonly status: string
   readonly last_tested_at: string | null
+  readonly next_run_at?: string | null
+  readonly last_run?: { readonly state: string } | null
+  readonly schedule_state?: { readonly breaker: string; readonly right_lost: boolean; readonly set_by: string } | null
 }
 
 interface TestAnswer {
@@ -40,14 +43,35 @@ interface QuarantinedAnswer {
   readonly created_at: string
 }
 
-const HEADER = ['connection', 'type', 'status', 'tested', 'id']
-const row = ({ id, name, connector_type, status, last_tested_at }: ConnectionAnswer) => [
+const HEADER = ['connection', 'type', 'status', 'tested', 'last run', 'next run', 'id']
+const row = ({ id, name, connector_type, status, last_tested_at, ...runs }: ConnectionAnswer) => [
   name,
   connector_type,
   status,
   last_tested_at,
+  runs.last_run?.state ?? null,
+  nextRun(runs),
   id,
 ]
+
+function nextRun({ next_run_at: at, schedule_state: state }: Pick<ConnectionAnswer, 'next_run_at' | 'schedule_state'>) {
+  if (state?.right_lost) return `none: ${state.set_by} may not sync any more`
+  return state?.breaker === 'open' ? `${at} (waits after failures)` : (at ?? null)
+}
+
+const SCHEDULE_FLAGS = {
+  every: 'sync by itself so often: 15m, 24h',
+  cron: 'sync by itself at these times: "0 6 * * MON-FRI"',
+  'time-zone': 'whose clocks --cron goes by; default UTC',
+  'catch-up': 'of times that were missed: none, one (default) or all',
+} as const
+
+/** Undefined where no flag asks for one. */
+function scheduleIn({ every, cron, 'time-zone': zone, 'catch-up': catchUp }: Readonly<Record<string, string>>) {
+  const asked = { every, cron, time_zone: zone, catch_up: catchUp }
+  return Object.values(asked).every((value) => value === undefined) ? undefined : asked
+}
+
 /** Read and judged here, where the file has a name. What is in it is never shown: it holds a password. */
 async function settingsIn(file: string): Promise<string> {
   const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch(() => {
@@ -70,9 +94,13 @@ const pathOf = (name: string) => `/api/v1/connections/${name}`
 
 export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
   'connection create': {
-    usage: 'connection create NAME --config-file FILE.json [--type postgresql]',
+    usage: 'connection create NAME --config-file FILE.json [--type postgresql] [--every 15m | --cron EXPRESSION]',
     summary: 'register a source; the file holds host, port, database, user, password, ssl_mode',
-    flags: { 'config-file': 'a JSON document; - reads it from standard input', type: 'default postgresql' },
+    flags: {
+      'config-file': 'a JSON document; - reads it from standard input',
+      type: 'default postgresql',
+      ...SCHEDULE_FLAGS,
+    },
     remote: true,
     async run(call) {
       const file = required(call.args, 'config-file')
@@ -82,28 +110,37 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
         name: word(call, 0, 'NAME'),
         connector_type: call.args.flags['type'] ?? 'postgresql',
         config_encrypted: await settingsIn(file),
+        schedule: scheduleIn(call.args.flags),
       })) as ConnectionAnswer
       return call.args.flags['json'] ? made : textTable(HEADER, [row(made)])
     },
   },
   'connection update': {
-    usage: 'connection update NAME [--config-file FILE.json] [--name NEW]',
-    summary: 'rename a connection, or give it new settings as a whole; where it leads is for its creator to change',
+    usage:
+      'connection update NAME [--config-file FILE.json] [--name NEW] [--every 15m | --cron EXPRESSION | --no-schedule]',
+    summary:
+      'rename a connection, give it new settings as a whole, or a schedule; where it leads is for its creator to change',
     flags: {
       'config-file':
         'a JSON document; - reads it from standard input; stored secrets stay where it leads to the same place',
       name: 'the new name',
+      ...SCHEDULE_FLAGS,
+      'no-schedule': 'sync when asked to, and only then',
     },
     remote: true,
     async run(call) {
       const { 'config-file': file, name } = call.args.flags
-      if (file === undefined && name === undefined) throw new UsageError('--config-file or --name is needed')
+      const schedule = call.args.flags['no-schedule'] ? null : scheduleIn(call.args.flags)
+      if (file === undefined && name === undefined && schedule === undefined) {
+        throw new UsageError('--config-file, --name, --every, --cron or --no-schedule is needed')
+      }
       const path = pathOf(segment(call, 0, 'NAME'))
       const changed = (await (
         await call.client()
       ).request('PATCH', path, {
         ...(file === undefined ? {} : { config_encrypted: await settingsIn(file) }),
         ...(name === undefined ? {} : { name }),
+        ...(schedule === undefined ? {} : { schedule }),
       })) as ConnectionAnswer
       return call.args.flags['json'] ? changed : textTable(HEADER, [row(changed)])
     },

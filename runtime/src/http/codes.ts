@@ -228,6 +228,7 @@ export const ERROR_CODES = {
     title: 'Invalid connection settings',
     remedy: 'Correct what errors[] names.',
   },
+  invalid_schedule: { status: 400, title: 'Invalid schedule', remedy: 'Correct what errors[] names.' },
 
   // Manifests and deployments
   manifests_invalid: { status: 422, title: 'Manifests refused', remedy: 'Correct what errors[] names.' },

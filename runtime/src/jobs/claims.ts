@@ -122,6 +122,17 @@ export async function expectJob(db: Queryable, { kind, key, tenant }: JobRow, af
   )
 }
 
+/** Makes the job due at that time, whenever it was due before; in the hands of a runtime it is done again then. */
+export async function setJobDue(db: Queryable, { kind, key, tenant }: JobRow, at: Date): Promise<void> {
+  await change(
+    db,
+    'noting a job',
+    `insert into jobs (kind, key, tenant, due_at) values ($1, $2, $3, $4)
+     on conflict (kind, key) do update set due_at = excluded.due_at, attempts = 0, error_code = null`,
+    [kind, key, tenant ?? null, at],
+  )
+}
+
 /** Makes jobs due that wait for nothing but being asked for. Those that wait for their time, or are done now, are left alone. */
 export async function askForJobs(db: Queryable, rows: readonly JobRow[]): Promise<void> {
   if (rows.length === 0) return

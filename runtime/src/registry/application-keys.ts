@@ -114,8 +114,8 @@ export async function refreshMaker(db: Queryable, maker: Principal): Promise<voi
   )
 }
 
-/** Never of the future, whatever the token says. */
-const issuedAtMs = (maker: Principal): number => Math.min(maker.tokenIssuedAtMs, Date.now())
+/** When the token was issued; never of the future, whatever it says. */
+export const issuedAtMs = (maker: Principal): number => Math.min(maker.tokenIssuedAtMs, Date.now())
 
 /** Newest first, those that have expired included. */
 export async function listApplicationKeys(

@@ -24,6 +24,7 @@ import { valuesLeftOut } from './migrations/028-values-left-out.ts'
 import { trinoStatements } from './migrations/029-trino-statements.ts'
 import { clearanceOfKeys } from './migrations/031-clearance-of-keys.ts'
 import { jobs } from './migrations/035-jobs.ts'
+import { schedules } from './migrations/036-schedules.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -57,5 +58,6 @@ export const registryMigrations: MigrationList = {
     jobs,
     trinoStatements,
     clearanceOfKeys,
+    schedules,
   ],
 }

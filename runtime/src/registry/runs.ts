@@ -13,7 +13,8 @@ export const RUN_STATES = ['queued', 'running', 'succeeded', 'failed', 'cancelle
 export type RunState = (typeof RUN_STATES)[number]
 export const RUN_KINDS = ['ingestion', 'materialization'] as const
 export type RunKind = (typeof RUN_KINDS)[number]
-export type RunTrigger = 'manual' | 'ingestion' | 'deploy' | 'rollback' | 'retry' | 'schedule'
+export const RUN_TRIGGERS = ['manual', 'ingestion', 'deploy', 'rollback', 'retry', 'schedule'] as const
+export type RunTrigger = (typeof RUN_TRIGGERS)[number]
 
 export interface Run {
   readonly id: string

@@ -9,10 +9,11 @@ import {
   testConnection,
 } from '../../operations/connections/connections.ts'
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
+import { type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
-import { type Connection, listConnections } from '../../registry/connections.ts'
+import { listConnections } from '../../registry/connections.ts'
 import type { PageRequest } from '../../registry/paging.ts'
 import type { QuarantinedRow } from '../../registry/quarantine.ts'
 import type { Cursors } from '../cursor.ts'
@@ -27,7 +28,8 @@ import {
   Run,
   TestReport,
 } from './resources.ts'
-import { ConnectionRequest, connectionJson, Page, queuedReply, Reference } from './shapes.ts'
+import { scheduleJson } from './schedules.ts'
+import { ConnectionRequest, connectionJson, Page, queuedReply, Reference, ScheduleRequest } from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const tags = ['Connections']
@@ -47,11 +49,20 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       idempotent: true,
       authorize: developer,
       responses: { 201: { description: 'The connection; secrets are hidden.', schema: ConnectionShape } },
-      errors: ['invalid_connection_config', 'unknown_connector_type', 'connection_exists', 'tier_limit_exceeded'],
+      errors: [
+        'invalid_connection_config',
+        'invalid_schedule',
+        'unknown_connector_type',
+        'connection_exists',
+        'tier_limit_exceeded',
+      ],
       async handler(call) {
-        const { name, connector_type: connectorType, config_encrypted: configText } = call.body
-        const answer = keptAnswer(call, (created: Connection) => ({ status: 201, body: connectionJson(created) }))
-        const wanted = { name, connectorType, configText }
+        const { name, connector_type: connectorType, config_encrypted: configText, schedule } = call.body
+        const answer = keptAnswer(call, (created: ScheduledConnection) => ({
+          status: 201,
+          body: scheduledJson(created),
+        }))
+        const wanted = { name, connectorType, configText, ...(schedule === undefined ? {} : { schedule }) }
         return answer.reply(await registerConnection(platform, call, wanted, answer.keep))
       },
     }),
@@ -66,8 +77,11 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       responses: { 200: { description: 'A page of connections.', schema: pageOf(ConnectionShape) } },
       handler(call) {
         requireMember(call.principal)
-        const read = (page: Parameters<typeof listConnections>[2]) => listConnections(platform.pool, call.tenant, page)
-        return listReply(call, cursors, 'connections', read, connectionJson)
+        const read = async (page: PageRequest) => {
+          const { items, next } = await listConnections(platform.pool, call.tenant, page)
+          return { items: await withSchedules(platform.pool, items), next }
+        }
+        return listReply(call, cursors, 'connections', read, scheduledJson)
       },
     }),
     defineRoute({
@@ -82,14 +96,16 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       errors: ['connection_not_found'],
       async handler(call) {
         requireMember(call.principal)
-        return { body: connectionJson(await connectionOf(platform, call.tenant, call.params.connection_id)) }
+        const connection = await connectionOf(platform, call.tenant, call.params.connection_id)
+        const [scheduled] = await withSchedules(platform.pool, [connection])
+        return { body: scheduledJson(scheduled as ScheduledConnection) }
       },
     }),
     defineRoute({
       method: 'PATCH',
       path: '/api/v1/connections/{connection_id}',
       name: 'updateConnection',
-      summary: 'Rename a connection, or give it new settings as a whole, secrets included',
+      summary: 'Rename a connection, give it new settings as a whole, secrets included, or a schedule',
       tags,
       auth: 'tenant',
       params: Params,
@@ -97,6 +113,7 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
         {
           name: Type.Optional(ConnectionRequest.properties.name),
           config_encrypted: Type.Optional(ConnectionRequest.properties.config_encrypted),
+          schedule: Type.Optional(Type.Union([ScheduleRequest, Type.Null()], { description: 'Null takes it away.' })),
         },
         { additionalProperties: false },
       ),
@@ -104,17 +121,19 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       errors: [
         'connection_not_found',
         'invalid_connection_config',
+        'invalid_schedule',
         'connection_owner_required',
         'connection_exists',
         'connection_in_use',
       ],
       async handler(call) {
-        const { name, config_encrypted: configText } = call.body
+        const { name, config_encrypted: configText, schedule } = call.body
         const changed = await changeConnection(platform, call, call.params.connection_id, {
           ...(name === undefined ? {} : { name }),
           ...(configText === undefined ? {} : { configText }),
+          ...(schedule === undefined ? {} : { schedule }),
         })
-        return { body: connectionJson(changed) }
+        return { body: scheduledJson(changed) }
       },
     }),
     defineRoute({
@@ -234,6 +253,11 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
     }),
   ]
 }
+
+const scheduledJson = ({ connection, scheduled }: ScheduledConnection) => ({
+  ...connectionJson(connection),
+  ...scheduleJson(scheduled),
+})
 
 function quarantinedJson({ id, table, column, reason, key, raw, carried, runId, createdAt }: QuarantinedRow) {
   return { id, table, column, reason, key, raw, carried, run_id: runId, created_at: createdAt.toISOString() }

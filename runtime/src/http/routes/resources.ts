@@ -1,7 +1,8 @@
 /** What answers look like: the schemas of resources, for the OpenAPI document. Members may be added, never taken away. */
 import { type TSchema, Type } from 'typebox'
 import { NOTICE_KINDS } from '../../operations/products/product-notices.ts'
-import { RUN_STATES } from '../../registry/runs.ts'
+import { RUN_STATES, RUN_TRIGGERS } from '../../registry/runs.ts'
+import { CATCH_UPS, SKIP_REASONS } from '../../registry/schedules.ts'
 
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 const text = (description?: string) => Type.String(description === undefined ? {} : { description })
@@ -22,6 +23,46 @@ const Failure = Type.Object(
   { code: text(), message: text(), remedy: Type.Optional(text()) },
   { description: 'Why it failed, and what to do.' },
 )
+
+const scheduleFields = {
+  schedule: nullable(
+    Type.Object(
+      {
+        every: Type.Optional(text()),
+        cron: Type.Optional(text()),
+        time_zone: Type.Optional(text()),
+        catch_up: oneOf(CATCH_UPS),
+      },
+      { description: 'When runs begin by themselves; null: when somebody asks.' },
+    ),
+  ),
+  next_run_at: nullable(time()),
+  last_run: nullable(
+    Type.Object(
+      {
+        id: text(),
+        state: oneOf(RUN_STATES),
+        trigger: oneOf(RUN_TRIGGERS),
+        created_at: time(),
+        finished_at: nullable(time()),
+      },
+      { description: 'The newest, whoever asked for it.' },
+    ),
+  ),
+  schedule_state: nullable(
+    Type.Object({
+      set_by: text(),
+      right_lost: Type.Boolean({
+        description: 'Whoever set it may not sync any more, by the newest token: no run begins.',
+      }),
+      breaker: oneOf(['closed', 'open', 'half_open']),
+      failures: count('Runs that failed one after the other.'),
+      open_until: nullable(time()),
+      skipped_at: nullable(Type.String({ format: 'date-time', description: 'The newest tick that began no run.' })),
+      skipped_reason: nullable(oneOf(SKIP_REASONS)),
+    }),
+  ),
+}
 
 export const Tenant = Type.Object(
   {
@@ -62,6 +103,7 @@ export const Connection = Type.Object(
     created_by: text('Whose it is: who else changes where it leads is an administrator.'),
     created_at: time(),
     updated_at: time(),
+    ...scheduleFields,
   },
   { $id: 'Connection' },
 )
@@ -409,7 +451,7 @@ const runFields = {
   connection_id: nullable(text()),
   product_id: nullable(text()),
   state: oneOf(RUN_STATES),
-  trigger: oneOf(['manual', 'ingestion', 'deploy', 'rollback', 'retry', 'schedule']),
+  trigger: oneOf(RUN_TRIGGERS),
   attempt: count(),
   tables: Type.Array(
     Type.Object({

@@ -13,6 +13,7 @@ import { isId } from '../../registry/ids.ts'
 import { lostIn, type Materialization } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
 import type { Run } from '../../registry/runs.ts'
+import { CATCH_UPS } from '../../registry/schedules.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
 import type { Reply } from '../route.ts'
 
@@ -77,11 +78,34 @@ export const TenantRequest = Type.Object(
   { additionalProperties: false },
 )
 
+export const ScheduleRequest = Type.Object(
+  {
+    every: Type.Optional(Type.String({ maxLength: 20, description: 'A duration: 30s, 15m, 24h, 7d.' })),
+    cron: Type.Optional(
+      Type.String({ maxLength: 200, description: 'Minute, hour, day of month, month, weekday: 0 6 * * MON-FRI.' }),
+    ),
+    time_zone: Type.Optional(
+      Type.String({ maxLength: 100, description: 'By whose clocks cron goes: Europe/Berlin. Default: UTC.' }),
+    ),
+    catch_up: Type.Optional(
+      Type.Union(
+        CATCH_UPS.map((name) => Type.Literal(name)),
+        {
+          description:
+            'Of ticks that nobody saw to: none is made up for, all by one run, or each by its own. Default: one.',
+        },
+      ),
+    ),
+  },
+  { additionalProperties: false, minProperties: 1, description: 'Either every or cron.' },
+)
+
 export const ConnectionRequest = Type.Object(
   {
     name: Type.String({ maxLength: 200 }),
     connector_type: Type.String({ maxLength: 100 }),
     config_encrypted: Type.String({ maxLength: 65_536, description: 'The settings: a JSON document in a string.' }),
+    schedule: Type.Optional(ScheduleRequest),
   },
   { additionalProperties: false },
 )

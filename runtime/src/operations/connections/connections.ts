@@ -7,6 +7,7 @@ import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { SourceHost } from '../../ingestion/source-readers.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
+import type { ScheduleText } from '../../manifest/schedule.ts'
 import { rawDomain } from '../../materializer/inputs.ts'
 import { faultWords } from '../../parsing/schema-words.ts'
 import { actorOf } from '../../registry/actor.ts'
@@ -29,6 +30,7 @@ import type { Transaction } from '../../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
+import { keepSchedule, type ScheduledConnection, scheduleOf, withSchedules } from './schedules.ts'
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
@@ -38,16 +40,18 @@ export interface NewConnectionRequest {
   readonly name: string
   readonly connectorType: string
   readonly configText: string
+  readonly schedule?: ScheduleText
 }
 
 export async function registerConnection(
   platform: Platform,
   call: TenantCall,
   request: NewConnectionRequest,
-  keep: Keep<Connection>,
-): Promise<Connection> {
+  keep: Keep<ScheduledConnection>,
+): Promise<ScheduledConnection> {
   requireDeveloper(call.principal)
   requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
+  const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
   const settings = await checkedByPlugin(platform, plugin, parseConfig(request.configText, plugin))
   const { open, secrets } = splitSecrets(plugin, settings)
@@ -60,11 +64,20 @@ export async function registerConnection(
       createdBy: actorOf(call.principal),
     })
     await storeSecrets(tx, platform.masters, created, secrets)
-    await audited(tx, call, call.tenant, 'connection.create', { type: 'connection', id: created.id })
-    const connection = { ...created, secretFields: Object.keys(secrets) }
-    await keep(tx, connection)
-    return connection
+    if (schedule !== undefined) await keepSchedule(tx, created, schedule, call.principal)
+    const details = schedule === undefined ? {} : { schedule: request.schedule }
+    await audited(tx, call, call.tenant, 'connection.create', { type: 'connection', id: created.id }, details)
+    const [connection] = await withSchedules(tx, [{ ...created, secretFields: Object.keys(secrets) }])
+    await keep(tx, connection as ScheduledConnection)
+    return connection as ScheduledConnection
   })
+}
+
+export interface ConnectionChangeRequest {
+  readonly name?: string
+  readonly configText?: string
+  /** Null takes it away. */
+  readonly schedule?: ScheduleText | null
 }
 
 /**
@@ -78,9 +91,11 @@ export async function changeConnection(
   platform: Platform,
   call: TenantCall,
   idOrName: string,
-  change: { readonly name?: string; readonly configText?: string },
-): Promise<Connection> {
+  change: ConnectionChangeRequest,
+): Promise<ScheduledConnection> {
   requireDeveloper(call.principal)
+  const { limits } = platform.config
+  const schedule = change.schedule ? scheduleOf(change.schedule, limits.schedule_interval_ms) : change.schedule
   const connection = await connectionOf(platform, call.tenant, idOrName)
   if (change.name !== undefined && change.name !== connection.name) await checkRename(platform, connection, change.name)
   const plugin = connectorPlugin(platform, connection.connectorType)
@@ -112,9 +127,13 @@ export async function changeConnection(
       await emptyQuarantine(tx, connection.id)
     }
     if (revoked > 0) await endWhatRested(tx, call, { connection: connection.id })
-    const details = login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }
+    if (schedule !== undefined) await keepSchedule(tx, updated, schedule, call.principal)
+    const details = {
+      ...(login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }),
+      ...(schedule === undefined ? {} : { schedule: change.schedule }),
+    }
     await audited(tx, call, call.tenant, 'connection.update', { type: 'connection', id: connection.id }, details)
-    return updated
+    return (await withSchedules(tx, [updated]))[0] as ScheduledConnection
   })
 }
 

@@ -3,6 +3,7 @@ import { queued } from './runs.ts'
 import { at, CONNECTION_ID, ISSUER, page, RUN_ID, TENANT } from './world.ts'
 
 const settings = { host: 'db.example.com', port: 5432, database: 'shop', user: 'sluice', ssl_mode: 'require' }
+const schedule = { cron: '0 6 * * MON-FRI', time_zone: 'Europe/Berlin', catch_up: 'one' }
 const connection = {
   id: CONNECTION_ID,
   tenant_id: TENANT,
@@ -15,6 +16,24 @@ const connection = {
   created_by: 'dora',
   created_at: at('08:05:00'),
   updated_at: at('08:05:00'),
+  schedule,
+  next_run_at: '2026-03-05T05:00:11.250Z',
+  last_run: {
+    id: RUN_ID,
+    state: 'succeeded',
+    trigger: 'schedule',
+    created_at: at('08:06:00'),
+    finished_at: at('08:07:00'),
+  },
+  schedule_state: {
+    set_by: 'dora',
+    right_lost: false,
+    breaker: 'closed',
+    failures: 0,
+    open_until: null,
+    skipped_at: null,
+    skipped_reason: null,
+  },
 }
 const config_encrypted = JSON.stringify({ ...settings, password: '<password>' })
 const params = { connection_id: 'shop' }
@@ -30,8 +49,8 @@ const rawGrant = {
 
 export const CONNECTION_EXAMPLES: OperationExamples = {
   createConnection: {
-    body: { name: 'shop', connector_type: 'postgresql', config_encrypted },
-    answers: { 201: { ...connection, status: 'untested', last_tested_at: null } },
+    body: { name: 'shop', connector_type: 'postgresql', config_encrypted, schedule },
+    answers: { 201: { ...connection, status: 'untested', last_tested_at: null, last_run: null } },
   },
   listConnections: { query: { limit: 100 }, answers: { 200: page(connection) } },
   getConnection: { params, answers: { 200: connection } },
