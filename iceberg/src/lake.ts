@@ -114,10 +114,15 @@ export class Lake {
   /**
    * The files of a snapshot. Throws INVALID_DATA `lake_table_not_found` and `snapshot_not_found`, INTERNAL
    * `lake_file_corrupted`, `lake_path_foreign`, and `lake_pointer_missing` where a snapshot is asked for of a table
-   * that the catalog does not have: it was there when that snapshot became known.
+   * that the catalog does not have: it was there when that snapshot became known; CONFLICT `lake_emptied` or `lake_foreign`
+   * as `load`.
    */
   async scan(table: TableRef | TableState, choice: SnapshotChoice = {}, signal?: AbortSignal): Promise<Scan> {
-    return scanTable(this.#manifests, await this.#state(table, signal, choice.snapshotId), choice, signal)
+    try {
+      return await scanTable(this.#manifests, await this.#state(table, signal, choice.snapshotId), choice, signal)
+    } catch (error) {
+      throw await this.#owners.explain(('ref' in table ? table.ref : table).warehouse, error)
+    }
   }
 
   /** How to compute the difference of two snapshots; see `Changes`. `from` null: everything is new. */
