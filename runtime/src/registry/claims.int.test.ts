@@ -17,7 +17,7 @@ import {
   retryRunLater,
 } from './run-claims.ts'
 import { appendRunLog, runLog, saveTableProgress, tableProgress } from './run-progress.ts'
-import { cancelRun, enqueueRun, findRun, type Run, type RunKind } from './runs.ts'
+import { cancelRun, enqueueRun, findRun, queuedRunOf, type Run, type RunKind } from './runs.ts'
 import { ANN, startTestRegistry, type TestRegistry } from './testing.ts'
 
 const FENCED = { kind: 'FENCED', code: 'fenced' }
@@ -401,5 +401,25 @@ describe('a product’s fence', () => {
     const { committedAt, epoch } = await inTransaction(pool, (tx) => reserveEpoch(tx, product.id, 0n))
     assert.equal(epoch, 4)
     assert.ok(committedAt.getTime() > Date.now() + 3_500_000)
+  })
+})
+
+describe('a run of what waits already', () => {
+  it('is queued once, however many ask at the same time', async () => {
+    const registry = await fixture()
+    const tenant = await registry.tenant()
+    const targets = [
+      { kind: 'ingestion', connectionId: (await registry.connection(tenant)).id },
+      { kind: 'materialization', productId: (await registry.product(tenant)).id },
+    ] as const
+    for (const target of targets) {
+      const asked = Array.from({ length: 30 }, () =>
+        inTransaction(registry.pool, async (tx) => {
+          const waiting = await queuedRunOf(tx, target)
+          return (waiting ?? (await enqueueRun(tx, { ...target, tenant, trigger: 'manual', createdBy: ANN }))).id
+        }),
+      )
+      assert.equal(new Set(await Promise.all(asked)).size, 1, target.kind)
+    }
   })
 })

@@ -6,7 +6,7 @@ import type { Actor } from './actor.ts'
 import type { RecordedError } from './deployments.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
-import { change, json, many, maybeOne, one, type Queryable } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export const RUN_STATES = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const
 
@@ -135,17 +135,23 @@ export async function listRuns(
   return toPage(rows, parameters, (row) => row)
 }
 
+/** Whoever else would queue a run of that connection or product waits until the transaction ends. */
+export async function holdQueue(tx: Transaction, id: string): Promise<void> {
+  await many(tx, 'looking for a queued run', 'select pg_advisory_xact_lock(hashtextextended($1, 0))', [`runs of ${id}`])
+}
+
 /**
  * A run of the same target that has not begun: it will see everything that is there when it begins. Rollbacks see
- * nothing but the past, and do not count.
+ * nothing but the past, and do not count. Where there is none, nobody else queues one until the transaction ends.
  */
-export function queuedRunOf(
-  db: Queryable,
+export async function queuedRunOf(
+  tx: Transaction,
   target: { readonly connectionId: string } | { readonly productId: string },
 ): Promise<Run | null> {
   const [column, id] = 'productId' in target ? ['product_id', target.productId] : ['connection_id', target.connectionId]
+  await holdQueue(tx, id as string)
   return maybeOne<Run>(
-    db,
+    tx,
     'looking for a queued run',
     `select ${RUN_COLUMNS} from runs where ${column} = $1 and state = 'queued' and not cancel_requested and trigger <> 'rollback'
      order by created_at limit 1`,

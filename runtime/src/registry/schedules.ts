@@ -2,7 +2,7 @@
 import type { Principal } from '../flow.ts'
 import { type Actor, actorOf } from './actor.ts'
 import { issuedAtMs } from './application-keys.ts'
-import type { RunState, RunTrigger } from './runs.ts'
+import { holdQueue, type RunState, type RunTrigger } from './runs.ts'
 import { change, json, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
 
 /** What becomes of ticks that nobody saw to: `none` is made up for, all together by `one` run, or `all` one by one. */
@@ -106,6 +106,7 @@ export async function lockSchedule(tx: Transaction, id: string): Promise<LockedS
     await many(tx, 'looking at a schedule', `select id from ${table} where id = $1 for key share`, [id])
   }
   await many(tx, 'looking at a schedule', 'select id from schedules where id = $1 for update', [id])
+  await holdQueue(tx, id)
   return maybeOne<LockedSchedule>(
     tx,
     'looking at a schedule',
