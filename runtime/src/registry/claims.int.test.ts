@@ -16,7 +16,7 @@ import {
   renewLease,
   retryRunLater,
 } from './run-claims.ts'
-import { appendRunLog, runLog, saveTableProgress, tableProgress } from './run-progress.ts'
+import { appendRunLog, runLog, saveTableProgress, tableProgress, tableProgresses } from './run-progress.ts'
 import { cancelRun, enqueueRun, findRun, queuedRunOf, type Run, type RunKind } from './runs.ts'
 import { ANN, startTestRegistry, type TestRegistry } from './testing.ts'
 
@@ -243,6 +243,8 @@ describe('a lease', () => {
       ['mine'],
     )
     assert.deepEqual(await tableProgress(pool, next.run.id), [progress])
+    const ofBoth = await tableProgresses(pool, [next.run.id, 'run_none'])
+    assert.deepEqual([...ofBoth.keys(), ofBoth.get(next.run.id)?.[0]?.name], [next.run.id, progress.name])
     await assert.rejects(finishRun(pool, next.lease, { state: 'failed', error: ERROR }), FENCED)
   })
 

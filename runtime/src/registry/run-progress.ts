@@ -76,6 +76,20 @@ export function tableProgress(db: Queryable, runId: string): Promise<TableProgre
   )
 }
 
+/** Of many runs in one statement; of a run without tables there is nothing. */
+export async function tableProgresses(
+  db: Queryable,
+  runIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly TableProgress[]>> {
+  const rows = await many<TableProgress & { readonly runId: string }>(
+    db,
+    'reading progress',
+    `select t.run_id as "runId", ${TABLE_COLUMNS} from run_tables t where t.run_id = any($1) order by t.position, t.name`,
+    [runIds],
+  )
+  return Map.groupBy(rows, ({ runId }) => runId)
+}
+
 /** How a table of a connection was read last. */
 export interface LastRead extends TableProgress {
   readonly runId: string

@@ -8,7 +8,7 @@ import { seenLines, seenRun, seenTables } from '../../operations/runs/run-view.t
 import { endRun, retryRun, runOf } from '../../operations/runs/runs.ts'
 import { listAudit } from '../../registry/audit.ts'
 import { isId } from '../../registry/ids.ts'
-import { runLog, tableProgress } from '../../registry/run-progress.ts'
+import { runLog, type TableProgress, tableProgress, tableProgresses } from '../../registry/run-progress.ts'
 import { findRun, listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Cursors } from '../cursor.ts'
@@ -49,7 +49,9 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         const sight = sightOf(platform, { ...call, tenant })
         const read = async (page: Parameters<typeof listRuns>[2]) => {
           const runs = await listRuns(platform.pool, tenant, page, filter)
-          const items = await Promise.all(runs.items.map(async (run) => withTables(platform, run, sight)))
+          const ids = runs.items.map(({ id }) => id)
+          const tables = await tableProgresses(platform.pool, ids)
+          const items = await Promise.all(runs.items.map((run) => seenJson(run, tables.get(run.id) ?? [], sight)))
           return { items, next: runs.next }
         }
         return listReply(call, cursors, 'ingestion', read, (json) => json)
@@ -73,7 +75,7 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
         const log = await seenLines(run, tables, await runLog(platform.pool, run.id), sight)
         const lines = log.map(({ at, level, message }) => ({ at: at.toISOString(), level, message }))
         const failed = await failedChecks(platform, call, run)
-        const seen = runJson(await seenRun(run, sight.mayHear), await seenTables(run, tables, sight.mayRead))
+        const seen = await seenJson(run, tables, sight)
         return { body: { ...seen, failed_checks: failed, log: lines } }
       },
     }),
@@ -89,7 +91,8 @@ export function runRoutes(platform: Platform, cursors: Cursors): readonly Route[
       errors: ['ingestion_not_found'],
       async handler(call) {
         const run = await endRun(platform, call, call.params.run_id)
-        return { status: 202, body: await withTables(platform, run, sightOf(platform, call)) }
+        const tables = await tableProgress(platform.pool, run.id)
+        return { status: 202, body: await seenJson(run, tables, sightOf(platform, call)) }
       },
     }),
     defineRoute({
@@ -175,8 +178,7 @@ function sightOf(platform: Platform, call: TenantCall) {
   return { mayRead: rawReader(platform, call.principal, call.tenant), mayHear: productReader(platform, call) }
 }
 
-async function withTables(platform: Platform, run: Run, { mayRead, mayHear }: ReturnType<typeof sightOf>) {
-  const tables = await tableProgress(platform.pool, run.id)
+async function seenJson(run: Run, tables: readonly TableProgress[], { mayRead, mayHear }: ReturnType<typeof sightOf>) {
   return runJson(await seenRun(run, mayHear), await seenTables(run, tables, mayRead))
 }
 
