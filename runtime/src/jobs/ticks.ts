@@ -7,9 +7,10 @@ import { inTransaction } from '../database/pools.ts'
 import { enqueueRun } from '../registry/runs.ts'
 import {
   type Failures,
-  failuresSince,
+  failuresOf,
   type LockedSchedule,
   lockSchedule,
+  NO_FAILURES,
   noteTick,
   type ScheduleRow,
   type SeenTick,
@@ -47,7 +48,8 @@ export async function tick(tx: Transaction, job: Job): Promise<NextDue> {
   }
   await renewJob(tx, job, LEASE_MS)
   const due = dueNow(row.schedule, row.id, row)
-  const until = openUntil(await failuresSince(tx, row))
+  const kind = row.connectionId === null ? 'product' : 'connection'
+  const until = openUntil((await failuresOf(tx, kind, [row.id])).get(row.id) ?? NO_FAILURES)
   const reason = due.tick === null ? null : whyNot(row, until)
   // Ticks that are made up for one by one wait; others are let go, for the run under way reads what is there.
   if (row.schedule.catchUp === 'all' && (reason === 'backing_off' || reason === 'run_in_progress')) {

@@ -146,24 +146,31 @@ export interface Failures {
 
 const MOST_FAILURES = 20
 
-/** Since that moment, and since a run of it succeeded; 20 are counted at most. */
-export async function failuresSince(
+/** By schedule: since it was set, and since a run of it succeeded; 20 are counted at most. */
+export async function failuresOf(
   db: Queryable,
-  { id, connectionId, since }: Pick<ScheduleRow, 'id' | 'connectionId' | 'since'>,
-): Promise<Failures> {
-  const column = connectionId === null ? 'product_id' : 'connection_id'
-  const ended = await many<{ state: RunState; finishedAt: Date }>(
+  kind: 'connection' | 'product',
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Failures>> {
+  const ended = await many<{ id: string; state: RunState; finishedAt: Date }>(
     db,
     'counting failures',
-    `select state, finished_at as "finishedAt" from runs
-     where ${column} = $1 and state in ('failed', 'succeeded') and created_at >= $2
-     order by created_at desc, id desc limit ${MOST_FAILURES}`,
-    [id, since],
+    `select s.id, r.state, r.finished_at as "finishedAt" from schedules s cross join lateral (
+       select r.state, r.finished_at, r.created_at, r.id from runs r
+       where r.${kind}_id = s.${kind}_id and r.state in ('failed', 'succeeded') and r.created_at >= s.since
+       order by r.created_at desc, r.id desc limit ${MOST_FAILURES}) r
+     where s.id = any($1) order by s.id, r.created_at desc, r.id desc`,
+    [ids],
   )
-  const good = ended.findIndex(({ state }) => state === 'succeeded')
-  const count = good === -1 ? ended.length : good
-  return { count, lastAt: count === 0 ? null : (ended[0]?.finishedAt ?? null) }
+  const failures = [...Map.groupBy(ended, ({ id }) => id)].map(([id, runs]): [string, Failures] => {
+    const good = runs.findIndex(({ state }) => state === 'succeeded')
+    const count = good === -1 ? runs.length : good
+    return [id, { count, lastAt: count === 0 ? null : (runs[0]?.finishedAt ?? null) }]
+  })
+  return new Map(failures)
 }
+
+export const NO_FAILURES: Failures = { count: 0, lastAt: null }
 
 export interface LastRun {
   readonly id: string
@@ -199,12 +206,12 @@ export async function scheduledOf(
      from unnest($1::text[]) as wanted (id) left join schedules s on s.id = wanted.id`,
     [ids],
   )
-  const all = rows.map(async ({ of, lastRun, now, ...row }): Promise<Scheduled> => {
-    const isScheduled = row.id !== null
-    const failures = isScheduled ? await failuresSince(db, row) : { count: 0, lastAt: null }
-    return { id: of, row: isScheduled ? row : null, lastRun: lastRun && runOf(lastRun), failures, now }
+  const failures = await failuresOf(db, kind, ids)
+  const all = rows.map(({ of, lastRun, now, ...row }): Scheduled => {
+    const counted = failures.get(of) ?? NO_FAILURES
+    return { id: of, row: row.id === null ? null : row, lastRun: lastRun && runOf(lastRun), failures: counted, now }
   })
-  return new Map((await Promise.all(all)).map((scheduled) => [scheduled.id, scheduled]))
+  return new Map(all.map((scheduled) => [scheduled.id, scheduled]))
 }
 
 type RawRun = Omit<LastRun, 'createdAt' | 'finishedAt'> & {
