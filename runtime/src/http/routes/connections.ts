@@ -140,12 +140,12 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       method: 'DELETE',
       path: '/api/v1/connections/{connection_id}',
       name: 'deleteConnection',
-      summary: 'Remove a connection that no product uses, with its rows in the lake',
+      summary: 'Remove a connection that no product uses',
       tags,
       auth: 'tenant',
       params: Params,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['connection_not_found', 'connection_owner_required', 'connection_in_use'],
+      errors: ['connection_not_found', 'connection_in_use'],
       async handler(call) {
         await removeConnection(platform, call, call.params.connection_id)
         return { empty: true }

@@ -107,8 +107,7 @@ export async function changeConnection(
     parsed === null ? [] : changedSettings(connection, parsed.open).filter((name) => !SAME_SOURCE.test(name))
   // Not compared with those that are stored: whoever may not change them could guess them so.
   const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
-  if (login.length > 0 && !ownsConnection(call.principal, connection))
-    throw ownerRequired(`changes its ${login.join(', ')}`)
+  if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
   if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
   return inTransaction(platform.pool, async (tx) => {
     const updated = await updateConnection(tx, call.tenant, connection.id, {
@@ -138,8 +137,8 @@ export async function changeConnection(
   })
 }
 
-function ownerRequired(what: string): SluiceError {
-  return new SluiceError('PERMISSION', `only the creator of the connection ${what}`, {
+function ownerRequired(changed: readonly string[]): SluiceError {
+  return new SluiceError('PERMISSION', `only the creator of the connection changes its ${changed.join(', ')}`, {
     code: 'connection_owner_required',
     remedy: 'Ask the creator of the connection or an administrator, or register a connection of your own.',
   })
@@ -197,14 +196,10 @@ function checkSecretsAreSent(
   })
 }
 
-/**
- * With its rows in the lake: a connection of the same name would go on with them. Throws 403 `connection_owner_required`,
- * 409 `connection_in_use`.
- */
+/** With its rows in the lake: a connection of the same name would go on with them. Throws 409 `connection_in_use`. */
 export async function removeConnection(platform: Platform, call: TenantCall, idOrName: string): Promise<void> {
   requireDeveloper(call.principal)
   const connection = await connectionOf(platform, call.tenant, idOrName)
-  if (!ownsConnection(call.principal, connection)) throw ownerRequired('deletes it, with its rows in the lake')
   await refuseUsed(platform, connection)
   const tables = await rawTables(platform, connection)
   await inTransaction(platform.pool, async (tx) => {
