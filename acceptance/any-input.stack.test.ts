@@ -317,6 +317,22 @@ describe('no input makes a server error', () => {
           headers: {},
         }),
       )
+    const part = fc.oneof(text, fc.double(), fc.boolean(), fc.integer())
+    const keys = fc
+      .record({
+        product: fc.oneof(fc.constant('people'), text),
+        store: fc.constantFrom('lookup', 'realtime'),
+        keys: fc.array(fc.oneof(part, fc.dictionary(fc.oneof(column, text), part, { maxKeys: 3 })), { maxLength: 4 }),
+        columns: fc.option(fc.array(column, { maxLength: 3 }), { nil: undefined }),
+      })
+      .map(
+        (item): Sent => ({
+          method: 'POST',
+          path: '/api/v1/read',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ items: [item] }),
+        }),
+      )
     const value = fc.oneof(
       fc.constantFrom(
         '1e400',
@@ -375,6 +391,7 @@ describe('no input makes a server error', () => {
     assert.deepEqual(
       await failuresOf([
         [viewer, read, PER_LANGUAGE * 3],
+        [viewer, keys, PER_LANGUAGE],
         [viewer, sql, PER_LANGUAGE],
       ]),
       [],

@@ -98,6 +98,7 @@ function readOf(turn: number): Read {
   const id = 1 + (turn % KEYS)
   if (turn % 500 === 0) return queryOf(`SELECT * FROM crm.people WHERE id = ${id}`, 200, 1)
   if (turn % 500 === 250) return queryOf('SELECT CAST(note AS integer) FROM crm.people', 400)
+  if (turn % 20 === 10) return manyOf(id)
   switch (turn % 10) {
     case 0:
     case 1:
@@ -117,6 +118,16 @@ function readOf(turn: number): Read {
     default:
       return { path: latest(`filter=id:${'9'.repeat(30)}`), status: 400 }
   }
+}
+
+/** By keys of both stores, some of which are not there. */
+function manyOf(id: number): Read {
+  const [lookup, realtime] = [
+    [id, 0, 1 + (id % KEYS)],
+    [`p:${id}`, 'p:0'],
+  ]
+  const items = Object.entries({ lookup, realtime }).map(([store, keys]) => ({ product: 'crm.people', store, keys }))
+  return { path: '/api/v1/read', status: 200, body: JSON.stringify({ items }), rows: 3 }
 }
 
 function queryOf(sql: string, status: number, rows?: number): Read {
@@ -152,6 +163,7 @@ function send(tenant: string, read: Read, abandonAfterMs: number | null): Promis
 }
 
 function rowsOf(body: Json): readonly Json[] {
+  if (body.data?.[0]?.rows) return body.data.flatMap(({ rows }: Json) => rows.filter((row: Json) => row !== null))
   if (body.rows === undefined) return body.data
   const names: readonly string[] = body.columns.map((column: Json) => column.name)
   return body.rows.map((row: Json) => Object.fromEntries(names.map((name, index) => [name, row[index]])))

@@ -248,6 +248,18 @@ const ROWS: Readonly<Record<string, Door>> = {
   lookup: onPage('readLookup', (product) => `${product}/latest?filter=id:1`, 'read.lookup'),
   timeseries: onPage('readTimeseries', (product) => `${product}/timeseries?from=2026-01-01`, 'read.timeseries'),
   realtime: onPage('readRealtime', (product) => `${product}/realtime?key=p:1`, 'read.realtime'),
+  keys: {
+    operation: 'readKeys',
+    action: 'read.lookup',
+    open(reader, level) {
+      const keys = { lookup: [1, 2], realtime: ['p:1', { id: 2 }] }
+      const store = (NAMES.indexOf(reader) + at(level)) % 2 === 0 ? 'lookup' : 'realtime'
+      const items = [{ product: `crm.${productOf(level)}`, store, keys: keys[store] }]
+      const sent = headersOf(reader, { 'content-type': 'application/json' })
+      return as(reader).text('/api/v1/read', { method: 'POST', headers: sent, body: JSON.stringify({ items }) })
+    },
+    expected: rowsOf,
+  },
   query: {
     operation: 'query',
     action: 'read.query',

@@ -73,6 +73,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   readLookup: READER,
   readTimeseries: READER,
   readRealtime: READER,
+  /** What a caller may not read is told by each item, as if it were not there. */
+  readKeys: ANY_TOKEN,
   query: ANY_TOKEN,
   listIngestion: OWN_LIST,
   getIngestion: MEMBER,
@@ -93,7 +95,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 }
 
 /** Operations that take a key of an application; all others refuse it. */
-const FOR_KEYS = ['listProducts', 'getProduct', 'readLookup', 'readTimeseries', 'readRealtime', 'query']
+const FOR_KEYS = ['listProducts', 'getProduct', 'readLookup', 'readTimeseries', 'readRealtime', 'readKeys', 'query']
 
 /** Tables of engines' catalogs and logins have tests of their own, with their own clients. */
 const ELSEWHERE = /catalog|iceberg/i
@@ -211,6 +213,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   deployProduct: { version: '9.9.9', dry_run: true },
   rollBackProduct: { version: '0.0.1' },
   createGrant: { subject: {}, may: 'read' },
+  readKeys: { items: [{ product: 'crm.people', store: 'lookup', keys: [1] }] },
   query: { sql: 'DROP TABLE x' },
   keepUpLake: { table: 'no.such_table' },
 }

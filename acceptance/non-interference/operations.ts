@@ -77,6 +77,7 @@ export function operationsOf(
 const KINDS = {
   query: 5,
   read: 6,
+  keys: 2,
   pages: 1,
   unchanged: 1,
   place: 3,
@@ -96,6 +97,8 @@ function operationOf(random: Random, readers: readonly string[], columns: Column
       return { reader, method: 'POST', path: '/api/v1/query', ...queryOf(random, columns) }
     case 'read':
       return get(readOf(random, columns))
+    case 'keys':
+      return { reader, method: 'POST', path: '/api/v1/read', headers: packed(random), body: keysOf(random, columns) }
     case 'pages':
       return { ...get(random.pick(LISTS)), follow: 'pages' }
     case 'unchanged':
@@ -164,6 +167,19 @@ function readOf(random: Random, { all, ordered }: Columns): string {
     ['timeseries', random.pick([...common, ...timesOf(random, column, value)])],
   ] as const)
   return `/api/v1/products/people/${path}?${query.replaceAll(' ', '%20')}`
+}
+
+function keysOf(random: Random, { all }: Columns) {
+  const count = random.integer(1, 3)
+  const items = Array.from({ length: count }, () => {
+    const keys = Array.from({ length: random.integer(1, 5) }, () =>
+      random.pick([random.integer(0, 30), String(random.integer(0, 30)), { id: random.integer(0, 30) }, 'x']),
+    )
+    const columns = random.chance(0.3) ? { columns: ['id', random.pick(all)] } : {}
+    const product = random.pick(['crm.people', 'people', 'crm.derived', 'crm.nothing'])
+    return { product, store: random.pick(['lookup', 'lookup', 'realtime']), keys, ...columns }
+  })
+  return { items }
 }
 
 const timesOf = (random: Random, column: string, value: string): readonly string[] => [

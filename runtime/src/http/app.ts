@@ -180,6 +180,7 @@ class Edge {
     this.#takePlaces(exchange, route)
     const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
+    if (route.tokens !== undefined) await this.#guard.takeMore(route, exchange)
     const waits = this.#beginWork(exchange, route)
     if (waits !== undefined) await waits
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))
@@ -233,7 +234,7 @@ class Edge {
   #beginWork(exchange: Exchange, route: Route): Promise<void> | undefined {
     const { principal, weight } = exchange
     if (principal === null || route.isLive === true || route.timeoutMs !== undefined) return undefined
-    if (route.method !== 'GET' && route.method !== 'HEAD') return undefined
+    if (route.method !== 'GET' && route.method !== 'HEAD' && route.isRead !== true) return undefined
     const key = limitKeyOf(principal)
     const kind = `${key} ${route.name}`
     const cost = this.#costs.expected(kind)

@@ -304,6 +304,9 @@ export const ERROR_CODES = {
   order_malformed: { status: 400, title: 'Malformed order', remedy: 'Write <column> or <column>:desc.' },
   history_not_kept: { status: 400, title: 'History not kept', remedy: 'Declare history_mode: type_2.' },
   interval_not_kept: { status: 400, title: 'Interval not kept', remedy: 'Use an interval of continuous_aggregates.' },
+  key_malformed: { status: 400, title: 'Malformed key', remedy: 'Write an object with a value of each key column.' },
+  too_many_keys: { status: 400, title: 'Too many keys', remedy: 'Ask in several requests.' },
+  rows_too_large: { status: 422, title: 'Rows too large', remedy: 'Ask for fewer keys, or for fewer columns.' },
   key_missing: { status: 400, title: 'Key missing', remedy: 'Send the parameter key.' },
 
   // SQL

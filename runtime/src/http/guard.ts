@@ -95,6 +95,13 @@ export class Guard {
     return limited.then(() => this.#settleTenant(exchange, route, principal))
   }
 
+  /** What a request takes of the rate limit besides the token that let it in. */
+  async takeMore({ tokens }: Route, exchange: Exchange): Promise<void> {
+    const { principal } = exchange
+    if (tokens === undefined || principal === null) return
+    for (let more = tokens(exchange.body) - 1; more > 0; more -= 1) await this.#limit(exchange, principal)
+  }
+
   #isMetricsToken(token: string | null): boolean {
     const { metricsToken } = this.#deps
     if (metricsToken === undefined || token === null) return false

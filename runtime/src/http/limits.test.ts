@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
+import { Type } from 'typebox'
 import { DEFAULT_RATE_LIMITS } from './guard.ts'
 import { LocalRateLimiter, rateHeaders } from './rate-limit.ts'
 import { defineRoute } from './route.ts'
@@ -73,6 +74,42 @@ describe('rate limits', () => {
     assert.match(refused.headers.get('ratelimit') ?? '', /r=0/)
     assert.equal(await codeOf(refused), 'rate_limited')
     assert.equal((await as('globex', 'ann')).status, 200)
+  })
+
+  it('count a request as many, where its body asks for as much', async () => {
+    const many = defineRoute({
+      method: 'POST',
+      path: '/api/v1/many',
+      name: 'many',
+      summary: 'As many as it says',
+      tags: ['Serving'],
+      auth: 'tenant',
+      body: Type.Object({ n: Type.Integer() }),
+      tokens: ({ n }) => n,
+      responses: { 200: { description: 'Done.' } },
+      handler: () => ({ body: {} }),
+    })
+    const tiers = { free: AMPLE, standard: { ratePerS: 0.001, burst: 6 }, enterprise: AMPLE }
+    await using server = await startTestServer([many], {
+      rateLimits: { tiers, address: AMPLE },
+      tierOf: () => 'standard',
+    })
+    const ask = (n: number) =>
+      server.ask('/api/v1/many', {
+        method: 'POST',
+        body: JSON.stringify({ n }),
+        headers: { 'content-type': 'application/json' },
+      })
+    const answers = [await ask(3), await ask(1), await ask(3), await ask(1)]
+    assert.deepEqual(
+      answers.map(({ status, headers }) => [status, /r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1]]),
+      [
+        [200, '3'],
+        [200, '2'],
+        [429, '0'],
+        [429, '0'],
+      ],
+    )
   })
 
   it('do not let an administrator use up the share of a tenant', async () => {

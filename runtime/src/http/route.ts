@@ -123,6 +123,8 @@ export interface RouteSpec<
   readonly params?: Params
   readonly query?: Query
   readonly body?: Body
+  /** How many requests the limits count it as, by its inputs; default 1. */
+  tokens?(body: BodyOf<Body, Multipart>): number
   /** The body may be left out; it is then an empty object with the schema's defaults. */
   readonly bodyOptional?: boolean
   readonly multipart?: Multipart
@@ -142,6 +144,7 @@ export interface Route extends RouteHead {
   readonly bodyOptional?: boolean
   readonly multipart?: MultipartSpec | undefined
   readonly idempotent?: boolean
+  tokens?(body: unknown): number
   authorize?(call: TenantCall): Promise<void> | void
   handler(call: TenantCall): Promise<Reply> | Reply
 }

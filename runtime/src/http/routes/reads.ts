@@ -9,10 +9,12 @@ import {
   type ReadQuery,
   readEndpoint,
 } from '../../operations/reads/read-endpoint.ts'
+import { MAX_ITEMS, MAX_KEYS, readItems, tokensOf } from '../../operations/reads/read-keys.ts'
 import type { Cursors } from '../cursor.ts'
+import { problemOf } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
-import { ReadResult } from './resources.ts'
-import { Namespace, Reference } from './shapes.ts'
+import { ReadKeysResult, ReadResult } from './resources.ts'
+import { Namespace, ReadKeysRequest, Reference } from './shapes.ts'
 
 const READ_TIMEOUT_MS = 20_000
 const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }))
@@ -77,7 +79,52 @@ export function readRoutes(platform: Platform, cursors: Cursors): readonly Route
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),
     sealCursor: (call, position, binding) => cursors.seal(position, cursorBinding(call, binding)),
   }
-  return (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, deps))
+  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, deps))
+  return [...single, keysRoute(deps)]
+}
+
+const READ_PATH = '/api/v1/read'
+
+function keysRoute(deps: ReadDeps): Route {
+  return defineRoute({
+    method: 'POST',
+    path: READ_PATH,
+    name: 'readKeys',
+    summary: 'Rows by many keys, of several products',
+    description: `Up to ${MAX_ITEMS} items with ${MAX_KEYS} keys in all, each item of one product and store. Rows stand in the order of the keys; null: there is none. An item that cannot be read has a problem in place of rows, and the others are read. Of the rate limit an item takes a request for each hundred keys.`,
+    tags: ['Serving'],
+    auth: 'tenant',
+    forKeys: 'read',
+    isRead: true,
+    body: ReadKeysRequest,
+    tokens: ({ items }) => tokensOf(items),
+    responses: { 200: { description: 'The items in their order, read or not.', schema: ReadKeysResult } },
+    errors: [
+      'too_many_keys',
+      'key_malformed',
+      'rows_too_large',
+      'epoch_moved',
+      'product_not_found',
+      'ambiguous_product',
+      'endpoint_not_declared',
+      'not_materialized',
+      'store_missing',
+      'store_rebuilding',
+      'column_masked',
+    ],
+    async handler(call): Promise<Reply> {
+      const { items } = call.body
+      const answers = await readItems(items, call, deps)
+      const context = { requestId: call.requestId, instance: READ_PATH }
+      const data = answers.map((answer, at) => {
+        const { product, store } = items[at] as (typeof items)[number]
+        const asked = `"product":${JSON.stringify(product)},"store":"${store}"`
+        const told = 'json' in answer ? answer.json : `"error":${problemOf(answer.error, context).body}`
+        return `{${asked},${told}}`
+      })
+      return { json: `{"data":[${data.join(',')}]}` }
+    },
+  })
 }
 
 function cursorBinding(call: TenantCall, binding: PageBinding) {

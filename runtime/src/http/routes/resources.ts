@@ -642,21 +642,43 @@ export const QueryResult = Type.Object(
   { $id: 'QueryResult' },
 )
 
+const ReadMeta = Type.Object({
+  product: text(),
+  namespace: text(),
+  version: text(),
+  epoch: count(),
+  snapshot_id: text(),
+  as_of: text('When the epoch was committed.'),
+  masked_columns: Type.Array(text()),
+  store: text(),
+  ttl_remaining_s: Type.Optional(Type.Number()),
+})
+
 export const ReadResult = Type.Object(
   {
     data: Type.Array(anything()),
-    meta: Type.Object({
-      product: text(),
-      namespace: text(),
-      version: text(),
-      epoch: count(),
-      snapshot_id: text(),
-      as_of: text('When the epoch was committed.'),
-      masked_columns: Type.Array(text()),
-      store: text(),
-      ttl_remaining_s: Type.Optional(Type.Number()),
-    }),
+    meta: ReadMeta,
     next_cursor: nullable(text()),
   },
   { $id: 'ReadResult' },
+)
+
+export const ReadKeysResult = Type.Object(
+  {
+    data: Type.Array(
+      Type.Object({
+        product: text('As it was asked for.'),
+        store: text(),
+        rows: Type.Optional(Type.Array(nullable(anything()), { description: 'In the order of the keys.' })),
+        meta: Type.Optional(ReadMeta),
+        error: Type.Optional(
+          Type.Record(Type.String(), Type.Unknown(), {
+            description: 'The problem that a read of its own is answered with.',
+          }),
+        ),
+      }),
+      { description: 'In the order of the items: rows and meta, or an error.' },
+    ),
+  },
+  { $id: 'ReadKeysResult' },
 )

@@ -1,6 +1,7 @@
 /** Resources as JSON, and the schemas of requests. Times are RFC 3339 UTC; ids are opaque. */
 import { Type } from 'typebox'
 import type { ShownRows } from '../../operations/products/violating-rows.ts'
+import { MAX_ITEMS, MAX_KEYS } from '../../operations/reads/read-keys.ts'
 import type { SeenTable } from '../../operations/runs/run-view.ts'
 import type { TenantDetail } from '../../operations/tenants/tenants.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
@@ -219,6 +220,43 @@ export const QueryRequest = Type.Object(
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
     timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000 })),
     as_of: Type.Optional(Type.String({ maxLength: 64, description: 'A time, a snapshot id, or a version as v1.2.0.' })),
+  },
+  { additionalProperties: false },
+)
+
+const KeyPart = Type.Union([Type.String({ maxLength: 4096 }), Type.Number(), Type.Boolean()])
+
+export const ReadKeysRequest = Type.Object(
+  {
+    items: Type.Array(
+      Type.Object(
+        {
+          product: Reference,
+          store: Type.Union([Type.Literal('lookup'), Type.Literal('realtime')]),
+          keys: Type.Array(
+            Type.Union([
+              KeyPart,
+              Type.Record(Type.String({ maxLength: 200 }), KeyPart, { minProperties: 1, maxProperties: 50 }),
+            ]),
+            {
+              minItems: 1,
+              maxItems: MAX_KEYS,
+              description:
+                'lookup: the value of the identity column, or an object with that of each. realtime: the key_template with the values of the row, or an object with those of its columns. Whole numbers beyond ±(2^53−1) as strings.',
+            },
+          ),
+          columns: Type.Optional(
+            Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+              minItems: 1,
+              maxItems: 1000,
+              description: 'Default: all.',
+            }),
+          ),
+        },
+        { additionalProperties: false },
+      ),
+      { minItems: 1, maxItems: MAX_ITEMS },
+    ),
   },
   { additionalProperties: false },
 )

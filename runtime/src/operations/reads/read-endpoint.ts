@@ -78,20 +78,15 @@ export function readEndpoint(
   query: ReadQuery,
   deps: ReadDeps,
 ): Promise<ReadAnswer> {
-  let read: ReadView | null = null
-  const doubt = async () => {
-    if (read !== null) await deps.doubt(read.served, read.product, type, read.access.variant)
-  }
-  return againIfReshaped(call, deps, doubt, async () => {
-    const product = await unambiguous(call, deps.find(call.tenant, reference, domain))
-    const view = viewOf(product, call.principal, type, query.interval, deps.rules)
-    read = view
+  const find = () => unambiguous(call, deps.find(call.tenant, reference, domain))
+  return readingView({ type, call, find, interval: query.interval }, deps, async (view) => {
     const after =
       query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, bindingOf(type, view, query))
     const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
-    if (view.access.audit) await deps.audit(call, product, `read.${type}`)
+    const recorded = auditRead(type, view, call, deps)
+    if (recorded !== null) await recorded
     const page = await collect(view.served, plan, view.schema)
-    if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(product)
+    if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(view.product)
     const next =
       page.next === undefined
         ? 'null'
@@ -105,6 +100,38 @@ export function readEndpoint(
   })
 }
 
+export interface Reading {
+  readonly type: EndpointType
+  readonly call: TenantCall
+  readonly find: () => Promise<ServedProduct>
+  readonly interval?: string | undefined
+}
+
+/**
+ * What every read of an endpoint does: the product is found, the policy decided, and `read` works by the view that this
+ * reader gets. It is called again where the store says that it is shaped otherwise by now.
+ */
+export function readingView<T>(
+  { type, call, find, interval }: Reading,
+  deps: ReadDeps,
+  read: (view: ReadView) => Promise<T>,
+): Promise<T> {
+  let last: ReadView | null = null
+  const doubt = async () => {
+    if (last !== null) await deps.doubt(last.served, last.product, type, last.access.variant)
+  }
+  return againIfReshaped(call, deps, doubt, async () => {
+    const view = viewOf(await find(), call.principal, type, interval, deps.rules)
+    last = view
+    return read(view)
+  })
+}
+
+/** To be awaited before any row leaves; null where such reads are not on record. */
+export function auditRead(type: EndpointType, view: ReadView, call: TenantCall, deps: ReadDeps): Promise<void> | null {
+  return view.access.audit ? deps.audit(call, view.product, `read.${type}`) : null
+}
+
 /** A store that was to have an epoch says that it has none. */
 const hasNothing = (error: unknown) => isSluiceError(error, 'TRANSIENT') && error.code === 'not_materialized'
 
@@ -115,12 +142,12 @@ const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
  * A store is given rows of another shape before the registry says so, and another runtime hears of it later still: a
  * read that comes in between is made again for the product as it is then.
  */
-async function againIfReshaped(
+async function againIfReshaped<T>(
   call: TenantCall,
   deps: ReadDeps,
   doubt: () => Promise<void>,
-  read: () => Promise<ReadAnswer>,
-): Promise<ReadAnswer> {
+  read: () => Promise<T>,
+): Promise<T> {
   for (const pauseMs of RESHAPE_PAUSES_MS) {
     if (pauseMs > 0) await sleep(pauseMs, undefined, { signal: call.signal })
     try {
@@ -145,7 +172,7 @@ function bindingOf(type: string, { product, access, policy, served }: ReadView, 
   }
 }
 
-function planFor(
+export function planFor(
   type: EndpointType,
   query: ReadQuery,
   after: unknown,
@@ -235,7 +262,7 @@ interface Page {
   readonly next: readonly Value[] | undefined
 }
 
-async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema): Promise<Page> {
+export async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema): Promise<Page> {
   let rows = ''
   let rowCount = 0
   let last: ReadBatch | undefined
@@ -255,11 +282,15 @@ async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema
 
 function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
   if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
-  const typed = columns.map((name) => ({
+  const typed = typedColumns(columns, schema)
+  return [...rowsOf(batch)].map((row) => rowJson(typed, row)).join(',')
+}
+
+export function typedColumns(columns: readonly string[], schema: TableSchema) {
+  return columns.map((name) => ({
     name,
     type: schema.columns.find((column) => column.name === name)?.type ?? ('string' as const),
   }))
-  return [...rowsOf(batch)].map((row) => rowJson(typed, row)).join(',')
 }
 
 /**

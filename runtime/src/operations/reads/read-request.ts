@@ -1,5 +1,6 @@
 /** From what a reader asks for to a plan that a store can run; every refusal of a read for its form is here. */
 import {
+  type Column,
   columnNamed,
   type Filter,
   type FilterOperator,
@@ -33,8 +34,7 @@ function parseFilter(text: string, schema: TableSchema, policy: ReadPolicy): Fil
   }
   const [name, operatorName] = splitOnce(text.slice(0, colon), '.')
   const value = text.slice(colon + 1)
-  const column = visibleColumn(name, schema, policy)
-  if (policy.maskedColumns.includes(name)) throw columnMasked(name)
+  const column = selectingColumn(name, schema, policy)
   const operator = operatorNamed(operatorName ?? 'eq')
   const parts = operator === 'in' ? value.split(',') : [value]
   if (parts.length > MAX_IN_VALUES) {
@@ -71,8 +71,7 @@ export function parseOrder(text: string | undefined, schema: TableSchema, policy
   if (text === undefined) return []
   return text.split(',').map((part) => {
     const [name = '', direction = 'asc'] = part.trim().split(/[:.]/)
-    visibleColumn(name, schema, policy)
-    if (policy.maskedColumns.includes(name)) throw columnMasked(name)
+    selectingColumn(name, schema, policy)
     if (direction !== 'asc' && direction !== 'desc') {
       throw invalid('order_malformed', 'an order has the form <column> or <column>:desc', 'For example order=id:desc.')
     }
@@ -80,8 +79,15 @@ export function parseOrder(text: string | undefined, schema: TableSchema, policy
   })
 }
 
+/** A column by which this reader may choose rows. */
+export function selectingColumn(name: string, schema: TableSchema, policy: ReadPolicy): Column {
+  const column = visibleColumn(name, schema, policy)
+  if (policy.maskedColumns.includes(name)) throw columnMasked(name)
+  return column
+}
+
 /** A column that the reader may not see is answered like one that does not exist. */
-function visibleColumn(name: string, schema: TableSchema, policy: ReadPolicy) {
+function visibleColumn(name: string, schema: TableSchema, policy: ReadPolicy): Column {
   if (policy.visibleColumns.includes(name)) return columnNamed(schema, name)
   throw new SluiceError('INVALID_DATA', `the product has no column "${name.slice(0, 64)}"`, {
     code: 'unknown_column',

@@ -45,6 +45,35 @@ export const READING_EXAMPLES: OperationExamples = {
     query: { key: '7' },
     answers: { 200: answer('realtime:lmdb', row, { ttl_remaining_s: 86_393 }) },
   },
+  readKeys: {
+    body: {
+      items: [
+        { product: PRODUCT, store: 'lookup', keys: [7, 8], columns: ['id', 'email', 'city'] },
+        { product: 'crm.orders', store: 'realtime', keys: [{ order_no: 3 }] },
+      ],
+    },
+    answers: {
+      200: {
+        data: [
+          { product: PRODUCT, store: 'lookup', rows: [row, null], meta: answer('lookup:postgresql', row).meta },
+          {
+            product: 'crm.orders',
+            store: 'realtime',
+            error: {
+              type: '/docs#error-product_not_found',
+              title: 'No such product',
+              status: 404,
+              detail: 'there is no such product',
+              instance: '/api/v1/read',
+              code: 'product_not_found',
+              request_id: 'req_7d3c1b',
+              remedy: 'Check the id, the name, or namespace.name.',
+            },
+          },
+        ],
+      },
+    },
+  },
   query: {
     body: {
       sql: 'SELECT city, count(*) AS customers FROM crm.customers WHERE id > ? GROUP BY city ORDER BY city',
