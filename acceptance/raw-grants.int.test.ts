@@ -124,3 +124,22 @@ it('finds raw tables of a connection whose name has capitals', async () => {
     assert.deepEqual([status, answer.rows], [200, [[10]]], `${name}, of which no product has the column at fault`)
   }
 })
+
+it('says nothing of a source to those who may not read it: neither what it has, nor whether it answers', async () => {
+  const [tenant] = world.tenants
+  const stranger = await world.as(tenant, 'svc-developers', 'dina')
+  const verdicts = async (client: Client, table: string) => {
+    const files = manifests(table, { endpoints: '  - type: analytics\n' })
+    const codes = [(await client.upload('/api/v1/products/crm.people/plan?version=2.0.0', files)).body.code]
+    assert.equal((await client.upload('/api/v1/products/people/manifests', files)).status, 200)
+    for (const dry_run of [true, false]) {
+      const { body } = await client.post('/api/v1/products/people/deploy', { version: '2.0.0', dry_run })
+      codes.push(body.code)
+    }
+    return codes
+  }
+  const forbidden = Array(3).fill('raw_table_forbidden')
+  assert.deepEqual(await verdicts(creator, 'public.none'), Array(3).fill('manifests_invalid'))
+  assert.deepEqual(await verdicts(stranger, 'public.none'), forbidden)
+  assert.deepEqual(await verdicts(stranger, 'public.raw_people'), forbidden)
+})

@@ -230,10 +230,13 @@ export async function checkManifests(
   kept: ManifestRecord<ManifestSet>,
 ): Promise<Checked> {
   const connections = await connectionsOf(platform, call.tenant, kept.normalised)
+  // Before the source is asked: what it has, and whether it answers, is nothing for those who may not read it.
+  await checkRawGrants(platform, call, kept.normalised, connections)
   const sources = await discoverSources(platform, call, kept.normalised, connections)
   const parsed = await parseTexts(platform, product, kept.manifests, sources.tables)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
+  // Once more: an earlier release may have read the same texts in another way.
   await checkRawGrants(platform, call, manifests, connections)
   const judged = await judgedColumns(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
