@@ -2,8 +2,9 @@ import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { type ChildProgram, EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun, EngineSession, SessionJob } from './job.ts'
-import { cancelledError, isStreamed, JobRun, timeoutError } from './job-run.ts'
-import { type ChildJob, toWire, toWireSteps, type WireOutput } from './protocol.ts'
+import { cancelledError, isStreamed, JobRun, type KeptOutput, timeoutError } from './job-run.ts'
+import { accessSet, KeptChild } from './kept-child.ts'
+import { type ChildJob, type ToChild, toWire, toWireSteps, type WireOutput, type WireStreamOutput } from './protocol.ts'
 import { RoomWatch } from './room-watch.ts'
 import { twiceAtMost } from './second-try.ts'
 import { ChildSession } from './session.ts'
@@ -67,6 +68,8 @@ export interface EngineOptions extends PoolLimits, ChildProgram {
   readonly neededWalls?: readonly WallName[]
 }
 
+/** Long enough for a store to ask for the next rows, short enough to keep no place from others. */
+const SESSION_IDLE_MS = 1_000
 const DEFAULT_FIRST_USER_ID = 60_800
 const PROBE_LIMITS = { memoryBytes: 128 * 1024 * 1024, timeoutMs: 120_000, threads: 1 } as const
 
@@ -85,7 +88,9 @@ class ChildEngine implements PooledEngine {
   readonly #users: UserIds | null
   readonly #neededWalls: readonly WallName[]
   readonly #accounts: JobAccounts | null
+  readonly #keeps: boolean
   readonly #sessions = new Set<ChildSession>()
+  readonly #kept = new WeakMap<EngineChild, KeptChild>()
   #walls: readonly Wall[] = []
 
   constructor(options: EngineOptions) {
@@ -96,6 +101,7 @@ class ChildEngine implements PooledEngine {
     this.#pool = new ChildPool(() => new EngineChild(openPipe, options), { ...options, onWait })
     this.#neededWalls = options.neededWalls ?? []
     this.#accounts = options.accounts ?? null
+    this.#keeps = options.keepMs !== undefined
     this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
@@ -105,27 +111,37 @@ class ChildEngine implements PooledEngine {
     // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
     if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
-    const attempt = () => this.#run(job, deadline, signal)
+    const attempt = (set: string | null) => this.#run(job, set, deadline, signal)
     // An input can be read once only.
-    if (job.trust === 'own' || job.csvInput !== undefined) return attempt()
-    return twiceAtMost(attempt, isStreamed(job.output))
+    if (job.trust === 'own' || job.csvInput !== undefined) return attempt(null)
+    let set = this.#keeps ? accessSet(job) : null
+    return twiceAtMost(() => {
+      const [first, second] = [set, null]
+      set = second
+      return attempt(first)
+    }, isStreamed(job.output))
   }
 
-  async #run(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<EngineRun> {
-    const { child, queuedMs } = await this.#take(job, deadline, signal)
-    this.#count(job, child)
+  /** @param set which tables a child must have been given to be taken again; null: a new child, which ends */
+  async #run(job: EngineJob, set: string | null, deadline: AbortSignal, signal: AbortSignal): Promise<EngineRun> {
+    const { child, isKept, queuedMs } = await this.#take(job, set, deadline, signal)
+    if (!isKept) this.#count(job, child)
     let staging: Staging | null = null
     try {
       if (job.output?.kind === 'parquet-files') staging = await Staging.open(job.output.dir)
+      const kept = set === null ? null : this.#keptAs(child, set, job)
       const run = new JobRun(child, job, {
         late: () => lateError(job.limits.timeoutMs, queuedMs),
         walls: (walls) => this.#seen(walls),
         keep: async (files) => (await staging?.keep(files)) ?? [],
+        ...(kept === null ? {} : { kept: this.#keptOutput(job, child, kept) }),
       })
+      if (isKept) return await run.start(toStatement(job), null, deadline, signal)
       const place = { tempDir: await this.#tempDir(job, child), stagingDir: staging?.dir ?? null }
       const room = await openRoom(job, place)
       const process = { ...place, userId: this.#userFor(job, child), neededWalls: this.#neededWalls }
-      return await run.start(toChildJob(job, process), room, deadline, signal)
+      const childJob = { ...toChildJob(job, process), mark: kept?.mark ?? null }
+      return await run.start({ kind: 'job', job: childJob }, room, deadline, signal)
     } catch (error) {
       child.kill()
       await child.ended
@@ -137,7 +153,7 @@ class ChildEngine implements PooledEngine {
 
   async open(job: SessionJob, signal: AbortSignal): Promise<EngineSession> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
-    const { child, queuedMs } = await this.#take(job, deadline, signal)
+    const { child, queuedMs } = await this.#take(job, null, deadline, signal)
     this.#count(job, child)
     try {
       const directory = await this.#scratch(child)
@@ -149,11 +165,13 @@ class ChildEngine implements PooledEngine {
         stays: (reason) => failed.abort(reason),
       })
       const process = { tempDir: directory, stagingDir: null, userId: null, neededWalls: this.#neededWalls }
-      const { results } = await run.start({ ...toChildJob(job, process), stays: true }, null, deadline, signal)
+      const childJob = { ...toChildJob(job, process), stays: true }
+      const { results } = await run.start({ kind: 'job', job: childJob }, null, deadline, signal)
       const session = new ChildSession(results, {
         child,
         directory,
         timeoutMs: job.limits.timeoutMs,
+        idleMs: job.idleMs ?? SESSION_IDLE_MS,
         failed: failed.signal,
         isWanted: () => this.#pool.load.waiting > 0,
       })
@@ -184,9 +202,31 @@ class ChildEngine implements PooledEngine {
     await this.#pool.close()
   }
 
-  async #take(job: EngineJob, deadline: AbortSignal, signal: AbortSignal): Promise<TakenChild<EngineChild>> {
+  /** What is known of the child that this set's statements run in. */
+  #keptAs(child: EngineChild, set: string, job: EngineJob): KeptChild {
+    const known = this.#kept.get(child) ?? new KeptChild(set, child.pid, job)
+    // Nothing may ever bring a statement to a child that has other tables: better no answer.
+    if (known.set !== set) throw new Error('an engine process was given a statement over other tables than its own')
+    this.#kept.set(child, known)
+    return known
+  }
+
+  #keptOutput(job: EngineJob, child: EngineChild, kept: KeptChild): KeptOutput {
+    const free = () => {
+      if (kept.goesOn()) this.#pool.giveBack(child, job.tenant ?? null, kept.set)
+      else child.kill()
+    }
+    return { mark: Buffer.from(kept.mark, 'base64'), free }
+  }
+
+  async #take(
+    job: EngineJob,
+    set: string | null,
+    deadline: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<TakenChild<EngineChild>> {
     try {
-      return await this.#pool.take(job.tenant ?? null, deadline, signal)
+      return await this.#pool.take(job.tenant ?? null, deadline, signal, set)
     } catch (error) {
       if (this.#pool.closed) throw closedError(error)
       if (signal.aborted) throw cancelledError(error)
@@ -269,6 +309,15 @@ function toChildJob(job: EngineJob, { tempDir, stagingDir, userId, neededWalls }
     tempDir,
     userId,
     stays: false,
+    mark: null,
+  }
+}
+
+/** For a child that has the job's tables. */
+function toStatement(job: EngineJob): ToChild {
+  return {
+    kind: 'statement',
+    statement: { output: toWireOutput(job.output, null) as WireStreamOutput, limits: limitsOf(job) },
   }
 }
 

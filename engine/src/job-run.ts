@@ -3,8 +3,9 @@ import { SluiceError } from '@sluice/sdk'
 import { memoryExceeded } from './driver-error.ts'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineJob, EngineOutput, EngineRun, OutputSummary, StepResult, StreamOutput, WrittenFile } from './job.ts'
+import { untilMark } from './marked-output.ts'
 import { OutputLines } from './output-lines.ts'
-import type { ChildJob, FromChild, WireFile } from './protocol.ts'
+import type { FromChild, ToChild, WireFile } from './protocol.ts'
 import type { RoomWatch } from './room-watch.ts'
 import { decodeRows } from './rows.ts'
 import { watchMemory } from './walls/memory-watch.ts'
@@ -20,6 +21,15 @@ export interface JobHooks {
   readonly keep: (files: readonly WireFile[]) => Promise<readonly WrittenFile[]>
   /** The child stays when the job is done. Called with what ends it then, at most once. */
   readonly stays?: (ended: unknown) => void
+  /** The child may take another job once this one's output has been read to its end. */
+  readonly kept?: KeptOutput
+}
+
+export interface KeptOutput {
+  /** What the child writes behind the output. */
+  readonly mark: Uint8Array
+  /** Called when all of it has been read; never for a job that failed, whose child has ended. */
+  readonly free: () => void
 }
 
 type Opened = Extract<FromChild, { kind: 'opened' }>
@@ -34,6 +44,7 @@ export class JobRun {
   readonly #done = Promise.withResolvers<Done>()
   readonly #stop = new AbortController()
   readonly #settled = new AbortController()
+  readonly #read = new AbortController()
   #failure: unknown = null
   #outputBytes = 0
 
@@ -48,7 +59,7 @@ export class JobRun {
 
   /** Sends the job and waits until its steps are done (without a streamed output: until all is done). */
   async start(
-    childJob: ChildJob,
+    message: ToChild,
     room: RoomWatch | null,
     deadline: AbortSignal,
     caller: AbortSignal,
@@ -59,7 +70,7 @@ export class JobRun {
     void this.#child.ended.then((how) => this.#childEnded(how))
     watchMemory(this.#child.pid, watchedBytes(this.#job), this.#stop.signal, () => this.#fail(memoryExceeded()))
     void room?.watch(this.#stop.signal, (error) => this.#fail(error))
-    this.#child.send({ kind: 'job', job: childJob })
+    this.#child.send(message)
     if (this.#job.csvInput) void this.#feed(this.#job.csvInput.source, room)
     const opened = await this.#opened.promise
     const results = opened.results.map((result) => decodeResult(result))
@@ -85,9 +96,13 @@ export class JobRun {
   }
 
   #streamingRun(results: readonly StepResult[], opened: Opened, deadline: AbortSignal): EngineRun {
-    // Bytes that nobody takes do not hold their pipe open for ever.
-    const late = () => this.#child.output.destroy(this.#hooks.late())
+    // Bytes that nobody takes hold neither their pipe open for ever, nor a child that is kept.
+    const late = () => {
+      this.#fail(this.#hooks.late())
+      this.#child.output.destroy(this.#hooks.late())
+    }
     deadline.addEventListener('abort', late, { once: true })
+    this.#read.signal.addEventListener('abort', () => deadline.removeEventListener('abort', late), { once: true })
     const finished = Promise.withResolvers<OutputSummary>()
     // Whoever reads the output is told by it; nobody has to wait for this one.
     finished.promise.catch(() => {})
@@ -104,6 +119,7 @@ export class JobRun {
       const done = await this.#done.promise
       complete = true
       finished.resolve(this.#summary(done))
+      this.#free()
     } catch (error) {
       finished.reject(this.#failure ?? error)
       throw this.#failure ?? error
@@ -122,7 +138,7 @@ export class JobRun {
   async *#bounded(): AsyncGenerator<Uint8Array> {
     const limit = this.#job.limits.maxOutputBytes ?? Number.POSITIVE_INFINITY
     const lines = new OutputLines((this.#job.output as StreamOutput).kind, this.#job.limits.maxRows)
-    for await (const raw of this.#child.output as AsyncIterable<Uint8Array>) {
+    for await (const raw of this.#piped()) {
       const chunk = lines.take(raw)
       this.#outputBytes += chunk.length
       if (this.#outputBytes > limit) this.#fail(tooLargeError(limit))
@@ -130,6 +146,11 @@ export class JobRun {
       if (chunk.length > 0) yield chunk
     }
     if (this.#failure) throw this.#failure
+  }
+
+  #piped(): AsyncIterable<Uint8Array> {
+    const { kept } = this.#hooks
+    return kept === undefined ? this.#child.output : untilMark(this.#child.output, kept.mark)
   }
 
   async #feed(source: AsyncIterable<Uint8Array>, room: RoomWatch | null): Promise<void> {
@@ -181,10 +202,18 @@ export class JobRun {
     this.#hooks.stays?.(reason)
   }
 
+  /** Nothing of this job touches the child any more. */
+  #free(): void {
+    this.#read.abort()
+    if (this.#hooks.kept === undefined) return
+    this.#stop.abort()
+    this.#hooks.kept.free()
+  }
+
   /** The child has nothing more to do, unless it stays: then it is watched on. What it wrote stays in the pipe, which ends with the child. */
   #complete(message: Done): void {
     this.#settled.abort()
-    if (this.#hooks.stays === undefined) {
+    if (this.#hooks.stays === undefined && this.#hooks.kept === undefined) {
       this.#stop.abort()
       this.#child.kill()
     }

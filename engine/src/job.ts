@@ -162,6 +162,8 @@ export interface EngineLimits {
 /** What a session begins with: the runtime's own statements. */
 export type SessionJob = Pick<EngineJob, 'tables' | 'steps' | 'writeDirs' | 'limits' | 'tenant'> & {
   readonly trust: 'own'
+  /** For how long nobody may ask before it ends. Default: a second. */
+  readonly idleMs?: number
 }
 
 /** What an open session can hand back: an output that needs no header and holds nothing of other columns. */
@@ -177,7 +179,7 @@ export interface SessionRequest {
 
 /**
  * A child that stays when its job is done, for small requests over the same files: starting one takes longer than they
- * do. One request at a time; others wait. It ends at `close`, when nobody has asked for a second or others
+ * do. One request at a time; others wait. It ends at `close`, when nobody has asked for its `idleMs` or others
  * wait for its place, and by what ends a job.
  */
 export interface EngineSession {

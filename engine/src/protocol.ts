@@ -76,8 +76,10 @@ export interface ChildJob {
   /** Of a tenant’s: without these it is not begun. */
   readonly neededWalls: readonly WallName[]
   readonly limits: Omit<EngineLimits, 'room'>
-  /** It takes requests when its job is done, and writes their outputs into `tempDir`. */
+  /** Of an own job: it takes requests when its job is done, and writes their outputs into `tempDir`. */
   readonly stays: boolean
+  /** Of a tenant's: it takes statements when its job is done, and writes this behind each output. In base64. */
+  readonly mark: string | null
   /** Where an own job spills; null where nothing may be spilled. */
   readonly tempDir: string | null
   /** The user and group to become, where the parent may give them away. */
@@ -100,8 +102,15 @@ export interface ChildRequest {
   readonly path: string
 }
 
+/** Another statement over the tables of the job that the child has done, within its memory and threads. */
+export interface ChildStatement {
+  readonly output: WireStreamOutput
+  readonly limits: ChildJob['limits']
+}
+
 export type ToChild =
   | { readonly kind: 'job'; readonly job: ChildJob }
+  | { readonly kind: 'statement'; readonly statement: ChildStatement }
   | { readonly kind: 'request'; readonly request: ChildRequest }
 
 /** What is known of the output before its first byte. */

@@ -9,15 +9,13 @@ import { fromWireError } from './walls/wire-error.ts'
 
 type Answer = Extract<FromChild, { kind: 'answered' }>
 
-/** Long enough for a store to ask for the next rows, short enough to keep no place from others. */
-const IDLE_MS = 1_000
-
 export interface SessionPlace {
   readonly child: EngineChild
   /** Where the child may write outputs; removed by whoever made it, when the child has ended. */
   readonly directory: string
   /** Of each request. */
   readonly timeoutMs: number
+  readonly idleMs: number
   /** Aborted with the reason where the child was ended: by its caller, for its memory, or by a crash. */
   readonly failed: AbortSignal
   /** Whether others wait for a child. */
@@ -117,7 +115,7 @@ export class ChildSession implements EngineSession {
 
   #wait(): void {
     if (!this.isOpen) return
-    this.#idle = setTimeout(() => this.#finish(cancelledError(null)), IDLE_MS).unref()
+    this.#idle = setTimeout(() => this.#finish(cancelledError(null)), this.#place.idleMs).unref()
   }
 
   /** The first reason is the one that is told. */

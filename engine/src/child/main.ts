@@ -1,15 +1,15 @@
 import { flushCompileCache } from 'node:module'
 import { fromDriver } from '../driver-error.ts'
-import type { ChildJob, ChildRequest, ToChild } from '../protocol.ts'
+import type { ChildJob, ChildRequest, ChildStatement, ToChild } from '../protocol.ts'
 import { openNative } from '../walls/shut-in.ts'
 import { requireWalls } from '../walls/walls.ts'
 import { toWireError } from '../walls/wire-error.ts'
 import { openDuckDb } from './duckdb.ts'
 import { putUpWalls } from './put-up-walls.ts'
-import { runJob, runRequest } from './run-job.ts'
+import { runJob, runRequest, runStatement } from './run-job.ts'
 import { tellOver } from './tell.ts'
 
-/** The child's life: warm up, take one job, answer, end; where the job is a session's, answer its requests before. */
+/** The child's life: warm up, take one job, answer, end; before that, take what else is asked of a child that stays. */
 
 // The parent is gone; nobody wants the result, and DuckDB's threads must not keep the process.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
@@ -26,7 +26,10 @@ for (const name of Object.keys(process.env)) delete process.env[name]
 // Each waits for the one before. It settles always: failures are answered instead of being thrown.
 let last: Promise<ChildJob | null> = Promise.resolve(null)
 process.on('message', (message: ToChild) => {
-  last = last.then((job) => (message.kind === 'job' ? serve(message.job) : answer(job, message.request)))
+  last = last.then((job) => {
+    if (message.kind === 'job') return serve(message.job)
+    return message.kind === 'statement' ? state(job, message.statement) : answer(job, message.request)
+  })
 })
 send({ kind: 'ready' })
 
@@ -40,6 +43,18 @@ async function serve(job: ChildJob): Promise<ChildJob | null> {
     }
     await runJob(connection, walled, send)
     return walled
+  } catch (error) {
+    send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
+    return null
+  }
+}
+
+/** Another statement of a tenant's, who has the same tables; null where it failed, as the parent ends this process then. */
+async function state(job: ChildJob | null, statement: ChildStatement): Promise<ChildJob | null> {
+  if (job === null || job.mark === null) return null
+  try {
+    await runStatement(connection, job, statement, send)
+    return job
   } catch (error) {
     send({ kind: 'failed', error: toWireError(fromDriver(error, null)) })
     return null

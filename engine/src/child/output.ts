@@ -46,6 +46,12 @@ export async function writeOutput(
   }
 }
 
+/** Behind an output in the pipe; waits for a full one, as the output does. */
+export function writeMark(mark: string): void {
+  const bytes = Buffer.from(mark, 'base64')
+  for (let sent = 0; sent < bytes.length; ) sent += writeSync(OUTPUT_FD, bytes, sent)
+}
+
 /** As `writeOutput`, into a new file. */
 export async function writeOutputFile(
   connection: DuckDBConnection,

@@ -6,19 +6,23 @@ import { columnLineage } from '../lineage/lineage.ts'
 import type {
   ChildJob,
   ChildRequest,
+  ChildStatement,
   FromChild,
   Opening,
+  WireFilesOutput,
   WireInspectOutput,
   WireOutput,
   WireResult,
   WireStep,
+  WireStreamOutput,
 } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
 import { collectRows } from './collect.ts'
 import { execute, prepare } from './duckdb.ts'
 import { guardStatement, guardWithin } from './guarded-sql.ts'
+import { GuardedTexts } from './guarded-texts.ts'
 import { inspect } from './inspect.ts'
-import { writeOutput, writeOutputFile } from './output.ts'
+import { writeMark, writeOutput, writeOutputFile } from './output.ts'
 import { openRelations, replaceRelations } from './relations.ts'
 import { lockSettings } from './settings.ts'
 
@@ -42,16 +46,38 @@ export async function runJob(connection: DuckDBConnection, job: ChildJob, send: 
     send({ kind: 'done', rows: 0, files: [] })
     return
   }
-  const opened = (opening: Opening) => send({ kind: 'opened', results, ...opening })
   if (isInspection(output)) {
-    opened(await inspect(connection, output, job.tables))
+    send({ kind: 'opened', results, ...(await inspect(connection, output, job.tables)) })
     send({ kind: 'done', rows: 0, files: [] })
     return
   }
+  await runOutput(connection, job, output, results, send)
+}
+
+async function runOutput(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  output: WireStreamOutput | WireFilesOutput,
+  results: readonly WireResult[],
+  send: Send,
+): Promise<void> {
   const within = 'within' in output ? output.within : undefined
   const { sql, tree } = await judged(connection, job, output.sql, within)
-  const told = (opening: Opening) => opened({ ...opening, lineage: lineageOf(job, output, tree, opening) })
-  send({ kind: 'done', ...(await writeOutput(connection, { ...output, sql }, job.limits, told)) })
+  const told = (opening: Opening) =>
+    send({ kind: 'opened', results, ...opening, lineage: lineageOf(job, output, tree, opening) })
+  const written = await writeOutput(connection, { ...output, sql }, job.limits, told)
+  if (job.mark !== null) writeMark(job.mark)
+  send({ kind: 'done', ...written })
+}
+
+/** Runs one more statement over the tables of a tenant's job, which `runJob` has done. */
+export async function runStatement(
+  connection: DuckDBConnection,
+  job: ChildJob,
+  { output, limits }: ChildStatement,
+  send: Send,
+): Promise<void> {
+  await runOutput(connection, { ...job, limits }, output, [], send)
 }
 
 /** Answers one request of a session, whose job `runJob` has done. */
@@ -106,5 +132,9 @@ async function judged(
   if (job.trust === 'own') return { sql, tree: null }
   const tables = job.tables.map((table) => table.name)
   if (within) return await guardWithin(connection, sql, within, tables)
-  return await guardStatement(connection, sql, tables)
+  // A child that stays is asked the same text again and again, and its tables are the same for ever.
+  if (job.mark === null) return await guardStatement(connection, sql, tables)
+  return await judgedBefore.get(sql, () => guardStatement(connection, sql, tables))
 }
+
+const judgedBefore = new GuardedTexts()

@@ -1,6 +1,7 @@
 import { SluiceError } from '@sluice/sdk'
+import { KeptChildren } from './kept-children.ts'
 
-/** A process that takes one job, and ends with it. */
+/** A process that takes one job, and ends with it, unless it is given back. */
 export interface PooledChild {
   /** Fulfilled when it can take a job; rejected when it ends before that. */
   readonly ready: Promise<void>
@@ -23,24 +24,35 @@ export interface PoolLimits {
   readonly maxQueued: number
   /** Called when a job has to wait: whoever keeps a child without a need ends it. */
   readonly onWait?: () => void
+  /** How long a child that was given back waits for another job of its kind. Default: it ends. */
+  readonly keepMs?: number
 }
 
 export interface PoolLoad {
   readonly slots: number
-  /** Slots that are taken. */
+  /** Slots whose children are at work. */
   readonly busy: number
   /** Jobs that wait for a slot. */
   readonly waiting: number
 }
 
-interface Waiter {
+interface Waiter<Child> {
   readonly owner: Owner
-  readonly admit: () => void
+  readonly kind: string | null
+  /** How many of its owner's that came later were served first, because a child of theirs was there. */
+  overtaken: number
+  /** With a child that is ready, or with a free slot. */
+  readonly admit: (child: Child | null) => void
   readonly refuse: (error: SluiceError) => void
 }
 
+/** More would let one kind of job wait for as long as another comes. */
+const MAX_OVERTAKEN = 8
+
 export interface TakenChild<Child extends PooledChild> {
   readonly child: Child
+  /** Whether it has done a job of this kind before. */
+  readonly isKept: boolean
   /** How long all slots were others'; a child's own start is not in it. */
   readonly queuedMs: number
 }
@@ -60,16 +72,18 @@ export class LateStart extends Error {
 type Owner = string | null
 
 /**
- * Hands out children, each once. Slots count children that have a job; warm ones come on top. No owner ever has all
+ * Hands out children, each once, or again for jobs of the kind that it has done. Slots count children that have a job; warm ones come on top. No owner ever has all
  * slots: a tenant's statements leave one to the others, and so do the runtime's own jobs, which wait for as long as a
- * store does that takes their rows. Of those that wait, whoever's owner has the fewest goes first.
+ * store does that takes their rows. Of those that wait, whoever's owner has the fewest goes first, and of
+ * equals those whose owner has not just been served.
  */
 export class ChildPool<Child extends PooledChild> {
   readonly #startChild: () => Child
   readonly #limits: PoolLimits
   readonly #warm: Child[] = []
   readonly #all = new Set<Child>()
-  readonly #waiters: Waiter[] = []
+  readonly #waiters: Waiter<Child>[] = []
+  readonly #kept: KeptChildren<Child>
   readonly #busyOf = new Map<Owner, number>()
   #busy = 0
   #warming: NodeJS.Timeout | null = null
@@ -78,17 +92,26 @@ export class ChildPool<Child extends PooledChild> {
   constructor(startChild: () => Child, limits: PoolLimits) {
     this.#startChild = startChild
     this.#limits = limits
+    this.#kept = new KeptChildren(limits.keepMs ?? 0)
     if (limits.warmAfterMs === undefined) this.warmUp()
   }
 
   /**
    * A ready child. Its slot is free again when it has ended. Rejected with TRANSIENT `engine_busy` where no slot was
    * free in time, with `LateStart` where the deadline came before the child was ready, and else with the caller's reason.
+   *
+   * @param kind what a child that was given back must have been given back with, to be taken again; null: a new one
    */
-  async take(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<TakenChild<Child>> {
+  async take(
+    owner: Owner,
+    deadline: AbortSignal,
+    caller: AbortSignal,
+    kind: string | null = null,
+  ): Promise<TakenChild<Child>> {
     const askedMs = performance.now()
-    await this.#slot(owner, deadline, caller)
+    const kept = await this.#slot(owner, kind, deadline, caller)
     const queuedMs = performance.now() - askedMs
+    if (kept !== null) return { child: kept, isKept: true, queuedMs }
     const stop = AbortSignal.any([deadline, caller])
     let child: Child | undefined
     const kill = () => child?.kill()
@@ -109,11 +132,32 @@ export class ChildPool<Child extends PooledChild> {
       this.#release(owner)
       this.#warmLater()
     })
-    return { child, queuedMs }
+    return { child, isKept: false, queuedMs }
+  }
+
+  /**
+   * A child of the owner's whose job is done, for the next of that kind. It keeps its slot, unless somebody has waited
+   * for one longer.
+   */
+  giveBack(child: Child, owner: Owner, kind: string): void {
+    const next = this.#nextAfter(owner)
+    if (next === undefined && !this.#closed && this.#limits.keepMs !== undefined) {
+      this.#kept.add(child, owner, kind)
+      return
+    }
+    const waiter = next?.owner === owner ? this.#ofKind(next, kind) : undefined
+    if (waiter === undefined) {
+      child.kill()
+      return
+    }
+    if (waiter !== next && next !== undefined) next.overtaken += 1
+    this.#waiters.splice(this.#waiters.indexOf(waiter), 1)
+    waiter.admit(child)
   }
 
   get load(): PoolLoad {
-    return { slots: this.#limits.maxChildren, busy: this.#busy, waiting: this.#waiters.length }
+    const busy = this.#busy - this.#kept.size
+    return { slots: this.#limits.maxChildren, busy, waiting: this.#waiters.length }
   }
 
   get closed(): boolean {
@@ -167,17 +211,20 @@ export class ChildPool<Child extends PooledChild> {
     if (index >= 0) this.#warm.splice(index, 1)
   }
 
-  #slot(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<void> {
+  /** A child that was kept, with its slot; null: a slot for a new one. */
+  async #slot(owner: Owner, kind: string | null, deadline: AbortSignal, caller: AbortSignal): Promise<Child | null> {
     caller.throwIfAborted()
     deadline.throwIfAborted()
     if (this.#closed) throw closedError()
+    const kept = kind === null ? null : this.#kept.take(kind)
+    if (kept !== null) return kept
     if (this.#mayStart(owner)) {
       this.#occupy(owner)
-      return Promise.resolve()
+      return null
     }
     if (this.#waiters.length >= this.#limits.maxQueued)
       throw busyError('too many statements are waiting for the engine')
-    return this.#wait(owner, deadline, caller)
+    return await this.#wait(owner, kind, deadline, caller)
   }
 
   #mayStart(owner: Owner): boolean {
@@ -195,9 +242,9 @@ export class ChildPool<Child extends PooledChild> {
     this.#busyOf.set(owner, this.#count(owner) + 1)
   }
 
-  #wait(owner: Owner, deadline: AbortSignal, caller: AbortSignal): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiter: Waiter = { owner, admit: resolve, refuse: reject }
+  #wait(owner: Owner, kind: string | null, deadline: AbortSignal, caller: AbortSignal): Promise<Child | null> {
+    const { promise, resolve, reject } = Promise.withResolvers<Child | null>()
+    const waiter: Waiter<Child> = { owner, kind, overtaken: 0, admit: resolve, refuse: reject }
     const giveUp = (reason: unknown) => {
       const at = this.#waiters.indexOf(waiter)
       if (at < 0) return
@@ -209,6 +256,7 @@ export class ChildPool<Child extends PooledChild> {
     deadline.addEventListener('abort', late)
     caller.addEventListener('abort', called)
     this.#waiters.push(waiter)
+    this.#kept.giveWay(owner)
     this.#limits.onWait?.()
     // Not by the option `signal`: of several listeners to one signal Node forgets to remove all but the last.
     return promise.finally(() => {
@@ -218,24 +266,41 @@ export class ChildPool<Child extends PooledChild> {
   }
 
   #release(owner: Owner): void {
+    this.#vacate(owner)
+    const next = this.#next(owner)
+    if (!next) return
+    this.#waiters.splice(this.#waiters.indexOf(next), 1)
+    this.#occupy(next.owner)
+    next.admit(null)
+  }
+
+  #vacate(owner: Owner): void {
     this.#busy -= 1
     const left = this.#count(owner) - 1
     if (left > 0) this.#busyOf.set(owner, left)
     else this.#busyOf.delete(owner)
-    const next = this.#next()
-    if (!next) return
-    this.#waiters.splice(this.#waiters.indexOf(next), 1)
-    this.#occupy(next.owner)
-    next.admit()
   }
 
-  #next(): Waiter | undefined {
+  /** Who would be next if a slot of the owner's became free now. */
+  #nextAfter(owner: Owner): Waiter<Child> | undefined {
+    this.#vacate(owner)
+    const next = this.#next(owner)
+    this.#occupy(owner)
+    return next
+  }
+
+  /** The next one itself, or another of its owner's that the child can serve at once. */
+  #ofKind(next: Waiter<Child>, kind: string): Waiter<Child> | undefined {
+    if (next.kind === kind || next.overtaken >= MAX_OVERTAKEN) return next.kind === kind ? next : undefined
+    return this.#waiters.find((waiter) => waiter.owner === next.owner && waiter.kind === kind)
+  }
+
+  /** @param served whose slot it was: of equals, all others come before him */
+  #next(served: Owner): Waiter<Child> | undefined {
     const ready = this.#waiters.filter((waiter) => this.#mayStart(waiter.owner))
+    const place = ({ owner }: Waiter<Child>) => this.#count(owner) + (owner === served ? 0.5 : 0)
     const [first] = ready
-    return ready.reduce(
-      (best, waiter) => (this.#count(waiter.owner) < this.#count(best?.owner ?? null) ? waiter : best),
-      first,
-    )
+    return ready.reduce((best, waiter) => (best && place(best) <= place(waiter) ? best : waiter), first)
   }
 }
 

@@ -17,8 +17,8 @@ export function watchMemory(pid: number, memoryBytes: number, stop: AbortSignal,
   stop.addEventListener('abort', () => clearInterval(timer), { once: true })
 }
 
-/** In kibibytes whatever the size of a page. A read of /proc never waits for a disk. */
-function residentBytes(pid: number): number | null {
+/** What the process holds now; null where it is gone, or there is no /proc. In kibibytes whatever the size of a page. A read of /proc never waits for a disk. */
+export function residentBytes(pid: number): number | null {
   try {
     const held = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
     return held === undefined ? null : Number(held) * 1024

@@ -172,5 +172,6 @@ function tenantJob(file: string): ChildJob {
     tempDir: null,
     userId: isRoot ? USER_ID : null,
     stays: false,
+    mark: null,
   }
 }

@@ -22,6 +22,9 @@ export function cpuLedger(pool: pg.Pool, { limits: { cpu_seconds: limits } }: Co
   }
 }
 
+/** A dashboard asks for the same tables again within seconds; a table's next epoch is other files, which nobody waits with. */
+const KEEP_ENGINES_MS = 5_000
+
 export async function openEngine(
   config: Config,
   accounts: CpuAccounts,
@@ -43,6 +46,7 @@ export async function openEngine(
     maxChildren: processes,
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,
+    keepMs: KEEP_ENGINES_MS,
     neededWalls,
     accounts,
   })
