@@ -5,6 +5,7 @@ import type { EngineJob, EngineOutput, EngineRun, EngineSession, SessionJob } fr
 import { cancelledError, isStreamed, JobRun, type KeptOutput, timeoutError } from './job-run.ts'
 import { accessSet, KeptChild } from './kept-child.ts'
 import { type ChildJob, type ToChild, toWire, toWireSteps, type WireOutput, type WireStreamOutput } from './protocol.ts'
+import { Results, resultKey } from './results.ts'
 import { RoomWatch } from './room-watch.ts'
 import { twiceAtMost } from './second-try.ts'
 import { ChildSession } from './session.ts'
@@ -64,6 +65,8 @@ export interface EngineOptions extends PoolLimits, ChildProgram {
   readonly firstUserId?: number
   /** Whose work it is, and who may have no more of it now. Absent: nothing is counted. */
   readonly accounts?: JobAccounts
+  /** Room for answers of tenants' statements that are given again while their tables are the same. Default: none are kept. */
+  readonly resultBytes?: number
   /** Without these a tenant's job is refused (`walls_missing`). Default: none. */
   readonly neededWalls?: readonly WallName[]
 }
@@ -89,6 +92,7 @@ class ChildEngine implements PooledEngine {
   readonly #neededWalls: readonly WallName[]
   readonly #accounts: JobAccounts | null
   readonly #keeps: boolean
+  readonly #results: Results | null
   readonly #sessions = new Set<ChildSession>()
   readonly #kept = new WeakMap<EngineChild, KeptChild>()
   #walls: readonly Wall[] = []
@@ -102,6 +106,7 @@ class ChildEngine implements PooledEngine {
     this.#neededWalls = options.neededWalls ?? []
     this.#accounts = options.accounts ?? null
     this.#keeps = options.keepMs !== undefined
+    this.#results = options.resultBytes ? new Results(options.resultBytes) : null
     this.#spills = new SpillFolders(options.scratchDir)
     const isRoot = process.getuid?.() === 0
     this.#users = isRoot ? new UserIds(options.firstUserId ?? DEFAULT_FIRST_USER_ID) : null
@@ -110,6 +115,17 @@ class ChildEngine implements PooledEngine {
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
     if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
+    const key = this.#results === null ? null : resultKey(job)
+    if (this.#results === null || key === null) return await this.#try(job, signal)
+    if (this.#pool.closed) throw closedError()
+    if (signal.aborted) throw cancelledError(signal.reason)
+    const known = this.#results.get(key)
+    if (known !== null) return known
+    const run = await this.#try(job, signal)
+    return run.isStable === true ? this.#results.kept(key, run) : run
+  }
+
+  async #try(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
     const attempt = (set: string | null) => this.#run(job, set, deadline, signal)
     // An input can be read once only.

@@ -107,8 +107,9 @@ export class JobRun {
     // Whoever reads the output is told by it; nobody has to wait for this one.
     finished.promise.catch(() => {})
     const output = this.#bytes(finished)
-    const { columns, lineage } = opened
-    return { results, columns, lineage, files: [], output, finished: finished.promise }
+    const { columns, lineage, isStable } = opened
+    const told = isStable === undefined ? {} : { isStable }
+    return { results, columns, lineage, ...told, files: [], output, finished: finished.promise }
   }
 
   async *#bytes(finished: PromiseWithResolvers<OutputSummary>): AsyncGenerator<Uint8Array> {

@@ -262,4 +262,6 @@ export interface EngineRun {
   readonly lineage: readonly ColumnLineage[]
   /** Of an inspected text that stands `within` another: what it gives by itself, where it can stand alone. */
   readonly textColumns?: readonly ResultColumn[]
+  /** Of a tenant's streamed output: whether the statement says the same whenever it is asked of the same rows. */
+  readonly isStable?: boolean
 }

@@ -118,6 +118,8 @@ export interface Opening {
   readonly columns: readonly ResultColumn[]
   readonly lineage: readonly ColumnLineage[]
   readonly textColumns?: readonly ResultColumn[]
+  /** Of a tenant's statement: whether it says the same whenever it is asked of the same rows. */
+  readonly isStable?: boolean
 }
 
 export type FromChild =

@@ -361,6 +361,12 @@ export const ConfigSchema = Type.Object(
           maximum: 64,
           description: 'Engine jobs at once; a tenant, or the runtime itself, has one less at most.',
         }),
+        query_cache_mb: Type.Integer({
+          default: 64,
+          minimum: 0,
+          maximum: 16_384,
+          description: 'Memory for answers of statements, given again while their tables are the same. 0 keeps none.',
+        }),
         cpu_seconds: Type.Object(
           {
             free: cpuSeconds(3_600, 'free'),

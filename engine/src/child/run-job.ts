@@ -1,5 +1,6 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { fromDriver } from '../driver-error.ts'
+import { isStable } from '../guard/stability.ts'
 import type { TreeNode } from '../guard/tree.ts'
 import type { Within } from '../job.ts'
 import { columnLineage } from '../lineage/lineage.ts'
@@ -64,7 +65,13 @@ async function runOutput(
   const within = 'within' in output ? output.within : undefined
   const { sql, tree } = await judged(connection, job, output.sql, within)
   const told = (opening: Opening) =>
-    send({ kind: 'opened', results, ...opening, lineage: lineageOf(job, output, tree, opening) })
+    send({
+      kind: 'opened',
+      results,
+      ...opening,
+      lineage: lineageOf(job, output, tree, opening),
+      ...(tree === null ? {} : { isStable: isStable(tree) }),
+    })
   const written = await writeOutput(connection, { ...output, sql }, job.limits, told)
   if (job.mark !== null) writeMark(job.mark)
   send({ kind: 'done', ...written })

@@ -32,7 +32,7 @@ export async function openEngine(
   scratchDir: string,
   logger: Logger,
 ): Promise<PooledEngine> {
-  const { engine_processes: processes } = config.limits
+  const { engine_processes: processes, query_cache_mb: cacheMb } = config.limits
   const codeCacheDir = codeFolderOf(config)
   const childBundle = await bundleChild(codeCacheDir).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : String(error)
@@ -47,6 +47,7 @@ export async function openEngine(
     warmChildren: Math.min(2, processes),
     maxQueued: 1000,
     keepMs: KEEP_ENGINES_MS,
+    resultBytes: cacheMb * MB,
     neededWalls,
     accounts,
   })
