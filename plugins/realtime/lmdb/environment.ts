@@ -3,6 +3,7 @@ import { mkdir, open as openFile, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import { type Database, open, type RootDatabase } from 'lmdb'
+import { DATA_FOLDER, isBroken, noteClosed } from './file-check.ts'
 import type { EntryKey } from './keys.ts'
 import { Markers } from './markers.ts'
 
@@ -22,13 +23,20 @@ export interface Environment {
   close(): Promise<void>
 }
 
-/** Throws TRANSIENT `store_in_use` where another process, or another store of this one, has it open. */
-export async function openEnvironment(folder: string): Promise<Environment> {
+/**
+ * Throws TRANSIENT `store_in_use` where another process, or another store of this one, has it open. A file that is broken is
+ * made anew, and told of: whatever lies in it lies in the lake, too.
+ */
+export async function openEnvironment(folder: string, onBroken = (): void => {}): Promise<Environment> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => Promise.reject(notOpened(error)))
   const release = await lock(folder)
   try {
+    if (await isBroken(folder)) {
+      onBroken()
+      await rm(join(folder, DATA_FOLDER), { recursive: true, force: true })
+    }
     const root: RootDatabase = open({
-      path: join(folder, 'data'),
+      path: join(folder, DATA_FOLDER),
       maxDbs: 3,
       mapSize: MAP_SIZE_BYTES,
       encoding: 'binary',
@@ -40,7 +48,7 @@ export async function openEnvironment(folder: string): Promise<Environment> {
       places: root.openDB<Buffer, string[]>({ name: 'places', encoding: 'binary' }),
       async close() {
         await endedOrGivenUp(root.flushed)
-        await endedOrGivenUp(root.close())
+        if (await endedOrGivenUp(root.close())) await noteClosed(folder)
         await release()
       },
     }
@@ -60,16 +68,17 @@ function hearFailures(root: RootDatabase): void {
   root.on('beforecommit', () => queueMicrotask(() => void root.committed.then(ignore, hear)))
 }
 
-/** After a write that failed LMDB waits for its flush for ever. What was committed before is safe without it. */
-async function endedOrGivenUp(ended: PromiseLike<unknown>): Promise<void> {
+/** After a write that failed LMDB waits for its flush for ever. What was committed before is safe without it. False: given up. */
+async function endedOrGivenUp(ended: PromiseLike<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
-  const givenUp = new Promise((resolve) => {
-    timer = setTimeout(resolve, CLOSE_TIMEOUT_MS)
+  const givenUp = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, CLOSE_TIMEOUT_MS, false)
   })
   try {
-    await Promise.race([ended, givenUp])
+    return await Promise.race([Promise.resolve(ended).then(() => true), givenUp])
   } catch {
     // Its writers have been told.
+    return false
   } finally {
     clearTimeout(timer)
   }
@@ -84,10 +93,10 @@ function notOpened(cause: unknown): SluiceError {
   })
 }
 
-/** A file that names its owner; one whose owner is gone is taken over. */
+/** A file that names its owner; one whose owner is gone is taken over, also one that was killed and that nobody has waited for. */
 async function lock(folder: string): Promise<() => Promise<void>> {
   const file = join(folder, LOCK_FILE)
-  const identity = await processIdentity(process.pid)
+  const { began: identity } = await processState(process.pid)
   for (let attempt = 0; attempt < 3; attempt += 1) {
     if (await create(file, `${process.pid}\n${identity}\n`)) return () => rm(file, { force: true })
     const [pid = '', owner = ''] = (await readFile(file, 'utf8').catch(() => '')).split('\n')
@@ -116,13 +125,18 @@ async function isAlive(pid: number, identity: string): Promise<boolean> {
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
-  return (await processIdentity(pid)) === identity
+  const { state, began } = await processState(pid)
+  return began === identity && !ENDED.includes(state)
 }
 
+/** As the system tells them: has ended, and is waited for; is gone. */
+const ENDED = ['Z', 'X']
+
 /** Process ids are used again, so where the system tells when a process began, that belongs to it. */
-async function processIdentity(pid: number): Promise<string> {
+async function processState(pid: number): Promise<{ readonly state: string; readonly began: string }> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return { state: fields[0] ?? '', began: fields[19] ?? '' }
 }
 
 function inUse(): SluiceError {
