@@ -71,7 +71,7 @@ export async function assemble(
   const faultPoint = faultPointsFrom(process.env['SLUICE_FAULT'])
   const databases = await lifecycle.start(
     'the databases',
-    () => openDatabases(config),
+    () => openDatabases(config, logger),
     async ({ embedded }) => embedded?.stop(),
   )
   const pool = await lifecycle.start(

@@ -1,6 +1,6 @@
 /** What the system tells about another process; null wherever it tells nothing. */
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 /** False for a process that has ended and only waits for its parent to notice: it holds nothing any more. */
 export function isAlive(pid: number): boolean {
@@ -31,8 +31,25 @@ export function parentOf(pid: number): number | null {
 
 /** Those that have ended and were not waited for among them. The kernel's own list may leave out some while others end. */
 export function childrenOf(parent: number): readonly number[] {
-  const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  return processes.map(Number).filter((pid) => parentOf(pid) === parent)
+  return allProcesses().filter((pid) => parentOf(pid) === parent)
+}
+
+/** Those that work in that folder, whoever their parent is; none elsewhere than on Linux. */
+export function workingIn(folder: string): readonly number[] {
+  if (process.platform !== 'linux') return []
+  return allProcesses().filter((pid) => {
+    try {
+      return readlinkSync(`/proc/${pid}/cwd`) === folder
+    } catch {
+      return false
+    }
+  })
+}
+
+function allProcesses(): readonly number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
 }
 
 /** From the state on: the name of the command before it may hold spaces and brackets. Null elsewhere than on Linux. */

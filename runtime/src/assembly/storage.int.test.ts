@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { RecordingLogger } from '@sluice/conformance'
 import pg from 'pg'
 import { loadConfig } from '../config.ts'
 import { type DatabaseAddress, parseAddress } from '../database/address.ts'
@@ -24,7 +25,7 @@ async function login(address: DatabaseAddress): Promise<string> {
 test('logins of the embedded server get into the databases that are theirs, and no others', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-storage-'))
   const config = loadConfig({ environment: { SLUICE_DATA_DIR: folder }, flags: {} })
-  const { registry, serving, embedded } = await openDatabases(config)
+  const { registry, serving, embedded } = await openDatabases(config, new RecordingLogger())
   try {
     const reader = parseAddress(serving?.reader ?? '')
     assert.deepEqual([await login(registry), await login(reader)], ['let in', 'let in'])

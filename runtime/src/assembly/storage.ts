@@ -5,25 +5,25 @@ import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Engine } from '@sluice/engine'
 import { FolderStore, type ObjectStore, S3Store, withObjects } from '@sluice/iceberg'
-import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
 import type { Config } from '../config.ts'
 import { type DatabaseAddress, formatAddress, parseAddress } from '../database/address.ts'
-import { type EmbeddedServer, startEmbeddedServer } from '../database/embedded-server.ts'
+import { type KeptServer, startKeptServer } from '../database/kept-server.ts'
 import { closeServersDatabases, preparePlatformDatabases } from '../database/roles.ts'
 
 export interface Databases {
   readonly registry: DatabaseAddress
   /** Logins of the structured store; null where the stores' settings come from the configuration. */
   readonly serving: { readonly owner: string; readonly writer: string; readonly reader: string } | null
-  readonly embedded: EmbeddedServer | null
+  readonly embedded: KeptServer | null
 }
 
-export async function openDatabases(config: Config): Promise<Databases> {
+export async function openDatabases(config: Config, logger: Logger): Promise<Databases> {
   const { registry_url: registryUrl, ...urls } = config.database
   if (registryUrl !== undefined) {
     return { registry: parseAddress(registryUrl), serving: configuredLogins(urls), embedded: null }
   }
-  const embedded = await startEmbeddedServer({ dataFolder: config.data_dir })
+  const embedded = await startKeptServer({ dataFolder: config.data_dir }, logger)
   try {
     await closeServersDatabases(embedded.address)
     const { registry, serving } = await preparePlatformDatabases(embedded.address)

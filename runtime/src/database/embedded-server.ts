@@ -28,6 +28,8 @@ export interface EmbeddedServerOptions {
   readonly account?: string
   /** Further settings of postgresql.conf, above the defaults of `SETTINGS`. */
   readonly settings?: Readonly<Record<string, string>>
+  /** Where it is to listen, as one before it did. Default: any that is free. */
+  readonly port?: number
   /** Default 60 s: recovery after a crash replays the log first. */
   readonly startTimeoutMs?: number
   /** Default true. False lets the process end by itself, and the server with it. */
@@ -144,7 +146,7 @@ async function startOnFreePort(
   start: (args: string[]) => ServerProcess,
 ): Promise<Running> {
   for (let attempt = 1; ; attempt++) {
-    const port = await freePort()
+    const port = options.port ?? (await freePort())
     const logStart = sizeOf(home.logFile)
     const process = start(serverArguments(home, port, options))
     const ready = await waitUntilReady(home, process, options)

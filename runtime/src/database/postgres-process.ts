@@ -3,10 +3,10 @@
  * this process: when the pipe closes, by `stop` or by our death of whatever kind, the shell stops the server.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { commandLine, isAlive } from '@sluice/engine/process-table'
+import { commandLine, isAlive, workingIn } from '@sluice/engine/process-table'
 import type { Account } from './postgres-account.ts'
 
 /**
@@ -138,5 +138,31 @@ export async function endLeftover(cluster: string, signal?: AbortSignal): Promis
     if (kill !== null) process.kill(file.pid, kill)
     for (let waited = 0; waited < patienceMs && isServer(); waited += 50) await sleep(50, undefined, { signal })
   }
-  if (!isServer()) rmSync(join(cluster, 'postmaster.pid'), { force: true })
+  if (!isServer() && (await endOrphans(cluster, signal))) rmSync(join(cluster, 'postmaster.pid'), { force: true })
+}
+
+const ORPHAN_PATIENCE_MS = 10_000
+
+/**
+ * A server that was killed leaves processes behind that go on with a statement until they next look around. A second server
+ * beside them would spoil what they write; PostgreSQL notices by the file that we remove. False where they do not end.
+ */
+async function endOrphans(cluster: string, signal?: AbortSignal): Promise<boolean> {
+  if (statSync(cluster, { throwIfNoEntry: false }) === undefined) return true
+  const orphans = () => workingIn(realpathSync(cluster)).filter(isAlive)
+  for (let waited = 0; orphans().length > 0; waited += 50) {
+    if (waited >= ORPHAN_PATIENCE_MS) return false
+    for (const pid of orphans()) endProcess(pid)
+    await sleep(50, undefined, { signal })
+  }
+  return true
+}
+
+/** It may have ended by itself meanwhile. */
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }

@@ -63,6 +63,24 @@ async function startWorker(registry: TestRegistry, slots: number, goesOn = false
 }
 
 describe('a worker', () => {
+  it('listens again when it has lost its connection, and keeps none of the pool', async () => {
+    const registry = await startTestRegistry()
+    after(() => registry[Symbol.asyncDispose]())
+    const worker = await startWorker(registry, 2)
+    const listeners = async () => {
+      const { rows } = await registry.pool.query<{ pid: number }>(
+        `select pid from pg_stat_activity where datname = current_database() and query like 'listen %'`,
+      )
+      return rows.map(({ pid }) => pid)
+    }
+    const [first] = await listeners()
+    assert.ok(first !== undefined)
+    await registry.pool.query('select pg_terminate_backend($1)', [first])
+    await until('it listens again', async () => (await listeners()).some((pid) => pid !== first))
+    await worker.stop()
+    assert.equal(registry.pool.totalCount, registry.pool.idleCount)
+  })
+
   for (const kind of RUN_KINDS) {
     for (const slots of [2, 3]) {
       it(`keeps one of ${slots} places for others than a tenant whose ${kind}s never end`, async () => {

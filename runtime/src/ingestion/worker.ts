@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { isSluiceError, type Logger, type SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { recordedError } from '../registry/deployments.ts'
+import { Outage } from '../registry/outage.ts'
 import {
   type ClaimedRun,
   claimRun,
@@ -77,6 +78,7 @@ class Stopping extends Error {}
 export class Worker {
   readonly #deps: WorkerDeps
   readonly #id = `${process.pid}-${randomUUID().slice(0, 8)}`
+  readonly #outage = new Outage()
   readonly #running = new Map<string, Running>()
   /** Whoever has waited longest comes first. */
   readonly #waiting: Waiting[] = []
@@ -115,20 +117,28 @@ export class Worker {
     }, graceMs)
     await Promise.allSettled(ends)
     clearTimeout(timer)
-    this.#listener?.release(true)
+    const listener = this.#listener
+    this.#listener = null
+    listener?.release(true)
   }
 
   async #listen(): Promise<pg.PoolClient | null> {
+    let client: pg.PoolClient | null = null
     try {
-      const client = await this.#deps.pool.connect()
-      client.on('notification', () => this.#wake())
-      client.on('error', () => {
+      const opened = await this.#deps.pool.connect()
+      client = opened
+      opened.on('notification', () => this.#wake())
+      // One that is kept of the pool is waited for when that closes: for ever, where nobody gives it back.
+      opened.once('error', (error) => {
+        if (this.#listener !== opened) return
         this.#listener = null
+        opened.release(error)
       })
-      await client.query(`listen ${RUNS_CHANNEL}`)
-      return client
+      await opened.query(`listen ${RUNS_CHANNEL}`)
+      return opened
     } catch {
-      // Polling goes on without it.
+      client?.release(true)
+      // Polling goes on without it, and it is tried again.
       return null
     }
   }
@@ -136,6 +146,7 @@ export class Worker {
   async #work(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       if ((await this.#giveOne()) || (await this.#parkOne())) continue
+      this.#listener ??= await this.#listen()
       await this.#pause()
     }
   }
@@ -176,7 +187,8 @@ export class Worker {
     try {
       return (await enterTransforms(this.#deps.pool, claimed.lease)) && !running.controller.signal.aborted
     } catch (error) {
-      this.#deps.logger.warn('no place for transforms could be taken', { error: (error as Error).message })
+      const { message } = error as Error
+      this.#outage.tell(() => this.#deps.logger.warn('no place for transforms could be taken', { error: message }))
       return false
     }
   }
@@ -223,9 +235,16 @@ export class Worker {
     if (kinds.length === 0) return null
     const except = Object.fromEntries(kinds.map((kind) => [kind, this.#tenantsWithEnough(kind)]))
     try {
-      return await claimRun(this.#deps.pool, { workerId: this.#id, leaseMs: this.#deps.leaseMs, kinds, except })
+      const claimed = await claimRun(this.#deps.pool, {
+        workerId: this.#id,
+        leaseMs: this.#deps.leaseMs,
+        kinds,
+        except,
+      })
+      this.#outage.over()
+      return claimed
     } catch (error) {
-      this.#deps.logger.warn('no run could be claimed', { error: (error as Error).message })
+      this.#outage.tell(() => this.#deps.logger.warn('no run could be claimed', { error: (error as Error).message }))
       return null
     }
   }
