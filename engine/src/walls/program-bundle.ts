@@ -43,6 +43,8 @@ export async function bundleProgram(entry: URL, options: BundleOptions): Promise
 interface Made {
   readonly file: string
   readonly digest: string
+  /** Of the file itself: one that a lost or full disk has cut off would end every process that starts from it. */
+  readonly content: string
   readonly inputs: readonly string[]
   readonly nativeParts: NativeParts
 }
@@ -54,12 +56,15 @@ async function keptProgram(entry: URL, options: BundleOptions): Promise<string |
   try {
     const made = JSON.parse(await readFile(recordOf(options), 'utf8')) as Made
     const file = join(options.dir, made.file)
-    for (const needed of [file, ...Object.values(made.nativeParts)]) await access(needed)
+    for (const needed of Object.values(made.nativeParts)) await access(needed)
+    if (sha256(await readFile(file)) !== made.content) return null
     return (await digestOf(entry, options, made.inputs)) === made.digest ? file : null
   } catch {
     return null
   }
 }
+
+const sha256 = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex')
 
 /** Of the sources' bytes: packages are unpacked with one and the same time for all files. */
 async function digestOf(
@@ -105,8 +110,10 @@ async function build(entry: URL, options: BundleOptions): Promise<string> {
     // Another program has another name: processes of a former release may still start from theirs.
     const file = `${name}-${digest.slice(0, 16)}.mjs`
     await mkdir(dir, { recursive: true, mode: 0o700 })
-    await write(join(dir, file), outputFiles[0]?.contents ?? '')
-    await write(recordOf(options), JSON.stringify({ file, digest, inputs: paths, nativeParts } satisfies Made))
+    const program = outputFiles[0]?.contents ?? ''
+    await write(join(dir, file), program)
+    const made: Made = { file, digest, content: sha256(program), inputs: paths, nativeParts }
+    await write(recordOf(options), JSON.stringify(made))
     await forgetFormer(options, file)
     return join(dir, file)
   } finally {

@@ -3,6 +3,7 @@ import { chmod, link, mkdir, mkdtemp, readdir, rm, stat, symlink, writeFile } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { FolderStore } from './folder-store.ts'
 import { testObjectStore } from './object-store.contract.fixture.ts'
 
@@ -56,6 +57,19 @@ test('addresses lead back to their path, and foreign ones nowhere', () => {
   ]
   for (const uri of foreign) assert.equal(store.pathOf(uri), null, uri)
   assert.equal(store.pathOf(`file://${dir}/root-neighbour/x`), null)
+})
+
+test('a note of former places that was cut off is none, and is written anew', async () => {
+  const root = join(dir, 'moved')
+  const moved = new FolderStore(root)
+  await moved.recover()
+  for (const text of ['', '["/for', '{}', 'null']) {
+    await writeFile(join(root, '.places.json'), text)
+    assert.equal(await moved.findPlaces([pathToFileURL(root).href]), false)
+    assert.equal(await moved.findPlaces(['file:///former']), true)
+    await moved.keepPlace()
+    assert.equal(await moved.findPlaces([]), false)
+  }
 })
 
 test('adopt refuses links of either kind', async () => {

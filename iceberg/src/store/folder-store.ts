@@ -217,12 +217,18 @@ export class FolderStore implements ObjectStore {
   }
 }
 
+/** None where the note is gone or was cut off: the catalog's addresses say most of it, too. */
 async function readPlaces(file: string): Promise<readonly string[]> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     ignoreMissing(error)
     return '[]'
   })
-  return JSON.parse(text) as readonly string[]
+  try {
+    const places: unknown = JSON.parse(text)
+    return Array.isArray(places) ? places.filter((place) => typeof place === 'string') : []
+  } catch {
+    return []
+  }
 }
 
 /** `rename` would silently replace; a hard link fails where the name is taken, and appears with its whole content. */

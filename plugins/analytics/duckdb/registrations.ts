@@ -38,7 +38,8 @@ export interface RegisteredEpoch {
 
 interface Stored {
   readonly number: number
-  readonly registration: Registration
+  /** Null where the file is no registration any more: as if there were none, so that it is made anew. */
+  readonly registration: Registration | null
 }
 
 /** So often a state may be overtaken while it is read or written before the call gives up. */
@@ -87,7 +88,7 @@ export class Registrations {
     const folder = join(this.#root, hashed(tenant))
     const names = await namesIn(folder)
     const stored = await Promise.all(names.map((name) => newest(join(folder, name))))
-    return stored.flatMap((entry) => (entry === null ? [] : [entry.registration]))
+    return stored.flatMap((entry) => entry?.registration ?? [])
   }
 
   #folderOf({ scope, domain, product, variant }: Target): string {
@@ -177,11 +178,16 @@ function serialize(registration: Registration): string {
   return JSON.stringify(registration, (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value))
 }
 
-function parse(text: string): Registration {
-  const plain = JSON.parse(text) as Registration
-  const { current } = plain
-  const applied = current && { ...current.applied, fence: BigInt(current.applied.fence) }
-  return { ...plain, fence: BigInt(plain.fence), current: current && applied && { ...current, applied } }
+/** Null where a disk or a hand has spoiled it. */
+function parse(text: string): Registration | null {
+  try {
+    const plain = JSON.parse(text) as Registration
+    const { current } = plain
+    const applied = current && { ...current.applied, fence: BigInt(current.applied.fence) }
+    return { ...plain, fence: BigInt(plain.fence), current: current && applied && { ...current, applied } }
+  } catch {
+    return null
+  }
 }
 
 function contended(): SluiceError {

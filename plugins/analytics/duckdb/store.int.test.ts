@@ -162,3 +162,19 @@ test('drafts of a writer that died are no registrations, and few states stay on 
   const states = (await readdir(join(root, tenant, dataset))).filter((name) => name.endsWith('.json'))
   assert.equal(states.length, 2)
 })
+
+test('a state that was cut off or is something else counts as none, and the next write makes it anew', async () => {
+  const acme = await provisioned('acme')
+  await write(acme, 1, [[1n, 'epoch 1']])
+  const root = join(folder, 'registrations')
+  const [tenant = ''] = await readdir(root)
+  const [dataset = ''] = await readdir(join(root, tenant))
+  for (const [index, text] of ['', '{"domain": "sa', '[]', 'null'].entries()) {
+    const states = await readdir(join(root, tenant, dataset))
+    for (const state of states) await writeFile(join(root, tenant, dataset, state), text)
+    assert.equal(await store.recover?.(acme), null)
+    await provisioned('acme')
+    const snapshot = await write(acme, 2 + index, [[1n, `after ${text}`]])
+    assert.equal(await names(acme, snapshot.files), JSON.stringify([[`after ${text}`]]))
+  }
+})
