@@ -68,13 +68,39 @@ export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<S
   if (recovered === sync.newest) {
     return { epoch: recovered, outcome: 'already_applied', upserted: 0, deleted: 0, leftOut: null }
   }
-  const from = recovered === null ? null : await sync.at(recovered)
+  const from = recovered === null ? null : await stateAt(recovered, sync)
   if (recovered !== null && from === null) return startOver(sync, deps)
   try {
     return await walk(from, sync, deps)
   } catch (error) {
-    if (from === null || !isSluiceError(error, 'CONFLICT')) throw error
+    if (from === null || !(isSluiceError(error, 'CONFLICT') || isUnreadable(error, sync))) throw error
     return startOver(sync, deps)
+  }
+}
+
+/** What is said of files of the lake that are gone or broken. */
+const UNREADABLE: ReadonlySet<string> = new Set([
+  'lake_file_corrupted',
+  'object_missing',
+  'object_truncated',
+  'engine_io_failed',
+])
+
+/**
+ * The difference from what the store has cannot be told without the files of then; the newest epoch may be whole. Not of
+ * histories: those would lose what only the store has.
+ */
+function isUnreadable(error: unknown, sync: StoreSync): boolean {
+  return isSluiceError(error) && UNREADABLE.has(error.code) && !keepsHistory(sync)
+}
+
+/** Null where the lake has not kept it, or cannot read it any more. */
+async function stateAt(epoch: number, sync: StoreSync): Promise<EpochState | null> {
+  try {
+    return await sync.at(epoch)
+  } catch (error) {
+    if (isUnreadable(error, sync)) return null
+    throw error
   }
 }
 

@@ -163,6 +163,36 @@ test('where the snapshot of the store’s epoch has expired, it begins with a fu
   }
 })
 
+test('where what the store has cannot be read in the lake any more, it begins with a full set; a history is left as it is', async () => {
+  const broken = (code: string) => new SluiceError('INTERNAL', 'broken', { code })
+  const scanOf = (deps: MaterializeDeps, files: readonly object[]): MaterializeDeps['lake'] => {
+    const scan = async (ref: never, options: { readonly snapshotId: string }) => {
+      const found = await deps.lake.scan(ref, options)
+      if (options.snapshotId !== '2') return found
+      if (files.length === 0) throw broken('lake_file_corrupted')
+      return { ...found, files }
+    }
+    return { scan } as unknown as MaterializeDeps['lake']
+  }
+  const engine = {
+    async open({ tables }: { readonly tables: readonly { readonly files: readonly string[] }[] }) {
+      if (tables.some(({ files }) => files.length > 0)) throw broken('engine_io_failed')
+      return { results: [], close: async () => undefined }
+    },
+  } as unknown as MaterializeDeps['engine']
+  for (const endpoint of [LOOKUP, HISTORY]) {
+    for (const files of [[], [{ localFile: '/gone.parquet', uri: 'file:///gone.parquet' }]]) {
+      const [product, store] = [await newProduct([endpoint]), await openStore()]
+      await commitEpochs(product, 1, 3)
+      await hadBefore(store, product, endpoint, 2, committedAt(2))
+      const deps = depsOf({ lookup: store })
+      const isHistory = endpoint === HISTORY
+      const failed = await failedEndpoints(product, SIGNAL, { ...deps, engine, lake: scanOf(deps, files) })
+      assert.deepEqual([failed, store.calls], isHistory ? [['lookup'], []] : [[], ['full 3']])
+    }
+  }
+})
+
 test('without the newest snapshot no epoch is said to be applied', async () => {
   for (const endpoint of [LOOKUP, HISTORY]) {
     const [product, store] = [await newProduct([endpoint]), await openStore()]
