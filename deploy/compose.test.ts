@@ -14,8 +14,11 @@ import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
 import { httpMetrics } from '../runtime/src/http/metrics.ts'
+import { SCHEDULE_JOB } from '../runtime/src/jobs/ticks.ts'
 import { changeMetrics } from '../runtime/src/metrics/changes.ts'
+import { diskMetrics } from '../runtime/src/metrics/disk.ts'
 import { cpuMetrics, slotMetrics } from '../runtime/src/metrics/engine.ts'
+import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
 
@@ -183,6 +186,8 @@ test('rules and dashboards speak of metrics that there are', async () => {
   const nowhere = { host: '127.0.0.1', port: 1, database: 'x', user: 'x', password: 'x', tls: 'disable' } as const
   const pool = openPool(nowhere, { applicationName: 'test' })
   platformMetrics(registry, pool)
+  jobMetrics(registry, pool, [{ kind: SCHEDULE_JOB }])
+  diskMetrics(registry, '/')
   changeMetrics(registry, pool)
   cpuMetrics(registry)
   const idle = () => ({ slots: 1, busy: 0, waiting: 0 })
@@ -193,15 +198,32 @@ test('rules and dashboards speak of metrics that there are', async () => {
     assert.match(sourceOf(name), new RegExp(`metrics.count\\('${name}'`), `a plugin counts ${name}`)
     plugins.count(name)
   }
-  const known = new Set([...(await registry.metrics()).matchAll(/^([a-z_]+)[{ ]/gm)].map(([, name]) => name))
+  const known = new Set([...(await registry.metrics()).matchAll(/^([a-z0-9_]+)[{ ]/gm)].map(([, name]) => name))
   const rules = read('deploy/prometheus/rules.yml')
   const recorded = new Set([...rules.matchAll(/record: (\S+)/g)].map(([, name]) => name))
-  const asked = [
-    ...`${rules}${read('deploy/grafana/dashboards/sluice.json')}`.matchAll(/(?:\w+:)?sluice_[a-z_]+(?::\w+)?/g),
-  ]
-  assert.ok(asked.length > 10)
-  for (const [name] of asked) assert.ok(known.has(name) || recorded.has(name), name)
+  const boards = read('deploy/grafana/dashboards/sluice.json')
+  const ours = /(?:\w+:)?(?:sluice|nodejs|process)_[a-z0-9_]+(?::\w+)?(?=[^a-z0-9_]*[{[ )<>,"\\/])/g
+  const asked = [rules, boards].flatMap((text) => expressionsOf(text).flatMap((one) => one.match(ours) ?? []))
+  assert.ok(asked.length > 40)
+  for (const name of asked) assert.ok(known.has(name) || recorded.has(name), name)
+  // The histogram is asked for by its buckets.
+  const seen = (name = '') => !name.startsWith('sluice_') || asked.includes(name) || /_seconds_(sum|count)$/.test(name)
+  assert.deepEqual(
+    [...known].filter((name) => !seen(name)),
+    [],
+    'what is counted is ruled or shown',
+  )
 })
+
+/** Of rules and of panels. */
+function expressionsOf(text: string): readonly string[] {
+  if (!text.startsWith('{'))
+    return [...text.matchAll(/expr: (?:\|\n)?([^]*?)\n\s+(?:for|labels|- )/g)].map(([, one]) => one as string)
+  const { panels } = JSON.parse(text) as {
+    panels: readonly { readonly targets: readonly { readonly expr: string }[] }[]
+  }
+  return panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
+}
 
 function sourceOf(metric: string): string {
   return read(

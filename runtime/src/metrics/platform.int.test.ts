@@ -32,7 +32,7 @@ it('are all there from the start, with 0', async () => {
     assert.equal(values.get(`sluice_${name}`), 0, name)
   }
   const own = [...values].filter(([name]) =>
-    /^sluice_(runs|products|endpoints|events|upkeep|tenants|relay|change)/.test(name),
+    /^sluice_(runs|products|endpoints|events|schedules|upkeep|tenants|relay|change)/.test(name),
   )
   assert.ok(own.length > 25, `${own.length}`)
   assert.deepEqual(
@@ -63,6 +63,13 @@ it('count what the registry has, and what has ended here', async () => {
     values ('acme', 'expire', now(), now(), now() - interval '2 days')`)
   await pool.query(`insert into cpu_budgets (tenant, used_s, counted_at, spent_until)
     values ('acme', 7200, now(), now() + interval '1 hour')`)
+  await pool.query(`insert into runs (id, tenant, kind, connection_id, state, trigger, created_by, finished_at)
+    select 'run_failed', tenant, kind, connection_id, 'failed', trigger, created_by, now() from runs`)
+  await pool.query(
+    `insert into schedules (id, tenant, connection_id, schedule, created_by, token_issued_at, since, ticked_at, next_run_at, may_sync)
+     values ($1, 'acme', $1, '{}', '{}', now(), now() - interval '1 hour', now(), now(), false)`,
+    [connectionId],
+  )
   ended('ingestion', 'failed')
   const values = await valuesOf(registry)
   assert.equal(values.get('sluice_runs{kind="ingestion",state="queued"}'), 1)
@@ -72,6 +79,9 @@ it('count what the registry has, and what has ended here', async () => {
   assert.ok(Number(values.get('sluice_upkeep_age_seconds{task="expire"}')) >= 172_800)
   assert.equal(values.get('sluice_upkeep_age_seconds{task="clean"}'), 0)
   assert.equal(values.get('sluice_tenants_out_of_cpu_time'), 1)
+  for (const state of ['set', 'failing', 'right_lost']) {
+    assert.equal(values.get(`sluice_schedules{state="${state}"}`), 1, state)
+  }
 })
 
 it('say how far a relay of events is behind, numbered or not, and of how long ago the oldest is', async () => {

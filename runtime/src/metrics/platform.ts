@@ -115,6 +115,16 @@ function loadMetrics(registry: Registry, pool: pg.Pool): void {
     [{}, spent],
   ])
   gauge(
+    'sluice_schedules',
+    'Schedules that are set, whose newest run has failed, or that begin none since whoever set them may not sync any more.',
+    ['set', 'failing', 'right_lost'].map((state) => ({ state })),
+    ({ schedules: { set, failing, rightLost } }) => [
+      [{ state: 'set' }, set],
+      [{ state: 'failing' }, failing],
+      [{ state: 'right_lost' }, rightLost],
+    ],
+  )
+  gauge(
     'sluice_upkeep_age_seconds',
     'Since the last turn of the task has ended, of the tenant for which that is longest.',
     UPKEEP_TASKS.map((task) => ({ task })),
