@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { RuntimeProcess } from './crash/runtime-process.ts'
+import { until } from './until.ts'
 
 const KEY_FILES = ['master-keys.json', 'issuer-keys.json', 'cursor.key']
 
@@ -110,6 +111,24 @@ it('says of a second runtime on the folder who has it, and leaves the first as i
   } finally {
     await first.stop()
   }
+})
+
+it('starts its PostgreSQL again when that was killed, and stops in order afterwards', async () => {
+  const runtime = await RuntimeProcess.spawn(data, null)
+  const address = await runtime.address()
+  assert.ok(address, runtime.output)
+  try {
+    const postmaster = async () =>
+      Number((await readFile(join(data, 'postgres/cluster/postmaster.pid'), 'utf8')).split('\n')[0])
+    const former = await postmaster()
+    process.kill(former, 'SIGKILL')
+    await until('it was noticed', () => runtime.output.includes('the embedded PostgreSQL has ended by itself'))
+    await until('it is ready again', async () => (await fetch(`${address}/readyz`)).status === 200)
+    assert.notEqual(await postmaster(), former)
+  } finally {
+    assert.deepEqual(await runtime.stop(), { code: 0, signal: null })
+  }
+  assert.doesNotMatch(runtime.output, /left behind|stopping .* failed/)
 })
 
 /** What is done to the folder of a stopped runtime, and what a start says of it. */

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { cp, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -228,6 +228,15 @@ describe('stores that were changed behind the back of the runtime', () => {
       await untilRight(LOADED_FOR_MS)
     })
   }
+
+  it('the file of its realtime values cut off, before its start', async () => {
+    await runtime.stop()
+    const file = join(data, FOLDERS.realtime, 'lmdb/data/data.mdb')
+    await truncate(file, Math.floor((await stat(file)).size / 2))
+    await start()
+    const told = until('it was told', () => /realtime store cannot be read; it is made anew/.test(runtime.output))
+    await Promise.all([untilRight(), told])
+  })
 
   it('a table of its database dropped, while it runs', async () => {
     await serving((client) => client.query('drop schema crm cascade'))

@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { kernelWalls } from '@sluice/engine'
-import { isSluiceError, type Logger, SluiceError } from '@sluice/sdk'
+import { type Logger, SluiceError } from '@sluice/sdk'
 import { trinosOf } from './assembly/catalog.ts'
 import { type Confinement, checkTenants, confined, confinementOf, confinementText } from './assembly/confinement.ts'
 import { Lifecycle } from './assembly/lifecycle.ts'
@@ -32,12 +32,12 @@ import { reviewDashboards } from './dashboards/states.ts'
 import { lockFolder } from './database/folder-lock.ts'
 import { freePort } from './database/free-port.ts'
 import { newerMigrations } from './database/migrate.ts'
-import type { Call } from './flow.ts'
 import { type Housekeeping, housekeeping } from './housekeeping.ts'
 import { accessLog } from './http/access-log.ts'
 import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
 import type { CorsOptions } from './http/cors.ts'
 import { Cursors } from './http/cursor.ts'
+import { faultLog } from './http/fault-log.ts'
 import type { RateLimits } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
 import { type PolicyListenerOptions, personOrNobody, startPolicyListener } from './http/policy-listener.ts'
@@ -64,6 +64,7 @@ import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeRetries } from './jobs.ts'
 import { strangeBuckets } from './lake/registry-catalog.ts'
+import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
@@ -161,6 +162,7 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
     const upkeep = housekeeping(platform, ownLimits(config))
     const readiness = new ReadinessChecks(probesOf(platform, confinement, upkeep))
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
+    diskMetrics(assembled.metrics, config.data_dir)
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)
     const worker = createWorker(assembled.container, platformMetrics(assembled.metrics, platform.pool))
     await lifecycle.start(
@@ -370,7 +372,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     maxStreamsPerSubject: config.limits.event_streams,
     faultPoint: container.resolve(TOKENS.faultPoint),
     onFinished: finishedBy(config, httpMetrics(metrics), logger),
-    onFault: (error, call) => logFault(logger, error, call),
+    onFault: faultLog(logger),
   })
 }
 
@@ -559,17 +561,5 @@ function pluginSummaries(platform: Platform) {
       proof: { status: proof.status, levels: proof.levels, off: proof.off, message: proof.message },
       health: isChosen && store ? store.store.health() : { status: plugin.kind === 'connector' ? 'ok' : 'unused' },
     }
-  })
-}
-
-/** Only here does the process's log say what was behind an internal error. */
-function logFault(logger: Logger, error: unknown, call: Pick<Call, 'requestId' | 'traceparent'>): void {
-  const cause = error instanceof Error ? error.cause : undefined
-  logger.error('a request failed', {
-    request_id: call.requestId,
-    trace_id: call.traceparent?.split('-')[1],
-    code: isSluiceError(error) ? error.code : undefined,
-    error: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    cause: cause instanceof Error ? (cause.stack ?? cause.message) : undefined,
   })
 }

@@ -28,7 +28,9 @@ export interface Environment {
  * made anew, and told of: whatever lies in it lies in the lake, too.
  */
 export async function openEnvironment(folder: string, onBroken = (): void => {}): Promise<Environment> {
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => Promise.reject(notOpened(error)))
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) =>
+    Promise.reject(notOpened(folder, error)),
+  )
   const release = await lock(folder)
   try {
     if (await isBroken(folder)) {
@@ -54,7 +56,7 @@ export async function openEnvironment(folder: string, onBroken = (): void => {})
     }
   } catch (error) {
     await release()
-    throw notOpened(error)
+    throw notOpened(folder, error)
   }
 }
 
@@ -84,8 +86,8 @@ async function endedOrGivenUp(ended: PromiseLike<unknown>): Promise<boolean> {
   }
 }
 
-function notOpened(cause: unknown): SluiceError {
-  return new SluiceError('CONFIG', 'the realtime store cannot be opened', {
+function notOpened(folder: string, cause: unknown): SluiceError {
+  return new SluiceError('CONFIG', `the realtime store cannot be opened: ${folder}`, {
     code: 'store_not_opened',
     remedy: 'Check that the folder is writable, on a local disk with space left, and written by this version.',
     details: { pointer: '/path' },

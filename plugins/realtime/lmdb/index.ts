@@ -19,7 +19,8 @@ export default defineServingPlugin<LmdbSettings, RealtimeConfig>({
   async open(settings, host) {
     checkSettings(settingsSchema, settings)
     const folder = settings.path ?? join(host.stateDirectory, 'lmdb')
-    const onBroken = () => host.logger.warn('the file of the realtime store cannot be read; it is made anew', { folder })
+    const onBroken = () =>
+      host.logger.warn('the file of the realtime store cannot be read; it is made anew', { folder })
     return openStore(await openEnvironment(folder, onBroken), host)
   },
 })

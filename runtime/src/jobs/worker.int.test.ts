@@ -278,13 +278,32 @@ describe('a runtime', () => {
     })
   })
 
-  it('goes on where a source fails, and says so', async () => {
+  it('goes on where a source fails, and says so once, and once more when it fails after it has worked', async () => {
     await due('a')
     const ends: JobEnd[] = []
-    const broken = { everyMs: HOUR_MS, enlist: () => Promise.reject(new Error('broken')) }
-    start([kind('a', async () => null)], { sources: [broken], onEnded: (_, end) => void ends.push(end) })
+    let asked = 0
+    let isBroken = true
+    const source = {
+      everyMs: 0,
+      async enlist() {
+        asked += 1
+        if (isBroken) throw new Error('broken')
+      },
+    }
+    const isAskedThrice = async () => {
+      const before = asked
+      await until('it is asked again', () => asked > before + 2)
+    }
+    start([kind('a', async () => null)], { pollMs: 1, sources: [source], onEnded: (_, end) => void ends.push(end) })
     await until('it is done', () => ends.length === 1)
-    assert.deepEqual(told, ['jobs could not be noted; it is tried again'])
+    const words = 'jobs could not be noted; it is tried again'
+    for (const expected of [[words], [words, words]]) {
+      isBroken = true
+      await isAskedThrice()
+      assert.deepEqual(told, expected)
+      isBroken = false
+      await isAskedThrice()
+    }
   })
 })
 

@@ -7,6 +7,7 @@ import { isSluiceError, type Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { DatabaseAddress } from '../database/address.ts'
 import { type Listener, openListener } from '../database/listener.ts'
+import { Outage } from '../registry/outage.ts'
 import { type BackOff, backOffMs } from './back-off.ts'
 import { Bell } from './bell.ts'
 import {
@@ -81,7 +82,8 @@ export class JobWorker {
   readonly #stop = new AbortController()
   #listener: Listener | null = null
   #loop: Promise<void> | null = null
-  #isFailing = false
+  readonly #outage = new Outage()
+  readonly #sourceOutages = new Map<JobSource, Outage>()
 
   constructor(options: JobWorkerOptions) {
     this.#options = options
@@ -132,12 +134,12 @@ export class JobWorker {
       if (lanes.length === 0) return 0
       const jobs = await claimJobs(this.#options.pool, lanes, this.#leaseMs())
       for (const job of jobs) this.#begin(job)
-      this.#isFailing = false
+      this.#outage.over()
       return jobs.length
     } catch (error) {
-      // A registry that is away is told of once, and not each time that it is asked.
-      if (!signal.aborted && !this.#isFailing) this.#warn('jobs could not be looked for; it is tried again', error)
-      this.#isFailing = true
+      if (!signal.aborted) {
+        this.#outage.tell(() => this.#warn('jobs could not be looked for; it is tried again', error))
+      }
       return 0
     }
   }
@@ -151,9 +153,14 @@ export class JobWorker {
       )
         continue
       this.#enlistedMs.set(source, performance.now())
-      await source.enlist(signal).catch((error: unknown) => {
-        if (!signal.aborted) this.#warn('jobs could not be noted; it is tried again', error)
-      })
+      const outage = this.#sourceOutages.get(source) ?? new Outage()
+      this.#sourceOutages.set(source, outage)
+      try {
+        await source.enlist(signal)
+        outage.over()
+      } catch (error) {
+        if (!signal.aborted) outage.tell(() => this.#warn('jobs could not be noted; it is tried again', error))
+      }
     }
   }
 

@@ -4,6 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { type Logger, SluiceError } from '@sluice/sdk'
+import { Outage } from './outage.ts'
 
 export type CpuProcess = 'engine' | 'source' | 'trino'
 
@@ -49,6 +50,7 @@ export function onAccountOf<T>(tenant: string, work: () => Promise<T>): Promise<
 export class CpuAccounts {
   readonly #options: CpuAccountsOptions
   readonly #nowMs: () => number
+  readonly #outage = new Outage()
   /** Not carried to the registry yet. */
   #charges = new Map<string, number>()
   #spentUntilMs: ReadonlyMap<string, number> = new Map()
@@ -111,9 +113,12 @@ export class CpuAccounts {
       const debts = await this.#options.ledger.debts()
       const nowMs = this.#nowMs()
       this.#spentUntilMs = new Map(debts.map(({ tenant, waitMs }) => [tenant, nowMs + waitMs]))
+      this.#outage.over()
     } catch (error) {
-      const { message } = error as Error
-      this.#options.logger.warn('CPU time of tenants could not be settled with the registry', { error: message })
+      const [{ message }, { logger }] = [error as Error, this.#options]
+      this.#outage.tell(() =>
+        logger.warn('CPU time of tenants could not be settled with the registry', { error: message }),
+      )
     }
   }
 
