@@ -124,7 +124,7 @@ function parsed({ cron: text, timeZone }: ByClocks): Parsed {
   const key = `${timeZone} ${text}`
   const found = known.get(key)
   if (found !== undefined) return found
-  const cron = new Cron(text, { timezone: 'UTC', mode: '5-part', paused: true })
+  const cron = new Cron(text, { utcOffset: 0, mode: '5-part', paused: true })
   const made = { cron, clocks: clocksOf(timeZone), isEachHour: text.trim().split(/ +/)[1]?.startsWith('*') === true }
   known.set(key, made)
   return made
@@ -155,7 +155,7 @@ const EXPRESSION = /^[0-9A-Za-z*,/#-]{1,60}( +[0-9A-Za-z*,/#-]{1,60}){4}$/
 export function cronFault(text: string): string | null {
   if (!EXPRESSION.test(text)) return NO_CRON
   try {
-    return new Cron(text, { timezone: 'UTC', mode: '5-part', paused: true }).nextRun() === null ? NEVER : null
+    return new Cron(text, { utcOffset: 0, mode: '5-part', paused: true }).nextRun() === null ? NEVER : null
   } catch {
     return NO_CRON
   }
