@@ -20,6 +20,13 @@ const PARTS = `  - { name: region, type: string, role: identity, nullable: false
 const HASHED = `  - { name: email, type: string, role: identity, nullable: false, classification: pii.identifier }
   - { name: city, type: string }
 `
+/** Of keys whose masks tell no two rows apart. */
+const NAMED = `  - { name: city, type: string, role: identity, nullable: false }
+  - { name: name, type: string, role: identity, nullable: false, classification: pii.name }
+`
+const NUMBERED = `  - { name: no, type: integer, role: identity, nullable: false, classification: pii.identifier }
+  - { name: city, type: string }
+`
 const both = (index: string, template: string) =>
   `  - type: lookup\n    config: { index_columns: [${index}] }\n  - type: realtime\n    config: { key_template: "${template}" }\n`
 
@@ -41,6 +48,8 @@ before(async () => {
     INSERT INTO parts VALUES ('a', '2026-01-01', 9007199254740993, 'beyond 53 bits');
     CREATE TABLE marked (a integer, b integer, mark integer, PRIMARY KEY (a, b));
     INSERT INTO marked SELECT i, i, 1 FROM generate_series(0, 989) i;
+    CREATE TABLE named (name text, city text, no integer UNIQUE, PRIMARY KEY (city, name));
+    INSERT INTO named SELECT 'Name ' || i, 'city', i FROM generate_series(1, 3) i;
     CREATE TABLE large (id integer PRIMARY KEY, text text);
     INSERT INTO large SELECT i, repeat('x', 100000) FROM generate_series(1, 60) i`)
   await world.createTenant(own, 'enterprise')
@@ -55,6 +64,8 @@ before(async () => {
   await made('crm.people', 'people', PEOPLE, both('id, city', 'p:{id}'))
   await made('crm.parts', 'parts', PARTS, both('region, day, no', '{region}-{day}-{no}'))
   await made('crm.hashed', 'people', HASHED, both('email', '{email}'))
+  await made('crm.named', 'named', NAMED, '  - type: lookup\n')
+  await made('crm.numbered', 'named', NUMBERED, '  - type: lookup\n')
   await made('crm.looked', 'people', PEOPLE, '  - type: lookup\n')
   const marked = ['a', 'b'].map((name) => `  - { name: ${name}, type: integer, role: identity, nullable: false }\n`)
   await made(
@@ -353,7 +364,7 @@ describe('reads by many keys', () => {
 
   it('mask as single reads do, and choose no row by what is masked', async () => {
     const unmasked = { subject: { user: 'carl' }, may: 'unmask', classes: ['pii.identifier'] }
-    for (const name of ['crm.people', 'crm.hashed']) {
+    for (const name of ['crm.people', 'crm.hashed', 'crm.numbered']) {
       assert.equal((await developer.post(`/api/v1/products/${name}/grants`, unmasked)).status, 201)
     }
     const carl = await world.as(world.tenants[0], 'svc-viewers', 'carl')
@@ -380,6 +391,22 @@ describe('reads by many keys', () => {
         }
       }
     }
+  })
+
+  it('of a key that is hidden altogether are refused by the item, whatever is asked', async () => {
+    const [city, no] = ['city', 2]
+    for (const [product, keys] of [
+      ['crm.named', [{ city, name: 'Name 1' }, { city, name: '[redacted]' }, { city }, city]],
+      ['crm.numbered', [no, { no }, 'SENTINEL']],
+    ] as const) {
+      for (const key of keys) {
+        const [refused, open] = await read(viewer, { product, store: 'lookup', keys: [key] }, people([1]))
+        assert.deepEqual([verdict(refused), open?.rows.length], [[403, 'column_masked'], 1], JSON.stringify(refused))
+      }
+    }
+    const carl = await world.as(world.tenants[0], 'svc-viewers', 'carl')
+    const [clear] = await read(carl, { product: 'crm.numbered', store: 'lookup', keys: [no, 9] })
+    assert.deepEqual(clear?.rows, [{ no, city }, null])
   })
 
   it('are on record for each product whose reads are', async () => {

@@ -33,7 +33,7 @@ import {
   readingView,
   typedColumns,
 } from './read-endpoint.ts'
-import { parseFilters, selectingColumn } from './read-request.ts'
+import { columnMasked, parseFilters, selectingColumn } from './read-request.ts'
 import type { ReadView } from './read-view.ts'
 
 export interface AskedItem {
@@ -172,8 +172,10 @@ function itemJson(view: ReadView, { rows, epochs, ttlRemainingS }: Found): strin
 function lookupRead(request: KeysRequest): () => Promise<Found> {
   const { item, view } = request
   const { schema, policy, served } = view
-  const key = served.target.schema.primaryKey
-  if (key.length === 0) throw new Error('a lookup of a product without a key')
+  // A variant whose mask tells no two rows apart has no key; the product has one.
+  const key = served.madeBy.output.primaryKey
+  const hidden = key.find((name) => served.maskedColumns.includes(name))
+  if (hidden !== undefined) throw columnMasked(hidden)
   const columns = key.map((name) => selectingColumn(name, schema, policy))
   const keys = item.keys.map((asked, position): RowKey => {
     const texts = keyTexts(asked, key, position)
