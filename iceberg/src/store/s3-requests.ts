@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
 import { Client } from 'minio'
+import { boundedAnswer } from './bounded-answers.ts'
 
 export interface S3Settings {
   /** `https://s3.example.com`, with a port where it is not the scheme's own. */
@@ -132,7 +133,9 @@ export function openClient(settings: S3Settings): { readonly client: Client; clo
   const agent = new driver.Agent({ keepAlive: true, maxSockets: MAX_SOCKETS })
   const request = ((options: http.RequestOptions, answered: (response: http.IncomingMessage) => void) => {
     const signal = underway.getStore()
-    return driver.request({ ...options, agent, ...(signal === undefined ? {} : { signal }) }, answered)
+    return driver.request({ ...options, agent, ...(signal === undefined ? {} : { signal }) }, (answer) =>
+      answered(boundedAnswer(options, answer)),
+    )
   }) as typeof http.request
   const client = new CheckedClient({
     endPoint: url.hostname.replace(/^\[|\]$/g, ''),
@@ -211,12 +214,12 @@ export async function insist<Result>(
     deadline.stop()
   }
   signal?.throwIfAborted()
-  const { message, remedy } = UNREACHED[codeOf(last)] ?? UNAVAILABLE
-  throw new SluiceError('TRANSIENT', message, {
-    code: 'object_store_unavailable',
-    remedy,
-    cause: last,
-  })
+  throw unavailable(last)
+}
+
+export function unavailable(cause: unknown): SluiceError {
+  const { message, remedy } = UNREACHED[codeOf(cause)] ?? UNAVAILABLE
+  return new SluiceError('TRANSIENT', message, { code: 'object_store_unavailable', remedy, cause })
 }
 
 /** Aborts its signal when the time is over since it was made or last restarted. */

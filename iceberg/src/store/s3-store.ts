@@ -5,6 +5,7 @@ import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { fromDriver } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
+import { announcedBytes } from './bounded-answers.ts'
 import { isStorePath } from './folder-store.ts'
 import { ObjectCache } from './object-cache.ts'
 import { ObjectDraft } from './object-draft.ts'
@@ -18,7 +19,15 @@ import {
   type Workspace,
 } from './object-store.ts'
 import { keepPrivate } from './private-folder.ts'
-import { type Attempt, insist, isVerdict, objectExists, openClient, type S3Settings } from './s3-requests.ts'
+import {
+  type Attempt,
+  insist,
+  isVerdict,
+  objectExists,
+  openClient,
+  type S3Settings,
+  unavailable,
+} from './s3-requests.ts'
 
 export interface S3StoreOptions extends S3Settings {
   /** A folder on this machine for copies of objects that engines read, and for files on their way out. */
@@ -134,7 +143,7 @@ export class S3Store implements ObjectStore {
         async () => {
           isShort = false
           const response = await this.#s3.client.makeRequestAsync({ method: 'GET', bucketName, objectName })
-          const size = Number(response.headers['content-length'] ?? Number.NaN)
+          const size = announcedBytes(response)
           if (size > (options.maxBytes ?? DEFAULT_MAX_GET_BYTES)) throw tooLarge(response, path)
           isShort = options.sizeBytes !== undefined && size !== options.sizeBytes
           const chunks: Buffer[] = []
@@ -172,7 +181,9 @@ export class S3Store implements ObjectStore {
         const modifiedAt = new Date(item.lastModified as unknown as string | Date)
         yield { path: `${bucket}/${item.name}`, sizeBytes: Number(item.size), modifiedAt }
       }
-      token = page?.isTruncated === true ? page.nextContinuationToken : ''
+      const next = page?.isTruncated === true ? page.nextContinuationToken : ''
+      if (next !== '' && next === token) throw unavailable(new Error('a page of a list names itself as the next'))
+      token = next
     } while (token !== '')
   }
 
@@ -390,7 +401,7 @@ export class S3Store implements ObjectStore {
     })
     signal.throwIfAborted()
     if (response.statusCode === 200) draft.restart()
-    const sizeBytes = draft.receivedBytes + Number(response.headers['content-length'] ?? Number.NaN)
+    const sizeBytes = draft.receivedBytes + announcedBytes(response)
     for await (const chunk of response as AsyncIterable<Uint8Array>) {
       signal.throwIfAborted()
       if (await draft.take(chunk)) advanced()
