@@ -33,6 +33,12 @@ describe('what the driver says', () => {
     ['Out of Memory Error: failed to allocate (hush)', 'SELECT 1', 'query_memory_exceeded', /more memory/],
     ['IO Error: Cannot open file "/hush": No such file', 'SELECT 1', 'engine_io_failed', /one of its files/],
     ['IO Error: Could not write file "/hush": No space left on device', 'SELECT 1', 'disk_full', /disk .* is full/],
+    [
+      'IO Error: Parquet writer: map key column hush is not allowed to contain NULL values',
+      'SELECT 1',
+      'sql_unsupported',
+      /cannot be kept in a parquet file/,
+    ],
     ['Permission Error: Cannot access file "/hush"', 'SELECT 1', 'sql_not_allowed', /outside its tables/],
     ['Something Else Error: hush', 'SELECT 1', 'engine_failed', /the engine failed/],
     ['hush', 'SELECT 1', 'engine_failed', /the engine failed/],
@@ -49,6 +55,15 @@ describe('what the driver says', () => {
   it('is an error about files where the file system said it', () => {
     const missing = Object.assign(new Error("ENOENT: no such file, open '/hush'"), { code: 'ENOENT', syscall: 'open' })
     assert.equal(fromDriver(missing, null).code, 'engine_io_failed')
+  })
+
+  it('is the statement’s own fault where it is nested deeper than what walks over it can go', () => {
+    const walk = (): number => walk() + 1
+    assert.throws(walk, (error) => {
+      const { kind, code, remedy } = fromDriver(error, null)
+      assert.deepEqual([kind, code], ['INVALID_DATA', 'sql_not_allowed'])
+      return remedy !== undefined && remedy !== ''
+    })
   })
 
   it('passes over an error of ours, and over the channel', () => {

@@ -8,6 +8,7 @@ export function fromDriver(error: unknown, statement: string | null): SluiceErro
   if (isSluiceError(error)) return error
   const message = error instanceof Error ? error.message : String(error)
   if (isSystemError(error)) return fileError(error)
+  if (isTooDeep(error)) return tooDeep(error)
   const kind = /^(?:Failure running pending result task: )?([A-Za-z -]+?) Error:/.exec(message)?.[1] ?? ''
   const options = { cause: error }
   switch (kind) {
@@ -53,12 +54,35 @@ export function fromDriver(error: unknown, statement: string | null): SluiceErro
   }
 }
 
+/** Everything that walks over a statement, its types or its values goes as deep as they do. */
+function isTooDeep(error: unknown): boolean {
+  return error instanceof RangeError && error.message.includes('call stack')
+}
+
+function tooDeep(cause: unknown): SluiceError {
+  return new SluiceError('INVALID_DATA', 'the statement, or a type in it, is nested too deeply', {
+    code: 'sql_not_allowed',
+    remedy: 'Write it with fewer levels, for instance with named queries in WITH.',
+    cause,
+  })
+}
+
 /** From Node itself: a file that is gone or closed to us. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && 'syscall' in error
 }
 
+/** Of values and not of files, though the engine calls it a matter of input and output: it is the same at every try. */
+const UNWRITABLE = /^IO Error: Parquet writer:/
+
 function fileError(cause: unknown): SluiceError {
+  if (cause instanceof Error && UNWRITABLE.test(cause.message)) {
+    return new SluiceError('INVALID_DATA', 'a value of the statement cannot be kept in a parquet file', {
+      code: 'sql_unsupported',
+      remedy: 'Cast the column to VARCHAR, or ask for another format; a map may have no key that is null.',
+      cause,
+    })
+  }
   if (/No space left on device|ENOSPC|EDQUOT|quota exceeded/i.test(String(cause))) {
     return new SluiceError('TRANSIENT', 'the disk that the engine writes to is full', {
       code: 'disk_full',

@@ -822,6 +822,18 @@ describe('a job', () => {
     })
   })
 
+  it('is its own fault, however deeply it is nested, and whatever cannot be kept in the form that it asks for', async () => {
+    const levels = 900
+    const deep = [
+      `SELECT ${'CASE WHEN true THEN '.repeat(levels)}1${' END'.repeat(levels)}`,
+      `SELECT NULL::${'STRUCT(a '.repeat(levels)}INTEGER${')'.repeat(levels)}`,
+    ]
+    for (const sql of deep) await assert.rejects(allOf({}, sql), { kind: 'INVALID_DATA' }, sql.slice(0, 30))
+    const keyless = "SELECT TRY_CAST({'a': NULL} AS MAP(INTEGER[], STRUCT(x INTEGER)))"
+    const parquet = async () => collect(await start({}, keyless, 'parquet'))
+    await assert.rejects(parquet(), { kind: 'INVALID_DATA', code: 'sql_unsupported' })
+  })
+
   it('is told in words without values, paths or hidden names', async () => {
     const secret = { ...orders, name: ['s', 't'] }
     const told: readonly (readonly [sql: string, code: string])[] = [

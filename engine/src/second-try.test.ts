@@ -8,6 +8,8 @@ const crashed = () => new SluiceError('TRANSIENT', 'it ended', { code: 'engine_c
 const late = () => new SluiceError('QUOTA', 'it is late', { code: 'query_timeout' })
 const ownFault = () =>
   new SluiceError('INTERNAL', 'it failed', { code: 'engine_failed', cause: new Error('INTERNAL Error: oh') })
+const unknownKind = () =>
+  new SluiceError('INTERNAL', 'it failed', { code: 'engine_failed', cause: new Error('Sequence Error: oh') })
 const faultOfOurs = () =>
   new SluiceError('INTERNAL', 'it failed', { code: 'engine_failed', cause: new Error('x is not a function') })
 
@@ -69,7 +71,7 @@ describe('a statement in which the engine fails', () => {
   })
 
   it('fails by itself where it fails twice', async () => {
-    const failing = [crashed(), ownFault(), [crashed()], [rows, crashed()]]
+    const failing = [crashed(), ownFault(), unknownKind(), [crashed()], [rows, crashed()]]
     for (const first of failing) {
       for (const second of failing) {
         assert.deepEqual(await told([first, second]), { text: '', end: 'query_failed', made: 2 })

@@ -72,12 +72,12 @@ async function* heldBack(
 
 function isFaultOfEngine(error: unknown): error is SluiceError {
   if (!(error instanceof SluiceError)) return false
-  return error.code === 'engine_crashed' || (error.code === 'engine_failed' && isDuckDbsOwn(error.cause))
+  return error.code === 'engine_crashed' || (error.code === 'engine_failed' && isDuckDbs(error.cause))
 }
 
-/** DuckDB says of itself that it has found a fault in its own state. */
-function isDuckDbsOwn(cause: unknown): boolean {
-  return cause instanceof Error && /^(?:INTERNAL|FATAL) Error:/.test(cause.message)
+/** DuckDB has found a fault in its own state, or fails in a way that has no words of ours; a fault of ours has no such kind in front. */
+function isDuckDbs(cause: unknown): boolean {
+  return cause instanceof Error && /^(?:Failure running pending result task: )?[A-Za-z -]+ Error:/.test(cause.message)
 }
 
 function failedTwice(error: unknown): unknown {
