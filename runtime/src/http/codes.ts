@@ -37,6 +37,11 @@ export const ERROR_CODES = {
   },
   body_not_expected: { status: 400, title: 'Body not expected', remedy: 'Send this request without a body.' },
   validation_failed: { status: 400, title: 'Validation failed', remedy: 'Correct what errors[] names.' },
+  cursor_too_long: {
+    status: 422,
+    title: 'Cursor too long',
+    remedy: 'Order by columns of shorter values, or ask for all rows at once by a higher limit.',
+  },
   cursor_invalid: { status: 400, title: 'Invalid cursor', remedy: 'Start again without a cursor.' },
   tenant_contradictory: {
     status: 400,

@@ -32,6 +32,13 @@ describe('cursors', () => {
     assert.deepEqual(cursors.open(cursors.seal(long, binding), binding), long)
   })
 
+  it('are made for positions alone that a client can come back with', () => {
+    const cursors = new Cursors([KEY])
+    const longest = 'x'.repeat(6_000)
+    assert.equal(cursors.open(cursors.seal(longest, binding), binding), longest)
+    assert.throws(() => cursors.seal('x'.repeat(6_200), binding), { kind: 'INVALID_DATA', code: 'cursor_too_long' })
+  })
+
   it('are good for their reader, policy, query and snapshot alone', () => {
     const cursors = new Cursors([KEY])
     const cursor = cursors.seal(1, binding)

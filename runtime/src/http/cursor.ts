@@ -20,7 +20,8 @@ const KEY_ID_BYTES = 4
 const IV_BYTES = 12
 const TAG_BYTES = 16
 const HEAD_BYTES = 1 + KEY_ID_BYTES + IV_BYTES
-const MAX_CURSOR_LENGTH = 4096
+/** What fits into an address beside the other parameters of a read. */
+export const MAX_CURSOR_LENGTH = 8192
 /**
  * More than the position of any list. Those have numbers of the whole installation in them, whose digits would tell a tenant
  * how much others do.
@@ -47,14 +48,19 @@ export class Cursors {
     this.#nowMs = nowMs
   }
 
-  /** `position` is any JSON value; it comes back as JSON.parse gives it. */
+  /**
+   * `position` is any JSON value; it comes back as JSON.parse gives it. Throws `cursor_too_long` for one that nobody could
+   * come back with.
+   */
   seal(position: unknown, binding: CursorBinding): string {
     const key = this.#keys[0] as CursorKey
     const iv = randomBytes(IV_BYTES)
     const cipher = createCipheriv('aes-256-gcm', key.secret, iv).setAAD(boundTo(binding))
     const plain = JSON.stringify([this.#nowMs() + LIFETIME_MS, position]).padEnd(LEAST_BYTES)
     const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
-    return Buffer.concat([Buffer.of(FORMAT), key.id, iv, sealed, cipher.getAuthTag()]).toString('base64url')
+    const cursor = Buffer.concat([Buffer.of(FORMAT), key.id, iv, sealed, cipher.getAuthTag()]).toString('base64url')
+    if (cursor.length <= MAX_CURSOR_LENGTH) return cursor
+    throw refuse('cursor_too_long', 'the values by which the next page would begin are too long for a cursor')
   }
 
   /** Throws `cursor_invalid` for anything but a cursor that was sealed with this binding in the last day. */

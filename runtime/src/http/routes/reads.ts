@@ -10,7 +10,7 @@ import {
   readEndpoint,
 } from '../../operations/reads/read-endpoint.ts'
 import { MAX_ITEMS, MAX_KEYS, readItems, tokensOf } from '../../operations/reads/read-keys.ts'
-import type { Cursors } from '../cursor.ts'
+import { type Cursors, MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { problemOf } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { ReadKeysResult, ReadResult } from './resources.ts'
@@ -31,7 +31,7 @@ const Common = {
   ),
   order: text(1000, '<column> or <column>:desc, comma-separated.'),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-  cursor: text(4096, 'next_cursor of the page before.'),
+  cursor: text(MAX_CURSOR_LENGTH, 'next_cursor of the page before.'),
 }
 
 const QUERIES = {

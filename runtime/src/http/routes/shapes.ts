@@ -16,12 +16,13 @@ import type { Product } from '../../registry/products.ts'
 import type { Run } from '../../registry/runs.ts'
 import { CATCH_UPS } from '../../registry/schedules.ts'
 import { TIER_LIMITS } from '../../registry/tiers.ts'
+import { MAX_CURSOR_LENGTH } from '../cursor.ts'
 import type { Reply } from '../route.ts'
 
 export const Page = Type.Object(
   {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 100 })),
-    cursor: Type.Optional(Type.String({ maxLength: 4096 })),
+    cursor: Type.Optional(Type.String({ maxLength: MAX_CURSOR_LENGTH })),
   },
   { additionalProperties: false },
 )
