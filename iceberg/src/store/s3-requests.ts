@@ -203,7 +203,8 @@ export async function insist<Result>(
         if (error instanceof SluiceError && error.kind !== 'TRANSIENT') throw error
         const verdict = verdictOf(error)
         if (verdict !== 'again' && verdict !== 'beyond') throw objectError(verdict, path, error)
-        last = error
+        // The one that the deadline cuts off says nothing of why those before it failed.
+        if (last === undefined || !deadline.signal.aborted) last = error
       } finally {
         limit.stop()
       }

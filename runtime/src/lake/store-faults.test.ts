@@ -8,6 +8,7 @@ import { SluiceError } from '@sluice/sdk'
 import { asStoreError } from '../../../iceberg/src/store/folder-store.ts'
 import { REFUSALS } from '../../../iceberg/src/store/s3-requests.ts'
 import { S3Store } from '../../../iceberg/src/store/s3-store.ts'
+import { withLimits } from '../../../test/until.ts'
 import { freePort } from '../database/free-port.ts'
 
 const PATH = 'sluice-acme/acme/crm/people/data/secret.parquet'
@@ -54,29 +55,32 @@ describe('an S3 store', () => {
     server.close()
   })
 
-  const storeAt = (endpoint: string) =>
+  const storeAt = (endpoint: string, deadlineMs: number) =>
     new S3Store({
       endpoint,
       region: 'us-east-1',
       accessKeyId: 'key',
       secretAccessKey: 'word',
       pathStyle: true,
-      deadlineMs: 300,
+      deadlineMs,
       attemptMs: 60_000,
       cacheDir: tmpdir(),
       maxCacheBytes: 1,
     })
-  const failing = async (endpoint: string) => {
-    const store = storeAt(endpoint)
-    try {
-      return await store.get(PATH).then(
-        () => assert.fail('it answered'),
-        (error: unknown) => error,
-      )
-    } finally {
-      store.close()
-    }
-  }
+  /** Long enough for one attempt; a machine that is slower has longer. */
+  const assertFails = (endpoint: string, said: RegExp, code: string) =>
+    withLimits([300, 10_000, 100_000], async (deadlineMs) => {
+      const store = storeAt(endpoint, deadlineMs)
+      try {
+        const failed = await store.get(PATH).then(
+          () => assert.fail('it answered'),
+          (error: unknown) => error,
+        )
+        assertSays(failed, said, code)
+      } finally {
+        store.close()
+      }
+    })
   const address = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
   const SAID = {
@@ -95,24 +99,20 @@ describe('an S3 store', () => {
   for (const [code, said] of Object.entries(SAID)) {
     it(`that refuses with ${code}`, async () => {
       answer = code
-      assertSays(await failing(address()), said, 'object_store_refused')
+      await assertFails(address(), said, 'object_store_refused')
     })
   }
 
   it('that is not there', async () => {
-    assertSays(await failing(`http://127.0.0.1:${await freePort()}`), /nothing listens/, 'object_store_unavailable')
+    await assertFails(`http://127.0.0.1:${await freePort()}`, /nothing listens/, 'object_store_unavailable')
   })
 
   it('of a name that nobody knows', async () => {
-    assertSays(
-      await failing('http://nobody.invalid:9000'),
-      /host .* not known|does not answer/,
-      'object_store_unavailable',
-    )
+    await assertFails('http://nobody.invalid:9000', /host .* not known|does not answer/, 'object_store_unavailable')
   })
 
   it('that speaks no TLS', async () => {
     const tls = address().replace('http:', 'https:')
-    assertSays(await failing(tls), /does not speak TLS/, 'object_store_unavailable')
+    await assertFails(tls, /does not speak TLS/, 'object_store_unavailable')
   })
 })
