@@ -71,6 +71,8 @@ const BROKEN: readonly (readonly [check: string, message: RegExp, hint: RegExp])
   [sql("SELECT * FROM read_text('/etc/passwd')"), /may not use/, /SELECT/],
   [sql("SELECT 'three' AS violations FROM {{this}}"), /violations, is no number/, /\w/],
   ['references: { columns: id, input: source, input_columns: nothing }', /"source" has no column "nothing"/, /\w/],
+  ["matches: { column: city, pattern: '(' }", /no regular expression/, /bracket/],
+  ["matches: { column: city, pattern: '(a{0,1000}){0,1000}' }", /too large/, /less often/],
 ]
 
 describe('a check that cannot run', () => {

@@ -17,6 +17,7 @@ import {
   tenantChecks,
 } from '../../quality/check-plan.ts'
 import { readingOf, readingOfQuery } from '../../quality/check-readings.ts'
+import { literal } from '../../quality/literal.ts'
 import type { CheckReading } from '../../quality/verdict.ts'
 import type { Platform } from '../platform.ts'
 import { bind, CHECK_LIMITS } from './bind-sql.ts'
@@ -122,7 +123,7 @@ function groundOf({ inputs, output }: ManifestSet, known: readonly (EngineTable 
   }
 }
 
-/** Of shorthands, only `references` names what is not checked already where the file is read. */
+/** Of shorthands, only `references` and `matches` say what is not checked already where the file is read. */
 async function brokenChecks(
   platform: Platform,
   call: TenantCall,
@@ -133,7 +134,27 @@ async function brokenChecks(
     const fault = rule.kind === 'references' ? referenceFault(rule, ground) : null
     return fault === null ? [] : [[name, async () => fault] as const]
   })
-  return new Map([...dangling, ...(await brokenQueries(platform, call, tenantChecks(checks, ground.output), ground))])
+  const patterns = await brokenPatterns(platform, call, checks)
+  const queries = await brokenQueries(platform, call, tenantChecks(checks, ground.output), ground)
+  return new Map([...dangling, ...patterns, ...queries])
+}
+
+/** What a pattern is, its engine alone can say: it would refuse it at every run. */
+async function brokenPatterns(platform: Platform, call: TenantCall, checks: readonly Check[]): Promise<Faults> {
+  const asked = checks.flatMap(({ name, rule }) =>
+    rule.kind === 'matches' ? [{ name, sql: `SELECT regexp_full_match('', ${literal(rule.pattern, 'string')})` }] : [],
+  )
+  const compile = (some: readonly TenantCheck[]) => {
+    const steps = some.map(({ sql }) => ({ sql, rows: 'collect' as const }))
+    return platform.engine.run({ trust: 'tenant', tenant: call.tenant, steps, limits: CHECK_LIMITS }, call.signal)
+  }
+  return new Map((await failing(asked, compile)).map(({ name }) => [name, async () => NO_PATTERN] as const))
+}
+
+const NO_PATTERN: Fault = {
+  field: 'matches.pattern',
+  message: 'the pattern is no regular expression of RE2, or too large for it',
+  hint: 'Close every bracket, put a backslash before signs that are meant as they are, and repeat less often.',
 }
 
 function referenceFault(rule: Rule & { kind: 'references' }, { inputs }: Ground): Fault | null {
