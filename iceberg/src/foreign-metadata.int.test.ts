@@ -114,7 +114,7 @@ test("a manifest entry that names another table's data file, or climbs out of th
 /** Makes the one data file of a table another one, as a writer with access to the table's folder could. */
 async function rewriteEntry(list: string, uri: string): Promise<void> {
   const read = async (file: string) =>
-    readAvro(await lake.store.get(lake.store.pathOf(`file://${file}`) as string), 100)
+    readAvro(await lake.store.get(lake.store.pathOf(`file://${file}`) as string), { records: 100 })
   const lists = await read(list)
   const [line] = lists.records as { manifest_path: string; manifest_length: number }[]
   assert.ok(line)

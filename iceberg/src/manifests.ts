@@ -22,14 +22,21 @@ const MAX_CACHED_ENTRIES = 50_000
 
 /** Reads and writes the manifests of tables. Manifests never change, so what was read is kept, within a bound. */
 export class Manifests {
+  /** Of one manifest, and of all that one commit of somebody else brings. */
+  readonly maxEntries: number
   readonly #cache = new LRUCache<string, readonly ManifestEntry[]>({
     maxSize: MAX_CACHED_ENTRIES,
     sizeCalculation: (entries) => entries.length + 1,
   })
 
+  constructor({ maxEntries = MAX_ENTRIES }: { readonly maxEntries?: number } = {}) {
+    this.maxEntries = maxEntries
+  }
+
   async readList(files: TableFiles, uri: string, signal?: AbortSignal): Promise<readonly ManifestFile[]> {
     const bytes = await files.read(uri, signal)
-    return files.parse(uri, () => readAvro(bytes, MAX_MANIFESTS).records as readonly ManifestFile[])
+    const { records } = await files.parseSlowly(uri, () => readAvro(bytes, { records: MAX_MANIFESTS }))
+    return records as readonly ManifestFile[]
   }
 
   /** All entries, deleted ones too. Throws INTERNAL `lake_file_corrupted`, naming the file in the cause only. */
@@ -54,7 +61,9 @@ export class Manifests {
     signal?: AbortSignal,
   ): Promise<readonly ManifestEntry[]> {
     const bytes = await files.read(manifest.manifest_path, signal, Number(manifest.manifest_length))
-    return files.parse(manifest.manifest_path, () => entriesFromRecords(readAvro(bytes, MAX_ENTRIES), manifest))
+    return files.parseSlowly(manifest.manifest_path, async () =>
+      entriesFromRecords(await readAvro(bytes, { records: this.maxEntries }), manifest),
+    )
   }
 
   async writeManifest(

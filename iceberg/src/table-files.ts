@@ -59,9 +59,22 @@ export class TableFiles {
     try {
       return parser()
     } catch (error) {
-      if (error instanceof SluiceError && error.kind !== 'INTERNAL') throw error
-      throw this.#broken('lake_file_corrupted', uri, error)
+      throw this.#unparsed(uri, error)
     }
+  }
+
+  /** The same of a parser that gives way to others. */
+  async parseSlowly<Result>(uri: string, parser: () => Promise<Result>): Promise<Result> {
+    try {
+      return await parser()
+    } catch (error) {
+      throw this.#unparsed(uri, error)
+    }
+  }
+
+  #unparsed(uri: string, error: unknown): unknown {
+    if (error instanceof SluiceError && error.kind !== 'INTERNAL') return error
+    return this.#broken('lake_file_corrupted', uri, error)
   }
 
   #broken(code: DamageCode, uri: string, cause: unknown): SluiceError {

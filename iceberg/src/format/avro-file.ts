@@ -1,12 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import { promisify } from 'node:util'
+import { deflateRawSync, inflateRaw } from 'node:zlib'
 import avro from 'avsc'
+import { AvroBudget, AvroBytes } from './avro-bytes.ts'
+import { type Decode, decoderFor } from './avro-types.ts'
 import { int64 } from './int64.ts'
+import { Turn } from './turn.ts'
 
 /**
  * Avro object container files: https://avro.apache.org/docs/1.12.0/specification/#object-container-files.
- * `avsc` codes the records. The header is written here, because avsc leaves attributes that it does not know out of
- * the schema it writes, and Iceberg readers find fields by their `field-id`.
+ * `avsc` writes the records. The header is written here, because avsc leaves attributes that it does not know out of
+ * the schema it writes, and Iceberg readers find fields by their `field-id`. Reading is our own: avsc goes on behind the
+ * end of what it reads, for as many items as a list announces, and files of plain tables are written by their tenants.
  */
 export interface AvroContent {
   readonly metadata: ReadonlyMap<string, string>
@@ -19,6 +24,10 @@ const MAGIC = Buffer.from('Obj\x01', 'latin1')
 const SYNC_BYTES = 16
 const RECORDS_PER_BLOCK = 1000
 const MAX_BLOCK_BYTES = 64 * 1024 * 1024
+const MAX_DECODED_BYTES = 256 * 1024 * 1024
+/** The schema of a table of thousands of columns is in it, twice. */
+const MAX_HEADER_BYTES = 8 * 1024 * 1024
+const MAX_VALUES = 20_000_000
 
 /** Longs of 64 bits as Int64; avsc's own lose what is beyond 53. */
 const longType = avro.types.LongType.__with({
@@ -71,58 +80,80 @@ function mapValues(record: Readonly<Record<string, string>>): Record<string, Buf
   return Object.fromEntries(Object.entries(record).map(([key, text]) => [key, Buffer.from(text, 'utf8')]))
 }
 
-/** Throws a plain Error where the bytes are no such file, or hold more records than allowed. */
-export function readAvro(bytes: Uint8Array, maxRecords: number): AvroContent {
+/** What a file may hold. */
+export interface AvroLimits {
+  readonly records: number
+  /** Lists, records and their parts. Default 20 million. */
+  readonly values?: number
+  /** Unpacked, all blocks together. Default 256 MiB. */
+  readonly bytes?: number
+}
+
+/**
+ * Throws a plain Error where the bytes are no such file, or hold more than allowed. Gives way to others every few
+ * milliseconds: whoever wrote the file may have made it as long to read as it can be.
+ */
+export async function readAvro(bytes: Uint8Array, limits: AvroLimits): Promise<AvroContent> {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!file.subarray(0, MAGIC.length).equals(MAGIC)) throw new Error('not an Avro file')
-  const header = headerType.decode(file, MAGIC.length) as { value: Record<string, Buffer>; offset: number }
-  if (header.offset < 0) throw new Error('the Avro header is cut off')
-  const metadata = new Map(Object.entries(header.value).map(([key, value]) => [key, value.toString('utf8')]))
+  const budget = new AvroBudget(limits.values ?? MAX_VALUES)
+  const header = new AvroBytes(file.subarray(0, MAX_HEADER_BYTES), budget, MAGIC.length)
+  const metadata = new Map<string, string>()
+  header.eachItem(() => metadata.set(header.bytes().toString('utf8'), header.bytes().toString('utf8')))
+  const sync = header.take(SYNC_BYTES)
   const schema: unknown = JSON.parse(metadata.get('avro.schema') ?? 'null')
-  const sync = file.subarray(header.offset, header.offset + SYNC_BYTES)
-  const blocks = blocksOf(file, header.offset + SYNC_BYTES, sync)
-  return {
-    metadata,
-    schema,
-    records: decode(compile(schema), metadata.get('avro.codec') ?? 'null', blocks, maxRecords),
-  }
+  const blocks = new AvroBytes(file, budget, header.at)
+  const records = await decodeAll(blocks, file.length, sync, {
+    codec: metadata.get('avro.codec') ?? 'null',
+    decode: decoderFor(schema),
+    budget,
+    limits,
+  })
+  return { metadata, schema, records }
 }
 
-interface Block {
-  readonly count: number
-  readonly body: Buffer
+interface Reading {
+  readonly codec: string
+  readonly decode: Decode
+  readonly budget: AvroBudget
+  readonly limits: AvroLimits
 }
 
-function* blocksOf(file: Buffer, start: number, sync: Buffer): Generator<Block> {
-  for (let at = start; at < file.length; ) {
-    const count = readVarint(file, at)
-    const size = readVarint(file, count.end)
-    const end = size.end + size.value
-    if (!file.subarray(end, end + SYNC_BYTES).equals(sync)) throw new Error('an Avro block is cut off')
-    yield { count: count.value, body: file.subarray(size.end, end) }
-    at = end + SYNC_BYTES
-  }
-}
-
-function decode(type: avro.Type, codec: string, blocks: Iterable<Block>, maxRecords: number): unknown[] {
+async function decodeAll(
+  blocks: AvroBytes,
+  end: number,
+  sync: Buffer,
+  { codec, decode, budget, limits }: Reading,
+): Promise<unknown[]> {
   const records: unknown[] = []
-  for (const block of blocks) {
-    const body = inflate(codec, block.body)
-    for (let at = 0, left = block.count; left > 0; left--) {
-      const next = type.decode(body, at) as { value: unknown; offset: number }
-      if (next.offset < 0) throw new Error('an Avro record is cut off')
-      if (records.length >= maxRecords) throw new Error(`the Avro file holds more than ${maxRecords} records`)
-      records.push(next.value)
-      at = next.offset
+  const turn = new Turn()
+  let left = limits.bytes ?? MAX_DECODED_BYTES
+  while (blocks.at < end) {
+    const count = Number(blocks.long())
+    const packed = blocks.bytes()
+    if (!blocks.take(SYNC_BYTES).equals(sync)) throw new Error('an Avro block is cut off')
+    if (!(count >= 0 && count <= limits.records - records.length)) {
+      throw new Error(`the Avro file holds more than ${limits.records} records`)
+    }
+    const body = await unpacked(codec, packed, Math.min(left, MAX_BLOCK_BYTES))
+    left -= body.length
+    if (left < 0) throw new Error('the Avro file unpacks to more than it may')
+    const from = new AvroBytes(body, budget)
+    for (let at = 0; at < count; at += 1) {
+      budget.beginRecord()
+      records.push(decode(from))
+      if (turn.isOver()) await turn.next()
     }
   }
   return records
 }
 
-function inflate(codec: string, body: Buffer): Buffer {
+const inflate = promisify(inflateRaw)
+
+async function unpacked(codec: string, body: Buffer, maxOutputLength: number): Promise<Buffer> {
   if (codec === 'null') return body
-  if (codec === 'deflate') return inflateRawSync(body, { maxOutputLength: MAX_BLOCK_BYTES })
-  throw new Error(`the Avro codec ${JSON.stringify(codec)} is not supported`)
+  if (codec === 'deflate') return await inflate(body, { maxOutputLength: Math.max(1, maxOutputLength) })
+  throw new Error(`the Avro codec ${JSON.stringify(codec.slice(0, 40))} is not supported`)
 }
 
 /** Zigzag variable-length integers, as Avro writes a long. */
@@ -131,15 +162,4 @@ function varint(value: number): Buffer {
   let rest = BigInt(value) << 1n
   for (; rest > 127n; rest >>= 7n) bytes.push(Number(rest & 127n) | 128)
   return Buffer.from([...bytes, Number(rest)])
-}
-
-function readVarint(bytes: Buffer, start: number): { value: number; end: number } {
-  let value = 0n
-  for (let at = start; at < Math.min(start + 10, bytes.length); at++) {
-    const byte = bytes[at] as number
-    value |= BigInt(byte & 127) << BigInt(7 * (at - start))
-    if (byte < 128 && (value & 1n) === 0n) return { value: Number(value >> 1n), end: at + 1 }
-    if (byte < 128) break
-  }
-  throw new Error('the Avro file has a broken length')
 }

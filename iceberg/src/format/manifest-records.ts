@@ -7,6 +7,7 @@ import { avroName, decimalBytes } from './manifest-schema.ts'
 import { type PartitionField, type PartitionSpec, partitionType } from './partitioning.ts'
 import { encodeStored, fromTwosComplement, type StoredValue } from './stored-value.ts'
 import { fromIceberg, type IcebergSchema, type LakeSchema } from './table-schema.ts'
+import { Turn } from './turn.ts'
 
 /** Between a manifest's Avro records, which have Iceberg's names, and our values. */
 
@@ -89,22 +90,29 @@ function toAvro(field: PartitionField, schema: LakeSchema, value: StoredValue | 
   }
 }
 
-/** Throws a plain Error where a record is not what it should be. */
-export function entriesFromRecords(content: AvroContent, manifest: ManifestFile): readonly ManifestEntry[] {
+/** Throws a plain Error where a record is not what it should be. Gives way to others, as reading the records does. */
+export async function entriesFromRecords(
+  content: AvroContent,
+  manifest: ManifestFile,
+): Promise<readonly ManifestEntry[]> {
   const fields = JSON.parse(content.metadata.get('partition-spec') ?? '[]') as readonly PartitionField[]
   const schema = fromIceberg(JSON.parse(content.metadata.get('schema') ?? 'null') as IcebergSchema)
   const names = partitionNames(content.schema)
-  return (content.records as readonly EntryRecord[]).map((record) => {
+  const entries: ManifestEntry[] = []
+  const turn = new Turn()
+  for (const record of content.records as readonly EntryRecord[]) {
     const status = statusOf(record.status)
     const inherits = status === 'added'
-    return {
+    entries.push({
       status,
       snapshotId: record.snapshot_id ?? manifest.added_snapshot_id,
       sequenceNumber: known(record.sequence_number ?? (inherits ? manifest.sequence_number : null)),
       fileSequenceNumber: known(record.file_sequence_number ?? (inherits ? manifest.sequence_number : null)),
       file: toDataFile(record.data_file, fields, schema, names, manifest),
-    }
-  })
+    })
+    if (turn.isOver()) await turn.next()
+  }
+  return entries
 }
 
 function statusOf(code: number): EntryStatus {

@@ -48,14 +48,17 @@ async function checkSnapshot(
   for (const known of await knownManifests(manifests, files, before, signal)) fresh.delete(known)
   if (fresh.size > MAX_NEW_MANIFESTS) throw unreadable(`it brings more than ${MAX_NEW_MANIFESTS} manifests`)
   let bytes = (await sizeOf(files, snapshot['manifest-list'])) ?? 0
-  const added: DataFile[] = []
+  const added: NamedFile[] = []
+  let entries = 0
   for (const manifest of list) {
     ownPath(files, manifest.manifest_path)
     if (!fresh.has(manifest.manifest_path)) continue
     bytes += Number(manifest.manifest_length)
-    for (const entry of await readable(() => manifests.readEntriesAnew(files, manifest, signal))) {
-      ownPath(files, entry.file.uri)
-      if (entry.status === 'added') added.push(entry.file)
+    for (const { status, file } of await readable(() => manifests.readEntriesAnew(files, manifest, signal))) {
+      ownPath(files, file.uri)
+      if (++entries > manifests.maxEntries) throw unreadable(`it names more than ${manifests.maxEntries} files`)
+      // Their statistics are not kept: of many manifests they would be more than what one may hold.
+      if (status === 'added') added.push({ uri: file.uri, sizeBytes: file.sizeBytes })
     }
   }
   await checkPresent(files, added, signal)
@@ -85,7 +88,9 @@ async function knownManifests(
   return list.map((manifest) => manifest.manifest_path)
 }
 
-async function checkPresent(files: TableFiles, added: readonly DataFile[], signal: AbortSignal): Promise<void> {
+type NamedFile = Pick<DataFile, 'uri' | 'sizeBytes'>
+
+async function checkPresent(files: TableFiles, added: readonly NamedFile[], signal: AbortSignal): Promise<void> {
   await mapAtOnce(added, STATS_AT_ONCE, async ({ uri, sizeBytes }) => {
     signal.throwIfAborted()
     if ((await sizeOf(files, uri)) === sizeBytes) return

@@ -9,6 +9,7 @@ import {
   type Int64,
   Manifests,
   parseChange,
+  stageForeign,
   type TableFiles,
   type TableMetadata,
   type TableRequirement,
@@ -93,6 +94,8 @@ interface Forgery {
   /** Where the manifest, and the list, lie. */
   readonly manifestOf?: TableFiles
   readonly listOf?: TableFiles
+  /** How many, of one file each. Default 1. */
+  readonly manifests?: number
 }
 
 /** Files of an append as an engine writes them, and the updates that publish it. */
@@ -104,19 +107,21 @@ async function append(made: Made, forgery: Forgery = {}): Promise<readonly Table
   const sequenceNumber = Number(metadata['last-sequence-number']) + 1
   const schema = fromIceberg(metadata.schemas.at(-1) as TableMetadata['schemas'][number])
   const spec = metadata['partition-specs'][0] as TableMetadata['partition-specs'][number]
-  const file = forgery.file ?? (await dataFile(files))
-  const entry = { status: 'added', snapshotId: id, sequenceNumber: null, fileSequenceNumber: null, file } as const
   const manifestOf = forgery.manifestOf ?? files
   const listOf = forgery.listOf ?? files
-  const manifest = await manifests.writeManifest(
-    manifestOf,
-    manifestOf.metadataUri(`${randomUUID()}-m0.avro`),
-    { spec, schema, kind: 'data' },
-    { snapshotId: id, sequenceNumber },
-    [entry],
-  )
+  const written = Array.from({ length: forgery.manifests ?? 1 }, async () => {
+    const file = forgery.file ?? (await dataFile(files))
+    const entry = { status: 'added', snapshotId: id, sequenceNumber: null, fileSequenceNumber: null, file } as const
+    return manifests.writeManifest(
+      manifestOf,
+      manifestOf.metadataUri(`${randomUUID()}-m0.avro`),
+      { spec, schema, kind: 'data' },
+      { snapshotId: id, sequenceNumber },
+      [entry],
+    )
+  })
   const list = listOf.metadataUri(`snap-${id}.avro`)
-  await manifests.writeList(listOf, list, { id, parentId: null, sequenceNumber }, [manifest])
+  await manifests.writeList(listOf, list, { id, parentId: null, sequenceNumber }, await Promise.all(written))
   const snapshot = {
     'snapshot-id': id,
     'sequence-number': sequenceNumber,
@@ -295,6 +300,18 @@ describe('a commit', () => {
     await assert.rejects(commit(made, [{ action: 'add-snapshot', snapshot }]), { code: 'catalog_files_unreadable' })
     const statistics = { 'snapshot-id': 1, 'statistics-path': 'file:///etc/passwd' }
     await assert.rejects(commit(made, [{ action: 'set-statistics', statistics }]), { code: 'catalog_path_foreign' })
+  })
+
+  test('names no more files than one manifest may, in however many manifests', async () => {
+    const made = await make('many')
+    const base = await lake.lake.load(made.files.ref)
+    const stage = async (count: number) => {
+      const updates = await append(made, { manifests: count })
+      const few = new Manifests({ maxEntries: 2 })
+      return stageForeign(few, made.files, base, { requirements: [], updates }, Date.now(), SIGNAL)
+    }
+    await stage(2)
+    await assert.rejects(stage(3), { kind: 'INVALID_DATA', code: 'catalog_files_unreadable' })
   })
 
   test('does not move a table, nor take another’s folder', async () => {
