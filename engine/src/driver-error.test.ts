@@ -39,6 +39,12 @@ describe('what the driver says', () => {
       'sql_unsupported',
       /cannot be kept in a parquet file/,
     ],
+    [
+      'IO Error: Parquet files do not support negative intervals',
+      'SELECT 1',
+      'sql_unsupported',
+      /cannot be kept in a parquet file/,
+    ],
     ['Permission Error: Cannot access file "/hush"', 'SELECT 1', 'sql_not_allowed', /outside its tables/],
     ['Something Else Error: hush', 'SELECT 1', 'engine_failed', /the engine failed/],
     ['hush', 'SELECT 1', 'engine_failed', /the engine failed/],

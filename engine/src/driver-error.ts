@@ -73,13 +73,13 @@ function isSystemError(error: unknown): boolean {
 }
 
 /** Of values and not of files, though the engine calls it a matter of input and output: it is the same at every try. */
-const UNWRITABLE = /^IO Error: Parquet writer:/
+const UNWRITABLE = /^IO Error: Parquet (?:writer:|files do not support)/
 
 function fileError(cause: unknown): SluiceError {
   if (cause instanceof Error && UNWRITABLE.test(cause.message)) {
     return new SluiceError('INVALID_DATA', 'a value of the statement cannot be kept in a parquet file', {
       code: 'sql_unsupported',
-      remedy: 'Cast the column to VARCHAR, or ask for another format; a map may have no key that is null.',
+      remedy: 'Cast the column to VARCHAR, or ask for another format.',
       cause,
     })
   }

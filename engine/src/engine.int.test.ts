@@ -286,6 +286,11 @@ describe('output', () => {
     assert.deepEqual(await run.finished, { rows: 3, bytes: 47, truncated: false })
   })
 
+  it('is JSON, where a value that calls itself so is none', async () => {
+    const run = await start({}, 'SELECT CAST(CAST([1, NULL] AS JSON[]) AS JSON) AS x', 'ndjson')
+    assert.deepEqual(JSON.parse(await text(run)), { x: '[1, NULL]' })
+  })
+
   it('holds every character as it is', async () => {
     const characters = Array.from({ length: 0x2ff }, (_, index) => String.fromCharCode(index + 1))
     const texts = [...characters, '#', ' #x', 'a#b', '\u2028', '😀#', 'NULL', '\\N', ',,', "''"]
@@ -829,9 +834,17 @@ describe('a job', () => {
       `SELECT NULL::${'STRUCT(a '.repeat(levels)}INTEGER${')'.repeat(levels)}`,
     ]
     for (const sql of deep) await assert.rejects(allOf({}, sql), { kind: 'INVALID_DATA' }, sql.slice(0, 30))
-    const keyless = "SELECT TRY_CAST({'a': NULL} AS MAP(INTEGER[], STRUCT(x INTEGER)))"
-    const parquet = async () => collect(await start({}, keyless, 'parquet'))
-    await assert.rejects(parquet(), { kind: 'INVALID_DATA', code: 'sql_unsupported' })
+    const unkept = [
+      "SELECT TRY_CAST({'a': NULL} AS MAP(INTEGER[], STRUCT(x INTEGER)))",
+      "SELECT INTERVAL '-1 month 30 days'",
+    ]
+    for (const sql of unkept) {
+      const parquet = async () => collect(await start({}, sql, 'parquet'))
+      await assert.rejects(parquet(), { kind: 'INVALID_DATA', code: 'sql_unsupported' }, sql)
+    }
+    // A fault of DuckDB's planner, without a word of its own for it.
+    const uncopied = 'SELECT rank() OVER (ORDER BY (SELECT 1) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)'
+    await assert.rejects(allOf({}, uncopied), { kind: 'INVALID_DATA', code: 'query_failed' })
   })
 
   it('is told in words without values, paths or hidden names', async () => {

@@ -174,14 +174,17 @@ function union(type: DuckDBUnionType, sql: string, flavour: JsonFlavour, depth: 
   return `CASE union_tag(${sql})::VARCHAR ${cases.join(' ')} END`
 }
 
-/** DuckDB's JSON may hold NaN, infinities and trailing commas, which JSON has not; such a value stays text. */
+/**
+ * DuckDB's JSON may hold NaN, infinities and trailing commas, which JSON has not, and what some of its casts make of lists
+ * is no JSON at all: such a value stays text.
+ */
 function jsonText(sql: string, flavour: JsonFlavour): string {
   const plain = `(${sql})::VARCHAR`
   if (flavour === 'values') return text(plain)
   const suspect = `regexp_matches(${plain}, '(?i)nan|inf|,\\s*[\\]}]')`
   const bare = `regexp_replace(${plain}, '"(\\\\.|[^"\\\\])*"', '""', 'g')`
   const loose = `${suspect} AND regexp_matches(${bare}, '(?i)nan|inf|,\\s*[\\]}]')`
-  return `CASE WHEN ${loose} THEN ${text(plain)} ELSE translate(${plain}, chr(10) || chr(13), '  ') END`
+  return `CASE WHEN NOT json_valid(${plain}) OR ${loose} THEN ${text(plain)} ELSE translate(${plain}, chr(10) || chr(13), '  ') END`
 }
 
 function text(sql: string): string {
