@@ -1,7 +1,7 @@
 /** The `sluice` command against a running server: what it prints, and how it ends. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -47,6 +47,20 @@ function sluice(words: readonly string[], bearer = token): Promise<Ended> {
   })
 }
 
+/** Exit code and what was said where standard output goes there, or to a reader who has gone: `1 sluice: …` */
+function into(where: '/dev/full' | 'closed', words: readonly string[]): Promise<string> {
+  const command = [process.execPath, launcher, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+  const shell = where === 'closed' ? `(${command}; echo $? >&3) | :` : `${command} > ${where}; echo $? >&3`
+  const env = { ...process.env, SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
+  return new Promise((resolve) => {
+    const child = spawn('bash', ['-c', shell], { env, cwd: folder, stdio: ['ignore', 'ignore', 'pipe', 'pipe'] })
+    let [err, code] = ['', '']
+    child.stdio[2]?.on('data', (chunk: Buffer) => (err += chunk))
+    child.stdio[3]?.on('data', (chunk: Buffer) => (code += chunk))
+    child.once('close', () => resolve(`${code.trim()} ${err}`))
+  })
+}
+
 async function done(...words: string[]): Promise<string> {
   const { code, out, err } = await sluice(words)
   assert.equal(code, 0, `${words.join(' ')}: ${err}`)
@@ -85,6 +99,21 @@ describe('the command', () => {
       assert.equal(code, 2, `${words.join(' ')}: ${err}`)
     }
     assert.match((await sluice(['query', 'SELECT 1', '--formt', 'csv'])).err, /did you mean --format/)
+    for (const [words, said] of [
+      [
+        ['prodct', 'list'],
+        /^sluice: there is no command "prodct list"; did you mean "product list"\?\n\nsluice help lists/,
+      ],
+      [['snapshots', 'x'], /^sluice: there is no command "snapshots x"\n\n {2}sluice product snapshots PRODUCT/],
+      [['keys', 'rotate'], /did you mean "keys rotate-master"\?/],
+      [['query', 'SELECT', '1'], /"1" is a word too many; what holds blanks belongs in quotes/],
+      [['grant', 'add', 'crm.people', '--user', 'vera'], /--to USER or --team TEAM is needed; --user says as whom/],
+      [['product', 'lint', 'absent'], /the folder absent cannot be read: it does not exist/],
+      [['product', 'list', '--url', 'nonsense'], /--url is an address such as http/],
+    ] as const) {
+      const { code, err } = await sluice(words)
+      assert.deepEqual([code, said.test(err)], [2, true], err)
+    }
     await writeFile(join(folder, 'broken.json'), '{"password": "geheim"')
     for (const file of ['absent.json', 'broken.json']) {
       const { code, err } = await sluice(['connection', 'create', 'db', '--config-file', file])
@@ -132,7 +161,7 @@ describe('the command', () => {
     assert.match(table, /2 rows in \d+ ms/)
     // Whoever made connection and product finds the way to clear values in the answer itself.
     const [, hinted = ''] = /^ {2}sluice (grant add .*)$/m.exec(table) ?? []
-    assert.match(hinted, /^grant add crm\.people --user dora --unmask '\*'$/)
+    assert.match(hinted, /^grant add crm\.people --to dora --unmask '\*'$/)
     assert.match(await done(...hinted.replaceAll("'", '').split(' ')), /user dora +unmask/)
     const clear = await done('query', 'SELECT id, email FROM crm.people ORDER BY id LIMIT 1')
     assert.match(clear, /^id +email\n1 +c1@c\.test\n/)
@@ -166,6 +195,63 @@ describe('the command', () => {
     assert.match(await readFile(join(folder, 'rows.csv'), 'utf8'), /^"?id"?,"?city"?\r?\n1,/)
     await done('query', sql, '--format', 'parquet', '--output', 'rows.parquet')
     assert.equal((await readFile(join(folder, 'rows.parquet'))).subarray(0, 4).toString(), 'PAR1')
+  })
+
+  it('says what a disk, a folder or a reader did not take, and nothing of what the system calls that', async () => {
+    const sql = "SELECT i, repeat('x', 1000) AS long FROM range(3000) r(i)"
+    for (const [words, said] of [
+      [
+        ['query', sql, '--format', 'csv', '--output', 'absent/rows.csv'],
+        /absent\/rows\.csv lacks rows; it does not exist/,
+      ],
+      [['query', sql, '--format', 'csv', '--output', '/dev/full'], /\/dev\/full lacks rows; the disk is full/],
+      [['query', 'SELECT 1', '--json', '--output', '/dev/full'], /\/dev\/full lacks rows; the disk is full/],
+      [['query', 'SELECT 1', '--json', '--output', '.'], /lacks rows; it is a folder/],
+      [['product', 'init', 'login.json'], /login\.json: something else is there/],
+      [['product', 'init', 'login.json/x'], /login\.json\/x: it, or what it should lie in, is no folder/],
+    ] as const) {
+      const { code, err } = await sluice(words)
+      assert.deepEqual([code, said.test(err)], [1, true], err)
+      assert.doesNotMatch(err, /\bE[A-Z]{4,}\b|\n +at /)
+    }
+    assert.match(await into('/dev/full', ['help']), /^1 sluice: what is printed: the disk is full\n$/)
+    assert.match(await into('/dev/full', ['product', 'list']), /^1 sluice: what is printed: the disk is full\n$/)
+    // Who has enough, as `head` does, is told no more.
+    for (const words of [
+      ['query', sql, '--json'],
+      ['query', sql, '--format', 'csv'],
+      ['query', sql],
+      ['config', '--explain'],
+    ]) {
+      assert.equal(await into('closed', words), '1 ', words.join(' '))
+    }
+  })
+
+  it('names the files that a folder of manifests lacks, and what they were probably meant to be', async () => {
+    const name = (part: string) => join(folder, 'people', part)
+    await rename(name('serving.yaml'), name('serving.yml'))
+    await rename(name('quality.yaml'), name('qualty.yaml'))
+    for (const words of [['lint'], ['plan', '--version', '1.0.0'], ['deploy', '--version', '1.0.0']]) {
+      const [what = '', ...flags] = words
+      const { code, err } = await sluice(['product', what, 'people', ...flags])
+      assert.equal(code, 2, err)
+      assert.match(err, /people lacks quality\.yaml \(it has qualty\.yaml\), serving\.yaml \(it has serving\.yml\)/)
+    }
+    await rename(name('serving.yml'), name('serving.yaml'))
+    await rename(name('qualty.yaml'), name('quality.yaml'))
+    const product = await readFile(name('product.yaml'), 'utf8')
+    await writeFile(name('product.yaml'), `${product}\nbroken: [\n`)
+    const { code, err } = await sluice(['product', 'plan', 'people', '--version', '1.0.0'])
+    assert.deepEqual([code, /product\.yaml:\d+:\d+ the YAML cannot be read: a bracket/.test(err)], [1, true], err)
+    await writeFile(name('product.yaml'), product)
+    for (const [made, called] of [
+      ['2024 Ümsätze!', 'ms_tze'],
+      ['__', 'my_product'],
+    ] as const) {
+      assert.match(await done('product', 'init', made), /Six manifests are in/)
+      assert.match(await readFile(join(folder, made, 'product.yaml'), 'utf8'), new RegExp(`^name: ${called}$`, 'm'))
+      await done('product', 'lint', made)
+    }
   })
 
   it('names problems of manifests by file, line and column, with and without a server', async () => {
@@ -244,7 +330,7 @@ checks:
   it('lets others read, and takes it back', async () => {
     for (const [words, shown] of [
       [['crm.people', '--team', 'sales', '--unmask', 'pii.identifier,pii.name', '--grantable'], /team sales +unmask/],
-      [['--connection', 'db', '--user', 'vito', '--table', 'public.command_people'], /user vito +read +public\./],
+      [['--connection', 'db', '--to', 'vito', '--table', 'public.command_people'], /user vito +read +public\./],
     ] as const) {
       const made = await done('grant', 'add', ...words)
       assert.match(made, shown)

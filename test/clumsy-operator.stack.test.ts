@@ -40,6 +40,18 @@ it('makes nothing for a server that could not listen', async () => {
   }
 })
 
+it('says of a host that is none of this machine what it is, whatever the port', async () => {
+  for (const host of ['192.0.2.1', 'nowhere.invalid']) {
+    const runtime = await RuntimeProcess.spawn(join(folder, 'hosts'), null, 0, undefined, undefined, {
+      SLUICE_HOST: host,
+    })
+    assert.deepEqual(await runtime.ended, { code: 1, signal: null }, runtime.output)
+    assert.match(runtime.output, /cannot listen on \S+, port 0: (this machine has no such address|names of machines)/)
+    assert.doesNotMatch(runtime.output, /\bE[A-Z]{4,}\b|getaddrinfo/)
+    assert.ok(!existsSync(join(folder, 'hosts/postgres')))
+  }
+})
+
 it('stops in order when it is told so while it starts, and when it is told twice', async () => {
   for (const when of ['lock', 'runtime.json']) {
     const runtime = await RuntimeProcess.spawn(data, null)

@@ -108,13 +108,11 @@ async function onboard(admin: Api, developer: Api, source: DemoSource): Promise<
     () => admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme Corp.', tier: 'standard' }),
     (tenant) => `${tenant['status']}: schema, bucket, topics, catalog ${tenant['resources']?.catalog}`,
   )
-  const { host, port, database } = source.server.tcpAddress
-  const login = { host, port, database, user: 'reader', password: source.password, ssl_mode: 'disable' }
   const connection = await step('register the connection "warehouse"', () =>
     developer.post('/api/v1/connections', {
       name: 'warehouse',
       connector_type: 'postgresql',
-      config_encrypted: JSON.stringify(login),
+      config_encrypted: JSON.stringify(loginOf(source)),
     }),
   )
   await step(
@@ -231,6 +229,32 @@ async function readRoutes(who: string, reader: Api, source: DemoSource): Promise
   )
 }
 
+/** What somebody needs who looks around, in a form that can be copied into another terminal. */
+function whereItIs(
+  server: Server,
+  source: DemoSource,
+  tokens: { readonly developer: string; readonly viewer: string },
+) {
+  return `
+Server     ${server.url}
+Reference  ${server.url}/docs
+Source     ${JSON.stringify(loginOf(source))}
+Developer  ${tokens.developer}
+Viewer     ${tokens.viewer}
+
+In another terminal, in this folder, as the developer:
+  export SLUICE_URL=${server.url} SLUICE_TOKEN=${tokens.developer}
+  npx sluice product list
+  npx sluice query 'SELECT plan, count(*) AS people FROM crm.people GROUP BY 1'
+Ctrl-C ends it.`
+}
+
+/** Of the source, as connections take it. */
+function loginOf({ server, password }: DemoSource): Json {
+  const { host, port, database } = server.tcpAddress
+  return { host, port, database, user: 'reader', password, ssl_mode: 'disable' }
+}
+
 async function main(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-demo-'))
   const dataDirectory = join(folder, 'data')
@@ -269,11 +293,11 @@ async function main(): Promise<void> {
       `\nAll of it in ${((performance.now() - startedAt) / 1000).toFixed(1)} s; every value agrees with the source.`,
     )
     if (keep) {
-      console.log(
-        `\nServer     ${server.url}\nReference  ${server.url}/docs\nDeveloper  ${tokens.developer}\nViewer     ${tokens.viewer}`,
-      )
-      console.log('Ctrl-C ends it.')
-      await new Promise((resolve) => process.once('SIGINT', resolve))
+      console.log(whereItIs(server, source, tokens))
+      await new Promise((resolve) => {
+        // Whoever closes the terminal ends it, too: server and source must not stay behind.
+        for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, resolve)
+      })
     }
   } finally {
     await stopServer(server)

@@ -1,5 +1,5 @@
 /** The server: everything started in order, stopped in the opposite one. */
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { kernelWalls } from '@sluice/engine'
@@ -24,6 +24,7 @@ import { remoteKeys } from './auth/remote-keys.ts'
 import { tokenEndOf } from './auth/trino-user.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
+import { makeFolder } from './command/failures.ts'
 import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config, IssuerConfig } from './config.ts'
 import { type Assembled, assemble } from './container.ts'
@@ -140,15 +141,15 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
   const lack = confinementText(confinement)
   if (lack !== null) logger.warn(lack)
   try {
-    for (const folder of [config.data_dir, config.secrets_dir]) await mkdir(folder, { recursive: true, mode: 0o700 })
+    for (const folder of [config.data_dir, config.secrets_dir]) await makeFolder(folder)
     await lifecycle.start(
       'the lock',
       () => lockFolder(config.data_dir),
       (lock) => lock.release(),
     )
-    const port = config.port === 0 ? await freePort(config.host) : config.port
     // Before anything is made or taken up for a server that could not listen.
-    await checkAddress(config.host, port)
+    await checkAddress(config.host, config.port)
+    const port = config.port === 0 ? await freePort(config.host) : config.port
     const url = config.public_url ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
     const embedded = await embeddedIssuer(config, url)
     const issuers = embedded ? [embedded.trusted()] : config.auth.issuers.map(trustedIssuer)

@@ -1,5 +1,5 @@
 import { listed, UsageError } from './arguments.ts'
-import { type Command, word } from './command.ts'
+import { type Command, gone, word } from './command.ts'
 import { textTable } from './text-table.ts'
 
 interface KeyAnswer {
@@ -84,15 +84,17 @@ export const APPLICATION_KEY_COMMANDS: Readonly<Record<string, Command>> = {
     async run(call) {
       const client = await call.client()
       const { 'made-by': maker, issuer } = call.args.flags
+      if (maker !== undefined && call.words.length > 0) throw new UsageError('either KEY or --made-by, not both')
       if (maker === undefined) {
         const id = word(call, 0, 'KEY')
         await client.request('DELETE', `${PATH}/${encodeURIComponent(id)}`)
-        return `The key ${id} is revoked.`
+        return gone(call, `The key ${id} is revoked.`)
       }
       const query = new URLSearchParams({ created_by: maker, ...(issuer === undefined ? {} : { issuer }) })
       const { revoked } = (await client.request('DELETE', `${PATH}?${query}`)) as {
         readonly revoked: readonly string[]
       }
+      if (call.args.flags['json']) return { revoked }
       return revoked.length === 0 ? `${maker} has made no keys.` : `Revoked: ${revoked.join(', ')}.`
     },
   },

@@ -1,13 +1,14 @@
-/** Words and flags of a command line: `--name value`, `--name=value`, or `--name` alone. */
+/** Words and flags of a command line: `--name value`, `--name=value`, or `--name` alone. Behind `--` all are words. */
 export interface Arguments {
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, string>>
+  /** Flags that stand without a value and are no switches: misspelt, or cut off. */
+  readonly withoutValue?: readonly string[]
 }
 
 /** Flags that take no value. */
-const SWITCHES = [
+export const SWITCHES: readonly string[] = [
   'help',
-  'dry-run',
   'json',
   'allow-unproved',
   'connector',
@@ -22,23 +23,35 @@ const SWITCHES = [
 export function parseArguments(argv: readonly string[]): Arguments {
   const words: string[] = []
   const flags: Record<string, string> = {}
+  const withoutValue: string[] = []
+  const put = (name: string, value: string): void => {
+    if (Object.hasOwn(flags, name)) throw new UsageError(`--${name} is there twice; several values are one list: a,b`)
+    flags[name] = value
+  }
   for (let index = 0; index < argv.length; index += 1) {
     const argument = argv[index] === '-h' ? '--help' : (argv[index] as string)
+    if (argument === '--') return { words: [...words, ...argv.slice(index + 1)], flags, withoutValue }
     if (!argument.startsWith('--')) {
       words.push(argument)
       continue
     }
     const [name = '', inline] = splitOnce(argument.slice(2))
-    if (inline !== undefined) flags[name] = inline
-    else if (SWITCHES.includes(name)) flags[name] = 'true'
+    const next = argv[index + 1]
+    if (SWITCHES.includes(name)) {
+      if (isOn(name, inline)) put(name, 'true')
+    } else if (inline !== undefined) put(name, inline)
+    else if (next === undefined || next.startsWith('--')) withoutValue.push(name)
     else {
+      put(name, next)
       index += 1
-      const value = argv[index]
-      if (value === undefined) throw new UsageError(`--${name} needs a value`)
-      flags[name] = value
     }
   }
-  return { words, flags }
+  return { words, flags, withoutValue }
+}
+
+function isOn(name: string, value = 'true'): boolean {
+  if (value === 'true' || value === 'false') return value === 'true'
+  throw new UsageError(`--${name} takes no value`)
 }
 
 function splitOnce(text: string): [string, string?] {

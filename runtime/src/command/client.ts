@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { issueToken } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
 import type { Arguments } from './arguments.ts'
+import { checkedAddress, otherServer, tokenVariable, unreachable, variable } from './server-address.ts'
 
 export interface Client {
   /** JSON there and back; null where the answer is empty. Throws what the server says, in words. */
@@ -33,32 +34,40 @@ export const ADDRESS_FILE = 'runtime.json'
  * with the keys of `secrets_dir`, for `--tenant` (as a developer) or as administrator.
  */
 export async function openClient(args: Arguments, folders: Folders): Promise<Client> {
-  const url = args.flags['url'] ?? process.env['SLUICE_URL'] ?? (await runningAddress(folders.data_dir))
-  const token = process.env['SLUICE_TOKEN'] ?? (await ownToken(args, folders.secrets_dir))
+  const named = namedAddress(args)
+  const url = named ?? (await runningAddress(folders.data_dir))
+  const token = tokenVariable() ?? (await ownToken(args, folders.secrets_dir, named))
   const tenant = isAdminOf(args) ? { 'x-tenant-id': args.flags['tenant'] as string } : {}
   const send = async (method: string, path: string, init: RequestInit): Promise<Response> => {
     const headers = { ...init.headers, ...tenant, authorization: `Bearer ${token}` }
     const response = await fetchFrom(url, path, { ...init, method, headers })
     if (response.ok) return response
-    throw new ServerRefused(response.status, describeFailure(response.status, await response.text()))
+    throw new ServerRefused(response.status, describeFailure(url, response.status, await response.text()))
   }
-  const request: Client['request'] = async (method, path, body) => valueOf(await send(method, path, jsonBody(body)))
+  const request: Client['request'] = async (method, path, body) =>
+    valueOf(url, await send(method, path, jsonBody(body)))
   return {
     request,
-    list: (path) => allPages(request, path),
+    list: async (path) => {
+      const items = await allPages(request, path)
+      if (items.length === 0) await checkTenant(args, folders.secrets_dir, url)
+      return items
+    },
     find: (path) =>
       request('GET', path).catch((error: unknown) => {
         if (error instanceof ServerRefused && error.status === NOT_FOUND) return null
         throw error
       }),
-    open: (method, path, body, accept) => {
+    open: async (method, path, body, accept) => {
       const { headers, ...init } = jsonBody(body)
-      return send(method, path, { ...init, headers: { ...headers, accept } })
+      const response = await send(method, path, { ...init, headers: { ...headers, accept } })
+      if (!response.headers.get('content-type')?.startsWith(accept)) throw otherServer(url, response.status)
+      return response
     },
     upload: async (path, parts) => {
       const form = new FormData()
       for (const [name, text] of Object.entries(parts)) form.append(name, new Blob([text]), `${name}.yaml`)
-      return valueOf(await send('POST', path, { body: form }))
+      return valueOf(url, await send('POST', path, { body: form }))
     },
   }
 }
@@ -75,7 +84,7 @@ class ServerRefused extends Error {
 
 /** An own token of SLUICE_TOKEN may be an administrator's, who names the tenant; others may name only their own. */
 function isAdminOf(args: Arguments): boolean {
-  const token = process.env['SLUICE_TOKEN']
+  const token = tokenVariable()
   if (token === undefined || args.flags['tenant'] === undefined) return false
   const claims = claimsOf(token)
   return claims !== null && claims.tenant_id === undefined
@@ -83,7 +92,7 @@ function isAdminOf(args: Arguments): boolean {
 
 /** Whose rights the command has; null where the token does not tell. */
 export function actingUser(args: Arguments): string | null {
-  const token = process.env['SLUICE_TOKEN']
+  const token = tokenVariable()
   return token === undefined ? (args.flags['user'] ?? DEFAULT_USER) : (claimsOf(token)?.sub ?? null)
 }
 
@@ -101,17 +110,39 @@ function jsonBody(body: unknown): { readonly body?: string; readonly headers?: R
   return { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
 }
 
+function namedAddress({ flags: { url } }: Arguments): string | undefined {
+  if (url !== undefined) return checkedAddress(url, '--url')
+  const named = variable('SLUICE_URL')
+  return named === undefined ? undefined : checkedAddress(named, 'SLUICE_URL')
+}
+
 async function fetchFrom(url: string, path: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(new URL(path, url), init)
   } catch (cause) {
-    throw new Error(`${url} cannot be reached: is the server running there?`, { cause })
+    throw unreachable(url, cause)
   }
 }
 
-async function valueOf(response: Response): Promise<unknown> {
+async function valueOf(url: string, response: Response): Promise<unknown> {
   const text = await response.text()
-  return text === '' ? null : JSON.parse(text)
+  try {
+    return text === '' ? null : JSON.parse(text)
+  } catch {
+    // What it is instead may be a page of any length.
+    throw otherServer(url, response.status)
+  }
+}
+
+/** Who makes his own tokens may misspell the tenant: a token of one that is not there is shown nothing, and told nothing. */
+async function checkTenant(args: Arguments, secretsFolder: string, url: string): Promise<void> {
+  const { tenant } = args.flags
+  if (tenant === undefined || tokenVariable() !== undefined) return
+  const token = await issueToken(secretsFolder, { role: 'admin' }, { ttlS: 60 })
+  const headers = { authorization: `Bearer ${token}` }
+  const { status } = await fetchFrom(url, `/api/v1/tenants/${encodeURIComponent(tenant)}`, { headers })
+  if (status !== NOT_FOUND) return
+  throw Object.assign(new Error(`there is no tenant "${tenant}"`), { remedy: '"sluice tenant list" names them.' })
 }
 
 async function allPages(request: Client['request'], path: string): Promise<unknown[]> {
@@ -141,39 +172,58 @@ async function runningAddress(dataDirectory: string): Promise<string> {
   }
 }
 
-async function ownToken(args: Arguments, secretsFolder: string): Promise<string> {
+async function ownToken(args: Arguments, secretsFolder: string, named: string | undefined): Promise<string> {
   const tenant = args.flags['tenant']
   const subject = tenant
     ? { tenant, groups: [args.flags['group'] ?? 'svc-developers'], user: args.flags['user'] ?? DEFAULT_USER }
     : ({ role: 'admin' } as const)
-  return issueToken(secretsFolder, subject, { ttlS: 900 })
+  return issueToken(secretsFolder, subject, { ttlS: 900 }).catch((error: unknown) => {
+    if (named === undefined || (error as { readonly code?: string }).code !== 'issuer_keys_missing') throw error
+    throw Object.assign(new Error(`there is no token for ${named}`, { cause: error }), {
+      remedy: 'Set SLUICE_TOKEN to one, or name the data folder of that server with --data-dir.',
+    })
+  })
 }
 
 /** Where a flag helps that the server does not know of. */
 const FLAG_HINTS: Readonly<Record<string, string>> = {
   tenant_required: 'On the command line that is --tenant T.',
   raw_table_forbidden: 'If you are the creator, say so with --user NAME (where no SLUICE_TOKEN is set).',
+  grant_not_held: 'If you are one of them, say so with --user NAME (where no SLUICE_TOKEN is set).',
+  confirmation_missing: 'On the command line that is --confirm SLUG.',
+  tenant_not_active: '"sluice tenant list" names the tenants and how each is.',
 }
 
-function describeFailure(status: number, text: string): string {
+/** What is told of single places stands below it; the remedy of an answer with such says no more than to look there. */
+function describeFailure(url: string, status: number, text: string): string {
+  const problem = problemIn(text)
+  if (problem === null) throw otherServer(url, status)
+  const { detail = problem.title ?? '', errors = [] } = problem
+  const lines = errors.flatMap((entry) => {
+    const place = entry.manifest ? `${entry.manifest}.yaml` : `${entry.in ?? ''}${entry.pointer ?? ''}`
+    const position = entry.line ? `:${entry.line}:${entry.column}` : ''
+    if (detail.endsWith(entry.message) && !entry.hint && !position) return []
+    return [`  ${place}${position} ${entry.message}${entry.hint ? ` (${entry.hint})` : ''}`]
+  })
+  const remedy = lines.length > 0 ? undefined : problem.remedy
+  const hints = [remedy, FLAG_HINTS[problem.code]].filter((hint) => hint !== undefined)
+  return [`${detail} (${problem.code}, ${status})`, ...lines, ...hints].join('\n')
+}
+
+function problemIn(text: string): ProblemAnswer | null {
   try {
-    const problem = JSON.parse(text) as ProblemAnswer
-    const lines = (problem.errors ?? []).map((entry) => {
-      const place = entry.manifest ? `${entry.manifest}.yaml` : `${entry.in ?? ''}${entry.pointer ?? ''}`
-      const position = entry.line ? `:${entry.line}:${entry.column}` : ''
-      return `  ${place}${position} ${entry.message}${entry.hint ? ` (${entry.hint})` : ''}`
-    })
-    const hints = [problem.remedy, FLAG_HINTS[problem.code ?? '']].filter((text) => text !== undefined)
-    return [`${problem.detail ?? problem.title} (${problem.code}, ${status})`, ...lines, ...hints].join('\n')
+    const problem = JSON.parse(text) as ProblemAnswer | null
+    return typeof problem?.code === 'string' ? problem : null
   } catch {
-    return `${status}: the server answered something that is no problem document`
+    // A page, or nothing: whoever sent it is no Sluice.
+    return null
   }
 }
 
 interface ProblemAnswer {
   readonly detail?: string
   readonly title?: string
-  readonly code?: string
+  readonly code: string
   readonly remedy?: string
   readonly errors?: readonly {
     readonly in?: string

@@ -1,7 +1,7 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
 import { type Config, type ConfigSources, loadConfig } from '../config.ts'
 import { nearest } from '../parsing/suggestion.ts'
-import { type Arguments, UsageError } from './arguments.ts'
+import { type Arguments, SWITCHES, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
 
 export interface CommandCall {
@@ -67,6 +67,9 @@ export function word({ words }: CommandCall, index: number, what: string): strin
   return found
 }
 
+/** What is said of something removed; with `--json` null, as the server's answer is empty. */
+export const gone = ({ args }: CommandCall, said: string): string => (args.flags['json'] ? 'null' : said)
+
 /** A word as a segment of a path. */
 export const segment = (call: CommandCall, index: number, what: string): string =>
   encodeURIComponent(word(call, index, what))
@@ -75,10 +78,11 @@ export const segment = (call: CommandCall, index: number, what: string): string 
 export function findCommand(
   commands: Readonly<Record<string, Command>>,
   words: readonly string[],
-): { readonly command: Command; readonly rest: readonly string[] } | null {
+): { readonly name: string; readonly command: Command; readonly rest: readonly string[] } | null {
   for (const count of [2, 1]) {
-    const command = commands[words.slice(0, count).join(' ')]
-    if (command && words.length >= count) return { command, rest: words.slice(count) }
+    const name = words.slice(0, count).join(' ')
+    const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (command && words.length >= count) return { name, command, rest: words.slice(count) }
   }
   return null
 }
@@ -91,16 +95,28 @@ export function commandsUnder(commands: Readonly<Record<string, Command>>, words
     .map(([, command]) => command)
 }
 
+/** Commands that have the word behind their group's: `snapshots` is `product snapshots`. */
+export function commandsCalled(commands: Readonly<Record<string, Command>>, last: string | undefined): Command[] {
+  const found = Object.entries(commands).filter(([name]) => name.split(' ')[1] === last && last !== undefined)
+  return found.map(([, command]) => command)
+}
+
 /** The command that was probably meant: of those with a name alike, by as many of the words as it has; null: none is. */
 export function meantCommand(commands: Readonly<Record<string, Command>>, words: readonly string[]): string | null {
   const names = Object.keys(commands)
+  const [first = '', second = ''] = words
+  const under = names.filter((name) => second !== '' && name.startsWith(`${first} ${second}`))
+  if (under.length === 1) return under[0] as string
   for (const count of [2, 1]) {
-    const typed = words.slice(0, count).join(' ')
     const own = names.filter((name) => name.split(' ').length === count)
-    const close = words.length >= count ? nearest(typed, own) : undefined
+    const typed = words.slice(0, count).join(' ')
+    const swapped = count === 2 && second !== '' ? nearest(`${second} ${first}`, own) : undefined
+    const close = words.length >= count ? (nearest(typed, own) ?? swapped) : undefined
     if (close !== undefined) return close
   }
-  return nearest(words[0] ?? '', new Set(names.map((name) => name.split(' ')[0] as string))) ?? null
+  const groups = new Set(names.map((name) => name.split(' ')[0] as string))
+  if (groups.has(first)) return null
+  return nearest(first, groups) ?? null
 }
 
 export function helpOf(command: Command): string {
@@ -120,7 +136,7 @@ export function overview(commands: readonly Command[]): string {
   return [...lines, '', 'sluice help COMMAND tells more. Exit codes: 0 done, 1 failed, 2 wrong use.'].join('\n')
 }
 
-/** Refuses flags that the command does not know, and says what was probably meant. */
+/** Refuses flags that the command does not know, and says what was probably meant; and flags that lack their value. */
 export function checkFlags(command: Command, args: Arguments, configFlags: readonly string[]): void {
   const known = [
     ...Object.keys(command.flags ?? {}),
@@ -128,9 +144,32 @@ export function checkFlags(command: Command, args: Arguments, configFlags: reado
     ...Object.keys(COMMON_FLAGS),
     ...configFlags,
   ]
-  for (const name of Object.keys(args.flags)) {
+  const { withoutValue = [] } = args
+  for (const name of [...Object.keys(args.flags), ...withoutValue]) {
     if (known.includes(name) || name.includes('.')) continue
     const close = nearest(name, known) ?? known.find((flag) => flag.startsWith(name.slice(0, 3)))
     throw new UsageError(`--${name} is not known${close ? `; did you mean --${close}?` : ''}`)
   }
+  const [cut] = withoutValue
+  if (cut !== undefined)
+    throw new UsageError(`--${cut} needs a value; one that begins with -- is written --${cut}=VALUE`)
+}
+
+/** Refuses words that the command does nothing with: `query SELECT 1` is a statement that the shell took apart. */
+export function checkWords({ usage }: Command, name: string, rest: readonly string[]): void {
+  const extra = rest[wordsOf(usage, name)]
+  if (extra === undefined) return
+  throw new UsageError(`"${extra}" is a word too many; what holds blanks belongs in quotes`)
+}
+
+/** How many words may stand behind the command's own: those of its usage that are no flags and no values of flags. */
+export function wordsOf(usage: string, name: string): number {
+  const tokens = usage.slice(name.length).replaceAll(/[[\]]/g, '').split(' ').filter(Boolean)
+  let count = 0
+  for (let index = 0; index < tokens.length; index += 1) {
+    const token = tokens[index] as string
+    if (!token.startsWith('--')) count += token === '|' ? 0 : 1
+    else if (!SWITCHES.includes(token.slice(2)) && tokens[index + 1] !== '|') index += 1
+  }
+  return count
 }

@@ -14,6 +14,8 @@ export const CONFIG_COMMANDS: Readonly<Record<string, Command>> = {
     },
     async run(call) {
       if (call.args.flags['explain']) return explained(call, call.words[0])
+      const [key] = call.words
+      if (key !== undefined) throw new UsageError(`"${key}" is no flag; did you mean --explain ${key}?`)
       const { config, sources } = call
       if (call.args.flags['check']) return `The configuration is valid (${sources.file ?? 'no file'}).`
       return redactedConfig(config)
@@ -63,6 +65,8 @@ function inForce(path: string, config: Config, sources: ConfigSources): string |
 }
 
 function unknownKey(path: string): string {
-  const close = nearest(path, new Set(configKeys().map((key) => key.path)))
+  const paths = configKeys().map((key) => key.path)
+  const groups = paths.flatMap((one) => one.split('.').map((_, index, parts) => parts.slice(0, index + 1).join('.')))
+  const close = nearest(path, new Set(groups))
   return `the configuration has no key "${path}"${close === undefined ? '' : `; did you mean ${close}?`}`
 }

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { required, UsageError } from './arguments.ts'
-import { type Command, segment, word } from './command.ts'
+import { type Command, gone, segment, word } from './command.ts'
+import { reasonOf } from './failures.ts'
+import { printOut } from './output.ts'
 import { textTable } from './text-table.ts'
 
 interface ConnectionAnswer {
@@ -74,8 +76,9 @@ function scheduleIn({ every, cron, 'time-zone': zone, 'catch-up': catchUp }: Rea
 
 /** Read and judged here, where the file has a name. What is in it is never shown: it holds a password. */
 async function settingsIn(file: string): Promise<string> {
-  const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch(() => {
-    throw new UsageError(`${file} cannot be read: name a file with --config-file, or - for standard input`)
+  const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    const why = error.code === 'ENOENT' ? 'it does not exist' : reasonOf(error)
+    throw new UsageError(`${file} cannot be read: ${why}; --config-file takes a file, or - for standard input`)
   })
   if (isJsonObject(text)) return text
   throw new UsageError(`${file} is not a JSON object; it begins like {"host": "127.0.0.1", "port": 5432, …}`)
@@ -162,7 +165,7 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
       const path = `${pathOf(segment(call, 0, 'NAME'))}/test`
       const report = (await (await call.client()).request('POST', path)) as TestAnswer
       const steps = report.checks.map(({ name, ok, message }) => [name, ok ? 'ok' : 'failed', message])
-      console.log(
+      await printOut(
         call.args.flags['json'] ? JSON.stringify(report, null, 2) : textTable(['step', 'result', 'message'], steps),
       )
       if (!report.ok) throw Object.assign(new Error('the connection does not work'), { remedy: report.remedy })
@@ -217,7 +220,7 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     async run(call) {
       await (await call.client()).request('DELETE', pathOf(segment(call, 0, 'NAME')))
-      return `The connection ${word(call, 0, 'NAME')} is gone.`
+      return gone(call, `The connection ${word(call, 0, 'NAME')} is gone.`)
     },
   },
 }

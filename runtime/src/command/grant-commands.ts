@@ -30,15 +30,20 @@ function row({ id, subject, may, classes, table, grantable, granted_by }: GrantA
 const ON = { connection: 'grants on raw tables of this connection, in place of a product' }
 
 /** Whose grants: those of the product that is named, or of the connection of `--connection`; and the words behind it. */
-function placeOf(call: CommandCall): { readonly path: string; readonly next: number } {
+function placeOf(call: CommandCall, what?: 'remove'): { readonly path: string; readonly next: number } {
   const { connection } = call.args.flags
+  const extra = call.words[what === 'remove' ? 1 : 0]
+  if (connection !== undefined && extra !== undefined) throw new UsageError('either PRODUCT or --connection, not both')
   if (connection !== undefined) return { path: `/api/v1/connections/${encodeURIComponent(connection)}/grants`, next: 0 }
   return { path: `/api/v1/products/${segment(call, 0, 'PRODUCT')}/grants`, next: 1 }
 }
 
 function wantedOf(args: Arguments) {
-  const { user, team, issuer, connection, table } = args.flags
-  if ((user === undefined) === (team === undefined)) throw new UsageError('--user or --team is needed')
+  const { to: user, team, issuer, connection, table } = args.flags
+  if (user !== undefined && team !== undefined) throw new UsageError('either --to or --team, not both')
+  if (user === undefined && team === undefined) {
+    throw new UsageError('--to USER or --team TEAM is needed; --user says as whom you do it')
+  }
   const subject = user === undefined ? { team } : { user }
   const about = { subject, ...(issuer === undefined ? {} : { issuer }), grantable: args.flags['grantable'] === 'true' }
   if (connection !== undefined) return { ...about, ...(table === undefined ? {} : { table }) }
@@ -58,11 +63,11 @@ export const GRANT_COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   'grant add': {
-    usage: 'grant add PRODUCT | --connection NAME --user USER | --team TEAM',
+    usage: 'grant add PRODUCT | --connection NAME --to USER | --team TEAM',
     summary: 'let a user or a team read a product, unmask classes of it, or read raw tables',
     flags: {
       ...ON,
-      user: 'a person, by the subject of their tokens',
+      to: 'a person, by the subject of their tokens',
       team: 'everybody of a group',
       issuer: 'whose user it is; default: of your own issuer',
       unmask: 'classes to show in clear, as pii.name,pii.identifier; * is all',
@@ -81,7 +86,7 @@ export const GRANT_COMMANDS: Readonly<Record<string, Command>> = {
     flags: ON,
     remote: true,
     async run(call) {
-      const { path, next } = placeOf(call)
+      const { path, next } = placeOf(call, 'remove')
       const answer = (await (await call.client()).request('DELETE', `${path}/${segment(call, next, 'GRANT')}`)) as Ended
       if (call.args.flags['json']) return answer ?? { ended: [] }
       const ended = (answer?.ended ?? []).map(({ id, subject, whole }) => {

@@ -1,6 +1,7 @@
 /** `sluice lake compact|expire|clean|check`: the server does it, this asks until all tables were seen. */
 import { UsageError } from './arguments.ts'
 import type { Command } from './command.ts'
+import { printOut } from './output.ts'
 
 const TASKS = ['compact', 'expire', 'clean', 'check']
 
@@ -31,7 +32,7 @@ export const LAKE_COMMANDS: Readonly<Record<string, Command>> = {
       } while (after !== null)
       const result = { task, tables_seen: seen, tables }
       if (task !== 'check' || tables.length === 0) return result
-      console.log(JSON.stringify(result, null, 2))
+      await printOut(JSON.stringify(result, null, 2))
       throw new Error(`${tables.length} of ${seen} lake tables have problems`)
     },
   },

@@ -8,6 +8,8 @@ import {
   type Command,
   callOf,
   checkFlags,
+  checkWords,
+  commandsCalled,
   commandsUnder,
   findCommand,
   helpOf,
@@ -16,8 +18,10 @@ import {
 } from './command.ts'
 import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
+import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
+import { printOut } from './output.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
 import { PRODUCT_COMMANDS } from './product-commands.ts'
 import { QUERY_COMMANDS } from './query-command.ts'
@@ -28,7 +32,7 @@ import { TOKEN_COMMANDS } from './token-command.ts'
 /** Flags of the configuration; those with a dot (`--auth.audience`) are so everywhere. */
 const CONFIG_FLAGS = ['data-dir', 'port', 'host', 'config', 'allow-unproved']
 
-const COMMANDS: Readonly<Record<string, Command>> = {
+export const COMMANDS: Readonly<Record<string, Command>> = {
   start: {
     usage: 'start',
     summary: 'run the server, embedded unless sluice.yaml says otherwise',
@@ -37,7 +41,12 @@ const COMMANDS: Readonly<Record<string, Command>> = {
       host: 'default 127.0.0.1',
       'allow-unproved': 'for development: use plugins that no certificate proves',
     },
-    run: async ({ config }) => (await import('../main.ts')).runServer(config),
+    run: async ({ config }) => {
+      const { runServer } = await import('../main.ts')
+      await runServer(config).catch((error: unknown) => {
+        throw refusedIn(config.data_dir, error)
+      })
+    },
   },
   ...TOKEN_COMMANDS,
   ...TENANT_COMMANDS,
@@ -53,22 +62,31 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 }
 
 export async function main(argv: readonly string[]): Promise<number> {
-  let help = overview(Object.values(COMMANDS))
+  let help = 'sluice help lists the commands.'
   try {
-    if (argv[0] === '--version' || argv[0] === 'version') return print(ownVersion())
+    if (argv[0] === '--version' || argv[0] === 'version') return await print(ownVersion())
     const args = parseArguments(argv)
     const [first, ...others] = args.words
-    if (first === undefined || first === 'help') return print(helpFor(others))
+    if (first === undefined || first === '' || first === 'help') return await print(helpFor(others))
     const found = findCommand(COMMANDS, args.words)
-    if (found === null || args.flags['help']) return print(helpFor(args.words))
+    if (found === null) help = nearHelp(args.words)
+    if (found === null || args.flags['help']) return await print(helpFor(args.words))
     help = helpOf(found.command)
     checkFlags(found.command, args, CONFIG_FLAGS)
+    checkWords(found.command, found.name, found.rest)
     const result = await found.command.run(callOf(args, found.rest, sourcesOf(args)))
-    if (result !== undefined) print(typeof result === 'string' ? result : JSON.stringify(result, null, 2))
+    if (result !== undefined) await print(typeof result === 'string' ? result : JSON.stringify(result, null, 2))
     return 0
   } catch (error) {
-    return fail(error, help)
+    return hasLeft(error) ? 1 : fail(error, help)
   }
+}
+
+/** The commands around words that are none: all of them would push what is wrong off the screen. */
+function nearHelp(words: readonly string[]): string {
+  const group = commandsUnder(COMMANDS, words.slice(0, 1))
+  const near = group.length > 0 ? group : commandsCalled(COMMANDS, words[0])
+  return near.length > 0 ? overview(near) : 'sluice help lists the commands.'
 }
 
 function ownVersion(): string {
@@ -87,33 +105,14 @@ function helpFor(words: readonly string[]): string {
 
 function fail(error: unknown, help: string): number {
   const wrongUse = error instanceof UsageError
-  const message = inWords(error as NodeJS.ErrnoException)
+  const message = inWords(error)
   const remedy = (error as { readonly remedy?: string }).remedy
   console.error([`sluice: ${message}`, ...(remedy ? [remedy] : []), ...(wrongUse ? ['', help] : [])].join('\n'))
   return wrongUse ? 2 : 1
 }
 
-const WHY_NOT: Readonly<Record<string, string>> = {
-  EACCES: 'this account may not do that there',
-  EPERM: 'this account may not do that there',
-  EROFS: 'nothing can be written there',
-  ENOSPC: 'the disk is full',
-  EDQUOT: 'this account has used up its part of the disk',
-  EISDIR: 'it is a folder',
-  ENOTDIR: 'it, or what it should lie in, is no folder',
-  EEXIST: 'something else is there',
-  ENOENT: 'it does not exist, and cannot be made',
-  EMFILE: 'too many files are open',
-}
-
-/** What the system refused, as whoever is at the terminal would say it. */
-function inWords({ message, code = '', path, syscall }: NodeJS.ErrnoException): string {
-  const reason = WHY_NOT[code]
-  return reason === undefined || syscall === undefined ? message : `${path ?? syscall}: ${reason}`
-}
-
-function print(text: string): number {
-  console.log(text)
+async function print(text: string): Promise<number> {
+  await printOut(text)
   return 0
 }
 

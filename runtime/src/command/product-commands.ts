@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { listed, required, UsageError } from './arguments.ts'
-import { type Command, type CommandCall, segment, word } from './command.ts'
+import { type Command, type CommandCall, gone, segment, word } from './command.ts'
 import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
 import { followRun, productLine, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
@@ -228,7 +228,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       const { abandon } = call.args.flags
       const query = typeof abandon === 'string' ? `?abandon=${encodeURIComponent(abandon)}` : ''
       await (await call.client()).request('DELETE', `/api/v1/products/${segment(call, 0, 'PRODUCT')}${query}`)
-      return `The product ${word(call, 0, 'PRODUCT')} is gone.`
+      return gone(call, `The product ${word(call, 0, 'PRODUCT')} is gone.`)
     },
   },
   'product materialize': {
@@ -264,14 +264,16 @@ function shownQuality({ state, version, committed_at: at, quality_score: score, 
   return [head, textTable(['check', 'result', 'severity', 'violations', 'of'], lines), ...rows].join('\n')
 }
 
-async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): Promise<string> {
+async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): Promise<unknown> {
   const client = await call.client()
   const { right } = call.args.flags
   const query = typeof right === 'string' ? `?right=${encodeURIComponent(right)}` : ''
   const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/${what}${query}`
   const run = (await client.request('POST', path)) as RunAnswer
-  if (call.args.flags['no-wait']) return `The run ${run.id} is queued.`
+  const { json } = call.args.flags
+  if (call.args.flags['no-wait']) return json ? run : `The run ${run.id} is queued.`
   const ended = await followRun(client, run.id, null)
+  if (json) return ended
   return ['Done.', ...ended.products.map(productLine)].join('\n')
 }
 
@@ -299,12 +301,13 @@ async function deploy(call: CommandCall): Promise<DeployAnswer> {
 }
 
 async function namedProduct(text: string, folder: string) {
-  const { parse } = await import('yaml')
-  const product = parse(text, { maxAliasCount: 0 }) as Readonly<Record<string, string>> | null
-  if (!product?.['name'] || !product['namespace']) {
+  const { readYaml } = await import('../manifest/read-yaml.ts')
+  const reading = readYaml('product', Buffer.from(text))
+  if (!reading.ok) throw new Error([`${folder} has problems`, ...reading.problems.map(problemLine)].join('\n'))
+  const { name, namespace, archetype, description } = reading.file.value as Readonly<Record<string, unknown>>
+  if (typeof name !== 'string' || typeof namespace !== 'string') {
     throw new UsageError(`${join(folder, 'product.yaml')} does not say name and namespace`)
   }
-  const { name, namespace, archetype, description } = product
   return {
     path: `/api/v1/products/${encodeURIComponent(`${namespace}.${name}`)}`,
     registration: { name, namespace, archetype, description: description ?? '' },

@@ -1,7 +1,9 @@
 /** The six manifests of a product in a folder: read, and written to begin with. */
-import { access, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { basename, join, resolve } from 'node:path'
+import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
+import { makeFolder, reasonOf } from './failures.ts'
 
 const PARTS = ['product', 'inputs', 'output', 'quality', 'serving', 'compute']
 
@@ -18,32 +20,56 @@ export function problemLine({ manifest, line, column, message, hint }: ProblemLi
   return `${manifest}.yaml:${line}:${column} ${message}${hint ? ` (${hint})` : ''}`
 }
 
-/** The texts of the manifests that are there. */
+/** The texts of the six manifests. Throws where one is missing, and says which file was probably meant to be it. */
 export async function readManifests(folder: string): Promise<Readonly<Record<string, string>>> {
-  await access(folder).catch(() => {
-    throw new UsageError(`there is no folder ${folder}`)
+  const files = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    const why =
+      error.code === 'ENOENT' ? 'it does not exist' : error.code === 'ENOTDIR' ? 'it is a file' : reasonOf(error)
+    throw new UsageError(`the folder ${folder} cannot be read: ${why}`)
   })
-  const files = (await readdir(folder)).filter((file) => file.endsWith('.yaml'))
-  const named = files.filter((file) => PARTS.includes(basename(file, '.yaml')))
-  const texts = await Promise.all(
-    named.map(async (file) => [basename(file, '.yaml'), await readFile(join(folder, file), 'utf8')] as const),
-  )
-  return Object.fromEntries(texts)
+  const missing = PARTS.filter((part) => !files.includes(`${part}.yaml`))
+  if (missing.length > 0) {
+    const others = files.filter((file) => !PARTS.some((part) => file === `${part}.yaml`))
+    throw new UsageError(`${folder} lacks ${missing.map((part) => lacking(part, others)).join(', ')}`)
+  }
+  const texts = PARTS.map(async (part) => [part, await textOf(join(folder, `${part}.yaml`))] as const)
+  return Object.fromEntries(await Promise.all(texts))
+}
+
+function lacking(part: string, others: readonly string[]): string {
+  const meant = others.find((file) => file === `${part}.yml`) ?? nearest(`${part}.yaml`, others)
+  return meant === undefined ? `${part}.yaml` : `${part}.yaml (it has ${meant})`
+}
+
+function textOf(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    throw new UsageError(`${file} cannot be read: ${reasonOf(error)}`)
+  })
 }
 
 /** Writes the files into `folder`; refuses to overwrite any. */
 export async function initProduct(folder: string): Promise<string> {
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder)
   const files = await readdir(folder)
   const present = PARTS.map((part) => `${part}.yaml`).find((file) => files.includes(file))
   if (present) throw new UsageError(`${join(folder, present)} is there already; name a new folder`)
-  const name = basename(folder)
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9_]/g, '_')
-  for (const [file, text] of Object.entries(filesFor(name))) {
+  for (const [file, text] of Object.entries(filesFor(nameFor(folder)))) {
     await writeFile(join(folder, `${file}.yaml`), text, { flag: 'wx' })
   }
-  return `Six manifests are in ${folder}. Fill in connection, table and columns, then: npx sluice product plan ${folder} --tenant T --version 1.0.0`
+  const shown = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
+  return `Six manifests are in ${folder}. Fill in connection, table and columns, then: npx sluice product plan ${shown} --tenant T --version 1.0.0`
+}
+
+const LONGEST_NAME = 63
+
+/** What the folder is called, as a product may be. */
+function nameFor(folder: string): string {
+  const words = basename(resolve(folder))
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replaceAll(/^[_0-9]+|_+$/g, '')
+    .slice(0, LONGEST_NAME)
+  return words === '' ? 'my_product' : words
 }
 
 function filesFor(name: string): Readonly<Record<string, string>> {

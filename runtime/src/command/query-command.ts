@@ -6,6 +6,8 @@ import type { ReadableStream } from 'node:stream/web'
 import { UsageError } from './arguments.ts'
 import { actingUser } from './client.ts'
 import { type Command, type CommandCall, word } from './command.ts'
+import { reasonOf } from './failures.ts'
+import { printOut, watchOutput } from './output.ts'
 import { type Cell, textTable } from './text-table.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
@@ -71,7 +73,7 @@ async function answered(
   const text = await response.text()
   const answer = JSON.parse(text, asWritten) as QueryAnswer
   if (format === 'table' && output === undefined)
-    process.stdout.write(`${shown(answer)}${maskingHint(answer, actingUser(args))}\n`)
+    await printOut(`${shown(answer)}${maskingHint(answer, actingUser(args))}`)
   else await save(Readable.from([text]), output)
   if (!answer.truncated || answer.row_count === limit) return undefined
   throw new Error(
@@ -91,6 +93,7 @@ const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: strin
 /** Until all is there, a file has another name: one that was cut must not look whole. */
 async function save(source: Readable, file: string | undefined): Promise<void> {
   try {
+    watchOutput()
     if (file === undefined) return await pipeline(source, process.stdout, { end: false })
     const isPlain = await stat(file).then(
       (found) => found.isFile(),
@@ -104,7 +107,9 @@ async function save(source: Readable, file: string | undefined): Promise<void> {
     })
     await rename(part, file)
   } catch (cause) {
-    throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows`, { cause })
+    const reason = reasonOf(cause)
+    const why = reason === undefined ? '' : `; ${reason}`
+    throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows${why}`, { cause })
   }
 }
 
@@ -112,7 +117,7 @@ function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): stri
   const header = columns.map(({ name, masked }) => (masked ? `${name} (masked)` : name))
   const cells = rows.map((row) => row.map(cellOf))
   const more = truncated ? ', and there are more' : ''
-  return `${textTable(header, cells)}\n\n${row_count} rows in ${meta.elapsed_ms} ms${more}${leftOutHint(meta)}`
+  return `${textTable(header, cells)}\n\n${row_count} ${row_count === 1 ? 'row' : 'rows'} in ${meta.elapsed_ms} ms${more}${leftOutHint(meta)}`
 }
 
 function leftOutHint({ columns_without_values }: QueryAnswer['meta']): string {
@@ -138,7 +143,7 @@ function maskingHint({ columns, meta: { snapshots = {} } }: QueryAnswer, user: s
   if (masked.length === 0 || product === undefined || user === null) return ''
   return `
 Masked for you: ${masked.join(', ')}. Shown by the owner of the source, or by an author who reads the source:
-  sluice grant add ${product} --user ${user} --unmask '*'`
+  sluice grant add ${product} --to ${user} --unmask '*'`
 }
 
 const cellOf = (value: unknown): Cell =>

@@ -1,5 +1,6 @@
 /** Follows a run: rows, rate and time left, rewritten in place on a terminal and as plain lines elsewhere. */
 import type { Client } from './client.ts'
+import { watchOutput } from './output.ts'
 
 export interface TableOfRun {
   readonly name: string
@@ -60,7 +61,10 @@ const LINE_EVERY_MS = 5_000
 
 export const STDERR: ProgressOutput = {
   isTerminal: process.stderr.isTTY === true,
-  write: (text) => void process.stderr.write(text),
+  write: (text) => {
+    watchOutput()
+    process.stderr.write(text)
+  },
 }
 
 /**
@@ -87,7 +91,7 @@ export async function followRun(
       new Error(
         [
           `the run ${run.state === 'cancelled' ? 'was cancelled' : `failed: ${run.error?.message}`}`,
-          ...run.products.map((product) => `  ${productLine(product)}`),
+          ...run.products.map((product) => `  ${productLine(withoutRemedy(product, run.error?.remedy))}`),
           ...checkLines(run),
         ].join('\n'),
       ),
@@ -96,6 +100,12 @@ export async function followRun(
       },
     )
   }
+}
+
+/** What the run itself advises is said once, at the end. */
+function withoutRemedy(product: ProductOfRun, said: string | undefined): ProductOfRun {
+  if (said === undefined || product.reason?.remedy !== said) return product
+  return { ...product, reason: { message: product.reason.message } }
 }
 
 /** What became of one product: what was published, which store serves it not yet and why, or why nothing was. */

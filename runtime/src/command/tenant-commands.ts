@@ -1,5 +1,5 @@
 import { required } from './arguments.ts'
-import { type Command, segment, word } from './command.ts'
+import { type Command, gone, segment, word } from './command.ts'
 import { textTable } from './text-table.ts'
 
 interface TenantAnswer {
@@ -86,7 +86,7 @@ export const TENANT_COMMANDS: Readonly<Record<string, Command>> = {
       const { abandon } = call.args.flags
       const query = `confirm=${confirm}${typeof abandon === 'string' ? `&abandon=${encodeURIComponent(abandon)}` : ''}`
       await (await call.client()).request('DELETE', `/api/v1/tenants/${segment(call, 0, 'SLUG')}?${query}`)
-      return `The tenant ${word(call, 0, 'SLUG')} is gone.`
+      return gone(call, `The tenant ${word(call, 0, 'SLUG')} is gone.`)
     },
   },
 }

@@ -90,8 +90,8 @@ function listen(server: Server, options: ServerOptions): Promise<void> {
 }
 
 /**
- * Rejects, as `startServer` would, where another process listens there or the host is none of this machine. It does not
- * listen there itself: whoever connected to it in that moment would be cut off.
+ * Rejects, as `startServer` would, where another process listens there or the host is none of this machine; of port 0, which
+ * is a free one, only the latter. It does not listen there itself: whoever connected to it in that moment would be cut off.
  */
 export async function checkAddress(host: string, port: number): Promise<void> {
   const server = createServer()
@@ -99,7 +99,7 @@ export async function checkAddress(host: string, port: number): Promise<void> {
     throw inWords(cause.cause ?? cause, { host, port })
   })
   await new Promise((resolve) => server.close(resolve))
-  if (await isTaken(host, port))
+  if (port !== 0 && (await isTaken(host, port)))
     throw inWords(Object.assign(new Error('taken'), { code: 'EADDRINUSE' }), { host, port })
 }
 
@@ -119,6 +119,9 @@ const WHY_NOT: Readonly<Record<string, string>> = {
   EADDRINUSE: 'another process listens there',
   EADDRNOTAVAIL: 'this machine has no such address',
   ENOTFOUND: 'this machine has no such address',
+  EAI_AGAIN: 'names of machines cannot be looked up just now',
+  EAFNOSUPPORT: 'this machine has no addresses of that kind',
+  EINVAL: 'this machine has no such address',
   EACCES: 'this account may not listen there',
 }
 

@@ -92,6 +92,44 @@ describe('readYaml', () => {
     assert.deepEqual([problem?.line, problem?.column, problem?.hint], [2, 1, 'Indent with spaces.'])
   })
 
+  it('says what is no YAML in words, and in none of the parser’s', () => {
+    const broken = [
+      'name: [\n',
+      'a: "x\n',
+      'a: "\\q"\n',
+      'a: b: c\n',
+      'a: - b\n',
+      'a: @b\n',
+      'a: `b`\n',
+      'a: %b\n',
+      'a: {b: 1 c: 2}\n',
+      'a: &x &y 1\n',
+      'a: *\n',
+      '%FOO\n---\na: 1\n',
+      'a:\n  b: 1\n c: 2\n',
+      'a: ]\n',
+      'a: !!map [1]\n',
+      'a: [\n- b\n]\n',
+      '"a\n b": 1\n',
+      `${'x'.repeat(1100)}: 1\n`,
+      'a: &x\n&y b: 1\n',
+    ]
+    const seen = new Set<string>()
+    for (const text of broken) {
+      const reading = readYaml('product', Buffer.from(text))
+      if (reading.ok) continue
+      for (const { message } of reading.problems) {
+        assert.doesNotMatch(
+          message,
+          /implicit|flow |block sequence|scalar|collection|token|\bnode\b|resolve|plain value/i,
+          text,
+        )
+        seen.add(message)
+      }
+    }
+    assert.ok(seen.size >= 8, [...seen].join('\n'))
+  })
+
   it('refuses aliases that unfold to more than a file could hold', () => {
     const letters = 'abcdefghij'
     const line = (letter: string, index: number): string => {

@@ -1,6 +1,7 @@
 import { Composer, type CST, type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, Parser } from 'yaml'
 import type { Json, JsonObject, ManifestName, Path, Problem } from './problem.ts'
 import { formatPath } from './problem.ts'
+import { syntaxError } from './yaml-syntax.ts'
 
 /**
  * YAML 1.2, core schema, one document, nothing clever: no tags, no merge keys, text keys only, each once. What an
@@ -117,23 +118,8 @@ function syntaxProblems(
     manifest,
     ...at(error.pos[0]),
     path: '',
-    message: `the YAML cannot be read: ${sentence(error.message)}`,
-    ...syntaxHint(error.code),
+    ...syntaxError(error),
   }))
-}
-
-function sentence(message: string): string {
-  if (message.includes('call stack')) return 'it is nested too deeply'
-  const line = message.split('\n')[0] ?? ''
-  return line.length <= 160 ? line : `${line.slice(0, 157)}…`
-}
-
-function syntaxHint(code: string): { readonly hint?: string } {
-  if (code === 'TAB_AS_INDENT') return { hint: 'Indent with spaces.' }
-  if (code === 'BAD_INDENT' || code === 'MISSING_CHAR' || code === 'UNEXPECTED_TOKEN') {
-    return { hint: 'Check the indentation, and quote values that hold [ ] { } , # or ": ".' }
-  }
-  return {}
 }
 
 /** Positions by offset. Counted here, since the parser's own counter errs in files that are not well formed. */

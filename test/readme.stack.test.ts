@@ -1,0 +1,120 @@
+/** What a new user does first: the demo, and the README's commands one after the other, as they stand there. */
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, it } from 'node:test'
+import pg from 'pg'
+import { startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { RuntimeProcess } from './crash/runtime-process.ts'
+import { until } from './until.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const LAUNCHER = join(ROOT, 'runtime/bin/sluice.js')
+
+let folder = ''
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-readme-'))
+})
+after(() => rm(folder, { recursive: true, force: true }))
+
+interface Ended {
+  readonly code: number | null
+  readonly out: string
+}
+
+/** `npx sluice` is the launcher of this checkout, whatever npm is there. */
+function shell(script: string, env: Readonly<Record<string, string>>): Promise<Ended> {
+  const npx = `npx() { [ "$1" = sluice ] && shift && '${process.execPath}' '${LAUNCHER}' "$@"; }\n`
+  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
+  const child = spawn('bash', ['-e', '-c', npx + script], {
+    cwd: ROOT,
+    env: { ...Object.fromEntries(foreign), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let out = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (out += chunk))
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, out })))
+}
+
+it('the demo shows everything, stays where it is told to, and says how to go on in another terminal', async () => {
+  const demo = spawn(process.execPath, [join(ROOT, 'examples/demo/main.ts'), '--keep'], { cwd: ROOT })
+  let out = ''
+  for (const stream of [demo.stdout, demo.stderr]) stream.on('data', (chunk: Buffer) => (out += chunk))
+  const ended = new Promise<number | null>((resolve) => demo.once('close', resolve))
+  try {
+    await until('the demo is done', () => demo.exitCode !== null || out.includes('Ctrl-C ends it.'))
+    assert.equal(demo.exitCode, null, out)
+    assert.match(out, /^ 1\. start a source database and the server +\d/m)
+    assert.match(out, /viewer: lookup, person 42 .*\[redacted\].*\n/)
+    assert.match(out, /developer: lookup, person 42 .*Grace Ervin.*\n/)
+    assert.match(out, /^All of it in [\d.]+ s; every value agrees with the source\.$/m)
+    const [, commands = ''] = /as the developer:\n([^]*)Ctrl-C/.exec(out) ?? []
+    const { code, out: said } = await shell(commands, {})
+    assert.equal(code, 0, said)
+    assert.match(said, /^crm\.people +deployed +1\.0\.0/m)
+    assert.match(said, /^plan +people\n\w+ +\d+\n/m)
+    const login = JSON.parse(/^Source +(\{.*\})$/m.exec(out)?.[1] ?? '{}') as pg.ClientConfig
+    const source = new pg.Client({ ...login, ssl: false })
+    await source.connect()
+    assert.equal((await source.query('SELECT count(*)::int AS n FROM people')).rows[0].n, 2000)
+    await source.end()
+  } finally {
+    demo.kill('SIGTERM')
+  }
+  assert.equal(await ended, 0, out)
+  const [, url = ''] = /^Server +(\S+)$/m.exec(out) ?? []
+  await assert.rejects(fetch(`${url}/healthz`), 'the server ended with it')
+})
+
+it('the five minutes with curl lead to rows', async () => {
+  const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
+  const minutes = readme.slice(readme.indexOf('## Five minutes'), readme.indexOf('## Where to go on'))
+  const blocks = [...minutes.matchAll(/^```(sh|sql)\n([^]*?)^```$/gm)].map(([, kind, text = '']) => ({ kind, text }))
+  const [start, tenant, sql, connection, product, ingest, read, ...more] = blocks
+  assert.deepEqual([start?.text.trim(), sql?.kind, more], ['npm start', 'sql', []])
+
+  const data = join(folder, 'data')
+  const server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const runtime = await RuntimeProcess.spawn(data, null)
+  try {
+    const { host, port, user, password } = server.tcpAddress
+    for (const [database, text] of [
+      ['postgres', 'CREATE DATABASE shop'],
+      ['shop', sql?.text ?? ''],
+    ] as const) {
+      const owner = new pg.Client({ host, port, user, password, database })
+      await owner.connect()
+      await owner.query(text)
+      await owner.end()
+    }
+    const url = await runtime.address()
+    const runs = 'api "$URL/api/v1/ingestion?tenant_id=acme" | grep -q'
+    const failed = `! ${runs} '"state":"failed"' || exit 1`
+    const waiting = `until ${runs} '"state":"succeeded"'; do ${failed}; sleep 0.3; done\n`
+    const steps = [tenant, connection, product, ingest].map((block) => block?.text ?? '').join('\n')
+    const own = (text: string) =>
+      text.replace('http://127.0.0.1:8080', String(url)).replace('\\"port\\":5432', `\\"port\\":${port}`)
+    const command = /`npx (sluice product list [^`]*)`/.exec(minutes)?.[1] ?? ''
+    const script = `${own(steps)}\n${waiting}echo ---\n${read?.text}\nnpx ${command}\n`
+    const { code, out } = await shell(script, { SLUICE_DATA_DIR: data })
+    assert.equal(code, 0, out)
+    assert.doesNotMatch(out, /"code":/, 'nothing is refused')
+    const [before = '', after = ''] = out.split('\n---\n')
+    assert.match(before, /"ok":true[^]*"dry_run":true[^]*"deployment":/)
+    assert.match(after, /^\{"data":\[\{"person_no":42,"full_name":"\[redacted\]"/)
+    assert.match(after, /"ttl_remaining_s":\d+/)
+    assert.match(after, /"rows":\[\["TX",100\]\]/)
+    assert.match(after, /^crm\.people +deployed +1\.0\.0/m)
+  } finally {
+    await runtime.stop()
+    await server.stop()
+  }
+})
+
+it('is read in five minutes', async () => {
+  const lines = (await readFile(join(ROOT, 'README.md'), 'utf8')).trimEnd().split('\n')
+  assert.ok(lines.length <= 120, `${lines.length} lines`)
+})
