@@ -242,7 +242,7 @@ describe('the command', () => {
     const product = await readFile(name('product.yaml'), 'utf8')
     await writeFile(name('product.yaml'), `${product}\nbroken: [\n`)
     const { code, err } = await sluice(['product', 'plan', 'people', '--version', '1.0.0'])
-    assert.deepEqual([code, /product\.yaml:\d+:\d+ the YAML cannot be read: a bracket/.test(err)], [1, true], err)
+    assert.deepEqual([code, /product\.yaml:\d+:\d+ the YAML cannot be read: .*bracket/.test(err)], [1, true], err)
     await writeFile(name('product.yaml'), product)
     for (const [made, called] of [
       ['2024 Ümsätze!', 'ms_tze'],
@@ -294,6 +294,8 @@ describe('the command', () => {
       /1\.0\.0 is in service[^]*resumed/,
     )
     assert.match(await done('product', 'resume', 'crm.people'), /Done/)
+    const unknown = await sluice(['product', 'rollback', 'crm.people', '--version', '9.9.9'])
+    assert.match(unknown.err, /no such version \(version_not_found, 404\)\nTake a version that was in service: the list/)
     assert.match(await done('product', 'snapshots', 'crm.people'), /^epoch +version[^]*1\.0\.0 +30/)
   })
 
@@ -319,6 +321,7 @@ checks:
     assert.match(shown, /^mail_short +failed +error +21 +30$/m)
     assert.match(shown, /^cities_few +failed +warn +29 +30$/m)
     assert.match(shown, /^mail_short: rows that failed it\nid +email\n\d+ +c\d+@c\.test$/m)
+    assert.doesNotMatch(await done('product', 'snapshots', 'crm.people'), /1\.1\.0/, 'what was not published is none')
     const viewer = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vera'])
     const { out } = await sluice(['quality', 'crm.people'], viewer)
     assert.match(out, /^cities_few: rows that failed it\n/m)

@@ -121,7 +121,7 @@ function describe(
       return [{ pointer, message: `must be one of ${allowedValues.join(', ')}` }]
     }
     case 'anyOf':
-      return [{ pointer, message: alternatives(error, all) }]
+      return isInsideChoice(error, all) ? [] : [{ pointer, message: alternatives(error, all, schema) }]
     default:
       return isInsideChoice(error, all) ? [] : [{ pointer, message: faultWords(error, schema) }]
   }
@@ -134,11 +134,15 @@ function isInsideChoice(error: TLocalizedValidationError, all: readonly TLocaliz
   })
 }
 
-function alternatives(error: TLocalizedValidationError, all: readonly TLocalizedValidationError[]): string {
+function alternatives(
+  error: TLocalizedValidationError,
+  all: readonly TLocalizedValidationError[],
+  schema: TSchema,
+): string {
   const allowed = all
     .filter((other) => other.keyword === 'const' && other.schemaPath.startsWith(`${error.schemaPath}/anyOf/`))
     .map((other) => String((other.params as { readonly allowedValue: unknown }).allowedValue))
-  return allowed.length > 0 ? `must be one of ${allowed.join(', ')}` : 'has none of the allowed forms'
+  return allowed.length > 0 ? `must be one of ${allowed.join(', ')}` : faultWords(error, schema)
 }
 
 /** Also for the parts of forms. */

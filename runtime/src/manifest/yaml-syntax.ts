@@ -10,7 +10,7 @@ const WORDS: Readonly<Record<ErrorCode, string>> = {
   BAD_COLLECTION_TYPE: 'the tag does not fit what follows it',
   BAD_DIRECTIVE: 'a line that begins with % is not understood',
   BAD_DQ_ESCAPE: 'no such sign can be written with a \\ between double quotes',
-  BAD_INDENT: 'the line is not indented as what it belongs to',
+  BAD_INDENT: 'a line is not indented as what it belongs to, or a bracket before it is not closed',
   BAD_PROP_ORDER: 'anchors and tags stand behind - and ? and :',
   BAD_SCALAR_START: 'a value begins with a sign that it may not begin with',
   BLOCK_AS_IMPLICIT_KEY: 'a list or a block is where a value on the same line should be',

@@ -120,9 +120,19 @@ export async function audited(
   })
 }
 
+/** Of what has no name, or is found in a list that is not at hand, where to look for it. */
+const WHERE_TO_LOOK: Readonly<Record<string, string>> = {
+  ingestion: 'Check the id; the list of runs (GET /api/v1/ingestion, sluice logs) has the newest.',
+  grant: 'Check the id; the list of grants has those that there are.',
+  version: 'Take a version that was in service: the list of deployments names them.',
+  snapshot: 'Take an id from the list of snapshots (sluice product snapshots).',
+  manifests: 'Upload manifests, or check the version.',
+}
+
 export function notFound(what: string): SluiceError {
-  return new SluiceError('INVALID_DATA', `there is no such ${what}`, {
+  const called = what === 'manifests' ? 'there are no such manifests' : `there is no such ${what}`
+  return new SluiceError('INVALID_DATA', what === 'ingestion' ? `${called} run` : called, {
     code: `${what}_not_found`,
-    remedy: 'Check the id or the name.',
+    remedy: WHERE_TO_LOOK[what] ?? 'Check the id or the name.',
   })
 }

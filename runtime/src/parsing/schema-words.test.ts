@@ -58,6 +58,16 @@ describe('what does not fit a schema', () => {
     }
     assert.equal(of(SCHEMAS.form), 'must be two letters')
     assert.equal(of(SCHEMAS.described), 'must be as described: Two letters, as de')
+    const forms = [Type.Array(Type.String()), Type.Union([Type.Number(), Type.Boolean()]), Type.Number()]
+    const said = (options: Record<string, string>) => {
+      const schema = Type.Union(forms, options)
+      const found = Compile(schema)
+        .Errors('Q')
+        .find(({ keyword, schemaPath }) => keyword === 'anyOf' && schemaPath === '#')
+      return found === undefined ? null : faultWords(found, schema)
+    }
+    assert.equal(said({}), 'must be a list or a number or true or false')
+    assert.equal(said({ 'x-expected': 'some of it' }), 'must be some of it')
     assert.equal(of(SCHEMAS.bare), 'must be of another form')
   })
 })

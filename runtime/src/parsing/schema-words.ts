@@ -37,9 +37,26 @@ export function faultWords(fault: SchemaFault, schema: unknown): string {
       return `must be ${expectedIn(schemaAt(schema, fault.schemaPath))}`
     case 'format':
       return `must be a ${String(params['format'])}`
+    case 'anyOf':
+    case 'oneOf':
+      return formsWords(schemaAt(schema, fault.schemaPath))
     default:
       return limitWords(fault) ?? 'has none of the allowed forms'
   }
+}
+
+/** What it may be, of several forms: in the schema's own words, or by the kinds of value that it names. */
+function formsWords(schema: Readonly<Record<string, unknown>>): string {
+  if (typeof schema['x-expected'] === 'string') return `must be ${schema['x-expected']}`
+  const kinds = [...new Set(kindsOf(schema))]
+  return kinds.length === 0 ? 'has none of the allowed forms' : `must be ${kinds.join(' or ')}`
+}
+
+function kindsOf({ anyOf, oneOf, type, const: only }: Readonly<Record<string, unknown>>): readonly string[] {
+  const forms = anyOf ?? oneOf
+  if (Array.isArray(forms)) return forms.flatMap((form) => kindsOf(form as Readonly<Record<string, unknown>>))
+  if (only !== undefined) return [String(only)]
+  return type === undefined ? [] : [typeWords(type)]
 }
 
 /** Of keywords that bound a number, a length or a count; null of any other. */

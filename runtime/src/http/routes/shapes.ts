@@ -235,10 +235,10 @@ export const ReadKeysRequest = Type.Object(
           product: Reference,
           store: Type.Union([Type.Literal('lookup'), Type.Literal('realtime')]),
           keys: Type.Array(
-            Type.Union([
-              KeyPart,
-              Type.Record(Type.String({ maxLength: 200 }), KeyPart, { minProperties: 1, maxProperties: 50 }),
-            ]),
+            Type.Union(
+              [KeyPart, Type.Record(Type.String({ maxLength: 200 }), KeyPart, { minProperties: 1, maxProperties: 50 })],
+              { 'x-expected': 'a value, or an object with the values of its columns' },
+            ),
             {
               minItems: 1,
               maxItems: MAX_KEYS,
