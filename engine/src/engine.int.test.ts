@@ -842,6 +842,11 @@ describe('a job', () => {
       const parquet = async () => collect(await start({}, sql, 'parquet'))
       await assert.rejects(parquet(), { kind: 'INVALID_DATA', code: 'sql_unsupported' }, sql)
     }
+    const nested = (lists: number) => `SELECT ${'['.repeat(lists)}1${']'.repeat(lists)} AS x`
+    for (const kind of ['ndjson', 'csv', 'rows', 'json-rows'] as const) {
+      await assert.rejects(start({}, nested(11), kind), { kind: 'INVALID_DATA', code: 'sql_unsupported' })
+    }
+    assert.equal(JSON.stringify(JSON.parse(await text(await start({}, nested(8), 'ndjson'))).x), '[[[[[[[[1]]]]]]]]')
     // A fault of DuckDB's planner, without a word of its own for it.
     const uncopied = 'SELECT rank() OVER (ORDER BY (SELECT 1) RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)'
     await assert.rejects(allOf({}, uncopied), { kind: 'INVALID_DATA', code: 'query_failed' })

@@ -8,17 +8,29 @@ import {
   DuckDBTypeId,
   type DuckDBUnionType,
 } from '@duckdb/node-api'
+import { SluiceError } from '@sluice/sdk'
 import { quoteName, quoteText } from '../sql-text.ts'
 import type { JsonFlavour } from './encode.ts'
+
+/** Of lists and maps in each other: for each more DuckDB plans twice as long, and for twenty longer than a statement may take. */
+const MAX_LISTS = 10
 
 /**
  * The encoding of `encoderFor` as SQL, so that DuckDB writes streamed rows itself: faster, and with its errors (rows
  * that the driver streams to JavaScript just end where the statement fails). An expression is the JSON text of a
- * value, or NULL for null.
+ * value, or NULL for null. Throws INVALID_DATA `sql_unsupported` for a type that is nested too deeply.
  */
 export function jsonOf(type: DuckDBType, sql: string, flavour: JsonFlavour, depth = 0): string {
+  if (depth > MAX_LISTS) throw tooNested()
   if (type.typeId === DuckDBTypeId.VARCHAR && type.alias === 'JSON') return jsonText(sql, flavour)
   return scalar(type, sql) ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
+}
+
+function tooNested(): SluiceError {
+  return new SluiceError('INVALID_DATA', `a column has more than ${MAX_LISTS} lists or maps in each other`, {
+    code: 'sql_unsupported',
+    remedy: 'Take it apart with unnest or flatten, or give it as to_json(column).',
+  })
 }
 
 /** The same, and `null` for null. */

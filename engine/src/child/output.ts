@@ -80,9 +80,10 @@ async function streamOutput(
 ): Promise<Written> {
   const parameters = output.parameters.map(fromWire)
   const shape = await describe(connection, output.sql, parameters)
+  // Planned before anybody is told of an output: what cannot be planned has none.
+  const statement = await prepare(connection, copyStatement(output, shape, limits, path), parameters)
   opened({ columns: resultColumns(shape), lineage: [] })
   if (output.kind === 'csv') writeSync(OUTPUT_FD, `${shape.names.map(csvQuote).join(',')}\n`)
-  const statement = await prepare(connection, copyStatement(output, shape, limits, path), parameters)
   const rows = Number((await statement.run()).rowsChanged)
   const { maxRows } = limits
   if (maxRows !== undefined && rows > maxRows && failsBeyondRows(output.kind, limits)) throw tooLarge(maxRows)
