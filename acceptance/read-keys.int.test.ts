@@ -260,6 +260,9 @@ describe('rows by many keys', () => {
     ]) {
       assert.deepEqual(await code({ items }), invalid, JSON.stringify(items).slice(0, 200))
     }
+    const { body } = await ask(viewer, people([null]))
+    const message = 'must be a value, or an object with the values of its columns'
+    assert.deepEqual(body.errors, [{ in: 'body', pointer: '/items/0/keys/0', message }])
     assert.deepEqual(await code({ items: [people([1])], more: 1 }), invalid)
     assert.deepEqual(await code([]), invalid)
     const ids = Array.from({ length: 60 }, (_, at) => at + 1)
