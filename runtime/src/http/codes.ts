@@ -39,8 +39,8 @@ export const ERROR_CODES = {
   validation_failed: { status: 400, title: 'Validation failed', remedy: 'Correct what errors[] names.' },
   cursor_too_long: {
     status: 422,
-    title: 'Cursor too long',
-    remedy: 'Order by columns of shorter values, or ask for all rows at once by a higher limit.',
+    title: 'Page ends at too long a value',
+    remedy: 'Order by other columns, or take the rows by a query or an export.',
   },
   cursor_invalid: { status: 400, title: 'Invalid cursor', remedy: 'Start again without a cursor.' },
   tenant_contradictory: {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
-import { type CursorBinding, Cursors } from './cursor.ts'
+import { type CursorBinding, Cursors, MAX_CURSOR_LENGTH } from './cursor.ts'
 
 const KEY = randomBytes(32)
 const binding: CursorBinding = {
@@ -32,11 +32,19 @@ describe('cursors', () => {
     assert.deepEqual(cursors.open(cursors.seal(long, binding), binding), long)
   })
 
-  it('are made for positions alone that a client can come back with', () => {
+  it('hold long keys, and are refused and not given away where nobody could send them', () => {
     const cursors = new Cursors([KEY])
-    const longest = 'x'.repeat(6_000)
-    assert.equal(cursors.open(cursors.seal(longest, binding), binding), longest)
-    assert.throws(() => cursors.seal('x'.repeat(6_200), binding), { kind: 'INVALID_DATA', code: 'cursor_too_long' })
+    for (const text of ['x'.repeat(500_000), 'é'.repeat(3000), randomBytes(3000).toString('hex')]) {
+      const cursor = cursors.seal(['2026-01-01', text], binding)
+      assert.ok(cursor.length <= MAX_CURSOR_LENGTH)
+      assert.deepEqual(cursors.open(cursor, binding), ['2026-01-01', text])
+      const bytes = Buffer.from(cursor, 'base64url')
+      bytes[0] = 1
+      assert.throws(() => cursors.open(bytes.toString('base64url'), binding), refused)
+    }
+    for (const text of ['x'.repeat(2 ** 20), randomBytes(12_000).toString('hex')]) {
+      assert.throws(() => cursors.seal([text], binding), { code: 'cursor_too_long' })
+    }
   })
 
   it('are good for their reader, policy, query and snapshot alone', () => {

@@ -1,4 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { deflateRawSync, inflateRawSync } from 'node:zlib'
+import type { SluiceError } from '@sluice/sdk'
 import { canonicalJson } from './idempotency.ts'
 import { refuse } from './problem.ts'
 
@@ -16,12 +18,16 @@ export interface CursorBinding {
 }
 
 const FORMAT = 1
+/** The position is deflated: keys may be long texts, and an index holds long ones as long as they repeat themselves. */
+const DEFLATED = 2
+const DEFLATED_FROM_BYTES = 2048
+const MOST_PLAIN_BYTES = 1024 * 1024
 const KEY_ID_BYTES = 4
 const IV_BYTES = 12
 const TAG_BYTES = 16
 const HEAD_BYTES = 1 + KEY_ID_BYTES + IV_BYTES
-/** What fits into an address beside the other parameters of a read. */
-export const MAX_CURSOR_LENGTH = 8192
+/** What fits a request's head, of 24 KiB, beside a token. No longer one is given away. */
+export const MAX_CURSOR_LENGTH = 12_288
 /**
  * More than the position of any list. Those have numbers of the whole installation in them, whose digits would tell a tenant
  * how much others do.
@@ -48,19 +54,19 @@ export class Cursors {
     this.#nowMs = nowMs
   }
 
-  /**
-   * `position` is any JSON value; it comes back as JSON.parse gives it. Throws `cursor_too_long` for one that nobody could
-   * come back with.
-   */
+  /** `position` is any JSON value; it comes back as JSON.parse gives it. Throws `cursor_too_long` where it is too long. */
   seal(position: unknown, binding: CursorBinding): string {
     const key = this.#keys[0] as CursorKey
     const iv = randomBytes(IV_BYTES)
     const cipher = createCipheriv('aes-256-gcm', key.secret, iv).setAAD(boundTo(binding))
-    const plain = JSON.stringify([this.#nowMs() + LIFETIME_MS, position]).padEnd(LEAST_BYTES)
-    const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final()])
-    const cursor = Buffer.concat([Buffer.of(FORMAT), key.id, iv, sealed, cipher.getAuthTag()]).toString('base64url')
-    if (cursor.length <= MAX_CURSOR_LENGTH) return cursor
-    throw refuse('cursor_too_long', 'the values by which the next page would begin are too long for a cursor')
+    const plain = Buffer.from(JSON.stringify([this.#nowMs() + LIFETIME_MS, position]).padEnd(LEAST_BYTES))
+    if (plain.length > MOST_PLAIN_BYTES) throw tooLong()
+    const isLong = plain.length > DEFLATED_FROM_BYTES
+    const sealed = Buffer.concat([cipher.update(isLong ? deflateRawSync(plain) : plain), cipher.final()])
+    const format = Buffer.of(isLong ? DEFLATED : FORMAT)
+    const cursor = Buffer.concat([format, key.id, iv, sealed, cipher.getAuthTag()]).toString('base64url')
+    if (cursor.length > MAX_CURSOR_LENGTH) throw tooLong()
+    return cursor
   }
 
   /** Throws `cursor_invalid` for anything but a cursor that was sealed with this binding in the last day. */
@@ -75,18 +81,24 @@ export class Cursors {
       if (cursor.length > MAX_CURSOR_LENGTH) throw new RangeError('too long')
       const bytes = Buffer.from(cursor, 'base64url')
       const key = this.#keys.find(({ id }) => id.equals(bytes.subarray(1, 1 + KEY_ID_BYTES)))
-      if (key === undefined || bytes[0] !== FORMAT || bytes.length < HEAD_BYTES + TAG_BYTES)
-        throw new RangeError('form')
+      const [format] = bytes
+      const isKnown = format === FORMAT || format === DEFLATED
+      if (key === undefined || !isKnown || bytes.length < HEAD_BYTES + TAG_BYTES) throw new RangeError('form')
       const decipher = createDecipheriv('aes-256-gcm', key.secret, bytes.subarray(1 + KEY_ID_BYTES, HEAD_BYTES), {
         authTagLength: TAG_BYTES,
       })
       decipher.setAAD(boundTo(binding)).setAuthTag(bytes.subarray(-TAG_BYTES))
-      const plain = Buffer.concat([decipher.update(bytes.subarray(HEAD_BYTES, -TAG_BYTES)), decipher.final()])
+      const opened = Buffer.concat([decipher.update(bytes.subarray(HEAD_BYTES, -TAG_BYTES)), decipher.final()])
+      const plain = format === DEFLATED ? inflateRawSync(opened, { maxOutputLength: MOST_PLAIN_BYTES }) : opened
       return JSON.parse(plain.toString('utf8')) as [number, unknown]
     } catch (cause) {
       throw refuse('cursor_invalid', 'this cursor does not belong to this request', { cause })
     }
   }
+}
+
+function tooLong(): SluiceError {
+  return refuse('cursor_too_long', 'this page ends at a row whose key, or value ordered by, is too long for a cursor')
 }
 
 function boundTo(binding: CursorBinding): Buffer {
