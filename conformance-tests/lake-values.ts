@@ -36,9 +36,10 @@ export function resultType(type: DuckDBType | undefined): LogicalType {
 export function jsonRow(row: readonly DuckDBValue[], types: readonly DuckDBType[]): string {
   const cells = row.map((value, index) => {
     const type = resultType(types[index])
-    return toJsonValue(logicalValue(value, type), type)
+    const told = toJsonValue(logicalValue(value, type), type)
+    return Object.is(told, -0) ? '-0' : JSON.stringify(told)
   })
-  return JSON.stringify(cells)
+  return `[${cells.join(',')}]`
 }
 
 function logicalValue(value: DuckDBValue, type: LogicalType): Value {

@@ -107,7 +107,8 @@ const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)
 /**
  * A value as it stands in a JSON answer. Integers beyond ±(2^53−1), all decimals, NaN and infinities travel as
  * strings, binary as base64, json as the JSON it holds (as a text where it holds none), a float as the shortest number
- * that rounds to it in 32 bits (`0.1`, not `0.10000000149011612`); everything else as itself.
+ * that rounds to it in 32 bits (`0.1`, not `0.10000000149011612`); everything else as itself. Numbers are spelled as
+ * `JSON.stringify` does, a zero with its sign.
  */
 export function toJsonValue(value: Value, type: LogicalType): unknown {
   if (value === null) return null
@@ -139,8 +140,15 @@ function shortestFloat(value: number): number {
   if (Number.isInteger(value) && Math.abs(value) <= LARGEST_EXACT_INTEGER) return value
   const start = Math.abs(value) < SMALLEST_NORMAL_FLOAT ? 1 : FLOAT_DIGITS
   for (let digits = start; digits < 9; digits += 1) {
-    const candidate = Number(value.toPrecision(digits))
+    const candidate = rounded(value, digits)
     if (Math.fround(candidate) === Math.fround(value)) return candidate
   }
-  return Number(value.toPrecision(9))
+  return rounded(value, 9)
+}
+
+/** To as many digits, halves to the even digit, as C and SQL do; `toPrecision` takes the greater one. */
+function rounded(value: number, digits: number): number {
+  const text = value.toExponential(digits)
+  const isHalf = /5e/.test(text) && Number(text) === value
+  return Number(isHalf && /[02468][.]?5e/.test(text) ? text.replace('5e', '0e') : value.toPrecision(digits))
 }

@@ -104,6 +104,34 @@ describe('keyed JSON of the engine', () => {
   }
 })
 
+it('numbers have the digits of JSON.stringify, whatever the engine makes of them', async () => {
+  const powers = Array.from({ length: 2098 }, (_, at) => 2 ** (at - 1074))
+  const halves = fc.sample(fc.integer({ min: 0, max: 2 ** 27 }), 2000).map((quarters) => quarters / 4)
+  const large = fc.sample(fc.float({ noNaN: true, min: 2 ** 24, max: 2 ** 70 }), 2000)
+  const small = Array.from({ length: 100 }, (_, at) => at * 2 ** -149)
+  const numbers = [...powers, ...halves, ...large, ...small, 1e15, 1e16, 1e20, 1e21, 1.5e-5, 1e-6, 1e-7, 0.1, -0]
+  const template = parseKeyTemplate('{integer}')
+  assert.ok('parts' in template)
+  const rows = numbers.map((number, at) =>
+    TYPES.map((type): Value => (type === 'float' || type === 'double' ? number : type === 'integer' ? at : null)),
+  )
+  const written = await writtenBy(
+    template,
+    rows.map((cells) => cells.map((cell, at) => (TYPES[at] === 'float' ? floatOf(cell) : cell))),
+  )
+  for (const [index, { json }] of written.entries()) {
+    const [double, float] = [rows[index]?.[TYPES.indexOf('double')], floatOf(rows[index]?.[TYPES.indexOf('float')])]
+    checkDigits(json, 'double', toJsonValue(double ?? null, 'double'))
+    checkDigits(json, 'float', toJsonValue(float, 'float'))
+  }
+})
+
+/** Null where it is too large for 32 bits. */
+function floatOf(cell: Value | undefined): Value {
+  const float = Math.fround(Number(cell))
+  return Number.isFinite(float) ? float : null
+}
+
 interface Written {
   readonly key: string | null
   readonly json: string
@@ -141,18 +169,20 @@ function csvCell(value: Value): string {
   return `"${(Object.is(value, -0) ? '-0' : String(value)).replaceAll('"', '""')}"`
 }
 
-/**
- * By value: numbers may be written as 1 or 1.0, and where two texts of a float are equally short and equally near,
- * DuckDB writes one digit more.
- */
 function checkObject(json: string, cells: Row): void {
   const object = JSON.parse(json) as Record<string, unknown>
   assert.deepEqual(Object.keys(object), NAMES)
   for (const [index, name] of NAMES.entries()) {
     const type = TYPES[index] as LogicalType
-    const [written, wanted] = [object[name], toJsonValue(cells[index] ?? null, type)].map((value) =>
-      type === 'float' && typeof value === 'number' ? Math.fround(value) : value,
-    )
-    assert.deepEqual(written, wanted, name)
+    const wanted = toJsonValue(cells[index] ?? null, type)
+    assert.deepEqual(object[name], wanted, name)
+    if (type === 'float' || type === 'double') checkDigits(json, name, wanted)
   }
+}
+
+/** No text holds the name in quotes, whose own are escaped. */
+function checkDigits(json: string, name: string, wanted: unknown): void {
+  const digits = Object.is(wanted, -0) ? '-0' : JSON.stringify(wanted)
+  const [, written] = json.match(new RegExp(`"${name}":("[A-Za-z-]+"|[^,}]+)`)) ?? []
+  assert.equal(written, digits, name)
 }

@@ -155,17 +155,9 @@ function text(value: DuckDBValue): string {
   return JSON.stringify(String(value))
 }
 
-/** From this exponent on DuckDB writes it, as it does below -4. */
-const EXPONENT_FROM = 16
-
-/** The shortest digits: `1`, `0.0001`, `1e-05`, `1.5e+16`, and a zero with its sign. */
+/** The shortest digits, and a zero with its sign. */
 function float(value: number, type: 'float' | 'double'): string {
-  const told = toJsonValue(value, type)
-  if (typeof told !== 'number') return JSON.stringify(told)
-  if (Object.is(told, -0)) return '-0'
-  const [digits = '', exponent = ''] = told.toExponential().split('e')
-  if (told === 0 || (Number(exponent) >= -4 && Number(exponent) < EXPONENT_FROM)) return String(told)
-  return `${digits}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, '0')}`
+  return Object.is(value, -0) ? '-0' : JSON.stringify(toJsonValue(value, type))
 }
 
 const MAX_SAFE = BigInt(Number.MAX_SAFE_INTEGER)

@@ -55,7 +55,7 @@ function scalar(type: DuckDBType, sql: string): string | null {
       return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${quoted(sql)} END`
     case DuckDBTypeId.FLOAT:
     case DuckDBTypeId.DOUBLE:
-      return `CASE WHEN isfinite(${sql}) THEN ${floatText(sql)} WHEN isnan(${sql}) THEN '"NaN"'
+      return `CASE WHEN isfinite(${sql}) THEN ${type.typeId === DuckDBTypeId.FLOAT ? floatText(sql) : doubleText(sql)} WHEN isnan(${sql}) THEN '"NaN"'
         WHEN (${sql}) > 0 THEN '"Infinity"' WHEN (${sql}) < 0 THEN '"-Infinity"' END`
     case DuckDBTypeId.DECIMAL:
       return quoted(decimalText(type as DuckDBDecimalType, sql))
@@ -71,10 +71,46 @@ function scalar(type: DuckDBType, sql: string): string | null {
   }
 }
 
-/** The shortest digits, and a whole number without a point, as in other stores. */
+/**
+ * The shortest digits as JavaScript writes them: a whole number without a point, and an exponent from 1e+21 on and below
+ * 1e-6. DuckDB has one from 1e+16 on and below 0.0001, of two digits at least.
+ */
+function doubleText(sql: string, depth = 0): string {
+  const text = `(${sql})::VARCHAR`
+  const name = `digits${depth}`
+  const moved = `CASE WHEN regexp_matches(${name}, 'e[+](1[6-9]|20)$') THEN ${name}::DECIMAL(38,0)::VARCHAR
+    WHEN regexp_matches(${name}, 'e-0[56]$') THEN rtrim(${name}::DECIMAL(38,30)::VARCHAR, '0')
+    ELSE replace(${name}, 'e-0', 'e-') END`
+  return `CASE WHEN NOT contains(${text}, 'e') THEN ${plainText(text)}
+    ELSE list_transform([${provedText(sql)}], lambda ${name}: ${moved})[1] END`
+}
+
+function plainText(text: string): string {
+  return `CASE WHEN suffix(${text}, '.0') THEN left(${text}, -2) ELSE ${text} END`
+}
+
+/** DuckDB's text of some powers of two, 2^81 for one, is that of another number, or of none. */
+function provedText(sql: string): string {
+  const text = `(${sql})::VARCHAR`
+  const digits = (count: number) => `printf('%.${count - 1}e', ${sql})`
+  const tried = [15, 16].map((count) => `WHEN ${digits(count)}::DOUBLE = (${sql}) THEN ${digits(count)}`)
+  return `CASE WHEN TRY_CAST(${text} AS DOUBLE) = (${sql}) THEN ${text}
+    ELSE regexp_replace(CASE ${tried.join(' ')} ELSE ${digits(17)} END, '[.]?0*e', 'e') END`
+}
+
+/**
+ * As `toJsonValue` has it. DuckDB's own digits are sometimes more than it takes, but up to eight of them are the shortest ones
+ * of numbers below 2^25: from there on, decimals of few digits lie in the middle between two floats.
+ */
 function floatText(sql: string): string {
   const text = `(${sql})::VARCHAR`
-  return `CASE WHEN (${sql}) <> trunc(${sql}) OR abs(${sql}) >= 1e16 THEN ${text} ELSE left(${text}, -2) END`
+  const rounded = (places: string) => `printf('%.' || ${places} || 'e', (${sql})::DOUBLE)::DOUBLE`
+  const places = `range(CASE WHEN abs(${sql}) >= ${2 ** -126} THEN 5 ELSE 0 END, 8)`
+  const tried = `list_transform(${places}, lambda places: ${rounded('places')})`
+  const shortest = `coalesce(list_filter(${tried}, lambda number: number::FLOAT = (${sql}))[1], ${rounded('8')})`
+  const eightDigits = `length(${text}) <= CASE WHEN abs(${sql}) < 1 THEN 10 ELSE 9 END`
+  return `CASE WHEN abs(${sql}) BETWEEN 0.001 AND ${2 ** 25 - 2} AND ${eightDigits} OR (${sql}) = 0 THEN ${plainText(text)}
+    ELSE list_transform([${shortest}], lambda shortest: ${doubleText('shortest', 1)})[1] END`
 }
 
 /** DuckDB leaves out the zero before the point where a type has no digit there. */
@@ -230,7 +266,16 @@ const NESTED: ReadonlySet<DuckDBTypeId> = new Set([
 
 /** The text of one cell that PostgreSQL's COPY reads back as the same value. */
 export function postgresCell(type: DuckDBType, sql: string): string {
-  return type.typeId === DuckDBTypeId.BLOB ? `'\\x' || lower(hex(${sql}))` : sql
+  switch (type.typeId) {
+    case DuckDBTypeId.BLOB:
+      return `'\\x' || lower(hex(${sql}))`
+    case DuckDBTypeId.FLOAT:
+    case DuckDBTypeId.DOUBLE:
+      // See `provedText`: 17 digits are those of one number only.
+      return `CASE WHEN abs(${sql}) >= 1e16 THEN printf('%.16e', (${sql})::DOUBLE) ELSE (${sql})::VARCHAR END`
+    default:
+      return sql
+  }
 }
 
 /** The name of the n-th column behind the wrapper that gives every column a name of its own. */

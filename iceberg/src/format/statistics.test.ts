@@ -35,6 +35,18 @@ test('zero bounds hold both zeros', () => {
   assert.ok(Object.is(lower, -0) && Object.is(upper, 0))
 })
 
+test('powers of two that are printed as twice as much lie within their bounds', () => {
+  const printed = { min: '4.835703278458517e+24', max: '4.835703278458517e+24', has_nan: 'false' }
+  assert.deepEqual(bounds('double', printed), [2 ** 81, 2 ** 82])
+  assert.deepEqual(bounds('double', { ...printed, min: '-4.951760157141521e+27', max: '-4.951760157141521e+27' }), [
+    -(2 ** 92),
+    -(2 ** 91),
+  ])
+  assert.deepEqual(bounds('double', { ...printed, min: '1.5e+24' }), [1.5e24, 2 ** 82])
+  // Printed as no number at all.
+  assert.equal(bounds('double', { ...printed, max: 'A.070116948172427e+242' }), null)
+})
+
 test('text is bounded by 16 characters that no value lies outside of', () => {
   const bytes = (text: unknown) => Buffer.from(String(text), 'utf8')
   fc.assert(

@@ -1,6 +1,6 @@
 import { type LogicalType, SluiceError, typeName } from '@sluice/sdk'
 import type { DataFile } from './data-file.ts'
-import { encodeStored, parsePrinted } from './stored-value.ts'
+import { encodeStored, parsePrinted, type StoredValue } from './stored-value.ts'
 import type { LakeField, LakeSchema } from './table-schema.ts'
 
 /** What the engine reports of one column of one file, all as text. */
@@ -78,13 +78,21 @@ function lowerBound(type: LogicalType, text: string): Buffer | null {
   if (isText(type)) return Buffer.from(Array.from(text).slice(0, MAX_CHARACTERS).join(''), 'utf8')
   const value = parsePrinted(type, text)
   // Readers order −0.0 below 0.0, the engine does not.
-  return value === null ? null : encodeStored(type, value === 0 && isFloating(type) ? -0 : value)
+  if (value === 0 && isFloating(type)) return encodeStored(type, -0)
+  return value === null ? null : encodeStored(type, isDoubtful(type, value) && value > 0 ? value / 2 : value)
 }
 
 function upperBound(type: LogicalType, text: string): Buffer | null {
   if (isText(type)) return upperText(text)
   const value = parsePrinted(type, text)
-  return value === null ? null : encodeStored(type, value === 0 && isFloating(type) ? 0 : value)
+  if (value === 0 && isFloating(type)) return encodeStored(type, 0)
+  return value === null ? null : encodeStored(type, isDoubtful(type, value) && value < 0 ? value / 2 : value)
+}
+
+/** DuckDB prints some powers of two as the one that is twice as far from zero, 2^81 as 2^82. */
+function isDoubtful(type: LogicalType, value: StoredValue): value is number {
+  if (type !== 'double' || typeof value !== 'number' || Math.abs(value) < 2 ** 64) return false
+  return Math.abs(value) === 2 ** Math.round(Math.log2(Math.abs(value)))
 }
 
 const isText = (type: LogicalType): boolean => type === 'string' || type === 'json'

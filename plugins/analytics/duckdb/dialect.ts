@@ -6,11 +6,8 @@ export function duckdbDialect(name: readonly string[]): ScanDialect {
   return {
     source: name.map(quoted).join('.'),
     typeName: sqlType,
-    // Floats and documents as text: JSON has no negative zero, and numbers inside a document keep their digits.
-    selected(cell, type) {
-      const isText = ['float', 'double', 'json'].includes(typeName(type))
-      return isText ? `CAST(${cell} AS VARCHAR)` : cell
-    },
+    // Documents as text: numbers inside of them keep their digits.
+    selected: (cell, type) => (typeName(type) === 'json' ? `CAST(${cell} AS VARCHAR)` : cell),
     comparison(cell, operator, value, type, bind) {
       const parameter = bind(typeof value === 'boolean' ? value : parameterText(value))
       const isTyped = typeof value === 'boolean' || value instanceof Uint8Array

@@ -111,6 +111,35 @@ test('every logical type survives, as JSON and as columns, built and merged', as
   }
 })
 
+test('numbers have the digits of JSON.stringify, where the server has others', async () => {
+  const powers = Array.from({ length: 300 }, (_, at) => 2 ** (at - 150))
+  const halves = fc.sample(fc.integer({ min: 0, max: 2 ** 27 }), 100).map((quarters) => quarters / 4)
+  const large = fc.sample(fc.float({ noNaN: true, min: 2 ** 24, max: 2 ** 70 }), 250)
+  const doubles = fc.sample(fc.double({ noNaN: true, min: 1e15, max: 1e42 }), 250)
+  const known = [1e5, 1e6, 1e15, 1e16, 1e20, 1e21, 1e22, 1.5e-5, 1e-6, 1e-7, 0.1, 36028801313931260, 1e300, 5e-324]
+  const numbers = [...known, ...powers, ...halves, ...large, ...doubles]
+  const float = (number: number) => (Number.isFinite(Math.fround(number)) ? Math.fround(number) : null)
+  const of = target('digits', {
+    columns: [
+      { name: 'id', type: 'integer', nullable: false },
+      { name: 'f', type: 'float', nullable: true },
+      { name: 'd', type: 'double', nullable: true },
+    ],
+    primaryKey: ['id'],
+  })
+  await fill(
+    of,
+    numbers.map((number, id) => [id, float(number), number]),
+  )
+  const digits = (value: Value, type: LogicalType) => JSON.stringify(toJsonValue(value, type))
+  const read = await readAll(store, of, { ...planOf(of, { operation: 'scan' }), limit: numbers.length })
+  assert.ok(isJsonBatch(read))
+  assert.deepEqual(
+    read.json.slice(1, -1).split(/(?<=}),/),
+    numbers.map((number, id) => `{"id":${id},"f":${digits(float(number), 'float')},"d":${digits(number, 'double')}}`),
+  )
+})
+
 const filterable = everyType.columns.filter((column) => column.type !== 'json')
 const indexAll: LookupConfig = { index_columns: filterable.map((column) => column.name) }
 

@@ -71,9 +71,11 @@ export function textExpression(type: LogicalType, reference: string): string {
 export function jsonExpression(type: LogicalType, reference: string): string {
   switch (typeName(type)) {
     case 'string':
-    case 'float':
-    case 'double':
       return `to_json(${reference})::text`
+    case 'float':
+      return floatJson(reference)
+    case 'double':
+      return doubleJson(reference)
     case 'boolean':
     case 'integer':
     case 'json':
@@ -85,6 +87,47 @@ export function jsonExpression(type: LogicalType, reference: string): string {
     default:
       return `'"' || ${textExpression(type, reference)} || '"'`
   }
+}
+
+/** SQL for `x` in scientific notation with as many digits. */
+const inDigits = (x: string, digits: number): string =>
+  `to_char(${x}, '9${digits > 1 ? `.${'9'.repeat(digits - 1)}` : ''}EEEE')`
+
+/**
+ * The shortest digits as JavaScript writes them, with an exponent from 1e+21 on and below 1e-6. PostgreSQL has one sooner,
+ * of two digits at least, and takes a digit more where a number in the middle between two stands for the even one, which
+ * whole numbers of 54 bits do. Between the first two numbers it does neither.
+ */
+function doubleJson(reference: string): string {
+  const text = `to_json(${reference})::text`
+  const tried = [15, 16].map((digits) => inDigits(reference, digits))
+  const cases = tried.map((one) => `when ${one}::double precision = ${reference} then ${one}`)
+  const shorter = `regexp_replace(ltrim(case ${cases.join(' ')} else ${text} end), '[.]?0*e', 'e')`
+  return `case when abs(${reference}) between 0.0001 and 1e14 or ${reference} = 0 then ${text}
+    when ${text} ~ 'e(\\+(0[0-9]|1[0-5])|-0[56])$' then ${text}::numeric::text
+    when abs(${reference}) < 1e21 and abs(${reference}) > 1 then ${shorter}::numeric::text
+    when abs(${reference}) < 1e41 and abs(${reference}) > 1 then ${shorter}
+    else replace(${text}, 'e-0', 'e-') end`
+}
+
+/** Of the rows below; no column of a product has blanks in its name. */
+const [FOUND, PLACES, TRIED] = ['" found "', '" places "', '" tried "']
+
+/**
+ * As `toJsonValue` has it. PostgreSQL's own digits are the same below 2^25; from there on, decimals of few digits lie in the
+ * middle between two floats, and it takes others.
+ */
+function floatJson(reference: string): string {
+  const text = `to_json(${reference})::text`
+  const pattern = `rpad('9', 1 + least(${PLACES}, 1), '.') || repeat('9', ${PLACES}) || 'EEEE'`
+  const rounded = `to_char(${reference}::double precision, ${pattern})::double precision`
+  const places = `generate_series(case when abs(${reference}) >= ${2 ** -126} then 5 else 0 end, 8) as ${PLACES}`
+  const shortest = `select ${FOUND} from (select ${rounded} as ${FOUND}, ${PLACES} from ${places}) as ${TRIED}
+    where ${FOUND}::real = ${reference} order by ${PLACES} limit 1`
+  return `case when abs(${reference}) between 0.001 and 1e5 or ${reference} = 0 or abs(${reference}) in ('NaN', 'Infinity')
+      then ${text}
+    when abs(${reference}) between 1e5 and ${2 ** 25 - 2} then ${text}::numeric::text
+    else (select ${doubleJson(FOUND)} from (${shortest}) as ${TRIED}) end`
 }
 
 export function parseText(type: LogicalType, text: string | null): Value {

@@ -54,6 +54,14 @@ test('only the stored columns in their order are a whole value', () => {
   assert.equal(isWhole(LAYOUT, names.slice(1)), false)
 })
 
+test('a document is in one line, however it was written, as the engine writes it', () => {
+  const cells = [1n, 'a\nb', 1e-7, '{"a":\r\n"\\n"}', null]
+  assert.equal(
+    rowJson(LAYOUT, cells),
+    '{"id":1,"a \\"quoted\\", {name}":"a\\nb","size":1e-7,"document":{"a":  "\\n"},"bytes":null}',
+  )
+})
+
 test('a document that JSON does not know is a text', () => {
   const json = rowJson([{ name: 'document', type: 'json' }], ['{"a": NaN}'])
   assert.deepEqual(JSON.parse(json), { document: '{"a": NaN}' })

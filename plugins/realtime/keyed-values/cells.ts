@@ -46,11 +46,14 @@ function cellEncoder(type: LogicalType): CellEncoder {
   }
 }
 
-/** SQL makes documents that JSON does not know, as `{"a":NaN}`; such a one is a text. */
+/**
+ * SQL makes documents that JSON does not know, as `{"a":NaN}`; such a one is a text. In others line breaks are nothing but
+ * white space: blanks, as in what the engine writes.
+ */
 function documentText(value: string): string {
   try {
     JSON.parse(value)
-    return value
+    return value.replace(/[\r\n]/g, ' ')
   } catch {
     return JSON.stringify(value)
   }

@@ -1,7 +1,7 @@
 /** What Trino answers to a query, as columns of logical types and as CSV for an engine job. */
 import type { TrinoColumn, TrinoResult, TrinoType } from '@sluice/analytics/trino/statements'
 import type { LogicalType } from '@sluice/sdk'
-import { csvLine, LAST_COLUMN } from './rows-csv.ts'
+import { csvLine, LAST_COLUMN, textOf } from './rows-csv.ts'
 
 export interface ArrivingColumn {
   readonly name: string
@@ -69,7 +69,7 @@ function cellText(type: TrinoType): CellText {
     case 'row':
       return (cell) => jsonText(cell, type)
     default:
-      return String
+      return textOf
   }
 }
 
@@ -91,7 +91,7 @@ function jsonText(value: unknown, type: TrinoType): string {
     case 'json':
       return String(value)
     default:
-      return isNumber(value, type) ? String(value) : JSON.stringify(value)
+      return isNumber(value, type) ? textOf(value) : JSON.stringify(value)
   }
 }
 

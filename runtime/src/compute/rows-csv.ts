@@ -22,6 +22,11 @@ export function csvOf(rows: readonly TrinoRow[]): Uint8Array {
 /** Every value quoted, null an empty field without quotes, and `LAST_COLUMN`. */
 export function csvLine(cells: readonly unknown[]): string {
   let text = ''
-  for (const cell of cells) text += cell === null ? ',' : `"${String(cell).replaceAll('"', '""')}",`
+  for (const cell of cells) text += cell === null ? ',' : `"${textOf(cell).replaceAll('"', '""')}",`
   return `${text}""\n`
+}
+
+/** A zero keeps its sign. */
+export function textOf(cell: unknown): string {
+  return Object.is(cell, -0) ? '-0' : String(cell)
 }
