@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBBlobValue, type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js'
 import {
   type LakeEngine,
   type LakeQuery,
@@ -21,6 +22,9 @@ import {
 import { csvText } from './csv.ts'
 import type { LakeWorkshop } from './lake.ts'
 import { jsonRow, resultType } from './lake-values.ts'
+
+/** The driver leaves out U+FEFF at the begin of every text. */
+Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) })
 
 export class DuckDbWorkshop implements LakeWorkshop {
   readonly #folder: string

@@ -26,6 +26,7 @@ const STRINGS = [
   'Ärger',
   'e\u0301',
   '\u202e',
+  '\ufeffa',
   'A',
   'a',
 ]
@@ -57,7 +58,7 @@ export function extremes(type: LogicalType): readonly NonNullable<Value>[] {
     case 'float':
       return [...NUMBERS, 1.1, 1 / 3, 3.4028234663852886e38, 1.401298464324817e-45].map(Math.fround)
     case 'double':
-      return [...NUMBERS, 0.1, 0.1 + 0.2, 1 / 3, 1.7976931348623157e308, 5e-324, 9007199254740991]
+      return [...NUMBERS, 0.1, 0.1 + 0.2, 1 / 3, 1.7976931348623157e308, 5e-324, 9007199254740991, 2 ** 81]
     case 'decimal':
       return decimalExtremes(type)
     case 'date':

@@ -293,7 +293,7 @@ describe('output', () => {
 
   it('holds every character as it is', async () => {
     const characters = Array.from({ length: 0x2ff }, (_, index) => String.fromCharCode(index + 1))
-    const texts = [...characters, '#', ' #x', 'a#b', '\u2028', '😀#', 'NULL', '\\N', ',,', "''"]
+    const texts = [...characters, '#', ' #x', 'a#b', '\u2028', '\ufeff', '\ufeffx', '😀#', 'NULL', '\\N', ',,', "''"]
     const sql = `SELECT * FROM (VALUES ${texts.map((one) => `('${one.replaceAll("'", "''")}')`).join(', ')}) AS t(x)`
     const run = (kind: 'rows' | 'json-rows' | 'ndjson' | 'copy-csv' | 'csv') => start({}, sql, kind)
     assert.deepEqual(
@@ -327,6 +327,16 @@ describe('output', () => {
     assert.equal(
       await text(run),
       `"1",,"\\x6162",${json},"1"\n"2","","\\x6162",${json},"2"\n"3","☃","\\x6162",${json},"3"\n`,
+    )
+  })
+
+  it('is text for COPY of the number that it is, where DuckDB prints another one', async () => {
+    const powers = [2 ** 81, -(2 ** 91), 2 ** 806, 1e16, 0.1, 5e-324]
+    const sql = `SELECT unnest([${powers.map((one) => `'${one}'::DOUBLE`).join(', ')}])`
+    const lines = (await text(await start({}, sql, 'copy-csv'))).trim().split('\n')
+    assert.deepEqual(
+      lines.map((line) => Number(JSON.parse(line))),
+      powers,
     )
   })
 
@@ -445,6 +455,21 @@ describe('parquet files', () => {
       [2n, 'bob!'],
       [3n, 'zoë!'],
     ])
+  })
+
+  it('are told with the texts that they hold, also those that begin like a file of Unicode', async () => {
+    const texts = ['\ufeff', '\ufeffz', 'a\ufeff']
+    const sql = `SELECT range AS id, (['${texts.join("', '")}'])[range + 1] AS label FROM range(3)`
+    const labelled = [columns[0], { name: 'label', type: 'string', fieldId: 7 }] as const
+    const output = { kind: 'parquet-files' as const, sql, dir: await folder('marked'), columns: labelled }
+    const run = await engine.run({ trust: 'tenant', output, limits: LIMITS }, AbortSignal.timeout(600_000))
+    const { min, max } = run.files[0]?.columnStatistics['"label"'] ?? {}
+    // Readers pass over a file whose greatest text is less than what they look for.
+    assert.deepEqual([min, max], ['a\ufeff', '\ufeffz'])
+    const table = { name: ['t'], files: run.files.map(({ path }) => path), columns: labelled }
+    const found = (await tenant('SELECT label FROM t ORDER BY id', [table])) as unknown[][]
+    assert.deepEqual(found.flat(), texts)
+    assert.deepEqual(((await own(`SELECT label FROM (${sql}) ORDER BY id`)) as unknown[][]).flat(), texts)
   })
 
   it('of a statement that fails leave nothing', async () => {

@@ -1,5 +1,12 @@
 import { type DuckDBConnection, DuckDBInstance, type DuckDBPreparedStatement } from '@duckdb/node-api'
+import accessors from '@duckdb/node-api/lib/vectors/dataAccessors.js'
 import { SluiceError, type Value } from '@sluice/sdk'
+
+/**
+ * The driver takes U+FEFF at the begin of a text for the mark of an encoding and leaves it out, of every text: values would
+ * not be what they are, and the greatest text of a file less than it is, so that readers pass over the file.
+ */
+Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: true }) })
 
 /**
  * Settings of the instance itself. One thread, because threads that DuckDB starts now would stay outside the walls
