@@ -35,6 +35,12 @@ export interface FailureParts {
   readonly where: string
   readonly why: string
   readonly remedy: string
+  /** What should have come, where `what` does not say it. */
+  readonly expected?: string
+  /** What came in its place. */
+  readonly came?: string
+  /** The command that runs the check again. */
+  readonly replay?: string
   /** What was done to the store, where it was a schedule: `--replay` does it again. */
   readonly schedule?: Schedule
 }
@@ -45,12 +51,17 @@ export class CheckFailure extends Error {
   readonly parts: FailureParts
 
   constructor(parts: FailureParts, cause?: unknown) {
-    super(
-      `${parts.what}\n  where:  ${parts.where}\n  why:    ${parts.why}\n  remedy: ${parts.remedy}`,
-      cause === undefined ? undefined : { cause },
-    )
+    super([parts.what, ...failureParts(parts)].join('\n'), cause === undefined ? undefined : { cause })
     this.parts = parts
   }
+}
+
+/** The parts beside `what`, a line each. */
+export function failureParts(parts: Partial<FailureParts>): readonly string[] {
+  const { expected, came, where, why, remedy, replay } = parts
+  return Object.entries({ expected, came, where, why, remedy, replay }).flatMap(([name, text]) =>
+    text === undefined ? [] : [`  ${`${name}:`.padEnd(9)} ${text}`],
+  )
 }
 
 /** Throws the failure unless the condition holds. */

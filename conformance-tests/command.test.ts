@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { CERTIFICATE_SUFFIX, readCertificate } from '@sluice/sdk'
+import { CERTIFICATE_SUFFIX, keyName, readCertificate, SDK_VERSION } from '@sluice/sdk'
 import { main } from './command.ts'
 import { digestOfPackage } from './plugin-package.ts'
 import { nullStorePlugin } from './saboteurs/index.ts'
@@ -73,7 +73,7 @@ test('0 where every check holds, with reports', async () => {
 
 test('a whole level gives a certificate of the files, signed by a key that is made once', async () => {
   const [report, key] = [join(folder, 'certified'), join(folder, 'keys', 'runner.pem')]
-  const wanted = ['--report', report, '--key', key]
+  const wanted = ['--report', report, '--key', key, '--signer', 'the data team']
   const { code, text } = await run(proving, ...wanted)
   assert.equal(code, 0, text)
   assert.match(text, /a new key was made/)
@@ -88,8 +88,27 @@ test('a whole level gives a certificate of the files, signed by a key that is ma
   assert.ok(text.includes(publicKey))
   assert.equal((await stat(key)).mode & 0o077, 0)
 
-  assert.doesNotMatch((await run(proving, ...wanted)).text, /a new key/)
-  assert.equal(await readFile(file, 'utf8'), first)
+  assert.equal(body.sdk, SDK_VERSION)
+  assert.match(String(body.date), /^\d{4}-\d{2}-\d{2}$/)
+  assert.deepEqual([body.dependencies?.packages, body.signer], [[], 'the data team'])
+
+  const again = await run(proving, ...wanted)
+  assert.doesNotMatch(again.text, /a new key/)
+  const second = readCertificate(await readFile(file, 'utf8'))
+  assert.ok('body' in second)
+  if (second.body.date === body.date) assert.equal(await readFile(file, 'utf8'), first)
+  const json = JSON.parse(await readFile(join(report, 'conformance.json'), 'utf8'))
+  const texts = [
+    await readFile(join(report, 'conformance.html'), 'utf8'),
+    await readFile(join(report, 'conformance.xml'), 'utf8'),
+  ]
+  assert.deepEqual(json.key, { name: keyName(publicKey), publicKey, signer: 'the data team' })
+  assert.deepEqual([json.date, json.capabilities.on, json.capabilities.off], [second.body.date, body.proved, []])
+  assert.ok(json.elapsed_ms > 0 && json.checks.every((check: { elapsed_ms: number }) => check.elapsed_ms >= 0))
+  assert.equal(json.replay, `npx sluice-conformance ${proving} --level core --seed 1`)
+  for (const text of texts)
+    for (const said of [json.date, json.replay, json.key.name, 'operation get']) assert.ok(text.includes(said), said)
+  assert.match(again.text, /took \d.* s; longest: \d+ [a-z-]+ \d/)
 
   await writeFile(join(proving, 'another.js'), '')
   assert.notEqual(body.package.sha256, await digestOfPackage(proving, join(proving, 'index.js')))
@@ -106,6 +125,43 @@ test('a connector is certified by the modes that it was proved to read in', asyn
   assert.ok('body' in certificate)
   assert.equal(certificate.body.plugin.kind, 'connector')
   for (const mode of ['full', 'incremental']) assert.ok(certificate.body.proved.includes(`mode ${mode}`), mode)
+})
+
+test('a certificate is of what the sources say now, never of what was built of older ones', async () => {
+  const built = join(folder, 'built')
+  const report = join(folder, 'built-report')
+  const scripts = { build: 'node build.js' }
+  const manifest = {
+    name: 'built',
+    version: '1.0.0',
+    type: 'module',
+    exports: { '.': './dist/index.js' },
+    files: ['dist'],
+  }
+  const plugins = { '.': { kind: 'connector', type: 'reference', name: 'memory' } }
+  await mkdir(join(built, 'dist'), { recursive: true })
+  await writeFile(
+    join(built, 'package.json'),
+    JSON.stringify({ ...manifest, scripts, sluice: { sdk: '^1.0.0', plugins } }),
+  )
+  await writeFile(join(built, 'dist', 'index.js'), 'throw new Error("an old one")')
+  const module = (name: string) => JSON.stringify(new URL(`./reference-connector/${name}.ts`, import.meta.url).href)
+  const fixture = `export { start } from ${module('conformance')}`
+  await writeFile(join(built, 'dist', 'conformance.js'), fixture)
+  const source = `export { default } from ${module('index')}`
+  const build = (text: string) => writeFile(join(built, 'build.js'), `import { writeFileSync } from 'node:fs'\n${text}`)
+  const wanted = ['--report', report, '--key', join(folder, 'built.pem')]
+
+  await build('console.error("line 7 is wrong"); process.exit(1)')
+  const failing = await run(built, ...wanted)
+  assert.equal(failing.code, 2)
+  assert.match(failing.problems, /npm run build in .* failed.*\n[^]*line 7 is wrong/)
+
+  await build(`writeFileSync('dist/index.js', ${JSON.stringify(source)} + '// now')`)
+  const { code, text } = await run(built, '--only', 'C10', ...wanted)
+  assert.equal(code, 0, text)
+  assert.match(await readFile(join(built, 'dist', 'index.js'), 'utf8'), /now$/)
+  assert.match((await run(built, '--no-build', ...wanted)).text, /no certificate: with --no-build nobody knows/)
 })
 
 test('no certificate of a part of a level, nor of a plugin that fails', async () => {

@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { type ConnectorPlugin, SDK_VERSION, type ServingPlugin } from '@sluice/sdk'
+import { type ConnectorPlugin, capabilityNames, SDK_VERSION, type ServingPlugin } from '@sluice/sdk'
+import { buildNow } from './build.ts'
 import { LEVELS } from './check.ts'
 import {
   CONNECTOR_CHECKS,
@@ -17,17 +18,28 @@ import { type KillRate, knownKillRate, measureKillRate } from './kill-rate.ts'
 import { measureReads } from './measure.ts'
 import { importBeside, packageOf, pluginModule } from './plugin-package.ts'
 import type { Knobs } from './profile.ts'
-import type { CheckNeeds } from './proof.ts'
+import { type CheckNeeds, provedCapabilities } from './proof.ts'
 import { Redactor } from './redaction.ts'
 import { CHECKS } from './registry.ts'
-import { summaryLine } from './report.ts'
+import { replayCommand } from './replay.ts'
+import { summaryLine, timeLine } from './report.ts'
 import { writeReports } from './report-files.ts'
-import { errorText, failureLines, type RecordedCheck, type RunRecord, recordedCheck, recordOf } from './run-record.ts'
+import {
+  errorText,
+  failureLines,
+  type RecordedCheck,
+  type RunCapabilities,
+  type RunRecord,
+  recordedCheck,
+  recordOf,
+} from './run-record.ts'
 import { defaultKeyFile } from './signing-key.ts'
 import { parseSchedule } from './simulation/schedule.ts'
 import { type CheckResult, runSuite, type SuiteOptions, selectChecks, type Waiver } from './suite.ts'
 
 const USAGE = `usage: sluice-conformance PLUGIN [options]
+
+A plugin whose package has a script named build is built first, so that what is tried is what its sources say now.
 
 PLUGIN is a folder or module with a serving plugin as its default export, or a package's name. Beside it stands
 conformance.ts (or .js) with: start(): Promise<{settings, restart(), stop()}>, and perhaps knobs and waivers; or
@@ -42,6 +54,8 @@ conformance.ts (or .js) with: start(): Promise<{settings, restart(), stop()}>, a
   --bench                  also measure point reads; they are told and never judged
   --report DIR             write reports there (JSON, JUnit, HTML, a badge), and, of a whole level, a certificate
   --key FILE               the Ed25519 key that signs it, made on first use
+  --signer NAME            who signs it, for people to read; it is worth what the key is
+  --no-build               try what was built before, of which no certificate is made
   --list                   name the checks and end: those of the plugin and level, or without a plugin all there are
 
 ends with 0 where every check holds, 1 where one fails, 2 where the suite could not run`
@@ -64,6 +78,10 @@ interface Request {
   readonly redactor: Redactor
   /** Whether it is a whole level, of which a certificate can be made. */
   readonly isWhole: boolean
+  /** Whether what is tried is known to be what the sources say. */
+  readonly isOfSources: boolean
+  /** The command that does it again, or these checks of it. */
+  replay(only?: readonly string[]): string
 }
 
 /** The exit code: 0, 1 or 2, as the usage says. */
@@ -106,6 +124,8 @@ function parse(args: readonly string[]) {
       bench: { type: 'boolean', default: false },
       report: { type: 'string' },
       key: { type: 'string' },
+      signer: { type: 'string' },
+      'no-build': { type: 'boolean', default: false },
       list: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -162,6 +182,7 @@ type Values = ReturnType<typeof parse>['values']
 async function requestOf(specifier: string, values: Values, redactor: Redactor): Promise<Request> {
   const wish = values.replay === undefined ? wishOf(values) : await replayOf(values.replay, values)
   const modulePath = await pluginModule(specifier)
+  const isOfSources = await buildNow(modulePath, !values['no-build'])
   const module = (await import(pathToFileURL(modulePath).href)) as {
     readonly default?: ServingPlugin | ConnectorPlugin
   }
@@ -181,7 +202,9 @@ async function requestOf(specifier: string, values: Values, redactor: Redactor):
     ...(manifest ? { manifest } : {}),
   } as unknown as Request['options']
   checksOf(options)
-  return { modulePath, options, redactor, isWhole: wish.only.length === 0 }
+  const { level, seed, only } = wish
+  const replay = (checks = only) => replayCommand({ plugin: specifier, fixture: values.fixture, level, seed }, checks)
+  return { modulePath, options, redactor, isWhole: only.length === 0, isOfSources, replay }
 }
 
 function isOfConnector(options: Request['options']): options is ConnectorSuiteOptions {
@@ -232,7 +255,8 @@ async function replayOf(file: string, values: Values): Promise<Wish> {
 async function runAndReport(request: Request, values: Values, output: Output): Promise<0 | 1> {
   const { options, redactor } = request
   const { plugin, level = 'core', seed = 1 } = options
-  const tell = (result: CheckResult) => output.line(checkLine(recordedCheck(result, redactor)))
+  const again = (check: string) => request.replay([check])
+  const tell = (result: CheckResult) => output.line(checkLine(recordedCheck(result, redactor, again)))
   const results = await (isOfConnector(options) ? runConnectorSuite(options, tell) : runSuite(options, tell))
   const suite = (await packageOf(import.meta.filename))?.version ?? SDK_VERSION
   const facts = {
@@ -242,10 +266,13 @@ async function runAndReport(request: Request, values: Values, output: Output): P
     suite,
     level,
     seed,
+    date: new Date().toISOString().slice(0, 'YYYY-MM-DD'.length),
+    replay: request.replay(),
   }
-  const record = recordOf(facts, results, redactor)
+  const record = recordOf(facts, results, redactor, again)
   const run: RunRecord = {
     ...record,
+    ...(request.isWhole ? { capabilities: capabilitiesOf(plugin, record) } : {}),
     ...(values.report === undefined ? {} : { killRate: rateOf(await knownKillRate()) }),
     ...(values.bench && !isOfConnector(options) ? { measurements: await measureReads(options) } : {}),
   }
@@ -254,13 +281,24 @@ async function runAndReport(request: Request, values: Values, output: Output): P
   }
   if (run.killRate) output.line(`defective stores caught by this suite: ${run.killRate.caught} of ${run.killRate.of}`)
   if (values.report !== undefined) {
-    const { modulePath } = request
-    const certified = request.isWhole ? { plugin, checks: needsOf(plugin), modulePath } : null
-    const lines = await writeReports(run, certified, { folder: values.report, keyFile: values.key ?? defaultKeyFile() })
-    for (const line of lines) output.line(line)
+    const place = { folder: values.report, keyFile: values.key ?? defaultKeyFile(), signer: values.signer }
+    for (const line of await writeReports(run, certifiedOf(request), place)) output.line(line)
   }
+  output.line(timeLine(run))
   output.line(summaryLine(run))
   return run.checks.some(({ status }) => status === 'failed') ? 1 : 0
+}
+
+/** What a certificate is to be of, or why none is to be made. */
+function certifiedOf({ isWhole, isOfSources, modulePath, options: { plugin } }: Request) {
+  if (!isWhole) return 'it is made of a whole level'
+  if (!isOfSources) return 'with --no-build nobody knows whether what was tried is what the sources say'
+  return { plugin, modulePath }
+}
+
+function capabilitiesOf(plugin: ServingPlugin | ConnectorPlugin, record: RunRecord): RunCapabilities {
+  const on = provedCapabilities(plugin, record, needsOf(plugin))
+  return { on, off: capabilityNames(plugin).filter((name) => !on.includes(name)) }
 }
 
 function rateOf({ caught, of }: KillRate): KillRate {

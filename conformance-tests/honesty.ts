@@ -154,7 +154,16 @@ function runReader(plugin: ConnectorPlugin<never>, start: typeof startSource = s
 }
 
 function factsOf(seed: number) {
-  return { plugin: 'reference/memory', version: '0', sdk: '0', suite: '0', level: 'core', seed } as const
+  return {
+    plugin: 'reference/memory',
+    version: '0',
+    sdk: '0',
+    suite: '0',
+    level: 'core',
+    seed,
+    date: '',
+    replay: '',
+  } as const
 }
 
 /** The report without times. */

@@ -3,7 +3,15 @@ import { readdir, readFile, readlink, stat } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, parse, relative, resolve, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { countsInPackage, type PluginManifest, packageDigest, publishedPart } from '@sluice/sdk'
+import {
+  type CertifiedDependencies,
+  countsInPackage,
+  type DependingManifest,
+  dependenciesOf,
+  type PluginManifest,
+  packageDigest,
+  publishedPart,
+} from '@sluice/sdk'
 
 export interface PluginPackage {
   /** The folder of its package.json. */
@@ -69,6 +77,10 @@ export async function digestOfPackage(folder: string, modulePath: string): Promi
     (await readManifest(folder))?.files,
     relative(folder, modulePath).split(sep).join('/'),
   )
+  return digestOfFiles(folder, published)
+}
+
+async function digestOfFiles(folder: string, published: readonly string[] | null): Promise<string> {
   const files = new Map<string, Uint8Array>()
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name)
@@ -79,12 +91,23 @@ export async function digestOfPackage(folder: string, modulePath: string): Promi
   return packageDigest(files, published)
 }
 
-interface Manifest {
+/** What the package is loaded with, as the lockfile beside it or above it says; or why that is not known. */
+export async function dependenciesOfPackage(
+  folder: string,
+): Promise<CertifiedDependencies | { readonly problem: string }> {
+  return dependenciesOf(folder, (await readManifest(folder)) ?? {}, {
+    read: (path) => readFile(path, 'utf8').catch(() => null),
+    digest: (beside) => digestOfFiles(beside, null),
+  })
+}
+
+interface Manifest extends DependingManifest {
   readonly name?: string
   readonly version?: string
   readonly exports?: Readonly<Record<string, string | { readonly default?: string }>>
   readonly sluice?: PluginManifest
   readonly files?: unknown
+  readonly scripts?: Readonly<Record<string, string>>
 }
 
 async function readManifest(folder: string): Promise<Manifest | null> {

@@ -1,6 +1,7 @@
 /** Which lines of a plugin's capability table a run has proved. */
 import {
   type CertificateBody,
+  type CertifiedDependencies,
   type ConnectorPlugin,
   capabilityNames,
   SDK_VERSION,
@@ -42,13 +43,20 @@ export interface Proof {
   readonly sha256: string
   readonly run: RunRecord
   readonly proved: readonly string[]
+  /** Absent where it is not known. */
+  readonly dependencies?: CertifiedDependencies
+  readonly signer?: string
 }
 
-export function certificateBody({ plugin, package: from, sha256, run, proved }: Proof): CertificateBody {
+export function certificateBody({ plugin, package: from, sha256, run, ...said }: Proof): CertificateBody {
   const { kind, type, name, version } = plugin
+  const { proved, dependencies, signer } = said
   return {
     plugin: { kind, type, name, version },
     package: { name: from.name, version: from.version, sha256 },
+    date: run.date,
+    ...(dependencies === undefined ? {} : { dependencies }),
+    ...(signer === undefined ? {} : { signer }),
     sdk: SDK_VERSION,
     suite: run.suite,
     level: run.level,

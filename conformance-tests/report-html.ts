@@ -1,5 +1,5 @@
 /** A run as one page for people: no script, nothing loaded from elsewhere. */
-import { escapedXml as escaped } from './report.ts'
+import { escapedXml as escaped, secondsOf } from './report.ts'
 import { countsOf, failureLines, type RecordedCheck, type RunRecord } from './run-record.ts'
 
 const STYLE = `
@@ -13,13 +13,23 @@ td:first-child, td:last-child { white-space: nowrap } pre { white-space: pre-wra
 `
 
 export function htmlReport(run: RunRecord): string {
-  const { plugin, version, level, seed, sdk, suite, checks, killRate } = run
+  const { plugin, version, level, seed, sdk, suite, checks, killRate, capabilities, key } = run
   const counts = Object.entries(countsOf(checks)).map(([status, count]) => `${count} ${status.replace('_', ' ')}`)
   const facts = [
     ['plugin', `${plugin} ${version}`],
+    ['date', run.date],
     ['level and seed', `${level}, ${seed}`],
     ['SDK and suite', `${sdk}, ${suite}`],
     ['checks', counts.join(', ')],
+    ['time', secondsOf(run.elapsedMs)],
+    ...(capabilities
+      ? [
+          ['capabilities on', capabilities.on.join(', ') || 'none'],
+          ['capabilities off', capabilities.off.join(', ') || 'none'],
+        ]
+      : [['capabilities', 'nothing is said of them: a part of a level was run']]),
+    ...(key ? [['signed by', [key.name, key.signer].filter(Boolean).join(', ')]] : []),
+    ['again', run.replay],
     ...(killRate ? [['defective stores caught', `${killRate.caught} of ${killRate.of}`]] : []),
     ...(run.measurements ?? []).map((one) => [
       `${one.name}, median and 99th percentile`,
@@ -32,7 +42,7 @@ export function htmlReport(run: RunRecord): string {
     `<title>${escaped(plugin)}: conformance</title><style>${STYLE}</style></head><body>`,
     `<h1>${escaped(plugin)}: ${countsOf(checks).failed === 0 ? 'conforms' : 'does not conform'}</h1>`,
     `<table>${facts.map(([name = '', text = '']) => `<tr><th>${escaped(name)}</th><td>${escaped(text)}</td></tr>`).join('\n')}</table>`,
-    '<h2>Checks</h2><table><tr><th>No.</th><th>Check</th><th>Outcome</th></tr>',
+    '<h2>Checks</h2><table><tr><th>No.</th><th>Check</th><th>Outcome</th><th>Time</th></tr>',
     ...failedFirst(checks).map(row),
     '</table></body></html>',
     '',
@@ -43,8 +53,8 @@ function failedFirst(checks: readonly RecordedCheck[]): readonly RecordedCheck[]
   return [...checks.filter(({ status }) => status === 'failed'), ...checks.filter(({ status }) => status !== 'failed')]
 }
 
-function row({ id, name, status, reason, failure }: RecordedCheck): string {
+function row({ id, name, status, reason, failure, elapsedMs }: RecordedCheck): string {
   const why = reason === undefined ? '' : ` <span class="reason">${escaped(reason)}</span>`
   const text = failure === undefined ? '' : `<pre>${escaped(failureLines(failure).join('\n'))}</pre>`
-  return `<tr class="${status}"><td>${id}</td><td>${escaped(name)}${why}${text}</td><td>${status.replace('_', ' ')}</td></tr>`
+  return `<tr class="${status}"><td>${id}</td><td>${escaped(name)}${why}${text}</td><td>${status.replace('_', ' ')}</td><td>${secondsOf(elapsedMs)}</td></tr>`
 }

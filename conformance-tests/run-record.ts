@@ -1,6 +1,6 @@
 /** A finished run, as every report tells it: no secrets, and nothing that a driver said. */
 import { isSluiceError } from '@sluice/sdk'
-import { CheckFailure, type FailureParts, type Level } from './check.ts'
+import { CheckFailure, type FailureParts, failureParts, type Level } from './check.ts'
 import type { KillRate } from './kill-rate.ts'
 import type { Measurement } from './measure.ts'
 import type { Redactor } from './redaction.ts'
@@ -24,35 +24,67 @@ export interface RunFacts {
   readonly suite: string
   readonly level: Level
   readonly seed: number
+  /** `YYYY-MM-DD` in UTC. */
+  readonly date: string
+  /** The command that does it again. */
+  readonly replay: string
+}
+
+/** Of a whole level: what a runtime that trusts its certificate makes of the plugin. */
+export interface RunCapabilities {
+  readonly on: readonly string[]
+  /** Declared, and not proved. */
+  readonly off: readonly string[]
 }
 
 export interface RunRecord extends RunFacts {
   readonly checks: readonly RecordedCheck[]
+  /** Of all checks. */
+  readonly elapsedMs: number
+  /** Absent where only a part of a level was run. */
+  readonly capabilities?: RunCapabilities
+  /** That has signed its certificate; absent where none was made. */
+  readonly key?: { readonly name: string; readonly publicKey: string; readonly signer?: string }
   /** Present where it was measured. */
   readonly killRate?: KillRate
   /** What was asked for with `--bench`. */
   readonly measurements?: readonly Measurement[]
 }
 
-export function recordOf(facts: RunFacts, results: readonly CheckResult[], redactor: Redactor): RunRecord {
-  return { ...facts, checks: results.map((result) => recordedCheck(result, redactor)) }
+export function recordOf(
+  facts: RunFacts,
+  results: readonly CheckResult[],
+  redactor: Redactor,
+  replay?: (check: string) => string,
+): RunRecord {
+  const elapsedMs = Math.round(results.reduce((total, result) => total + result.elapsedMs, 0))
+  return { ...facts, elapsedMs, checks: results.map((result) => recordedCheck(result, redactor, replay)) }
 }
 
-export function recordedCheck(result: CheckResult, redactor: Redactor): RecordedCheck {
+/** @param replay the command that runs the check of that name again */
+export function recordedCheck(
+  result: CheckResult,
+  redactor: Redactor,
+  replay?: (check: string) => string,
+): RecordedCheck {
   const { id, name, status, reason, error, elapsedMs } = result
   return {
     id,
     name,
     status,
     ...(reason === undefined ? {} : { reason: redactor.redact(reason) }),
-    ...(error === undefined ? {} : { failure: redactedFailure(error, redactor) }),
+    ...(error === undefined ? {} : { failure: redactedFailure(error, redactor, replay?.(name)) }),
     elapsedMs: Math.round(elapsedMs),
   }
 }
 
-function redactedFailure(error: unknown, redactor: Redactor): NonNullable<RecordedCheck['failure']> {
+function redactedFailure(
+  error: unknown,
+  redactor: Redactor,
+  replay: string | undefined,
+): NonNullable<RecordedCheck['failure']> {
   const parts = error instanceof CheckFailure ? error.parts : { what: errorText(error) }
-  const redacted = Object.entries(parts).map(([name, part]) => [
+  const redacted = Object.entries(replay === undefined ? parts : { ...parts, replay }).map(([name, part]) => [
     name,
     typeof part === 'string' ? redactor.redact(part) : part,
   ])
@@ -66,11 +98,8 @@ export function errorText(error: unknown): string {
 }
 
 /** The failure as a paragraph of lines. */
-export function failureLines({ what, where, why, remedy }: NonNullable<RecordedCheck['failure']>): readonly string[] {
-  const parts = Object.entries({ where, why, remedy }).flatMap(([name, text]) =>
-    text === undefined ? [] : [`  ${`${name}:`.padEnd(7)} ${text}`],
-  )
-  return [what, ...parts]
+export function failureLines(failure: NonNullable<RecordedCheck['failure']>): readonly string[] {
+  return [failure.what, ...failureParts(failure)]
 }
 
 export type Counts = Readonly<Record<CheckResult['status'], number>>

@@ -42,6 +42,9 @@ export function proofsPage(folder: string, stores: readonly ServingPlugin[]): st
 
 const FACTS: readonly (readonly [string, (body: CertificateBody) => string])[] = [
   ['level', ({ level }) => level],
+  ['made on', ({ date }) => date ?? 'unknown'],
+  ['SDK, suite', ({ sdk, suite }) => `${sdk}, ${suite}`],
+  ['dependencies, by digest', ({ dependencies }) => dependencies?.sha256.slice(0, 12) ?? 'unknown'],
   ['checks that hold', ({ checks }) => String((checks['passed'] ?? 0) + (checks['inverted'] ?? 0))],
   ['waived', ({ waived }) => String(waived.length)],
   ['defective plugins caught by the suite', ({ killRate }) => `${killRate.caught} of ${killRate.of}`],

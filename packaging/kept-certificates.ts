@@ -2,8 +2,14 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { CERTIFICATE_SUFFIX, type CertificateBody, readCertificate, type ServingPlugin } from '@sluice/sdk'
-import { digestOfPackage, packageOf } from '../conformance-tests/plugin-package.ts'
+import {
+  CERTIFICATE_SUFFIX,
+  type CertificateBody,
+  dependencyDifference,
+  readCertificate,
+  type ServingPlugin,
+} from '@sluice/sdk'
+import { dependenciesOfPackage, digestOfPackage, packageOf } from '../conformance-tests/plugin-package.ts'
 import { CERTIFIED, type Certified } from './certified.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -48,6 +54,10 @@ export async function staleCertificates(): Promise<readonly string[]> {
     if (body === null) problems.push(`${one.plugin} has no certificate: npm run certify -- ${one.plugin}`)
     else if (body.package.sha256 !== digest) {
       problems.push(`${one.plugin} has changed since it was certified: npm run certify -- ${one.plugin}`)
+    } else if (folder !== undefined && body.dependencies !== undefined) {
+      const installed = await dependenciesOfPackage(folder)
+      const why = 'problem' in installed ? installed.problem : dependencyDifference(body.dependencies, installed)
+      if (why !== null) problems.push(`${one.plugin} has other dependencies (${why}): npm run certify -- ${one.plugin}`)
     }
   }
   return problems

@@ -3,6 +3,7 @@
  * switches on what a certificate of a key it trusts says of the very files that it is about to load.
  */
 import { createHash, createPrivateKey, createPublicKey, sign, verify } from 'node:crypto'
+import type { CertifiedDependencies } from './dependencies.ts'
 
 export const CERTIFICATE_FORMAT = 'sluice-certificate/1'
 
@@ -19,9 +20,15 @@ export interface CertificateBody {
   readonly package: {
     readonly name: string
     readonly version: string
-    /** See `packageDigest`. What the package depends on is not part of it. */
+    /** See `packageDigest`. What the package depends on is not part of it: see `dependencies`. */
     readonly sha256: string
   }
+  /** The day on which it was made, `YYYY-MM-DD` in UTC. Absent: unknown, it is of a suite that did not say. */
+  readonly date?: string
+  /** What the package was tried with. Absent: unknown. */
+  readonly dependencies?: CertifiedDependencies
+  /** Who says that he ran the suite, in his own words: worth what the key is. */
+  readonly signer?: string
   readonly sdk: string
   readonly suite: string
   readonly level: 'core' | 'full' | 'hard'
@@ -43,6 +50,15 @@ export interface Certificate {
   readonly publicKey: string
   /** Of the body as JSON, in the order in which it stands, in base64. */
   readonly signature: string
+}
+
+/** How levels follow one another, the least first. */
+export const CERTIFICATE_LEVELS = ['core', 'full', 'hard'] as const
+
+/** A short name of a public key (SPKI in base64), for people to tell keys apart by. */
+export function keyName(publicKey: string): string {
+  const digest = createHash('sha256').update(Buffer.from(publicKey, 'base64')).digest('hex').slice(0, 16)
+  return `ed25519:${digest.match(/.{4}/g)?.join('-') ?? digest}`
 }
 
 /** Signs with an Ed25519 key in PEM (PKCS #8). The same body and key give the same certificate. */

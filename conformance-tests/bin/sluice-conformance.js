@@ -10,10 +10,10 @@ if (major < 22 || (major === 22 && minor < 18)) {
   process.exit(2)
 }
 
-// Packed, the sources are compiled into dist; in the repository Node strips the types.
+// In the repository Node strips the types, whatever an interrupted pack has left in dist; a package has no sources.
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
-const compiled = join(root, 'dist', 'command.js')
-const { main } = await import(pathToFileURL(existsSync(compiled) ? compiled : join(root, 'command.ts')).href)
+const source = join(root, 'command.ts')
+const { main } = await import(pathToFileURL(existsSync(source) ? source : join(root, 'dist', 'command.js')).href)
 
 process.exitCode = await main(process.argv.slice(2), {
   line: (text) => process.stdout.write(`${text}\n`),

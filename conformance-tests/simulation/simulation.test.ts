@@ -56,7 +56,16 @@ test('a store that fails is given with the schedule, and the command plays it ag
 
   const folder = await mkdtemp(join(tmpdir(), 'sluice-replay-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
-  const facts = { plugin: 'reference/memory', version: '1', sdk: '1', suite: '1', level: 'core', seed: 1 } as const
+  const facts = {
+    plugin: 'reference/memory',
+    version: '1',
+    sdk: '1',
+    suite: '1',
+    level: 'core',
+    seed: 1,
+    date: '',
+    replay: '',
+  } as const
   await writeFile(join(folder, 'conformance.json'), JSON.stringify(recordOf(facts, results, new Redactor())))
   const saboteurs = JSON.stringify(new URL('../saboteurs/index.ts', import.meta.url).href)
   const fixture = JSON.stringify(new URL('../reference/conformance.ts', import.meta.url).href)

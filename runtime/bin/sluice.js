@@ -19,6 +19,9 @@ const caches = process.env.XDG_CACHE_HOME || join(homedir(), '.cache')
 if (!process.env.NODE_COMPILE_CACHE && existsSync(dirname(caches))) {
   module.enableCompileCache(join(caches, 'sluice', 'code'))
 }
-const built = new URL('../dist/src/command/main.js', import.meta.url)
-const { main } = await import(existsSync(built) ? built.href : new URL('../src/command/main.ts', import.meta.url).href)
+// In a checkout the sources run, whatever an interrupted pack has left in dist; a package has none.
+const source = new URL('../src/command/main.ts', import.meta.url)
+const { main } = await import(
+  existsSync(source) ? source.href : new URL('../dist/src/command/main.js', import.meta.url).href
+)
 process.exitCode = await main(process.argv.slice(2))

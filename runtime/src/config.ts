@@ -542,6 +542,18 @@ export const ConfigSchema = Type.Object(
           default: [],
           description: 'Public keys whose certificates count, as sluice-conformance prints them.',
         }),
+        min_level: Type.Optional(
+          Type.Union([Type.Literal('core'), Type.Literal('full'), Type.Literal('hard')], {
+            description: 'Certificates of a lower level do not count. Absent: those of every level do.',
+          }),
+        ),
+        max_age: Type.Optional(
+          Type.String({
+            pattern: '^[1-9]\\d{0,3}d$',
+            description:
+              'In days, 365d: certificates that are older when the runtime starts do not count. Absent: certificates do not age. Built-in plugins have none, and do not either.',
+          }),
+        ),
       },
       closed,
     ),

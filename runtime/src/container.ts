@@ -38,6 +38,7 @@ import { ServedProducts } from './operations/served/served-products.ts'
 import { createHost } from './plugins/host.ts'
 import { PluginMetrics } from './plugins/plugin-metrics.ts'
 import { openPlugins, type PluginSet } from './plugins/plugin-set.ts'
+import { proofRules } from './plugins/proof-rules.ts'
 import type { NamingIssuer } from './policy/identity.ts'
 import { CpuAccounts } from './registry/cpu-accounts.ts'
 import { loseCopies } from './registry/endpoint-states.ts'
@@ -139,11 +140,7 @@ export async function assemble(
         specifiers: config.plugins,
         baseDirectory: process.cwd(),
         serving: config.serving,
-        proof: {
-          allowUnproved: config.allow_unproved,
-          trustedKeys: config.certificates.trusted_keys,
-          folder: config.certificates.folder ?? null,
-        },
+        proof: proofRules(config),
         wallConnector: (plugin, moduleUrl) => sources.wall(plugin, moduleUrl),
         onLoaded: (loaded) => tellProof(loaded, logger),
         defaultSettings: (plugin) => defaultSettings(plugin, databases),

@@ -559,7 +559,13 @@ function pluginSummaries(platform: Platform) {
       package_version: packageVersion,
       sdk: sdkRange,
       capabilities: plugin.capabilities as unknown as Readonly<Record<string, unknown>>,
-      proof: { status: proof.status, levels: proof.levels, off: proof.off, message: proof.message },
+      proof: {
+        status: proof.status,
+        levels: proof.levels,
+        certificates: proof.certificates,
+        off: proof.off,
+        message: proof.message,
+      },
       health: isChosen && store ? store.store.health() : { status: plugin.kind === 'connector' ? 'ok' : 'unused' },
     }
   })

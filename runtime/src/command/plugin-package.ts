@@ -3,6 +3,7 @@ import { cp, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promise
 import { basename, join, relative, resolve, sep } from 'node:path'
 import type { Config } from '../config.ts'
 import { loadPlugin } from '../plugins/loader.ts'
+import { proofRules } from '../plugins/proof-rules.ts'
 import { UsageError } from './arguments.ts'
 
 const TEMPLATES = join(import.meta.dirname, 'templates')
@@ -53,11 +54,7 @@ async function installSteps(target: string): Promise<readonly string[]> {
 /** Loads a plugin as the runtime would, and says what it would make of it. */
 export async function checkPlugin(specifier: string, config: Config): Promise<unknown> {
   const path = /^[./]/.test(specifier) ? specifier : await pathOrPackage(specifier)
-  const loaded = await loadPlugin(path, process.cwd(), {
-    allowUnproved: config.allow_unproved,
-    trustedKeys: config.certificates.trusted_keys,
-    folder: config.certificates.folder ?? null,
-  })
+  const loaded = await loadPlugin(path, process.cwd(), proofRules(config))
   const { plugin, proof } = loaded
   return {
     package: `${loaded.packageName} ${loaded.packageVersion}`,
@@ -67,6 +64,7 @@ export async function checkPlugin(specifier: string, config: Config): Promise<un
     on: proof.on,
     off: proof.off,
     proof: proof.message,
+    certificates: proof.certificates,
   }
 }
 

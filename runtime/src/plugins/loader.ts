@@ -9,6 +9,7 @@ import { dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:p
 import { pathToFileURL } from 'node:url'
 import {
   type ConnectorPlugin,
+  type DependingManifest,
   type PluginManifest,
   publishedPart,
   SDK_VERSION,
@@ -16,7 +17,8 @@ import {
   SluiceError,
 } from '@sluice/sdk'
 import semver from 'semver'
-import { gatherEvidence, type PluginProof, type ProofRules, proofOf } from './proof.ts'
+import { gatherEvidence, type PluginProof, proofOf } from './proof.ts'
+import type { ProofRules } from './proof-rules.ts'
 import { restrictPlugin } from './restrict.ts'
 
 export interface LoadedPlugin {
@@ -33,12 +35,11 @@ export interface LoadedPlugin {
 /** The plugin with its connectors in processes of their own; `moduleUrl` is where its code is. */
 export type WallConnector = (plugin: ConnectorPlugin, moduleUrl: string) => ConnectorPlugin
 
-interface PackageJson {
+interface PackageJson extends DependingManifest {
   readonly name?: string
   readonly version?: string
   readonly sluice?: PluginManifest
   readonly exports?: Readonly<Record<string, string | { readonly default?: string }>>
-  readonly dependencies?: Readonly<Record<string, string>>
   readonly files?: unknown
 }
 

@@ -3,7 +3,7 @@ import { type ConnectorPlugin, type Host, type ServingPlugin, type ServingStore,
 import { Compile } from 'typebox/compile'
 import { faultWords } from '../parsing/schema-words.ts'
 import { type LoadedPlugin, loadPlugin, type WallConnector } from './loader.ts'
-import type { ProofRules } from './proof.ts'
+import type { ProofRules } from './proof-rules.ts'
 
 export interface ServingType {
   readonly type: string

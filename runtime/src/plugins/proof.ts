@@ -2,16 +2,29 @@
  * What is proved of a plugin. A capability that is not is off, so that no data is entrusted to a promise that nobody
  * has tried. The plugins that this runtime depends on itself are proved by the tests of its release.
  */
-import { type Certificate, type ConnectorPlugin, capabilityNames, type ServingPlugin } from '@sluice/sdk'
+import {
+  type Certificate,
+  type ConnectorPlugin,
+  capabilityNames,
+  type DependingManifest,
+  keyName,
+  type ServingPlugin,
+} from '@sluice/sdk'
 import { certificatesIn, digestOfFolder, type FoundCertificate } from './certificates.ts'
+import { installedWith, type ProofRules, unfit } from './proof-rules.ts'
 
-export interface ProofRules {
-  /** Switches everything on that is declared, proved or not. */
-  readonly allowUnproved: boolean
-  /** Ed25519 public keys, SPKI in base64. */
-  readonly trustedKeys: readonly string[]
-  /** Where certificates are looked for, besides the plugin's own package. */
-  readonly folder: string | null
+/** A certificate that counts, as an operator rules by it. */
+export interface CountedCertificate {
+  readonly level: string
+  /** `YYYY-MM-DD`; null where it does not say. */
+  readonly date: string | null
+  readonly sdk: string
+  readonly suite: string
+  /** Of what the plugin was tried with; null where it does not say. */
+  readonly dependencies: string | null
+  /** The name of the key, and who signed in his own words. */
+  readonly key: string
+  readonly signer: string | null
 }
 
 export interface PluginProof {
@@ -19,6 +32,7 @@ export interface PluginProof {
   readonly status: 'bundled' | 'certified' | 'unproved' | 'allowed'
   /** Of the certificates that count. */
   readonly levels: readonly string[]
+  readonly certificates: readonly CountedCertificate[]
   /** What is declared and switched on. */
   readonly on: readonly string[]
   /** What is declared and switched off. */
@@ -40,6 +54,8 @@ export interface PackageFiles {
   readonly packageFolder: string
   /** See `publishedPart` of the SDK. */
   readonly published: readonly string[] | null
+  /** Its package.json, as far as it says what it depends on. */
+  readonly packageJson: DependingManifest
   readonly isBundled: boolean
 }
 
@@ -48,17 +64,24 @@ export async function gatherEvidence(files: PackageFiles, rules: ProofRules): Pr
   const digest = await digestOfFolder(files.packageFolder, files.published)
   if (digest === null)
     return { isBundled: false, certificates: [], problems: ['its package is too large to be checked'] }
-  const beside = await certificatesIn(files.packageFolder)
-  const kept = rules.folder === null ? [] : await certificatesIn(rules.folder)
-  const judged = [...beside, ...kept].map((found) => judge(found, files.packageName, digest, rules))
-  return {
-    isBundled: false,
-    certificates: judged.flatMap((one) => (one !== null && typeof one === 'object' ? [one] : [])),
-    problems: judged.filter((one) => typeof one === 'string'),
+  const found = [
+    ...(await certificatesIn(files.packageFolder)),
+    ...(rules.folder === null ? [] : await certificatesIn(rules.folder)),
+  ]
+  const judged = found.map((one) => judge(one, files.packageName, digest, rules))
+  const signed = judged.flatMap((one) => (one !== null && typeof one === 'object' ? [one] : []))
+  const installed = await installedWith(files, signed)
+  const certificates: Certificate[] = []
+  const problems = judged.filter((one) => typeof one === 'string')
+  for (const certificate of signed) {
+    const why = unfit(certificate.body, rules, installed)
+    if (why === null) certificates.push(certificate)
+    else problems.push(why)
   }
+  return { isBundled: false, certificates, problems }
 }
 
-/** The certificate, or why it does not count; null where it is of another package. */
+/** The certificate, where it is of these files and signed by a key that counts, or why not; null: of another package. */
 function judge(
   found: FoundCertificate,
   packageName: string,
@@ -71,7 +94,7 @@ function judge(
   if (body.package.sha256 !== digest)
     return 'a certificate is of other files: the package was changed after it was tried'
   if (!trustedKeys.includes(publicKey))
-    return `a certificate is signed by ${publicKey}, which certificates.trusted_keys does not name`
+    return `a certificate is signed by ${publicKey} (${keyName(publicKey)}), which certificates.trusted_keys does not name`
   return found.certificate
 }
 
@@ -79,22 +102,41 @@ function judge(
 export function proofOf(plugin: ServingPlugin | ConnectorPlugin, evidence: Evidence, rules: ProofRules): PluginProof {
   const declared = capabilityNames(plugin)
   if (evidence.isBundled) {
-    return { status: 'bundled', levels: [], on: declared, off: [], message: 'proved by the tests of this release' }
+    return {
+      status: 'bundled',
+      levels: [],
+      certificates: [],
+      on: declared,
+      off: [],
+      message: 'proved by the tests of this release',
+    }
   }
   const about = evidence.certificates.filter(({ body }) => isAbout(body.plugin, plugin))
   const proved = new Set(about.flatMap(({ body }) => body.proved))
   const missing = declared.filter((name) => !proved.has(name))
-  const levels = [...new Set(about.map(({ body }) => body.level))]
+  const facts = { levels: [...new Set(about.map(({ body }) => body.level))], certificates: about.map(counted) }
   if (missing.length === 0)
-    return { status: 'certified', levels, on: declared, off: [], message: 'proved by its certificate' }
-  const why = about.length > 0 ? '' : `; ${evidence.problems[0] ?? 'it has no certificate'}`
+    return { status: 'certified', ...facts, on: declared, off: [], message: 'proved by its certificate' }
+  const why = whyNot(about, evidence)
   if (rules.allowUnproved) {
     const message = `not proved: ${missing.join(', ')}${why}. It is on all the same, since allow_unproved is set`
-    return { status: 'allowed', levels, on: declared, off: [], message }
+    return { status: 'allowed', ...facts, on: declared, off: [], message }
   }
   const message = `not proved, and so switched off: ${missing.join(', ')}${why}. Prove it with npx sluice-conformance, or set allow_unproved while developing`
   const on = declared.filter((name) => proved.has(name))
-  return { status: on.length > 0 ? 'certified' : 'unproved', levels, on, off: missing, message }
+  return { status: on.length > 0 ? 'certified' : 'unproved', ...facts, on, off: missing, message }
+}
+
+/** Others that do not count may be what is missing. */
+function whyNot(about: readonly Certificate[], { problems }: Evidence): string {
+  const [first] = problems
+  if (first !== undefined) return `; ${first}`
+  return about.length > 0 ? '' : '; it has no certificate'
+}
+
+function counted({ body, publicKey }: Certificate): CountedCertificate {
+  const { level, sdk, suite, date = null, signer = null } = body
+  return { level, date, sdk, suite, dependencies: body.dependencies?.sha256 ?? null, key: keyName(publicKey), signer }
 }
 
 function isAbout(certified: Certificate['body']['plugin'], plugin: ServingPlugin | ConnectorPlugin): boolean {

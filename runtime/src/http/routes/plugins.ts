@@ -3,9 +3,20 @@ import { defineRoute, type Route } from '../route.ts'
 import { pageOf } from './resources.ts'
 import { Page } from './shapes.ts'
 
+export interface CertificateSummary {
+  readonly level: string
+  readonly date: string | null
+  readonly sdk: string
+  readonly suite: string
+  readonly dependencies: string | null
+  readonly key: string
+  readonly signer: string | null
+}
+
 export interface PluginProofSummary {
   readonly status: string
   readonly levels: readonly string[]
+  readonly certificates: readonly CertificateSummary[]
   readonly off: readonly string[]
   readonly message: string
 }
@@ -28,6 +39,20 @@ const Plugin = Type.Object(
     proof: Type.Object({
       status: Type.String({ description: 'bundled, certified, unproved, or allowed (on without proof).' }),
       levels: Type.Array(Type.String(), { description: 'Of the certificates that count: core, full, hard.' }),
+      certificates: Type.Array(
+        Type.Object({
+          level: Type.String(),
+          date: Type.Union([Type.String(), Type.Null()], { description: 'YYYY-MM-DD; null: unknown.' }),
+          sdk: Type.String({ description: 'The version of the contract that it was tried under.' }),
+          suite: Type.String({ description: 'The version of sluice-conformance.' }),
+          dependencies: Type.Union([Type.String(), Type.Null()], {
+            description: 'SHA-256 of what the plugin was tried with, by its lockfile; null: unknown.',
+          }),
+          key: Type.String({ description: 'A short name of the key that signed it.' }),
+          signer: Type.Union([Type.String(), Type.Null()], { description: 'Who signed, in his own words.' }),
+        }),
+        { description: 'Those that count.' },
+      ),
       off: Type.Array(Type.String(), { description: 'What it declares and is switched off, being unproved.' }),
       message: Type.String(),
     }),
