@@ -90,18 +90,46 @@ export async function expectRefusal(refusal: Refusal, run: () => Promise<unknown
     () => null,
     (error: unknown) => error ?? new Error('nothing was thrown'),
   )
+  // It says by itself what is wrong.
+  if (outcome instanceof CheckFailure) throw outcome
   const code = refusal.codes?.join(' or ')
   const wanted = code ? `${refusal.kind} ${code}` : refusal.kind
   if (isSluiceError(outcome, refusal.kind) && (refusal.codes?.includes(outcome.code) ?? true)) return outcome
   throw new CheckFailure(
     {
       what: `${refusal.tried} ${outcome === null ? 'was accepted' : `threw ${nameOf(outcome)} instead of ${wanted}`}`,
+      expected: `a SluiceError of kind ${wanted}`,
+      came: outcome === null ? 'no error' : nameOf(outcome),
       where: refusal.where,
       why: refusal.why,
       remedy: `Throw a SluiceError of kind ${wanted}.`,
     },
     outcome ?? undefined,
   )
+}
+
+/** What the plugin advises is meant for tenants; whoever writes the plugin is told whose advice it is. */
+export function remedyOfCall({ remedy }: { readonly remedy?: string | undefined }): string {
+  const own = remedy === undefined ? '' : ` The plugin itself advises: ${remedy}`
+  return `Find out what the hook refused, by the stack or with --only; nothing in the call is wrong.${own}`
+}
+
+/** A failure that says also what was expected, and how to see it again. */
+export function completed(parts: Partial<FailureParts> & Pick<FailureParts, 'what'>, check: string, replay?: string) {
+  const { what, expected = check.replaceAll('-', ' '), ...rest } = parts
+  return { what, expected, ...rest, ...(replay === undefined ? {} : { replay }) }
+}
+
+/** An error that came out of a check and is no broken promise that it looked for. */
+export function foreignParts(error: Error | string): Omit<FailureParts, 'expected'> {
+  const text = typeof error === 'string' ? error : `${error.name}: ${error.message}`
+  return {
+    what: `the check was ended by an error that is no SluiceError: ${text}`,
+    came: text,
+    where: 'a hook of the plugin, or its fixture; the stack says which',
+    why: 'the runtime can tell neither whose fault such an error is nor whether to try again',
+    remedy: 'Wrap what drivers throw in a SluiceError, with the original as cause; correct the fixture where it threw.',
+  }
 }
 
 function nameOf(error: unknown): string {

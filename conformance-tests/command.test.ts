@@ -223,7 +223,10 @@ test('1 where one fails, saying what, where, why and the remedy', async () => {
   const report = join(folder, 'failed')
   const { code, text } = await run(folder, '--only', '37', '--report', report)
   assert.equal(code, 1)
-  assert.match(text, /FAILED +37 upsert-last-wins-within-batch\n.*\n +where: .*\n +why: .*\n +remedy: /)
+  assert.match(
+    text,
+    /FAILED +37 upsert-last-wins-within-batch\n.*\n +expected: .*\n +came: .*\n +where: .*\n +why: .*\n +remedy: .*\n +replay: .* --only upsert/,
+  )
   assert.match(
     await readFile(join(report, 'conformance.xml'), 'utf8'),
     /failures="1"[^]*<failure>the store shows other rows/,

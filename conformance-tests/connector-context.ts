@@ -5,6 +5,7 @@ import { describeDifference, differenceOf } from './compare.ts'
 import type { SourceFixture, SourceTable } from './connector-fixture.ts'
 import { type ConnectorHostParts, TestConnectorHost } from './connector-host.ts'
 import { type Gathered, gather } from './connector-reading.ts'
+import { guarded } from './guarded.ts'
 import { RecordingLogger } from './host.ts'
 import { Random } from './random.ts'
 import { rowsOf, SIMPLE } from './shapes.ts'
@@ -41,7 +42,7 @@ export class ConnectorContext {
     parts: Partial<ConnectorHostParts> = {},
   ): Promise<{ readonly connector: Connector; readonly host: TestConnectorHost }> {
     const host = new TestConnectorHost({ logger: this.logger, names: this.fixture.names ?? [], ...parts })
-    const connector = await this.plugin.open(settings, host)
+    const connector = guarded(await this.plugin.open(settings, host), 'connector')
     this.#opened.push(connector)
     return { connector, host }
   }
@@ -120,7 +121,9 @@ export function expectRows(table: SourceTable, expected: readonly Row[], given: 
   if (difference === null) return
   throw new CheckFailure({
     what: `the connector gives other rows than the source has: ${describeDifference(difference)}`,
-    where: `connector.read of ${table.name}, ${expected.length} rows expected, ${given.length} given`,
+    expected: `${expected.length} rows`,
+    came: `${given.length} rows`,
+    where: `connector.read of ${table.name}`,
     why,
     remedy: 'Compare what the source holds with what read gives for the keys named.',
   })

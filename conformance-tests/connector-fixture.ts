@@ -1,5 +1,5 @@
 /** What a connector's author gives to the suite: a source that it may fill, change, break and look into. */
-import type { CHECK_STEPS, Column, ConnectorState, Row } from '@sluice/sdk'
+import type { CHECK_STEPS, Column, ConnectorState, LogicalTypeName, Row } from '@sluice/sdk'
 
 export interface SourceTable {
   readonly name: string
@@ -16,7 +16,17 @@ export type CheckStepName = (typeof CHECK_STEPS)[number]
 export interface SourceFixture {
   /** Of a connection that works. */
   readonly settings: unknown
-  /** Settings that fail at a step of `check`, by its name, as far as the source has that step. */
+  /**
+   * The steps that `check` goes through, in their order: a folder of files has `privileges` alone. Each has to be broken
+   * once (`broken`), `check` reports these and no others, and a connector that asks the host for an address has `dns` and
+   * `tcp`, one with a secret `auth`. Absent: at least three, as `broken` has them.
+   */
+  readonly steps?: readonly CheckStepName[]
+  /** Logical types that columns of the source can have, and that hold all of their values. Absent: every one. */
+  readonly types?: readonly LogicalTypeName[]
+  /** Tables that are there already, and exactly what a read of them has to give: for what a source alone can make. */
+  readonly expected?: readonly { readonly table: SourceTable; readonly rows: readonly Row[] }[]
+  /** Settings that fail at a step of `check`, by its name. */
   readonly broken: Readonly<Partial<Record<CheckStepName, unknown>>>
   /** The schema that tables are made in. */
   readonly schema: string

@@ -16,6 +16,8 @@ export class TestConnectorHost implements ConnectorHost {
   readonly metrics: Metrics
   readonly network: NetworkPolicy
   readonly met: string[] = []
+  /** Whether the connector has asked for an address. */
+  hasResolved = false
   #crashAt: number | null = null
 
   constructor({ logger, names, skewMs = 0 }: ConnectorHostParts) {
@@ -34,6 +36,7 @@ export class TestConnectorHost implements ConnectorHost {
     const allowed = new Set(['127.0.0.1', 'localhost', ...names])
     this.network = {
       resolve: async (host) => {
+        this.hasResolved = true
         if (allowed.has(host)) return { address: '127.0.0.1', family: 4 }
         throw new SluiceError('PERMISSION', `connections to ${host} are not allowed`, {
           code: 'address_refused',

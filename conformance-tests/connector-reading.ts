@@ -10,6 +10,7 @@ import {
   type Value,
 } from '@sluice/sdk'
 import { CheckFailure } from './check.ts'
+import { expectWholeBatch } from './whole-batch.ts'
 
 export interface GivenState {
   readonly state: ConnectorState
@@ -23,6 +24,8 @@ export interface GivenState {
 
 export interface Gathered {
   readonly schema: TableSchema
+  /** Whether the read has said that it brings every row of the table. */
+  readonly whole: boolean
   readonly rows: readonly Row[]
   readonly rejects: number
   readonly states: readonly GivenState[]
@@ -41,14 +44,19 @@ export async function gather(events: AsyncIterable<ReadEvent>): Promise<Gathered
   const largest = { rows: 0, bytes: 0 }
   let schema: TableSchema | null = null
   let csv = ''
+  let whole = false
   let rejects = 0
   let counted = 0
   const decoder = new TextDecoder('utf-8', { fatal: true })
   for await (const event of events) {
     kinds.push(event.kind)
-    if (event.kind === 'schema') schema = event.schema
+    if (event.kind === 'schema') {
+      schema = event.schema
+      whole = event.whole === true
+    }
     if (event.kind === 'reject') rejects += 1
     if (event.kind === 'batch') {
+      expectWholeBatch(event.batch, schema?.columns.length ?? null, 'connector.read, a batch')
       rows.push(...rowsOf(event.batch))
       largest.rows = Math.max(largest.rows, event.batch.rowCount)
     }
@@ -66,12 +74,17 @@ export async function gather(events: AsyncIterable<ReadEvent>): Promise<Gathered
   const last = states.at(-1)
   if (schema === null || !last || csv !== '' || kinds[0] !== 'schema' || kinds.at(-1) !== 'state')
     throw malformed(kinds)
-  return { schema, rows, rejects, states, state: last.state, kinds, largest }
+  return { schema, whole, rows, rejects, states, state: last.state, kinds, largest }
 }
 
 function malformed(kinds: readonly string[]): CheckFailure {
   return new CheckFailure({
-    what: `a read gave ${kinds.slice(0, 3).join(', ') || 'nothing'} … ${kinds.slice(-2).join(', ')}`,
+    what: 'the events of a read do not stand in their order',
+    expected: 'schema, then rows, then state',
+    came:
+      kinds.length > 8
+        ? `${kinds.slice(0, 4).join(', ')} … ${kinds.slice(-3).join(', ')}`
+        : kinds.join(', ') || 'nothing',
     where: 'connector.read',
     why: 'a read begins with its schema and ends with the state from which the next one goes on',
     remedy: 'Yield the schema first, then rows, and a state last; also where there is nothing to read.',

@@ -1,15 +1,18 @@
 /** Runs checks against a connector: as a list of results, or as tests of the runner that is passed in. */
 import nodeTest from 'node:test'
 import { type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
-import { CheckFailure, LEVELS, type Level } from './check.ts'
+import { CheckFailure, LEVELS, type Level, remedyOfCall } from './check.ts'
 import { changingChecks } from './connector-checks/changing.ts'
 import type { ConnectorCheck, Mode } from './connector-checks/check.ts'
 import { discoveryChecks } from './connector-checks/discovery.ts'
 import { readingChecks } from './connector-checks/reading.ts'
 import { resumingChecks } from './connector-checks/resuming.ts'
 import { settingsChecks } from './connector-checks/settings.ts'
+import { valueChecks } from './connector-checks/values.ts'
 import { ConnectorContext } from './connector-context.ts'
 import type { SourceFixture } from './connector-fixture.ts'
+import { replayCommand } from './replay.ts'
+import { tellable } from './run-record.ts'
 import { type CheckResult, isStanding, type TestRunner, type Waiver } from './suite.ts'
 
 /** Every check of connectors, in the order of its number. */
@@ -19,6 +22,7 @@ export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...readingChecks,
   ...resumingChecks,
   ...changingChecks,
+  ...valueChecks,
 ].sort((left, right) => Number(left.id.slice(1)) - Number(right.id.slice(1)))
 
 export interface ConnectorSuiteOptions {
@@ -75,7 +79,10 @@ class ConnectorSession {
   async #run(check: ConnectorCheck): Promise<Pick<CheckResult, 'status' | 'reason'>> {
     const { plugin, level = 'core', seed = 1 } = this.#options
     this.#fixture ??= this.#options.start()
-    const context = new ConnectorContext({ plugin, fixture: await this.#fixture, level, seed, label: check.name })
+    const fixture = await this.#fixture
+    const reason = check.notFor?.(plugin, fixture)
+    if (reason) return { status: 'not_applicable', reason }
+    const context = new ConnectorContext({ plugin, fixture, level, seed, label: check.name })
     const { modes } = plugin.capabilities
     const absent = check.requires !== undefined && !modes.includes(check.requires) ? check.requires : null
     let failure: unknown
@@ -108,6 +115,8 @@ async function expectModeRefused(context: ConnectorContext, mode: Mode): Promise
   throw new CheckFailure(
     {
       what: `the mode ${mode} is not declared, and reading by it ${isSluiceError(outcome) ? `threw ${outcome.kind}` : 'worked'}`,
+      expected: 'UNSUPPORTED',
+      came: isSluiceError(outcome) ? outcome.kind : 'rows',
       where: 'connector.read, request.mode',
       why: 'the runtime and its users rely on the table in both directions',
       remedy: `Declare ${mode}, or throw UNSUPPORTED before reading anything.`,
@@ -123,9 +132,11 @@ function refusedCall(
   return new CheckFailure(
     {
       what: `the connector threw ${error.kind} ${error.code}: ${error.message}`,
+      expected: 'a call that keeps the contract is done',
+      came: `${error.kind} ${error.code}`,
       where: label,
-      why: 'the call keeps the contract and has to be done',
-      remedy: error.remedy ?? 'Look at the cause below.',
+      why: 'the runtime makes such calls, and rows do not arrive where they fail',
+      remedy: remedyOfCall(error),
     },
     error,
   )
@@ -158,13 +169,14 @@ export async function runConnectorSuite(
  * ```
  */
 export function testConnector(options: ConnectorSuiteOptions & { readonly test?: TestRunner }): void {
+  const { level = 'core', seed = 1 } = options
   const test = options.test ?? (nodeTest as TestRunner)
   const session = new ConnectorSession(options)
   test.after(() => session.stop())
   for (const check of selectConnectorChecks(options)) {
     test(`${options.plugin.type}/${options.plugin.name}: ${check.id} ${check.name}`, async () => {
       const result = await session.result(check)
-      if (result.status === 'failed') throw result.error
+      if (result.status === 'failed') throw tellable(result, replayCommand({ level, seed }, [check.id]))
     })
   }
 }

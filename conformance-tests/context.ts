@@ -17,6 +17,7 @@ import {
 import { NO_LAKE } from './change-set.ts'
 import type { Level } from './check.ts'
 import { Dataset } from './dataset.ts'
+import { guarded } from './guarded.ts'
 import { RecordingLogger, TestHost, VirtualClock } from './host.ts'
 import type { LakeWorkshop } from './lake.ts'
 import { type ConfigWish, configFor, type Knobs, templateOf } from './profile.ts'
@@ -155,7 +156,7 @@ export class CheckContext {
       ...(engine ? { lakeEngine: engine } : {}),
     })
     const settings = 'settings' in other ? other.settings : this.#parts.fixture.settings
-    const opened = { store: await this.plugin.open(settings, host), host }
+    const opened = { store: guarded(await this.plugin.open(settings, host), 'store'), host }
     this.#opened.push(opened)
     return opened
   }

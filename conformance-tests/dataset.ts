@@ -156,7 +156,9 @@ export class Dataset {
     if (difference === null) return
     throw new CheckFailure({
       what: `the store shows other rows than it should: ${describeDifference(difference)}`,
-      where: `read ${options.way ?? this.ways()[0]} of epoch ${this.epoch}, ${rows.length} rows expected, ${given.length} given`,
+      expected: `${rows.length} rows`,
+      came: `${given.length} rows`,
+      where: `read ${options.way ?? this.ways()[0]} of epoch ${this.epoch}`,
       why,
       remedy: 'Compare what write stored with what read returns for the keys named.',
     })

@@ -17,6 +17,7 @@ import {
 } from '@sluice/sdk'
 import { CheckFailure } from './check.ts'
 import { indexOf, keyText } from './compare.ts'
+import { expectWholeBatch } from './whole-batch.ts'
 
 /** Real milliseconds; a store that hangs fails its check instead of the whole run. */
 const READ_TIMEOUT_MS = 20_000
@@ -67,6 +68,9 @@ export async function answerOf(store: ServingStore, target: Target, plan: ReadPl
   for await (const batch of store.read(target, plan)) {
     batches.push(batch)
     if (batches.length > MAX_BATCHES) throw endless('batches')
+  }
+  for (const batch of batches) {
+    if (!isJsonBatch(batch)) expectWholeBatch(batch, null, `store.read, operation ${plan.operation}`)
   }
   const last = batches.at(-1)
   if (!last) throw noBatch(plan.operation)

@@ -1,6 +1,6 @@
 /** A finished run, as every report tells it: no secrets, and nothing that a driver said. */
 import { isSluiceError } from '@sluice/sdk'
-import { CheckFailure, type FailureParts, failureParts, type Level } from './check.ts'
+import { CheckFailure, completed, type FailureParts, failureParts, foreignParts, type Level } from './check.ts'
 import type { KillRate } from './kill-rate.ts'
 import type { Measurement } from './measure.ts'
 import type { Redactor } from './redaction.ts'
@@ -73,7 +73,7 @@ export function recordedCheck(
     name,
     status,
     ...(reason === undefined ? {} : { reason: redactor.redact(reason) }),
-    ...(error === undefined ? {} : { failure: redactedFailure(error, redactor, replay?.(name)) }),
+    ...(error === undefined ? {} : { failure: redactedFailure(error, redactor, name, replay?.(name)) }),
     elapsedMs: Math.round(elapsedMs),
   }
 }
@@ -81,14 +81,27 @@ export function recordedCheck(
 function redactedFailure(
   error: unknown,
   redactor: Redactor,
+  check: string,
   replay: string | undefined,
 ): NonNullable<RecordedCheck['failure']> {
-  const parts = error instanceof CheckFailure ? error.parts : { what: errorText(error) }
-  const redacted = Object.entries(replay === undefined ? parts : { ...parts, replay }).map(([name, part]) => [
+  const redacted = Object.entries(completed(partsOf(error), check, replay)).map(([name, part]) => [
     name,
     typeof part === 'string' ? redactor.redact(part) : part,
   ])
   return Object.fromEntries(redacted) as NonNullable<RecordedCheck['failure']>
+}
+
+function partsOf(error: unknown): NonNullable<RecordedCheck['failure']> {
+  if (error instanceof CheckFailure) return error.parts
+  if (isSluiceError(error)) return { what: errorText(error) }
+  return foreignParts(error instanceof Error ? error : String(error))
+}
+
+/** The failure of a check as a test's error: it says how the check is run again. */
+export function tellable({ name, error }: CheckResult, replay: string): Error {
+  const parts = completed(partsOf(error), name, replay)
+  if (error instanceof CheckFailure) return new CheckFailure({ ...error.parts, ...parts }, error.cause ?? error)
+  return new Error([parts.what, ...failureParts(parts)].join('\n'), { cause: error })
 }
 
 /** What an error says for itself; its cause is left out, since drivers put anything into it. */

@@ -1,13 +1,15 @@
 /** Runs checks against a plugin: as a list of results, or as tests of the runner that is passed in. */
 import nodeTest from 'node:test'
 import { isSluiceError, type PluginManifest, type ServingPlugin, type SluiceError } from '@sluice/sdk'
-import { type Check, CheckFailure, LEVELS, type Level } from './check.ts'
+import { type Check, CheckFailure, LEVELS, type Level, remedyOfCall } from './check.ts'
 import { SCHEDULES } from './checks/schedules.ts'
 import { CheckContext, type Fixture } from './context.ts'
 import { refusesUndeclared } from './inverted.ts'
 import { openLakeWorkshop } from './lake.ts'
 import type { Knobs } from './profile.ts'
 import { CHECKS } from './registry.ts'
+import { replayCommand } from './replay.ts'
+import { tellable } from './run-record.ts'
 import type { Schedule } from './simulation/schedule.ts'
 
 /** A failure that is known and put up with for a while: the check runs, and its failure does not count. */
@@ -139,9 +141,11 @@ function refusedCall(error: SluiceError, label: string): CheckFailure {
   return new CheckFailure(
     {
       what: `the store threw ${error.kind} ${error.code}: ${error.message}`,
+      expected: 'a call that keeps the contract is done',
+      came: `${error.kind} ${error.code}`,
       where: label,
-      why: 'the call keeps the contract and has to be done',
-      remedy: error.remedy ?? 'Look at the cause below.',
+      why: 'the runtime makes such calls, and rows do not arrive where they fail',
+      remedy: remedyOfCall(error),
     },
     error,
   )
@@ -207,9 +211,14 @@ export function testServingStore(options: SuiteOptions & { readonly test?: TestR
   for (const check of selectChecks(options)) {
     test(`${options.plugin.type}/${options.plugin.name}: ${check.id} ${check.name}`, async () => {
       const result = await resultOf(session, check, options.waivers ?? [])
-      if (result.status === 'failed') throw result.error
+      if (result.status === 'failed') throw tellable(result, again(options, check.name))
     })
   }
+}
+
+/** From the plugin's own folder, where its tests run. */
+function again({ level = 'core', seed = 1 }: Pick<SuiteOptions, 'level' | 'seed'>, check: string): string {
+  return replayCommand({ level, seed }, [check])
 }
 
 function bounded(knobs: Knobs): Knobs {

@@ -10,7 +10,7 @@ import {
 } from '@sluice/sdk'
 import { table } from './table.ts'
 
-const INTRODUCTION = `# What is proved of the stores
+const INTRODUCTION = `# What is proved of the plugins
 
 Made by \`node docs/generate.ts\` from the certificates in \`docs/certificates\`, which \`npm run certify\` makes by running
 the conformance suite; not to be edited. \`yes\`: declared, and proved by the certificate. \`declared\`: declared, and no
@@ -31,13 +31,17 @@ function certificatesIn(folder: string): readonly CertificateBody[] {
 export function proofsPage(folder: string, stores: readonly ServingPlugin[]): string {
   const certificates = certificatesIn(folder)
   const declared = new Map(stores.map((store) => [`${store.type} (${store.name})`, capabilityNames(store)]))
-  const proofs = new Map(certificates.map((body) => [`${body.plugin.type} (${body.plugin.name})`, body]))
+  const proofs = new Map(certificates.map((body) => [columnOf(body.plugin), body]))
   const columns = [...new Set([...declared.keys(), ...proofs.keys()])]
   const of = (column: string) => proofs.get(column)?.proved ?? []
   const lines = [...new Set(columns.flatMap((column) => [...(declared.get(column) ?? []), ...of(column)]))].sort()
   const rows = lines.map((line) => [line, ...columns.map((column) => cell(line, of(column), declared.get(column)))])
   const facts = FACTS.map(([name, fact]) => [name, ...columns.map((column) => factOf(proofs.get(column), fact))])
   return `${INTRODUCTION}\n${table(['', ...columns], [...facts, ...rows])}`
+}
+
+function columnOf({ kind, type, name }: CertificateBody['plugin']): string {
+  return `${kind === 'connector' ? kind : type} (${name})`
 }
 
 const FACTS: readonly (readonly [string, (body: CertificateBody) => string])[] = [

@@ -1,10 +1,11 @@
-/** The certificates in docs/certificates, beside the stores that they are of. */
+/** The certificates in docs/certificates, beside the plugins that they are of. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import {
   CERTIFICATE_SUFFIX,
   type CertificateBody,
+  type ConnectorPlugin,
   dependencyDifference,
   readCertificate,
   type ServingPlugin,
@@ -32,13 +33,14 @@ export function moduleOf({ plugin }: Certified): string {
   return join(ROOT, plugin, 'index.ts')
 }
 
-export async function certifiedPlugin(one: Certified): Promise<ServingPlugin> {
-  return ((await import(pathToFileURL(moduleOf(one)).href)) as { readonly default: ServingPlugin }).default
+export async function certifiedPlugin(one: Certified): Promise<ServingPlugin | ConnectorPlugin> {
+  return ((await import(pathToFileURL(moduleOf(one)).href)) as { readonly default: ServingPlugin | ConnectorPlugin })
+    .default
 }
 
 export function certificateOf(
   kept: ReadonlyMap<string, CertificateBody>,
-  { type, name }: Pick<ServingPlugin, 'type' | 'name'>,
+  { type, name }: Pick<ServingPlugin | ConnectorPlugin, 'type' | 'name'>,
 ): CertificateBody | null {
   return [...kept.values()].find(({ plugin }) => plugin.type === type && plugin.name === name) ?? null
 }

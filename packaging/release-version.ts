@@ -23,7 +23,7 @@ const SDK = '@sluice/sdk'
 const NAMED_IN: readonly (readonly [file: RegExp, text: string])[] = [
   [/^docker-compose\.yml$/, 'image: sluice:{}'],
   [/^plugins\/(lookup|timeseries|connectors)\/[a-z]+\/index\.ts$/, "  version: '{}',"],
-  [/^runtime\/src\/command\/templates\/store\/package\.json$/, '"@sluice/conformance": "^{}"'],
+  [/^runtime\/src\/command\/templates\/(?:store|connector)\/package\.json$/, '"@sluice/conformance": "^{}"'],
 ]
 
 export async function versionOf(root: string): Promise<string> {

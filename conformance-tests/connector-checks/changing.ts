@@ -99,9 +99,14 @@ export const changingChecks: readonly ConnectorCheck[] = [
       const about = { schema: context.fixture.schema, table: table.name }
       for (let time = 0; time < 3; time += 1) await connector.ack(about, unacknowledged.state)
       const after = await context.resume(table, unacknowledged.state)
-      expect(after.rows.length <= (context.fixture.repeatedRows ?? 0), () => ({
-        ...mixed(''),
+      const allowed = context.fixture.repeatedRows ?? 0
+      expect(after.rows.length <= allowed, () => ({
         what: `after the ack ${after.rows.length} rows come again`,
+        expected: `at most ${allowed} rows, as repeatedRows of the fixture says`,
+        came: `${after.rows.length} rows`,
+        where: 'connector.ack, and a read from the state that was acknowledged',
+        why: 'what is acknowledged lies in the lake, and each row that comes again is merged once more',
+        remedy: 'Let ack repeat without effect, and go on after the last row of the state.',
       }))
       const more = rowsOf(SIMPLE, 80, 2, context.random)
       await context.fixture.put(table, more)
@@ -130,8 +135,12 @@ export const changingChecks: readonly ConnectorCheck[] = [
       await left.return?.()
       await expectNoSessions(context)
       expect(before === (await context.fixture.digest()), () => ({
-        ...mixed(''),
         what: 'after the connector was closed the source is another',
+        expected: 'the digest of the source as it was before open',
+        came: 'another digest',
+        where: 'fixture.digest, after connector.close',
+        why: 'slots, positions and temporary tables that are left at a source fill its disk',
+        remedy: 'Remove in close whatever open or read has made at the source.',
       }))
       expectMerged(
         table,
@@ -178,15 +187,36 @@ export const changingChecks: readonly ConnectorCheck[] = [
         abort.abort()
         const outcome = await drained(reading).catch((error: unknown) => error)
         expect(isSluiceError(outcome, 'TRANSIENT'), () => ({
-          ...mixed(''),
-          what: `a read whose caller let go after ${events} events ended with ${String(outcome)}`,
+          what: `a read whose caller let go after ${events} events did not end as one that was ended`,
+          expected: 'a SluiceError of kind TRANSIENT, from the next step of the read',
+          came: outcomeText(outcome),
+          where: 'connector.read, request.signal',
+          why: 'a run that is cancelled has to end within a second, and its next try has to be told from a fault',
+          remedy: 'Look at request.signal before each event, and throw TRANSIENT once it is aborted.',
         }))
       }
+      const page = await connector
+        .discover({ after: null, limit: 5 }, AbortSignal.abort())
+        .catch((error: unknown) => error)
+      const isPage = Array.isArray((page as { readonly tables?: unknown }).tables)
+      expect(isPage || isSluiceError(page, 'TRANSIENT'), () => ({
+        what: 'discover with an aborted signal ended otherwise',
+        expected: 'a SluiceError of kind TRANSIENT, or a page that was there already',
+        came: outcomeText(page),
+        where: 'connector.discover',
+        why: 'a list of many tables takes long, and whoever asked may have left',
+        remedy:
+          'Look at the signal before and between questions to the source, and throw TRANSIENT once it is aborted.',
+      }))
       const aborted = await connector.check(AbortSignal.abort()).catch((error: unknown) => error)
       const isEnded = isSluiceError(aborted, 'TRANSIENT') || (aborted as { readonly ok?: boolean }).ok === false
       expect(isEnded || (aborted as { readonly ok?: boolean }).ok === true, () => ({
-        ...mixed(''),
         what: 'check with an aborted signal threw no SluiceError',
+        expected: 'a report, or a SluiceError of kind TRANSIENT',
+        came: outcomeText(aborted),
+        where: 'connector.check',
+        why: 'whoever waits for the check may leave at any moment',
+        remedy: 'Hand the signal on, and wrap what the driver throws when it is aborted.',
       }))
       await expectNoSessions(context)
       expectRows(table, rows, (await context.read(connector, table)).rows, 'the connector reads on afterwards')
@@ -200,15 +230,24 @@ async function expectTurnedAway(
 ): Promise<void> {
   const { connector } = await context.open()
   const outcome = await context.read(connector, table).catch((error: unknown) => error)
+  const turnedAway = {
+    where: 'a source that lets nobody in for now (fixture.refuse)',
+    why: 'the runtime tries again later what may work then, and asks people about everything else',
+    remedy: 'Throw TRANSIENT or QUOTA for it in read; let check say at which step it was, and that it may pass.',
+  }
   expect(isSluiceError(outcome, 'TRANSIENT') || isSluiceError(outcome, 'QUOTA'), () => ({
-    ...mixed(''),
-    what: `a source that lets nobody in for now gave ${isSluiceError(outcome) ? `${outcome.kind} ${outcome.code}` : String(outcome)}`,
+    ...turnedAway,
+    what: 'a read from a source that lets nobody in for now is not told as such',
+    expected: 'a SluiceError of kind TRANSIENT or QUOTA',
+    came: outcomeText(outcome),
   }))
   const report = await connector.check(AbortSignal.timeout(60_000))
   const last = report.steps.at(-1)
   expect(!report.ok && last?.ok === false && (last.remedy ?? '') !== '', () => ({
-    ...mixed(''),
-    what: `check says of it ${JSON.stringify(report.steps)}`,
+    ...turnedAway,
+    what: 'check does not say that the source lets nobody in for now',
+    expected: 'ok: false, and a last step with ok: false and a remedy',
+    came: JSON.stringify(report.steps),
   }))
   await connector.close()
 }
@@ -222,12 +261,17 @@ async function drained(reading: AsyncIterator<unknown>): Promise<number> {
   for (let events = 0; ; events += 1) if ((await reading.next()).done) return events
 }
 
+function outcomeText(outcome: unknown): string {
+  if (isSluiceError(outcome)) return `${outcome.kind} ${outcome.code}`
+  return outcome instanceof Error ? String(outcome) : 'no error'
+}
+
 function mixed(when: string) {
   return {
-    what: `while ${when} a read gave rows that do not fit its schema`,
-    where: 'connector.read of a source that changes or refuses',
-    why: 'a read is of one moment, and one that cannot be made is told by its kind',
-    remedy:
-      'Read catalog and rows in one snapshot; throw TRANSIENT for what may work later; end the session whatever happens.',
+    what: `after ${when} a read gave rows that do not fit its schema`,
+    expected: 'rows of one shape, the one that the schema of the same read names',
+    where: 'connector.read of a table whose columns change',
+    why: 'a read is of one moment, and the lake writes its rows by its schema',
+    remedy: 'Read the columns and the rows in one snapshot; refuse by name what is no longer there.',
   }
 }

@@ -1,5 +1,7 @@
+import type { ConnectorPlugin } from '@sluice/sdk'
 import type { Level } from '../check.ts'
 import type { ConnectorContext } from '../connector-context.ts'
+import type { SourceFixture } from '../connector-fixture.ts'
 
 export type Mode = 'full' | 'incremental' | 'cdc'
 
@@ -12,5 +14,7 @@ export interface ConnectorCheck {
   readonly level: Level
   /** Where the mode is not declared, reading by it must throw UNSUPPORTED; what the check says of every other read still holds. */
   readonly requires?: Mode
+  /** Whether the check has anything to say about this connector and source, by what they declare; in words where not. */
+  notFor?(plugin: ConnectorPlugin, fixture: SourceFixture): string | null
   run(context: ConnectorContext): Promise<void>
 }

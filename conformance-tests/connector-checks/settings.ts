@@ -2,6 +2,7 @@
 import { CHECK_STEPS, isSluiceError } from '@sluice/sdk'
 import { expect } from '../check.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
+import type { CheckStepName } from '../connector-fixture.ts'
 import { brokenSettings, problemsOf, schemaProblems } from '../json-schema.ts'
 import { parseVersion } from '../sdk-range.ts'
 import type { ConnectorCheck } from './check.ts'
@@ -58,14 +59,17 @@ export const settingsChecks: readonly ConnectorCheck[] = [
     level: 'core',
     async run(context) {
       const { table, rows } = await context.filled()
-      const { connector } = await context.open()
+      const { connector, host } = await context.open()
       const report = await connector.check(AbortSignal.timeout(30_000))
       const names = report.steps.map(({ name }) => name)
-      const inOrder = CHECK_STEPS.filter((name) => names.includes(name)).join() === names.join()
-      const isOk = report.ok && names.length > 1 && report.steps.every(({ ok, message }) => ok && message.trim() !== '')
-      expect(isOk && inOrder && report.latencyMs >= 0, () =>
-        wrongReport('of a source that is in order', JSON.stringify(report)),
-      )
+      const { steps } = context.fixture
+      const wanted = steps ?? CHECK_STEPS.filter((name) => names.includes(name))
+      const isOk = report.ok && names.length > 0 && report.steps.every(({ ok, message }) => ok && message.trim() !== '')
+      expect(isOk && wanted.join() === names.join() && report.latencyMs >= 0, () => ({
+        ...wrongReport('of a source that is in order', JSON.stringify(report)),
+        expected: `ok, with the steps ${wanted.join(', ')}, each with a message`,
+      }))
+      expectDeclaredSteps(context, wanted, host.hasResolved)
       expectRows(table, rows, (await context.read(connector, table)).rows, 'what the check says is so')
     },
   },
@@ -75,8 +79,17 @@ export const settingsChecks: readonly ConnectorCheck[] = [
     level: 'core',
     async run(context) {
       await context.filled()
-      const entries = Object.entries(context.fixture.broken)
-      expect(entries.length >= 3, () => wrongReport('the fixture breaks', `${entries.length} steps`))
+      const { broken, steps } = context.fixture
+      const entries = Object.entries(broken)
+      const isEnough = steps === undefined ? entries.length >= 3 : steps.every((step) => broken[step] !== undefined)
+      expect(isEnough && entries.every(([step]) => steps?.includes(step as CheckStepName) ?? true), () => ({
+        what: 'the fixture does not break what the source has',
+        expected: `settings in broken that fail at ${steps?.join(', ') ?? 'at least three of the steps'}`,
+        came: entries.map(([step]) => step).join(', ') || 'none',
+        where: 'broken and steps of the fixture in conformance.ts',
+        why: 'whether a connector tells what is wrong can be seen only where something is',
+        remedy: 'Give settings that fail at each step; declare in steps those that a source of this kind has.',
+      }))
       for (const [step, settings] of entries) {
         const { connector } = await context.open(settings)
         const report = await connector.check(AbortSignal.timeout(60_000))
@@ -90,7 +103,10 @@ export const settingsChecks: readonly ConnectorCheck[] = [
           last.message.trim() !== '' &&
           (last.remedy ?? '').trim() !== ''
         const isInOrder = before.every(({ name, ok }) => ok && CHECK_STEPS.indexOf(name) < order)
-        expect(isTold && isInOrder, () => wrongReport(`of settings that fail at ${step}`, JSON.stringify(report)))
+        expect(isTold && isInOrder, () => ({
+          ...wrongReport(`of settings that fail at ${step}`, JSON.stringify(report)),
+          expected: `steps that are ok, and ${step} as the last, with ok: false, a message and a remedy`,
+        }))
         await connector.close()
       }
     },
@@ -121,6 +137,8 @@ export const settingsChecks: readonly ConnectorCheck[] = [
     id: 'C5',
     name: 'secret-redaction',
     level: 'core',
+    notFor: ({ settingsSchema }) =>
+      secretNames(settingsSchema).length > 0 ? null : 'its settings have nothing that is secret',
     async run(context) {
       const { table } = await context.filled()
       const { fixture, plugin } = context
@@ -133,31 +151,62 @@ export const settingsChecks: readonly ConnectorCheck[] = [
         await tell(() => connector.check(AbortSignal.timeout(60_000)))
         await tell(() => connector.discover({ after: null, limit: 3 }, AbortSignal.timeout(30_000)))
         await tell(() => context.read(connector, { ...table, name: 'no_such_table' }))
+        for (const mode of plugin.capabilities.modes.filter((one) => one !== 'cdc'))
+          await tell(async () => (await context.read(connector, table, { mode })).states)
         await connector.close()
       }
       const text = [...told, context.logger.text()].join('\n')
       const secrets = [fixture.settings, ...Object.values(fixture.broken)].flatMap((settings) =>
         secretsOf(plugin.settingsSchema, settings),
       )
-      expect(secrets.length > 0 && told.some((one) => one.includes('"')), () =>
-        wrongReport('the settings hold', 'no secret'),
-      )
+      expect(secrets.length > 0 && told.some((one) => one.includes('"')), () => ({
+        what: 'the settings of the fixture hold no secret of more than five letters',
+        expected: `a value for ${secretNames(plugin.settingsSchema).join(', ')}, which the schema calls secret`,
+        where: 'settings of the fixture in conformance.ts',
+        why: 'whether a secret is told can be seen only where there is one',
+        remedy: 'Start the source with a password of its own.',
+      }))
       for (const secret of new Set(secrets)) {
         expect(!text.includes(secret), () => ({
           what: 'a secret of the settings stands in a report, an error or the log',
+          expected: 'reports, errors, states and lines of the log without it',
           where: 'check, discover, read with settings that work and settings that fail',
-          why: 'reports are shown to whoever has the connection, logs to more',
-          remedy: 'Write messages yourself; what the driver says goes into cause.',
+          why: 'reports are shown to whoever has the connection, logs to more; states are kept in clear',
+          remedy: 'Write messages yourself; what the driver says goes into cause; a state holds a position alone.',
         }))
       }
     },
   },
 ]
 
+/** What the connector does shows which steps there are, whatever is declared. */
+function expectDeclaredSteps(context: ConnectorContext, steps: readonly string[], hasResolved: boolean): void {
+  const needed = [
+    ...(hasResolved ? ['dns', 'tcp'] : []),
+    ...(secretNames(context.plugin.settingsSchema).length > 0 ? ['auth'] : []),
+  ]
+  expect(
+    needed.every((step) => steps.includes(step)),
+    () => ({
+      what: 'check leaves out a step that the source has',
+      expected: `the steps ${needed.join(', ')}: the connector ${hasResolved ? 'asks for an address' : 'has a secret'}`,
+      came: steps.join(', ') || 'none',
+      where: 'connector.check, and steps of the fixture',
+      why: 'whoever sets up a connection is told at which step it fails',
+      remedy: 'Report each step that there is, and declare it in steps of the fixture.',
+    }),
+  )
+}
+
+function secretNames(schema: ConnectorContext['plugin']['settingsSchema']): readonly string[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([name, one]) => (one['x-secret'] === true ? [name] : []))
+}
+
 function secretsOf(schema: ConnectorContext['plugin']['settingsSchema'], settings: unknown): readonly string[] {
   const values = settings as Readonly<Record<string, unknown>>
-  const names = Object.entries(schema.properties ?? {}).filter(([, one]) => one['x-secret'] === true)
-  return names.flatMap(([name]) => (typeof values[name] === 'string' && values[name].length > 5 ? [values[name]] : []))
+  return secretNames(schema).flatMap((name) =>
+    typeof values[name] === 'string' && values[name].length > 5 ? [values[name]] : [],
+  )
 }
 
 function errorText(error: unknown): string {

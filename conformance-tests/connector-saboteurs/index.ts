@@ -2,7 +2,6 @@
 import {
   batchFromRows,
   type Connector,
-  type ConnectorPlugin,
   isSluiceError,
   type ReadEvent,
   type ReadRequest,
@@ -10,80 +9,17 @@ import {
   rowsOf,
   SluiceError,
 } from '@sluice/sdk'
-import reference, { type SourceSettings } from '../reference-connector/index.ts'
+import reference from '../reference-connector/index.ts'
+import { valueSaboteurs } from './values.ts'
+import { asking, type ConnectorSaboteur, counted, type Plugin, reading, readingRows, saboteur } from './wrap.ts'
 
-export interface ConnectorSaboteur {
-  /** What it does wrong. */
-  readonly name: string
-  /** The checks that have to catch it. */
-  readonly caughtBy: readonly string[]
-  readonly plugin: ConnectorPlugin<SourceSettings>
-}
-
-type Plugin = ConnectorSaboteur['plugin']
-
-function saboteur(
-  name: string,
-  caughtBy: readonly string[],
-  replace: (connector: Connector, settings: SourceSettings) => Partial<Connector>,
-  change: (plugin: Plugin) => Plugin = (plugin) => plugin,
-): ConnectorSaboteur {
-  const plugin: Plugin = {
-    ...reference,
-    async open(settings, host) {
-      const connector = await reference.open(settings, host)
-      return { ...connector, ...replace(connector, settings) }
-    },
-  }
-  return { name, caughtBy, plugin: change(plugin) }
-}
-
-/** The read with each of its events changed, into none or several. */
-function reading(
-  connector: Connector,
-  change: (event: ReadEvent, request: ReadRequest) => readonly ReadEvent[],
-): Partial<Connector> {
-  return {
-    async *read(request) {
-      for await (const event of connector.read(request)) yield* change(event, request)
-    },
-  }
-}
-
-function readingRows(
-  connector: Connector,
-  change: (rows: readonly Row[], request: ReadRequest) => readonly Row[],
-): Partial<Connector> {
-  return reading(connector, (event, request) =>
-    event.kind === 'batch'
-      ? [{ ...event, batch: batchFromRows(change([...rowsOf(event.batch)], request), event.batch.columns.length) }]
-      : [event],
-  )
-}
-
-function asking(connector: Connector, change: (request: ReadRequest) => ReadRequest): Partial<Connector> {
-  return { read: (request) => connector.read(change(request)) }
-}
-
-/** Counts of the states as they would be for the rows that are left. */
-function counted(connector: Partial<Connector>): Partial<Connector> {
-  return {
-    ...connector,
-    async *read(request) {
-      let rows = 0
-      for await (const event of connector.read?.(request) ?? []) {
-        if (event.kind === 'batch') rows += event.batch.rowCount
-        yield event.kind === 'state' ? { ...event, rows } : event
-        if (event.kind === 'state') rows = 0
-      }
-    },
-  }
-}
+export type { ConnectorSaboteur } from './wrap.ts'
 
 const LEAKED = { count: 0 }
 const SENT = new WeakMap<object, Map<string, ReadRequest['state']>>()
 
 export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
+  ...valueSaboteurs,
   saboteur(
     'does not call its password a secret',
     ['C1'],
@@ -264,22 +200,13 @@ export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
     })
   }),
   saboteur('changes the schema from read to read', ['C11'], (connector) => {
-    return reading(connector, (event) =>
-      event.kind === 'schema'
-        ? [
-            {
-              ...event,
-              schema: {
-                ...event.schema,
-                columns: event.schema.columns.map((column) => ({
-                  ...column,
-                  nullable: (LEAKED.count += 1) % 7 > 2 || column.nullable,
-                })),
-              },
-            },
-          ]
-        : [event],
-    )
+    return reading(connector, (event) => {
+      if (event.kind !== 'schema') return [event]
+      LEAKED.count += 1
+      const isOther = LEAKED.count % 2 === 0
+      const columns = event.schema.columns.map((column) => ({ ...column, nullable: isOther || column.nullable }))
+      return [{ ...event, schema: { ...event.schema, columns } }]
+    })
   }),
   saboteur('takes a table that is not there for an empty one', ['C12', 'C23'], (connector) => ({
     async *read(request) {

@@ -3,6 +3,24 @@ import type { SourceFixture } from '../connector-fixture.ts'
 import { MemorySource } from './memory-source.ts'
 import { PORT, type SourceSettings } from './settings.ts'
 
+/** A table that its owner has made, with what the source itself makes of numbers and times. */
+const EXPECTED: NonNullable<SourceFixture['expected']> = [
+  {
+    table: {
+      name: 'made_by_its_owner',
+      columns: [
+        { name: 'day', type: 'date', nullable: false },
+        { name: 'total', type: 'decimal(38,2)', nullable: true },
+      ],
+      primaryKey: ['day'],
+    },
+    rows: [
+      ['1969-12-31', '123456789012345678901234567890123456.78'],
+      ['2024-02-29', null],
+    ],
+  },
+]
+
 export async function start(): Promise<SourceFixture & { readonly source: MemorySource }> {
   const source = new MemorySource()
   const settings: SourceSettings = {
@@ -13,9 +31,15 @@ export async function start(): Promise<SourceFixture & { readonly source: Memory
     password: 'open sesame 51c9',
     verify: false,
   }
+  for (const { table, rows } of EXPECTED) {
+    source.create(table)
+    source.put(table, rows)
+  }
   return {
     source,
     settings,
+    steps: ['dns', 'tcp', 'tls', 'auth', 'privileges'],
+    expected: EXPECTED,
     broken: {
       dns: { ...settings, host: 'absent.source.test' },
       tcp: { ...settings, port: 9 },
@@ -47,6 +71,8 @@ export async function start(): Promise<SourceFixture & { readonly source: Memory
       state.value['cursor'] === null
         ? null
         : { ...state, value: { ...state.value, from: '9000-01-01T00:00:00.000000Z' } },
-    stop: async () => undefined,
+    stop: async () => {
+      for (const { table } of EXPECTED) source.drop(table)
+    },
   }
 }

@@ -28,7 +28,9 @@ export class MemorySource {
   sessions = 0
 
   create(table: SourceTable): void {
-    this.#set({ table, rows: new Map(), shape: this.#transaction, unfit: 0 })
+    const shape = this.begin()
+    this.#open.delete(shape)
+    this.#set({ table, rows: new Map(), shape, unfit: 0 })
   }
 
   drop({ name }: SourceTable): void {

@@ -45,7 +45,10 @@ async function* stream(settings: SourceSettings, host: ConnectorHost, request: R
   const shape = stored?.shape ?? 0
   const former = request.mode === 'full' ? null : positionOf(request.state, table.name, shape, request.cursorColumn)
   const position: Position = { table: table.name, shape, upTo: horizon, cursor: request.cursorColumn, from: null }
-  yield { kind: 'schema', schema: { columns, primaryKey: keyOf(table, request) } }
+  // What it was to go on from is of another table or another shape: rows of before may be gone.
+  const isWhole = request.mode === 'incremental' && request.state !== null && former === null
+  const schema = { columns, primaryKey: keyOf(table, request) }
+  yield { kind: 'schema', schema, ...(isWhole ? { whole: true } : {}) }
   const { wanted, next } = selected(rows, table, former, position, host.clock.nowMs())
   yield { kind: 'estimate', rows: wanted.length }
   const unfit = former === null ? (stored?.unfit ?? 0) : 0

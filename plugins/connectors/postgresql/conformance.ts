@@ -12,6 +12,8 @@ export async function start(): Promise<SourceFixture> {
   const own = `usename = '${settings.user}'`
   return {
     settings,
+    steps: ['dns', 'tcp', 'tls', 'auth', 'privileges'],
+    expected: [await made(sql, settings.user)],
     broken: {
       dns: { ...settings, host: 'absent.sluice.test' },
       // The discard port: nothing listens there on a machine that tests run on.
@@ -64,6 +66,32 @@ export async function start(): Promise<SourceFixture> {
       await sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${own}`)
     },
     stop: source.stop,
+  }
+}
+
+/** A table of PostgreSQL's own types, as its owner has made it, and what it is read as. */
+async function made(
+  sql: (text: string) => Promise<unknown>,
+  reader: string,
+): Promise<NonNullable<SourceFixture['expected']>[number]> {
+  await sql(`CREATE TABLE made_by_its_owner (id int2 PRIMARY KEY, word varchar(9), marks text[], at timestamptz);
+    INSERT INTO made_by_its_owner VALUES (-32768, 'ä,"b"', '{"a,b",NULL}', '1969-12-31 23:59:59.999999-12'), (7, '', NULL, NULL);
+    GRANT SELECT ON made_by_its_owner TO ${escapeIdentifier(reader)}`)
+  return {
+    table: {
+      name: 'made_by_its_owner',
+      columns: [
+        { name: 'id', type: 'integer', nullable: false },
+        { name: 'word', type: 'string', nullable: true },
+        { name: 'marks', type: 'json', nullable: true },
+        { name: 'at', type: 'timestamptz', nullable: true },
+      ],
+      primaryKey: ['id'],
+    },
+    rows: [
+      [-32768, 'ä,"b"', '["a,b",null]', '1970-01-01T11:59:59.999999Z'],
+      [7, '', null, null],
+    ],
   }
 }
 
@@ -143,8 +171,13 @@ function sqlType(type: LogicalType): string {
   return TYPES[typeName(type)] ?? type
 }
 
+/** As JavaScript writes it, but for the sign of zero, which it leaves out. */
+function textOf(value: NonNullable<Value>): string {
+  return Object.is(value, -0) ? '-0' : String(value)
+}
+
 function literal(value: Value, type: LogicalType): string {
   if (value === null) return 'NULL'
-  const text = value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : String(value)
+  const text = value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : textOf(value)
   return `${escapeLiteral(text)}::${sqlType(type)}`
 }

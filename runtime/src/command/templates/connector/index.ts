@@ -1,4 +1,4 @@
-import { defineConnector } from '@sluice/sdk'
+import { defineConnector, SluiceError } from '@sluice/sdk'
 import { openConnector } from './connector.ts'
 import { sourceNamed } from './source.ts'
 
@@ -16,9 +16,17 @@ export default defineConnector<Settings>({
     type: 'object',
     additionalProperties: false,
     required: ['source'],
-    properties: { source: { type: 'string', minLength: 1, examples: ['main'] } },
+    properties: { source: { type: 'string', minLength: 1, description: 'Its name.', examples: ['main'] } },
     examples: [{ source: 'main' }],
   },
   capabilities: { modes: ['full', 'incremental'] },
-  open: async ({ source }) => openConnector(sourceNamed(source)),
+  async open({ source, ...others }) {
+    if (typeof source !== 'string' || source === '' || Object.keys(others).length > 0) {
+      throw new SluiceError('CONFIG', 'the settings are not valid', {
+        code: 'settings_invalid',
+        remedy: 'Give the name of a source, and nothing else.',
+      })
+    }
+    return openConnector(sourceNamed(source))
+  },
 })
