@@ -32,6 +32,20 @@ test('a certificate is read back, and signing is repeatable', () => {
   assert.deepEqual(signCertificate(body, pem), certificate)
 })
 
+test('a certificate of a suite that says neither day nor dependencies is one, and so is one that says them', () => {
+  const more = {
+    ...body,
+    date: '2026-01-02',
+    signer: 'the data team',
+    dependencies: { sha256: 'cd', packages: ['pg@8.0.0'] },
+  }
+  for (const one of [body, more]) {
+    const read = readCertificate(JSON.stringify(signCertificate(one, pem)))
+    assert.ok('body' in read)
+    assert.deepEqual(read.body, one)
+  }
+})
+
 test('whatever was changed after signing is noticed', () => {
   const certificate = signCertificate(body, pem)
   const forged = { ...certificate, body: { ...body, proved: ['operation get', 'ttl'] } }
@@ -52,6 +66,8 @@ test('what is no certificate is refused in words', () => {
     '{}',
     '{"format":"sluice-certificate/1"}',
     JSON.stringify({ ...signCertificate(body, pem), publicKey: 'AAAA' }),
+    JSON.stringify(signCertificate({ ...body, dependencies: {} as never }, pem)),
+    JSON.stringify(signCertificate({ ...body, date: 20260101 as never }, pem)),
   ]) {
     assert.ok('problem' in readCertificate(text), text)
   }

@@ -95,8 +95,16 @@ function isBody(body: Partial<CertificateBody> | undefined): body is Certificate
     typeof body?.package?.sha256 === 'string' &&
     typeof body.plugin?.type === 'string' &&
     typeof body.plugin.name === 'string' &&
-    Array.isArray(body.proved)
+    Array.isArray(body.proved) &&
+    ['string', 'undefined'].includes(typeof body.date) &&
+    ['string', 'undefined'].includes(typeof body.signer) &&
+    areDependencies(body.dependencies)
   )
+}
+
+function areDependencies(dependencies: Partial<CertifiedDependencies> | undefined): boolean {
+  if (dependencies === undefined) return true
+  return typeof dependencies?.sha256 === 'string' && Array.isArray(dependencies.packages)
 }
 
 function isSignedBy(body: CertificateBody, publicKey: string, signature: string): boolean {
