@@ -295,7 +295,10 @@ describe('the command', () => {
     )
     assert.match(await done('product', 'resume', 'crm.people'), /Done/)
     const unknown = await sluice(['product', 'rollback', 'crm.people', '--version', '9.9.9'])
-    assert.match(unknown.err, /no such version \(version_not_found, 404\)\nTake a version that was in service: the list/)
+    assert.match(
+      unknown.err,
+      /no such version \(version_not_found, 404\)\nTake a version that was in service: the list/,
+    )
     assert.match(await done('product', 'snapshots', 'crm.people'), /^epoch +version[^]*1\.0\.0 +30/)
   })
 
