@@ -113,8 +113,3 @@ it('the five minutes with curl lead to rows', async () => {
     await server.stop()
   }
 })
-
-it('is read in five minutes', async () => {
-  const lines = (await readFile(join(ROOT, 'README.md'), 'utf8')).trimEnd().split('\n')
-  assert.ok(lines.length <= 120, `${lines.length} lines`)
-})
