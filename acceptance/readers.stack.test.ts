@@ -322,7 +322,15 @@ const NAMED = {
 
 /** Read, and of no product or source: other tests have them. */
 const ELSEWHERE = [
-  ...['listTenants', 'getTenant', 'getConnection', 'listConnections', 'listApplicationKeys', 'listRawGrants'],
+  ...[
+    'listTenants',
+    'getTenant',
+    'getConnection',
+    'getConnectionLag',
+    'listConnections',
+    'listApplicationKeys',
+    'listRawGrants',
+  ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
   ...['getDocs', 'getRoot'],
 ]
@@ -399,7 +407,13 @@ describe('a product', () => {
       const page = await get(reader, `/api/v1/products/${product}`)
       if (page.status !== 200) return isShown ? `page ${told(page)}` : null
       const { quality, last_materialization: newest, endpoints, freshness, reads } = JSON.parse(page.text)
-      const shown = [quality, newest, freshness.age_s, ...reads.flatMap((one: Json) => [one.read_at, one.mode])]
+      const shown = [
+        quality,
+        newest,
+        freshness.age_s,
+        freshness.read_at,
+        ...reads.flatMap((one: Json) => [one.read_at, one.mode]),
+      ]
         .concat(endpoints.flatMap((one: Json) => [one.rows_left_out, one.epoch, one.behind]))
         .map((value) => value !== null)
       return shown.every((one) => one === isShown) ? null : `page ${shown}`

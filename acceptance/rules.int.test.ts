@@ -43,6 +43,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   testConnection: DEVELOPER,
   discoverConnection: DEVELOPER,
   syncConnection: DEVELOPER,
+  getConnectionLag: MEMBER,
   listQuarantine: MEMBER,
   createApplicationKey: [401, 403, 403, 'heard', 'heard', 403],
   listApplicationKeys: OWN_CHANGE,

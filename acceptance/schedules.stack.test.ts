@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '../test/until.ts'
 import type { Client, Json } from './client.ts'
 import { manifests } from './client.ts'
-import { loginOf, onboardPeople, openWorld, type World } from './world.ts'
+import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const DB = '/api/v1/connections/db'
@@ -103,10 +103,12 @@ it('is refused with what to write instead, and changes nothing then', async () =
     [{ cron: '@daily' }, '/schedule/cron', /0 6 \* \* MON-FRI/],
     [{ cron: '0 0 31 2 *' }, '/schedule/cron', /a day that no month has/],
     [{ cron: '0 6 * * *', time_zone: 'Mars/Olympus' }, '/schedule/time_zone', /Europe\/Berlin/],
+    [{ max_age: '10ms' }, '/schedule/max_age', /15m, 24h/],
+    [{ max_age: '1h', catch_up: 'all' }, '/schedule/catch_up', /no times that could be missed/],
     [{ every: 'hourly' }, '/schedule/every', /15m, 24h/],
-    [{ every: '1h', cron: '0 6 * * *' }, '/schedule', /either every.*or cron/],
+    [{ every: '1h', cron: '0 6 * * *' }, '/schedule', /one of every.*cron.* and max_age/],
     [{ every: '1h', time_zone: 'Europe/Berlin' }, '/schedule/time_zone', /Leave it out/],
-    [{ catch_up: 'all' }, '/schedule', /either every.*or cron/],
+    [{ catch_up: 'all' }, '/schedule', /one of every.*cron.* and max_age/],
   ]
   for (const [schedule, pointer, message] of wrong) {
     const config_encrypted = loginOf(world.deployment)
@@ -161,4 +163,157 @@ it('is for developers of the tenant, and begins no run once whoever set it is no
   assert.equal(typeof taken.body.next_run_at, 'string')
   const { body: audit } = await world.admin.get('/api/v1/audit?limit=20', { 'x-tenant-id': tenant })
   assert.ok(JSON.stringify(audit).includes('"every":"2h"'), 'it is on record')
+})
+
+const HEAD = 'apiVersion: svc/v1\nkind: Compute\n'
+const madeBy = (schedule: string) => `${HEAD}engine: auto\ntrigger: schedule\nschedule: ${schedule}\n`
+const PEOPLE = '/api/v1/products/crm.people'
+const TOTALS = '/api/v1/products/crm.totals'
+
+/** People, or another product of the same rows. */
+function filesOf(compute: string | null, name = 'people', more = '') {
+  const files = manifests('public.scheduled_people')
+  const product = `${files.product.replace('name: people', `name: ${name}`)}${more}`
+  return { ...files, product, ...(compute === null ? {} : { compute }) }
+}
+
+const made = async (product: string): Promise<readonly Json[]> => {
+  const { id } = (await dora.get(product)).body
+  const { body } = await dora.get('/api/v1/ingestion?limit=1000')
+  return body.data.filter(
+    (run: Json) => run.kind === 'materialization' && run.product_id === id && run.trigger === 'schedule',
+  )
+}
+
+it('makes a product anew at the times of its compute.yaml, and follows what is deployed, rolled back and deleted', async () => {
+  const { id } = (await dora.get(PEOPLE)).body
+  const planned = await dora.upload(`${PEOPLE}/plan?version=1.1.0`, filesOf(madeBy('{ every: 1s }')))
+  assert.ok(planned.body.plan.notes.includes('it is made by itself, and not by syncs of its connections: every 1s'))
+  await deployVersion(dora, id, '1.1.0', filesOf(madeBy('{ every: 1s }')))
+  await until('it is made by itself', async () => (await made(PEOPLE)).length > 1)
+  const page = (await dora.get(PEOPLE)).body
+  assert.deepEqual(page.schedule, { every: '1s', catch_up: 'one' })
+  assert.deepEqual([page.schedule_state.set_by, page.schedule_state.breaker], ['dora', 'closed'])
+  assert.equal(typeof page.next_run_at, 'string')
+  assert.equal((await dora.get('/api/v1/products')).body.data[0].last_run.trigger, 'schedule')
+  assert.match((await sluice('product', 'list')).out, /last run +next run/)
+  assert.deepEqual((await syncNow(dora)).products, [], 'a sync leaves it')
+
+  const back = await dora.post(`${PEOPLE}/rollback`, { version: '1.0.0' })
+  assert.equal((await dora.untilEnded(back.body.run_id)).state, 'succeeded')
+  assert.deepEqual([(await dora.get(PEOPLE)).body.schedule, (await dora.get(PEOPLE)).body.next_run_at], [null, null])
+  await deployVersion(dora, id, '1.1.0', filesOf(madeBy('{ every: 1s }')))
+  const again = await dora.post(`${PEOPLE}/rollback`, { version: '1.1.0' })
+  assert.equal((await dora.untilEnded(again.body.run_id)).state, 'succeeded')
+  const held = (await dora.get(PEOPLE)).body
+  assert.deepEqual([held.schedule.every, held.paused.reason], ['1s', 'rollback'])
+  await until(
+    'its ticks are let go',
+    async () => (await dora.get(PEOPLE)).body.schedule_state.skipped_reason === 'paused',
+  )
+  await deployVersion(dora, id, '1.2.0', filesOf(null))
+  assert.equal((await dora.get(PEOPLE)).body.schedule, null)
+})
+
+it('makes a product after others, which whoever deploys it has to be able to read', async () => {
+  const names = ['totals', 'hidden']
+  for (const name of names) {
+    assert.equal((await dora.post('/api/v1/products', { name, namespace: 'crm', archetype: 'aggregate' })).status, 201)
+  }
+  const dan = await world.as(tenant, 'svc-developers', 'dan')
+  await deployVersion(dora, 'crm.hidden', '1.0.0', filesOf(null, 'hidden', 'classification: restricted\n'))
+  assert.equal((await dan.get('/api/v1/products/crm.hidden')).body.freshness.read_at, null)
+  const refused = async (client: Client, product: string, after: string, table = 'scheduled_people') => {
+    const files = filesOf(madeBy(`{ after: [crm.people, ${after}] }`), product.slice(4))
+    files.inputs = files.inputs.replace('scheduled_people', table)
+    const { status, body } = await client.upload(`/api/v1/products/${product}/plan?version=9.0.0`, files)
+    const [{ message, line, column, path }] = body.errors
+    return { status, code: body.code, message: message.replace(after, 'X'), line, column, path }
+  }
+  const absent = {
+    status: 422,
+    code: 'manifests_invalid',
+    message: 'there is no product "X"',
+    path: 'schedule.after[1]',
+  }
+  const place = { line: 5, column: 33 }
+  assert.deepEqual(await refused(dora, 'crm.totals', 'crm.nothing'), { ...absent, ...place })
+  await world.source.query('CREATE TABLE dans_rows (id integer PRIMARY KEY, email text, city text)')
+  await dora.post(`${DB}/grants`, { subject: { user: 'dan' }, table: 'public.dans_rows' })
+  // A product that he may not read is not there for him.
+  assert.deepEqual(await refused(dan, 'crm.totals', 'crm.hidden', 'dans_rows'), { ...absent, ...place })
+
+  await deployVersion(dora, 'crm.totals', '1.0.0', filesOf(madeBy('{ after: [crm.people] }'), 'totals'))
+  const round = await dora.upload(`${PEOPLE}/plan?version=9.0.0`, filesOf(madeBy('{ after: [crm.totals] }')))
+  const [circle] = round.body.errors
+  assert.match(circle.message, /^"crm.totals" waits for this product/)
+  assert.deepEqual([round.status, circle.line, circle.column], [422, 5, 21])
+  const page = (await dora.get(TOTALS)).body
+  assert.deepEqual([page.schedule, page.next_run_at], [{ after: ['crm.people'] }, null])
+  await syncNow(dora)
+  await until('it is made after the other', async () => (await made(TOTALS)).length === 1)
+  assert.equal((await dora.send(TOTALS, { method: 'DELETE' })).status, 204)
+})
+
+it('tells how old rows are with every answer, and how far tables are behind', async () => {
+  const read = () => dora.get('/api/v1/products/people/latest?filter=id:1')
+  const first = await read()
+  const { read_at: readAt } = first.body.meta.freshness
+  const page = (await dora.get(PEOPLE)).body
+  assert.deepEqual([page.freshness.read_at, first.body.meta.epoch], [readAt, page.last_materialization.epoch])
+  assert.ok(Date.parse(readAt) < Date.parse(page.last_materialization.committed_at))
+  assert.ok(page.freshness.age_s >= 0)
+  await sleep(1_100)
+  const later = await read()
+  assert.equal(later.headers.get('etag'), first.headers.get('etag'))
+  assert.deepEqual(later.body, first.body, 'one ETag is one body')
+  const ageOf = (answer: { readonly headers: Headers }) => Number(answer.headers.get('x-sluice-freshness'))
+  assert.ok(ageOf(later) > ageOf(first))
+  const same = await dora.get('/api/v1/products/people/latest?filter=id:1', {
+    'if-none-match': first.headers.get('etag') ?? '',
+  })
+  assert.deepEqual([same.status, ageOf(same) >= ageOf(later)], [304, true])
+  const many = await dora.post('/api/v1/read', { items: [{ product: 'people', store: 'lookup', keys: [1] }] })
+  assert.equal(many.body.data[0].meta.freshness.read_at, readAt)
+  const asked = await dora.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm.people' })
+  const { epochs, freshness } = asked.body.meta
+  assert.deepEqual([epochs, freshness['crm.people'].read_at], [{ 'crm.people': first.body.meta.epoch }, readAt])
+  assert.ok(freshness['crm.people'].age_s >= 1 && ageOf(asked) >= 1)
+
+  const { body: lag } = await dora.get(`${DB}/lag`)
+  const [table] = lag.tables
+  assert.deepEqual(
+    [table.table, table.read_at, table.last_read.state],
+    ['public.scheduled_people', readAt, 'succeeded'],
+  )
+  assert.ok(table.age_s >= 1)
+  await world.source.query('ALTER TABLE scheduled_people RENAME TO gone_people')
+  const { body: run } = await dora.post(`${DB}/sync`)
+  await dora.untilEnded(run.id)
+  const [behind] = (await dora.get(`${DB}/lag`)).body.tables
+  assert.deepEqual(
+    [behind.read_at, behind.last_read.state, typeof behind.last_read.error_code],
+    [readAt, 'failed', 'string'],
+  )
+  assert.match(
+    (await sluice('connection', 'lag', 'db')).out,
+    /public\.scheduled_people .*failed: .*\n.*next sync begins at .* waits after failures/s,
+  )
+  await world.source.query('ALTER TABLE gone_people RENAME TO scheduled_people')
+  const { id } = (await dora.get(DB)).body
+  const olga = await world.as(world.tenants[1], 'svc-developers', 'olga')
+  assert.equal((await olga.get(`/api/v1/connections/${id}/lag`)).status, 404)
+  await deployVersion(dora, 'crm.people', '2.0.0', filesOf(null, 'people', 'classification: restricted\n'))
+  const vera = await world.as(tenant, 'svc-viewers', 'vera')
+  assert.deepEqual((await vera.get(`${DB}/lag`)).body.tables, [], 'as old as a product is that he may not read')
+})
+
+it('syncs when the newest sync is too long ago', async () => {
+  const set = await patch({ schedule: { max_age: '1s' } })
+  assert.deepEqual(set.body.schedule, { max_age: '1s' })
+  const before = (await scheduledRuns()).length
+  await until('it goes on', async () => (await scheduledRuns()).length > before + 1)
+  assert.equal((await sluice('connection', 'update', 'db', '--max-age', '6h')).code, 0)
+  assert.deepEqual((await dora.get(DB)).body.schedule, { max_age: '6h' })
+  await patch({ schedule: null })
 })

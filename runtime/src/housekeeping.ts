@@ -10,6 +10,7 @@ import type { Platform } from './operations/platform.ts'
 import { reviewRegistry } from './operations/products/outdated-registry.ts'
 import { reviewBucket, unknownBuckets } from './operations/tenants/tenant-bucket.ts'
 import { undoAbandoned } from './operations/tenants/tenants.ts'
+import { FRESHNESS_JOB, freshnessWatch } from './operations/upkeep/freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './operations/upkeep/lake-upkeep.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
 import type { PagePosition } from './registry/paging.ts'
@@ -58,7 +59,7 @@ export function housekeeping(platform: Platform, limits: EngineLimits): Housekee
   })
   return {
     unknownBuckets: () => unknown,
-    kinds: [...kinds, review, abandoned(platform)],
+    kinds: [...kinds, review, abandoned(platform), freshnessWatch(platform.pool)],
     sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
   }
 }
@@ -111,6 +112,7 @@ async function enlist({ pool }: Platform, everyMs: Readonly<Record<string, numbe
   await expectJob(pool, { kind: REVIEW, key: review }, 0)
   await forgetOrphans(pool, REVIEW)
   await expectJob(pool, { kind: ABANDONED, key: '' }, POLL_MS)
+  await expectJob(pool, { kind: FRESHNESS_JOB, key: '' }, 0)
   const { prune: pruneMs = 0, ...ofTenants } = everyMs
   if (pruneMs > 0) await expectJob(pool, { kind: `${UPKEEP}.prune`, key: '' }, POLL_MS)
   const tasks = Object.entries(ofTenants).filter(([, ms]) => ms > 0)

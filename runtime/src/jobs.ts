@@ -73,7 +73,7 @@ async function execute(
   const { report, settle } = productProgress(platform.pool, lease, product, [])
   const about = { product, runId: run.id, signal, report }
   const work = rollback
-    ? rollBack({ ...about, epoch: rollback.epoch, deploymentId: rollback.deployment }, deps)
+    ? rollBack({ ...about, ...rollback, deploymentId: rollback.deployment, schedule: rollback.schedule ?? null }, deps)
     : materialize(about, deps)
   const outcome = await work.finally(settle).then(
     (result) => publishedOutcome(product, result),

@@ -45,6 +45,8 @@ function onlyAdds(statement: string, made: Set<string>): boolean {
   if (index !== undefined) return made.has(index)
   const trigger = /^create trigger .* on ([\w.]+) (?:for each|execute)/.exec(statement)?.[1]
   if (trigger !== undefined) return made.has(trigger)
+  const filled = /^insert into ([\w.]+) /.exec(statement)?.[1]
+  if (filled !== undefined) return made.has(filled)
   const altered = /^alter table ([\w.]+) (.*)$/.exec(statement)
   if (altered === null) return false
   return made.has(altered[1] as string) || partsOf(altered[2] as string).every(addsColumn)
@@ -63,6 +65,7 @@ test('the rule tells what adds from what takes away', () => {
     "alter table a add column b text check (b in ('drop', 'rename'))",
     'create table n (i int primary key); create unique index u on n (i); alter table n enable row level security',
     'create index i on a (b) where b is not null',
+    'create table n (i int); insert into n (i) select b from a',
     'create table n (i int); create trigger t after insert or delete on n for each row execute function told()',
   ]) {
     assert.ok(of(sql), sql)
@@ -80,6 +83,7 @@ test('the rule tells what adds from what takes away', () => {
     'create trigger t before insert on a for each row execute function refused()',
     'drop table a',
     'delete from a',
+    'insert into a (b) values (1)',
     'do $$ begin drop table a; end $$',
   ]) {
     assert.ok(!of(sql), sql)

@@ -80,7 +80,7 @@ export class Answers {
       return refusal
     }
     if (read.kind === 'sql') return { ...body, rows: this.#cells(body.rows), meta: this.#queryMeta(body.meta) }
-    const { as_of: _, ...meta } = body.meta
+    const { as_of: _, freshness: __, ...meta } = body.meta
     const known = this.#epochOf(read.product, meta.snapshot_id)
     const ttl = meta.ttl_remaining_s === undefined ? {} : { ttl_remaining_s: withinDays(meta.ttl_remaining_s, 2) }
     const store = String(meta.store).split(':')[0]
@@ -91,7 +91,7 @@ export class Answers {
     }
   }
 
-  #queryMeta({ elapsed_ms: _, engine: __, snapshots, ...meta }: Json): Json {
+  #queryMeta({ elapsed_ms: _, engine: __, epochs: ___, freshness: ____, snapshots, ...meta }: Json): Json {
     const entries = Object.entries(snapshots as Record<string, string>).map(([name, snapshot]) => {
       return [name, this.#epochOf(name.split(/[.@]/)[1] ?? '', snapshot)] as const
     })

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { required, UsageError } from './arguments.ts'
 import { type Command, gone, segment, word } from './command.ts'
 import { reasonOf } from './failures.ts'
+import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
 import { printOut } from './output.ts'
 import { textTable } from './text-table.ts'
 
@@ -13,7 +14,7 @@ interface ConnectionAnswer {
   readonly last_tested_at: string | null
   readonly next_run_at?: string | null
   readonly last_run?: { readonly state: string } | null
-  readonly schedule_state?: { readonly breaker: string; readonly right_lost: boolean; readonly set_by: string } | null
+  readonly schedule_state?: ScheduleStateAnswer | null
 }
 
 interface TestAnswer {
@@ -45,6 +46,17 @@ interface QuarantinedAnswer {
   readonly created_at: string
 }
 
+interface LagAnswer {
+  readonly next_run_at: string | null
+  readonly breaker: string | null
+  readonly tables: readonly {
+    readonly table: string
+    readonly read_at: string | null
+    readonly age_s: number | null
+    readonly last_read: { readonly state: string; readonly error_code: string | null; readonly at: string } | null
+  }[]
+}
+
 const HEADER = ['connection', 'type', 'status', 'tested', 'last run', 'next run', 'id']
 const row = ({ id, name, connector_type, status, last_tested_at, ...runs }: ConnectionAnswer) => [
   name,
@@ -56,21 +68,23 @@ const row = ({ id, name, connector_type, status, last_tested_at, ...runs }: Conn
   id,
 ]
 
-function nextRun({ next_run_at: at, schedule_state: state }: Pick<ConnectionAnswer, 'next_run_at' | 'schedule_state'>) {
-  if (state?.right_lost) return `none: ${state.set_by} may not sync any more`
-  return state?.breaker === 'open' ? `${at} (waits after failures)` : (at ?? null)
-}
-
 const SCHEDULE_FLAGS = {
   every: 'sync by itself so often: 15m, 24h',
   cron: 'sync by itself at these times: "0 6 * * MON-FRI"',
+  'max-age': 'sync by itself when the newest sync that succeeded began so long ago: 1h',
   'time-zone': 'whose clocks --cron goes by; default UTC',
   'catch-up': 'of times that were missed: none, one (default) or all',
 } as const
 
 /** Undefined where no flag asks for one. */
-function scheduleIn({ every, cron, 'time-zone': zone, 'catch-up': catchUp }: Readonly<Record<string, string>>) {
-  const asked = { every, cron, time_zone: zone, catch_up: catchUp }
+function scheduleIn({
+  every,
+  cron,
+  'time-zone': zone,
+  'max-age': maxAge,
+  'catch-up': catchUp,
+}: Readonly<Record<string, string>>) {
+  const asked = { every, cron, max_age: maxAge, time_zone: zone, catch_up: catchUp }
   return Object.values(asked).every((value) => value === undefined) ? undefined : asked
 }
 
@@ -97,7 +111,8 @@ const pathOf = (name: string) => `/api/v1/connections/${name}`
 
 export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
   'connection create': {
-    usage: 'connection create NAME --config-file FILE.json [--type postgresql] [--every 15m | --cron EXPRESSION]',
+    usage:
+      'connection create NAME --config-file FILE.json [--type postgresql] [--every 15m | --cron EXPRESSION | --max-age 1h]',
     summary: 'register a source; the file holds host, port, database, user, password, ssl_mode',
     flags: {
       'config-file': 'a JSON document; - reads it from standard input',
@@ -120,7 +135,7 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
   },
   'connection update': {
     usage:
-      'connection update NAME [--config-file FILE.json] [--name NEW] [--every 15m | --cron EXPRESSION | --no-schedule]',
+      'connection update NAME [--config-file FILE.json] [--name NEW] [--every 15m | --cron EXPRESSION | --max-age 1h | --no-schedule]',
     summary:
       'rename a connection, give it new settings as a whole, or a schedule; where it leads is for its creator to change',
     flags: {
@@ -135,7 +150,7 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
       const { 'config-file': file, name } = call.args.flags
       const schedule = call.args.flags['no-schedule'] ? null : scheduleIn(call.args.flags)
       if (file === undefined && name === undefined && schedule === undefined) {
-        throw new UsageError('--config-file, --name, --every, --cron or --no-schedule is needed')
+        throw new UsageError('--config-file, --name, --every, --cron, --max-age or --no-schedule is needed')
       }
       const path = pathOf(segment(call, 0, 'NAME'))
       const changed = (await (
@@ -189,6 +204,28 @@ export const CONNECTION_COMMANDS: Readonly<Record<string, Command>> = {
         table.suggested_cursor,
       ])
       return textTable(['table', 'kind', 'rows', 'columns', 'key', 'cursor'], rows)
+    },
+  },
+  'connection lag': {
+    usage: 'connection lag NAME',
+    summary: 'when each table was read last, and when the next sync begins by itself',
+    remote: true,
+    async run(call) {
+      const path = `${pathOf(segment(call, 0, 'NAME'))}/lag`
+      const lag = (await (await call.client()).request('GET', path)) as LagAnswer
+      if (call.args.flags['json']) return lag
+      const rows = lag.tables.map(({ table, read_at: readAt, age_s: ageS, last_read: last }) => [
+        table,
+        readAt,
+        ageS === null ? null : `${ageS} s`,
+        last && (last.error_code === null ? last.state : `${last.state}: ${last.error_code}`),
+        last?.at ?? null,
+      ])
+      const next =
+        lag.next_run_at === null ? 'No sync begins by itself.' : `The next sync begins at ${lag.next_run_at}.`
+      const none = `No deployed product reads from it, so that a sync reads nothing.`
+      const tables = rows.length === 0 ? none : textTable(['table', 'read', 'age', 'last read', 'at'], rows)
+      return `${tables}\n${next}${lag.breaker === 'open' ? ' It waits after failures.' : ''}`
     },
   },
   'connection quarantine': {

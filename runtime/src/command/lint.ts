@@ -23,6 +23,7 @@ export async function lintFolder(folder: string, config: Config): Promise<LintRe
       servingTypes: servingTypesOf(await servingPlugins(config)),
       dashboards: dashboardSupport(config),
       distributed: true,
+      leastScheduleMs: config.limits.schedule_interval_ms,
       sensitiveClasses: config.masking.sensitive,
     },
   )

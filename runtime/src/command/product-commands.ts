@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { listed, required, UsageError } from './arguments.ts'
 import { type Command, type CommandCall, gone, segment, word } from './command.ts'
+import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
 import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
 import { followRun, productLine, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
@@ -13,6 +14,10 @@ interface ProductAnswer {
   readonly status: string
   readonly current_version: string | null
   readonly notices: readonly string[]
+  readonly next_run_at?: string | null
+  readonly last_run?: { readonly state: string } | null
+  readonly schedule?: { readonly after?: readonly string[] } | null
+  readonly schedule_state?: ScheduleStateAnswer | null
 }
 
 interface PlanAnswer {
@@ -177,10 +182,13 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
         one.status,
         one.current_version,
         one.classification,
+        one.last_run?.state ?? null,
+        nextRun(one),
         one.notices.join(', '),
         one.id,
       ])
-      return textTable(['product', 'status', 'version', 'classification', 'notices', 'id'], rows)
+      const header = ['product', 'status', 'version', 'classification', 'last run', 'next run', 'notices', 'id']
+      return textTable(header, rows)
     },
   },
   'product show': {

@@ -36,6 +36,7 @@ const ANSWER_HEADERS = [
   'Retry-After',
   'WWW-Authenticate',
   'X-Request-Id',
+  'X-Sluice-Freshness',
 ]
 /** What browsers send for files, frames without rights and the like, which could be anybody's. */
 const NOBODY = 'null'

@@ -16,7 +16,7 @@ import type { Column, ConnectorState, TableSchema } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
-import { faultsSummary, MOMENT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
+import { faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
 import { type ColumnChanges, changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
@@ -38,6 +38,8 @@ export interface LoadRequest {
   readonly runId: string
   /** Equal of tables that are of one instant of the source; null: of its own. */
   readonly moment: string | null
+  /** When the read began, by the database's clock. */
+  readonly readAt: Date
   /** Which source of the connection is read: `sourceMark`. */
   readonly source: string
   readonly limits: EngineLimits
@@ -123,6 +125,7 @@ export async function loadTable(
         'sluice.run': request.runId,
         'sluice.mode': request.mode,
         ...(request.moment === null ? {} : { [MOMENT]: request.moment }),
+        [READ_AT]: request.readAt.toISOString(),
         [SOURCE_MARK]: request.source,
         'sluice.rows-read': String(outcome.rowCount),
         [ROWS_REJECTED]: String(outcome.rejected + Number(kept?.[ROWS_REJECTED] ?? 0)),

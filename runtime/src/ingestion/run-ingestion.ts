@@ -13,6 +13,7 @@ import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { isReadAsUsed } from '../materializer/raw-summary.ts'
+import { databaseNow } from '../registry/clock.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
 import type { RecordedError } from '../registry/deployments.ts'
@@ -120,13 +121,14 @@ async function ingestTables(
   const open = groupsOf(tables, readers).filter((group) => !group.every(isFinished))
   if (open.length === 0) return failures
   let moments = deps.readsAtOneMoment(run.connection) ? MOMENTS : 0
+  let openedAt = await databaseNow(deps.pool)
   let connector = await deps.openConnector(run.connection, { oneMoment: moments > 0 })
   try {
     const names = open.flat().map((table) => table.name)
     const found = await discoverTables(connector, names, run.signal)
     for (const group of open) {
       for (;;) {
-        const moment = moments > 0 ? `${run.lease.runId}-${moments}` : null
+        const moment = moments > 0 ? { name: `${run.lease.runId}-${moments}`, at: openedAt } : null
         const read = await loadGroup(run, group, { found, products }, connector, moment, deps)
         if (moment === null || ![...read.failures.values()].some(isOfAnotherMoment)) {
           await settleGroup(run, read, connector, deps)
@@ -135,6 +137,7 @@ async function ingestTables(
         }
         moments -= 1
         await connector.close()
+        openedAt = await databaseNow(deps.pool)
         connector = await deps.openConnector(run.connection, { oneMoment: moments > 0 })
         if (moments === 0) await log(run, deps, 'warn', 'the source shows no common moment: each table is of its own')
       }
@@ -149,6 +152,13 @@ function inputTables(run: IngestionRun, manifests: ManifestSet): readonly Source
   return tablesOf(manifests.inputs.filter((input) => input.connection === run.connection.name))
 }
 
+/** That all reads of a connector are as of. */
+interface Moment {
+  readonly name: string
+  /** Not after it. */
+  readonly at: Date
+}
+
 /** The source could not show it, or has no room for the session that keeps the moment. */
 function isOfAnotherMoment(error: unknown): boolean {
   return error instanceof SluiceError && (error.code === 'source_moment_lost' || error.code === 'source_busy')
@@ -157,6 +167,7 @@ function isOfAnotherMoment(error: unknown): boolean {
 interface LoadedSource extends LoadedTable {
   readonly table: SourceTable
   readonly mode: ReadMode
+  readonly readAt: Date
 }
 
 interface LoadedGroup {
@@ -172,7 +183,7 @@ async function loadGroup(
     products,
   }: { readonly found: ReadonlyMap<string, DiscoveredTable>; readonly products: readonly DeployedProduct[] },
   connector: Connector,
-  moment: string | null,
+  moment: Moment | null,
   deps: IngestionDeps,
 ): Promise<LoadedGroup> {
   const loaded: LoadedSource[] = []
@@ -225,7 +236,7 @@ async function loadSource(
   mode: ReadMode,
   asked: { readonly limits: readonly RejectedLimit[]; readonly optional: readonly string[] },
   connector: Connector,
-  moment: string | null,
+  moment: Moment | null,
   deps: IngestionDeps,
 ): Promise<LoadedSource> {
   const { connection, lease, signal } = run
@@ -237,6 +248,7 @@ async function loadSource(
   const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
+  const readAt = moment?.at ?? (await databaseNow(deps.pool))
   const loadFrom = async (state: ConnectorState | null): Promise<LoadedTable> => {
     await report.now('running', 0, 0, 0)
     const { mode: how, primaryKey, cursorColumn } = mode
@@ -254,7 +266,8 @@ async function loadSource(
         onSchemaChange: mode.onSchemaChange,
         readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
         runId: lease.runId,
-        moment,
+        moment: moment?.name ?? null,
+        readAt,
         source: sourceMark(connection),
         limits: { ...deps.limits, room },
         signal,
@@ -271,7 +284,7 @@ async function loadSource(
   }
   checkRejected(table.name, loaded.outcome, asked.limits)
   await report.settle()
-  return { ...loaded, table, mode }
+  return { ...loaded, table, mode, readAt }
 }
 
 /** Whether the raw table's rows came as products use its columns now: if not, it is read whole. */
@@ -297,7 +310,7 @@ async function commitTables(
         registryCatalog(tx),
         loaded.map(({ commit }) => commit),
       )
-      for (const { table, mode, outcome, keepsOthers, sweep } of loaded) {
+      for (const { table, mode, outcome, keepsOthers, sweep, readAt } of loaded) {
         const key = { connectionId: connection.id, tableName: table.name, runId: lease.runId }
         await keepRefused(tx, run, table.name, { whole: !keepsOthers, rows: outcome.refused }, deps)
         if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
@@ -310,6 +323,7 @@ async function commitTables(
           rowsRemoved: sweep?.removed ?? null,
           bytes: outcome.bytes + (sweep?.bytes ?? 0),
           error: null,
+          readAt,
         })
       }
     },

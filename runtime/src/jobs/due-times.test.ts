@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import type { Schedule } from '../registry/schedules.ts'
+import type { Schedule, TimedSchedule } from '../registry/schedules.ts'
 import { comesMoreOften, cronFault, dueNow, isTimeZone, nextTick } from './due-times.ts'
 
 const MINUTE_MS = 60_000
@@ -15,7 +15,7 @@ const byClocks = (cron: string, timeZone = 'Europe/Berlin', catchUp: Schedule['c
   ({ cron, timeZone, catchUp }) as const
 
 /** Without what the id adds, which is a whole number of milliseconds below half a minute. */
-function minutesOf(schedule: Schedule, from: string, count: number): string[] {
+function minutesOf(schedule: TimedSchedule, from: string, count: number): string[] {
   const found: string[] = []
   for (let at = new Date(from); found.length < count; ) {
     at = nextTick(schedule, 'con_1', at)
@@ -119,7 +119,7 @@ describe('every', () => {
 describe('ticks that nobody saw to', () => {
   /** What is begun by a runtime that looks at these moments, counted by nothing but the ticks themselves. */
   function begun(
-    schedule: Schedule,
+    schedule: TimedSchedule,
     lookedAt: readonly number[],
   ): { readonly runs: number[]; readonly tickedAt: Date } {
     const runs: number[] = []
@@ -169,7 +169,7 @@ describe('ticks that nobody saw to', () => {
   })
 
   it('one by one go back a day, and always to the newest', () => {
-    const due = (schedule: Schedule, days: number) =>
+    const due = (schedule: TimedSchedule, days: number) =>
       dueNow(schedule, 'id', { tickedAt: new Date(NOW_MS), now: new Date(NOW_MS + days * DAY_MS) }).tick?.getTime()
     const hourly = due(every(HOUR_MS, 'all'), 30) as number
     assert.ok(hourly > NOW_MS + 29 * DAY_MS && hourly <= NOW_MS + 29 * DAY_MS + HOUR_MS)

@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import { Cron } from 'croner'
 import { LRUCache } from 'lru-cache'
-import type { Schedule, SkipReason } from '../registry/schedules.ts'
+import type { SkipReason, TimedSchedule } from '../registry/schedules.ts'
 
 const HOUR_MS = 3_600_000
 const MOST_JITTER_MS = 30_000
@@ -18,7 +18,7 @@ const LATE_MS = 5 * 60_000
 const CATCH_UP_MS = 24 * HOUR_MS
 
 /** The first tick after that moment. */
-export function nextTick(schedule: Schedule, id: string, after: Date): Date {
+export function nextTick(schedule: TimedSchedule, id: string, after: Date): Date {
   if ('everyMs' in schedule) {
     const { everyMs } = schedule
     const phase = spread(id, everyMs)
@@ -34,7 +34,7 @@ function spread(id: string, within: number): number {
 }
 
 /** The newest tick after `after` and not after `until`; null where there is none. */
-function lastTick(schedule: Schedule, id: string, after: Date, until: Date): Date | null {
+function lastTick(schedule: TimedSchedule, id: string, after: Date, until: Date): Date | null {
   for (let backMs = 60_000; ; backMs *= 4) {
     const from = Math.max(after.getTime(), until.getTime() - backMs)
     let last: Date | null = null
@@ -56,7 +56,7 @@ export interface Due {
  * What is due by a clock that may have been set. Forward: that is a time that nobody was there. Back by more than from one
  * tick to the next: it goes on by the new time; by less: no tick comes twice.
  */
-export function dueNow(schedule: Schedule, id: string, { tickedAt, now }: { tickedAt: Date; now: Date }): Due {
+export function dueNow(schedule: TimedSchedule, id: string, { tickedAt, now }: { tickedAt: Date; now: Date }): Due {
   const next = nextTick(schedule, id, tickedAt)
   const isSetBack = tickedAt.getTime() - now.getTime() > next.getTime() - tickedAt.getTime()
   if (isSetBack) return { tick: null, tickedAt: now, skipped: null }
@@ -72,7 +72,33 @@ export function dueNow(schedule: Schedule, id: string, { tickedAt, now }: { tick
   return { tick, tickedAt: tick, skipped: null }
 }
 
-type ByClocks = Extract<Schedule, { readonly cron: string }>
+export interface AgeDue {
+  /** Since when the rows are, that are there; null: there are none. */
+  readonly readAt: Date | null
+  /** Since when they would be after a run; null: a run would find none. */
+  readonly offeredAt: Date | null
+  readonly now: Date
+}
+
+export interface DueByAge {
+  readonly isDue: boolean
+  /** When the rows are that old; null: there are none. */
+  readonly at: Date | null
+  /** They are that old, and a run would leave them so. */
+  readonly lacks: SkipReason | null
+}
+
+/** A clock that was set back makes rows of the future, which count as of now. */
+export function dueByAge(maxAgeMs: number, { readAt, offeredAt, now }: AgeDue): DueByAge {
+  if (readAt === null)
+    return { isDue: offeredAt !== null, at: null, lacks: offeredAt === null ? 'inputs_not_newer' : null }
+  const at = new Date(Math.min(readAt.getTime(), now.getTime()) + maxAgeMs)
+  if (at > now) return { isDue: false, at, lacks: null }
+  const isNewer = offeredAt !== null && offeredAt > readAt
+  return { isDue: isNewer, at, lacks: isNewer ? null : 'inputs_not_newer' }
+}
+
+type ByClocks = Extract<TimedSchedule, { readonly cron: string }>
 
 /**
  * The next moment whose clocks the expression names, in milliseconds. A time that the clocks leave out is as much later
@@ -177,7 +203,7 @@ const GAPS_LOOKED_AT = 100
 const MINUTE_MS = 60_000
 
 /** Whether a tick may follow another sooner than that; of an expression the next hundred are looked at. */
-export function comesMoreOften(schedule: Schedule, leastMs: number, now: Date): boolean {
+export function comesMoreOften(schedule: TimedSchedule, leastMs: number, now: Date): boolean {
   if ('everyMs' in schedule) return schedule.everyMs < leastMs
   // An expression names minutes: looking at its times takes too long to do it for nothing.
   return leastMs > MINUTE_MS && shortestGapMs(schedule, now) < leastMs

@@ -3,11 +3,12 @@ import { after, beforeEach, describe, it } from 'node:test'
 import { inTransaction } from '../database/pools.ts'
 import type { Principal } from '../flow.ts'
 import { deleteConnection } from '../registry/connections.ts'
+import { SCHEDULE_JOB } from '../registry/schedule-job.ts'
 import { refreshSetter, type Schedule, scheduledOf, setSchedule } from '../registry/schedules.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { claimJobs, finishJob, type Job, setJobDue } from './claims.ts'
 import { nextTick } from './due-times.ts'
-import { breakerOf, nextRunAt, SCHEDULE_JOB, tick } from './ticks.ts'
+import { breakerOf, nextRunAt, tick } from './ticks.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry

@@ -5,24 +5,27 @@
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { enqueueRun } from '../registry/runs.ts'
+import { SCHEDULE_JOB } from '../registry/schedule-job.ts'
 import {
   type Failures,
   failuresOf,
+  isTimed,
   type LockedSchedule,
   lockSchedule,
   NO_FAILURES,
   noteTick,
+  type RowSchedule,
   type ScheduleRow,
   type SeenTick,
   type SkipReason,
+  type TimedSchedule,
 } from '../registry/schedules.ts'
 import type { Transaction } from '../registry/sql.ts'
 import { backOffMs } from './back-off.ts'
 import { forgetJob, type Job, type NextDue, renewJob } from './claims.ts'
-import { type Due, dueNow, nextTick } from './due-times.ts'
+import { dueNow, nextTick } from './due-times.ts'
+import { rowsDue } from './rows-due.ts'
 import type { JobKind } from './worker.ts'
-
-export const SCHEDULE_JOB = 'schedules'
 
 const LEASE_MS = 60_000
 /** Of ticks that wait for a run to end. */
@@ -47,26 +50,66 @@ export async function tick(tx: Transaction, job: Job): Promise<NextDue> {
     return null
   }
   await renewJob(tx, job, LEASE_MS)
-  const due = dueNow(row.schedule, row.id, row)
   const kind = row.connectionId === null ? 'product' : 'connection'
   const until = openUntil((await failuresOf(tx, kind, [row.id])).get(row.id) ?? NO_FAILURES)
+  const { schedule } = row
+  return isTimed(schedule) ? tickByTime(tx, row, schedule, until) : tickByRows(tx, row, schedule, until)
+}
+
+async function tickByTime(
+  tx: Transaction,
+  row: LockedSchedule,
+  schedule: TimedSchedule,
+  until: Date | null,
+): Promise<NextDue> {
+  const due = dueNow(schedule, row.id, row)
   const reason = due.tick === null ? null : whyNot(row, until)
   // Ticks that are made up for one by one wait; others are let go, for the run under way reads what is there.
-  if (row.schedule.catchUp === 'all' && (reason === 'backing_off' || reason === 'run_in_progress')) {
-    return reason === 'backing_off' && until !== null ? { at: until } : { from: 'end', ms: WAIT_MS }
-  }
+  if (schedule.catchUp === 'all' && (reason === 'backing_off' || reason === 'run_in_progress'))
+    return waits(reason, until)
   if (due.tick !== null && reason === null) await begin(tx, row)
-  const seen = seenTick(row, due, reason)
+  const skipped = due.tick !== null && reason !== null ? { at: due.tick, reason } : due.skipped
+  const seen: SeenTick = { tickedAt: due.tickedAt, nextRunAt: nextTick(schedule, row.id, due.tickedAt), skipped }
   await noteTick(tx, row.id, seen)
   return { at: seen.nextRunAt }
 }
 
+/** What it is due for stays there until a run has begun for it: a run under way may have begun to read before. */
+async function tickByRows(
+  tx: Transaction,
+  row: LockedSchedule,
+  schedule: RowSchedule,
+  until: Date | null,
+): Promise<NextDue> {
+  const due = await rowsDue(tx, row, schedule)
+  const reason = due.isDue ? whyNot(row, until) : due.lacks
+  const isQueued = reason === 'run_in_progress' && row.isRunQueued
+  if (!isQueued && (reason === 'backing_off' || reason === 'run_in_progress')) return waits(reason, until)
+  if (due.isDue && reason === null) await begin(tx, row)
+  // A run that has not begun sees all that is there, and so does the one with which a pause ends.
+  if (due.isDue && (reason === null || reason === 'paused' || isQueued)) await due.seen()
+  const isTold =
+    reason === null || (reason === row.skippedReason && row.skippedAt !== null && row.skippedAt > row.tickedAt)
+  await noteTick(tx, row.id, {
+    tickedAt: due.isDue && reason === null ? row.now : row.tickedAt,
+    nextRunAt: due.nextRunAt ?? row.nextRunAt,
+    skipped: isTold || isQueued ? null : { at: row.now, reason },
+  })
+  return due.again
+}
+
+/** A tick that is not let go. */
+function waits(reason: SkipReason, until: Date | null): NextDue {
+  return reason === 'backing_off' && until !== null ? { at: until } : { from: 'end', ms: WAIT_MS }
+}
+
 function whyNot(
-  { isTenantActive, maySync, isRunUnderWay, now }: LockedSchedule,
+  { isTenantActive, maySync, isPaused, isRunUnderWay, now }: LockedSchedule,
   until: Date | null,
 ): SkipReason | null {
   if (!isTenantActive) return 'tenant_inactive'
   if (!maySync) return 'right_lost'
+  if (isPaused) return 'paused'
   if (isRunUnderWay) return 'run_in_progress'
   return until !== null && until > now ? 'backing_off' : null
 }
@@ -79,11 +122,6 @@ async function begin(tx: Transaction, { tenant, connectionId, productId, created
       ? { ...run, kind: 'ingestion', connectionId }
       : { ...run, kind: 'materialization', productId: productId as string },
   )
-}
-
-function seenTick({ schedule, id }: LockedSchedule, due: Due, reason: SkipReason | null): SeenTick {
-  const skipped = due.tick !== null && reason !== null ? { at: due.tick, reason } : due.skipped
-  return { tickedAt: due.tickedAt, nextRunAt: nextTick(schedule, id, due.tickedAt), skipped }
 }
 
 /** Until when no tick begins a run after failures; null: there was none. */
@@ -106,11 +144,18 @@ export function breakerOf(failures: Failures, now: Date): Breaker {
   return { state: isOpen ? 'open' : 'half_open', failures: failures.count, openUntil: isOpen ? until : null }
 }
 
-/** When a run begins next: after what the breaker lets go. Null: not while whoever set it may not sync. */
-export function nextRunAt(
-  { schedule, id, maySync, nextRunAt: next }: ScheduleRow,
-  { openUntil: until }: Breaker,
-): Date | null {
-  if (!maySync) return null
-  return until === null || next >= until ? next : nextTick(schedule, id, until)
+/**
+ * When a run begins next: after what the breaker lets go. Null: not while whoever set it may not sync, or when nobody can
+ * know it, since other products decide.
+ */
+export function nextRunAt({ schedule, id, maySync, ...row }: ScheduleRow, { openUntil: until }: Breaker): Date | null {
+  if (!maySync || 'after' in schedule) return null
+  const next = 'maxAgeMs' in schedule ? ageAt(row, schedule.maxAgeMs) : row.nextRunAt
+  if (until === null || next >= until) return next
+  return isTimed(schedule) ? nextTick(schedule, id, until) : until
+}
+
+/** When rows are that old by the newest run that is known of. */
+function ageAt({ readAt, nextRunAt: noted }: Pick<ScheduleRow, 'readAt' | 'nextRunAt'>, maxAgeMs: number): Date {
+  return readAt === null ? noted : new Date(readAt.getTime() + maxAgeMs)
 }

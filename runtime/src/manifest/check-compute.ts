@@ -1,11 +1,13 @@
+import type { Schedule } from '../registry/schedules.ts'
 import type { InputsDraft } from './check-inputs.ts'
 import type { OutputDraft } from './check-output.ts'
 import type { CheckedFile, Draft } from './checked-file.ts'
-import { qualified } from './context.ts'
+import { type ManifestContext, qualified } from './context.ts'
 import { parseDuration, parseMemory } from './durations.ts'
 import type { ComputeFile } from './files/compute.ts'
 import type { ComputeManifest, Input, OutputColumn } from './manifest-set.ts'
-import type { Finding } from './problem.ts'
+import type { Finding, Path } from './problem.ts'
+import { isFault, readSchedule } from './schedule.ts'
 
 /** The other files that the transform stands between; null where one could not be read. */
 export interface TransformContext {
@@ -13,6 +15,9 @@ export interface TransformContext {
   readonly output: OutputDraft | null
   /** Whether a Trino is configured. */
   readonly distributed: boolean
+  readonly product: ManifestContext['product']
+  /** Between two runs of a schedule, as the operator has set it. */
+  readonly leastScheduleMs: number
 }
 
 /** compute.yaml with its defaults. */
@@ -21,14 +26,15 @@ export function readCompute(file: CheckedFile, context: TransformContext): Draft
   const trigger = file.get<NonNullable<ComputeFile['trigger']>>('trigger') ?? 'on_ingestion'
   const transform = file.get<string>('transform') ?? null
   const resources = file.get<NonNullable<ComputeFile['resources']>>('resources')
+  const { schedule, ...scheduled } = scheduleIn(file, trigger, context)
   const findings = [
-    ...unbuilt(file, trigger),
+    ...scheduled.findings,
     ...distributedFindings(engine, resources, context),
     // An unreadable transform is not an absent one.
     ...(file.raw('transform') === undefined ? withoutTransform(context) : []),
     ...appendFindings(file.raw('transform') !== undefined, context),
   ]
-  if (trigger === 'schedule') return { value: null, findings }
+  if (trigger === 'schedule' && schedule === null) return { value: null, findings }
   const value: ComputeManifest = {
     engine,
     transform,
@@ -38,6 +44,7 @@ export function readCompute(file: CheckedFile, context: TransformContext): Draft
       threads: resources?.threads ?? null,
       timeoutMs: resources?.timeout === undefined ? null : parseDuration(resources.timeout),
     },
+    ...(schedule === null ? {} : { schedule }),
   }
   return { value, findings }
 }
@@ -61,18 +68,49 @@ function distributedFindings(
     })
 }
 
-function unbuilt(file: CheckedFile, trigger: string): readonly Finding[] {
-  const findings: Finding[] = []
-  if (trigger === 'schedule') {
-    const message = 'schedules are not built yet'
-    findings.push({ manifest: 'compute', path: ['trigger'], message, hint: 'Use on_ingestion or manual.' })
-  }
-  if (file.raw('schedule') !== undefined) {
-    const message = 'schedules are not built yet'
-    findings.push({ manifest: 'compute', path: ['schedule'], message, hint: 'Remove it.', atKey: true })
-  }
-  return findings
+interface ScheduleDraft {
+  /** Null where there is none, or none that can be gone by. */
+  readonly schedule: Schedule | null
+  readonly findings: readonly Finding[]
 }
+
+function scheduleIn(file: CheckedFile, trigger: string, { product, leastScheduleMs }: TransformContext): ScheduleDraft {
+  const isThere = file.raw('schedule') !== undefined
+  const found = (path: Path, message: string, hint?: string, atKey?: true): ScheduleDraft => ({
+    schedule: null,
+    findings: [
+      {
+        manifest: 'compute',
+        path,
+        message,
+        ...(hint === undefined ? {} : { hint }),
+        ...(atKey === undefined ? {} : { atKey }),
+      },
+    ],
+  })
+  if (trigger !== 'schedule') {
+    if (!isThere) return { schedule: null, findings: [] }
+    const message = `is for trigger: schedule, and the trigger is ${trigger}`
+    return found(['schedule'], message, 'Write trigger: schedule, or remove it.', true)
+  }
+  if (!isThere) {
+    const message = 'there is no schedule to go by'
+    return found(['trigger'], message, 'Add schedule with one of every, cron, after and max_age.')
+  }
+  const written = file.get<NonNullable<ComputeFile['schedule']>>('schedule')
+  // What does not fit its schema says so itself.
+  if (written === undefined) return { schedule: null, findings: [] }
+  const read = readSchedule(written, leastScheduleMs)
+  if (isFault(read)) return found(read.field === null ? ['schedule'] : ['schedule', read.field], read.message)
+  const followed = 'after' in read ? read.after : []
+  const own = followed.indexOf(qualifiedName(product))
+  if (own !== -1) return found(['schedule', 'after', own], 'is the product itself, which would wait for itself')
+  const twice = followed.findIndex((name, at) => followed.indexOf(name) !== at)
+  if (twice !== -1) return found(['schedule', 'after', twice], `"${followed[twice]}" stands there twice`)
+  return { schedule: read, findings: [] }
+}
+
+const qualifiedName = ({ domain, name }: ManifestContext['product']) => `${domain}.${name}`
 
 /**
  * Without a transform the single input is projected, so there must be one, and it must have the columns. Which it has is

@@ -11,6 +11,8 @@ export interface ManifestContext {
   readonly dashboards?: DashboardSupport | null
   /** Whether a Trino is configured for transforms. */
   readonly distributed?: boolean
+  /** The least between two runs of a schedule; absent: what the contract of manifests says by itself, a second. */
+  readonly leastScheduleMs?: number
   /** Classes that are masked besides `pii.*`, as configured. */
   readonly sensitiveClasses?: readonly string[]
   /**

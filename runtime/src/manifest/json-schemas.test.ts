@@ -35,8 +35,7 @@ describe('manifestSchemas', () => {
     assert.deepEqual(await refusedOffers(SCHEMAS), [])
     // What asks finds it where it is offered.
     const known = await refusedOffers(FILE_SCHEMAS as unknown as typeof SCHEMAS)
-    const schedule = ['schedule: {"cron":"a.b"}', 'schedule.cron: "a.b"', 'schedule.time_zone: "a.b"']
-    assert.deepEqual(known, ['inputs.0.product: "a.b"', 'inputs.0.mode: "cdc"', 'trigger: "schedule"', ...schedule])
+    assert.deepEqual(known, ['inputs.0.product: "a.b"', 'inputs.0.mode: "cdc"'])
   })
 
   it('know the config of each endpoint type', () => {

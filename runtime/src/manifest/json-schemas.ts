@@ -9,8 +9,6 @@ type JsonSchemaDocument = Readonly<Record<string, unknown>>
 const NOT_BUILT: readonly { readonly file: ManifestName; readonly at: readonly string[]; readonly value?: string }[] = [
   { file: 'inputs', at: ['properties', 'inputs', 'items', 'properties', 'product'] },
   { file: 'inputs', at: ['properties', 'inputs', 'items', 'properties', 'mode'], value: 'cdc' },
-  { file: 'compute', at: ['properties', 'schedule'] },
-  { file: 'compute', at: ['properties', 'trigger'], value: 'schedule' },
 ]
 
 /**

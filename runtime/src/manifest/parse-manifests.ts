@@ -87,7 +87,14 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
   const quality = files.quality && readQuality(files.quality, { columns, aliases: inputs?.aliases ?? null })
   const serving = files.serving && readServing(files.serving, output, context, classes.product)
   const compute =
-    files.compute && readCompute(files.compute, { inputs, output, distributed: context.distributed ?? false })
+    files.compute &&
+    readCompute(files.compute, {
+      inputs,
+      output,
+      distributed: context.distributed ?? false,
+      product: context.product,
+      leastScheduleMs: context.leastScheduleMs ?? 1000,
+    })
   const findings = [
     ...Object.values(files).flatMap((file) => file?.findings ?? []),
     ...[product, inputs, output, quality, serving, compute].flatMap((draft) => draft?.findings ?? []),

@@ -563,6 +563,9 @@ const SERVING: readonly Case[] = [
   ),
 ]
 
+const ONE_OF =
+  'has one of every, as in 15m, cron, as in 0 6 * * MON-FRI, after, a list of products, and max_age, as in 1h'
+
 const COMPUTE: readonly Case[] = [
   {
     says: 'the distributed engine where no Trino is configured',
@@ -582,14 +585,68 @@ const COMPUTE: readonly Case[] = [
       'resources.threads: is not used by the distributed engine',
     ],
   },
+  ...(
+    [
+      ['{every: 1h}', []],
+      ['{cron: "0 6 * * MON-FRI", time_zone: Europe/Berlin, catch_up: all}', []],
+      ['{after: [sales.orders, crm.people]}', []],
+      ['{max_age: 90m}', []],
+      ['{}', ['schedule: must have at least one member']],
+      ['{every: 1h, max_age: 2h}', [`schedule: ${ONE_OF}`]],
+      ['{catch_up: one}', [`schedule: ${ONE_OF}`]],
+      ['{every: 59s}', ['schedule.every: comes more often than every 60 seconds, which is the least here']],
+      [
+        '{cron: 61 * * * *}',
+        [
+          'schedule.cron: is no cron expression. Write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and weekday (0-7 or SUN-SAT): 0 6 * * MON-FRI',
+        ],
+      ],
+      [
+        '{cron: 0 6 * * *, time_zone: Mars/Olympus}',
+        ['schedule.time_zone: is no time zone. Write its name: UTC, Europe/Berlin'],
+      ],
+      [
+        '{every: 1h, time_zone: Europe/Berlin}',
+        ['schedule.time_zone: is for cron, and every goes by no clock. Leave it out'],
+      ],
+      [
+        '{max_age: 1h, time_zone: UTC}',
+        ['schedule.time_zone: is for cron, and max_age goes by no clock. Leave it out'],
+      ],
+      ['{max_age: 30s}', ['schedule.max_age: is shorter than 60 seconds, which is the least here between two runs']],
+      [
+        '{after: [crm.people], catch_up: none}',
+        ['schedule.catch_up: is for every and cron: after names no times that could be missed'],
+      ],
+      ['{after: [people]}', ['schedule.after[0]: must be namespace.name, not "people"']],
+      ['{after: [crm.people, crm.people]}', ['schedule.after[1]: "crm.people" stands there twice']],
+      [
+        '{after: [crm.people, sales.customer_orders]}',
+        ['schedule.after[1]: is the product itself, which would wait for itself'],
+      ],
+    ] as const
+  ).map(
+    ([schedule, problems]): Case => ({
+      says: `the schedule ${schedule}`,
+      edits: [['compute', 'trigger: on_ingestion', `trigger: schedule\nschedule: ${schedule}`]],
+      context: { leastScheduleMs: 60_000 },
+      problems,
+      warnings: USUAL,
+    }),
+  ),
   {
-    says: 'what is not built yet',
-    edits: [
-      ['compute', 'engine: embedded', 'engine: embedded\nschedule: {cron: "0 * * * *"}'],
-      ['compute', 'trigger: on_ingestion', 'trigger: schedule'],
-    ],
-    problems: ['schedule: schedules are not built yet', 'trigger: schedules are not built yet'],
+    says: 'a schedule of another trigger',
+    edits: [['compute', 'trigger: on_ingestion', 'trigger: manual\nschedule: {every: 1h}']],
+    problems: ['schedule: is for trigger: schedule, and the trigger is manual'],
     warnings: USUAL,
+    hint: 'Write trigger: schedule, or remove it.',
+  },
+  {
+    says: 'the trigger schedule without a schedule',
+    edits: [['compute', 'trigger: on_ingestion', 'trigger: schedule']],
+    problems: ['trigger: there is no schedule to go by'],
+    warnings: USUAL,
+    hint: 'Add schedule with one of every, cron, after and max_age.',
   },
   {
     says: 'several inputs without a transform',

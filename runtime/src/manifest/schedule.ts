@@ -1,12 +1,15 @@
 /** A schedule as people write it, on a connection and in compute.yaml. */
 import { comesMoreOften, cronFault, isTimeZone } from '../jobs/due-times.ts'
-import type { CATCH_UPS, Schedule } from '../registry/schedules.ts'
+import type { CATCH_UPS, Schedule, TimedSchedule } from '../registry/schedules.ts'
 import { parseDuration } from './durations.ts'
 
 export interface ScheduleText {
   readonly every?: string
   readonly cron?: string
   readonly time_zone?: string
+  /** Products: `namespace.name`. */
+  readonly after?: readonly string[]
+  readonly max_age?: string
   readonly catch_up?: (typeof CATCH_UPS)[number]
 }
 
@@ -16,39 +19,86 @@ export interface ScheduleFault {
   readonly message: string
 }
 
+const WAYS = {
+  every: 'every, as in 15m',
+  cron: 'cron, as in 0 6 * * MON-FRI',
+  after: 'after, a list of products',
+  max_age: 'max_age, as in 1h',
+} as const
+
+type Way = keyof typeof WAYS
+
 /** @param leastMs between two runs, as the operator has set it */
 export function readSchedule(
-  { every, cron, time_zone: timeZone = 'UTC', catch_up: catchUp = 'one' }: ScheduleText,
+  text: ScheduleText,
   leastMs: number,
+  ways: readonly Way[] = ['every', 'cron', 'after', 'max_age'],
 ): Schedule | ScheduleFault {
-  if ((every === undefined) === (cron === undefined))
-    return { field: null, message: 'has either every, as in 15m, or cron, as in 0 6 * * MON-FRI' }
-  if (every !== undefined) {
-    if (timeZone !== 'UTC')
-      return { field: 'time_zone', message: 'is for cron, and every goes by no clock. Leave it out' }
-    const everyMs = parseDuration(every)
-    if (everyMs === null)
-      return { field: 'every', message: 'is no duration. Write a number and s, m, h or d: 15m, 24h' }
-    return enough({ every, everyMs, catchUp }, 'every', leastMs)
+  const [way, ...others] = ways.filter((name) => text[name] !== undefined)
+  if (way === undefined || others.length > 0) {
+    const known = ways.map((name) => WAYS[name])
+    return { field: null, message: `has one of ${known.slice(0, -1).join(', ')}, and ${known.at(-1)}` }
   }
-  const fault = cronFault(cron as string)
-  if (fault !== null) return { field: 'cron', message: fault }
-  if (!isTimeZone(timeZone))
-    return { field: 'time_zone', message: 'is no time zone. Write its name: UTC, Europe/Berlin' }
-  return enough({ cron: cron as string, timeZone, catchUp }, 'cron', leastMs)
+  const { time_zone: timeZone, catch_up: catchUp = 'one' } = text
+  if (timeZone !== undefined && way !== 'cron' && (way !== 'every' || timeZone !== 'UTC'))
+    return { field: 'time_zone', message: `is for cron, and ${way} goes by no clock. Leave it out` }
+  switch (way) {
+    case 'every':
+      return everyOf(text.every as string, catchUp, leastMs)
+    case 'cron':
+      return cronOf({ cron: text.cron as string, timeZone: timeZone ?? 'UTC', catchUp }, leastMs)
+    default:
+      if (text.catch_up !== undefined)
+        return { field: 'catch_up', message: `is for every and cron: ${way} names no times that could be missed` }
+      return way === 'after' ? { after: text.after as readonly string[], catchUp } : maxAgeOf(text, leastMs)
+  }
+}
+
+/** A connection is made of no products that it could come after. */
+export function readConnectionSchedule(text: ScheduleText, leastMs: number): Schedule | ScheduleFault {
+  return readSchedule(text, leastMs, ['every', 'cron', 'max_age'])
 }
 
 export function isFault(read: Schedule | ScheduleFault): read is ScheduleFault {
   return 'message' in read
 }
 
-function enough(schedule: Schedule, field: 'every' | 'cron', leastMs: number): Schedule | ScheduleFault {
+function everyOf(every: string, catchUp: Schedule['catchUp'], leastMs: number): Schedule | ScheduleFault {
+  const everyMs = parseDuration(every)
+  return everyMs === null ? noDuration('every') : enough({ every, everyMs, catchUp }, 'every', leastMs)
+}
+
+function cronOf(schedule: Extract<Schedule, { readonly cron: string }>, leastMs: number): Schedule | ScheduleFault {
+  const fault = cronFault(schedule.cron)
+  if (fault !== null) return { field: 'cron', message: fault }
+  if (!isTimeZone(schedule.timeZone))
+    return { field: 'time_zone', message: 'is no time zone. Write its name: UTC, Europe/Berlin' }
+  return enough(schedule, 'cron', leastMs)
+}
+
+function maxAgeOf({ max_age: maxAge = '' }: ScheduleText, leastMs: number): Schedule | ScheduleFault {
+  const maxAgeMs = parseDuration(maxAge)
+  if (maxAgeMs === null) return noDuration('max_age')
+  if (maxAgeMs >= leastMs) return { maxAge, maxAgeMs, catchUp: 'one' }
+  return {
+    field: 'max_age',
+    message: `is shorter than ${leastMs / 1000} seconds, which is the least here between two runs`,
+  }
+}
+
+function noDuration(field: 'every' | 'max_age'): ScheduleFault {
+  return { field, message: 'is no duration. Write a number and s, m, h or d: 15m, 24h' }
+}
+
+function enough(schedule: TimedSchedule, field: 'every' | 'cron', leastMs: number): Schedule | ScheduleFault {
   if (!comesMoreOften(schedule, leastMs, new Date())) return schedule
   return { field, message: `comes more often than every ${leastMs / 1000} seconds, which is the least here` }
 }
 
 /** As `readSchedule` reads it. */
 export function scheduleText(schedule: Schedule): ScheduleText {
+  if ('after' in schedule) return { after: schedule.after }
+  if ('maxAgeMs' in schedule) return { max_age: schedule.maxAge }
   const { catchUp: catch_up } = schedule
   if ('everyMs' in schedule) return { every: schedule.every, catch_up }
   return { cron: schedule.cron, time_zone: schedule.timeZone, catch_up }

@@ -7,10 +7,11 @@ import { registryCatalog } from '../lake/registry-catalog.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { databaseNow } from '../registry/clock.ts'
 import { findConnectionByName, isOfSource } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
 import { stateOfScan } from './lake-state.ts'
-import { lacksValues, MOMENT, ROWS_REJECTED } from './raw-summary.ts'
+import { lacksValues, MOMENT, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
 import type { InputState } from './transform.ts'
 
@@ -53,6 +54,8 @@ export async function readInputs(
   { lake, pool }: InputDeps,
 ): Promise<readonly InputState[]> {
   const tables = manifests.inputs.map((input) => rawTable(product.tenant, input.connection, input.table))
+  // Of what is no copy of anything: it is read now.
+  const now = (await databaseNow(pool)).toISOString()
   const found = await inTransaction(
     pool,
     async (db) => {
@@ -80,6 +83,7 @@ export async function readInputs(
           state,
           table: tables[index] as TableRef,
           moment: summary[MOMENT] ?? null,
+          readAt: connection === null ? now : readAtOf(summary, scan?.committedAtMs ?? null),
           changes: changesSince(base, state.columns),
           rejected: Number(summary[ROWS_REJECTED] ?? 0),
         }
@@ -93,6 +97,11 @@ export async function readInputs(
       })
     }),
   )
+}
+
+/** A release before this one has not said it; the commit came after the read. */
+function readAtOf(summary: Scan['summary'], committedAtMs: number | null): string | null {
+  return summary[READ_AT] ?? (committedAtMs === null ? null : new Date(committedAtMs).toISOString())
 }
 
 /** Which columns these are is known to who may read the table, and to nobody else. */

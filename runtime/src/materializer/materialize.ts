@@ -173,7 +173,9 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
       deployed.variants.map((plan) => [plan.variant, plan.masks.map((mask) => mask.column)]),
     ),
     inputs: Object.fromEntries(
-      inputs.map(({ input, state, moment }) => [input.name, { snapshot_id: state.snapshotId, moment }]),
+      inputs.map(({ input, state, moment, readAt }) => {
+        return [input.name, { snapshot_id: state.snapshotId, moment, read_at: readAt ?? null }]
+      }),
     ),
     counts: {},
     quality: null,

@@ -8,6 +8,9 @@ type Summary = Scan['summary']
 /** Equal in tables that were read as of one instant of their source. */
 export const MOMENT = 'sluice.moment'
 
+/** When the read of the source began that the rows are of: RFC 3339, by the database's clock. */
+export const READ_AT = 'sluice.read-at'
+
 /** Rows that could not be carried since the table was last read whole. */
 export const ROWS_REJECTED = 'sluice.rows-rejected'
 

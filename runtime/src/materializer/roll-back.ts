@@ -7,6 +7,7 @@ import { planRestore, type StagedCommit, type TableState } from '@sluice/iceberg
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
+import { keepSchedule, type WantedSchedule } from '../jobs/set-schedule.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { finishDeployment } from '../registry/deployments.ts'
 import { raiseFence } from '../registry/fences.ts'
@@ -17,6 +18,7 @@ import {
   recordEpoch,
   reserveEpoch,
 } from '../registry/materializations.ts'
+import { setObjective } from '../registry/product-freshness.ts'
 import { type Product, setPause, updateProduct } from '../registry/products.ts'
 import { type Deployed, deployedVersion, keysFor } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
@@ -39,6 +41,8 @@ export interface RollbackRequest {
   /** The epoch whose content comes back. */
   readonly epoch: number
   readonly deploymentId: string
+  /** Of the version that comes back; null: none. */
+  readonly schedule: WantedSchedule | null
   readonly signal: AbortSignal
   readonly report?: MaterializeRequest['report']
 }
@@ -211,7 +215,7 @@ interface Restored {
 /** The epoch, the version in service and the end of the deployment, or nothing of it. */
 async function commitEpoch(
   tx: pg.PoolClient,
-  { product, runId, deploymentId }: RollbackRequest,
+  { product, runId, deploymentId, schedule }: RollbackRequest,
   { old, deployed, token, staged }: Restored,
   deps: MaterializeDeps,
 ): Promise<Materialization> {
@@ -244,6 +248,8 @@ async function commitEpoch(
   })
   const since = materialization.committedAt.toISOString()
   await setPause(tx, product.id, { reason: 'rollback', version: deployed.version, since })
+  await keepSchedule(tx, { id: product.id, tenant: product.tenant, of: 'product' }, schedule)
+  await setObjective(tx, product, deployed.manifests.product.slo.freshnessMs)
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)
   return materialization

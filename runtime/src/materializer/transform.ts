@@ -53,6 +53,8 @@ export interface InputState {
   readonly table: TableRef
   /** Equal of inputs that were read as of one instant of their source; null: of its own. */
   readonly moment: string | null
+  /** Since when the rows are: when the read of the source began. RFC 3339; absent or null: nobody knows. */
+  readonly readAt?: string | null
   /** Rows that the raw table lacks, because they could not be carried since it was last read whole. */
   readonly rejected: number
   /** Of its columns, against what the table had before; absent: nobody has looked. */

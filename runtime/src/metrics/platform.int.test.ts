@@ -80,7 +80,8 @@ it('count what the registry has, and what has ended here', async () => {
   assert.equal(values.get('sluice_upkeep_age_seconds{task="clean"}'), 0)
   assert.equal(values.get('sluice_tenants_out_of_cpu_time'), 1)
   for (const state of ['set', 'failing', 'right_lost']) {
-    assert.equal(values.get(`sluice_schedules{state="${state}"}`), 1, state)
+    assert.equal(values.get(`sluice_schedules{of="connection",state="${state}"}`), 1, state)
+    assert.equal(values.get(`sluice_schedules{of="product",state="${state}"}`), 0, state)
   }
 })
 

@@ -7,9 +7,12 @@ import type pg from 'pg'
 import { Counter, collectDefaultMetrics, Gauge, type Registry } from 'prom-client'
 import { ENDPOINT_TYPES, RELAYS, type RegistryLoad, RUN_ENDS, registryLoad, UPKEEP_TASKS } from '../registry/load.ts'
 import { RUN_KINDS, type RunKind } from '../registry/runs.ts'
+import { SCHEDULE_STATES } from '../registry/schedules.ts'
 
 /** A scrape asks the registry once for all of its metrics. */
 const LOAD_AGE_MS = 2_000
+
+const SCHEDULED = ['connection', 'product'] as const
 
 type Labels = Readonly<Record<string, string>>
 
@@ -38,6 +41,22 @@ function connectionMetrics(registry: Registry, pool: pg.Pool): void {
       this.set({ state: 'used' }, pool.totalCount - pool.idleCount)
       this.set({ state: 'idle' }, pool.idleCount)
       this.set({ state: 'waiting' }, pool.waitingCount)
+    },
+  })
+}
+
+/** Each by name, as long as it is one: whoever reads metrics is an operator. */
+function staleProducts(registry: Registry, load: () => Promise<RegistryLoad | null>): void {
+  new Gauge({
+    name: 'sluice_stale_product_data_seconds',
+    help: 'Of products whose rows are older than slo.freshness lets them be, the 100 that are the longest: since the source was read.',
+    labelNames: ['tenant', 'product'],
+    registers: [registry],
+    async collect() {
+      const found = await load()
+      if (found === null) return
+      this.reset()
+      for (const { tenant, product, ageS } of found.freshness.worst) this.set({ tenant, product }, ageS)
     },
   })
 }
@@ -98,6 +117,22 @@ function loadMetrics(registry: Registry, pool: pg.Pool): void {
     ({ products }) => [[{}, products.oldestS]],
   )
   gauge(
+    'sluice_products_oldest_data_seconds',
+    'Since the source was read, of the product for which that is longest; of one without an epoch, since it was deployed.',
+    [{}],
+    ({ freshness }) => [[{}, freshness.oldestS]],
+  )
+  gauge('sluice_products_stale', 'Products whose rows are older than slo.freshness lets them be.', [{}], (load) => [
+    [{}, load.freshness.missed],
+  ])
+  staleProducts(registry, load)
+  gauge(
+    'sluice_schedules',
+    'Schedules; those whose newest run failed; and those whose setter may not sync any more, which begin none.',
+    SCHEDULED.flatMap((of) => SCHEDULE_STATES.map((state) => ({ of, state }))),
+    ({ schedules }) => schedules.flatMap((one) => SCHEDULE_STATES.map((state) => [{ of: one.of, state }, one[state]])),
+  )
+  gauge(
     'sluice_endpoints',
     'Endpoints by what their store has of them.',
     ENDPOINT_TYPES.flatMap((type) => ['ok', 'pending', 'failed'].map((state) => ({ type, state }))),
@@ -114,16 +149,6 @@ function loadMetrics(registry: Registry, pool: pg.Pool): void {
   gauge('sluice_tenants_out_of_cpu_time', 'Tenants whose runs wait until CPU time has drained.', [{}], ({ spent }) => [
     [{}, spent],
   ])
-  gauge(
-    'sluice_schedules',
-    'Schedules that are set, whose newest run has failed, or that begin none since whoever set them may not sync any more.',
-    ['set', 'failing', 'right_lost'].map((state) => ({ state })),
-    ({ schedules: { set, failing, rightLost } }) => [
-      [{ state: 'set' }, set],
-      [{ state: 'failing' }, failing],
-      [{ state: 'right_lost' }, rightLost],
-    ],
-  )
   gauge(
     'sluice_upkeep_age_seconds',
     'Since the last turn of the task has ended, of the tenant for which that is longest.',

@@ -1,6 +1,8 @@
 /** What the registry says about how much there is to do, and how far it is behind. */
 import type pg from 'pg'
+import { type FreshnessLoad, freshnessLoad } from './product-freshness.ts'
 import type { RunKind } from './runs.ts'
+import { type ScheduleLoad, scheduleLoad } from './schedules.ts'
 import { many, one } from './sql.ts'
 
 export const RUN_ENDS = ['succeeded', 'failed', 'cancelled'] as const
@@ -24,16 +26,9 @@ export interface RegistryLoad {
   readonly relays: readonly { readonly relay: string; readonly waiting: number; readonly oldestS: number }[]
   /** Tenants that have used their CPU time. */
   readonly spent: number
-  readonly schedules: ScheduleLoad
   readonly upkeep: readonly { readonly task: string; readonly ageS: number }[]
-}
-
-export interface ScheduleLoad {
-  readonly set: number
-  /** Whose newest run has failed, and that begin ever fewer until one succeeds. */
-  readonly failing: number
-  /** That begin no run, since whoever set them may not sync any more. */
-  readonly rightLost: number
+  readonly freshness: FreshnessLoad
+  readonly schedules: readonly ScheduleLoad[]
 }
 
 const DOING = 'reading how much there is to do'
@@ -55,20 +50,6 @@ from positions left join unnumbered u using (tenant)
     select e.at from events e where e.tenant = positions.tenant and e.sequence > relayed order by e.sequence limit 1
   ) numbered on last > relayed
 group by relay`
-
-/** The newest run of each that has come to something, since it was set. */
-const SCHEDULES = `
-select count(*) as set, count(*) filter (where coalesce(c.state, p.state) = 'failed') as failing,
-  count(*) filter (where not s.may_sync) as "rightLost"
-from schedules s
-  left join lateral (
-    select r.state from runs r where r.connection_id = s.connection_id and r.state in ('failed', 'succeeded')
-      and r.created_at >= s.since order by r.created_at desc, r.id desc limit 1
-  ) c on true
-  left join lateral (
-    select r.state from runs r where r.product_id = s.product_id and r.state in ('failed', 'succeeded')
-      and r.created_at >= s.since order by r.created_at desc, r.id desc limit 1
-  ) p on true`
 
 /** Of each tenant; the older table is where releases before jobs, which may run beside this one, note their turns. */
 const LAST_TURNS = `
@@ -115,6 +96,7 @@ export async function registryLoad(pool: pg.Pool): Promise<RegistryLoad> {
     DOING,
     `select task, ${seconds('min(at)')} as "ageS" from (${LAST_TURNS}) last group by task`,
   )
-  const schedules = await one<ScheduleLoad>(pool, DOING, SCHEDULES)
-  return { runs, products, endpoints, events: events.count, relays, spent: spent.count, schedules, upkeep }
+  const freshness = await freshnessLoad(pool)
+  const schedules = await scheduleLoad(pool)
+  return { runs, products, endpoints, events: events.count, relays, spent: spent.count, upkeep, freshness, schedules }
 }

@@ -1,7 +1,10 @@
 /** One row for every epoch of a product, and for every attempt that its quality checks kept from becoming one. */
+import { readAtOf } from './data-ages.ts'
 import { checkFence } from './fences.ts'
 import { newId } from './ids.ts'
 import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
+import { noteReadAt } from './read-ats.ts'
+import { wakeFollowers } from './schedule-follows.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export interface Materialization {
@@ -137,7 +140,10 @@ async function insertEpoch(
   committedAt: Date,
 ): Promise<Materialization> {
   await change(tx, 'telling the runtimes of an epoch', 'select pg_notify($1, $2)', [EPOCHS_CHANNEL, row.tenant])
-  return insert(tx, row, epoch, snapshots, committedAt)
+  await wakeFollowers(tx, row.productId)
+  const inserted = await insert(tx, row, epoch, snapshots, committedAt)
+  await noteReadAt(tx, row.productId, readAtOf(inserted))
+  return inserted
 }
 
 function insert(

@@ -25,6 +25,8 @@ import { trinoStatements } from './migrations/029-trino-statements.ts'
 import { clearanceOfKeys } from './migrations/031-clearance-of-keys.ts'
 import { jobs } from './migrations/035-jobs.ts'
 import { schedules } from './migrations/036-schedules.ts'
+import { productSchedules } from './migrations/052-product-schedules.ts'
+import { productFreshness } from './migrations/053-product-freshness.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -59,5 +61,7 @@ export const registryMigrations: MigrationList = {
     trinoStatements,
     clearanceOfKeys,
     schedules,
+    productSchedules,
+    productFreshness,
   ],
 }

@@ -32,20 +32,25 @@ const TABLE_COLUMNS = `t.name, t.mode, t.state, t.rows_read as "rowsRead", t.row
   t.rows_removed as "rowsRemoved"`
 
 /** Sets a table's numbers. The tables are listed in the order in which they were first reported. */
-export async function saveTableProgress(db: Queryable, lease: RunLease, table: TableProgress): Promise<void> {
+export async function saveTableProgress(
+  db: Queryable,
+  lease: RunLease,
+  /** `readAt`: when the read began that is committed. */
+  table: TableProgress & { readonly readAt?: Date },
+): Promise<void> {
   const row = await maybeOne(
     db,
     'recording progress',
     `insert into run_tables (run_id, name, position, mode, state, rows_read, rows_written, bytes, cursor, error,
-       mode_reason, deletes, deletes_reason, rows_removed)
+       mode_reason, deletes, deletes_reason, rows_removed, read_at)
      select $1, $3, (select count(*) from run_tables where run_id = $1), $4, $5, $6, $7, $8, $9, $10::jsonb,
-       $11, $12, $13, $14
+       $11, $12, $13, $14, $15
      where ${STILL_MINE}
      on conflict (run_id, name) do update set mode = excluded.mode, state = excluded.state,
        rows_read = excluded.rows_read, rows_written = excluded.rows_written, bytes = excluded.bytes,
        cursor = excluded.cursor, error = excluded.error, mode_reason = excluded.mode_reason,
        deletes = excluded.deletes, deletes_reason = excluded.deletes_reason, rows_removed = excluded.rows_removed,
-       updated_at = now()
+       read_at = excluded.read_at, updated_at = now()
      returning name`,
     [
       lease.runId,
@@ -62,6 +67,7 @@ export async function saveTableProgress(db: Queryable, lease: RunLease, table: T
       table.deletes,
       table.deletesReason,
       table.rowsRemoved,
+      table.readAt ?? null,
     ],
   )
   if (row === null) throw fenced()
@@ -101,12 +107,61 @@ export function lastReads(db: Queryable, connectionId: string, names: readonly s
   return many<LastRead>(
     db,
     'reading progress',
-    `select distinct on (t.name) ${TABLE_COLUMNS}, t.run_id as "runId", t.updated_at as "readAt"
+    `select distinct on (t.name) ${TABLE_COLUMNS}, t.run_id as "runId", coalesce(t.read_at, t.updated_at) as "readAt"
      from run_tables t join runs r on r.id = t.run_id
      where r.connection_id = $1 and t.name = any ($2) and t.state = 'succeeded'
      order by t.name, t.updated_at desc`,
     [connectionId, names],
   )
+}
+
+/** Of a table of a connection: the newest read that was committed, and the newest that was tried. */
+export interface TableReads {
+  /** `schema.table` */
+  readonly name: string
+  /** When the newest began that was committed; null: none was. */
+  readonly readAt: Date | null
+  readonly lastRead: {
+    readonly runId: string
+    readonly state: TableProgress['state']
+    readonly errorCode: string | null
+    readonly at: Date
+  } | null
+}
+
+/** What was read before the connection led to another source counts for nothing. */
+export async function tableReads(
+  db: Queryable,
+  { id, sourceSince }: { readonly id: string; readonly sourceSince: Date | null },
+  names: readonly string[],
+): Promise<readonly TableReads[]> {
+  const newest = (
+    more: string,
+  ) => `select t.*, r.id as of_run from runs r join run_tables t on t.run_id = r.id and t.name = wanted.name
+    where r.connection_id = $1 and ($3::timestamptz is null or t.updated_at > $3) ${more} order by r.created_at desc, r.id desc limit 1`
+  const rows = await many<{
+    readonly name: string
+    readonly readAt: Date | null
+    readonly runId: string | null
+    readonly state: TableProgress['state']
+    readonly errorCode: string | null
+    readonly at: Date
+  }>(
+    db,
+    'reading how old raw tables are',
+    `select wanted.name, coalesce(good.read_at, good.updated_at) as "readAt", tried.of_run as "runId", tried.state,
+       tried.error->>'code' as "errorCode", tried.updated_at as at
+     from unnest($2::text[]) with ordinality as wanted (name, place)
+       left join lateral (${newest(`and t.state = 'succeeded'`)}) good on true
+       left join lateral (${newest('')}) tried on true
+     order by wanted.place`,
+    [id, names, sourceSince],
+  )
+  return rows.map(({ name, readAt, runId, ...tried }) => ({
+    name,
+    readAt,
+    lastRead: runId === null ? null : { runId, ...tried },
+  }))
 }
 
 /** What the run has done so far; it stays when the run fails. */

@@ -8,16 +8,46 @@ import { change, json, many, maybeOne, type Queryable, type Transaction } from '
 /** What becomes of ticks that nobody saw to: `none` is made up for, all together by `one` run, or `all` one by one. */
 export const CATCH_UPS = ['none', 'one', 'all'] as const
 
-export type Schedule = {
+interface CatchesUp {
   readonly catchUp: (typeof CATCH_UPS)[number]
-} & (
-  | { readonly every: string; readonly everyMs: number }
-  /** Five fields, by the clocks of the time zone (IANA). */
-  | { readonly cron: string; readonly timeZone: string }
-)
+}
+
+/** Its ticks are times that are known beforehand. */
+export type TimedSchedule = CatchesUp &
+  (
+    | { readonly every: string; readonly everyMs: number }
+    /** Five fields, by the clocks of the time zone (IANA). */
+    | { readonly cron: string; readonly timeZone: string }
+  )
+
+/** Its ticks are when rows have come, or have grown old. */
+export type RowSchedule = CatchesUp &
+  (
+    | {
+        /** `namespace.name` of products: a tick is when each has an epoch that it had not at the tick before. */
+        readonly after: readonly string[]
+      }
+    /** A tick is when the rows are of a read that is so long ago. */
+    | { readonly maxAge: string; readonly maxAgeMs: number }
+  )
+
+export type Schedule = TimedSchedule | RowSchedule
+
+export function isTimed(schedule: Schedule): schedule is TimedSchedule {
+  return 'everyMs' in schedule || 'cron' in schedule
+}
 
 /** Why a tick began no run. */
-export const SKIP_REASONS = ['run_in_progress', 'missed', 'backing_off', 'tenant_inactive', 'right_lost'] as const
+export const SKIP_REASONS = [
+  'run_in_progress',
+  'missed',
+  'backing_off',
+  'tenant_inactive',
+  'right_lost',
+  'paused',
+  'inputs_not_newer',
+  'product_gone',
+] as const
 export type SkipReason = (typeof SKIP_REASONS)[number]
 
 export interface ScheduleRow {
@@ -32,18 +62,32 @@ export interface ScheduleRow {
   readonly maySync: boolean
   readonly since: Date
   readonly tickedAt: Date
+  /** Of a schedule that goes by rows: as far as it was known at the last look. */
   readonly nextRunAt: Date
+  /** Of a connection with `max_age`: when the newest run that succeeded began to read. */
+  readonly readAt: Date | null
   readonly skippedAt: Date | null
   readonly skippedReason: SkipReason | null
 }
 
 const COLUMNS = `s.id, s.tenant, s.connection_id as "connectionId", s.product_id as "productId", s.schedule,
   s.created_by as "createdBy", s.may_sync as "maySync", s.since, s.ticked_at as "tickedAt", s.next_run_at as "nextRunAt",
-  s.skipped_at as "skippedAt", s.skipped_reason as "skippedReason"`
+  s.skipped_at as "skippedAt", s.skipped_reason as "skippedReason", case when s.schedule ? 'maxAgeMs' then (
+    select r.started_at from runs r where r.connection_id = s.connection_id and r.state = 'succeeded'
+    order by r.created_at desc, r.id desc limit 1) end as "readAt"`
+
+/** Who sets a schedule, as the token tells that is shown for it. */
+export interface Setter extends Actor {
+  readonly tokenIssuedAtMs: number
+}
+
+export function setterOf(principal: Principal): Setter {
+  return { ...actorOf(principal), tokenIssuedAtMs: issuedAtMs(principal) }
+}
 
 export interface NewSchedule
   extends Pick<ScheduleRow, 'id' | 'tenant' | 'connectionId' | 'productId' | 'schedule' | 'since' | 'nextRunAt'> {
-  readonly setter: Principal
+  readonly setter: Setter
 }
 
 /** False where it is the same already, and goes on as it was. One whose setter has lost the right becomes the setter's. */
@@ -63,14 +107,27 @@ export async function setSchedule(tx: Transaction, wanted: NewSchedule): Promise
       wanted.connectionId,
       wanted.productId,
       json(wanted.schedule),
-      json(actorOf(wanted.setter)),
+      json(asActor(wanted.setter)),
       wanted.since,
       wanted.nextRunAt,
-      issuedAtMs(wanted.setter),
+      wanted.setter.tokenIssuedAtMs,
     ],
   )
   return changed > 0
 }
+
+/** Its runs are in that name from now on. */
+export async function passSchedule(tx: Transaction, id: string, setter: Setter): Promise<void> {
+  await change(
+    tx,
+    'passing the schedule on',
+    `update schedules set created_by = $2, may_sync = true, token_issued_at = to_timestamp($3::float8 / 1000)
+     where id = $1 and created_by is distinct from $2::jsonb`,
+    [id, json(asActor(setter)), setter.tokenIssuedAtMs],
+  )
+}
+
+const asActor = ({ issuer, subject }: Setter): Actor => ({ issuer, subject })
 
 /** What a token of the setter's says now; one that is older than the newest that was seen says nothing. */
 export async function refreshSetter(db: Queryable, setter: Principal): Promise<void> {
@@ -95,6 +152,10 @@ export interface LockedSchedule extends ScheduleRow {
   readonly isTenantActive: boolean
   /** One of its target that has not ended. */
   readonly isRunUnderWay: boolean
+  /** One that has not begun, and will see all that is there by then. */
+  readonly isRunQueued: boolean
+  /** The product keeps its content until somebody resumes it. */
+  readonly isPaused: boolean
 }
 
 /**
@@ -114,7 +175,10 @@ export async function lockSchedule(tx: Transaction, id: string): Promise<LockedS
        exists (select from runs r where r.connection_id = s.connection_id and r.state = 'running')
          or exists (select from runs r where r.connection_id = s.connection_id and r.state = 'queued')
          or exists (select from runs r where r.product_id = s.product_id and r.state = 'running')
-         or exists (select from runs r where r.product_id = s.product_id and r.state = 'queued') as "isRunUnderWay"
+         or exists (select from runs r where r.product_id = s.product_id and r.state = 'queued') as "isRunUnderWay",
+       exists (select from runs r where r.connection_id = s.connection_id and r.state = 'queued')
+         or exists (select from runs r where r.product_id = s.product_id and r.state = 'queued') as "isRunQueued",
+       coalesce((select p.paused is not null from products p where p.id = s.product_id), false) as "isPaused"
      from schedules s join tenants t on t.slug = s.tenant where s.id = $1`,
     [id],
   )
@@ -221,4 +285,27 @@ type RawRun = Omit<LastRun, 'createdAt' | 'finishedAt'> & {
 
 function runOf({ createdAt, finishedAt, ...run }: RawRun): LastRun {
   return { ...run, createdAt: new Date(createdAt), finishedAt: finishedAt === null ? null : new Date(finishedAt) }
+}
+
+export const SCHEDULE_STATES = ['set', 'failing', 'right_lost'] as const
+
+export interface ScheduleLoad {
+  readonly of: 'connection' | 'product'
+  readonly set: number
+  /** Whose newest run failed. */
+  readonly failing: number
+  readonly right_lost: number
+}
+
+export function scheduleLoad(db: Queryable): Promise<ScheduleLoad[]> {
+  const newest = (kind: string) => `select r.state from runs r where r.${kind}_id = s.${kind}_id
+    and r.state in ('failed', 'succeeded') and r.created_at >= s.since order by r.created_at desc, r.id desc limit 1`
+  return many<ScheduleLoad>(
+    db,
+    'reading how many schedules there are',
+    `select case when s.connection_id is null then 'product' else 'connection' end as of, count(*) as set,
+       count(*) filter (where 'failed' = case when s.connection_id is null then (${newest('product')}) else (${newest('connection')}) end) as failing,
+       count(*) filter (where not s.may_sync) as right_lost
+     from schedules s group by 1`,
+  )
 }

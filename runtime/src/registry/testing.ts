@@ -1,6 +1,7 @@
 /** A registry for tests: a fresh database with every table, and the few rows that most tests begin with. */
 import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
+import type { MigrationList } from '../database/migrate.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres, type TestDatabase } from '../database/testing.ts'
 import type { Actor } from './actor.ts'
@@ -21,8 +22,9 @@ export interface TestRegistry extends AsyncDisposable {
   product(tenant: string): Promise<Product>
 }
 
-export async function startTestRegistry(): Promise<TestRegistry> {
-  const database = await (await startTestPostgres()).createDatabase({ migrations: [registryMigrations] })
+export async function startTestRegistry(others: readonly MigrationList[] = []): Promise<TestRegistry> {
+  const migrations = [registryMigrations, ...others]
+  const database = await (await startTestPostgres()).createDatabase({ migrations })
   const pool = database.pool({ maxConnections: 12 })
   return {
     database,

@@ -11,6 +11,7 @@ import {
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
 import { type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import { listConnections } from '../../registry/connections.ts'
@@ -21,6 +22,7 @@ import { keptAnswer } from '../idempotency.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { listReply } from './lists.ts'
 import {
+  ConnectionLag,
   Connection as ConnectionShape,
   Discovery,
   pageOf,
@@ -235,6 +237,22 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
       },
     }),
     defineRoute({
+      method: 'GET',
+      path: '/api/v1/connections/{connection_id}/lag',
+      name: 'getConnectionLag',
+      summary: 'How far the tables of a connection are behind their source',
+      description:
+        'Of the tables that deployed products read, since a sync reads no others; for who may read the table, or such a product.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 200: { description: 'Each table with its newest reads.', schema: ConnectionLag } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        return { body: lagJson(await lagOf(platform, call, call.params.connection_id)) }
+      },
+    }),
+    defineRoute({
       method: 'POST',
       path: '/api/v1/connections/{connection_id}/sync',
       name: 'syncConnection',
@@ -261,4 +279,26 @@ const scheduledJson = ({ connection, scheduled }: ScheduledConnection) => ({
 
 function quarantinedJson({ id, table, column, reason, key, raw, carried, runId, createdAt }: QuarantinedRow) {
   return { id, table, column, reason, key, raw, carried, run_id: runId, created_at: createdAt.toISOString() }
+}
+
+function lagJson({ connection, scheduled, now, tables }: Lag) {
+  const { next_run_at, last_run, schedule_state } = scheduleJson(scheduled)
+  return {
+    connection_id: connection.id,
+    connection: connection.name,
+    next_run_at,
+    last_run,
+    breaker: schedule_state?.breaker ?? null,
+    tables: tables.map(({ name, readAt, lastRead }) => ({
+      table: name,
+      read_at: readAt?.toISOString() ?? null,
+      age_s: readAt && Math.max(0, Math.round((now.getTime() - readAt.getTime()) / 1000)),
+      last_read: lastRead && {
+        run_id: lastRead.runId,
+        state: lastRead.state,
+        error_code: lastRead.errorCode,
+        at: lastRead.at.toISOString(),
+      },
+    })),
+  }
 }

@@ -7,6 +7,7 @@ import { clearColumns } from '../../operations/products/clear-columns.ts'
 import { readJson } from '../../operations/products/input-reads.ts'
 import { productDetail } from '../../operations/products/product-detail.ts'
 import { listedNotices } from '../../operations/products/product-notices.ts'
+import { productSchedules } from '../../operations/products/product-schedules.ts'
 import {
   type AcceptedManifests,
   addGrant,
@@ -26,6 +27,7 @@ import { listDeployments } from '../../registry/deployments.ts'
 import { listProductGrants, type ProductGrant } from '../../registry/grants.ts'
 import { listMaterializations } from '../../registry/materializations.ts'
 import { listProducts, type Product } from '../../registry/products.ts'
+import type { Scheduled } from '../../registry/schedules.ts'
 import { type Draft, findDraft, findVersion, type ProductVersion } from '../../registry/versions.ts'
 import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
@@ -48,6 +50,7 @@ import {
   Run,
   Snapshot,
 } from './resources.ts'
+import { scheduleJson } from './schedules.ts'
 import {
   Abandon,
   abandonedTypes,
@@ -137,8 +140,20 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
           call,
           cursors,
           'products',
-          (page) => listProducts(platform.pool, call.tenant, page, filter),
-          (product) => ({ ...productJson(product), notices: [...notices(product)] }),
+          async (page) => {
+            const { items, next } = await listProducts(platform.pool, call.tenant, page, filter)
+            const ids = items.map(({ id }) => id)
+            const schedules = await productSchedules(platform.pool, ids)
+            return {
+              items: items.map((product) => ({ product, scheduled: schedules.get(product.id) as Scheduled })),
+              next,
+            }
+          },
+          ({ product, scheduled }) => ({
+            ...productJson(product),
+            ...scheduleJson(scheduled),
+            notices: [...notices(product)],
+          }),
         )
       },
     }),
@@ -156,10 +171,11 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       errors: ['product_not_found', 'ambiguous_product'],
       async handler(call) {
         const detail = await productDetail(platform, call, productReference(call))
-        const { product, materialization, versions, quality, isClear, ...rest } = detail
+        const { product, scheduled, materialization, versions, quality, isClear, ...rest } = detail
         return {
           body: {
             ...productJson(product),
+            ...scheduleJson(scheduled),
             ...rest,
             quality: quality === null ? null : { score: quality.score, ...qualityJson(quality.result, quality.rows) },
             versions: versions.map((one) => ({

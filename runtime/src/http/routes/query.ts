@@ -1,6 +1,8 @@
 import type { Platform } from '../../operations/platform.ts'
 import type { QueryFormat } from '../../operations/queries/asked-query.ts'
 import { type QueryAnswer, runQuery } from '../../operations/queries/query.ts'
+import { ageS, freshnessOf } from '../../operations/served/freshness.ts'
+import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { QueryResult } from './resources.ts'
 import { QueryRequest } from './shapes.ts'
@@ -38,6 +40,8 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         200: {
           description: 'Columns and rows.',
           headers: {
+            [FRESHNESS]:
+              'How many seconds ago the source was read that the oldest of the products are of; absent where none is named.',
             [WITHOUT_VALUES]:
               '`meta.columns_without_values` as JSON, for answers that have no `meta`; absent where no value is missing. Beyond 4 KiB numbers of columns stand in place of their names, or nothing between the braces.',
           },
@@ -84,7 +88,13 @@ export function queryRoutes(platform: Platform): readonly Route[] {
 
 function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
   const chunks = format === 'json' ? jsonChunks(answer) : answer.run.output
-  return { headers: withoutValuesHeader(answer.withoutValues), stream: { contentType: CONTENT_TYPES[format], chunks } }
+  const ages = Object.values(answer.made).map(({ readAt }) => ageS(readAt))
+  const freshness: Readonly<Record<string, string>> =
+    ages.length === 0 ? {} : { [FRESHNESS]: String(Math.max(...ages)) }
+  return {
+    headers: { ...withoutValuesHeader(answer.withoutValues), ...freshness },
+    stream: { contentType: CONTENT_TYPES[format], chunks },
+  }
 }
 
 /** The rows pass through as the engine wrote them; what is known only at the end stands behind them. */
@@ -96,7 +106,13 @@ async function* jsonChunks(answer: QueryAnswer): AsyncGenerator<string | Uint8Ar
     engine: answer.engine,
     elapsed_ms: Math.round(performance.now() - answer.startedAtMs),
     snapshots: answer.snapshots,
+    epochs: mapValues(answer.made, ({ epoch }) => epoch),
+    freshness: mapValues(answer.made, ({ readAt }) => freshnessOf(readAt)),
     ...(Object.keys(answer.withoutValues).length === 0 ? {} : { columns_without_values: answer.withoutValues }),
   }
   yield `],"row_count":${summary.rows},"truncated":${summary.truncated},"meta":${JSON.stringify(meta)}}`
+}
+
+function mapValues<T, U>(record: Readonly<Record<string, T>>, to: (value: T) => U): Readonly<Record<string, U>> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, to(value)]))
 }

@@ -10,7 +10,9 @@ import {
   readEndpoint,
 } from '../../operations/reads/read-endpoint.ts'
 import { MAX_ITEMS, MAX_KEYS, readItems, tokensOf } from '../../operations/reads/read-keys.ts'
+import { ageS } from '../../operations/served/freshness.ts'
 import { type Cursors, MAX_CURSOR_LENGTH } from '../cursor.ts'
+import { FRESHNESS } from '../freshness-header.ts'
 import { problemOf } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { ReadKeysResult, ReadResult } from './resources.ts'
@@ -148,7 +150,16 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
     forKeys: 'read',
     params: Type.Object({ name: Reference }),
     query: Type.Object(QUERIES[type], { additionalProperties: false }),
-    responses: { 200: { description: 'Rows in data; what was read, in meta.', schema: ReadResult } },
+    responses: {
+      200: {
+        description: 'Rows in data; what was read, in meta.',
+        headers: {
+          [FRESHNESS]:
+            'How many seconds ago the source was read that the rows are of: since `meta.freshness.read_at`. Of a 304, too.',
+        },
+        schema: ReadResult,
+      },
+    },
     errors: [
       'product_not_found',
       'ambiguous_product',
@@ -165,8 +176,8 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
     ],
     async handler(call): Promise<Reply> {
       const { namespace, ...query } = call.query as ReadQuery & { readonly namespace?: string }
-      const { json, etag } = await readEndpoint(type, call, call.params.name, namespace, query, deps)
-      return { json, etag }
+      const { json, etag, readAt } = await readEndpoint(type, call, call.params.name, namespace, query, deps)
+      return { json, etag, headers: { [FRESHNESS]: String(ageS(readAt)) } }
     },
   })
 }

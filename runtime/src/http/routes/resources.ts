@@ -31,12 +31,20 @@ const scheduleFields = {
         every: Type.Optional(text()),
         cron: Type.Optional(text()),
         time_zone: Type.Optional(text()),
-        catch_up: oneOf(CATCH_UPS),
+        after: Type.Optional(Type.Array(text(), { description: 'Products: each has to have a new epoch.' })),
+        max_age: Type.Optional(text()),
+        catch_up: Type.Optional(oneOf(CATCH_UPS)),
       },
       { description: 'When runs begin by themselves; null: when somebody asks.' },
     ),
   ),
-  next_run_at: nullable(time()),
+  next_run_at: nullable(
+    Type.String({
+      format: 'date-time',
+      description:
+        'Null without a schedule, and where nobody knows it: after other products. Of a product with max_age, for its readers, on its own page.',
+    }),
+  ),
   last_run: nullable(
     Type.Object(
       {
@@ -46,7 +54,7 @@ const scheduleFields = {
         created_at: time(),
         finished_at: nullable(time()),
       },
-      { description: 'The newest, whoever asked for it.' },
+      { description: 'The newest of its own, whoever asked for it. What syncs make of a product is part of theirs.' },
     ),
   ),
   schedule_state: nullable(
@@ -108,6 +116,40 @@ export const Connection = Type.Object(
   { $id: 'Connection' },
 )
 
+export const ConnectionLag = Type.Object(
+  {
+    connection_id: text(),
+    connection: text(),
+    next_run_at: scheduleFields.next_run_at,
+    last_run: scheduleFields.last_run,
+    breaker: nullable(oneOf(['closed', 'open', 'half_open'])),
+    tables: Type.Array(
+      Type.Object({
+        table: text('schema.table'),
+        read_at: nullable(
+          Type.String({
+            format: 'date-time',
+            description: 'When the newest read began that succeeded; null: none has.',
+          }),
+        ),
+        age_s: nullable(Type.Number({ description: 'Since then.' })),
+        last_read: nullable(
+          Type.Object(
+            {
+              run_id: text(),
+              state: oneOf(['pending', 'running', 'succeeded', 'failed']),
+              error_code: nullable(text()),
+              at: time(),
+            },
+            { description: 'The newest that was tried.' },
+          ),
+        ),
+      }),
+    ),
+  },
+  { $id: 'ConnectionLag' },
+)
+
 export const TestReport = Type.Object(
   {
     ok: Type.Boolean(),
@@ -167,6 +209,7 @@ export const Product = Type.Object(productFields, { $id: 'Product' })
 export const ListedProduct = Type.Object(
   {
     ...productFields,
+    ...scheduleFields,
     notices: Type.Array(oneOf(NOTICE_KINDS), {
       description:
         'What should be done about the version in service, or the bucket of its rows; the product itself says more.',
@@ -247,6 +290,7 @@ const InputRead = Type.Object({
 export const ProductDetail = Type.Object(
   {
     ...productFields,
+    ...scheduleFields,
     owner: Type.Object({ team: nullable(text()), email: nullable(text()) }),
     tags: Type.Array(text()),
     schema: Type.Array(
@@ -294,7 +338,14 @@ export const ProductDetail = Type.Object(
     ),
     quality: nullable(Type.Object({ score: nullable(Type.Number()), ...quality })),
     freshness: Type.Object({
-      age_s: nullable(Type.Number({ description: 'Null without an epoch, and for who may not read the product.' })),
+      read_at: nullable(
+        Type.String({
+          format: 'date-time',
+          description:
+            'Since when the rows of the newest epoch are: when the first of its inputs was read from its source. Null without an epoch, and for who may not read the product.',
+        }),
+      ),
+      age_s: nullable(Type.Number({ description: 'Since then; null where that is.' })),
       objective_s: nullable(Type.Number()),
       met: nullable(Type.Boolean()),
     }),
@@ -631,6 +682,11 @@ export const QueryResult = Type.Object(
       engine: text(),
       elapsed_ms: count(),
       snapshots: Type.Record(Type.String(), Type.String()),
+      epochs: Type.Record(Type.String(), count(), { description: 'By product.' }),
+      freshness: Type.Record(Type.String(), Type.Object({ read_at: time(), age_s: Type.Number() }), {
+        description:
+          'By product: since when its rows are, which is when the first of its inputs was read from its source.',
+      }),
       columns_without_values: Type.Optional(
         Type.Record(Type.String(), Type.Array(Type.String()), {
           description:
@@ -652,6 +708,18 @@ const ReadMeta = Type.Object({
   masked_columns: Type.Array(text()),
   store: text(),
   ttl_remaining_s: Type.Optional(Type.Number()),
+  freshness: Type.Object(
+    {
+      read_at: time(),
+      age_s: Type.Optional(
+        Type.Number({ description: 'Of answers without an ETag; with one, the header X-Sluice-Freshness says it.' }),
+      ),
+    },
+    {
+      description:
+        'Since when the rows are: when the first of the inputs that they were made of was read from its source.',
+    },
+  ),
 })
 
 export const ReadResult = Type.Object(

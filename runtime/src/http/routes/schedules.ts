@@ -1,7 +1,7 @@
 /** What answers tell of schedules, as JSON. */
 import { breakerOf, nextRunAt } from '../../jobs/ticks.ts'
 import { scheduleText } from '../../manifest/schedule.ts'
-import type { LastRun, Scheduled } from '../../registry/schedules.ts'
+import type { LastRun, Scheduled, ScheduleRow } from '../../registry/schedules.ts'
 
 const iso = (at: Date | null): string | null => at?.toISOString() ?? null
 
@@ -9,7 +9,7 @@ export function scheduleJson({ row, lastRun, failures, now }: Scheduled) {
   const breaker = row === null ? null : breakerOf(failures, now)
   return {
     schedule: row === null ? null : scheduleText(row.schedule),
-    next_run_at: row === null || breaker === null ? null : iso(nextRunAt(row, breaker)),
+    next_run_at: row === null || breaker === null || isHidden(row) ? null : iso(nextRunAt(row, breaker)),
     last_run: lastRun === null ? null : lastRunJson(lastRun),
     schedule_state:
       row === null || breaker === null
@@ -24,6 +24,11 @@ export function scheduleJson({ row, lastRun, failures, now }: Scheduled) {
             skipped_reason: row.skippedReason,
           },
   }
+}
+
+/** When a product is made by the age of its rows tells that age. */
+function isHidden({ productId, schedule, readAt }: ScheduleRow): boolean {
+  return productId !== null && 'maxAgeMs' in schedule && readAt === null
 }
 
 function lastRunJson({ id, state, trigger, createdAt, finishedAt }: LastRun) {

@@ -89,6 +89,13 @@ export const ScheduleRequest = Type.Object(
     time_zone: Type.Optional(
       Type.String({ maxLength: 100, description: 'By whose clocks cron goes: Europe/Berlin. Default: UTC.' }),
     ),
+    max_age: Type.Optional(
+      Type.String({
+        maxLength: 20,
+        description:
+          'A duration: a sync begins when the newest that succeeded began so long ago, whoever asked for it.',
+      }),
+    ),
     catch_up: Type.Optional(
       Type.Union(
         CATCH_UPS.map((name) => Type.Literal(name)),
@@ -99,7 +106,7 @@ export const ScheduleRequest = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, minProperties: 1, description: 'Either every or cron.' },
+  { additionalProperties: false, minProperties: 1, description: 'One of every, cron and max_age.' },
 )
 
 export const ConnectionRequest = Type.Object(

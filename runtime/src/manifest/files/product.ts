@@ -43,7 +43,11 @@ export const ProductFile = closed(
     ),
     slo: Type.Optional(
       closed({
-        freshness: Type.Optional(duration('How old the newest materialization may be.')),
+        freshness: Type.Optional(
+          duration(
+            'How old rows may be: since the first of the inputs that they were made of was read from its source.',
+          ),
+        ),
         availability: Type.Optional(
           Type.Number({ description: 'Percent of the time that reads succeed: 99.9.', minimum: 0, maximum: 100 }),
         ),

@@ -13,6 +13,7 @@ export const MANIFEST_LIMITS = {
   inputs: 50,
   checks: 500,
   endpoints: 20,
+  followedProducts: 50,
   partitionFields: 10,
   listedColumns: 200,
   acceptedValues: 1000,

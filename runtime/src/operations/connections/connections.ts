@@ -30,7 +30,7 @@ import type { Transaction } from '../../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
-import { keepSchedule, type ScheduledConnection, scheduleOf, withSchedules } from './schedules.ts'
+import { keepConnectionSchedule, type ScheduledConnection, scheduleOf, withSchedules } from './schedules.ts'
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
 const NAME = /^(?!sandbox$)[a-z][a-z0-9_-]{0,62}$/i
@@ -64,7 +64,7 @@ export async function registerConnection(
       createdBy: actorOf(call.principal),
     })
     await storeSecrets(tx, platform.masters, created, secrets)
-    if (schedule !== undefined) await keepSchedule(tx, created, schedule, call.principal)
+    if (schedule !== undefined) await keepConnectionSchedule(tx, created, schedule, call.principal)
     const details = schedule === undefined ? {} : { schedule: request.schedule }
     await audited(tx, call, call.tenant, 'connection.create', { type: 'connection', id: created.id }, details)
     const [connection] = await withSchedules(tx, [{ ...created, secretFields: Object.keys(secrets) }])
@@ -127,7 +127,7 @@ export async function changeConnection(
       await emptyQuarantine(tx, connection.id)
     }
     if (revoked > 0) await endWhatRested(tx, call, { connection: connection.id })
-    if (schedule !== undefined) await keepSchedule(tx, updated, schedule, call.principal)
+    if (schedule !== undefined) await keepConnectionSchedule(tx, updated, schedule, call.principal)
     const details = {
       ...(login.length === 0 ? {} : { changed: login, revoked_raw_grants: revoked }),
       ...(schedule === undefined ? {} : { schedule: change.schedule }),

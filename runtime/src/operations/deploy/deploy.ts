@@ -5,6 +5,7 @@ import { wishDashboards } from '../../dashboards/states.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
+import { keepSchedule } from '../../jobs/set-schedule.ts'
 import { compareManifests } from '../../manifest/compatibility.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
@@ -21,10 +22,12 @@ import {
 import { raiseFence } from '../../registry/fences.ts'
 import { keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
 import { type GrantSubject, grantAddedTo, grantProduct } from '../../registry/grants.ts'
+import { setObjective } from '../../registry/product-freshness.ts'
 import { type Product, setPause, updateProduct } from '../../registry/products.ts'
 import { blockingColumns, settleRaisedColumns } from '../../registry/raised-classes.ts'
 import { saveRawClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
+import type { FollowedProduct } from '../../registry/schedule-follows.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import {
   type Draft,
@@ -63,6 +66,7 @@ import {
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
 import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
+import { checkFollowed, followedProducts, scheduleNotes, wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
 import { checkRawGrants, discoverSources, type Sources } from './sources.ts'
 import { excessColumns } from './transform-columns.ts'
@@ -93,6 +97,8 @@ export interface Checked {
   readonly judged: JudgedColumns
   /** What the classes that it gives reach in other products. */
   readonly reach: Reach
+  /** The products that its schedule waits for. */
+  readonly followed: readonly FollowedProduct[]
 }
 
 export interface DeployRequest {
@@ -129,7 +135,9 @@ export async function deployProduct(
   const { checked, found } = await checkNew(platform, call, product, request, draft)
   if (request.dryRun) return planned(checked, draft.digest, found)
   if (found[0] !== undefined) throw found[0]
-  const answer = await commitDeployment(platform, call, checked, draft.digest, keep)
+  const answer = await commitDeployment(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
+  })
   platform.served.drop(call.tenant)
   return answer
 }
@@ -211,6 +219,7 @@ export function loweringProblem(lowered: readonly string[], named: readonly stri
 async function checkForNow(platform: Platform, call: TenantCall, checked: Checked): Promise<void> {
   const connections = await connectionsOf(platform, call.tenant, checked.manifests)
   for (const { connectorType } of connections.values()) connectorPlugin(platform, connectorType)
+  checkFollowed(checked)
   checkCasts(checked)
   await checkQuality(platform, call, checked.manifests, checked.sources)
 }
@@ -266,6 +275,9 @@ export async function checkManifests(
   const readers = live === null ? firstReaders(platform, call, manifests) : []
   const readership = await requireReadership(platform, call, product, manifests, readers)
   const reach = await reachOf(platform, call, product, manifests, origins)
+  const followed = await followedProducts(platform, call, product, manifests).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
+  })
   return {
     product,
     texts: kept.manifests,
@@ -278,6 +290,7 @@ export async function checkManifests(
     readership,
     judged,
     reach,
+    followed,
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
@@ -294,6 +307,7 @@ export async function checkManifests(
         ...deleteNotes(live, meant, reads, leaving),
         ...castNotes({ origins }),
         ...lacking.map(lackingNote),
+        ...scheduleNotes(live, meant),
         ...checkNotes(platform, manifests, hidden, readings),
         ...reach.products.map(reachNote),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
@@ -400,6 +414,9 @@ async function commitDeployment(
       description: manifests.product.description,
     })
     await setPause(tx, product.id, null)
+    const target = { id: product.id, tenant: call.tenant, of: 'product' } as const
+    await keepSchedule(tx, target, wantedSchedule(call, manifests, checked.followed))
+    await setObjective(tx, target, manifests.product.slo.freshnessMs)
     if (checked.readers.length > 0) await lockGrants(tx, call.tenant)
     for (const reader of checked.readers) await grantReading(tx, call, product, reader, checked.readership)
     await wishDashboards(tx, product.id, { anew: true })

@@ -1,6 +1,7 @@
 /** Going back: to the last content of a version, or to that of a snapshot. */
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
+import type { WantedSchedule } from '../../jobs/set-schedule.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { actorOf } from '../../registry/actor.ts'
 import {
@@ -21,6 +22,7 @@ import { audited, type Keep, notFound, type Platform, requireDeveloper } from '.
 import { productOf } from '../products/products.ts'
 import { classesOf } from './column-classes.ts'
 import { checkManifests, loweringProblem } from './deploy.ts'
+import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
 
 export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
@@ -43,7 +45,12 @@ export const ROLLBACK_HOLDS =
 
 /** What a rollback's run works from. */
 export interface RollbackInput {
-  readonly rollback: { readonly epoch: number; readonly deployment: string }
+  readonly rollback: {
+    readonly epoch: number
+    readonly deployment: string
+    /** Of the version that comes back; null, and of one that a release before has queued: it is not made by itself. */
+    readonly schedule?: WantedSchedule | null
+  }
 }
 
 /**
@@ -63,7 +70,7 @@ export async function rollBackProduct(
   const old = await epochOf(platform, product, target)
   const kept = await findVersion<ManifestSet>(platform.pool, product.id, old.version)
   if (!kept) throw notFound('version')
-  const { lowered, plan, manifests, origins, reach, judged } = await checkManifests(
+  const { lowered, plan, manifests, origins, reach, judged, followed } = await checkManifests(
     platform,
     call,
     product,
@@ -86,7 +93,8 @@ export async function rollBackProduct(
     const about = { tenant: call.tenant, productId: product.id, createdBy } as const
     const { version, digest } = kept
     const deployment = await createDeployment(tx, { ...about, kind: 'rollback', version, digest, fence: token, plan })
-    const input: RollbackInput = { rollback: { epoch: old.epoch as number, deployment: deployment.id } }
+    const schedule = wantedSchedule(call, manifests, followed)
+    const input: RollbackInput = { rollback: { epoch: old.epoch as number, deployment: deployment.id, schedule } }
     const run = await enqueueRun(tx, { ...about, kind: 'materialization', trigger: 'rollback', input: { ...input } })
     const details = { version, epoch: old.epoch, ...(lowered.length > 0 ? { lowered_classes: lowered } : {}) }
     await audited(tx, call, call.tenant, 'product.rollback', { type: 'product', id: product.id }, details)

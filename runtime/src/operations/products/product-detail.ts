@@ -2,14 +2,17 @@
 import type { TenantCall } from '../../flow.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
+import { readAtOf } from '../../registry/data-ages.ts'
 import { endpointStates } from '../../registry/endpoint-states.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { findVersion, listVersions } from '../../registry/versions.ts'
 import { type Platform, requireMember } from '../platform.ts'
+import { freshnessOf } from '../served/freshness.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
 import { noticesOf } from './product-notices.ts'
+import { productSchedule } from './product-schedules.ts'
 import { connectionsOf, productOf } from './products.ts'
 import { isReader } from './readable-product.ts'
 import { visibleRows } from './violating-rows.ts'
@@ -40,11 +43,13 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   const sight = isTold && newest !== null ? await sightOf(platform, call, product.id) : null
   const shown = sight && newest && shownQuality(sight, newest)
   const rowsOf = sight && (await visibleRows(platform, call, product, sight))
-  const ageMs = newest === null || !isTold ? null : Math.max(0, Date.now() - newest.committedAt.getTime())
+  const scheduled = await productSchedule(platform.pool, product.id, isTold ? newest : null)
+  const fresh = newest === null || !isTold ? null : freshnessOf(readAtOf(newest).toISOString())
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
   return {
     product,
+    scheduled,
     owner,
     tags,
     versions,
@@ -65,9 +70,10 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     dashboards: await shownDashboards(platform, product.id),
     quality: shown && rowsOf && { score: shown.qualityScore, result: shown.quality, rows: rowsOf(shown) },
     freshness: {
-      age_s: ageMs === null ? null : Math.round(ageMs / 1000),
+      read_at: fresh?.read_at ?? null,
+      age_s: fresh?.age_s ?? null,
       objective_s: wantedMs === null ? null : wantedMs / 1000,
-      met: ageMs === null || wantedMs === null ? null : ageMs <= wantedMs,
+      met: fresh === null || wantedMs === null ? null : fresh.age_s * 1000 <= wantedMs,
     },
     availability: { objective_percent: slo.availabilityPercent },
     materialization: shown,

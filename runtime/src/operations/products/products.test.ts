@@ -17,7 +17,8 @@ async function textsOf(classification: string): Promise<Readonly<Record<string, 
 
 function platformOf(sensitive: readonly string[]): Platform {
   const plugins = { servingTypes: () => [] }
-  const parts = { plugins, dashboards: null, distributed: null, rules: { sensitive }, parsing: PARSING_HERE }
+  const config = { limits: { schedule_interval_ms: 60_000 } }
+  const parts = { config, plugins, dashboards: null, distributed: null, rules: { sensitive }, parsing: PARSING_HERE }
   return parts as unknown as Platform
 }
 

@@ -6,6 +6,7 @@ import { wishDashboards } from '../../dashboards/states.ts'
 import { inTransaction } from '../../database/pools.ts'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
+import { forgetJob } from '../../jobs/claims.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import { type ManifestContext, type SourceTable, servingTypesOf } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
@@ -31,6 +32,7 @@ import {
   updateProduct,
 } from '../../registry/products.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
+import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { reserveRoom } from '../../registry/tenants.ts'
 import { saveDraft } from '../../registry/versions.ts'
@@ -191,6 +193,7 @@ export function parseTexts(
     servingTypes: servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin)),
     dashboards: platform.dashboards,
     distributed: platform.distributed !== null,
+    leastScheduleMs: platform.config.limits.schedule_interval_ms,
     sensitiveClasses: platform.rules.sensitive,
     ...(connections === undefined ? {} : { connections }),
   }
@@ -355,6 +358,7 @@ export async function removeProduct(
   await inTransaction(platform.pool, async (tx) => {
     for (const table of tables) await registryCatalog(tx).dropPointer(table)
     await deleteProduct(tx, call.tenant, product.id)
+    await forgetJob(tx, { kind: SCHEDULE_JOB, key: product.id })
     await wishDashboards(tx, product.id)
     await audited(tx, call, call.tenant, 'product.delete', { type: 'product', id: product.id }, { abandoned })
     const { tenant, traceparent } = call

@@ -11,6 +11,7 @@ import { connectionOf, rawDomain, rawTable } from '../../materializer/inputs.ts'
 import { columnsWithoutValues } from '../../materializer/raw-summary.ts'
 import { lakeTable, QUARANTINE } from '../../materializer/variants.ts'
 import { connectionsNamed, isOfSource } from '../../registry/connections.ts'
+import { readAtOf } from '../../registry/data-ages.ts'
 import {
   epochAsOf,
   epochOfSnapshot,
@@ -45,6 +46,8 @@ export interface QueryAnswer {
   readonly run: EngineRun
   readonly columns: readonly (ResultColumn & { readonly masked: boolean })[]
   readonly snapshots: Readonly<Record<string, string>>
+  /** By product, and pasts of it that the statement names. */
+  readonly made: Readonly<Record<string, NonNullable<Visible['made']>>>
   /** By raw table, columns that hold null in place of values which could not be carried. */
   readonly withoutValues: Readonly<Record<string, readonly string[]>>
   readonly startedAtMs: number
@@ -78,6 +81,7 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
     run,
     columns: withMasks(run, visible),
     snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),
+    made: Object.fromEntries(visible.flatMap(({ name, made }) => (made === undefined ? [] : [[name, made]]))),
     withoutValues: Object.fromEntries(
       visible.flatMap(({ name, withoutValues = [] }) => (withoutValues.length === 0 ? [] : [[name, withoutValues]])),
     ),
@@ -200,7 +204,8 @@ async function productTable(
   refuseStaleMask(own.access.masks, maskedColumns)
   if (own.access.audit && !access.audit) await recordRead(platform, call, product)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
-  const table = await visibleTable(platform, call, ref, [product.domain, product.name], snapshotId, maskedColumns)
+  const named = [product.domain, product.name]
+  const table = { ...(await visibleTable(platform, call, ref, named, snapshotId, maskedColumns)), made: own.made }
   const isAsideNamed = names.has(product.domain, `${product.name}${QUARANTINE}`)
   const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
   return aside === null ? [table] : [table, aside]
@@ -210,12 +215,15 @@ interface OwnTable {
   readonly access: ReadAccess
   readonly snapshotId: string
   readonly maskedColumns: readonly string[]
+  readonly made: NonNullable<Visible['made']>
 }
 
 function newestTable(product: ServedProduct, access: ReadAccess): OwnTable | null {
   const served = product.variants.get(access.variant)
   if (served === undefined) refuseUnmade(product, access)
-  return served === undefined ? null : { access, snapshotId: served.snapshotId, maskedColumns: served.maskedColumns }
+  if (served === undefined) return null
+  const { snapshotId, maskedColumns, epoch, readAt } = served
+  return { access, snapshotId, maskedColumns, made: { epoch, readAt } }
 }
 
 /** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
@@ -230,7 +238,8 @@ async function pastTable(
   const access = await accessUnder(platform, call, product, epoch.version, (variant) => variant in epoch.snapshots)
   const snapshotId = epoch.snapshots[access.variant]
   if (snapshotId === undefined) throw stalePast()
-  return { access, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [] }
+  const made = { epoch: epoch.epoch as number, readAt: readAtOf(epoch).toISOString() }
+  return { access, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [], made }
 }
 
 /** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */

@@ -66,6 +66,7 @@ export interface PageBinding {
 export interface ReadAnswer {
   readonly json: string
   readonly etag: string
+  readonly readAt: string
 }
 
 const DEFAULT_LIMIT = 100
@@ -91,11 +92,13 @@ export function readEndpoint(
       page.next === undefined
         ? 'null'
         : JSON.stringify(deps.sealCursor(call, encodePosition(page.next), bindingOf(type, view, query)))
-    const { metaJson, etagSeed } = view.marks(page.epoch)
+    const { metaJson, etagSeed, readAt } = view.marks(page.epoch)
     const ttl = page.ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${page.ttlRemainingS}`
     return {
-      json: `{"data":[${page.rows}],"meta":${metaJson}${ttl}},"next_cursor":${next}}`,
+      // Without their age, by which the same rows would be another answer each second: it is told beside the body.
+      json: `{"data":[${page.rows}],"meta":${metaJson}${ttl},"freshness":{"read_at":"${readAt}"}},"next_cursor":${next}}`,
       etag: etagOf(etagSeed, query, page.ttlRemainingS),
+      readAt,
     }
   })
 }

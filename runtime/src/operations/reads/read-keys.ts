@@ -20,6 +20,7 @@ import {
 } from '@sluice/sdk'
 import { rowJson } from '../../events/row-json.ts'
 import type { TenantCall } from '../../flow.ts'
+import { freshnessOf } from '../served/freshness.ts'
 import { accessOrNull, NO_PRODUCT, type ServedProduct } from '../served/served-product.ts'
 import { type AskedKey, keyTexts } from './asked-keys.ts'
 import { type KeyGroup, keyGroups, type RowKey } from './key-groups.ts'
@@ -165,7 +166,9 @@ async function ofOneEpoch(read: () => Promise<Found>): Promise<Found> {
 function itemJson(view: ReadView, { rows, epochs, ttlRemainingS }: Found): string {
   const [epoch = view.served.epoch] = epochs
   const ttl = ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${ttlRemainingS}`
-  return `"rows":[${rows.map((row) => row ?? 'null').join(',')}],"meta":${view.marks(epoch).metaJson}${ttl}}`
+  const { metaJson, readAt } = view.marks(epoch)
+  const freshness = JSON.stringify(freshnessOf(readAt))
+  return `"rows":[${rows.map((row) => row ?? 'null').join(',')}],"meta":${metaJson}${ttl},"freshness":${freshness}}`
 }
 
 /** Keys name rows by the key of the product, whatever else is indexed. */

@@ -67,6 +67,8 @@ export interface EpochMarks {
   readonly epoch: number
   /** The members of `meta` that all answers share, as JSON without the closing brace. */
   readonly metaJson: string
+  /** Since when the rows are, that it has. */
+  readonly readAt: string
   /** Tells apart what two answers to the same request may differ by; shows nothing of any value. */
   readonly etagSeed: string
 }
@@ -157,6 +159,7 @@ function policyFor(schema: TableSchema, product: ServedProduct, access: ReadAcce
 function marksOf({ product, served, access, policy }: ReadView, epoch: number): EpochMarks {
   const shown = product.variants.get(access.variant)
   const isNewest = shown?.epoch === epoch
+  const readAt = isNewest ? shown.readAt : served.readAt
   const meta = {
     product: product.name,
     namespace: product.domain,
@@ -169,5 +172,5 @@ function marksOf({ product, served, access, policy }: ReadView, epoch: number): 
   }
   const identity = [product.tenant, product.id, product.policyVersion, access.variant, epoch, served.version]
   const etagSeed = hash('sha256', JSON.stringify(identity), 'base64url').slice(0, 22)
-  return { epoch, metaJson: JSON.stringify(meta).slice(0, -1), etagSeed }
+  return { epoch, readAt, metaJson: JSON.stringify(meta).slice(0, -1), etagSeed }
 }

@@ -33,6 +33,8 @@ export interface ServedTarget {
   readonly epoch: number
   readonly snapshotId: string
   readonly committedAt: string
+  /** Since when its rows are: `readAtOf`. */
+  readonly readAt: string
   readonly maskedColumns: readonly string[]
 }
 
@@ -51,6 +53,8 @@ export interface ServedVariant {
   readonly epoch: number
   readonly snapshotId: string
   readonly committedAt: string
+  /** Since when its rows are: `readAtOf`. */
+  readonly readAt: string
   readonly maskedColumns: readonly string[]
 }
 

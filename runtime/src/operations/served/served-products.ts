@@ -9,6 +9,7 @@ import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { stricter } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules } from '../../policy/masking.ts'
 import { withRaised } from '../../policy/raised.ts'
+import { readAtOf } from '../../registry/data-ages.ts'
 import { COPY_LOST, type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
 import { productGrants } from '../../registry/grants.ts'
 import { findEpoch, latestEpoch, type Materialization } from '../../registry/materializations.ts'
@@ -198,6 +199,7 @@ export class ServedProducts {
         epoch: state.appliedEpoch,
         snapshotId: applied.snapshots[state.variant] ?? '',
         committedAt: applied.committedAt.toISOString(),
+        readAt: readAtOf(applied).toISOString(),
         maskedColumns: applied.maskedColumns[state.variant] ?? [],
       })
     }
@@ -311,6 +313,7 @@ function variantsOf(newest: Materialization | null): ReadonlyMap<Variant, Served
         epoch: newest.epoch as number,
         snapshotId,
         committedAt: newest.committedAt.toISOString(),
+        readAt: readAtOf(newest).toISOString(),
         maskedColumns: newest.maskedColumns[variant] ?? [],
       },
     ]),

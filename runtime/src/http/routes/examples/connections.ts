@@ -59,6 +59,26 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
     body: { name: 'shop', config_encrypted },
     answers: { 200: { ...connection, updated_at: at('10:00:00') } },
   },
+  getConnectionLag: {
+    params,
+    answers: {
+      200: {
+        connection_id: CONNECTION_ID,
+        connection: 'shop',
+        next_run_at: connection.next_run_at,
+        last_run: connection.last_run,
+        breaker: 'closed',
+        tables: [
+          {
+            table: 'public.customers',
+            read_at: at('08:06:01'),
+            age_s: 42,
+            last_read: { run_id: RUN_ID, state: 'succeeded', error_code: null, at: at('08:06:58') },
+          },
+        ],
+      },
+    },
+  },
   deleteConnection: { params },
   testConnection: {
     params,

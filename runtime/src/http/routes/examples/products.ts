@@ -132,6 +132,27 @@ const quality = {
 
 const column = { role: 'attribute', classification: 'public', nullable: true, description: '' }
 const endpoint = { description: '', state: 'ok', epoch: 1, behind: false, error: null, rows_left_out: 0 }
+const schedule = {
+  schedule: { every: '1h', catch_up: 'one' },
+  next_run_at: at('10:08:00'),
+  last_run: {
+    id: RUN_ID,
+    state: 'succeeded',
+    trigger: 'schedule',
+    created_at: at('09:08:00'),
+    finished_at: at('09:08:02'),
+  },
+  schedule_state: {
+    set_by: 'dora',
+    right_lost: false,
+    breaker: 'closed',
+    failures: 0,
+    open_until: null,
+    skipped_at: null,
+    skipped_reason: null,
+  },
+}
+
 const detail = {
   ...product,
   owner: { team: 'crm', email: 'crm@example.com' },
@@ -154,9 +175,10 @@ const detail = {
     },
     { ...endpoint, type: 'analytics', config: {} },
   ],
+  ...schedule,
   change_topics: [],
   dashboards: null,
-  freshness: { age_s: 6, objective_s: 86_400, met: true },
+  freshness: { read_at: at('08:14:58'), age_s: 6, objective_s: 86_400, met: true },
   availability: { objective_percent: null },
   content: {
     write_mode: 'merge',
@@ -214,7 +236,7 @@ export const PRODUCT_EXAMPLES: OperationExamples = {
   },
   listProducts: {
     query: { namespace: 'crm', limit: 100 },
-    answers: { 200: page({ ...product, notices: [] }) },
+    answers: { 200: page({ ...product, ...schedule, notices: [] }) },
   },
   getProduct: { params, answers: { 200: detail } },
   updateProduct: {

@@ -14,7 +14,8 @@ function answer(store: string, row: Readonly<Record<string, unknown>>, more: Rea
     as_of: at('08:15:03'),
     masked_columns: ['email'],
   }
-  return { data: [row], meta: { ...product, store, ...more }, next_cursor: null }
+  const freshness = { read_at: at('08:14:58') }
+  return { data: [row], meta: { ...product, store, ...more, freshness }, next_cursor: null }
 }
 
 const key = {
@@ -92,7 +93,13 @@ export const READING_EXAMPLES: OperationExamples = {
         ],
         row_count: 2,
         truncated: false,
-        meta: { engine: 'duckdb', elapsed_ms: 21, snapshots: { [PRODUCT]: SNAPSHOT_ID } },
+        meta: {
+          engine: 'duckdb',
+          elapsed_ms: 21,
+          snapshots: { [PRODUCT]: SNAPSHOT_ID },
+          epochs: { [PRODUCT]: 1 },
+          freshness: { [PRODUCT]: { read_at: at('08:14:58'), age_s: 6 } },
+        },
       },
     },
     also: {

@@ -1,0 +1,39 @@
+/** How far the raw tables of a connection are behind their source. */
+import type { TenantCall } from '../../flow.ts'
+import { qualified } from '../../manifest/context.ts'
+import { databaseNow } from '../../registry/clock.ts'
+import type { Connection } from '../../registry/connections.ts'
+import { type TableReads, tableReads } from '../../registry/run-progress.ts'
+import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
+import { connectionOf } from '../connections/connections.ts'
+import { type Platform, requireMember } from '../platform.ts'
+import { rawReader } from '../rights/raw-rights.ts'
+import { readersOf } from './input-reads.ts'
+import { isReader } from './readable-product.ts'
+
+export interface Lag {
+  readonly connection: Connection
+  readonly scheduled: Scheduled
+  readonly now: Date
+  /** Those that deployed products read, since a sync reads no others; and that are the caller's to know of. */
+  readonly tables: readonly TableReads[]
+}
+
+/** When a table was read is how old a product of it is: told to who may read the table, or such a product. */
+export async function lagOf(platform: Platform, call: TenantCall, reference: string): Promise<Lag> {
+  requireMember(call.principal)
+  const { pool } = platform
+  const connection = await connectionOf(platform, call.tenant, reference)
+  const mayRead = rawReader(platform, call.principal, call.tenant)
+  const told = new Set<string>()
+  for (const { product, manifests } of await readersOf(pool, connection)) {
+    const own = manifests.inputs.filter((input) => input.connection === connection.name)
+    const isTold = await isReader(platform, call, product)
+    for (const name of own.map(({ table }) => qualified(table))) {
+      if (isTold || (await mayRead(connection.id, name))) told.add(name)
+    }
+  }
+  const scheduled = (await scheduledOf(pool, 'connection', [connection.id])).get(connection.id) as Scheduled
+  const tables = await tableReads(pool, connection, [...told].toSorted())
+  return { connection, scheduled, now: await databaseNow(pool), tables }
+}

@@ -1,0 +1,2 @@
+/** The kind of the job that each schedule is, under its id. */
+export const SCHEDULE_JOB = 'schedules'
