@@ -330,6 +330,7 @@ const ELSEWHERE = [
     'listConnections',
     'listApplicationKeys',
     'listRawGrants',
+    'listNotificationTargets',
   ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
   ...['getDocs', 'getRoot'],

@@ -1,6 +1,8 @@
 /** Connections that sync by themselves, at the times that somebody has set: by the API and by the command. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -287,6 +289,20 @@ it('tells how old rows are with every answer, and how far tables are behind', as
     ['public.scheduled_people', readAt, 'succeeded'],
   )
   assert.ok(table.age_s >= 1)
+  const heard: Json[] = []
+  const hook = createServer((request, response) => {
+    request.setEncoding('utf8').on('data', (text: string) => heard.push(JSON.parse(text)))
+    request.on('end', () => response.writeHead(204).end())
+  })
+  await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve))
+  const address = `http://127.0.0.1:${(hook.address() as AddressInfo).port}/hook`
+  assert.match((await sluice('notification', 'create', 'us', '--to', address)).out, /signing key.*: whsec_/)
+  const refused = await dora.post('/api/v1/notifications', {
+    kind: 'slack',
+    name: 'x',
+    url: 'https://169.254.169.254/',
+  })
+  assert.deepEqual([refused.status, refused.body.code], [403, 'address_refused'])
   await world.source.query('ALTER TABLE scheduled_people RENAME TO gone_people')
   const { body: run } = await dora.post(`${DB}/sync`)
   await dora.untilEnded(run.id)
@@ -299,7 +315,19 @@ it('tells how old rows are with every answer, and how far tables are behind', as
     (await sluice('connection', 'lag', 'db')).out,
     /public\.scheduled_people .*failed: .*\n.*next sync begins at .* waits after failures/s,
   )
+  await until('it is told that the connection fails', () => heard.length === 1)
+  const { type, subject, cause } = heard[0]
+  assert.deepEqual([type, subject.name, cause], ['sluice.incident.opened', 'db', behind.last_read.error_code])
   await world.source.query('ALTER TABLE gone_people RENAME TO scheduled_people')
+  await syncNow(dora)
+  await until('it is told that it does not any more', () => heard.length === 2)
+  assert.equal(heard[1].type, 'sluice.incident.closed')
+  const [target] = (await dora.get('/api/v1/notifications')).body.data
+  assert.deepEqual([target.host, target.hears, target.error_code, 'url' in target], ['127.0.0.1', 'own', null, false])
+  const dan = await world.as(tenant, 'svc-developers', 'dan')
+  const remove = (client: Client) => client.send(`/api/v1/notifications/${target.id}`, { method: 'DELETE' })
+  assert.deepEqual([(await remove(dan)).status, (await remove(dora)).status], [403, 204])
+  hook.close()
   const { id } = (await dora.get(DB)).body
   const olga = await world.as(world.tenants[1], 'svc-developers', 'olga')
   assert.equal((await olga.get(`/api/v1/connections/${id}/lag`)).status, 404)

@@ -18,6 +18,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'http/cursor.ts': 'a cursor ends at a time of day',
   'http/reply.ts': 'a stream ends with its token',
   'command/run-progress.ts': 'the rate that a person is shown',
+  'events/notify.ts': 'signatures are of a time of day',
   'iceberg/src/lake.ts': 'commits never go back; what removes by age is told the time by its caller',
   'iceberg/src/store-catalog.ts': 'leases where there is no database: cleaning keeps what is young besides',
   'operations/catalog/trino-watch.ts': 'statements end with their token, and began at a time of day',

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { EngineLimits } from '@sluice/engine'
 import { inTransaction } from './database/pools.ts'
+import { notifications } from './events/notify.ts'
 import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
 import { expectForTenants, expectJob, forgetOrphans, type NextDue } from './jobs/claims.ts'
 import type { JobKind, JobSource } from './jobs/worker.ts'
@@ -13,6 +14,7 @@ import { undoAbandoned } from './operations/tenants/tenants.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './operations/upkeep/freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './operations/upkeep/lake-upkeep.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
+import { pruneIncidents } from './registry/incidents.ts'
 import type { PagePosition } from './registry/paging.ts'
 import { pruneQuarantine } from './registry/quarantine.ts'
 import { pruneRateBuckets } from './registry/rate-buckets.ts'
@@ -57,9 +59,11 @@ export function housekeeping(platform: Platform, limits: EngineLimits): Housekee
   const review = reviewOf(platform, (buckets) => {
     unknown = buckets
   })
+  const { pool, masters, connectorHost } = platform
+  const telling = { pool, masters, network: connectorHost.network }
   return {
     unknownBuckets: () => unknown,
-    kinds: [...kinds, review, abandoned(platform), freshnessWatch(platform.pool)],
+    kinds: [...kinds, review, abandoned(platform), freshnessWatch(platform.pool), notifications(telling)],
     sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
   }
 }
@@ -134,6 +138,7 @@ async function seeTo(
 async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<void> {
   const { quarantine_days: days } = config.upkeep
   while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await pruneIncidents(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   for (const tenant of await tenantsWithTopics(pool)) {

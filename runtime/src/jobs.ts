@@ -16,6 +16,7 @@ import { openConnector, readsAtOneMoment } from './operations/connections/connec
 import { endRollback, rollbackOf } from './operations/deploy/rollback.ts'
 import type { Platform } from './operations/platform.ts'
 import { readersOf } from './operations/products/input-reads.ts'
+import { noteIncidents } from './operations/runs/run-incidents.ts'
 import { CANCELLED } from './operations/runs/runs.ts'
 import { checkStorage } from './operations/tenants/tenants.ts'
 import { findConnection } from './registry/connections.ts'
@@ -122,6 +123,7 @@ async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOut
       await endRollback(client, run, outcome.state === 'failed' ? outcome.error : CANCELLED)
     }
     await appendEvent(client, { tenant: run.tenant, kind: 'ingestion', name: outcome.state, subject: run.id, data })
+    await noteIncidents(client, run, outcome)
     await client.query('commit')
     client.release()
   } catch (error) {

@@ -49,6 +49,7 @@ import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
+import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
 import { productRoutes } from './http/routes/products.ts'
@@ -334,6 +335,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...connectionRoutes(platform, cursors),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),
+    ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...readRoutes(platform, cursors),
     ...queryRoutes(platform),

@@ -18,7 +18,12 @@ test('lint takes the classes that the configuration masks', async (t) => {
     )
   }
   const config = (sensitive: readonly string[]) =>
-    ({ plugins: [], serving: {}, masking: { sensitive } }) as unknown as Config
+    ({
+      plugins: [],
+      serving: {},
+      masking: { sensitive },
+      limits: { schedule_interval_ms: 60_000 },
+    }) as unknown as Config
   assert.deepEqual(await lintFolder(folder, config(['finance.salary'])), { ok: true, lines: [] })
   const { ok, lines } = await lintFolder(folder, config([]))
   assert.deepEqual([ok, lines.length], [false, 1])

@@ -21,6 +21,7 @@ import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
+import { NOTIFICATION_COMMANDS } from './notification-commands.ts'
 import { printOut } from './output.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
 import { PRODUCT_COMMANDS } from './product-commands.ts'
@@ -54,6 +55,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...PRODUCT_COMMANDS,
   ...GRANT_COMMANDS,
   ...APPLICATION_KEY_COMMANDS,
+  ...NOTIFICATION_COMMANDS,
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
   ...PLUGIN_COMMANDS,

@@ -160,6 +160,36 @@ export const ERROR_CODES = {
     title: 'No such application key',
     remedy: 'Check the id; it may be revoked.',
   },
+  notification_target_not_found: {
+    status: 404,
+    title: 'No such target of notifications',
+    remedy: 'Check the id; it may be removed.',
+  },
+  notification_owner_required: {
+    status: 403,
+    title: 'For the maker of the target',
+    remedy: 'Ask whoever made it, or an administrator.',
+  },
+  invalid_notification_target: {
+    status: 400,
+    title: 'Invalid target of notifications',
+    remedy: 'Write a whole https:// address, without a user or a password.',
+  },
+  too_many_notification_targets: {
+    status: 409,
+    title: 'Too many targets of notifications',
+    remedy: 'Remove targets that nobody listens at any more.',
+  },
+  notification_failed: {
+    status: 503,
+    title: 'Target of notifications does not answer',
+    remedy: 'Look at who listens there; it is tried again for a day.',
+  },
+  notification_refused: {
+    status: 503,
+    title: 'Target of notifications refuses',
+    remedy: 'Look at who listens there; it is tried again for a day.',
+  },
   key_not_found: { status: 404, title: 'No such key', remedy: 'Check the key; it may have expired.' },
   tenant_exists: { status: 409, title: 'Tenant exists', remedy: 'Choose another slug; slugs are never used again.' },
   tenant_not_active: { status: 409, title: 'Tenant not active', remedy: 'Wait until the tenant is provisioned.' },

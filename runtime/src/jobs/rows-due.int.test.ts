@@ -5,7 +5,7 @@ import { raiseFence } from '../registry/fences.ts'
 import { recordEpoch, reserveEpoch } from '../registry/materializations.ts'
 import { deleteProduct, type Product, setPause } from '../registry/products.ts'
 import { SCHEDULE_JOB } from '../registry/schedule-job.ts'
-import { refreshSetter, type Schedule, scheduledOf } from '../registry/schedules.ts'
+import { refreshSetter, type Schedule, scheduledOf, scheduleLoad } from '../registry/schedules.ts'
 import { ANN, startTestRegistry } from '../registry/testing.ts'
 import { claimJobs, finishJob } from './claims.ts'
 import { keepSchedule } from './set-schedule.ts'
@@ -157,7 +157,10 @@ describe('a schedule after other products', () => {
     await says(true)
     await look()
     assert.equal((await runs()).length, 1)
+    await pool.query('delete from schedules where tenant <> $1', [tenant])
+    assert.deepEqual(await scheduleLoad(pool), [{ of: 'product', set: 1, failing: 0, right_lost: 0 }])
     await end('failed')
+    assert.deepEqual(await scheduleLoad(pool), [{ of: 'product', set: 1, failing: 1, right_lost: 0 }])
     await commit(other)
     await turn()
     assert.equal((await runs()).length, 1, 'it is asked ever more seldom')

@@ -47,7 +47,9 @@ function connectionMetrics(registry: Registry, pool: pg.Pool): void {
 
 /** Each by name, as long as it is one: whoever reads metrics is an operator. */
 function staleProducts(registry: Registry, load: () => Promise<RegistryLoad | null>): void {
-  new Gauge({
+  // Of no product: the series is there before the first one is stale, so that rules can ask for it.
+  const none = { tenant: '', product: '' }
+  const metric = new Gauge({
     name: 'sluice_stale_product_data_seconds',
     help: 'Of products whose rows are older than slo.freshness lets them be, the 100 that are the longest: since the source was read.',
     labelNames: ['tenant', 'product'],
@@ -56,9 +58,11 @@ function staleProducts(registry: Registry, load: () => Promise<RegistryLoad | nu
       const found = await load()
       if (found === null) return
       this.reset()
+      this.set(none, 0)
       for (const { tenant, product, ageS } of found.freshness.worst) this.set({ tenant, product }, ageS)
     },
   })
+  metric.set(none, 0)
 }
 
 function loadMetrics(registry: Registry, pool: pg.Pool): void {

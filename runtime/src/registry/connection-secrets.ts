@@ -1,5 +1,6 @@
 /** The secret fields of a connection's settings, sealed one by one with the tenant's key. */
 import type { MasterKeys } from './master-keys.ts'
+import { resealTargets } from './notification-targets.ts'
 import { seal, unseal } from './sealing.ts'
 import { change, many, type Queryable, type Transaction } from './sql.ts'
 import { addSecretKey, currentTenantKey, dropSecretKeysBefore, type TenantKey, tenantKey } from './tenant-keys.ts'
@@ -57,7 +58,8 @@ export async function readSecrets(
  */
 export async function rotateSecretKey(tx: Transaction, masters: MasterKeys, tenant: string): Promise<number> {
   // Writers change this table before they read their key, so none seals with the old one from here on.
-  await change(tx, 'locking the secrets', 'lock table connection_secrets in share row exclusive mode')
+  const lock = 'lock table connection_secrets, notification_targets in share row exclusive mode'
+  await change(tx, 'locking the secrets', lock)
   const next = await addSecretKey(tx, masters, tenant)
   const rows = await many<SecretRow>(
     tx,
@@ -69,8 +71,9 @@ export async function rotateSecretKey(tx: Transaction, masters: MasterKeys, tena
     const text = open(tenant, row, await tenantKey(tx, masters, tenant, 'secret', row.keyVersion))
     await writeSecret(tx, { tenant, id: row.connectionId }, row.field, text, next)
   }
+  const targets = await resealTargets(tx, masters, tenant, next)
   await dropSecretKeysBefore(tx, tenant, next.version)
-  return rows.length
+  return rows.length + targets
 }
 
 async function writeSecret(

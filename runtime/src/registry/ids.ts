@@ -1,7 +1,20 @@
 import { randomBytes } from 'node:crypto'
 
 /** What the opaque ids of the API begin with, so that one kind is not taken for another in a log. */
-export type IdPrefix = 'con' | 'prd' | 'dep' | 'run' | 'mat' | 'grt' | 'rgt' | 'idk' | 'evt' | 'key' | 'qrn'
+export type IdPrefix =
+  | 'con'
+  | 'prd'
+  | 'dep'
+  | 'run'
+  | 'mat'
+  | 'grt'
+  | 'rgt'
+  | 'idk'
+  | 'evt'
+  | 'key'
+  | 'qrn'
+  | 'ntf'
+  | 'inc'
 
 /** Opaque, unguessable, unique: 96 random bits. */
 export function newId(prefix: IdPrefix): string {

@@ -27,6 +27,7 @@ import { jobs } from './migrations/035-jobs.ts'
 import { schedules } from './migrations/036-schedules.ts'
 import { productSchedules } from './migrations/052-product-schedules.ts'
 import { productFreshness } from './migrations/053-product-freshness.ts'
+import { notifications } from './migrations/054-notifications.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -63,5 +64,6 @@ export const registryMigrations: MigrationList = {
     schedules,
     productSchedules,
     productFreshness,
+    notifications,
   ],
 }

@@ -129,13 +129,18 @@ export async function passSchedule(tx: Transaction, id: string, setter: Setter):
 
 const asActor = ({ issuer, subject }: Setter): Actor => ({ issuer, subject })
 
-/** What a token of the setter's says now; one that is older than the newest that was seen says nothing. */
+/** What a token of the setter's says now, of targets of notifications as well; one that is older than the newest that was seen says nothing. */
 export async function refreshSetter(db: Queryable, setter: Principal): Promise<void> {
   if (setter.tenant === null) return
   await change(
     db,
-    'following who has set schedules',
-    `update schedules set may_sync = $4, token_issued_at = to_timestamp($5::float8 / 1000)
+    'following who has set schedules and targets of notifications',
+    `with targets as (
+       update notification_targets set may_hear = $4, token_issued_at = to_timestamp($5::float8 / 1000)
+       where tenant = $1 and created_by->>'subject' = $3 and created_by->>'issuer' = $2
+         and token_issued_at <= to_timestamp($5::float8 / 1000)
+         and (may_hear, token_issued_at) is distinct from ($4, to_timestamp($5::float8 / 1000)))
+     update schedules set may_sync = $4, token_issued_at = to_timestamp($5::float8 / 1000)
      where tenant = $1 and created_by->>'subject' = $3 and created_by->>'issuer' = $2
        and token_issued_at <= to_timestamp($5::float8 / 1000)
        and (may_sync, token_issued_at) is distinct from ($4, to_timestamp($5::float8 / 1000))`,

@@ -9,6 +9,7 @@ import { appendEvent } from '../../events/outbox.ts'
 import type { NextDue } from '../../jobs/claims.ts'
 import type { JobKind } from '../../jobs/worker.ts'
 import { lockFence } from '../../registry/fences.ts'
+import { closeIncidents, openIncident, STALE } from '../../registry/incidents.ts'
 import { type Freshness, freshnessTurns, turnFreshness } from '../../registry/product-freshness.ts'
 
 export const FRESHNESS_JOB = 'freshness'
@@ -47,7 +48,10 @@ async function tell(pool: pg.Pool, productId: string): Promise<void> {
       // As every event of a product asks for: it keeps its place among them.
       await lockFence(tx, productId)
       const turned = await turnFreshness(tx, productId)
-      if (turned !== null) await appendEvent(tx, eventOf(turned))
+      if (turned === null) return
+      await appendEvent(tx, eventOf(turned))
+      if (turned.isMissed) await openIncident(tx, turned.tenant, { productId }, { cause: STALE })
+      else await closeIncidents(tx, { productId }, { only: STALE })
     })
   } catch (error) {
     // The product has been deleted since, or its tenant is being removed.

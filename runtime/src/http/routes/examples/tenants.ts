@@ -21,7 +21,28 @@ const tenant = {
 }
 const params = { tenant_id: TENANT }
 
+const target = {
+  id: 'ntf_5f6d1c0a9b8e7d6c5b4a3f2e',
+  kind: 'webhook',
+  name: 'on call',
+  host: 'hooks.example.com',
+  hears: 'own',
+  created_by: 'dora',
+  created_at: at('09:50:00'),
+  delivered_at: null,
+  error_code: null,
+}
+
 export const TENANT_EXAMPLES: OperationExamples = {
+  createNotificationTarget: {
+    body: { kind: 'webhook', name: 'on call', url: 'https://hooks.example.com/sluice' },
+    answers: { 201: { ...target, signing_key: 'whsec_<key>' } },
+  },
+  listNotificationTargets: {
+    query: { limit: 100 },
+    answers: { 200: page({ ...target, delivered_at: at('10:12:00') }) },
+  },
+  deleteNotificationTarget: { params: { target_id: target.id } },
   createTenant: {
     body: { slug: TENANT, display_name: 'Acme', tier: 'standard' },
     answers: { 201: { ...tenant, usage: { products: 0, connections: 0, running: 0, storage_bytes: 0 } } },

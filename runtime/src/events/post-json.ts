@@ -1,0 +1,104 @@
+/** One request to an address that a tenant has named: resolved once, judged as addresses of connections are, and gone to as it is. */
+import { request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { isIP } from 'node:net'
+import { type NetworkPolicy, SluiceError } from '@sluice/sdk'
+
+const TIMEOUT_MS = 5_000
+/** Of the answer, of which the status alone counts. */
+const MAX_ANSWER_BYTES = 64 * 1024
+
+export interface Post {
+  readonly url: string
+  readonly body: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+interface Place {
+  readonly url: URL
+  readonly host: string
+  readonly port: number
+  readonly address: string
+}
+
+/** Throws PERMISSION `address_refused`, INVALID_DATA `invalid_notification_target`, TRANSIENT `host_not_found`. */
+export async function placeOf(text: string, network: NetworkPolicy, signal: AbortSignal): Promise<Place> {
+  const url = URL.parse(text)
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.password !== '') {
+    throw refused('the address is no https:// address', 'Write it whole, without a user or a password.')
+  }
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
+  const { address } = await network.resolve(host, port, signal)
+  if (url.protocol === 'http:' && !network.allowsCleartextPassword(address)) {
+    throw refused('the address is not encrypted', 'Use https://.')
+  }
+  return { url, host, port, address }
+}
+
+function refused(message: string, remedy: string): SluiceError {
+  return new SluiceError('INVALID_DATA', message, { code: 'invalid_notification_target', remedy })
+}
+
+/** Redirects are answers like others that are no success. Throws TRANSIENT `notification_refused` or `notification_failed`. */
+export async function postJson(
+  { url: text, body, headers }: Post,
+  network: NetworkPolicy,
+  signal: AbortSignal,
+): Promise<void> {
+  const place = await placeOf(text, network, signal)
+  const status = await statusOf(place, body, headers, AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])).catch(
+    (cause: unknown) => {
+      signal.throwIfAborted()
+      throw failed('notification_failed', 'the target of notifications does not answer', cause)
+    },
+  )
+  if (status < 200 || status > 299)
+    throw failed('notification_refused', `the target of notifications answers ${status}`)
+}
+
+function failed(code: string, message: string, cause?: unknown): SluiceError {
+  return new SluiceError('TRANSIENT', message, {
+    code,
+    remedy: 'Look at who listens there; it is tried again for a day.',
+    cause,
+  })
+}
+
+function statusOf(
+  { url, host, port, address }: Place,
+  body: string,
+  headers: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<number> {
+  const isTls = url.protocol === 'https:'
+  const name = isTls && isIP(host) === 0 ? { servername: host } : {}
+  return new Promise((resolve, reject) => {
+    const asked = (isTls ? requestHttps : requestHttp)({
+      ...name,
+      host: address,
+      port,
+      method: 'POST',
+      path: `${url.pathname}${url.search}`,
+      headers: {
+        ...headers,
+        host: url.host,
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+      },
+      agent: false,
+      signal,
+    })
+    asked.on('error', reject)
+    asked.on('response', (response) => {
+      let bytes = 0
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+        if (bytes > MAX_ANSWER_BYTES) asked.destroy(new Error('the answer is too long'))
+      })
+      response.on('end', () => resolve(response.statusCode ?? 0))
+      response.on('error', reject)
+    })
+    asked.end(body)
+  })
+}

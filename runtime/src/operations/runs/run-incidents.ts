@@ -1,0 +1,34 @@
+/** What the end of a run is for incidents: of the connection that it read, and of each product that it made. */
+import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
+import { closeIncidents, openIncident, STALE } from '../../registry/incidents.ts'
+import type { RunOutcome } from '../../registry/run-claims.ts'
+import { findRun, type Run } from '../../registry/runs.ts'
+import type { Transaction } from '../../registry/sql.ts'
+
+/** In the transaction that tells of the end. A run that was cancelled says nothing. */
+export async function noteIncidents(
+  tx: Transaction,
+  { id, tenant, connectionId, productId }: Run,
+  outcome: RunOutcome,
+): Promise<void> {
+  if (outcome.state === 'cancelled') return
+  const made = (await findRun(tx, tenant, id))?.result as { readonly products?: readonly ProductOutcome[] } | null
+  const products = made?.products ?? []
+  for (const product of products) await noteProduct(tx, tenant, id, product)
+  const failure = outcome.state === 'failed' ? outcome.error : null
+  const isOfProduct =
+    failure !== null && products.some(({ reason }) => reason !== null && failure.message.includes(reason.message))
+  const subject = connectionId === null ? { productId: productId as string } : { connectionId }
+  if (failure === null || (isOfProduct && connectionId !== null)) {
+    await closeIncidents(tx, subject, { except: STALE })
+  } else if (!isOfProduct) {
+    await openIncident(tx, tenant, subject, { cause: failure.code, runId: id })
+  }
+}
+
+async function noteProduct(tx: Transaction, tenant: string, runId: string, outcome: ProductOutcome): Promise<void> {
+  const subject = { productId: outcome.id }
+  if (outcome.state === 'failed' && outcome.reason !== null) {
+    await openIncident(tx, tenant, subject, { cause: outcome.reason.code, runId })
+  } else if (outcome.state === 'succeeded') await closeIncidents(tx, subject, { except: STALE })
+}
