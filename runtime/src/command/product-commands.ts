@@ -28,6 +28,7 @@ interface PlanAnswer {
     readonly endpoint: string
     readonly variant: string
     readonly steps: readonly { readonly action: string; readonly description: string; readonly statement?: string }[]
+    readonly columns?: readonly { readonly name: string; readonly verdict: string; readonly reason: string }[]
   }[]
   readonly estimated_rows: number | null
   readonly lowered_classes: readonly string[]
@@ -77,6 +78,7 @@ interface QualityAnswer {
 
 interface DeployAnswer {
   readonly digest: string
+  readonly stores_hash?: string
   readonly plan: PlanAnswer
   readonly deployment?: { readonly id: string; readonly version: string; readonly state: string }
   readonly run_id?: string | null
@@ -108,16 +110,18 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     run: async (call) => {
       const answer = await plan(call)
-      const { digest } = answer
-      return call.args.flags['json'] ? answer : `${shownPlan(answer.plan)}\n\nTo deploy just this: --digest ${digest}`
+      if (call.args.flags['json']) return answer
+      const stores = answer.stores_hash === undefined ? '' : ` --stores-hash ${answer.stores_hash}`
+      return `${shownPlan(answer.plan)}\n\nTo deploy just this: --digest ${answer.digest}${stores}`
     },
   },
   'product deploy': {
-    usage: 'product deploy FOLDER --version V [--digest D]',
+    usage: 'product deploy FOLDER --version V [--digest D] [--stores-hash H]',
     summary: 'register the product where it is new, upload the folder, deploy, and wait for its first content',
     flags: {
       ...FOLDER,
       digest: 'of the plan that was reviewed: where the folder means something else, nothing is deployed',
+      'stores-hash': 'of that plan: where a store would do something else by now, nothing is deployed',
       ...LOWER,
       'no-wait': 'do not wait for the content',
     },
@@ -303,8 +307,12 @@ async function deploy(call: CommandCall): Promise<DeployAnswer> {
   const { path, registration } = await namedProduct(parts['product'] ?? '', folder)
   if ((await client.find(path)) === null) await client.request('POST', '/api/v1/products', registration)
   await client.upload(`${path}/manifests`, parts)
-  const { digest } = call.args.flags
-  const meant = { ...(digest === undefined ? {} : { digest }), lower: listed(call.args, 'lower') }
+  const { digest, 'stores-hash': stores } = call.args.flags
+  const reviewed = {
+    ...(digest === undefined ? {} : { digest }),
+    ...(stores === undefined ? {} : { stores_hash: stores }),
+  }
+  const meant = { ...reviewed, lower: listed(call.args, 'lower') }
   return (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
 }
 
@@ -324,9 +332,12 @@ async function namedProduct(text: string, folder: string) {
 
 function shownPlan(plan: PlanAnswer): string {
   const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdict}: ${subject}: ${reason}`)
-  const stores = plan.stores.flatMap(({ endpoint, variant, steps }) =>
-    steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
-  )
+  const stores = plan.stores.flatMap(({ endpoint, variant, steps, columns = [] }) => [
+    ...steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
+    ...columns
+      .filter(({ verdict }) => verdict === 'forbidden' || verdict === 'unsatisfiable')
+      .map(({ name, verdict, reason }) => `  ${endpoint} (${variant}): ${name} is ${verdict}: ${reason}`),
+  ])
   return [
     `Verdict: ${plan.verdict}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
     ...changes,

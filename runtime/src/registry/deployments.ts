@@ -90,6 +90,30 @@ export async function finishDeployment(
   return row && toDeployment(row)
 }
 
+/** What a store was to do when the version was deployed. */
+export interface PlannedStore {
+  readonly endpoint: string
+  readonly variant: string
+  /** Absent, or null: its copy was to be built anew. */
+  readonly hash?: string | null
+}
+
+/** By the newest deployment of the product, where that is of this version and was planned; none else. */
+export async function plannedStores(
+  db: Queryable,
+  productId: string,
+  version: string,
+): Promise<readonly PlannedStore[]> {
+  const newest = await maybeOne<{ readonly stores: readonly PlannedStore[] | null }>(
+    db,
+    'reading what a deployment has planned',
+    `select case when kind = 'deploy' and version = $2 then plan -> 'stores' end as stores
+     from deployments where product_id = $1 order by created_at desc, id desc limit 1`,
+    [productId, version],
+  )
+  return newest?.stores ?? []
+}
+
 /** Ends the product's deployments that are under way: a later one takes their place. Repeatable. */
 export async function supersedeDeployments(tx: Transaction, productId: string): Promise<void> {
   const error: RecordedError = { code: 'deployment_superseded', message: 'a later deployment took its place' }

@@ -355,9 +355,9 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         ...PLAN_ERRORS,
       ],
       async handler(call) {
-        const { version, dry_run: dryRun = false, digest, lower } = call.body
+        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower } = call.body
         const answer = keptAnswer(call, deployReply)
-        const wanted = { version, dryRun, digest, lower }
+        const wanted = { version, dryRun, digest, storesHash, lower }
         return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
@@ -522,7 +522,7 @@ function versionJson(kept: ProductVersion | null) {
   return { version, digest, deployed_by: deployedBy.subject, deployed_at: deployedAt.toISOString(), manifests }
 }
 
-function deployReply({ digest, plan, deployment, runId }: DeployAnswer): Reply {
+function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
   const { estimatedRows, loweredClasses, reaches, reads, ...same } = plan
   const told = {
     estimated_rows: estimatedRows,
@@ -536,8 +536,9 @@ function deployReply({ digest, plan, deployment, runId }: DeployAnswer): Reply {
     reads: reads.map(readJson),
   }
   const shown = { ...same, ...told }
-  if (deployment === null) return { body: { dry_run: true, verdict: plan.verdict, digest, plan: shown } }
-  const body = { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, digest, plan: shown }
+  const hashes = { digest, stores_hash: storesHash }
+  if (deployment === null) return { body: { dry_run: true, verdict: plan.verdict, ...hashes, plan: shown } }
+  const body = { dry_run: false, deployment: deploymentJson(deployment), run_id: runId, ...hashes, plan: shown }
   return { status: 201, body }
 }
 

@@ -445,6 +445,15 @@ const DeployPlan = Type.Object(
         endpoint: text(),
         variant: text(),
         steps: Type.Array(Type.Object({ action: text(), description: text(), statement: Type.Optional(text()) })),
+        hash: nullable(text('Of the steps, as the store gives it; null: the copy is built anew.')),
+        columns: Type.Array(
+          Type.Object({
+            name: text(),
+            verdict: oneOf(['required', 'optional', 'forbidden', 'unsatisfiable']),
+            reason: text(),
+          }),
+          { description: 'What the store makes of each column; none where it does not judge schemas.' },
+        ),
       }),
     ),
     estimated_rows: nullable(Type.Number()),
@@ -474,12 +483,21 @@ const DeployPlan = Type.Object(
 
 const digest = text('Of the manifests: a deployment that sends it deploys these, or nothing.')
 
-export const DryRun = Type.Object({ dry_run: Type.Literal(true), verdict: text(), digest, plan: DeployPlan })
+const storesHash = text('Of what the stores would do: a deployment that sends it has them do this, or is refused.')
+
+export const DryRun = Type.Object({
+  dry_run: Type.Literal(true),
+  verdict: text(),
+  digest,
+  stores_hash: storesHash,
+  plan: DeployPlan,
+})
 export const Deployed = Type.Object({
   dry_run: Type.Literal(false),
   deployment: Deployment,
   run_id: nullable(text('The run that makes its first content; null where it waits for a sync.')),
   digest,
+  stores_hash: storesHash,
   plan: DeployPlan,
 })
 export const RolledBack = Type.Object({ deployment: Deployment, run_id: text(), notes: Type.Array(text()) })

@@ -177,6 +177,12 @@ export const DeployRequest = Type.Object(
         description: 'Of the plan that was reviewed. Absent: the manifests are deployed where you uploaded them last.',
       }),
     ),
+    stores_hash: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description: 'Of the plan that was reviewed. Absent: stores do what they would do by now.',
+      }),
+    ),
     lower: Lower,
   },
   { additionalProperties: false },

@@ -64,7 +64,15 @@ import {
   sourceOwners,
 } from './column-classes.ts'
 import { checkNotes, type JudgedColumns, judgedColumns } from './judged-columns.ts'
-import { type DeployPlan, estimatedRows, lackingNote, lakeChanges, leavingRows, storePlans } from './plan.ts'
+import {
+  type DeployPlan,
+  estimatedRows,
+  lackingNote,
+  lakeChanges,
+  leavingRows,
+  storePlans,
+  storesHash,
+} from './plan.ts'
 import { placed, withPlaces } from './problem-places.ts'
 import { checkFollowed, followedProducts, scheduleNotes, wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
@@ -75,6 +83,8 @@ export interface DeployAnswer {
   readonly dryRun: boolean
   /** Of the manifests that the plan is of: a deployment that names it deploys these, or nothing. */
   readonly digest: string
+  /** Of what the stores would do: a deployment that names it has them do this, or is refused. */
+  readonly storesHash: string
   readonly plan: DeployPlan
   readonly deployment: Deployment | null
   readonly runId: string | null
@@ -106,6 +116,8 @@ export interface DeployRequest {
   readonly dryRun: boolean
   /** Of the manifests that are meant; absent: those that the caller uploaded last. */
   readonly digest?: string | undefined
+  /** Of what stores are to do; absent: what they would do now. */
+  readonly storesHash?: string | undefined
   /** Columns whose class may become lower by this. */
   readonly lower?: readonly string[] | undefined
 }
@@ -134,6 +146,7 @@ export async function deployProduct(
   checkDraft(call, draft, request)
   const { checked, found } = await checkNew(platform, call, product, request, draft)
   if (request.dryRun) return planned(checked, draft.digest, found)
+  checkStorePlans(checked, request)
   if (found[0] !== undefined) throw found[0]
   const answer = await commitDeployment(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
@@ -204,6 +217,17 @@ function checkDraft(
   })
 }
 
+/** What stores do is what the caller has reviewed. Throws CONFLICT. */
+function checkStorePlans({ plan }: Checked, { storesHash: reviewed }: Pick<DeployRequest, 'storesHash'>): void {
+  const now = storesHash(plan.stores)
+  if (reviewed === undefined || reviewed === now) return
+  throw new SluiceError('CONFLICT', 'a store would do something else by now than that plan says', {
+    code: 'plan_changed',
+    remedy: 'Plan again with dry_run, and deploy by the stores_hash of the plan that you have reviewed.',
+    details: { stores_hash: now },
+  })
+}
+
 /** Lowering is meant where it is asked for by the columns' names. Null: nothing is lowered that is not named. */
 export function loweringProblem(lowered: readonly string[], named: readonly string[] = []): SluiceError | null {
   const unnamed = lowered.filter((column) => !named.includes(column))
@@ -227,7 +251,8 @@ async function checkForNow(platform: Platform, call: TenantCall, checked: Checke
 /** What stands against the deployment is part of a plan, beside all that the plan says. */
 function planned({ plan }: Checked, digest: string, found: readonly SluiceError[]): DeployAnswer {
   const problems = found.map(({ code, message, remedy }) => ({ code, message, remedy: remedy ?? null }))
-  return { dryRun: true, digest, plan: { ...plan, problems }, deployment: null, runId: null }
+  const hashes = { digest, storesHash: storesHash(plan.stores) }
+  return { dryRun: true, ...hashes, plan: { ...plan, problems }, deployment: null, runId: null }
 }
 
 /** Whether these manifests can run, and whether the caller may put them in service. */
@@ -296,7 +321,7 @@ export async function checkManifests(
       verdict: compatibility?.verdict ?? 'initial',
       changes: compatibility?.changes ?? [],
       lake: lakeChanges(live, manifests),
-      stores: await storePlans(platform, product, manifests),
+      stores: await storePlans(platform, product, manifests, live),
       loweredClasses: lowered,
       reaches: reach.products,
       estimatedRows: estimatedRows(manifests, sources.estimates),
@@ -443,7 +468,8 @@ async function commitDeployment(
     const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
     const waits = !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
     const runId = waits ? null : await queueFirstRun(tx, product, actor)
-    const answer = { dryRun: false, digest, plan: checked.plan, deployment, runId }
+    const hashes = { digest, storesHash: storesHash(checked.plan.stores) }
+    const answer = { dryRun: false, ...hashes, plan: checked.plan, deployment, runId }
     await keep(tx, answer)
     return answer
   })

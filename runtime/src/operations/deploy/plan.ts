@@ -4,12 +4,16 @@ import {
   checkNames,
   isSluiceError,
   type Plan,
+  planOfSteps,
+  type SchemaVerdict,
   type ServingStore,
   type SluiceError,
+  type TableSchema,
   type Target,
 } from '@sluice/sdk'
 import type { Compatibility } from '../../manifest/compatibility.ts'
 import { qualified } from '../../manifest/context.ts'
+import { digestOf } from '../../manifest/digest.ts'
 import { type Input, keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
 import { rowsLeaving } from '../../materializer/rows-leaving.ts'
@@ -26,11 +30,7 @@ export interface DeployPlan {
   readonly verdict: 'initial' | Compatibility['verdict']
   readonly changes: Compatibility['changes']
   readonly lake: readonly string[]
-  readonly stores: readonly {
-    readonly endpoint: string
-    readonly variant: string
-    readonly steps: Plan['steps']
-  }[]
+  readonly stores: readonly StorePlan[]
   readonly estimatedRows: number | null
   /** Columns whose class the version makes lower. */
   readonly loweredClasses: readonly string[]
@@ -43,6 +43,21 @@ export interface DeployPlan {
   readonly notes: readonly string[]
   /** What would refuse the deployment itself; a dry run tells it, with the rest of the plan. */
   readonly problems: readonly DeployProblem[]
+}
+
+/** What a store would do for one variant. */
+export interface StorePlan {
+  readonly endpoint: string
+  readonly variant: string
+  readonly steps: Plan['steps']
+  /** Of the steps, as the store gives it: its place is made by this plan, or by a new one that is told. Null: built anew. */
+  readonly hash: string | null
+  /** What the store makes of each column, where it judges schemas: see `SchemaVerdict`. */
+  readonly columns: readonly {
+    readonly name: string
+    readonly verdict: SchemaVerdict['verdict']
+    readonly reason: string
+  }[]
 }
 
 export interface DeployProblem {
@@ -105,31 +120,54 @@ export async function storePlans(
   platform: Platform,
   product: Product,
   manifests: ManifestSet,
+  live: ManifestSet | null,
 ): Promise<DeployPlan['stores']> {
-  const plans: DeployPlan['stores'][number][] = []
+  const plans: StorePlan[] = []
+  const former = live === null ? [] : planVariants(live.output, [], platform.rules)
   for (const { type, config } of manifests.serving.endpoints) {
     const serving = platform.plugins.serving(type)
     for (const variant of planVariants(manifests.output, [], platform.rules)) {
       if (!serving || !servesVariant(type, config, variant, manifests.output)) continue
       const target = targetFor(product, variant, config)
       checkNames(target, serving.plugin.capabilities)
-      const steps = await stepsOf(serving.store, target)
-      plans.push({ endpoint: type, variant: variant.variant, steps })
+      const previous = former.find((before) => before.variant === variant.variant)?.schema ?? null
+      const columns = await verdictsOf(serving.store, target, previous)
+      plans.push({ endpoint: type, variant: variant.variant, ...(await stepsOf(serving.store, target)), columns })
     }
   }
   return plans.sort((a, b) => Number(b.variant === CLEAR) - Number(a.variant === CLEAR))
 }
 
+/** @param previous as the version in service has the variant */
+async function verdictsOf(
+  store: ServingStore,
+  target: Target,
+  previous: TableSchema | null,
+): Promise<StorePlan['columns']> {
+  const verdicts = (await store.validate?.(target, previous)) ?? []
+  return verdicts.map(({ column, verdict, reason }) => ({ name: column.name, verdict, reason }))
+}
+
 /** A copy that cannot be changed into what is wanted is built anew from the lake. */
-async function stepsOf(store: ServingStore, target: Target): Promise<Plan['steps']> {
+async function stepsOf(store: ServingStore, target: Target): Promise<Pick<StorePlan, 'steps' | 'hash'>> {
   try {
-    return (await store.provision(target, 'plan')).steps
+    const { steps, hash } = await store.provision(target, 'plan')
+    return { steps, hash }
   } catch (error) {
     if (!isSchemaConflict(error)) throw error
     const { steps } = await store.drop(target, 'plan')
     const reason = (error as SluiceError).message
-    return [...steps, { action: 'replace', description: `build the copy anew from the lake: ${reason}` }]
+    return {
+      steps: [...steps, { action: 'replace', description: `build the copy anew from the lake: ${reason}` }],
+      hash: null,
+    }
   }
+}
+
+/** Of what all stores would do: a deployment that names it does just this, or is refused. */
+export function storesHash(stores: DeployPlan['stores']): string {
+  const facts = stores.map(({ endpoint, variant, steps, hash }) => [endpoint, variant, hash ?? planOfSteps(steps).hash])
+  return digestOf(facts)
 }
 
 export function estimatedRows(manifests: ManifestSet, estimates: ReadonlyMap<string, number | null>): number | null {

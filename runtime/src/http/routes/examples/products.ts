@@ -15,6 +15,9 @@ import {
 
 const params = { product_id: PRODUCT }
 
+const PLAN_HASH = '6f1ed002ab5595859014ebf0951522d9a4d0f5d4e7c4b62a7b1f8ec0a1f7d1b2'
+const STORES_HASH = '4e07408562bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce'
+
 const product = {
   id: PRODUCT_ID,
   tenant_id: TENANT,
@@ -74,11 +77,19 @@ const plan = {
           statement: 'alter table "crm"."customers__masked" add primary key (tenant_id, "id")',
         },
       ],
+      hash: PLAN_HASH,
+      columns: [
+        { name: 'id', verdict: 'required', reason: 'part of the primary key' },
+        { name: 'city', verdict: 'optional', reason: 'nothing is there yet' },
+        { name: 'email', verdict: 'optional', reason: 'nothing is there yet' },
+      ],
     },
     {
       endpoint: 'realtime',
       variant: 'masked',
       steps: [{ action: 'create', description: 'keep values of crm.customers under {id}' }],
+      hash: PLAN_HASH,
+      columns: [],
     },
   ],
   warnings: [],
@@ -262,14 +273,27 @@ export const PRODUCT_EXAMPLES: OperationExamples = {
     params,
     query: { version: '1.0.0' },
     body: MANIFESTS,
-    answers: { 200: { dry_run: true, verdict: 'initial', digest: DIGEST, plan } },
+    answers: { 200: { dry_run: true, verdict: 'initial', digest: DIGEST, stores_hash: STORES_HASH, plan } },
   },
   deployProduct: {
     params,
     body: { version: '1.0.0', dry_run: false, digest: DIGEST },
     answers: {
-      200: { dry_run: true, verdict: 'initial', digest: DIGEST, plan: { ...plan, stores: [] } },
-      201: { dry_run: false, deployment, run_id: null, digest: DIGEST, plan: { ...plan, stores: [] } },
+      200: {
+        dry_run: true,
+        verdict: 'initial',
+        digest: DIGEST,
+        stores_hash: STORES_HASH,
+        plan: { ...plan, stores: [] },
+      },
+      201: {
+        dry_run: false,
+        deployment,
+        run_id: null,
+        digest: DIGEST,
+        stores_hash: STORES_HASH,
+        plan: { ...plan, stores: [] },
+      },
     },
   },
   rollBackProduct: {
