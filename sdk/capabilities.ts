@@ -21,11 +21,16 @@ export interface Capabilities {
   readonly ttl?: { readonly granularityMs: number }
   readonly recover?: true
   readonly validate?: true
+  /** @deprecated With the hook: see `ServingStore.activate`. */
   readonly activate?: true
   readonly digest?: true
   /** A read with encoding json yields JSON batches. */
   readonly jsonBatches?: true
-  /** SQL over the lake's files (analytics). */
+  /**
+   * SQL over the lake's files (analytics).
+   *
+   * @deprecated With the hook: see `ServingStore.query`.
+   */
   readonly query?: true
   /** How each logical type survives: exact, lossy (reported), or rejected. */
   readonly types: Readonly<Record<LogicalTypeName, 'exact' | 'lossy' | 'rejected'>>

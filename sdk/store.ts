@@ -69,14 +69,18 @@ export interface ServingStore<Config = unknown> {
   /**
    * Makes the place for a target: schema, table, indexes; with row security before any row. `plan` changes nothing;
    * `apply` is idempotent, and a plan after it is empty. Keeps rows when the schema grows compatibly; throws CONFLICT
-   * `schema_conflict` where it cannot.
+   * `schema_conflict` where it cannot. With `expectedHash` it does what that plan says, or throws CONFLICT `stale_plan`:
+   * of a version that was deployed the runtime asks for what its plan has shown.
    */
   provision(target: Target<Config>, mode: 'plan' | 'apply', expectedHash?: string): Promise<Plan>
 
   readonly rls: {
     /** Idempotent. After it no path shows a row of another tenant. */
     install(target: Target<Config>, policy: RowPolicy): Promise<void>
-    /** What is in place, read from the store itself; throws CONFLICT `policy_missing` where nothing is. */
+    /**
+     * What is in place, read from the store itself; throws CONFLICT `policy_missing` where nothing is. A copy whose rows
+     * no policy guards is made anew.
+     */
     describe(target: Target<Config>): Promise<InstalledPolicy>
   }
 
@@ -97,16 +101,27 @@ export interface ServingStore<Config = unknown> {
   /** What the store last committed for the target; null where nothing. Declared as `recover`. */
   recover?(target: Target<Config>): Promise<AppliedEpoch | null>
 
-  /** Judges a schema against what is there without changing it. Declared as `validate`. */
+  /** Judges a schema against what is there without changing it: the plan of a deployment shows it. Declared as `validate`. */
   validate?(target: Target<Config>, previous: TableSchema | null): Promise<readonly SchemaVerdict[]>
 
-  /** Serves another epoch that the store still keeps, in one step. Declared as `activate`. */
+  /**
+   * Serves another epoch that the store still keeps, in one step. Declared as `activate`.
+   *
+   * @deprecated No runtime calls it: a rollback is a new epoch, which is written. It goes with SDK 2.0.
+   */
   activate?(target: Target<Config>, epoch: number): Promise<void>
 
-  /** Of the current content. Declared as `digest`. */
+  /**
+   * Of the current content. The runtime asks for it from time to time: where it is another at the same epoch, or counts
+   * other rows than the lake has, the copy is dropped and written anew. Declared as `digest`.
+   */
   digest?(target: Target<Config>, signal: AbortSignal): Promise<Digest>
 
-  /** SQL over the datasets' lake files. Declared as `query`. */
+  /**
+   * SQL over the datasets' lake files. Declared as `query`.
+   *
+   * @deprecated No runtime calls it: tenants' statements run in the runtime's engine, or in Trino. It goes with SDK 2.0.
+   */
   query?(scope: TenantScope, query: LakeQuery): Promise<LakeQueryResult>
 
   /** Removes the target and nothing else; of what is not there the plan is empty. */

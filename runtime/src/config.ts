@@ -465,6 +465,20 @@ export const ConfigSchema = Type.Object(
         expire_minutes: every(60, 'snapshots that retention lets go are removed'),
         clean_minutes: every(360, 'files that nothing reaches are removed'),
         prune_minutes: every(15, 'old events and stored answers are removed'),
+        compare_minutes: every(60, 'copies in stores are compared with the lake, and written anew where they differ'),
+        compare_rows_per_second: Type.Integer({
+          default: 20_000,
+          minimum: 1,
+          maximum: 10_000_000,
+          description:
+            'Rows at most that a runtime compares in a second. A copy that would take longer than ten minutes is told by its digest and its count of rows.',
+        }),
+        compare_share: Type.Number({
+          default: 0.1,
+          exclusiveMinimum: 0,
+          maximum: 1,
+          description: 'Of a runtime’s time, at most, for such comparisons; it rests after each.',
+        }),
         clean_min_age_hours: Type.Integer({ default: 24, minimum: 1, description: 'Younger files are never removed.' }),
         raw_keep_last: Type.Integer({ default: 10, minimum: 1, description: 'Snapshots kept of each raw table.' }),
         raw_keep_days: Type.Integer({

@@ -13,6 +13,7 @@ import { reviewBucket, unknownBuckets } from './operations/tenants/tenant-bucket
 import { undoAbandoned } from './operations/tenants/tenants.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './operations/upkeep/freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './operations/upkeep/lake-upkeep.ts'
+import { StoreProbes } from './plugins/store-probes.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
 import { pruneIncidents } from './registry/incidents.ts'
 import type { PagePosition } from './registry/paging.ts'
@@ -35,6 +36,8 @@ const ABANDONED = 'tenants.abandoned'
 export interface Housekeeping {
   readonly kinds: readonly JobKind[]
   readonly sources: readonly JobSource[]
+  /** Why a store does not keep tenants apart, as the last review has found; null where it does. */
+  storeFault(type: string): string | null
   /** Buckets of tenants that the last review has found beside a registry that has never had a tenant. */
   unknownBuckets(): number
 }
@@ -56,12 +59,14 @@ export function housekeeping(platform: Platform, limits: EngineLimits): Housekee
     .filter((task) => everyMs[task] > 0)
     .map((task) => inTurns(task, everyMs[task], work(task)))
   let unknown = 0
-  const review = reviewOf(platform, (buckets) => {
+  const probes = new StoreProbes(platform.plugins, platform.logger)
+  const review = reviewOf(platform, probes, (buckets) => {
     unknown = buckets
   })
   const { pool, masters, connectorHost } = platform
   const telling = { pool, masters, network: connectorHost.network }
   return {
+    storeFault: (type) => probes.fault(type),
     unknownBuckets: () => unknown,
     kinds: [...kinds, review, abandoned(platform), freshnessWatch(platform.pool), notifications(telling)],
     sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
@@ -83,13 +88,14 @@ function inTurns(task: string, everyMs: number, work: (tenant: string, signal: A
 }
 
 /** Each runtime for itself, since stores may be folders of its own: at start, and from time to time. */
-function reviewOf(platform: Platform, onUnknown: (buckets: number) => void): JobKind {
+function reviewOf(platform: Platform, probes: StoreProbes, onUnknown: (buckets: number) => void): JobKind {
   return {
     kind: REVIEW,
     key: randomUUID(),
     failed: 'stores could not be reviewed; it is tried again',
     backOff: { firstMs: REVIEW_MS, lastMs: REVIEW_MS },
     async work(_, signal): Promise<NextDue> {
+      await probes.review(signal)
       await reviewStores(platform, signal)
       onUnknown(await unknownBuckets(platform))
       for await (const tenant of activeTenants(platform)) {

@@ -9,6 +9,7 @@ import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { type RunPlace, Worker } from './ingestion/worker.ts'
 import { askForJobs } from './jobs/claims.ts'
 import type { JobKind, JobSource } from './jobs/worker.ts'
+import { type ComparisonDeps, type ComparisonJob, comparisonJob } from './materializer/comparison-job.ts'
 import { type MaterializeDeps, materialize } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
 import { catchUp } from './materializer/sync-endpoints.ts'
@@ -130,6 +131,19 @@ async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOut
     client.release(true)
     platform.logger.warn('the end of a run could not be announced', { run: run.id, error: (error as Error).message })
   }
+}
+
+/** Compares the copies in stores with the lake; null where nobody wants it. */
+export function storeComparisons(
+  container: DependencyContainer,
+  onCompared: ComparisonDeps['onCompared'],
+): ComparisonJob | null {
+  const { served, config } = container.resolve(TOKENS.platform)
+  const { compare_minutes: minutes, compare_rows_per_second: rowsPerSecond, compare_share: share } = config.upkeep
+  if (minutes === 0) return null
+  const deps = container.resolve(TOKENS.materialize)
+  const settings = { everyMs: minutes * 60_000, rowsPerSecond, share }
+  return comparisonJob(settings, { ...deps, onLost: (tenant) => served.drop(tenant), onCompared })
 }
 
 /** Brings stores up to date that are behind, product by product. One store's failure is retried alone, by its own timetable. */

@@ -64,8 +64,9 @@ import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { endJobLeases } from './jobs/claims.ts'
 import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
-import { createWorker, storeRetries } from './jobs.ts'
+import { createWorker, storeComparisons, storeRetries } from './jobs.ts'
 import { strangeBuckets } from './lake/registry-catalog.ts'
+import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { platformMetrics } from './metrics/platform.ts'
@@ -75,6 +76,7 @@ import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
 import { loadedTypes, tellNotices } from './operations/products/product-notices.ts'
 import { undoAbandoned } from './operations/tenants/tenants.ts'
+import { readinessOf } from './plugins/store-probes.ts'
 import { identityOf } from './policy/identity.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
@@ -173,10 +175,12 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       () => worker.stop(drainMs()),
     )
     const retries = storeRetries(assembled.container)
+    const comparisons = storeComparisons(assembled.container, comparisonMetrics(assembled.metrics))
     const keeper = await dashboardKeeper(assembled, issuers)
     const kinds = [
       ...upkeep.kinds,
       retries.kind,
+      ...(comparisons === null ? [] : [comparisons.kind]),
       scheduleTicks(platform.pool),
       ...(keeper === null ? [] : [keeper.kind]),
     ]
@@ -185,7 +189,12 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       address: assembled.databases.registry,
       logger,
       kinds,
-      sources: [...upkeep.sources, retries.source, ...(keeper === null ? [] : [keeper.source])],
+      sources: [
+        ...upkeep.sources,
+        retries.source,
+        ...(comparisons === null ? [] : [comparisons.source]),
+        ...(keeper === null ? [] : [keeper.source]),
+      ],
       onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
     })
     await lifecycle.start(
@@ -476,9 +485,7 @@ function probesOf(platform: Platform, { missing, isConfined }: Confinement, upke
     ...platform.plugins.servingTypes().map(({ type, store }) => ({
       name: `store:${type}`,
       async check() {
-        const health = store.health()
-        if (health.status === 'down') throw new Error('the store is down')
-        return { state: health.status }
+        return readinessOf(store, upkeep.storeFault(type))
       },
     })),
     {

@@ -196,6 +196,7 @@ export const STORE_CODES = {
     title: 'Row too large for the event bus',
     remedy: 'Raise the largest message that the brokers take, or leave the column out.',
   },
+  copy_remains: { status: 503, title: 'Copy not removed from a store', remedy: 'Try again.' },
   date_out_of_range: {
     status: 422,
     title: 'Date out of range',

@@ -184,6 +184,12 @@ export async function expectForTenants(
   )
 }
 
+/** Jobs of the kind that nobody does are due now. */
+export async function hastenJobs(db: Queryable, kind: string): Promise<void> {
+  const statement = 'update jobs set due_at = clock_timestamp() where kind = $1 and lease_until is null'
+  await change(db, 'hastening jobs', `${statement} and due_at > clock_timestamp()`, [kind])
+}
+
 /** Nobody else works on the registry, so no lease of a former process is worth waiting for. */
 export async function endJobLeases(db: Queryable): Promise<void> {
   const statement = 'update jobs set lease_until = clock_timestamp() where lease_until > clock_timestamp()'

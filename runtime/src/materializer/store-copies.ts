@@ -1,10 +1,10 @@
 /** What stores keep of a product, beyond what the version in service has there. */
-import { openTenantScope, type Target } from '@sluice/sdk'
+import { openTenantScope, type ServingStore, SluiceError, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import { type OutputManifest, outputSchema } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import { endpointsEver, type FormerEndpoint, heldEndpoints, variantsEver } from '../registry/endpoint-states.ts'
-import type { Product } from '../registry/products.ts'
+import { deployedProducts, type Product } from '../registry/products.ts'
 import { copiesUnreachable, storeMissing } from './store-missing.ts'
 
 export interface StoreCopiesDeps {
@@ -60,6 +60,39 @@ async function drop(
   const serving = plugins.serving(endpoint.type)
   if (!serving) throw storeMissing([endpoint.type])
   await serving.store.drop(copyTarget(product, endpoint, variant), 'apply')
+  await requireGone(product, endpoint, variant, serving.store)
+}
+
+/** Removes all that the stores keep of the tenant. Throws TRANSIENT `copy_remains` where one has not. */
+export async function dropTenantCopies(tenant: string, { pool, plugins }: StoreCopiesDeps): Promise<void> {
+  const scope = openTenantScope(tenant)
+  for (const { store } of plugins.servingTypes()) await store.dropTenant(scope)
+  for (const product of await deployedProducts(pool, tenant)) {
+    const variants = await variantsEver(pool, product.id)
+    for (const endpoint of await endpointsEver<OutputManifest>(pool, product.id)) {
+      const serving = plugins.serving(endpoint.type)
+      if (serving === undefined) continue
+      for (const variant of variants) await requireGone(product, endpoint, variant, serving.store)
+    }
+  }
+}
+
+async function requireGone(
+  product: Product,
+  endpoint: FormerEndpoint<OutputManifest>,
+  variant: string,
+  store: ServingStore,
+): Promise<void> {
+  const { steps } = await store.drop(copyTarget(product, endpoint, variant), 'plan')
+  if (steps.length > 0) throw copyRemains(endpoint.type)
+}
+
+/** Nobody is told that rows are gone which are there. */
+function copyRemains(endpoint: string): SluiceError {
+  return new SluiceError('TRANSIENT', `the ${endpoint} store still has the copy that it was asked to remove`, {
+    code: 'copy_remains',
+    remedy: 'Try again. If it stays, the store’s plugin is at fault: prove it with sluice-conformance.',
+  })
 }
 
 /** By its name: stores ask for no more of the schema than that the config fits it, as that of the rows in clear does. */

@@ -1,6 +1,7 @@
 /** Brings one target of one store to the newest epoch, from wherever it is. */
 import {
   isSluiceError,
+  type Plan,
   type Receipt,
   type ServingPlugin,
   type ServingStore,
@@ -34,8 +35,14 @@ export interface StoreSync {
   readonly fence: bigint
   /** The epoch that the registry believes the store has, with content of the same shape; null: none. */
   readonly applied: number | null
+  /** Of the plan by which its place is to be made: what the deployment has shown. Null: whatever is needed. */
+  readonly plannedHash: string | null
+  /** Told where the store would do something else by now. */
+  onPlannedAnew?(plan: Plan): void
   /** What the store says of its copy is not to be believed: it is dropped first. */
-  readonly isUnreadable: boolean
+  readonly isToBeDropped: boolean
+  /** Told when that is done. */
+  onDropped?(): void
   readonly policyVersion: string
   readonly signal: AbortSignal
   /** Of the product's stores that are brought up to date together. */
@@ -61,7 +68,10 @@ export interface SyncReceipt extends Receipt {
  * epochs; others go straight to the newest. May be repeated after any failure.
  */
 export async function syncStore(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
-  if (sync.isUnreadable) await sync.store.drop(sync.target, 'apply')
+  if (sync.isToBeDropped) {
+    await sync.store.drop(sync.target, 'apply')
+    sync.onDropped?.()
+  }
   const isRebuilt = await makePlace(sync)
   await installWall(sync)
   const recovered = isRebuilt ? null : await ownEpoch(sync)
@@ -138,9 +148,11 @@ function installWall({ store, target, policyVersion }: StoreSync): Promise<void>
  * Where the store cannot keep its rows under the new schema (a version with other columns, or a way back from one), its
  * copy is dropped and built anew: the lake has everything. Readers are told that it is not there yet meanwhile.
  */
-async function makePlace({ store, target }: StoreSync): Promise<boolean> {
+async function makePlace(sync: StoreSync): Promise<boolean> {
+  const { store, target, plannedHash } = sync
   try {
-    await store.provision(target, 'apply')
+    if (plannedHash === null) await store.provision(target, 'apply')
+    else await provisionAsPlanned(plannedHash, sync)
     return false
   } catch (error) {
     if (!isSchemaConflict(error)) throw error
@@ -148,6 +160,38 @@ async function makePlace({ store, target }: StoreSync): Promise<boolean> {
     await store.provision(target, 'apply')
     return true
   }
+}
+
+const PLANS = 3
+
+/**
+ * Does what was planned and nothing else. Where the store's state is another by now, a new plan is made and told, and done
+ * just so; no plan of a store loses rows, since the lake has them.
+ */
+async function provisionAsPlanned(hash: string, { store, target, onPlannedAnew }: StoreSync): Promise<void> {
+  let planned = hash
+  for (let plans = 1; ; plans += 1) {
+    try {
+      await store.provision(target, 'apply', planned)
+      break
+    } catch (error) {
+      if (!isStale(error) || plans === PLANS) throw error
+      const plan = await store.provision(target, 'plan')
+      onPlannedAnew?.(plan)
+      planned = plan.hash
+    }
+  }
+  const { steps } = await store.provision(target, 'plan')
+  if (steps.length === 0) return
+  throw new SluiceError('CONFLICT', 'the store has not done what it had planned', {
+    code: 'plan_stale',
+    remedy: 'It is tried again. If it goes on, the store’s plugin is at fault: prove it with sluice-conformance.',
+  })
+}
+
+/** By both names that stores give it. */
+function isStale(error: unknown): boolean {
+  return isSluiceError(error, 'CONFLICT') && (error.code === 'plan_stale' || error.code === 'stale_plan')
 }
 
 export function isSchemaConflict(error: unknown): boolean {

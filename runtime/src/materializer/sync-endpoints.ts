@@ -5,7 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
-import { type RecordedError, recordedError } from '../registry/deployments.ts'
+import { plannedStores, type RecordedError, recordedError } from '../registry/deployments.ts'
 import {
   type EndpointState,
   endpointApplied,
@@ -13,6 +13,7 @@ import {
   endpointPending,
   endpointStates,
   forgetEndpoint,
+  isToBeDropped,
   isUnreadable,
   loseTable,
   lostCopy,
@@ -25,7 +26,7 @@ import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
 import { storeMissing } from './store-missing.ts'
-import { type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
+import { type StoreSync, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
 import { servesVariant, type VariantPlan } from './variants.ts'
 
@@ -100,6 +101,13 @@ export async function syncEndpoints(
     report(byEndpoint(copies))
   }
   report(byEndpoint(copies))
+  // What was deployed is held to its plan once, when its first epoch comes.
+  const isNew = wanted.some(({ known }) => known?.appliedVersion !== newest.version)
+  const planned = isNew ? await plannedStores(deps.pool, product.id, newest.version) : []
+  const plannedHash = (endpoint: string, variant: string, known: EndpointState | null) =>
+    known?.appliedVersion === newest.version
+      ? null
+      : (planned.find((one) => one.endpoint === endpoint && one.variant === variant)?.hash ?? null)
   const epochs = new Map(
     deployed.variants.map((plan) => [plan.variant, keptInMind(epochsOf(product, plan, signal, deps))]),
   )
@@ -116,6 +124,8 @@ export async function syncEndpoints(
   await Promise.all(
     wanted.map(async ({ endpoint, plan, known }, index) => {
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
+      // Until the store has dropped it, whatever else fails: it would say that it has the newest epoch.
+      let remaining = isToBeDropped(known?.error ?? null) ? (known as EndpointState).error : null
       try {
         const taken = await syncEndpoint(
           product,
@@ -127,6 +137,13 @@ export async function syncEndpoints(
           epochs.get(plan.variant) as Epochs,
           changes,
           signal,
+          {
+            plannedHash: plannedHash(endpoint.type, plan.variant, known),
+            onPlannedAnew: ({ steps }) => tellPlannedAnew(product, endpoint.type, steps.length, deps),
+            onDropped() {
+              remaining = null
+            },
+          },
           deps,
         )
         await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
@@ -135,7 +152,7 @@ export async function syncEndpoints(
         signal.throwIfAborted()
         // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
         const isDamaged = isSluiceError(error) && DAMAGES.has(error.code)
-        const recorded = isDamaged ? lostCopy('unreadable') : recordedError(error)
+        const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))
         settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
         await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
         // Once: what dropping has not mended is this copy's own trouble.
@@ -192,6 +209,7 @@ async function syncEndpoint(
   epochs: Epochs,
   changes: ChangeSets,
   signal: AbortSignal,
+  place: Pick<StoreSync, 'plannedHash' | 'onPlannedAnew' | 'onDropped'>,
   deps: SyncEndpointsDeps,
 ): Promise<SyncReceipt> {
   const serving = deps.plugins.serving(endpoint.type)
@@ -204,7 +222,8 @@ async function syncEndpoint(
       target,
       fence,
       applied: known?.appliedEpoch ?? null,
-      isUnreadable: isUnreadable(known?.error ?? null),
+      isToBeDropped: isToBeDropped(known?.error ?? null),
+      ...place,
       policyVersion: newest.digest,
       signal,
       changes,
@@ -213,6 +232,16 @@ async function syncEndpoint(
     },
     deps,
   )
+}
+
+function tellPlannedAnew(
+  { tenant, id: product }: Product,
+  endpoint: string,
+  steps: number,
+  { logger }: SyncEndpointsDeps,
+) {
+  const message = 'a store was changed since the deployment was planned; it was planned anew'
+  logger.warn(message, { tenant, product, endpoint, steps })
 }
 
 type Epochs = ReturnType<typeof epochsOf>

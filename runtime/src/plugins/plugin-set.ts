@@ -49,11 +49,9 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
   }
   const opened = new Map<string, ServingType & { readonly host: AsyncDisposable }>()
   const close = async () => {
-    for (const entry of [...opened.values()].reverse()) {
-      await entry.store.close()
-      await entry.host[Symbol.asyncDispose]()
-    }
+    const entries = [...opened.values()].reverse()
     opened.clear()
+    await closeStores(entries)
   }
   try {
     for (const [type, choice] of Object.entries(options.serving)) {
@@ -78,6 +76,19 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
     connectorTypes: () => [...connectors.keys()],
     close,
   }
+}
+
+/** One after the other; what fails of one keeps no other open. Throws the first failure. */
+export async function closeStores(
+  entries: readonly { readonly store: Pick<ServingStore, 'close'>; readonly host: AsyncDisposable }[],
+): Promise<void> {
+  const failures: unknown[] = []
+  const failed = (error: unknown) => void failures.push(error)
+  for (const { store, host } of entries) {
+    await store.close().catch(failed)
+    await Promise.resolve(host[Symbol.asyncDispose]()).catch(failed)
+  }
+  if (failures.length > 0) throw failures[0]
 }
 
 function chosenPlugin(type: string, choice: ServingChoice, loaded: readonly LoadedPlugin[]): ServingPlugin {

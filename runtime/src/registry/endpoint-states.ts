@@ -19,10 +19,13 @@ export interface EndpointState extends EndpointKey {
   readonly updatedAt: Date
   /** Rows of the applied epoch that the endpoint cannot serve; null where that was not counted. */
   readonly rowsLeftOut: number | null
+  /** The version that made the applied epoch. */
+  readonly appliedVersion: string | null
 }
 
 const COLUMNS = `product_id as "productId", endpoint, variant, applied_epoch as "appliedEpoch", state, error, attempts,
-  next_retry_at as "nextRetryAt", updated_at as "updatedAt", rows_left_out::float8 as "rowsLeftOut"`
+  next_retry_at as "nextRetryAt", updated_at as "updatedAt", rows_left_out::float8 as "rowsLeftOut",
+  (select m.version from materializations m where m.product_id = s.product_id and m.epoch = s.applied_epoch) as "appliedVersion"`
 
 /**
  * The store has taken the epoch: `ok` where that is the product's newest, else still `pending`. An older report that
@@ -90,8 +93,11 @@ export async function endpointPending(
   )
 }
 
-/** What has become of a copy: nothing is there, an epoch from before, somebody else's rows, or a place that cannot be read. */
-export type CopyLoss = 'emptied' | 'outdated' | 'foreign' | 'unreadable'
+/**
+ * What has become of a copy: nothing is there, an epoch from before, somebody else's rows, a place that cannot be read, or
+ * rows that are not the lake's.
+ */
+export type CopyLoss = 'emptied' | 'outdated' | 'foreign' | 'unreadable' | 'drifted'
 
 export const COPY_LOST = 'store_copy_lost'
 
@@ -100,6 +106,7 @@ const LOSSES: Readonly<Record<CopyLoss, string>> = {
   outdated: 'the store has an older copy than it had',
   foreign: 'the store has a copy that this installation did not write',
   unreadable: 'the copy in the store cannot be read',
+  drifted: 'the copy in the store differs from the rows in the lake',
 }
 
 /** The copy is built anew from the lake: readers get none of it until then. */
@@ -107,9 +114,13 @@ export function lostCopy(loss: CopyLoss): RecordedError {
   return { code: COPY_LOST, message: LOSSES[loss], remedy: 'It is built anew from the lake; nothing is to be done.' }
 }
 
-/** True where the copy has to be dropped before it is written, since the store does not know what it lacks. */
 export function isUnreadable(error: RecordedError | null): boolean {
   return error?.code === COPY_LOST && error.message === LOSSES.unreadable
+}
+
+/** True where the copy has to be dropped before it is written, since the store does not know what it lacks. */
+export function isToBeDropped(error: RecordedError | null): boolean {
+  return isUnreadable(error) || (error?.code === COPY_LOST && error.message === LOSSES.drifted)
 }
 
 /**
@@ -194,7 +205,7 @@ export function endpointStates(db: Queryable, productId: string): Promise<Endpoi
   return many<EndpointState>(
     db,
     'reading what the stores have',
-    `select ${COLUMNS} from endpoint_states where product_id = $1 order by endpoint, variant`,
+    `select ${COLUMNS} from endpoint_states s where product_id = $1 order by endpoint, variant`,
     [productId],
   )
 }

@@ -25,6 +25,7 @@ import { trinoStatements } from './migrations/029-trino-statements.ts'
 import { clearanceOfKeys } from './migrations/031-clearance-of-keys.ts'
 import { jobs } from './migrations/035-jobs.ts'
 import { schedules } from './migrations/036-schedules.ts'
+import { storeComparisons } from './migrations/050-store-comparisons.ts'
 import { productSchedules } from './migrations/052-product-schedules.ts'
 import { productFreshness } from './migrations/053-product-freshness.ts'
 import { notifications } from './migrations/054-notifications.ts'
@@ -62,6 +63,7 @@ export const registryMigrations: MigrationList = {
     trinoStatements,
     clearanceOfKeys,
     schedules,
+    storeComparisons,
     productSchedules,
     productFreshness,
     notifications,

@@ -1,6 +1,7 @@
 /** What was made of raw columns before their class was raised: columns of versions, by digest. */
 import type { Actor } from './actor.ts'
 import { change, json, many, one, type Queryable, type Transaction } from './sql.ts'
+import { COMPARED, TOLD_DRIFT } from './store-comparisons.ts'
 
 export interface RaisedColumn {
   readonly productId: string
@@ -88,7 +89,7 @@ export async function settleRaisedColumns(
 export interface Notice {
   readonly productId: string
   readonly tenant: string
-  readonly kind: 'judged_before_influence' | 'class_raised' | 'store_missing' | 'connector_missing'
+  readonly kind: 'judged_before_influence' | 'class_raised' | 'store_missing' | 'store_drifted' | 'connector_missing'
 }
 
 /** Of the plugins that are loaded. */
@@ -117,6 +118,9 @@ export function productNotices(
        union all
        select 'store_missing' where exists (
          select from jsonb_array_elements(v.normalised -> 'serving' -> 'endpoints') e where e ->> 'type' <> all ($2::text[]))
+       union all
+       select 'store_drifted' where exists (
+         select from store_comparisons c join endpoint_states s on ${COMPARED} where c.product_id = p.id and ${TOLD_DRIFT})
        union all
        select 'connector_missing' where exists (
          select from jsonb_array_elements(v.normalised -> 'inputs') i

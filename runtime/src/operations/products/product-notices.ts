@@ -9,6 +9,7 @@ import { findConnectionByName } from '../../registry/connections.ts'
 import type { Product } from '../../registry/products.ts'
 import { type LoadedTypes, productNotices, raisedColumns } from '../../registry/raised-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
+import { toldDrifts } from '../../registry/store-comparisons.ts'
 import type { ProductVersion } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 
@@ -18,6 +19,7 @@ export const NOTICE_KINDS = [
   'lake_emptied',
   'lake_foreign',
   'store_missing',
+  'store_drifted',
   'connector_missing',
 ] as const
 
@@ -59,6 +61,7 @@ export async function noticesOf(
   const rest = [
     ...(await bucketNotices(pool, product.tenant)),
     ...(await pluginNotices(platform, product, live.normalised)),
+    ...(await driftNotices(pool, product.id)),
   ]
   return live.judgedBy === null ? [BEFORE, ...told, ...rest] : [...told, ...rest]
 }
@@ -87,6 +90,21 @@ async function bucketNotices(db: Queryable, tenant: string): Promise<readonly Pr
 /** What the plugins of this runtime are for. */
 export function loadedTypes(plugins: Platform['plugins']): LoadedTypes {
   return { serving: plugins.servingTypes().map(({ type }) => type), connectors: plugins.connectorTypes() }
+}
+
+/** Of copies that were seen to differ from the lake: for a week, or for as long as they do. */
+async function driftNotices(db: Queryable, productId: string): Promise<readonly ProductNotice[]> {
+  return (await toldDrifts(db, productId)).map(({ endpoint, driftedAt, isLasting }) => ({
+    kind: 'store_drifted',
+    message: isLasting
+      ? `the copy in the ${endpoint} store differs from the lake each time that it was written anew; last on ${driftedAt.toISOString()}`
+      : `the copy in the ${endpoint} store differed from the lake on ${driftedAt.toISOString()}, and was written anew`,
+    remedy: isLasting
+      ? 'Let the operator find who else writes to that store, and prove its plugin with sluice-conformance; it is written anew once a day.'
+      : 'Nothing is to be done; if it comes again, let the operator find who else writes to that store.',
+    columns: [],
+    blocked: false,
+  }))
 }
 
 const CONNECTOR_MISSING =
@@ -136,6 +154,10 @@ const TOLD = [
   [
     'store_missing',
     'products have endpoints that no configured store serves: name its plugin under plugins and its driver under serving',
+  ],
+  [
+    'store_drifted',
+    'copies in stores differed from the lake lately, and were written anew: find who else writes to those stores',
   ],
   ['connector_missing', 'products read connections whose connector is not loaded: name its plugin under plugins'],
 ] as const

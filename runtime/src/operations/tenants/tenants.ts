@@ -1,13 +1,14 @@
 /** Tenants: provisioned all or nothing, and removed fence first, keys last. */
 
 import type { StorageRoom } from '@sluice/engine'
-import { isSluiceError, openTenantScope, SluiceError } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts'
 import type { AuthenticatedCall } from '../../flow.ts'
 import { lakeBytes } from '../../lake/registry-catalog.ts'
 import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
-import { requireReachable } from '../../materializer/store-copies.ts'
+import { dropTenantCopies, requireReachable } from '../../materializer/store-copies.ts'
+import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import {
@@ -121,10 +122,9 @@ async function provisionResources(
 async function checkStores(platform: Platform): Promise<void> {
   const signal = AbortSignal.timeout(20_000)
   for (const { type, store } of platform.plugins.servingTypes()) {
-    const report = await store.probe(signal)
-    const failed = report.checks.find((check) => !check.ok)
-    if (report.ok || !failed) continue
-    throw new SluiceError('TRANSIENT', `the ${type} store is not ready for tenants: ${failed.message}`, {
+    const fault = await faultOf(store, signal)
+    if (fault === null) continue
+    throw new SluiceError('TRANSIENT', `the ${type} store is not ready for tenants: ${fault}`, {
       code: 'store_unavailable',
       remedy: 'Correct the store’s logins and settings, then create the tenant again.',
     })
@@ -281,8 +281,7 @@ export async function removeTenant(
     "update runs set cancel_requested = true where tenant = $1 and state in ('queued', 'running')",
     [slug],
   )
-  const scope = openTenantScope(slug)
-  for (const { store } of platform.plugins.servingTypes()) await store.dropTenant(scope)
+  await dropTenantCopies(slug, platform)
   await platform.catalogLogins.revoke(slug)
   await platform.lake.drop(slug)
   await platform.bus?.drop(slug)
