@@ -65,6 +65,7 @@ export class Pace {
     } finally {
       const workedMs = this.#time.nowMs() - sinceMs - (this.#pausedMs - pausedMs)
       const restMs = workedMs * (1 / this.#limits.share - 1)
+      // A rest that is broken off leaves what was done as it is.
       if (!signal.aborted && restMs > 0) await this.#pause(restMs, signal).catch(() => undefined)
     }
   }

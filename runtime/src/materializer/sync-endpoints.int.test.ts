@@ -74,7 +74,7 @@ async function openStore() {
     ...store,
     async drop(target, mode) {
       if (seen.dropFails) throw new SluiceError('TRANSIENT', 'away', { code: 'store_unavailable' })
-      calls.push(`drop ${target.product}/${target.variant}`)
+      if (mode === 'apply') calls.push(`drop ${target.product}/${target.variant}`)
       return store.drop(target, mode)
     },
     async write(target, changes, commit) {

@@ -32,6 +32,7 @@ export class StoreProbes {
     for (const { type, store } of this.#plugins.servingTypes()) {
       signal.throwIfAborted()
       const limited = AbortSignal.any([signal, AbortSignal.timeout(PROBE_TIMEOUT_MS)])
+      // What keeps it from answering is told by its health.
       const fault = await faultOf(store, limited).catch(() => undefined)
       if (fault === undefined) continue
       if (fault !== null && fault !== this.#faults.get(type)) {
