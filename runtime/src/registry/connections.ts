@@ -73,6 +73,13 @@ export function findConnection(db: Queryable, tenant: string, idOrName: string):
   )
 }
 
+/** As it is until the transaction ends: nobody changes it meanwhile. */
+export async function lockConnection(tx: Transaction, tenant: string, id: string): Promise<Connection | null> {
+  const statement = 'select id from connections where tenant = $1 and id = $2 for no key update'
+  await maybeOne(tx, 'reading the connection', statement, [tenant, id])
+  return findConnection(tx, tenant, id)
+}
+
 /** By name only, as manifests refer to connections. */
 export function findConnectionByName(db: Queryable, tenant: string, name: string): Promise<Connection | null> {
   return maybeOne<Connection>(

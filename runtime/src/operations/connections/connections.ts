@@ -17,6 +17,7 @@ import {
   createConnection,
   deleteConnection,
   findConnection,
+  lockConnection,
   recordConnectionTest,
   updateConnection,
 } from '../../registry/connections.ts'
@@ -96,20 +97,23 @@ export async function changeConnection(
   requireDeveloper(call.principal)
   const { limits } = platform.config
   const schedule = change.schedule ? scheduleOf(change.schedule, limits.schedule_interval_ms) : change.schedule
-  const connection = await connectionOf(platform, call.tenant, idOrName)
-  if (change.name !== undefined && change.name !== connection.name) await checkRename(platform, connection, change.name)
-  const plugin = connectorPlugin(platform, connection.connectorType)
+  const before = await connectionOf(platform, call.tenant, idOrName)
+  if (change.name !== undefined && change.name !== before.name) await checkRename(platform, before, change.name)
+  const plugin = connectorPlugin(platform, before.connectorType)
   const parsed =
     change.configText === undefined
       ? null
       : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
-  const moved =
-    parsed === null ? [] : changedSettings(connection, parsed.open).filter((name) => !SAME_SOURCE.test(name))
-  // Not compared with those that are stored: whoever may not change them could guess them so.
-  const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
-  if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
-  if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
   return inTransaction(platform.pool, async (tx) => {
+    // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
+    const connection = await lockConnection(tx, call.tenant, before.id)
+    if (connection === null) throw notFound('connection')
+    const moved =
+      parsed === null ? [] : changedSettings(connection, parsed.open).filter((name) => !SAME_SOURCE.test(name))
+    // Not compared with those that are stored: whoever may not change them could guess them so.
+    const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
+    if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
+    if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
       ...(parsed === null ? {} : { config: parsed.open }),
@@ -203,6 +207,8 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
   await refuseUsed(platform, connection)
   const tables = await rawTables(platform, connection)
   await inTransaction(platform.pool, async (tx) => {
+    // In the order of `changeConnection`.
+    await lockConnection(tx, call.tenant, connection.id)
     await lockGrants(tx, call.tenant)
     for (const table of tables) await registryCatalog(tx).dropPointer(table)
     await deleteConnection(tx, call.tenant, connection.id)

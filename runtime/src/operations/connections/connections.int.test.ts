@@ -1,0 +1,74 @@
+/** Connections that several people change at once. */
+import assert from 'node:assert/strict'
+import { after, it } from 'node:test'
+import type { ConnectorPlugin } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import type { TenantCall } from '../../flow.ts'
+import { readSecrets } from '../../registry/connection-secrets.ts'
+import { findConnection } from '../../registry/connections.ts'
+import { MasterKeys } from '../../registry/master-keys.ts'
+import { createTenantKeys } from '../../registry/tenant-keys.ts'
+import { startTestRegistry } from '../../registry/testing.ts'
+import type { Platform } from '../platform.ts'
+import { changeConnection, registerConnection } from './connections.ts'
+
+const registry = await startTestRegistry()
+const { pool } = registry
+after(() => registry[Symbol.asyncDispose]())
+
+const masters = new MasterKeys('k1', { k1: Buffer.alloc(32, 1).toString('base64') })
+/** What happens while the plugin looks at somebody's settings. */
+let meanwhile: (() => Promise<unknown>) | null = null
+
+const connector = {
+  type: 'places',
+  settingsSchema: {
+    type: 'object',
+    properties: {
+      host: { type: 'string' },
+      schemas: { type: 'array', items: { type: 'string' } },
+      password: { type: 'string', 'x-secret': true },
+    },
+    required: ['host'],
+    additionalProperties: false,
+  },
+  async open() {
+    const now = meanwhile
+    meanwhile = null
+    await now?.()
+    return { close: async () => {} }
+  },
+} as unknown as ConnectorPlugin
+
+const platform = {
+  pool,
+  masters,
+  plugins: { connector: () => connector, connectorTypes: () => ['places'] },
+  config: { limits: { schedule_interval_ms: 60_000 } },
+} as unknown as Platform
+
+function as(tenant: string, subject: string): TenantCall {
+  const principal = { issuer: 'https://issuer.example', subject, tenant, groups: [], isAdmin: false, isDeveloper: true }
+  return { tenant, principal, requestId: 'r', traceparent: null } as unknown as TenantCall
+}
+
+it('lead where their owner says, whatever somebody who saw them before sends in the same moment', async () => {
+  const tenant = await registry.tenant()
+  await inTransaction(pool, (tx) => createTenantKeys(tx, masters, tenant))
+  const [owner, colleague] = [as(tenant, 'owner'), as(tenant, 'colleague')]
+  const former = { host: 'old.example' }
+  const configText = JSON.stringify({ ...former, password: 'first' })
+  await registerConnection(platform, owner, { name: 'db', connectorType: 'places', configText }, async () => {})
+  meanwhile = () =>
+    changeConnection(platform, owner, 'db', {
+      configText: JSON.stringify({ host: 'new.example', password: 'second' }),
+    })
+  const listed = { configText: JSON.stringify({ ...former, schemas: ['public'] }) }
+  await assert.rejects(changeConnection(platform, colleague, 'db', listed), { code: 'connection_owner_required' })
+  const now = await findConnection(pool, tenant, 'db')
+  assert.ok(now)
+  assert.deepEqual(now.config, { host: 'new.example' })
+  assert.deepEqual(await readSecrets(pool, masters, now), { password: 'second' })
+  const same = { configText: JSON.stringify({ host: 'new.example', schemas: ['public'] }) }
+  await changeConnection(platform, colleague, 'db', same)
+})
