@@ -70,9 +70,9 @@ function files(
 }
 
 /** As `people`, whose columns are those of the source. */
-const classed = (name: string, classification: string | null) => {
+const classed = (name: string, classification: string | null, table = 'public.raised_people') => {
   const email = `  - { name: email, type: string${classification === null ? '' : `, classification: ${classification}`} }\n`
-  const made = manifests('public.raised_people', {
+  const made = manifests(table, {
     columns: `  - { name: id, type: integer, role: identity, nullable: false }\n${email}  - { name: city, type: string }\n`,
     endpoints: '  - type: analytics\n',
   })
@@ -122,8 +122,17 @@ async function doors(client: Client, name: string): Promise<Readonly<Record<stri
       ? { aside: await client.post('/api/v1/query', { sql: 'SELECT * FROM crm.checked__quarantine' }) }
       : {}),
     lookup: await client.get(`/api/v1/products/${name}/latest?limit=2`),
+    keys: await byKeys(client, name),
     iceberg: await client.get(`/iceberg/v1/${tenant}/namespaces/crm/tables/${name}`),
   }
+}
+
+/** Of a request for many keys, what its one item is answered. */
+async function byKeys(client: Client, name: string): Promise<Answer> {
+  const items = [{ product: `crm.${name}`, store: 'lookup', keys: [1, 2] }]
+  const answer = await client.post('/api/v1/read', { items })
+  const [item] = answer.body.data
+  return { ...answer, status: item.error?.status ?? answer.status, body: item }
 }
 
 const statuses = (answers: Readonly<Record<string, Answer>>) =>
@@ -241,7 +250,29 @@ describe('a class that somebody raises', () => {
       past: 200,
       csv: 200,
       lookup: 200,
+      keys: 200,
       iceberg: 200,
     })
+  })
+  it('outlasts the product that gave it, until the owner of the source names the column', async () => {
+    const table = 'public.raised_more'
+    await world.source.query('CREATE TABLE raised_more (id integer PRIMARY KEY, email text, city text)')
+    await made(owner, 'giver', classed('giver', CLASS, table))
+    const attempt = async (client: Client, name: string, lower: readonly string[] = []) => {
+      await client.upload(`/api/v1/products/${name}/manifests`, classed(name, null, table))
+      const { status, body } = await client.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', lower })
+      return body.code ?? status
+    }
+    for (const name of ['opened', 'later']) await registered(colleague, name)
+    const without = classed('giver', null, table)
+    const output = without.output.replace(/.*name: email.*\n/, '')
+    await deployVersion(colleague, 'giver', '2.0.0', { ...without, output })
+    assert.equal(await attempt(colleague, 'opened', ['email']), 'class_lowering_refused', 'it gives the class no more')
+    const { status } = await colleague.send('/api/v1/products/giver', { method: 'DELETE' })
+    assert.equal(status, 204)
+    assert.equal(await attempt(colleague, 'opened', ['email']), 'class_lowering_refused', 'it is gone')
+    assert.equal(await attempt(owner, 'opened'), 'class_lowering_unnamed')
+    assert.equal(await attempt(owner, 'opened', ['email']), 201)
+    assert.equal(await attempt(colleague, 'later'), 201)
   })
 })

@@ -25,6 +25,7 @@ import { trinoStatements } from './migrations/029-trino-statements.ts'
 import { clearanceOfKeys } from './migrations/031-clearance-of-keys.ts'
 import { jobs } from './migrations/035-jobs.ts'
 import { schedules } from './migrations/036-schedules.ts'
+import { keptClasses } from './migrations/040-kept-classes.ts'
 import { storeComparisons } from './migrations/050-store-comparisons.ts'
 import { productSchedules } from './migrations/052-product-schedules.ts'
 import { productFreshness } from './migrations/053-product-freshness.ts'
@@ -63,6 +64,7 @@ export const registryMigrations: MigrationList = {
     trinoStatements,
     clearanceOfKeys,
     schedules,
+    keptClasses,
     storeComparisons,
     productSchedules,
     productFreshness,

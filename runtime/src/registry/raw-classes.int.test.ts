@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { inTransaction } from '../database/pools.ts'
-import { createProduct } from './products.ts'
-import { rawClasses, saveRawClasses } from './raw-classes.ts'
+import { createProduct, deleteProduct } from './products.ts'
+import { deleteConnection } from './connections.ts'
+import { endKeptClasses, keepLostClasses, rawClasses, saveRawClasses } from './raw-classes.ts'
 import { ANN, startTestRegistry } from './testing.ts'
 
 const registry = await startTestRegistry()
@@ -31,5 +32,44 @@ test('all classes of a raw column are kept, and guesses take none away', async (
     assert.deepEqual(await known('email'), ['pii.identifier'])
     await saveRawClasses(tx, people, guessed)
     assert.deepEqual(await known('ssn'), ['internal'])
+  })
+})
+
+test('what a product gives no more is kept, but where the owner of the source took it away', async () => {
+  const tenant = await registry.tenant()
+  const { id, name } = await registry.connection(tenant)
+  const raw = (column: string) => JSON.stringify([name, 'public.people', column])
+  await inTransaction(pool, async (tx) => {
+    const product = await createProduct(tx, {
+      ...{ tenant, domain: 'crm', name: 'people', archetype: 'aggregate' },
+      createdBy: ANN,
+    })
+    const given = new Map([
+      [raw('ssn'), ['pii.identifier', 'internal']],
+      [raw('email'), ['pii.identifier']],
+    ])
+    const gives = async () =>
+      [...(await rawClasses(tx, tenant))].map(([column, names]) => [JSON.parse(column)[2], ...names.toSorted()]).sort()
+    const next = new Map([[raw('ssn'), ['internal']]])
+    const change = async (by: typeof ANN) => {
+      await saveRawClasses(tx, product, given)
+      await keepLostClasses(tx, product, next, by)
+      await saveRawClasses(tx, product, next)
+    }
+    await change(ANN)
+    assert.deepEqual(await gives(), [['ssn', 'internal']], 'Ann has made the connection')
+    await change({ ...ANN, subject: 'bob' })
+    const all = [
+      ['email', 'pii.identifier'],
+      ['ssn', 'internal', 'pii.identifier'],
+    ]
+    assert.deepEqual(await gives(), all)
+    await keepLostClasses(tx, product, new Map(), { ...ANN, issuer: 'https://other.example' })
+    await deleteProduct(tx, tenant, product.id)
+    assert.deepEqual(await gives(), all, 'nobody else of her name has')
+    await endKeptClasses(tx, tenant, [raw('email')])
+    assert.deepEqual(await gives(), all.slice(1))
+    await deleteConnection(tx, tenant, id)
+    assert.deepEqual(await gives(), [])
   })
 })

@@ -1,4 +1,8 @@
-/** The classes that products in service give to raw columns: what is made of them elsewhere inherits these. */
+/**
+ * The classes that products give to raw columns: what is made of them elsewhere inherits these. A class that a product gives
+ * no more is kept, unless the owner of the source has taken it away. See docs/decisions/0101-classes-outlive-products.md.
+ */
+import type { Actor } from './actor.ts'
 import type { Product } from './products.ts'
 import { change, many, type Queryable, type Transaction } from './sql.ts'
 
@@ -7,42 +11,75 @@ export interface SaveOptions {
   readonly keepFormer?: boolean
 }
 
+type OfProduct = Pick<Product, 'id' | 'tenant'>
+type Classes = ReadonlyMap<string, readonly string[]>
+
+/** Column and class of each, as two lists. */
+function pairsOf(classes: Classes): readonly [columns: readonly string[], names: readonly string[]] {
+  const pairs = [...classes].flatMap(([column, names]) => names.map((name) => [column, name] as const))
+  return [pairs.map(([column]) => column), pairs.map(([, name]) => name)]
+}
+
+/**
+ * Keeps what the product gives now and will not give then, of connections that `by` has not made. Before the product's own
+ * are replaced, or go with it.
+ * @param next what it gives from now on
+ */
+export async function keepLostClasses(
+  tx: Transaction,
+  { id, tenant }: OfProduct,
+  next: Classes,
+  by: Actor,
+): Promise<void> {
+  const statement = `insert into kept_raw_classes (tenant, connection_id, raw_column, class)
+     select r.tenant, c.id, r.raw_column, r.class from raw_column_classes r
+     join connections c on c.tenant = r.tenant and c.name = r.raw_column::jsonb ->> 0
+     where r.product_id = $1 and r.tenant = $2 and r.class <> 'public'
+       and (c.created_by ->> 'issuer', c.created_by ->> 'subject') is distinct from ($3::text, $4::text)
+       and (r.raw_column, r.class) not in (select * from unnest($5::text[], $6::text[]))
+     on conflict do nothing`
+  await change(tx, 'keeping classes', statement, [id, tenant, by.issuer, by.subject, ...pairsOf(next)])
+}
+
+/** The owner of their source has named columns that have their values. */
+export async function endKeptClasses(tx: Transaction, tenant: string, rawColumns: readonly string[]): Promise<void> {
+  const statement = 'delete from kept_raw_classes where tenant = $1 and raw_column = any($2)'
+  await change(tx, 'ending kept classes', statement, [tenant, rawColumns])
+}
+
 /** Replaces what is known of the product. */
 export async function saveRawClasses(
   tx: Transaction,
-  product: Pick<Product, 'id' | 'tenant'>,
-  classes: ReadonlyMap<string, readonly string[]>,
+  product: OfProduct,
+  classes: Classes,
   { keepFormer = false }: SaveOptions = {},
 ): Promise<void> {
   if (!keepFormer) {
     await change(tx, 'recording classes', 'delete from raw_column_classes where product_id = $1', [product.id])
   }
-  const pairs = [...classes].flatMap(([column, names]) => names.map((name) => [column, name] as const))
   const statement = `insert into raw_column_classes (product_id, tenant, raw_column, class)
      select $1, $2, c.raw_column, c.class from unnest($3::text[], $4::text[]) as c(raw_column, class)
      on conflict do nothing`
-  await change(tx, 'recording classes', statement, [
-    product.id,
-    product.tenant,
-    pairs.map(([column]) => column),
-    pairs.map(([, name]) => name),
-  ])
+  await change(tx, 'recording classes', statement, [product.id, product.tenant, ...pairsOf(classes)])
 }
 
-/** By raw column, all that the tenant's products in service say of it. Complete: what was left out would be shown. */
-export async function rawClasses(db: Queryable, tenant: string): Promise<ReadonlyMap<string, readonly string[]>> {
+/**
+ * By raw column, all that the tenant's products in service say of it, and what is kept of others. Complete: what was left
+ * out would be shown.
+ */
+export async function rawClasses(db: Queryable, tenant: string): Promise<Classes> {
   const rows = await many<ClassRow>(
     db,
     'reading classes',
-    `select distinct raw_column as "rawColumn", class from raw_column_classes
-     where tenant = $1 and class <> 'public'`,
+    `select raw_column as "rawColumn", class from raw_column_classes where tenant = $1 and class <> 'public'
+     union select raw_column, class from kept_raw_classes where tenant = $1`,
     [tenant],
   )
   return byColumn(rows)
 }
 
 /** As `rawClasses`, of one product. */
-export async function rawClassesOf(db: Queryable, productId: string): Promise<ReadonlyMap<string, readonly string[]>> {
+export async function rawClassesOf(db: Queryable, productId: string): Promise<Classes> {
   const statement = `select raw_column as "rawColumn", class from raw_column_classes where product_id = $1 and class <> 'public'`
   return byColumn(await many<ClassRow>(db, 'reading classes', statement, [productId]))
 }
@@ -52,7 +89,7 @@ interface ClassRow {
   readonly class: string
 }
 
-function byColumn(rows: readonly ClassRow[]): ReadonlyMap<string, readonly string[]> {
+function byColumn(rows: readonly ClassRow[]): Classes {
   const found = Map.groupBy(rows, (row) => row.rawColumn)
   return new Map([...found].map(([column, own]) => [column, own.map((row) => row.class)]))
 }

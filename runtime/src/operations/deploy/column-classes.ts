@@ -223,6 +223,11 @@ export function classesOf(
   return new Map([...classes].map(([source, names]) => [source, [...names]]))
 }
 
+/** The raw columns whose values those columns have, unchanged. */
+export function copiedBy(origins: readonly ColumnOrigin[] | null, columns: readonly string[]): readonly string[] {
+  return (origins ?? []).flatMap(({ column, copied }) => (copied && columns.includes(column) ? [copied] : []))
+}
+
 function originsByName({ inputs, output }: ManifestSet): readonly ColumnOrigin[] {
   return output.columns.map(({ name }) => ({
     column: name,

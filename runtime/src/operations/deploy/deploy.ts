@@ -25,7 +25,7 @@ import { type GrantSubject, grantAddedTo, grantProduct } from '../../registry/gr
 import { setObjective } from '../../registry/product-freshness.ts'
 import { type Product, setPause, updateProduct } from '../../registry/products.ts'
 import { blockingColumns, settleRaisedColumns } from '../../registry/raised-classes.ts'
-import { saveRawClasses } from '../../registry/raw-classes.ts'
+import { endKeptClasses, keepLostClasses, saveRawClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
 import type { FollowedProduct } from '../../registry/schedule-follows.ts'
 import type { Transaction } from '../../registry/sql.ts'
@@ -59,6 +59,7 @@ import {
   type ColumnOrigin,
   checkClasses,
   classesOf,
+  copiedBy,
   loweredClasses,
   opensProduct,
   sourceOwners,
@@ -446,7 +447,10 @@ async function commitDeployment(
     for (const reader of checked.readers) await grantReading(tx, call, product, reader, checked.readership)
     await wishDashboards(tx, product.id, { anew: true })
     const classes = classesOf(manifests, checked.origins)
-    await saveRawClasses(tx, product, classes, { keepFormer: checked.origins?.some(({ guessed }) => guessed) ?? true })
+    const keepFormer = checked.origins?.some(({ guessed }) => guessed) ?? true
+    if (!keepFormer && !call.principal.isAdmin) await keepLostClasses(tx, product, classes, actor)
+    await saveRawClasses(tx, product, classes, { keepFormer })
+    await endKeptClasses(tx, call.tenant, copiedBy(checked.judged.strict, checked.lowered))
     await settleRaisedColumns(tx, product.id, manifests.digest, checked.lowered)
     await keepReach(tx, call, product, checked.reach)
     const details = {

@@ -14,13 +14,13 @@ import { raiseFence } from '../../registry/fences.ts'
 import { epochOfSnapshot, lastEpochOfVersion, type Materialization } from '../../registry/materializations.ts'
 import type { Product } from '../../registry/products.ts'
 import { settleRaisedColumns } from '../../registry/raised-classes.ts'
-import { saveRawClasses } from '../../registry/raw-classes.ts'
+import { endKeptClasses, saveRawClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, type Run } from '../../registry/runs.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, JUDGED_BY_INFLUENCE, saveVersion } from '../../registry/versions.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper } from '../platform.ts'
 import { productOf } from '../products/products.ts'
-import { classesOf } from './column-classes.ts'
+import { classesOf, copiedBy } from './column-classes.ts'
 import { checkManifests, loweringProblem } from './deploy.ts'
 import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
@@ -85,6 +85,7 @@ export async function rollBackProduct(
     await requireSameClasses(tx, platform, call.tenant, manifests, judged.hidden)
     // Those of the version in service go on to count until the next deployment.
     await saveRawClasses(tx, product, classesOf(manifests, origins), { keepFormer: true })
+    await endKeptClasses(tx, call.tenant, copiedBy(judged.strict, lowered))
     await saveVersion(tx, { ...kept, judgedBy: JUDGED_BY_INFLUENCE, origins: judged.strict })
     await settleRaisedColumns(tx, product.id, manifests.digest, lowered)
     await keepReach(tx, call, product, reach)

@@ -31,6 +31,7 @@ import {
   setPause,
   updateProduct,
 } from '../../registry/products.ts'
+import { keepLostClasses } from '../../registry/raw-classes.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { SCHEDULE_JOB } from '../../registry/schedule-job.ts'
 import type { Transaction } from '../../registry/sql.ts'
@@ -357,6 +358,7 @@ export async function removeProduct(
   )
   await inTransaction(platform.pool, async (tx) => {
     for (const table of tables) await registryCatalog(tx).dropPointer(table)
+    if (!call.principal.isAdmin) await keepLostClasses(tx, product, new Map(), actorOf(call.principal))
     await deleteProduct(tx, call.tenant, product.id)
     await forgetJob(tx, { kind: SCHEDULE_JOB, key: product.id })
     await wishDashboards(tx, product.id)
