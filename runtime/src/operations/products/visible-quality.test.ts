@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { carriedRows } from '../../quality/carried-rows.ts'
 import type { CheckReading, CheckResult } from '../../quality/verdict.ts'
 import type { Materialization } from '../../registry/materializations.ts'
-import { type Sight, seesAside, seesCheck, shownQuality } from './visible-quality.ts'
+import { type KeptQuality, type Sight, seesAside, seesCheck, shownQuality } from './visible-quality.ts'
 
 const RAW = JSON.stringify(['crm', 'public.people', 'salary'])
 
@@ -36,6 +37,24 @@ const SALARY = check('salary', { output: [], raw: [RAW] })
 const UNKNOWN = check('unknown', null)
 
 describe('results of checks', () => {
+  it('say what rows that could not be carried cost to who may see all of the table alone', () => {
+    const input = { connection: 'crm', table: 'people' }
+    const lacking = { input, columns: ['id', 'salary'], rejected: 3 }
+    const [carried] = carriedRows([lacking], 90) as [CheckResult]
+    const whole = { quality: { checks: [OPEN, carried], by_dimension: {} }, qualityScore: 95, counts: { rows: 90 } }
+    const told = (some: Sight) => {
+      const { quality, qualityScore } = shownQuality(some, whole as unknown as Materialization)
+      return [(quality as KeptQuality).checks.map(({ name }) => name), qualityScore]
+    }
+    assert.deepEqual(told(sight(new Set())), [['open'], 100])
+    assert.deepEqual(told(sight(new Set(['pii.identifier']))), [['open'], 100], 'another class')
+    for (const clear of [new Set(['pay']), 'all'] as const) {
+      const [names, score] = told(sight(clear))
+      assert.deepEqual(names, ['open', 'rows_carried'])
+      assert.ok((score as number) < 100)
+    }
+  })
+
   it('are as hidden as all that the checks look at', () => {
     const seen = (some: Sight) =>
       [OPEN, EMAIL, SALARY, UNKNOWN].filter((one) => seesCheck(some, one)).map(({ name }) => name)
