@@ -14,13 +14,13 @@ import { loadConfig } from '../runtime/src/config.ts'
 import { OPEN_FUNCTIONS } from '../runtime/src/database/open-functions.ts'
 import { openPool } from '../runtime/src/database/pools.ts'
 import { httpMetrics } from '../runtime/src/http/metrics.ts'
-import { SCHEDULE_JOB } from '../runtime/src/registry/schedule-job.ts'
 import { changeMetrics } from '../runtime/src/metrics/changes.ts'
 import { diskMetrics } from '../runtime/src/metrics/disk.ts'
 import { cpuMetrics, slotMetrics } from '../runtime/src/metrics/engine.ts'
 import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
+import { SCHEDULE_JOB } from '../runtime/src/registry/schedule-job.ts'
 
 interface Service {
   readonly image: string

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { inTransaction } from '../database/pools.ts'
-import { createProduct, deleteProduct } from './products.ts'
 import { deleteConnection } from './connections.ts'
+import { createProduct, deleteProduct } from './products.ts'
 import { endKeptClasses, keepLostClasses, rawClasses, saveRawClasses } from './raw-classes.ts'
 import { ANN, startTestRegistry } from './testing.ts'
 
