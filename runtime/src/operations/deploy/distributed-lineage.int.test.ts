@@ -45,7 +45,7 @@ async function originsOf(transform: string | null, classes: Readonly<Record<stri
   const columns = ['email', 'id', hidden].map((name) => ({ name, type: 'string', nullable: true }) as const)
   const table: SourceTable = { schema: 'public', name: 'p', columns, primaryKey: [], suggestedCursor: null }
   const manifests = {
-    inputs: [{ connection: 'crm', table: 'p', name: 'p', where: null, columns: null }],
+    inputs: [{ connection: 'crm', table: 'p', name: 'p', where: null, columns: null, mode: 'full' }],
     output: {
       primaryKey: [],
       columns: Object.entries(classes).map(([name, classification]) => ({

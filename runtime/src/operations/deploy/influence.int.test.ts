@@ -7,7 +7,7 @@ import { inspect } from '../../../../engine/src/child/inspect.ts'
 import type { WireInspectOutput } from '../../../../engine/src/protocol.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { SourceTable } from '../../manifest/context.ts'
-import type { ManifestSet, Rule } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import type { Platform } from '../platform.ts'
 import { judgedColumns } from './judged-columns.ts'
@@ -51,15 +51,25 @@ async function refused(
     where = null,
     rules = platform.rules,
     aside = [],
-  }: { readonly where?: string | null; readonly rules?: Platform['rules']; readonly aside?: readonly Rule[] } = {},
+    reading = {},
+    enforced = [],
+  }: {
+    readonly where?: string | null
+    readonly rules?: Platform['rules']
+    readonly aside?: readonly Rule[]
+    /** How the first input is read. */
+    readonly reading?: Partial<Input>
+    /** The key that its source has. */
+    readonly enforced?: readonly string[]
+  } = {},
 ): Promise<readonly string[]> {
   const columns = Object.entries(TYPES).map(([name, type]) => ({ name, type, nullable: true }))
   const table = (name: string): SourceTable => ({
     schema: 'public',
     name,
     columns,
-    primaryKey: [],
-    suggestedCursor: null,
+    primaryKey: enforced,
+    suggestedCursor: 'salary',
   })
   const manifests = {
     inputs: ['p', 'q'].map((name) => ({
@@ -68,6 +78,8 @@ async function refused(
       name,
       where: name === 'p' ? where : null,
       columns: null,
+      ...{ mode: 'auto', cursorColumn: null, primaryKey: [] },
+      ...(name === 'p' ? reading : {}),
     })),
     output: {
       primaryKey: [],
@@ -212,4 +224,38 @@ it('takes no text that ends what is put around it', async () => {
   ]) {
     await assert.rejects(refused(text, OPEN), { code: 'transform_invalid' }, text)
   }
+})
+
+describe('a row that is read, or stays of several, by what is hidden', () => {
+  const BOTH = ['id', 'city']
+  const plain = 'SELECT id, city FROM p'
+  const carried = { ...OPEN, email: 'pii.identifier' }
+
+  it('is hidden by the cursor that is named, and by that of a key that the source does not enforce', async () => {
+    const cases: readonly (readonly [Partial<Input>, readonly string[], readonly string[]])[] = [
+      [{ mode: 'incremental', cursorColumn: 'salary', primaryKey: ['id'] }, ['id'], BOTH],
+      [{ cursorColumn: 'salary' }, ['id'], BOTH],
+      [{ mode: 'full', cursorColumn: 'salary', primaryKey: ['salary'] }, [], []],
+      [{ mode: 'incremental', cursorColumn: 'id', primaryKey: ['city'] }, [], []],
+      [{ mode: 'incremental', primaryKey: ['city'] }, [], BOTH],
+      [{ mode: 'incremental', primaryKey: ['id', 'city'] }, ['id'], []],
+      [{ mode: 'incremental', cursorColumn: 'id', primaryKey: ['salary'] }, [], BOTH],
+      [{ mode: 'incremental', cursorColumn: 'id', primaryKey: ['salary'] }, ['salary'], []],
+      [{}, [], []],
+    ]
+    for (const [reading, enforced, expected] of cases) {
+      assert.deepEqual(await refused(plain, OPEN, { reading, enforced }), expected, JSON.stringify([reading, enforced]))
+    }
+  })
+
+  it('is not, where its key is pseudonyms that the product has', async () => {
+    const reading = { mode: 'incremental', cursorColumn: 'id', primaryKey: ['email'] } as const
+    assert.deepEqual(await refused(plain, OPEN, { reading }), BOTH)
+    assert.deepEqual(await refused('SELECT id, city, email FROM p', carried, { reading }), [])
+    assert.deepEqual(
+      await refused('SELECT id, city, lower(email) AS email FROM p', carried, { reading }),
+      BOTH,
+      'those are others',
+    )
+  })
 })

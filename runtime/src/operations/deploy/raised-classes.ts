@@ -171,7 +171,9 @@ async function showing(
   const columns = laundered(platform, normalised, strict, hidden)
   if (columns.length === 0 || strict === null) return columns
   const open = await couldBe(() => conceded(platform, call, normalised, unasked, hidden))
-  return open === null ? columns : laundered(platform, normalised, open, hidden)
+  if (open === null) return columns
+  // The source is not asked which keys it enforces, as it was then: conceding adds nothing.
+  return laundered(platform, normalised, open, hidden).filter((name) => columns.includes(name))
 }
 
 /** Null where its tables are no longer what it was written for. */

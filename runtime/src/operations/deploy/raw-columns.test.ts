@@ -14,7 +14,7 @@ const raw = (column: string, table = 'people') => rawColumn({ connection: 'crm',
 
 function manifests(classes: Readonly<Record<string, string>>, read: readonly string[] | null = null): ManifestSet {
   const columns = Object.entries(classes).map(([name, classification]) => ({ name, type: 'string', classification }))
-  const inputs = [{ ...PEOPLE, name: 'people', where: null, columns: read }]
+  const inputs = [{ ...PEOPLE, name: 'people', where: null, columns: read, mode: 'full' }]
   const compute = { engine: 'embedded', transform: 'SELECT * FROM people' }
   return { inputs, output: { columns, primaryKey: [] }, compute } as unknown as ManifestSet
 }

@@ -117,6 +117,17 @@ export async function checkTransform(
   sources: ReadonlyMap<string, readonly SourceTable[] | null>,
   comparable: Comparable = () => null,
 ): Promise<BoundTransform | null> {
+  const bound = await bindKnown(platform, call, manifests, sources, comparable)
+  return bound && { ...bound, origins: withReading(bound.origins, manifests, sources) }
+}
+
+async function bindKnown(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+  comparable: Comparable,
+): Promise<BoundTransform | null> {
   const asked = manifests.inputs.map((input) => emptyInput(input, sources.get(input.connection) ?? null))
   if (!asked.includes(null)) {
     const tables = asked as readonly EngineTable[]
@@ -308,9 +319,43 @@ export async function lakeCopy(platform: Platform, call: TenantCall, input: Inpu
   return [{ schema, name: rest.join('.'), ...toTableSchema(state.schema), suggestedCursor: null }]
 }
 
+/**
+ * How an input is read decides about rows, too: by a cursor, which of them are read anew; by a key that the source does not
+ * enforce, which of several stays, and that is the newest by the cursor.
+ */
+function withReading(
+  origins: readonly ColumnOrigin[],
+  { inputs }: ManifestSet,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+): readonly ColumnOrigin[] {
+  const read = inputs.map((input) => readingOf(input, sourceOf(input, sources.get(input.connection) ?? null)))
+  const [cursors, keys] = [read.flatMap(({ cursors: own }) => own), read.flatMap(({ keys: own }) => own)]
+  if (cursors.length + keys.length === 0) return origins
+  return origins.map((origin) => ({
+    ...origin,
+    influences: [...new Set([...(origin.influences ?? []), ...cursors])],
+    grouped: [...new Set([...(origin.grouped ?? []), ...keys])],
+  }))
+}
+
+function readingOf(input: Input, source: SourceTable | null) {
+  if (input.mode === 'full') return { cursors: [], keys: [] }
+  const { primaryKey, cursorColumn } = input
+  const enforced = source?.primaryKey ?? []
+  const isUnique = enforced.length > 0 && enforced.every((name) => primaryKey.includes(name))
+  const keys = isUnique ? [] : primaryKey
+  const cursor = cursorColumn ?? (keys.length > 0 ? (source?.suggestedCursor ?? null) : null)
+  const named = (names: readonly string[]) => names.map((name) => rawColumn(input, name))
+  return { cursors: named(cursor === null ? [] : [cursor]), keys: named(keys) }
+}
+
+function sourceOf(input: Input, tables: readonly SourceTable[] | null): SourceTable | null {
+  return tables?.find((table) => isNamed(table, qualified(input.table))) ?? null
+}
+
 /** Null where the table is not among those of the source. */
 export function emptyInput(input: Input, tables: readonly SourceTable[] | null): EngineTable | null {
-  const found = tables?.find((table) => isNamed(table, qualified(input.table)))
+  const found = sourceOf(input, tables)
   if (!found) return null
   const columns = found.columns.filter((column) => input.columns === null || input.columns.includes(column.name))
   return {
