@@ -38,14 +38,8 @@ for (const kind of ['store', 'connector'] as const) {
     const run = (args: string[]) => promisify(execFile)(process.execPath, args, { cwd: target, maxBuffer: 16 << 20 })
     await run([COMPILER, '-p', 'tsconfig.json'])
     const { NODE_TEST_CONTEXT: _, ...env } = process.env
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ['--test', '--test-reporter=tap', 'dist/conformance.test.js'],
-      {
-        cwd: target,
-        env,
-      },
-    )
+    const flags = ['--test', '--test-reporter=tap', 'dist/conformance.test.js']
+    const { stdout } = await promisify(execFile)(process.execPath, flags, { cwd: target, env })
     assert.match(stdout, /^# fail 0$/m)
     assert.ok(Number(/^# pass (\d+)$/m.exec(stdout)?.[1]) >= (kind === 'store' ? 90 : 39), stdout.slice(-400))
     const unproved = (await checkPlugin(target, config())) as { plugin: string; off: string[]; on: string[] }
