@@ -25,6 +25,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'operations/served/freshness.ts': 'an age that a person is shown, never below nothing',
   'operations/tenants/application-keys.ts': 'a key ends at a time of day',
   'plugins/host.ts': 'what the contract gives to plugins',
+  'plugins/proof-rules.ts': 'a certificate is of a day',
   'registry/application-keys.ts': 'the earlier of two times of day counts',
   'registry/clock.ts': 'the earlier of two clocks counts',
 }

@@ -14,7 +14,7 @@ function codesInUse(): ReadonlyMap<string, string> {
     'iceberg/**/*.ts',
     'plugins/**/*.ts',
     'sdk/**/*.ts',
-  ]).filter(({ path }) => !/\.(test|fixture)\.ts$/.test(path) && !/test-?(data|server|ing)/.test(path))
+  ]).filter(({ path }) => !/\.(test|fixture)\.ts$/.test(path) && !/test-?(data|server|ing)|\/templates\//.test(path))
   return new Map(
     files.flatMap(({ path, text }) =>
       [...text.matchAll(/\bcode: '([^']+)'/g)].map((match) => [match[1] as string, path]),

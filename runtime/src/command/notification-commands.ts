@@ -1,5 +1,5 @@
 import { required } from './arguments.ts'
-import { type Command, segment, word } from './command.ts'
+import { type Command, gone, segment, word } from './command.ts'
 import { textTable } from './text-table.ts'
 
 interface TargetAnswer {
@@ -54,7 +54,7 @@ export const NOTIFICATION_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     async run(call) {
       await (await call.client()).request('DELETE', `${PATH}/${segment(call, 0, 'ID')}`)
-      return 'It is told nothing any more.'
+      return gone(call, 'It is told nothing any more.')
     },
   },
 }
