@@ -28,6 +28,7 @@ const NUMBERED: readonly (readonly [Exception, RegExp])[] = [
 ]
 const SET_ASIDE: readonly (readonly [Exception, RegExp])[] = [
   ['idsAndTimes', /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?/g],
+  ['idsAndTimes', /(?<=^x-sluice-freshness: )\d+$/gm],
   ['idsAndTimes', /(?<="(?:age_s|ttl_remaining_s|\w+_ms|\w+_seconds)":\s*)[\d.]+/g],
 ]
 const PSEUDONYM_FILES = /(?<="(?:[\w-]*files-size|[\w-]*bytes)":\s*"?)\d+/g

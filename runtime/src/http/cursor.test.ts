@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { type CursorBinding, Cursors, MAX_CURSOR_LENGTH } from './cursor.ts'
+import { parseTarget } from './target.ts'
 
 const KEY = randomBytes(32)
 const binding: CursorBinding = {
@@ -45,6 +46,11 @@ describe('cursors', () => {
     for (const text of ['x'.repeat(2 ** 20), randomBytes(12_000).toString('hex')]) {
       assert.throws(() => cursors.seal([text], binding), { code: 'cursor_too_long' })
     }
+  })
+
+  it('fit an address, beside the other parameters', () => {
+    const cursor = 'A'.repeat(MAX_CURSOR_LENGTH)
+    parseTarget(`/api/v1/products/people/latest?cursor=${cursor}&filter=${'x'.repeat(3000)}`)
   })
 
   it('are good for their reader, policy, query and snapshot alone', () => {
