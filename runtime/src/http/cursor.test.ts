@@ -48,9 +48,12 @@ describe('cursors', () => {
     }
   })
 
-  it('fit an address, beside the other parameters', () => {
-    const cursor = 'A'.repeat(MAX_CURSOR_LENGTH)
-    parseTarget(`/api/v1/products/people/latest?cursor=${cursor}&filter=${'x'.repeat(3000)}`)
+  it('fit an address, beside the longest of each other parameter', () => {
+    const others = { columns: 3000, filter: 2000, order: 1000, namespace: 63, from: 64, to: 64, interval: 64, limit: 4 }
+    const query = Object.entries({ ...others, cursor: MAX_CURSOR_LENGTH }).map(
+      ([name, most]) => `${name}=${'x'.repeat(most)}`,
+    )
+    parseTarget(`/api/v1/products/${'p'.repeat(63)}/timeseries?${query.join('&')}`)
   })
 
   it('are good for their reader, policy, query and snapshot alone', () => {
