@@ -49,11 +49,20 @@ describe('cursors', () => {
   })
 
   it('fit an address, beside the longest of each other parameter', () => {
-    const others = { columns: 3000, filter: 2000, order: 1000, namespace: 63, from: 64, to: 64, interval: 64, limit: 4 }
+    const others = {
+      columns: 3000,
+      filter: 2000,
+      order: 1000,
+      namespace: 500,
+      from: 64,
+      to: 64,
+      interval: 64,
+      limit: 4,
+    }
     const query = Object.entries({ ...others, cursor: MAX_CURSOR_LENGTH }).map(
       ([name, most]) => `${name}=${'x'.repeat(most)}`,
     )
-    parseTarget(`/api/v1/products/${'p'.repeat(63)}/timeseries?${query.join('&')}`)
+    parseTarget(`/api/v1/products/${'p'.repeat(500)}/timeseries?${query.join('&')}`)
   })
 
   it('are good for their reader, policy, query and snapshot alone', () => {

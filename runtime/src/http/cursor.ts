@@ -27,7 +27,7 @@ const IV_BYTES = 12
 const TAG_BYTES = 16
 const HEAD_BYTES = 1 + KEY_ID_BYTES + IV_BYTES
 /** What fits an address of 12 KiB beside the longest of each other parameter of a read. No longer one is given away. */
-export const MAX_CURSOR_LENGTH = 5_632
+export const MAX_CURSOR_LENGTH = 4_900
 /**
  * More than the position of any list. Those have numbers of the whole installation in them, whose digits would tell a tenant
  * how much others do.
