@@ -115,27 +115,25 @@ class ChildEngine implements PooledEngine {
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
     if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
-    const key = this.#results === null ? null : resultKey(job)
-    if (this.#results === null || key === null) return await this.#try(job, signal)
+    // Once for both: it is made of all the names of files.
+    const set = this.#results !== null || this.#keeps ? accessSet(job) : null
+    if (this.#results === null || set === null) return await this.#try(job, set, signal)
+    const key = resultKey(set, job)
     if (this.#pool.closed) throw closedError()
     if (signal.aborted) throw cancelledError(signal.reason)
     const known = this.#results.get(key)
     if (known !== null) return known
-    const run = await this.#try(job, signal)
+    const run = await this.#try(job, set, signal)
     return run.isStable === true ? this.#results.kept(key, run) : run
   }
 
-  async #try(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+  async #try(job: EngineJob, set: string | null, signal: AbortSignal): Promise<EngineRun> {
     const deadline = AbortSignal.timeout(job.limits.timeoutMs)
-    const attempt = (set: string | null) => this.#run(job, set, deadline, signal)
     // An input can be read once only.
-    if (job.trust === 'own' || job.csvInput !== undefined) return attempt(null)
-    let set = this.#keeps ? accessSet(job) : null
-    return twiceAtMost(() => {
-      const [first, second] = [set, null]
-      set = second
-      return attempt(first)
-    }, isStreamed(job.output))
+    if (job.trust === 'own' || job.csvInput !== undefined) return this.#run(job, null, deadline, signal)
+    // The second try has a child of its own.
+    const sets = [this.#keeps ? set : null]
+    return twiceAtMost(() => this.#run(job, sets.pop() ?? null, deadline, signal), isStreamed(job.output))
   }
 
   /** @param set which tables a child must have been given to be taken again; null: a new child, which ends */

@@ -7,7 +7,8 @@ import { openDuckDb } from './child/duckdb.ts'
 import { ALLOWED_FUNCTIONS, ALLOWED_WINDOW_FUNCTIONS } from './guard/functions.ts'
 import { isStable, UNSTABLE_FUNCTIONS } from './guard/stability.ts'
 import { createEngine, type EngineJob, type EngineRun, type EngineTable, type PooledEngine } from './index.ts'
-import { Results, resultKey } from './results.ts'
+import { accessSet } from './kept-child.ts'
+import { Results } from './results.ts'
 import { testEngineProgram } from './testing.ts'
 import { childrenOf } from './walls/process-table.ts'
 
@@ -115,8 +116,8 @@ describe('an answer', () => {
     const failing = job({}, 'SELECT CAST(name AS INTEGER) FROM hr.people', [])
     await assert.rejects(asked(failing))
     await assert.rejects(asked(failing))
-    assert.equal(resultKey(job({ tenant: '' })), null)
-    assert.equal(resultKey({ ...job(), trust: 'own' }), null)
+    assert.equal(accessSet(job({ tenant: '' })), null)
+    assert.equal(accessSet({ ...job(), trust: 'own' }), null)
   })
 
   it('takes no more room than there is, and is forgotten in time', async () => {

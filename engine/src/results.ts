@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto'
 import type { EngineJob, EngineRun, OutputSummary, StreamOutput } from './job.ts'
 import { cancelledError } from './job-run.ts'
-import { accessSet } from './kept-child.ts'
 import { toWire } from './protocol.ts'
 
 /** One answer may take so much of the room for all. */
@@ -91,10 +90,8 @@ export class Results {
   }
 }
 
-/** Jobs for which it is equal have the same answer, if the statement is stable; null where no answer is kept. */
-export function resultKey(job: EngineJob): string | null {
-  const set = accessSet(job)
-  if (set === null) return null
+/** Jobs of this access set for which it is equal have the same answer, if the statement is stable. */
+export function resultKey(set: string, job: EngineJob): string {
   const { parameters = [], ...output } = job.output as StreamOutput
   const { timeoutMs: _, ...limits } = job.limits
   const asked = JSON.stringify([set, output, parameters.map(toWire), limits])
