@@ -1,5 +1,6 @@
 /** The contract of a source connector: a read-only view of somebody else's system. */
 import type { ColumnBatch, CsvChunk } from './batch.ts'
+import type { ChangeSource } from './change-source.ts'
 import type { LogicalType, TableSchema } from './schema.ts'
 
 export const CHECK_STEPS = ['dns', 'tcp', 'tls', 'auth', 'privileges'] as const
@@ -106,4 +107,6 @@ export interface Connector {
   /** Told only after the lake has committed what led to this state. */
   ack(request: { readonly schema: string; readonly table: string }, state: ConnectorState): Promise<void>
   close(): Promise<void>
+  /** Of a connector whose plugin names the mode `cdc`. */
+  readonly changes?: ChangeSource
 }

@@ -1,0 +1,127 @@
+/**
+ * The contract of a source that has a log of its changes. The log is one for all tables of a connection; the runtime
+ * reads it from the position that it has committed, applies what came to its tables, commits, and only then
+ * acknowledges. What was not acknowledged comes again.
+ *
+ * A table's first rows come by `Connector.read`, after `prepare` and before `changes`: the log from the prepared
+ * position on, to where it stood when `changes` began, is then true of them, though some of it tells what the read has
+ * seen already. So applying a change twice must give what applying it once gives: rows are whole, and found by key.
+ */
+import type { CsvChunk } from './batch.ts'
+import type { TableSchema } from './schema.ts'
+
+/** A place in a log, between two transactions. */
+export interface ChangePosition {
+  /** Which history it is a place of: a source that was put back, or a log begun anew, is another. At most 200 characters. */
+  readonly lineage: string
+  /** Grows along one lineage, compared as text. At most 200 characters of ASCII. */
+  readonly order: string
+}
+
+/** A table whose changes are read. */
+export interface ChangeStream {
+  readonly schema: string
+  readonly table: string
+  /** By which its rows are found; what the source enforces, and logs of a row that is gone. */
+  readonly primaryKey: readonly string[]
+}
+
+/** What a log cannot tell of a table, and what would let it. */
+export interface RefusedStream {
+  readonly schema: string
+  readonly table: string
+  readonly code: string
+  readonly reason: string
+  readonly remedy: string
+}
+
+export interface PreparedChanges {
+  /** Where the log begins, if nothing was read yet; else not after what was acknowledged last. */
+  readonly position: ChangePosition
+  readonly refused: readonly RefusedStream[]
+}
+
+/** Columns before those of the table in the CSV of `rows`, each as text. */
+export const CHANGE_COLUMNS = ['_op', '_seq', '_unchanged', '_from'] as const
+
+/**
+ * Rows of one stream are in the order of the log. A transaction lies whole between two checkpoints; what was rolled
+ * back does not come. The last event is a checkpoint.
+ */
+export type ChangeEvent =
+  /**
+   * Before the first rows of a stream, and whenever its columns change: how the rows after it are shaped. `mustReread`:
+   * values of rows that do not come have changed with it (a default, another type, another table of that name), so that
+   * the table is to be read whole.
+   */
+  | { readonly kind: 'schema'; readonly stream: number; readonly schema: TableSchema; readonly mustReread?: boolean }
+  /**
+   * `_op`: `u` for a row as it is now, `d` for one that is gone (only its key is told, the other columns are null).
+   * `_seq`: place in the log, grows as text. `_unchanged`: a JSON array of the columns whose values the log leaves out
+   * since they are as they were, else null; the row has null there. `_from`: where the key has changed, the former one, a
+   * JSON array of texts in the key's order: what is unchanged is so of that row; a `d` of the former key came before.
+   */
+  | { readonly kind: 'rows'; readonly stream: number; readonly chunk: CsvChunk; readonly rows: number }
+  /** All rows of the stream before it are gone. */
+  | { readonly kind: 'truncate'; readonly stream: number; readonly seq: string }
+  /** A changed row that cannot be carried: the row of that key is gone from what is served, else it were an old one. */
+  | {
+      readonly kind: 'reject'
+      readonly stream: number
+      readonly seq: string
+      readonly reason: string
+      readonly column: string | null
+      readonly key?: Readonly<Record<string, string | null>>
+      readonly raw?: string
+    }
+  /** All before it is whole. `sourceTime`: of the last transaction, by the source's clock, ISO 8601 in UTC. */
+  | { readonly kind: 'checkpoint'; readonly position: ChangePosition; readonly sourceTime: string | null }
+
+export interface ChangeHealth {
+  /** `lost`: the log from the saved position on is gone, and all tables are to be read whole, after another `prepare`. */
+  readonly state: 'ok' | 'at_risk' | 'lost'
+  /** What the source keeps for us alone; null where it does not say. */
+  readonly retainedBytes: number | null
+  /** How much it keeps before it lets go; null: without end. */
+  readonly limitBytes: number | null
+  readonly message: string
+  readonly remedy?: string
+}
+
+/** Every call names the capture: at most 40 of a-z, 0-9 and _, of one connection of one installation. */
+export interface ChangeSource {
+  /**
+   * Lets the log tell these streams from now on. Repeatable: makes one place at the source, not two. Adds what is missing,
+   * takes away what is not among them. Never makes a statement of the source's writers fail: a table that cannot be told
+   * is refused. `anew`: what was kept is given up, the position is of a lineage of its own.
+   */
+  prepare(request: {
+    readonly capture: string
+    readonly streams: readonly ChangeStream[]
+    readonly anew?: boolean
+    readonly signal: AbortSignal
+  }): Promise<PreparedChanges>
+  /**
+   * The log after a position, to where it stands when this is called. Bounded memory, whatever a transaction holds. Throws
+   * `position_lost` (CONFLICT) where the source has not that position, or not that lineage: never begins later in silence.
+   */
+  changes(request: {
+    readonly capture: string
+    readonly after: ChangePosition
+    readonly streams: readonly ChangeStream[]
+    readonly signal: AbortSignal
+  }): AsyncIterable<ChangeEvent>
+  /** The runtime has committed all up to there: the source may forget it. Goes exactly there, and never back. */
+  ack(request: {
+    readonly capture: string
+    readonly position: ChangePosition
+    readonly signal: AbortSignal
+  }): Promise<void>
+  health(request: {
+    readonly capture: string
+    readonly saved: ChangePosition | null
+    readonly signal: AbortSignal
+  }): Promise<ChangeHealth>
+  /** Leaves nothing of the capture at the source. Repeatable. */
+  release(request: { readonly capture: string; readonly signal: AbortSignal }): Promise<void>
+}
