@@ -8,7 +8,7 @@ import { CheckFailure } from './check.ts'
 export type Owner = 'store' | 'connector'
 
 /** Those that give rows one after the other, and so may throw before the first of them. */
-const STREAMS = ['read']
+const STREAMS = ['read', 'operate']
 /** Those that answer at once. */
 const AT_ONCE = ['health']
 

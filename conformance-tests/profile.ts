@@ -1,5 +1,5 @@
 /** How an endpoint of each type is configured for a shape, so that one check serves all types of store. */
-import type { ServingPlugin, TableSchema } from '@sluice/sdk'
+import type { Row, ServingPlugin, TableSchema } from '@sluice/sdk'
 import { TIME_COLUMN } from './shapes.ts'
 
 /** What a check wants of the endpoint, in no store's words. */
@@ -21,8 +21,18 @@ export interface Knobs {
   config?(schema: TableSchema, wish: ConfigWish): unknown
   /** False where the store belongs to one process: opening it twice is then to be refused. Default: true. */
   readonly opensTwice?: boolean
+  /** By declared operation; one that is not named here is tried with its example alone. */
+  readonly operations?: Readonly<Record<string, OperationTrial>>
   /** How many random schedules to run, by level, where the suite's own numbers take too long. */
   readonly schedules?: Partial<Readonly<Record<'core' | 'full' | 'hard', number>>>
+}
+
+/** How a declared operation is tried on rows that the suite has made up. */
+export interface OperationTrial {
+  /** Inputs that fit the operation's schema, and of which most find some of these rows and not all. */
+  inputs(schema: TableSchema, rows: readonly Row[]): readonly Readonly<Record<string, unknown>>[]
+  /** The rows that it is to give, in this order, by a way that shares nothing with the store; null where none is known. */
+  expected?(input: Readonly<Record<string, unknown>>, schema: TableSchema, rows: readonly Row[]): readonly Row[] | null
 }
 
 type ConfigOf = (schema: TableSchema, wish: ConfigWish) => Readonly<Record<string, unknown>>

@@ -8,6 +8,7 @@ import {
   type ServingPlugin,
 } from '@sluice/sdk'
 import type { PluginPackage } from './plugin-package.ts'
+import { DECLARED_OPERATION } from './requirements.ts'
 import { countsOf, type RunRecord } from './run-record.ts'
 
 /** What a check needs to be declared before it says anything. */
@@ -34,7 +35,11 @@ export function provedCapabilities(
   const tried = new Set(about('passed').flat())
   const refuted = new Set(failed.flat())
   const special = new Set([...needs.values()].flat())
-  return capabilityNames(plugin).filter((name) => !refuted.has(name) && (tried.has(name) || !special.has(name)))
+  return capabilityNames(plugin).filter((name) => {
+    // What is tried of one declared operation is tried of all.
+    const line = name.startsWith(`${DECLARED_OPERATION.name} `) ? DECLARED_OPERATION.name : name
+    return !refuted.has(line) && (tried.has(line) || !special.has(line))
+  })
 }
 
 export interface Proof {

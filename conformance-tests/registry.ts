@@ -3,6 +3,7 @@ import { capabilityChecks } from './checks/capabilities.ts'
 import { commitChecks } from './checks/commits.ts'
 import { concurrencyChecks } from './checks/concurrency.ts'
 import { crashChecks } from './checks/crash.ts'
+import { declaredChecks } from './checks/declared.ts'
 import { digestChecks } from './checks/digest.ts'
 import { fenceChecks } from './checks/fence.ts'
 import { historyChecks } from './checks/history.ts'
@@ -34,6 +35,7 @@ export const CHECKS: readonly Check[] = [
   ...idempotencyChecks,
   ...roundTripChecks,
   ...readingChecks,
+  ...declaredChecks,
   ...provisioningChecks,
   ...concurrencyChecks,
   ...crashChecks,

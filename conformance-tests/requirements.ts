@@ -111,6 +111,21 @@ export function hook(name: OptionalHook): Requirement {
 /** The hook is not there: the plainest way of not supporting it. */
 export class MissingHook extends Error {}
 
+/** Any operation of its own. */
+export const DECLARED_OPERATION: Requirement = {
+  name: 'declared',
+  declared: ({ declared = {} }) => Object.keys(declared).length > 0,
+  async use({ store, capabilities }, { target }) {
+    if (store.operate === undefined) throw new MissingHook()
+    const [[operation, { example: input }] = ['no_such_operation', { example: {} }]] = Object.entries(
+      capabilities.declared ?? {},
+    )
+    const { columns, limit, policy, timeoutMs, signal } = planOf(SIMPLE, 'scan')
+    const plan = { operation, input, columns, limit, policy, timeoutMs, signal }
+    for await (const _ of store.operate(target, plan)) break
+  },
+}
+
 export const TTL: Requirement = {
   name: 'ttl',
   declared: (capabilities) => capabilities.ttl !== undefined,
@@ -137,6 +152,7 @@ export const REQUIREMENTS: readonly Requirement[] = [
   ...(['get', 'scan', 'range', 'aggregate', 'key'] as const).map(operation),
   ...(['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in'] as const).map(filter),
   history('type_2'),
+  DECLARED_OPERATION,
   TTL,
   ...(['recover', 'validate', 'activate', 'digest', 'query'] as const).map(hook),
 ]

@@ -1,3 +1,4 @@
+import type { DeclaredOperation } from './declared-operation.ts'
 import type { FilterOperator, ReadOperation } from './read-plan.ts'
 import type { LogicalTypeName } from './schema.ts'
 
@@ -16,6 +17,8 @@ export interface Capabilities {
   readonly commit: 'atomic' | 'per-key' | 'lake'
   readonly operations: readonly ReadOperation[]
   readonly filters: readonly FilterOperator[]
+  /** Ways to read of its own, by name (`OPERATION_NAME`, and none of `operations`). */
+  readonly declared?: Readonly<Record<string, DeclaredOperation>>
   readonly histories?: readonly HistoryMode[]
   /** Rows expire; how exactly, in milliseconds. */
   readonly ttl?: { readonly granularityMs: number }

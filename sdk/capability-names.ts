@@ -6,7 +6,7 @@ const HOOKS = ['recover', 'validate', 'activate', 'digest', 'jsonBatches', 'quer
 
 type ConnectorCapabilities = ConnectorPlugin['capabilities']
 
-/** What a plugin declares, line by line: `commit atomic`, `operation get`, `filter eq`, `history type_2`, `mode full`. */
+/** What a plugin declares, line by line: `commit atomic`, `operation get`, `declared search`, `filter eq`, `history type_2`, `mode full`. */
 export function capabilityNames(plugin: Pick<ServingPlugin | ConnectorPlugin, 'kind' | 'capabilities'>): string[] {
   if (plugin.kind === 'connector') return connectorNames(plugin.capabilities as ConnectorCapabilities)
   const can = plugin.capabilities as Capabilities
@@ -14,6 +14,7 @@ export function capabilityNames(plugin: Pick<ServingPlugin | ConnectorPlugin, 'k
     `commit ${can.commit}`,
     ...can.operations.map((name) => `operation ${name}`),
     ...can.filters.map((name) => `filter ${name}`),
+    ...Object.keys(can.declared ?? {}).map((name) => `declared ${name}`),
     ...(can.histories ?? []).map((name) => `history ${name}`),
     ...(can.ttl === undefined ? [] : ['ttl']),
     ...HOOKS.filter((name) => can[name] === true),
@@ -40,7 +41,8 @@ function cutConnector(can: ConnectorCapabilities, kept: ReadonlySet<string>): Co
 }
 
 function cutStore(can: Capabilities, kept: ReadonlySet<string>): Capabilities {
-  const { histories, ttl, ...rest } = can
+  const { declared, histories, ttl, ...rest } = can
+  const proved = Object.entries(declared ?? {}).filter(([name]) => kept.has(`declared ${name}`))
   const always = Object.fromEntries(
     Object.entries(rest).filter(([name]) => !(HOOKS as readonly string[]).includes(name) || kept.has(name)),
   ) as typeof rest
@@ -48,6 +50,7 @@ function cutStore(can: Capabilities, kept: ReadonlySet<string>): Capabilities {
     ...always,
     operations: can.operations.filter((name) => kept.has(`operation ${name}`)),
     filters: can.filters.filter((name) => kept.has(`filter ${name}`)),
+    ...(declared === undefined ? {} : { declared: Object.fromEntries(proved) }),
     ...(histories === undefined ? {} : { histories: histories.filter((name) => kept.has(`history ${name}`)) }),
     ...(ttl === undefined || !kept.has('ttl') ? {} : { ttl }),
   }

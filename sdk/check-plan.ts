@@ -1,5 +1,6 @@
 /** What every store refuses in a plan before it asks its engine anything. */
 import type { Capabilities } from './capabilities.ts'
+import type { OperationPlan } from './declared-operation.ts'
 import { SluiceError, unsupported } from './errors.ts'
 import type { ReadPlan } from './read-plan.ts'
 
@@ -19,12 +20,28 @@ export function checkReadPlan(plan: ReadPlan, capabilities: Capabilities): void 
     if (!visibleColumns.includes(column)) throw notVisible()
     if (maskedColumns.includes(column)) throw columnMasked(column)
   }
-  if (!Number.isSafeInteger(plan.limit) || plan.limit < 1 || plan.limit > capabilities.limits.maxReadRows) {
-    throw new SluiceError('INVALID_DATA', 'the limit is out of range', {
-      code: 'limit_out_of_range',
-      remedy: `Ask for 1 to ${capabilities.limits.maxReadRows} rows.`,
-    })
-  }
+  checkLimit(plan, capabilities)
+}
+
+/**
+ * The same of a declared operation: UNSUPPORTED for one that is not declared, PERMISSION `column_not_visible`, INVALID_DATA
+ * `limit_out_of_range`. Whether its input chooses rows by a masked column has been judged by what `selects` says.
+ */
+export function checkOperationPlan(plan: OperationPlan, capabilities: Capabilities): void {
+  const declared = Object.entries(capabilities.declared ?? {}).find(([name]) => name === plan.operation)?.[1]
+  if (declared === undefined) throw unsupported(`the operation ${plan.operation}`)
+  const added = declared.adds?.map(({ name }) => name) ?? []
+  const { visibleColumns } = plan.policy
+  if (!plan.columns.every((name) => visibleColumns.includes(name) || added.includes(name))) throw notVisible()
+  checkLimit(plan, capabilities)
+}
+
+function checkLimit({ limit }: Pick<ReadPlan, 'limit'>, { limits }: Capabilities): void {
+  if (Number.isSafeInteger(limit) && limit >= 1 && limit <= limits.maxReadRows) return
+  throw new SluiceError('INVALID_DATA', 'the limit is out of range', {
+    code: 'limit_out_of_range',
+    remedy: `Ask for 1 to ${limits.maxReadRows} rows.`,
+  })
 }
 
 function checkOperation(plan: ReadPlan, capabilities: Capabilities): void {

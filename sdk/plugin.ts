@@ -5,6 +5,7 @@
  */
 import type { Capabilities } from './capabilities.ts'
 import type { Connector } from './connector.ts'
+import type { OperationInput } from './declared-operation.ts'
 import type { Host } from './host.ts'
 import type { ReadOperation } from './read-plan.ts'
 import type { Column, TableSchema } from './schema.ts'
@@ -72,6 +73,12 @@ export interface ServingPlugin<Settings = unknown, Config = unknown> {
    * aggregate. Null where nothing is kept for that interval. Pure.
    */
   readColumns?(config: Config, schema: TableSchema, read: ReadKind): readonly Column[] | null
+  /**
+   * The columns of the dataset that decide which rows a declared operation gives for this input, in which order, or what
+   * its added columns hold. Who may not see one of them in clear is refused. Throws INVALID_DATA for what the schema of
+   * the input cannot say. Pure. Needed where an operation is declared.
+   */
+  selects?(asked: OperationInput<Config>): readonly string[]
   /**
    * Connects. Throws CONFIG for settings that cannot be right, TRANSIENT where the store does not answer within
    * its time-out. Does not provision anything.

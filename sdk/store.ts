@@ -7,6 +7,7 @@
  */
 import type { ReadBatch } from './batch.ts'
 import type { AppliedEpoch, ChangeSet, Commit, Receipt } from './change-set.ts'
+import type { OperationPlan } from './declared-operation.ts'
 import type { LakeQuery, LakeQueryResult } from './host.ts'
 import type { InstalledPolicy, RowPolicy } from './policy.ts'
 import type { ReadPlan } from './read-plan.ts'
@@ -97,6 +98,12 @@ export interface ServingStore<Config = unknown> {
    * epoch is known. Without a policy there are no rows. Throws TRANSIENT `not_materialized` before the first write.
    */
   read(target: Target<Config>, plan: ReadPlan): AsyncIterable<ReadBatch>
+
+  /**
+   * The rows of an operation that the plugin declares, under everything that is said of `read`. Rows are of the dataset,
+   * each at most once. What it gives may hang on rows of this target alone, on no row of another tenant or variant.
+   */
+  operate?(target: Target<Config>, plan: OperationPlan): AsyncIterable<ReadBatch>
 
   /** What the store last committed for the target; null where nothing. Declared as `recover`. */
   recover?(target: Target<Config>): Promise<AppliedEpoch | null>

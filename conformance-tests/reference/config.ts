@@ -10,6 +10,7 @@ import {
   parseTtl,
   type TableSchema,
 } from '@sluice/sdk'
+import { containing } from './containing.ts'
 
 /** The config of every endpoint type at once, all of it optional. */
 export interface ReferenceConfig {
@@ -52,6 +53,7 @@ export const capabilities: Capabilities = {
   commit: 'atomic',
   operations: ['get', 'scan', 'range', 'aggregate', 'key'],
   filters: ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in'],
+  declared: { containing },
   histories: ['current', 'type_2', 'type_3'],
   ttl: { granularityMs: 1 },
   recover: true,

@@ -1,6 +1,7 @@
 /** The reference store as a plugin: the suite's oracle, and a first example for authors. */
 import { defineServingPlugin, SDK_VERSION, SluiceError } from '@sluice/sdk'
 import { capabilities, checkConfig, configSchema, type ReferenceConfig } from './config.ts'
+import { selects } from './containing.ts'
 import { ReferenceMemory } from './memory.ts'
 import { openReferenceStore } from './store.ts'
 
@@ -28,6 +29,7 @@ export default defineServingPlugin<ReferenceSettings, ReferenceConfig>({
   configSchema,
   capabilities,
   checkConfig,
+  selects,
   async open(settings, host) {
     checkSettings(settings)
     const { memory, privileged = false } = settings

@@ -42,6 +42,11 @@ export class ReferenceMemory {
   isReachable = true
   readonly #datasets = new Map<string, StoredDataset>()
 
+  /** How many datasets there are, of whomever. */
+  get size(): number {
+    return this.#datasets.size
+  }
+
   get(dataset: DatasetAddress): StoredDataset | undefined {
     return this.#datasets.get(address(dataset))
   }

@@ -6,12 +6,14 @@ import {
   batchFromRows,
   type ChangeSet,
   type Commit,
+  checkOperationPlan,
   checkPlanHash,
   type Digest,
   type Health,
   type Host,
   type InstalledPolicy,
   type LogicalType,
+  type OperationPlan,
   type PlanStep,
   type ProbeReport,
   planOfSteps,
@@ -28,6 +30,7 @@ import {
 } from '@sluice/sdk'
 import { answer } from './answer.ts'
 import { capabilities, type ReferenceConfig } from './config.ts'
+import { rowsContaining } from './containing.ts'
 import { applyChanges, refuseWithoutKey, stage } from './content.ts'
 import { digestOf } from './digest.ts'
 import type { Content, ReferenceMemory, StoredDataset } from './memory.ts'
@@ -68,6 +71,8 @@ export function openReferenceStore(
     write: (target, changes, commit) => write(memory, host, target, changes, commit),
 
     read: (target, plan) => read(memory, host, target, plan),
+
+    operate: (target, plan) => operate(memory, host, target, plan),
 
     async recover(target) {
       return newest(datasetOf(memory, target))?.applied ?? null
@@ -168,11 +173,7 @@ async function* read(
   plan: ReadPlan,
 ): AsyncGenerator<ReadBatch> {
   const stored = datasetOf(memory, target)
-  if (plan.signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
-  const content = served(stored)
-  const { epoch } = content.applied
-  const remainingMs = remainingTtlMs(stored, content, host.clock.nowMs())
-  const alive = remainingMs === null || remainingMs > 0 ? content : { ...content, versions: [] }
+  const { alive, epoch, ttl } = readable(stored, plan, host)
   const { rows, types, next } = answer(stored, alive, plan, capabilities)
   const batch =
     plan.encoding === 'json'
@@ -181,9 +182,32 @@ async function* read(
   yield {
     ...batch,
     epoch,
-    ...(remainingMs === null ? {} : { ttlRemainingS: Math.max(0, Math.floor(remainingMs / 1000)) }),
+    ...ttl,
     ...(next === undefined ? {} : { next }),
   }
+}
+
+async function* operate(
+  memory: ReferenceMemory,
+  host: Host,
+  target: ReferenceTarget,
+  plan: OperationPlan,
+): AsyncGenerator<ReadBatch> {
+  const stored = datasetOf(memory, target)
+  checkOperationPlan(plan, capabilities)
+  const { alive, epoch, ttl } = readable(stored, plan, host)
+  yield { ...rowsContaining(stored, alive, plan), epoch, ...ttl }
+}
+
+/** What is there at this moment, and for how long. */
+function readable(stored: StoredDataset, { signal }: Pick<ReadPlan, 'signal'>, host: Host) {
+  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the read was ended by its caller', { code: 'aborted' })
+  const content = served(stored)
+  const { epoch } = content.applied
+  const remainingMs = remainingTtlMs(stored, content, host.clock.nowMs())
+  const alive = remainingMs === null || remainingMs > 0 ? content : { ...content, versions: [] }
+  const ttl = remainingMs === null ? {} : { ttlRemainingS: Math.max(0, Math.floor(remainingMs / 1000)) }
+  return { alive, epoch, ttl }
 }
 
 function jsonRow(names: readonly string[], types: readonly LogicalType[], row: Row): Record<string, unknown> {

@@ -3,6 +3,7 @@ import { isolationSaboteurs } from './isolation.ts'
 import { lifeCycleSaboteurs } from './life-cycle.ts'
 import { momentSaboteurs } from './moments.ts'
 import { nameSaboteurs } from './names.ts'
+import { operationSaboteurs } from './operations.ts'
 import { placeSaboteurs } from './places.ts'
 import { readSaboteurs } from './reads.ts'
 import { timeSaboteurs } from './time.ts'
@@ -18,6 +19,7 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...nameSaboteurs,
   ...placeSaboteurs,
   ...readSaboteurs,
+  ...operationSaboteurs,
   ...isolationSaboteurs,
   ...timeSaboteurs,
 ]

@@ -47,6 +47,7 @@ import type { Route } from './http/route.ts'
 import { applicationKeyRoutes } from './http/routes/application-keys.ts'
 import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
+import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
 import { notificationRoutes } from './http/routes/notifications.ts'
@@ -55,7 +56,7 @@ import { pluginRoutes } from './http/routes/plugins.ts'
 import { productRoutes } from './http/routes/products.ts'
 import { queryRoutes } from './http/routes/query.ts'
 import { rawGrantRoutes } from './http/routes/raw-grants.ts'
-import { readRoutes } from './http/routes/reads.ts'
+import { readDeps, readRoutes } from './http/routes/reads.ts'
 import { runRoutes } from './http/routes/runs.ts'
 import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
@@ -339,14 +340,15 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
   const { config, url, embedded, issuers, assembled, platform, logger } = parts
   const { container, databases, metrics } = assembled
   const cursors = new Cursors([await cursorKey(config.secrets_dir)])
-  const api: readonly Route[] = [
+  const reads = readDeps(platform, cursors)
+  const own: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
-    ...readRoutes(platform, cursors),
+    ...readRoutes(reads),
     ...queryRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
@@ -356,6 +358,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...(embedded ? oidcRoutes(embedded) : []),
     ...probeRoutes(readiness, metrics),
   ]
+  const api = [...own, ...declaredOperationRoutes(platform, reads, own)]
   const info = { title: 'Sluice', version: '1', url, description: 'Data products over REST.' }
   const tiers = new TierCache(platform)
   return createHttpApp({

@@ -111,7 +111,7 @@ export function buildOpenApi(
   const shown = routes.filter((route) => route.hidden !== true)
   for (const route of shown) {
     const path = paths[route.path] ?? {}
-    path[route.method.toLowerCase()] = operationOf(route, examples[route.name] ?? {}, schemas)
+    path[route.method.toLowerCase()] = operationOf(route, route.example ?? examples[route.name] ?? {}, schemas)
     paths[route.path] = path
   }
   return {

@@ -5,6 +5,7 @@
 import type { Static, TObject, TSchema } from 'typebox'
 import type { AuthenticatedCall, Call, KeyOperation, TenantCall } from '../flow.ts'
 import type { KnownCode } from './codes.ts'
+import type { OperationExample } from './example.ts'
 
 /** A GET answers HEAD too, with its own status; a HEAD beside it answers in its stead. */
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
@@ -108,6 +109,8 @@ interface RouteHead {
   readonly answersAnyType?: boolean
   /** Application keys that are made for this may call; `any`: all of them. Absent: none may. */
   readonly forKeys?: KeyOperation | 'any'
+  /** Of an operation that is in no table of examples, since a plugin declares it. */
+  readonly example?: OperationExample
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
 }

@@ -91,8 +91,22 @@ export function servingTypesOf(plugins: Iterable<ServingPlugin>): ServingTypes {
       configSchema,
       types: capabilities.types,
       ...(capabilities.histories === undefined ? {} : { histories: capabilities.histories }),
-      check: (config, schema) => plugin.checkConfig?.(config, schema) ?? [],
+      check: (config, schema) => [...(plugin.checkConfig?.(config, schema) ?? []), ...addedTwice(plugin, schema)],
     })
   }
   return { names: [...types.keys()], get: (type) => types.get(type) }
+}
+
+/** A row has one value of a name: a column of the product, or what an operation adds. */
+function addedTwice({ capabilities }: ServingPlugin, { columns }: TableSchema): readonly ConfigProblem[] {
+  const own = new Set(columns.map(({ name }) => name))
+  return Object.entries(capabilities.declared ?? {}).flatMap(([operation, { adds = [] }]) =>
+    adds
+      .filter(({ name }) => own.has(name))
+      .map(({ name }) => ({
+        pointer: '',
+        message: `the operation ${operation} of this store adds a column "${name}", and the product has one of that name`,
+        hint: 'Name the column of the product otherwise, for example in the transform.',
+      })),
+  )
 }

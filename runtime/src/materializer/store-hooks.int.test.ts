@@ -10,6 +10,7 @@ import { openTenantScope, planOfSteps, type ServingStore, SluiceError } from '@s
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { storePlans } from '../operations/deploy/plan.ts'
 import type { Platform } from '../operations/platform.ts'
+import { askedBy, servedBy } from '../operations/reads/operation-under-test.fixture.ts'
 import { closeStores } from '../plugins/plugin-set.ts'
 import { faultOf, readinessOf } from '../plugins/store-probes.ts'
 import { endpointStates } from '../registry/endpoint-states.ts'
@@ -102,6 +103,16 @@ const LIES: Readonly<Record<Hook, Lie | 'deprecated'>> = {
       }
     },
     outcome: compared,
+  },
+  operate: {
+    tell({ honest, lies }) {
+      lies.operate = (target, plan) => (honest.operate as NonNullable<Store['operate']>)(target, { ...plan, limit: 1 })
+    },
+    async outcome(product, store) {
+      await sync(product, store)
+      const served = servedBy(store.serving, [{ target: targetOf(product), maskedColumns: [] }])
+      return askedBy(store.serving, served, { input: { column: 'name', text: 'a' }, columns: ['id'] })
+    },
   },
   recover: {
     tell({ lies }) {

@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url'
 import {
   type ConnectorPlugin,
   type DependingManifest,
+  declarationProblems,
   type PluginManifest,
   publishedPart,
   SDK_VERSION,
@@ -172,6 +173,8 @@ function checked(
   if (plugin.kind !== declared.kind || plugin.type !== declared.type || plugin.name !== declared.name) {
     throw refused(specifier, 'plugin_invalid', 'its default export is not what its manifest declares')
   }
+  const [problem] = plugin.kind === 'serving' ? declarationProblems(plugin as ServingPlugin) : []
+  if (problem !== undefined) throw refused(specifier, 'plugin_invalid', problem)
   return plugin as ServingPlugin | ConnectorPlugin
 }
 

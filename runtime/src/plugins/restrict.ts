@@ -4,6 +4,7 @@ import {
   type ConfigProblem,
   type Connector,
   type ConnectorPlugin,
+  checkOperationPlan,
   checkReadPlan,
   type ReadEvent,
   type ReadRequest,
@@ -40,7 +41,7 @@ function restrictedServing(plugin: ServingPlugin, kept: ReadonlySet<string>): Se
 
 /** Optional hooks that are off are not there, and plans that need what is off never reach the store. */
 function restrictStore(store: ServingStore, can: Capabilities): ServingStore {
-  const { recover, validate, activate, digest, query } = store
+  const { operate, recover, validate, activate, digest, query } = store
   return {
     provision: (target, mode, expectedHash) => store.provision(target, mode, expectedHash),
     rls: store.rls,
@@ -54,6 +55,14 @@ function restrictStore(store: ServingStore, can: Capabilities): ServingStore {
     probe: (signal) => store.probe(signal),
     health: () => store.health(),
     close: () => store.close(),
+    ...(can.declared && operate
+      ? {
+          async *operate(target, plan) {
+            checkOperationPlan(plan, can)
+            yield* operate.call(store, target, plan)
+          },
+        }
+      : {}),
     ...(can.recover && recover ? { recover: recover.bind(store) } : {}),
     ...(can.validate && validate ? { validate: validate.bind(store) } : {}),
     ...(can.activate && activate ? { activate: activate.bind(store) } : {}),

@@ -4,7 +4,7 @@ import type { Platform } from '../../operations/platform.ts'
 import type { Cursors } from '../cursor.ts'
 import { buildOpenApi } from '../openapi.ts'
 import { productRoutes } from './products.ts'
-import { readRoutes } from './reads.ts'
+import { readDeps, readRoutes } from './reads.ts'
 import { productReference } from './shapes.ts'
 
 const reference = (product_id: string, namespace?: string) =>
@@ -22,7 +22,7 @@ describe('a product in a path', () => {
   it('may have a namespace beside it on every route, as the document says', () => {
     const platform = {} as Platform
     const cursors = {} as Cursors
-    const { paths } = buildOpenApi([...productRoutes(platform, cursors), ...readRoutes(platform, cursors)], {
+    const { paths } = buildOpenApi([...productRoutes(platform, cursors), ...readRoutes(readDeps(platform, cursors))], {
       title: 'Test',
       version: '1',
     })

@@ -68,8 +68,14 @@ const SUMMARIES = {
   realtime: 'The value under a key',
 } as const
 
-export function readRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
-  const deps: ReadDeps = {
+export function readRoutes(deps: ReadDeps): readonly Route[] {
+  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, deps))
+  return [...single, keysRoute(deps)]
+}
+
+/** What the routes that read rows from stores work with. */
+export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
+  return {
     rules: platform.rules,
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
@@ -81,8 +87,6 @@ export function readRoutes(platform: Platform, cursors: Cursors): readonly Route
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),
     sealCursor: (call, position, binding) => cursors.seal(position, cursorBinding(call, binding)),
   }
-  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, deps))
-  return [...single, keysRoute(deps)]
 }
 
 const READ_PATH = '/api/v1/read'

@@ -1,26 +1,15 @@
 /** Serving reads: lookup, timeseries and realtime, by one path from the request to the store and back. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  type Batch,
-  columnNamed,
-  isJsonBatch,
-  isSluiceError,
-  type ReadBatch,
-  type ReadPlan,
-  rowsOf,
-  SluiceError,
-  type TableSchema,
-  type Value,
-} from '@sluice/sdk'
-import { rowJson } from '../../events/row-json.ts'
+import { columnNamed, isSluiceError, type ReadPlan, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import { copyRebuilding } from '../../materializer/store-review.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import { type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
-import { parseTimeBound, parseValue } from './parse-value.ts'
+import { collect, decodePosition, encodePosition } from './page.ts'
+import { parseTimeBound } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
-import { type EndpointType, type ReadView, viewOf } from './read-view.ts'
+import { type AskedView, type EndpointType, type ReadView, viewOf } from './read-view.ts'
 import { renderedKey } from './realtime-key.ts'
 
 export type { EndpointType }
@@ -49,7 +38,7 @@ export interface ReadDeps {
   /** Products of the tenant are loaded anew from here on. */
   forget(tenant: string): void
   /** That copy cannot be read, and is to be built anew. */
-  doubt(served: ServedTarget, product: ServedProduct, type: EndpointType, variant: string): Promise<unknown>
+  doubt(served: ServedTarget, product: ServedProduct, type: string, variant: string): Promise<unknown>
   /** Writes the record before any data leaves; for restricted products and administrators. */
   audit(call: TenantCall, product: ServedProduct, action: string): Promise<void>
   openCursor(call: TenantCall, cursor: string, binding: PageBinding): unknown
@@ -86,7 +75,7 @@ export function readEndpoint(
     const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
     const recorded = auditRead(type, view, call, deps)
     if (recorded !== null) await recorded
-    const page = await collect(view.served, plan, view.schema)
+    const page = await collect(view.served.store.read(view.served.target, plan), view, plan.columns)
     if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(view.product)
     const next =
       page.next === undefined
@@ -103,11 +92,9 @@ export function readEndpoint(
   })
 }
 
-export interface Reading {
-  readonly type: EndpointType
+export interface Reading extends AskedView {
   readonly call: TenantCall
   readonly find: () => Promise<ServedProduct>
-  readonly interval?: string | undefined
 }
 
 /**
@@ -115,24 +102,24 @@ export interface Reading {
  * reader gets. It is called again where the store says that it is shaped otherwise by now.
  */
 export function readingView<T>(
-  { type, call, find, interval }: Reading,
+  { call, find, ...asked }: Reading,
   deps: ReadDeps,
   read: (view: ReadView) => Promise<T>,
 ): Promise<T> {
   let last: ReadView | null = null
   const doubt = async () => {
-    if (last !== null) await deps.doubt(last.served, last.product, type, last.access.variant)
+    if (last !== null) await deps.doubt(last.served, last.product, asked.type, last.access.variant)
   }
   return againIfReshaped(call, deps, doubt, async () => {
-    const view = viewOf(await find(), call.principal, type, interval, deps.rules)
+    const view = viewOf(await find(), call.principal, asked, deps.rules)
     last = view
     return read(view)
   })
 }
 
 /** To be awaited before any row leaves; null where such reads are not on record. */
-export function auditRead(type: EndpointType, view: ReadView, call: TenantCall, deps: ReadDeps): Promise<void> | null {
-  return view.access.audit ? deps.audit(call, view.product, `read.${type}`) : null
+export function auditRead(how: string, view: ReadView, call: TenantCall, deps: ReadDeps): Promise<void> | null {
+  return view.access.audit ? deps.audit(call, view.product, `read.${how}`) : null
 }
 
 /** A store that was to have an epoch says that it has none. */
@@ -256,46 +243,6 @@ function realtimePlan(base: BasePlan, query: ReadQuery, { keyTemplate, served }:
   return { ...base, operation: 'key', key, limit: 1, filters: [] }
 }
 
-interface Page {
-  /** JSON objects, joined by commas. */
-  readonly rows: string
-  readonly rowCount: number
-  readonly epoch: number
-  readonly ttlRemainingS: number | undefined
-  readonly next: readonly Value[] | undefined
-}
-
-export async function collect(served: ServedTarget, plan: ReadPlan, schema: TableSchema): Promise<Page> {
-  let rows = ''
-  let rowCount = 0
-  let last: ReadBatch | undefined
-  for await (const batch of served.store.read(served.target, plan)) {
-    if (batch.rowCount > 0) rows += `${rowCount > 0 ? ',' : ''}${encodeRows(batch, plan.columns, schema)}`
-    rowCount += batch.rowCount
-    last = batch
-  }
-  return {
-    rows,
-    rowCount,
-    epoch: last?.epoch ?? served.epoch,
-    ttlRemainingS: last?.ttlRemainingS,
-    next: last?.next,
-  }
-}
-
-function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
-  if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
-  const typed = typedColumns(columns, schema)
-  return [...rowsOf(batch)].map((row) => rowJson(typed, row)).join(',')
-}
-
-export function typedColumns(columns: readonly string[], schema: TableSchema) {
-  return columns.map((name) => ({
-    name,
-    type: schema.columns.find((column) => column.name === name)?.type ?? ('string' as const),
-  }))
-}
-
 /**
  * Changes with the epoch, the reader's variant and policy, and what was asked; never with hidden values. Tags are only
  * compared for one address, so a plain hash of the request is enough.
@@ -313,23 +260,5 @@ function keyNotFound(product: ServedProduct): SluiceError {
   return new SluiceError('INVALID_DATA', `${product.domain}.${product.name} has no such key, or it has expired`, {
     code: 'key_not_found',
     remedy: 'Check the key against the key_template, and when the product was last materialized.',
-  })
-}
-
-/** Positions travel as JSON: what it cannot hold is tagged. */
-function encodePosition(values: readonly Value[]): unknown {
-  return values.map((value) => {
-    if (typeof value === 'bigint') return { long: value.toString() }
-    if (value instanceof Uint8Array) return { binary: Buffer.from(value).toString('base64') }
-    return typeof value === 'number' && !Number.isFinite(value) ? { double: String(value) } : value
-  })
-}
-
-function decodePosition(position: unknown): readonly Value[] {
-  return (position as readonly unknown[]).map((value): Value => {
-    if (typeof value !== 'object' || value === null) return value as Value
-    if ('long' in value) return parseValue(String(value.long), 'long', 'the cursor')
-    if ('binary' in value) return Buffer.from(String(value.binary), 'base64')
-    return Number((value as { double: string }).double)
   })
 }

@@ -24,16 +24,9 @@ import { freshnessOf } from '../served/freshness.ts'
 import { accessOrNull, NO_PRODUCT, type ServedProduct } from '../served/served-product.ts'
 import { type AskedKey, keyTexts } from './asked-keys.ts'
 import { type KeyGroup, keyGroups, type RowKey } from './key-groups.ts'
+import { collect, typedColumns } from './page.ts'
 import { parseValue } from './parse-value.ts'
-import {
-  auditRead,
-  collect,
-  planFor,
-  type ReadDeps,
-  type ReadQuery,
-  readingView,
-  typedColumns,
-} from './read-endpoint.ts'
+import { auditRead, planFor, type ReadDeps, type ReadQuery, readingView } from './read-endpoint.ts'
 import { columnMasked, parseFilters, selectingColumn } from './read-request.ts'
 import type { ReadView } from './read-view.ts'
 
@@ -292,7 +285,11 @@ function realtimeRead(request: KeysRequest, plans: readonly ReadPlan[]): () => P
   return async () => {
     const rows = new RowsById(view)
     await eachAtOnce(distinct(keys), async ({ id, plan }) => {
-      const page = await collect(view.served, { ...plan, timeoutMs: timeLeftMs(request) }, view.schema)
+      const page = await collect(
+        view.served.store.read(view.served.target, { ...plan, timeoutMs: timeLeftMs(request) }),
+        view,
+        plan.columns,
+      )
       rows.note(page.epoch, page.ttlRemainingS)
       if (page.rowCount > 0) rows.add(id, page.rows)
     })

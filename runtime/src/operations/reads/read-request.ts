@@ -61,8 +61,16 @@ function operatorNamed(name: string): FilterOperator {
 
 /** All visible columns where none are named. */
 export function parseColumns(text: string | undefined, policy: ReadPolicy, schema: TableSchema): readonly string[] {
-  if (text === undefined) return policy.visibleColumns
-  const names = text.split(',').map((name) => name.trim())
+  const names = text?.split(',').map((name) => name.trim())
+  return parseColumnNames(names, policy, schema)
+}
+
+export function parseColumnNames(
+  names: readonly string[] | undefined,
+  policy: ReadPolicy,
+  schema: TableSchema,
+): readonly string[] {
+  if (names === undefined) return policy.visibleColumns
   for (const name of names) visibleColumn(name, schema, policy)
   return [...new Set(names)]
 }

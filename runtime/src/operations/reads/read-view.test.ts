@@ -44,8 +44,8 @@ function behind(level: string): ServedProduct {
 }
 
 test('a copy that is behind the lake is read by the policy that it was made under', () => {
-  const { access, served } = viewOf(behind('internal'), viewer, 'lookup', undefined, RULES)
+  const { access, served } = viewOf(behind('internal'), viewer, { type: 'lookup' }, RULES)
   assert.deepEqual([access.variant, served.maskedColumns], ['masked', ['email']])
-  const confidential = () => viewOf(behind('confidential'), viewer, 'lookup', undefined, RULES)
+  const confidential = () => viewOf(behind('confidential'), viewer, { type: 'lookup' }, RULES)
   assert.throws(confidential, { code: 'product_forbidden' })
 })

@@ -20,6 +20,16 @@ import { asMadeBy } from '../served/served-products.ts'
 
 export type EndpointType = 'lookup' | 'timeseries' | 'realtime'
 
+/** Of which endpoint is read, and how. */
+export interface AskedView {
+  /** One of `EndpointType`, or a type of a plugin of others. */
+  readonly type: string
+  /** Of a kept aggregate. */
+  readonly interval?: string | undefined
+  /** One that the type's plugin declares. */
+  readonly operation?: string
+}
+
 /** What endpoints' `config` in serving.yaml may hold, as far as reads depend on it. */
 export interface EndpointConfig {
   readonly history_mode?: string
@@ -41,12 +51,12 @@ export class ReadView {
   readonly keyTemplate: KeyTemplate | null
   #marks: EpochMarks | null = null
 
-  constructor(product: ServedProduct, type: EndpointType, access: ReadAccess, interval: string | undefined) {
+  constructor(product: ServedProduct, asked: AskedView, access: ReadAccess) {
     this.product = product
     this.access = access
-    this.served = servedTarget(product, type, access)
+    this.served = servedTarget(product, asked.type, access)
     refuseStaleMask(access.masks, this.served.maskedColumns)
-    this.schema = schemaOf(type, this.served, interval)
+    this.schema = schemaOf(asked, this.served)
     this.policy = policyFor(this.schema, product, access, this.served)
     const template = parseKeyTemplate(this.config.key_template ?? '')
     this.keyTemplate = 'problem' in template ? null : template
@@ -78,20 +88,15 @@ const views = new WeakMap<ServedProduct, WeakMap<Principal, Map<string, ReadView
 const MAX_VIEWS = 50
 
 /** Throws what `accessTo`, `servedTarget` and `refuseStaleMask` throw, and INVALID_DATA `interval_not_kept`. */
-export function viewOf(
-  product: ServedProduct,
-  principal: Principal,
-  type: EndpointType,
-  interval: string | undefined,
-  rules: MaskingRules,
-): ReadView {
+export function viewOf(product: ServedProduct, principal: Principal, asked: AskedView, rules: MaskingRules): ReadView {
+  const { type, interval, operation } = asked
   const known = viewsOf(product, principal)
-  const key = interval === undefined ? type : `${type} ${interval}`
+  const key = interval === undefined && operation === undefined ? type : JSON.stringify([type, interval, operation])
   const view = known.get(key)
   if (view) return view
   const endpoint = product.endpoints.get(type)
   const access = accessToCopy(product, endpoint, principal, rules)
-  const made = new ReadView(product, type, access, interval)
+  const made = new ReadView(product, asked, access)
   if (known.size >= MAX_VIEWS) known.clear()
   known.set(key, made)
   return made
@@ -123,9 +128,14 @@ function viewsOf(product: ServedProduct, principal: Principal): Map<string, Read
   return ofPrincipal
 }
 
-function schemaOf(type: EndpointType, served: ServedTarget, interval: string | undefined): TableSchema {
+function schemaOf({ type, interval, operation: declared }: AskedView, served: ServedTarget): TableSchema {
   const { schema, config } = served.target
   const { include_columns: included } = config as EndpointConfig
+  if (declared !== undefined) {
+    const { adds = [] } = served.plugin.capabilities.declared?.[declared] ?? {}
+    const kept = schema.columns.filter(({ name }) => included?.includes(name) ?? true)
+    return { ...schema, columns: [...kept, ...adds] }
+  }
   if (type === 'realtime' && included) {
     return { columns: schema.columns.filter((column) => included.includes(column.name)), primaryKey: [] }
   }

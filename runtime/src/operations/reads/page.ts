@@ -1,0 +1,67 @@
+/** What a store gives for one page, as the text of an answer; and where the next page begins. */
+import { type Batch, isJsonBatch, type ReadBatch, rowsOf, type TableSchema, type Value } from '@sluice/sdk'
+import { rowJson } from '../../events/row-json.ts'
+import { parseValue } from './parse-value.ts'
+import type { ReadView } from './read-view.ts'
+
+export interface Page {
+  /** JSON objects, joined by commas. */
+  readonly rows: string
+  readonly rowCount: number
+  readonly epoch: number
+  readonly ttlRemainingS: number | undefined
+  readonly next: readonly Value[] | undefined
+}
+
+export async function collect(
+  batches: AsyncIterable<ReadBatch>,
+  { served, schema }: Pick<ReadView, 'served' | 'schema'>,
+  columns: readonly string[],
+): Promise<Page> {
+  let rows = ''
+  let rowCount = 0
+  let last: ReadBatch | undefined
+  for await (const batch of batches) {
+    if (batch.rowCount > 0) rows += `${rowCount > 0 ? ',' : ''}${encodeRows(batch, columns, schema)}`
+    rowCount += batch.rowCount
+    last = batch
+  }
+  return {
+    rows,
+    rowCount,
+    epoch: last?.epoch ?? served.epoch,
+    ttlRemainingS: last?.ttlRemainingS,
+    next: last?.next,
+  }
+}
+
+function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
+  if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
+  const typed = typedColumns(columns, schema)
+  return [...rowsOf(batch)].map((row) => rowJson(typed, row)).join(',')
+}
+
+export function typedColumns(columns: readonly string[], schema: TableSchema) {
+  return columns.map((name) => ({
+    name,
+    type: schema.columns.find((column) => column.name === name)?.type ?? ('string' as const),
+  }))
+}
+
+/** Positions travel as JSON: what it cannot hold is tagged. */
+export function encodePosition(values: readonly Value[]): unknown {
+  return values.map((value) => {
+    if (typeof value === 'bigint') return { long: value.toString() }
+    if (value instanceof Uint8Array) return { binary: Buffer.from(value).toString('base64') }
+    return typeof value === 'number' && !Number.isFinite(value) ? { double: String(value) } : value
+  })
+}
+
+export function decodePosition(position: unknown): readonly Value[] {
+  return (position as readonly unknown[]).map((value): Value => {
+    if (typeof value !== 'object' || value === null) return value as Value
+    if ('long' in value) return parseValue(String(value.long), 'long', 'the cursor')
+    if ('binary' in value) return Buffer.from(String(value.binary), 'base64')
+    return Number((value as { double: string }).double)
+  })
+}
