@@ -71,7 +71,8 @@ const TRIED: readonly Tried[] = [
     source: 'real',
     values: [
       ['0', 0],
-      ['-0', -0],
+      // Everywhere the same zero.
+      ['-0', 0],
       ['0.1', 0.1],
       ['70365616', 70365620],
       ['-Infinity', '-Infinity'],
@@ -85,7 +86,8 @@ const TRIED: readonly Tried[] = [
     source: 'double precision',
     values: [
       ['0', 0],
-      ['-0', -0],
+      // Everywhere the same zero.
+      ['-0', 0],
       ['1e15', 1e15],
       // Of which DuckDB's own text is another number.
       ['2417851639229258349412352', 2 ** 81],
@@ -252,7 +254,7 @@ function assertTold(door: string, rows: readonly Json[]): void {
 }
 
 /** A number has the same digits at every door. */
-const digitsOf = (told: string | number | boolean) => (Object.is(told, -0) ? '-0' : String(told))
+const digitsOf = (told: string | number | boolean) => String(told)
 
 function assertDigits(door: string, text: string): void {
   for (const { column, values } of TRIED.filter(({ type }) => type === 'float' || type === 'double')) {
@@ -302,6 +304,10 @@ describe('a value', () => {
         .map((line) => JSON.parse(line)),
     )
     assertDigits('ndjson', lines)
+    const raw = await dora.post('/api/v1/query', { sql: 'SELECT * FROM raw_db.spelled ORDER BY id' })
+    const ofRaw = (cells: readonly Json[]) =>
+      Object.fromEntries(cells.map((cell, at) => [raw.body.columns[at].name, cell]))
+    assertTold('raw table', raw.body.rows.map(ofRaw))
     const [header = [], ...cells] = csvRows(await query('text/csv'))
     for (const { column, values } of TRIED) {
       for (const [row, value] of values.entries()) {

@@ -50,6 +50,11 @@ export interface Look {
   of(content: Iterable<Row>): readonly Row[]
 }
 
+/** The lake holds no negative zero. */
+function asLakeHas(rows: readonly Row[]): readonly Row[] {
+  return rows.map((row) => row.map((cell) => (cell === 0 ? 0 : cell)))
+}
+
 export class Dataset {
   readonly target: Target
   readonly template: string
@@ -67,7 +72,8 @@ export class Dataset {
   }
 
   /** The next epoch, dated now. Time moves on by a minute first, so that no two commits are simultaneous. */
-  async prepare(wish: WriteWish): Promise<PreparedWrite> {
+  async prepare(asked: WriteWish): Promise<PreparedWrite> {
+    const wish = this.#parts.capabilities.commit === 'lake' ? { ...asked, upserts: asLakeHas(asked.upserts) } : asked
     await this.#parts.clock.advance(60_000)
     const { schema } = this.target
     const deletes = (wish.deletes ?? []).map((row) =>

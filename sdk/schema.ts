@@ -57,7 +57,7 @@ export type LogicalTypeName = (typeof LOGICAL_TYPE_NAMES)[number]
  * | timestamptz | the same in UTC with a final `Z` |
  * | binary | `Uint8Array` |
  *
- * An absent value of any type is `null`.
+ * An absent value of any type is `null`. Zeros of the lake have no sign; whoever is given one keeps it all the same.
  */
 export type Value = null | boolean | number | bigint | string | Uint8Array
 

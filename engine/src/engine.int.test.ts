@@ -472,6 +472,22 @@ describe('parquet files', () => {
     assert.deepEqual(((await own(`SELECT label FROM (${sql}) ORDER BY id`)) as unknown[][]).flat(), texts)
   })
 
+  it('hold each zero without its sign: a pseudonym of it, or a reader that tells the two apart, would know another one', async () => {
+    const sql = "SELECT '-0'::FLOAT AS f, '-0'::DOUBLE AS d UNION ALL SELECT '-1e-45', '-5e-324'"
+    const floats = [
+      { name: 'f', type: 'float', fieldId: 1 },
+      { name: 'd', type: 'double', fieldId: 2 },
+    ] as const
+    const output = { kind: 'parquet-files' as const, sql, dir: await folder('zeros'), columns: floats }
+    const run = await engine.run({ trust: 'tenant', output, limits: LIMITS }, AbortSignal.timeout(600_000))
+    const table = { name: ['t'], files: run.files.map(({ path }) => path), columns: floats }
+    const found = await tenant('SELECT f::VARCHAR, d::VARCHAR FROM t ORDER BY f DESC', [table])
+    assert.deepEqual(found, [
+      ['0.0', '0.0'],
+      ['-1e-45', '-5e-324'],
+    ])
+  })
+
   it('of a statement that fails leave nothing', async () => {
     const target = await folder('failed')
     const sql = `SELECT range AS id, CASE WHEN range < 900000 THEN 'x' ELSE error_here::VARCHAR END AS "label ""x"""

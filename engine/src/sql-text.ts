@@ -43,6 +43,15 @@ export function fileType(type: LogicalType): string {
   return type === 'json' ? 'VARCHAR' : sqlType(type)
 }
 
+/**
+ * A column as it is written into a file. No file gets a negative zero: SQL takes the two zeros for equal, so that dictionaries
+ * of files, merges and differences keep whichever came first, and each reader would tell another one.
+ */
+export function fileCell(name: string, type: LogicalType): string {
+  const cell = `CAST(${quoteName(name)} AS ${fileType(type)})`
+  return `${type === 'float' || type === 'double' ? `${cell} + 0::${sqlType(type)}` : cell} AS ${quoteName(name)}`
+}
+
 /** A relation over parquet files, columns by field id and in the order given. */
 export function parquetRelation(table: EngineTable): string {
   const { files, columns, deletes = [] } = table

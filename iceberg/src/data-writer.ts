@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type EngineStep, fileType, quoteName, quoteText, type StepResult } from '@sluice/engine'
+import { type EngineStep, fileCell, quoteName, quoteText, type StepResult } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { DataFile } from './format/data-file.ts'
 import { type PartitionSpec, parsePartitionKey, partitionKeySql } from './format/partitioning.ts'
@@ -38,9 +38,7 @@ export const MAX_FILES = 10_000
 /** The steps of an own job that write the files; the last one collects what `parseWritten` reads. */
 export function writeSteps(request: DataRequest): readonly EngineStep[] {
   const { schema, spec } = request
-  const columns = schema.fields.map(
-    (field) => `CAST(${quoteName(field.name)} AS ${fileType(field.type)}) AS ${quoteName(field.name)}`,
-  )
+  const columns = schema.fields.map(({ name, type }) => fileCell(name, type))
   const rows = `SELECT ${columns.join(', ')} FROM (${request.select}\n)`
   const keys = spec.fields.map((field, at) => {
     const source = sourceOf(schema, field['source-id'])

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type EngineStep, fileType, quoteName, quoteText, type StepResult } from '@sluice/engine'
+import { type EngineStep, fileCell, fileType, quoteName, quoteText, type StepResult } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
 import { type LakeSchema, toTableSchema } from './format/table-schema.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
@@ -262,9 +262,7 @@ function namedIn(scan: Scan, { rows }: StepResult): readonly ScanFile[] {
 }
 
 function keepAside(changed: string, file: string, schema: LakeSchema): EngineStep {
-  const columns = schema.fields.map(
-    ({ name, type }) => `CAST(${quoteName(name)} AS ${fileType(type)}) AS ${quoteName(name)}`,
-  )
+  const columns = schema.fields.map(({ name, type }) => fileCell(name, type))
   const ids = schema.fields.map(({ id, name }) => `${quoteName(name)}: ${id}`)
   const rows = `SELECT ${columns.join(', ')} FROM (${changed}\n)`
   return { sql: `COPY (${rows}) TO ${quoteText(file)} (FORMAT parquet, FIELD_IDS {${ids.join(', ')}})` }

@@ -3,7 +3,7 @@ import type { Value } from '@sluice/sdk'
 import { lossCondition } from '../cast-loss.ts'
 import type { EngineColumn } from '../job.ts'
 import { fromWire, type WireFile, type WireFilesOutput } from '../protocol.ts'
-import { fileType, quoteName, quoteText } from '../sql-text.ts'
+import { fileCell, quoteName, quoteText } from '../sql-text.ts'
 import { lossColumn } from '../written-losses.ts'
 import { describe, shapeOf } from './collect.ts'
 import { prepare } from './duckdb.ts'
@@ -48,9 +48,7 @@ async function lossMarks(
 const FIRST_MARK = 1_000_000
 
 function copyStatement(output: WireFilesOutput, losses: readonly LossMark[]): string {
-  const names = output.columns.map(
-    (column) => `CAST(${quoteName(column.name)} AS ${fileType(column.type)}) AS ${quoteName(column.name)}`,
-  )
+  const names = output.columns.map(({ name, type }) => fileCell(name, type))
   for (const { name, sql } of losses) names.push(`${sql} AS ${quoteName(name)}`)
   const ids = output.columns.map((column) => `${quoteName(column.name)}: ${column.fieldId}`)
   for (const { name, fieldId } of losses) ids.push(`${quoteName(name)}: ${FIRST_MARK + fieldId}`)
