@@ -151,7 +151,7 @@ const TOLD: readonly (readonly [sql: string, told: string, json?: unknown])[] = 
 ]
 
 describe('a value of a query', () => {
-  it('is told alike in JSON, lines, CSV and where the platform itself reads it', async () => {
+  it('is told alike in JSON, lines, CSV, where the platform itself reads it, and as the text of a cell', async () => {
     const sql = `SELECT ${TOLD.map(([expression], at) => `${expression} AS c${at}`).join(', ')}`
     const json = TOLD.map(([, told, json]) => (json === undefined ? told : json))
     assert.deepEqual(JSON.parse(await written('json-rows', sql).then((text) => text.replace(/,\s*$/, ''))), json)
@@ -164,7 +164,11 @@ describe('a value of a query', () => {
       cells.slice(0, TOLD.length),
       TOLD.map(([, told]) => told),
     )
-    const steps = [{ sql, rows: 'collect' as const }]
+    const steps = [
+      { sql, rows: 'collect' as const },
+      { sql, rows: 'collect' as const, textCharacters: 60 },
+      { sql: "SELECT 'abcä😀f', NULL, [1, 2, 3] ORDER BY 1 LIMIT 1", rows: 'collect' as const, textCharacters: 5 },
+    ]
     const { results } = await engine.run({ trust: 'own', steps, limits: LIMITS }, AbortSignal.timeout(600_000))
     const own = results[0]?.rows[0]?.map((value) =>
       typeof value === 'bigint' || typeof value === 'number' ? String(value) : value,
@@ -176,5 +180,10 @@ describe('a value of a query', () => {
       own?.map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value)),
       comparable,
     )
+    assert.deepEqual(
+      results[1]?.rows[0],
+      TOLD.map(([, told]) => told),
+    )
+    assert.deepEqual(results[2]?.rows, [['abcä😀', null, '[1,2,']])
   })
 })

@@ -59,6 +59,8 @@ export interface EngineStep {
   readonly parameters?: readonly Value[]
   /** `collect` hands the rows back in `EngineRun.results`; `none` (default) drops them. */
   readonly rows?: 'none' | 'collect'
+  /** Of a collecting step: every cell is the text that CSV has of it, no longer than so many characters; null stays null. */
+  readonly textCharacters?: number
   /** Rows that a collecting step may give; one more fails the job. Default 10,000. */
   readonly maxRows?: number
   /**

@@ -40,6 +40,7 @@ export interface WireStep {
   readonly within: Within | null
   readonly parameters: readonly WireValue[]
   readonly collect: boolean
+  readonly textCharacters: number | null
   readonly maxRows: number
   readonly gate: boolean
 }
@@ -52,6 +53,7 @@ export function toWireSteps(steps: readonly EngineStep[] = []): WireStep[] {
     within: step.within ?? null,
     parameters: (step.parameters ?? []).map(toWire),
     collect: step.rows === 'collect',
+    textCharacters: step.textCharacters ?? null,
     maxRows: step.maxRows ?? DEFAULT_STEP_ROWS,
     gate: step.gate ?? false,
   }))

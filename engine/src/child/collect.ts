@@ -1,8 +1,10 @@
 import type { DuckDBConnection, DuckDBPreparedStatement, DuckDBResult } from '@duckdb/node-api'
 import { SluiceError, type Value } from '@sluice/sdk'
 import type { WireResult } from '../protocol.ts'
+import { quoteName } from '../sql-text.ts'
 import { prepare } from './duckdb.ts'
 import { type ResultShape, RowEncoder, resultColumns } from './encode.ts'
+import { cellName, csvCell } from './json-sql.ts'
 
 /** What one collecting step may hand back over the message channel. */
 const MAX_COLLECTED_CHARS = 64 * 1024 * 1024
@@ -36,6 +38,20 @@ export async function describe(
 ): Promise<ResultShape> {
   const statement = await prepare(connection, `SELECT * FROM (${sql}\n) LIMIT 0`, parameters)
   return shapeOf(await statement.run())
+}
+
+/** The statement with every cell as CSV has it, cut by the engine: what is cut off crosses no channel. */
+export async function asTexts(
+  connection: DuckDBConnection,
+  sql: string,
+  parameters: readonly Value[],
+  characters: number,
+): Promise<string> {
+  const { names, types } = await describe(connection, sql, parameters)
+  const cells = types.map(
+    (type, at) => `left(${csvCell(type, cellName(at))}, ${characters}) AS ${quoteName(names[at] as string)}`,
+  )
+  return `SELECT ${cells.join(', ')} FROM (${sql}\n) AS told(${types.map((_, at) => cellName(at)).join(', ')})`
 }
 
 function tooLarge(maxRows: number): SluiceError {

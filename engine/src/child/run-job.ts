@@ -18,7 +18,7 @@ import type {
   WireStreamOutput,
 } from '../protocol.ts'
 import { fromWire } from '../protocol.ts'
-import { collectRows } from './collect.ts'
+import { asTexts, collectRows } from './collect.ts'
 import { execute, prepare } from './duckdb.ts'
 import { guardStatement, guardWithin } from './guarded-sql.ts'
 import { GuardedTexts } from './guarded-texts.ts'
@@ -118,9 +118,11 @@ function isInspection(output: WireOutput): output is WireInspectOutput {
 }
 
 async function runStep(connection: DuckDBConnection, job: ChildJob, step: WireStep): Promise<WireResult | null> {
-  const { sql } = await judged(connection, job, step.sql, step.within)
+  const judgedSql = (await judged(connection, job, step.sql, step.within)).sql
   const parameters = step.parameters.map(fromWire)
   try {
+    const { textCharacters } = step
+    const sql = textCharacters === null ? judgedSql : await asTexts(connection, judgedSql, parameters, textCharacters)
     if (step.collect) return await collectRows(await prepare(connection, sql, parameters), step.maxRows)
     await execute(connection, sql, parameters)
     return null

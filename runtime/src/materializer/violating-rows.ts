@@ -19,6 +19,8 @@ const MAX_ROWS = 100
 /** Of a query; identity and named columns are few. */
 const MAX_COLUMNS = 20
 const MAX_CHARACTERS = 200
+/** As a read tells them in CSV. One character more than is shown, so that it is known where there is more. */
+const COLLECTED = { rows: 'collect', textCharacters: MAX_CHARACTERS + 1 } as const
 /** Of all that is kept of one variant; checks beyond it have their counts alone. */
 const MAX_TOTAL_CHARACTERS = 500_000
 
@@ -123,9 +125,9 @@ async function rowsOfRules(
   const reads = queries.map(({ columns, masked, twin }, index) => {
     const order = [...columns.filter((column) => !masked.includes(column)), ...masked]
     return {
-      sql: `SELECT ${columns.map(shownCell).join(', ')} FROM (${twin(`__bad_${index}`, keys)}) AS bad
+      sql: `SELECT ${columns.map(quoteName).join(', ')} FROM (${twin(`__bad_${index}`, keys)}) AS bad
         ORDER BY ${order.map((column) => `bad.${quoteName(column)}`).join(', ')} LIMIT ${MAX_ROWS}`,
-      rows: 'collect' as const,
+      ...COLLECTED,
     }
   })
   const job = { trust: 'own' as const, tables, steps: [...before, ...reads], limits: run.ownLimits }
@@ -148,12 +150,12 @@ async function rowsOfQuery(
   const own = columns.map((_, index) => `c${index}`)
   const shown = own.slice(0, MAX_COLUMNS)
   const within = {
-    before: `SELECT ${shown.map(shownCell).join(', ')} FROM (\n`,
+    before: `SELECT ${shown.join(', ')} FROM (\n`,
     after: `\n) AS bad(${own.join(', ')}) ORDER BY ${shown.map((cell) => `bad.${cell}`).join(', ')} LIMIT ${MAX_ROWS}`,
     as: 'query' as const,
   }
   const job = { trust: 'tenant' as const, tenant: run.tenant, tables, limits: run.limits }
-  const steps = [{ sql, within, rows: 'collect' as const }]
+  const steps = [{ sql, within, ...COLLECTED }]
   const done = await orUnable(run, () => run.engine.run({ ...job, steps }, run.signal))
   if (done === null) return null
   const ofSource = reads === null || reads === undefined || reads.raw.length > 0
@@ -164,11 +166,6 @@ async function rowsOfQuery(
     ofSource,
     rows: textRows(done.results[0]?.rows),
   }
-}
-
-/** One character more than is shown, so that it is known where there is more. */
-function shownCell(column: string): string {
-  return `left(CAST(bad.${quoteName(column)} AS VARCHAR), ${MAX_CHARACTERS + 1})`
 }
 
 function textRows(rows: readonly (readonly unknown[])[] = []): ViolatingRows['rows'] {

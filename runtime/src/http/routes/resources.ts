@@ -238,7 +238,7 @@ const quality = {
           },
           {
             description:
-              'Of the newest materialization, where the check failed: the first rows that it found bad, by their identity and the columns that the check names, as text of at most 200 characters. Null: the check speaks of no rows, or you may not see them.',
+              'Of the newest materialization, where the check failed: the first rows that it found bad, by their identity and the columns that the check names, as the text that a read in CSV has, of at most 200 characters. Null: the check speaks of no rows, or you may not see them.',
           },
         ),
       ),
