@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
-import { type Answer, Client, manifests } from './client.ts'
+import { type Answer, Client, type Json, manifests } from './client.ts'
 import { type Deployment, openDeployment } from './deployment.ts'
 
 const tenant = `secrecy-${randomBytes(4).toString('hex')}`
@@ -21,7 +21,10 @@ before(async () => {
   await source.query(`DROP TABLE IF EXISTS secrets;
     CREATE TABLE secrets (id integer PRIMARY KEY, secret text, name text, n integer);
     INSERT INTO secrets SELECT i, 'SECRET-' || i, 'NAME-' || i, i FROM generate_series(1, 20) i;
-    INSERT INTO secrets VALUES (100, 'SECRET-bad', 'NAME-bad', -5)`)
+    INSERT INTO secrets VALUES (100, 'SECRET-bad', 'NAME-bad', -5);
+    DROP TABLE IF EXISTS later_secrets;
+    CREATE TABLE later_secrets (id integer PRIMARY KEY, amount numeric(6,3), n integer, seen timestamptz);
+    INSERT INTO later_secrets SELECT i, i + 0.125, i - 2, CASE WHEN i > 4 THEN now() END FROM generate_series(1, 9) i`)
   const token = (...flags: string[]) => deployment.token(flags)
   admin = new Client(deployment.url, await token('--role', 'admin'))
   developer = new Client(deployment.url, await token('--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'))
@@ -90,6 +93,91 @@ describe('rows that a check put aside', () => {
     const raised = await query('SELECT * FROM crm.people__quarantine')
     assert.doesNotMatch(JSON.stringify(raised.body), /SECRET-/)
     assert.deepEqual(raised.body.rows, [], `the rows of an earlier epoch are gone: ${JSON.stringify(raised.body)}`)
+  })
+})
+
+describe('what runs, events and endpoints count', () => {
+  const told = '/api/v1/products/crm.told'
+  const release = async (name: string, hidden: string) => {
+    const path = `/api/v1/products/crm.${name}`
+    const column = (name: string, type: string) => `  - { name: ${name}, type: "${type}", classification: ${hidden} }\n`
+    const made = manifests('public.later_secrets', {
+      columns: `  - { name: id, type: integer, role: identity, nullable: false }\n${column('amount', 'decimal(6,1)')}${column('n', 'integer')}${column('seen', 'timestamptz')}`,
+      endpoints:
+        hidden === 'internal' ? '  - type: timeseries\n    config: { time_column: seen }\n' : '  - type: analytics\n',
+    })
+    const quality = `apiVersion: svc/v1\nkind: Quality\nchecks:\n  - name: positive\n    range: { column: n, min: 0 }\n    on_error: quarantine\n`
+    const files = {
+      ...made,
+      product: made.product.replace('name: people', `name: ${name}`),
+      output: `${made.output}allow_lossy: [amount]\n`,
+      ...(hidden === 'internal' ? { quality } : {}),
+    }
+    await developer.post('/api/v1/products', { name, namespace: 'crm', archetype: 'source_aligned' })
+    assert.equal((await developer.upload(`${path}/manifests`, files)).status, 200)
+    const { status, body } = await developer.post(`${path}/deploy`, { version: '1.0.0', dry_run: false })
+    assert.equal(status, 201, JSON.stringify(body))
+    if (body.run_id !== null) await developer.untilEnded(body.run_id)
+  }
+  const eventsOf = async (client: Client, id: string): Promise<Json[]> => {
+    const ended = new AbortController()
+    const stream = await client.begin('/api/v1/events', { 'last-event-id': '0' }, ended.signal)
+    let text = ''
+    const events = () =>
+      [...text.matchAll(/^data: (.*)\n$/gm)]
+        .map(([, data]) => JSON.parse(data as string) as Json)
+        .filter(({ subject }) => subject === id)
+    for await (const chunk of stream.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += chunk
+      if (events().some(({ type }) => type === 'sluice.quality.checked')) break
+    }
+    ended.abort()
+    return events()
+  }
+  /** Of the run, the product, and the epoch's events. */
+  const counts = async (client: Client, run: string, id: string) => {
+    const { body } = await client.get(`/api/v1/ingestion/${run}`)
+    const made = body.products.find((one: Json) => one.name === 'crm.told')
+    const listed = (await client.get('/api/v1/ingestion')).body.data.find((one: Json) => one.id === run)
+    assert.deepEqual(listed.products, body.products)
+    const line = body.log.find(({ message }: Json) => message.startsWith('crm.told: epoch'))
+    const [endpoint] = (await client.get(told)).body.endpoints
+    const events = await eventsOf(client, id)
+    const data = Object.assign({}, ...events.map((event) => event.data))
+    return {
+      lossy: made.lossy_values,
+      aside: made.quarantined_rows,
+      line: [line.level, line.message.replace(/^.*is published/, '')],
+      leftOut: endpoint.rows_left_out,
+      event: [data.quarantined, data.score],
+    }
+  }
+
+  it('is told by the classes of today, whenever it was counted', async () => {
+    await release('told', 'internal')
+    const { id } = (await developer.get(told)).body
+    const { body } = await developer.post('/api/v1/connections/db/sync')
+    const run = await developer.untilEnded(body.id)
+    const open = await counts(viewer, run.id, id)
+    const all = {
+      lossy: { amount: 9 },
+      aside: 1,
+      line: ['warn', '; 1 rows in quarantine; 9 values of amount lost something by the cast to its type'],
+      leftOut: 3,
+      event: [1, open.event[1]],
+    }
+    assert.deepEqual(open, all)
+    assert.ok(open.event[1] < 100)
+    await release('hider', 'pii.pay')
+    assert.deepEqual(await counts(viewer, run.id, id), {
+      lossy: {},
+      aside: null,
+      line: ['info', ''],
+      leftOut: null,
+      event: [undefined, null],
+    })
+    const { aside, event } = await counts(developer, run.id, id)
+    assert.deepEqual({ aside, event }, { aside: 1, event: open.event }, 'who may read the source')
   })
 })
 

@@ -90,12 +90,17 @@ export function outcomeText({ name, epoch, rows, reason, ...outcome }: ProductOu
       outcome.current_epoch === null ? 'it has no rows yet' : `epoch ${outcome.current_epoch} is served as before`
     return `${name}: ${said}; ${kept}`
   }
+  const late = outcome.stores.filter(({ state }) => state === 'failed').map(lateText)
+  return [`${name}: epoch ${epoch} with ${rows} rows is published`, ...countTexts(outcome), ...late].join('; ')
+}
+
+/** Parts of `outcomeText` that may be of columns which are hidden later. */
+export function countTexts(outcome: Pick<ProductOutcome, 'quarantined_rows' | 'lossy_values'>): readonly string[] {
   const left = !outcome.quarantined_rows ? [] : [`${outcome.quarantined_rows} rows in quarantine`]
-  const lost = Object.entries(outcome.lossy_values).map(
+  const lost = Object.entries(outcome.lossy_values ?? {}).map(
     ([column, values]) => `${values} values of ${column} lost something by the cast to its type`,
   )
-  const late = outcome.stores.filter(({ state }) => state === 'failed').map(lateText)
-  return [`${name}: epoch ${epoch} with ${rows} rows is published`, ...left, ...lost, ...late].join('; ')
+  return [...left, ...lost]
 }
 
 function lateText({ endpoint, epoch, error }: StoreOutcome): string {

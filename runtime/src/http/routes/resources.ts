@@ -314,7 +314,7 @@ export const ProductDetail = Type.Object(
         error: nullable(Failure),
         rows_left_out: nullable(
           count(
-            'Rows that the endpoint cannot serve: without a time, in a timeseries. Null for who may not read the product.',
+            'Rows that the endpoint cannot serve: without a time, in a timeseries. Null for who may not read the product or may not see that column, and until the version in service has been applied.',
           ),
         ),
       }),
@@ -549,8 +549,15 @@ const runFields = {
       epoch: Type.Optional(nullable(count('That was published; null: nothing was.'))),
       state: oneOf(['succeeded', 'degraded', 'failed', 'skipped']),
       rows: Type.Optional(nullable(count())),
-      quarantined_rows: Type.Optional(nullable(count('Null where not everybody may know it.'))),
-      lossy_values: Type.Optional(Type.Record(Type.String(), count())),
+      quarantined_rows: Type.Optional(
+        nullable(count('Null where not everybody may know it, or you may not by the classes of today.')),
+      ),
+      lossy_values: Type.Optional(
+        Type.Record(Type.String(), count(), {
+          description:
+            'By column that you may see by the classes of today, of those that nobody’s view hid when it was made.',
+        }),
+      ),
       behind: Type.Optional(Type.Array(text(), { description: 'Endpoints that do not serve the epoch yet.' })),
       stores: Type.Optional(stores()),
       current_epoch: Type.Optional(nullable(count('The newest after the run; null: there is none.'))),

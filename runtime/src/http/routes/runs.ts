@@ -2,8 +2,10 @@ import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
 import { audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
 import { hearsOf, productReader } from '../../operations/products/readable-product.ts'
+import { seenEvent } from '../../operations/products/seen-events.ts'
 import { failedChecks } from '../../operations/products/violating-rows.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
+import { outcomeSight } from '../../operations/runs/outcome-sight.ts'
 import { seenLines, seenRun, seenTables } from '../../operations/runs/run-view.ts'
 import { endRun, retryRun, runOf } from '../../operations/runs/runs.ts'
 import { listAudit } from '../../registry/audit.ts'
@@ -173,13 +175,21 @@ async function namedByAdmin(platform: Platform, call: IngestionCall, asked: stri
 
 type IngestionCall = AuthenticatedCall<unknown, { readonly tenant_id?: string }>
 
-/** Of which raw tables and products the caller is told. */
+/** Of which raw tables, products and columns the caller is told. */
 function sightOf(platform: Platform, call: TenantCall) {
-  return { mayRead: rawReader(platform, call.principal, call.tenant), mayHear: productReader(platform, call) }
+  return {
+    mayRead: rawReader(platform, call.principal, call.tenant),
+    mayHear: productReader(platform, call),
+    sight: outcomeSight(platform, call),
+  }
 }
 
-async function seenJson(run: Run, tables: readonly TableProgress[], { mayRead, mayHear }: ReturnType<typeof sightOf>) {
-  return runJson(await seenRun(run, mayHear), await seenTables(run, tables, mayRead))
+async function seenJson(
+  run: Run,
+  tables: readonly TableProgress[],
+  { mayRead, mayHear, sight }: ReturnType<typeof sightOf>,
+) {
+  return runJson(await seenRun(run, mayHear, sight), await seenTables(run, tables, mayRead))
 }
 
 async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<ServerEvent> {
@@ -188,7 +198,8 @@ async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<S
   for await (const event of platform.events.follow(call.tenant, from, call.signal)) {
     const { subject = '', type } = event
     if (!(await isTold(platform, call, subject, type))) continue
-    yield { id: event.sequence, event: event.type, data: JSON.stringify(event) }
+    const seen = await seenEvent(platform, call, event)
+    yield { id: event.sequence, event: event.type, data: JSON.stringify(seen) }
   }
 }
 

@@ -3,7 +3,7 @@ import type { TenantCall } from '../../flow.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
-import { endpointStates } from '../../registry/endpoint-states.ts'
+import { type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { findVersion, listVersions } from '../../registry/versions.ts'
 import { type Platform, requireMember } from '../platform.ts'
@@ -47,6 +47,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   const fresh = newest === null || !isTold ? null : freshnessOf(readAtOf(newest).toISOString())
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
+  const isClear = await clearColumns(platform, call, product.id)
   return {
     product,
     scheduled,
@@ -64,7 +65,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
       }),
     ),
     endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
-      endpointOf(endpoint, states, newest?.epoch ?? null, isTold),
+      endpointOf(endpoint, states, { newest: newest?.epoch ?? null, version: product.currentVersion, isTold, isClear }),
     ),
     change_topics: topics.map((topic) => changeTopicOf(topic, newest?.epoch ?? null, isTold)),
     dashboards: await shownDashboards(platform, product.id),
@@ -79,7 +80,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     materialization: shown,
     content: contentOf(live?.normalised, isTold ? (newest?.inputs ?? {}) : null),
     reads: live === null ? [] : await readsOf(platform, call, live.normalised, isTold),
-    isClear: await clearColumns(platform, call, product.id),
+    isClear,
     notices: await noticesOf(platform, product, live),
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
@@ -126,8 +127,17 @@ function changeTopicOf(
 function endpointOf(
   endpoint: ManifestSet['serving']['endpoints'][number],
   states: Awaited<ReturnType<typeof endpointStates>>,
-  newest: number | null,
-  isTold: boolean,
+  {
+    newest,
+    version,
+    isTold,
+    isClear,
+  }: {
+    readonly newest: number | null
+    readonly version: string | null
+    readonly isTold: boolean
+    readonly isClear: (column: string) => boolean
+  },
 ) {
   const own = states.filter((state) => state.endpoint === endpoint.type)
   const behind = own.filter((state) => state.state !== 'ok')
@@ -147,6 +157,21 @@ function endpointOf(
     epoch: epochs.length === 0 || !isTold ? null : Math.min(...epochs),
     behind: isTold ? newest !== null && epochs.some((epoch) => epoch < newest) : null,
     error: (isTold && behind.find((state) => state.error !== null)?.error) || null,
-    rows_left_out: isTold ? own.reduce((most, state) => Math.max(most, state.rowsLeftOut ?? 0), 0) : null,
+    rows_left_out:
+      isTold && seesLeftOut(endpoint.config, own, version, isClear)
+        ? own.reduce((most, state) => Math.max(most, state.rowsLeftOut ?? 0), 0)
+        : null,
   }
+}
+
+/** Rows are left out for a value that they lack, in a column of the version that made them. */
+function seesLeftOut(
+  config: unknown,
+  states: readonly Pick<EndpointState, 'appliedVersion'>[],
+  version: string | null,
+  isClear: (column: string) => boolean,
+): boolean {
+  const { time_column: column } = config as { readonly time_column?: string }
+  const isOfToday = states.every(({ appliedVersion }) => appliedVersion === null || appliedVersion === version)
+  return column === undefined || (isOfToday && isClear(column))
 }

@@ -42,6 +42,11 @@ export function seesCheck({ columns, clear, hidden, rules }: Sight, { reads }: P
   return !reads.output.some((name) => masked.has(name.toLowerCase())) && !reads.raw.some(isHidden)
 }
 
+/** Whether there is no check, of whatever columns, that is hidden from them. */
+export function seesEverything({ columns, clear, hidden, rules }: Sight): boolean {
+  return clear === 'all' || (masksFor(columns, clear, rules).length === 0 && hidden.size === 0)
+}
+
 /** The materialization as who has that sight is told of it. */
 export function shownQuality<Shown extends Pick<Materialization, 'quality' | 'qualityScore' | 'counts'>>(
   sight: Sight,

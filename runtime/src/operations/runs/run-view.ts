@@ -2,12 +2,13 @@
  * A run as its reader may see it: sizes of raw tables are data of theirs, and what it made of a product is for who may read
  * the product.
  */
-import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
+import { countTexts, type ProductOutcome } from '../../ingestion/product-outcome.ts'
 import type { ProductProgress } from '../../ingestion/product-progress.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
 import type { LogLine, TableProgress } from '../../registry/run-progress.ts'
 import type { Run } from '../../registry/runs.ts'
 import { UNTOLD } from '../products/readable-product.ts'
+import type { OutcomeSight } from './outcome-sight.ts'
 
 /** With `bytes` null, and rows in steps, for who may not read the table. */
 export type SeenTable = Omit<TableProgress, 'bytes'> & {
@@ -32,13 +33,14 @@ async function hiddenOutcomes(run: Run, mayHear: MayHear): Promise<readonly Prod
   return outcomes.filter((_, index) => !rights[index])
 }
 
-/** The run without what it tells of products that the reader may not read. */
-export async function seenRun(run: Run, mayHear: MayHear): Promise<Run> {
+/** The run without what it tells of products that the reader may not read, and of columns that are hidden from him. */
+export async function seenRun(run: Run, mayHear: MayHear, sight: OutcomeSight): Promise<Run> {
   const hidden = await hiddenOutcomes(run, mayHear)
   const { error } = run
   const isHidden = run.productId !== null && !(await mayHear(run.productId))
   const isOfHidden = isHidden || hidden.some(({ reason }) => reason?.message === error?.message)
-  const products = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
+  const shown = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
+  const products = await Promise.all(shown.map((outcome) => seenOutcome(outcome, sight)))
   const progress = progressOf(run)
   const told = progress !== null && (await mayHear(progress.product_id)) ? progress : null
   return {
@@ -46,6 +48,13 @@ export async function seenRun(run: Run, mayHear: MayHear): Promise<Run> {
     result: { ...run.result, products, progress: told },
     error: error !== null && isOfHidden ? UNTOLD : error,
   }
+}
+
+async function seenOutcome(outcome: ProductOutcome, sight: OutcomeSight): Promise<ProductOutcome> {
+  const isClear = await sight.clearColumns(outcome.id)
+  const losses = Object.entries(outcome.lossy_values ?? {}).filter(([column]) => isClear(column))
+  const aside = (await sight.seesAside(outcome)) ? outcome.quarantined_rows : null
+  return { ...outcome, lossy_values: Object.fromEntries(losses), quarantined_rows: aside }
 }
 
 /** By `rawReader`. */
@@ -81,10 +90,50 @@ export async function seenLines(
   run: Run,
   tables: readonly TableProgress[],
   lines: readonly LogLine[],
-  { mayRead, mayHear }: { readonly mayRead: MayRead; readonly mayHear: MayHear },
+  { mayRead, mayHear, sight }: { readonly mayRead: MayRead; readonly mayHear: MayHear; readonly sight: OutcomeSight },
 ): Promise<readonly LogLine[]> {
   const { connectionId, productId } = run
-  if (connectionId === null) return productId !== null && (await mayHear(productId)) ? lines : []
+  if (connectionId === null && !(productId !== null && (await mayHear(productId)))) return []
+  const told = connectionId === null ? lines : await linesOfRead(run, connectionId, tables, lines, { mayRead, mayHear })
+  const outcomes = await Promise.all(
+    outcomesOf(run).map(async (made) => ({
+      made,
+      seen: (await mayHear(made.id)) ? await seenOutcome(made, sight) : null,
+    })),
+  )
+  return told.map((line) => withoutHidden(line, outcomes))
+}
+
+/** What follows it counts what the product is made of: `outcomeText`. */
+const PUBLISHED = /^(\S+: epoch \d+ with \d+ rows is published); /
+
+/** The line of a product without the counts that its outcome does not tell the reader; all of them where there is none yet. */
+function withoutHidden(
+  line: LogLine,
+  outcomes: readonly { readonly made: ProductOutcome; readonly seen: ProductOutcome | null }[],
+): LogLine {
+  const bare = PUBLISHED.exec(line.message)?.[1]
+  if (bare === undefined) return line
+  const outcome = outcomes.find(({ made }) => bare.startsWith(`${made.name}: `))
+  if (outcome === undefined || outcome.seen === null) return { ...line, message: bare }
+  const { made, seen } = outcome
+  const texts = countTexts(made)
+  const late = bare.length + texts.reduce((length, text) => length + `; ${text}`.length, 0)
+  // The registry has the columns in an order of its own.
+  const counted = line.message.slice(bare.length, late)
+  const isOfOutcome = texts.every((text) => counted.includes(`; ${text}`))
+  const message = [bare, ...countTexts(seen)].join('; ') + (isOfOutcome ? line.message.slice(late) : '')
+  // A line is a warning for values that were lost, too.
+  return { ...line, message, level: message === bare && made.state === 'succeeded' ? 'info' : line.level }
+}
+
+async function linesOfRead(
+  run: Run,
+  connectionId: string,
+  tables: readonly TableProgress[],
+  lines: readonly LogLine[],
+  { mayRead, mayHear }: { readonly mayRead: MayRead; readonly mayHear: MayHear },
+): Promise<readonly LogLine[]> {
   const rights = await Promise.all(tables.map(({ name }) => mayRead(connectionId, name)))
   const hiddenTables = tables.flatMap(({ name }, index) => (rights[index] ? [] : [`${name}: `]))
   const hiddenProducts = (await hiddenOutcomes(run, mayHear)).map(({ name }) => name)

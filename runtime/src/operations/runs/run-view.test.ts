@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import fc from 'fast-check'
+import { outcomeText, type ProductOutcome } from '../../ingestion/product-outcome.ts'
+import type { Run } from '../../registry/runs.ts'
+import { seenLines, seenRun } from './run-view.ts'
+
+const OUTCOME = {
+  id: 'prd_1',
+  name: 'crm.people',
+  materialization_id: 'mat_1',
+  epoch: 3,
+  state: 'succeeded',
+  rows: 9,
+  behind: [],
+  stores: [{ endpoint: 'lookup', state: 'failed', epoch: 2, error: { code: 'c', message: 'gone; 7 values of a' } }],
+  current_epoch: 3,
+  reason: null,
+} as const
+
+const runOf = (kind: 'ingestion' | 'materialization', products: readonly ProductOutcome[]) =>
+  ({
+    connectionId: kind === 'ingestion' ? 'con_1' : null,
+    productId: kind === 'ingestion' ? null : 'prd_1',
+    state: 'succeeded',
+    error: null,
+    result: { products },
+  }) as unknown as Run
+
+const yes = async () => true
+/** Also such as are the end of another, or look like the text around them. */
+const COLUMNS = ['a', 'aa', 'b; 1 values of a', 'rows', '$&', 'lost something by the cast to its type'] as const
+
+it('a run and its log tell no count of what is hidden today, and all others as they were told', async () => {
+  const losses = fc.dictionary(fc.constantFrom(...COLUMNS), fc.integer({ min: 1, max: 12 }), { noNullPrototype: true })
+  const cases = fc.record({
+    lossy: losses,
+    hidden: fc.subarray([...COLUMNS]),
+    aside: fc.integer({ min: 0, max: 12 }),
+    seesAside: fc.boolean(),
+    isLate: fc.boolean(),
+    kind: fc.constantFrom('ingestion' as const, 'materialization' as const),
+  })
+  await fc.assert(
+    fc.asyncProperty(cases, async ({ lossy, hidden, aside, seesAside, isLate, kind }) => {
+      const stores = isLate ? OUTCOME.stores : []
+      const made: ProductOutcome = { ...OUTCOME, stores, lossy_values: lossy, quarantined_rows: aside }
+      const open = Object.entries(lossy).filter(([column]) => !hidden.includes(column as 'a'))
+      const seen = { ...made, lossy_values: Object.fromEntries(open), quarantined_rows: seesAside ? aside : null }
+      const sight = {
+        clearColumns: async () => (column: string) => !hidden.includes(column as 'a'),
+        seesAside: async () => seesAside,
+      }
+      const run = runOf(kind, [made])
+      assert.deepEqual((await seenRun(run, yes, sight)).result?.['products'], [seen])
+      const line = { at: new Date(0), level: 'warn', message: outcomeText(made) } as const
+      const rights = { mayRead: yes, mayHear: yes, sight }
+      const [shown] = await seenLines(run, [], [line], rights)
+      assert.equal(shown?.message, outcomeText(seen))
+      const [early] = await seenLines(runOf(kind, []), [], [line], rights)
+      assert.equal(early?.message, 'crm.people: epoch 3 with 9 rows is published', 'while nobody knows the outcome')
+    }),
+  )
+})
+
+it('a line that was a warning for hidden values alone is none', async () => {
+  const made: ProductOutcome = { ...OUTCOME, stores: [], lossy_values: { pay: 2 }, quarantined_rows: 0 }
+  const line = { at: new Date(0), level: 'warn', message: outcomeText(made) } as const
+  const levelFor = async (isClear: boolean) => {
+    const sight = { clearColumns: async () => () => isClear, seesAside: yes }
+    const [shown] = await seenLines(runOf('ingestion', [made]), [], [line], { mayRead: yes, mayHear: yes, sight })
+    return shown?.level
+  }
+  assert.deepEqual([await levelFor(true), await levelFor(false)], ['warn', 'info'])
+})
