@@ -45,6 +45,15 @@ describe('reading a table from a connector', () => {
     assert.deepEqual([outcome.rejectReasons[0], outcome.rejectReasons.length], ['a: r0', 10])
   })
 
+  it('tells the key of a reject as reads do, and keeps the connector’s own', async () => {
+    const schema = { columns: [{ name: 'a', type: 'timestamp', nullable: false }], primaryKey: ['a'] }
+    const key = { a: '2024-02-29 12:00:00' }
+    const read = await open([{ ...SCHEMA, schema }, { kind: 'reject', column: null, reason: 'r', key }, STATE])
+    await textOf(read)
+    const [refused] = read.outcome().refused
+    assert.deepEqual([refused?.key, refused?.toldKey], [key, { a: '2024-02-29T12:00:00.000000' }])
+  })
+
   it('writes batches as CSV that keeps null, empty text, quotes, line ends and bytes apart', async () => {
     const rows: readonly Row[] = [
       [null, '', 'a"b,c\nd'],

@@ -10,6 +10,7 @@ import {
 } from '@sluice/sdk'
 import { MAX_QUARANTINED, type RefusedRow } from '../registry/quarantine.ts'
 import { encodeBatch } from './encode-batch.ts'
+import { toldKey } from './told-key.ts'
 import { isEncoded } from './walled-connector.ts'
 
 export interface TableRead {
@@ -52,7 +53,7 @@ export async function readTable(
   const first = await nextOf(events, (event) => event.kind === 'schema')
   if (first?.kind !== 'schema') throw brokenConnector('it gave no schema')
   const tally = { bytes: 0, rows: 0, rejected: 0, reasons: new Set<string>(), state: null as ConnectorState | null }
-  const refused = new Refused()
+  const refused = new Refused(first.schema)
   const withoutValue = new Map<string, number>()
   const rejectedFor = new Set<string>()
   const columns = new Set(first.schema.columns.map(({ name }) => name))
@@ -114,12 +115,17 @@ export async function readTable(
 /** Bounded: a source may reject as many rows as it likes. */
 class Refused {
   readonly rows: RefusedRow[] = []
+  readonly #schema: TableSchema
   #bytes = 0
+
+  constructor(schema: TableSchema) {
+    this.#schema = schema
+  }
 
   add({ column, reason, carried = false, ...event }: Extract<ReadEvent, { kind: 'reject' }>): void {
     const { key, raw } = { key: event.key ?? null, raw: event.raw ?? null }
     if (this.rows.length >= MAX_QUARANTINED.rows || this.#bytes >= MAX_QUARANTINED.bytes) return
-    this.rows.push({ column, reason, key, raw, carried })
+    this.rows.push({ column, reason, key, toldKey: toldKey(key, this.#schema), raw, carried })
     this.#bytes += JSON.stringify([reason, key, raw]).length
   }
 }

@@ -92,6 +92,13 @@ test('rows are kept until they are read again, by key or with all others', async
   assert.deepEqual(await quarantinedTables(registry.pool, table.connectionId), ['public.other'])
 })
 
+test('a row is shown by its key as reads tell it, and replaced by that of its source', async () => {
+  const table = await newTable()
+  await save(table, [{ ...refused(1), toldKey: { id: 'one' } }])
+  await save(table, [{ ...refused(1), toldKey: { id: 'eins' } }])
+  assert.deepEqual(await ids(table), ['eins'])
+})
+
 test('rows are bounded in number and size, the newest stay', async () => {
   const table = await newTable()
   await save(

@@ -16,6 +16,8 @@ export interface RefusedRow {
   readonly reason: string
   /** Texts by key column; null where the source gave none. */
   readonly key: Readonly<Record<string, string | null>> | null
+  /** The same as reads tell them, where they are to be shown in other texts than those by which rows replace each other. */
+  readonly toldKey?: RefusedRow['key']
   /** What could not be carried, in the source's words; null where it gave none. */
   readonly raw: string | null
   /** The row came all the same, without the value. */
@@ -169,7 +171,7 @@ function digestOf(key: Buffer, connectionId: string, table: string, row: NonNull
 
 function sealedValues(key: Buffer, connectionId: string, table: string, id: string, row: RefusedRow): Buffer | null {
   if (row.key === null && row.raw === null) return null
-  const text = JSON.stringify({ key: row.key, raw: row.raw })
+  const text = JSON.stringify({ key: row.toldKey ?? row.key, raw: row.raw })
   return seal(key, Buffer.from(text), ['quarantine', connectionId, table, id])
 }
 
