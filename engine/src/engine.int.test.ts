@@ -472,7 +472,7 @@ describe('parquet files', () => {
     assert.deepEqual(((await own(`SELECT label FROM (${sql}) ORDER BY id`)) as unknown[][]).flat(), texts)
   })
 
-  it('hold each zero without its sign: a pseudonym of it, or a reader that tells the two apart, would know another one', async () => {
+  it('hold each zero without its sign: a text that is made of it, or a reader that tells the two apart, would have another one', async () => {
     const sql = "SELECT '-0'::FLOAT AS f, '-0'::DOUBLE AS d UNION ALL SELECT '-1e-45', '-5e-324'"
     const floats = [
       { name: 'f', type: 'float', fieldId: 1 },
