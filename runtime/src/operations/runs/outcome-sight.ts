@@ -4,21 +4,38 @@
  */
 import type { TenantCall } from '../../flow.ts'
 import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
-import { findMaterialization } from '../../registry/materializations.ts'
+import { QualityBlocked } from '../../materializer/prepare.ts'
+import { decide } from '../../quality/verdict.ts'
+import { findMaterialization, materializationsOfRun } from '../../registry/materializations.ts'
 import type { Platform } from '../platform.ts'
 import { clearColumns } from '../products/clear-columns.ts'
-import { type KeptQuality, seesAside, seesEverything, sightOf } from '../products/visible-quality.ts'
+import {
+  type KeptQuality,
+  type Sight,
+  seesAside,
+  seesCheck,
+  seesEverything,
+  sightOf,
+} from '../products/visible-quality.ts'
 
 export interface OutcomeSight {
   /** Of which columns of a product anything may be told that depends on single values. */
   clearColumns(productId: string): Promise<(column: string) => boolean>
   /** Whether it may be told how many rows checks have put aside. */
   seesAside(outcome: Pick<ProductOutcome, 'id' | 'materialization_id'>): Promise<boolean>
+  /** Why checks let nothing of the product be published in that run, without those that he does not see; null: as it was told. */
+  blockedText(runId: string, productId: string): Promise<string | null>
+}
+
+const SEES_ALL: OutcomeSight = {
+  clearColumns: async () => () => true,
+  seesAside: async () => true,
+  blockedText: async () => null,
 }
 
 /** Of products that the caller may hear of; each is looked at once. */
 export function outcomeSight(platform: Platform, call: TenantCall): OutcomeSight {
-  if (call.principal.isAdmin) return { clearColumns: async () => () => true, seesAside: async () => true }
+  if (call.principal.isAdmin) return SEES_ALL
   const columns = once((id) => clearColumns(platform, call, id))
   const sights = once((id) => sightOf(platform, call, id))
   return {
@@ -29,7 +46,26 @@ export function outcomeSight(platform: Platform, call: TenantCall): OutcomeSight
       const kept = await findMaterialization(platform.pool, call.tenant, materialization)
       return kept !== null && seesAside(sight, (kept.quality ?? { checks: [] }) as KeptQuality)
     },
+    async blockedText(runId, productId) {
+      const sight = await sights(productId)
+      if (seesEverything(sight)) return null
+      const made = await materializationsOfRun(platform.pool, call.tenant, runId)
+      const blocked = made.find((one) => one.productId === productId && one.state === 'blocked')
+      return blockedText(sight, blocked?.quality as KeptQuality | undefined)
+    },
   }
+}
+
+/** @param kept undefined: what was checked is not known any more */
+export function blockedText(sight: Sight, kept: Pick<KeptQuality, 'checks'> | undefined): string | null {
+  const hidden = kept?.checks.filter((check) => !seesCheck(sight, check))
+  if (kept !== undefined && hidden?.length === 0) return null
+  const blocking = decide(kept?.checks ?? [])
+  const names = blocking.action === 'block' ? blocking.checks : []
+  return new QualityBlocked(
+    names.filter((name) => !hidden?.some((check) => check.name === name)),
+    [],
+  ).message
 }
 
 function once<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {

@@ -2,7 +2,11 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'
 import { outcomeText, type ProductOutcome } from '../../ingestion/product-outcome.ts'
+import { QualityBlocked } from '../../materializer/prepare.ts'
+import type { CheckResult } from '../../quality/verdict.ts'
 import type { Run } from '../../registry/runs.ts'
+import type { Sight } from '../products/visible-quality.ts'
+import { blockedText } from './outcome-sight.ts'
 import { seenLines, seenRun } from './run-view.ts'
 
 const OUTCOME = {
@@ -50,6 +54,7 @@ it('a run and its log tell no count of what is hidden today, and all others as t
       const sight = {
         clearColumns: async () => (column: string) => !hidden.includes(column as 'a'),
         seesAside: async () => seesAside,
+        blockedText: async () => null,
       }
       const run = runOf(kind, [made])
       assert.deepEqual((await seenRun(run, yes, sight)).result?.['products'], [seen])
@@ -67,9 +72,55 @@ it('a line that was a warning for hidden values alone is none', async () => {
   const made: ProductOutcome = { ...OUTCOME, stores: [], lossy_values: { pay: 2 }, quarantined_rows: 0 }
   const line = { at: new Date(0), level: 'warn', message: outcomeText(made) } as const
   const levelFor = async (isClear: boolean) => {
-    const sight = { clearColumns: async () => () => isClear, seesAside: yes }
+    const sight = { clearColumns: async () => () => isClear, seesAside: yes, blockedText: async () => null }
     const [shown] = await seenLines(runOf('ingestion', [made]), [], [line], { mayRead: yes, mayHear: yes, sight })
     return shown?.level
   }
   assert.deepEqual([await levelFor(true), await levelFor(false)], ['warn', 'info'])
+})
+
+it('checks that let nothing be published are named to who sees them today, wherever the run speaks of them', async () => {
+  const blocked = (...names: string[]) => new QualityBlocked(names, []).message
+  const reason = { code: 'quality_blocked', message: blocked('a', 'b, c') }
+  const made: ProductOutcome = {
+    ...{ ...OUTCOME, epoch: null, state: 'failed', stores: [], lossy_values: {}, quarantined_rows: 0, reason },
+  }
+  const error = { ...reason, message: `crm.people: ${reason.message}` }
+  const run = { ...runOf('ingestion', [made]), error }
+  const line = { at: new Date(0), level: 'error', message: outcomeText(made) } as const
+  for (const told of [null, blocked('a'), blocked()]) {
+    const sight = { clearColumns: async () => () => true, seesAside: yes, blockedText: async () => told }
+    const shown = told ?? reason.message
+    const seen = await seenRun(run, yes, sight)
+    const [outcome] = (seen.result as unknown as { products: ProductOutcome[] }).products
+    const [text] = await seenLines(run, [], [line], { mayRead: yes, mayHear: yes, sight })
+    assert.deepEqual(
+      [outcome?.reason?.message, seen.error?.message, text?.message],
+      [shown, `crm.people: ${shown}`, `crm.people: ${shown}; epoch 3 is served as before`],
+    )
+  }
+})
+
+it('a check is named where all its columns are seen, and all are where nothing is hidden', () => {
+  const check = (name: string, column: string, passed = false) =>
+    ({
+      name,
+      passed,
+      severity: 'error',
+      onError: 'block',
+      reads: { output: [column], raw: [] },
+    }) as unknown as CheckResult
+  const columns = ['open', 'pay'].map((name) => ({
+    ...{ name, type: 'integer' as const, nullable: true, classification: name === 'pay' ? 'pii.pay' : 'internal' },
+  }))
+  const sight = { columns, clear: new Set<string>(), hidden: new Map(), rules: { sensitive: [], strategies: {} } }
+  const textOf = (checks: readonly CheckResult[], clear: Sight['clear'] = sight.clear) =>
+    blockedText({ ...sight, clear }, { checks })
+  const both = [check('o', 'open'), check('p', 'pay')]
+  assert.equal(textOf(both, 'all'), null)
+  assert.equal(textOf([check('o', 'open')]), null)
+  assert.match(textOf(both) ?? '', /these checks failed: o$/)
+  assert.match(textOf([check('o', 'open', true), check('p', 'pay')]) ?? '', /a check of hidden columns failed$/)
+  assert.match(textOf([check('o', 'open'), check('p', 'pay', true)]) ?? '', /these checks failed: o$/)
+  assert.match(blockedText(sight, undefined) ?? '', /a check of hidden columns failed$/)
 })

@@ -40,21 +40,37 @@ export async function seenRun(run: Run, mayHear: MayHear, sight: OutcomeSight): 
   const isHidden = run.productId !== null && !(await mayHear(run.productId))
   const isOfHidden = isHidden || hidden.some(({ reason }) => reason?.message === error?.message)
   const shown = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
-  const products = await Promise.all(shown.map((outcome) => seenOutcome(outcome, sight)))
+  const products = await Promise.all(shown.map((outcome) => seenOutcome(run, outcome, sight)))
   const progress = progressOf(run)
   const told = progress !== null && (await mayHear(progress.product_id)) ? progress : null
   return {
     ...run,
     result: { ...run.result, products, progress: told },
-    error: error !== null && isOfHidden ? UNTOLD : error,
+    error:
+      error !== null && isOfHidden ? UNTOLD : error && { ...error, message: asSeen(error.message, shown, products) },
   }
 }
 
-async function seenOutcome(outcome: ProductOutcome, sight: OutcomeSight): Promise<ProductOutcome> {
+/** The text with the reasons that the reader is told in place of those that were kept. */
+function asSeen(text: string, made: readonly ProductOutcome[], seen: readonly (ProductOutcome | null)[]): string {
+  return made.reduce((told, { reason }, at) => {
+    const shown = seen[at]?.reason
+    return reason && shown ? told.replaceAll(reason.message, () => shown.message) : told
+  }, text)
+}
+
+async function seenOutcome({ id }: Run, outcome: ProductOutcome, sight: OutcomeSight): Promise<ProductOutcome> {
   const isClear = await sight.clearColumns(outcome.id)
   const losses = Object.entries(outcome.lossy_values ?? {}).filter(([column]) => isClear(column))
   const aside = (await sight.seesAside(outcome)) ? outcome.quarantined_rows : null
-  return { ...outcome, lossy_values: Object.fromEntries(losses), quarantined_rows: aside }
+  const { reason } = outcome
+  const blocked = reason?.code === 'quality_blocked' ? await sight.blockedText(id, outcome.id) : null
+  return {
+    ...outcome,
+    lossy_values: Object.fromEntries(losses),
+    quarantined_rows: aside,
+    reason: reason && blocked !== null ? { ...reason, message: blocked } : reason,
+  }
 }
 
 /** By `rawReader`. */
@@ -98,7 +114,7 @@ export async function seenLines(
   const outcomes = await Promise.all(
     outcomesOf(run).map(async (made) => ({
       made,
-      seen: (await mayHear(made.id)) ? await seenOutcome(made, sight) : null,
+      seen: (await mayHear(made.id)) ? await seenOutcome(run, made, sight) : null,
     })),
   )
   return told.map((line) => withoutHidden(line, outcomes))
@@ -113,7 +129,10 @@ function withoutHidden(
   outcomes: readonly { readonly made: ProductOutcome; readonly seen: ProductOutcome | null }[],
 ): LogLine {
   const bare = PUBLISHED.exec(line.message)?.[1]
-  if (bare === undefined) return line
+  if (bare === undefined) {
+    const [made, seen] = [outcomes.map((one) => one.made), outcomes.map((one) => one.seen)]
+    return { ...line, message: asSeen(line.message, made, seen) }
+  }
   const outcome = outcomes.find(({ made }) => bare.startsWith(`${made.name}: `))
   if (outcome === undefined || outcome.seen === null) return { ...line, message: bare }
   const { made, seen } = outcome
