@@ -3,18 +3,22 @@ import type { TenantCall } from '../../flow.ts'
 import { decideRead, stricter } from '../../policy/classification.ts'
 import { masksFor } from '../../policy/masking.ts'
 import type { Platform } from '../platform.ts'
+import { sightOf } from './visible-quality.ts'
 
-/** By the policies of today; columns that the product has had, too. Of a product that may not be read, none. */
+/**
+ * By the policies of today; columns that the product has had, too. Who may read all tables that it is made of may know of every
+ * column; else, of a product that may not be read, of none.
+ */
 export async function clearColumns(
   platform: Platform,
   call: TenantCall,
   productId: string,
 ): Promise<(column: string) => boolean> {
+  const { clear, columns, rules } = await sightOf(platform, call, productId)
+  if (clear === 'all') return () => true
   const product = await platform.served.find(call.tenant, productId)
   const classification = stricter(product.classification, product.snapshotClassification)
-  const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
-  if (!decision.allowed) return () => false
-  const columns = [...product.columns, ...product.formerColumns]
-  const masked = new Set(masksFor(columns, decision.clearClasses, platform.rules).map(({ column }) => column))
+  if (!decideRead(call.principal, { id: product.id, classification }, product.grants).allowed) return () => false
+  const masked = new Set(masksFor(columns, clear, rules).map(({ column }) => column))
   return (column) => !masked.has(column)
 }
