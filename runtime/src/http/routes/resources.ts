@@ -634,7 +634,8 @@ export const QuarantinedRow = Type.Object(
     reason: text(),
     key: nullable(
       Type.Record(Type.String(), nullable(Type.String()), {
-        description: 'The key of the row, as the texts that reads in CSV have, by column; null where the source gives none.',
+        description:
+          'The key of the row, as the texts that reads in CSV have, by column; null where the source gives none.',
       }),
     ),
     raw: nullable(
