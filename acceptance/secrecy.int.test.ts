@@ -106,7 +106,7 @@ describe('what runs, events and endpoints count', () => {
       endpoints:
         hidden === 'internal' ? '  - type: timeseries\n    config: { time_column: seen }\n' : '  - type: analytics\n',
     })
-    const quality = `apiVersion: svc/v1\nkind: Quality\nchecks:\n  - name: positive\n    range: { column: n, min: 0 }\n    on_error: quarantine\n`
+    const quality = `apiVersion: svc/v1\nkind: Quality\nchecks:\n  - name: positive\n    range: { column: n, min: 0 }\n    on_error: quarantine\n  - name: small\n    range: { column: amount, max: 100 }\n    on_error: block\n`
     const files = {
       ...made,
       product: made.product.replace('name: people', `name: ${name}`),
@@ -168,6 +168,17 @@ describe('what runs, events and endpoints count', () => {
     }
     assert.deepEqual(open, all)
     assert.ok(open.event[1] < 100)
+    await source.query('UPDATE later_secrets SET amount = 500 WHERE id = 9')
+    const again = await developer.post('/api/v1/connections/db/sync')
+    assert.equal((await developer.untilEnded(again.body.id)).state, 'failed')
+    const failure = async (client: Client) => {
+      const { body } = await client.get(`/api/v1/ingestion/${again.body.id}`)
+      const { reason } = body.products.find((one: Json) => one.name === 'crm.told')
+      const line = body.log.find(({ message }: Json) => message.startsWith('crm.told: '))
+      for (const text of [body.error.message, line.message]) assert.ok(text.includes(reason.message), text)
+      return reason.message.replace('nothing was published, because ', '')
+    }
+    assert.equal(await failure(viewer), 'these checks failed: small')
     await release('hider', 'pii.pay')
     assert.deepEqual(await counts(viewer, run.id, id), {
       lossy: {},
@@ -176,7 +187,9 @@ describe('what runs, events and endpoints count', () => {
       leftOut: null,
       event: [undefined, null],
     })
+    assert.equal(await failure(viewer), 'a check of hidden columns failed')
     assert.deepEqual(await counts(developer, run.id, id), all, 'who may read the source')
+    assert.equal(await failure(developer), 'these checks failed: small')
   })
 })
 
