@@ -464,7 +464,7 @@ export const ConfigSchema = Type.Object(
         compact_minutes: every(60, 'small files of the lake are written into larger ones'),
         expire_minutes: every(60, 'snapshots that retention lets go are removed'),
         clean_minutes: every(360, 'files that nothing reaches are removed'),
-        prune_minutes: every(15, 'old events and stored answers are removed'),
+        prune_minutes: every(15, 'old runs, events and stored answers are removed'),
         compare_minutes: every(0, 'copies in stores are compared with the lake, and written anew where they differ'),
         compare_rows_per_second: Type.Integer({
           default: 20_000,
@@ -485,6 +485,20 @@ export const ConfigSchema = Type.Object(
           default: 7,
           minimum: 1,
           description: 'Younger snapshots of raw tables are kept.',
+        }),
+        run_days: Type.Integer({
+          default: 30,
+          minimum: 1,
+          maximum: 3_650,
+          description:
+            'Runs that ended longer ago are removed, with their logs and progress, and so are materializations that checks kept from being published. Of each connection and product the 20 newest stay, and those that something still rests on.',
+        }),
+        run_most: Type.Integer({
+          default: 500,
+          minimum: 20,
+          maximum: 100_000,
+          description:
+            'Runs that are kept of each connection and of each product, however young; those that ended within the hour stay.',
         }),
         quarantine_days: Type.Integer({
           default: 30,

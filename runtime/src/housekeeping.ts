@@ -19,6 +19,7 @@ import { pruneIncidents } from './registry/incidents.ts'
 import type { PagePosition } from './registry/paging.ts'
 import { pruneQuarantine } from './registry/quarantine.ts'
 import { pruneRateBuckets } from './registry/rate-buckets.ts'
+import { pruneBlocked, pruneRuns } from './registry/run-retention.ts'
 import { listTenants } from './registry/tenants.ts'
 
 const POLL_MS = 30_000
@@ -28,6 +29,8 @@ const REVIEW_MS = 10 * MINUTE_MS
 const TURN_MS = 10 * MINUTE_MS
 const PRUNED_AT_ONCE = 1_000
 const TENANTS_AT_ONCE = 200
+/** Of each connection and product, however old: the description of `run_days` says it. */
+const RUNS_LEFT = 20
 
 const UPKEEP = 'upkeep'
 const REVIEW = 'stores.review'
@@ -142,7 +145,9 @@ async function seeTo(
 }
 
 async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<void> {
-  const { quarantine_days: days } = config.upkeep
+  const { quarantine_days: days, run_days: runDays, run_most: most } = config.upkeep
+  await pruneRuns(pool, { days: runDays, most, least: RUNS_LEFT }, signal)
+  while ((await pruneBlocked(pool, runDays, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneIncidents(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()

@@ -30,6 +30,7 @@ import { storeComparisons } from './migrations/050-store-comparisons.ts'
 import { productSchedules } from './migrations/052-product-schedules.ts'
 import { productFreshness } from './migrations/053-product-freshness.ts'
 import { notifications } from './migrations/054-notifications.ts'
+import { runRetention } from './migrations/064-run-retention.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -69,5 +70,6 @@ export const registryMigrations: MigrationList = {
     productSchedules,
     productFreshness,
     notifications,
+    runRetention,
   ],
 }

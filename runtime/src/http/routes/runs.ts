@@ -1,17 +1,17 @@
 import { Type } from 'typebox'
 import type { AuthenticatedCall, TenantCall } from '../../flow.ts'
 import { audited, notFound, type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { hearsOf, productReader } from '../../operations/products/readable-product.ts'
+import { productReader } from '../../operations/products/readable-product.ts'
 import { seenEvent } from '../../operations/products/seen-events.ts'
 import { failedChecks } from '../../operations/products/violating-rows.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { outcomeSight } from '../../operations/runs/outcome-sight.ts'
 import { seenLines, seenRun, seenTables } from '../../operations/runs/run-view.ts'
 import { endRun, retryRun, runOf } from '../../operations/runs/runs.ts'
+import { isTold } from '../../operations/runs/told-events.ts'
 import { listAudit } from '../../registry/audit.ts'
-import { isId } from '../../registry/ids.ts'
 import { runLog, type TableProgress, tableProgress, tableProgresses } from '../../registry/run-progress.ts'
-import { findRun, listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
+import { listRuns, RUN_STATES, type Run } from '../../registry/runs.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Cursors } from '../cursor.ts'
 import { eventStream, type ServerEvent } from '../event-stream.ts'
@@ -201,12 +201,4 @@ async function* eventsOf(platform: Platform, call: TenantCall): AsyncGenerator<S
     const seen = await seenEvent(platform, call, event)
     yield { id: event.sequence, event: event.type, data: JSON.stringify(seen) }
   }
-}
-
-/** What happened to a product is for its readers; so is the end of a run that makes nothing else. */
-async function isTold(platform: Platform, call: TenantCall, subject: string, type: string): Promise<boolean> {
-  if (call.principal.isAdmin) return true
-  if (isId(subject, 'prd')) return hearsOf(platform, call, subject, type)
-  const run = isId(subject, 'run') ? await findRun(platform.pool, call.tenant, subject) : null
-  return run?.productId == null || productReader(platform, call)(run.productId)
 }

@@ -12,8 +12,18 @@ export const CANCELLED = { code: 'run_cancelled', message: 'the run was cancelle
 /** Another tenant's run is not found. */
 export async function runOf(platform: Platform, call: TenantCall, id: string): Promise<Run> {
   const run = await findRun(platform.pool, call.tenant, id)
-  if (!run) throw notFound('ingestion')
+  if (!run) throw noSuchRun(platform)
   return run
+}
+
+/** Whether there ever was one is not kept. */
+function noSuchRun({ config }: Platform): SluiceError {
+  const { run_days: days, run_most: most } = config.upkeep
+  return new SluiceError(
+    'INVALID_DATA',
+    `there is no such ingestion run, or no more: what ended more than ${days} days ago, or is not among the newest ${most} of its connection or product, is removed`,
+    { code: 'ingestion_not_found', remedy: notFound('ingestion').remedy as string },
+  )
 }
 
 /** What the run has committed stays; a run that has ended stays as it is. Repeatable. */
@@ -21,7 +31,7 @@ export async function endRun(platform: Platform, call: TenantCall, id: string): 
   requireDeveloper(call.principal)
   return inTransaction(platform.pool, async (tx) => {
     const run = await cancelRun(tx, call.tenant, id)
-    if (!run) throw notFound('ingestion')
+    if (!run) throw noSuchRun(platform)
     if (run.state === 'cancelled') await endRollback(tx, run, CANCELLED)
     await audited(tx, call, call.tenant, 'run.cancel', { type: 'run', id })
     return run
