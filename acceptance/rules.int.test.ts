@@ -321,6 +321,32 @@ describe('every operation', () => {
     })
   }
 
+  it('refuses a token of a tenant that was never made at every door, and an administrator who names it', async () => {
+    const ghost = await world.as(`ghost-${world.tenants[0]}`.slice(0, 30), 'svc-developers', 'gustav')
+    const named = { 'x-tenant-id': `ghost-${world.tenants[1]}`.slice(0, 30) }
+    const wrong: string[] = []
+    const answers = new Set<string>()
+    const doors = Object.entries(document.paths as Record<string, Record<string, Json>>).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+    )
+    for (const { path, method, operation } of doors.filter((door) => door.operation.security.length > 0)) {
+      const address = path.replaceAll(/\{\w+\}/g, 'none')
+      const { status, body } = await ghost.send(address, { method })
+      const code = body.code ?? body.error?.code ?? body.error?.type
+      const isForAdmins = RULES[operation.operationId] === ADMIN || path.endsWith('/catalog-login')
+      const expected = isForAdmins ? 'admin_required' : 'tenant_not_served'
+      if (status !== 403 || (code !== expected && path.startsWith('/api/')))
+        wrong.push(`${method} ${path}: ${status} ${code}`)
+      if (!isForAdmins && path.startsWith('/api/')) answers.add(body.detail)
+      const takesTenant = operation.parameters?.some(({ name }: Json) => name === 'X-Tenant-Id')
+      if (!takesTenant) continue
+      const asAdmin = await world.admin.send(address, { method, headers: named })
+      if (asAdmin.status !== 404) wrong.push(`${method} ${path} as an administrator: ${asAdmin.status}`)
+    }
+    assert.deepEqual([wrong, answers.size], [[], 1])
+    assert.equal((await world.admin.get('/api/v1/tenants')).status, 200)
+  })
+
   it('takes a key of an application where the document says so, and nowhere else', async () => {
     const { body } = await (clients.get('developer') as Client).post('/api/v1/application-keys', { name: 'app' })
     clients.set('key', new Client(world.deployment.url, body.token))

@@ -39,7 +39,7 @@ import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
 import type { CorsOptions } from './http/cors.ts'
 import { Cursors } from './http/cursor.ts'
 import { faultLog } from './http/fault-log.ts'
-import type { RateLimits } from './http/guard.ts'
+import type { RateLimits, Standing } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
 import { type PolicyListenerOptions, personOrNobody, startPolicyListener } from './http/policy-listener.ts'
 import { type Probe, ReadinessChecks } from './http/readiness.ts'
@@ -90,7 +90,6 @@ import { endProvisioningLeases, tenantsBeside } from './registry/provisioning.ts
 import { unservable } from './registry/raised-classes.ts'
 import { RateBuckets } from './registry/rate-buckets.ts'
 import { findTenant } from './registry/tenants.ts'
-import type { Tier } from './registry/tiers.ts'
 
 /** No tenant is called so. */
 const NO_SLUG = ''
@@ -360,12 +359,12 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
   ]
   const api = [...own, ...declaredOperationRoutes(platform, reads, own)]
   const info = { title: 'Sluice', version: '1', url, description: 'Data products over REST.' }
-  const tiers = new TierCache(platform)
+  const standings = new Standings(platform)
   return createHttpApp({
     routes: [...api, ...documentRoutes(api, info)],
     idempotency: new IdempotencyKeys(platform.pool),
     authenticator: new KeyAuthenticator(new TokenVerifier({ issuers }), keyStoreIn(platform.pool)),
-    tierOf: (tenant) => tiers.get(tenant),
+    standingOf: (tenant) => standings.get(tenant),
     rateLimits: rateLimits(config),
     // Of one process the limits are its own; several that share a registry share the buckets in it.
     ...(databases.embedded ? {} : { rateLimiter: new SharedRateLimiter(new RateBuckets(platform.pool)) }),
@@ -443,28 +442,30 @@ function rateLimits(config: Config): RateLimits {
   }
 }
 
-const TIER_AGE_MS = 5_000
-const MAX_TIERS = 10_000
+const STANDING_AGE_MS = 5_000
+const MAX_STANDINGS = 10_000
 
-/** Asked for every request, so kept for moments. */
-class TierCache {
+/** Asked for every request, so kept for moments; but for tenants that are not active: those may be from now on. */
+class Standings {
   readonly #platform: Platform
-  readonly #known = new Map<string, { readonly tier: Tier; readonly untilMs: number }>()
+  readonly #active = new Map<string, { readonly standing: Standing; readonly untilMs: number }>()
 
   constructor(platform: Platform) {
     this.#platform = platform
   }
 
-  get(tenant: string): Tier | Promise<Tier> {
-    const known = this.#known.get(tenant)
-    return known !== undefined && known.untilMs > performance.now() ? known.tier : this.#load(tenant)
+  get(tenant: string): Standing | Promise<Standing> {
+    const known = this.#active.get(tenant)
+    return known !== undefined && known.untilMs > performance.now() ? known.standing : this.#load(tenant)
   }
 
-  async #load(tenant: string): Promise<Tier> {
-    const tier = (await findTenant(this.#platform.pool, tenant))?.tier ?? 'free'
-    if (this.#known.size >= MAX_TIERS) this.#known.clear()
-    this.#known.set(tenant, { tier, untilMs: performance.now() + TIER_AGE_MS })
-    return tier
+  async #load(tenant: string): Promise<Standing> {
+    const found = await findTenant(this.#platform.pool, tenant)
+    if (found?.status !== 'active') return { tier: found?.tier ?? 'free', status: found ? 'inactive' : 'unknown' }
+    const standing: Standing = { tier: found.tier, status: 'active' }
+    if (this.#active.size >= MAX_STANDINGS) this.#active.clear()
+    this.#active.set(tenant, { standing, untilMs: performance.now() + STANDING_AGE_MS })
+    return standing
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { SluiceError } from '@sluice/sdk'
-import type { AdminUse } from './guard.ts'
+import type { AdminUse, Standing } from './guard.ts'
 import { defineRoute, type Route } from './route.ts'
 import { pluginRoutes } from './routes/plugins.ts'
 import { codeOf, ROOT, sendRaw, startTestServer, type TestServer } from './test-server.ts'
@@ -105,6 +105,50 @@ describe('access', () => {
     assert.equal(response.status, 403)
     assert.equal(await codeOf(response), 'tenant_missing')
     assert.equal((await other.ask('/api/v1/plugins')).status, 200)
+  })
+})
+
+describe('tenants', () => {
+  const standings: Record<string, 'active' | 'inactive'> = { acme: 'inactive' }
+  const standingOf = async (tenant: string): Promise<Standing> => ({
+    tier: 'standard',
+    status: standings[tenant] ?? 'unknown',
+  })
+  const of = (principal: Partial<typeof PRINCIPAL>) => ({
+    standingOf,
+    authenticator: {
+      cached: () => ({ ...PRINCIPAL, ...principal }),
+      verify: () => Promise.reject(new Error('unused')),
+    },
+  })
+  const told = async (server: TestServer, path: string, headers = {}) => {
+    const response = await server.ask(path, { headers })
+    const { code, detail } = (await response.json()) as { readonly code?: string; readonly detail?: string }
+    return [response.status, code, detail?.replaceAll(/acme|none-such/g, 'T')]
+  }
+
+  it('that are not active are refused as those that are none, until they are', async () => {
+    await using own = await startTestServer(routes, of({}))
+    await using other = await startTestServer(routes, of({ tenant: 'none-such' }))
+    const refused = [403, 'tenant_not_served', 'there is no active tenant T, which the token names']
+    for (const path of ['/api/v1/things', '/api/v1/plugins']) {
+      assert.deepEqual(await told(own, path), refused)
+      assert.deepEqual(await told(other, path), refused)
+    }
+    standings['acme'] = 'active'
+    assert.equal((await own.ask('/api/v1/things')).status, 200)
+    standings['acme'] = 'inactive'
+    assert.deepEqual(await told(own, '/api/v1/things'), refused)
+  })
+
+  it('keep no administrator from what is done outside of them, and nobody acts in one that is none', async () => {
+    await using server = await startTestServer(routes, of({ isAdmin: true, tenant: 'none-such' }))
+    assert.equal((await server.ask('/api/v1/platform')).status, 200)
+    assert.equal((await server.ask('/api/v1/plugins')).status, 200)
+    assert.deepEqual((await told(server, '/api/v1/things')).slice(0, 2), [403, 'tenant_not_served'])
+    const named = (tenant: string) => told(server, '/api/v1/things', { 'x-tenant-id': tenant })
+    assert.deepEqual((await named('none-such')).slice(0, 2), [404, 'tenant_not_found'])
+    assert.equal((await named('acme'))[0], 200, 'somebody has to see to one whose making failed')
   })
 })
 

@@ -137,6 +137,11 @@ export const ERROR_CODES = {
   },
   admin_required: { status: 403, title: 'Administrators only', remedy: 'Use a token with the admin role.' },
   tenant_missing: { status: 403, title: 'Token without a tenant', remedy: 'Use a token that names a tenant.' },
+  tenant_not_served: {
+    status: 403,
+    title: 'No active tenant',
+    remedy: 'Use a token of a tenant that has been made, or ask an administrator to make the one that the token names.',
+  },
   tenant_header_forbidden: {
     status: 403,
     title: 'X-Tenant-Id not allowed',

@@ -17,6 +17,13 @@ export interface Authenticator {
 
 export type Tier = 'free' | 'standard' | 'enterprise'
 
+export interface Standing {
+  /** `free` for tenants that do not exist. */
+  readonly tier: Tier
+  /** `inactive`: it is being made or removed, or its making has failed. */
+  readonly status: 'active' | 'inactive' | 'unknown'
+}
+
 /** Of a tenant's turns where several wait. */
 const WEIGHTS: Readonly<Record<Tier, number>> = { free: 1, standard: 2, enterprise: 4 }
 
@@ -46,8 +53,8 @@ export interface AdminUse {
 
 export interface GuardDeps {
   readonly authenticator: Authenticator
-  /** The tier of a tenant; `free` for tenants that do not exist. Asked for every request: it must be cached. */
-  tierOf(tenant: string): Tier | Promise<Tier>
+  /** Asked for every request: of active tenants it must be cached. */
+  standingOf(tenant: string): Standing | Promise<Standing>
   /** Writes the audit record; the request goes on only after it. */
   onAdminUse(use: AdminUse): Promise<void> | void
   readonly rateLimits: RateLimits
@@ -130,9 +137,10 @@ export class Guard {
   }
 
   #limit(exchange: Exchange, principal: Principal): Promise<void> | undefined {
-    const tier = principal.tenant === null ? 'enterprise' : this.#deps.tierOf(principal.tenant)
-    if (typeof tier !== 'string') return tier.then((found) => this.#take(exchange, principal, found))
-    return this.#take(exchange, principal, tier)
+    if (principal.tenant === null) return this.#take(exchange, principal, 'enterprise')
+    const standing = this.#deps.standingOf(principal.tenant)
+    if (standing instanceof Promise) return standing.then(({ tier }) => this.#take(exchange, principal, tier))
+    return this.#take(exchange, principal, standing.tier)
   }
 
   #take(exchange: Exchange, principal: Principal, tier: Tier): Promise<void> | undefined {
@@ -153,16 +161,42 @@ export class Guard {
       throw refuse('admin_required', 'this operation is for administrators of the platform')
     }
     if (named !== undefined) return this.#actIn(exchange, principal, String(named))
-    if (principal.tenant !== null) exchange.tenant = principal.tenant
-    else if (route.auth === 'tenant' && principal.isAdmin) {
+    if (principal.tenant !== null) return this.#enter(exchange, route, principal, principal.tenant)
+    if (route.auth === 'tenant' && principal.isAdmin) {
       throw refuse('tenant_required', 'an administrator has to say in which tenant to act')
-    } else if (route.auth === 'tenant') throw refuse('tenant_missing', 'the token names no tenant')
+    }
+    if (route.auth === 'tenant') throw refuse('tenant_missing', 'the token names no tenant')
     return undefined
+  }
+
+  /**
+   * A token is good for a tenant that is there: else lists would be empty, as if nothing had been made yet. Whether there is
+   * none or it is not active is not told. What administrators do outside of tenants needs none.
+   */
+  #enter(exchange: Exchange, route: Route, principal: Principal, tenant: string): Promise<void> | undefined {
+    const enter = ({ status }: Standing): undefined => {
+      if (status === 'active') exchange.tenant = tenant
+      else if (!principal.isAdmin || route.auth === 'tenant') {
+        throw refuse('tenant_not_served', `there is no active tenant ${tenant}, which the token names`)
+      }
+    }
+    const standing = this.#deps.standingOf(tenant)
+    return standing instanceof Promise ? standing.then(enter) : enter(standing)
   }
 
   #actIn(exchange: Exchange, principal: Principal, tenant: string): Promise<void> | undefined {
     if (!principal.isAdmin) throw refuse('tenant_header_forbidden', 'only administrators may name a tenant')
     if (!TENANT_ID.test(tenant)) throw refuse('malformed_header', 'X-Tenant-Id is not the id of a tenant')
+    const act = ({ status }: Standing): Promise<void> | undefined => {
+      if (status === 'unknown')
+        throw refuse('tenant_not_found', `there is no tenant ${tenant}, which X-Tenant-Id names`)
+      return this.#act(exchange, principal, tenant)
+    }
+    const standing = this.#deps.standingOf(tenant)
+    return standing instanceof Promise ? standing.then(act) : act(standing)
+  }
+
+  #act(exchange: Exchange, principal: Principal, tenant: string): Promise<void> | undefined {
     exchange.tenant = tenant
     exchange.namedTenant = tenant
     const { path, requestId } = exchange

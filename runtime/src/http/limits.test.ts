@@ -57,7 +57,7 @@ describe('rate limits', () => {
     const tiers = { free: SLOW, standard: AMPLE, enterprise: AMPLE }
     await using server = await startTestServer(routes, {
       rateLimits: { tiers, address: AMPLE },
-      tierOf: async (tenant) => (tenant === 'acme' ? 'free' : 'standard'),
+      standingOf: async (tenant) => ({ tier: tenant === 'acme' ? 'free' : 'standard', status: 'active' }),
     })
     const as = async (tenant: string, user: string): Promise<Response> => {
       const token = await server.token({ tenant, groups: [], user })
@@ -92,7 +92,7 @@ describe('rate limits', () => {
     const tiers = { free: AMPLE, standard: { ratePerS: 0.001, burst: 6 }, enterprise: AMPLE }
     await using server = await startTestServer([many], {
       rateLimits: { tiers, address: AMPLE },
-      tierOf: () => 'standard',
+      standingOf: () => ({ tier: 'standard', status: 'active' }),
     })
     const ask = (n: number) =>
       server.ask('/api/v1/many', {

@@ -70,7 +70,7 @@ function createApp(
     return createHttpApp({
       routes,
       authenticator: new TokenVerifier({ issuers: [issuer.trusted()] }),
-      tierOf: () => 'standard',
+      standingOf: () => ({ tier: 'standard', status: 'active' }),
       onAdminUse: () => {},
       rateLimits: { tiers: { free: AMPLE, standard: AMPLE, enterprise: AMPLE }, address: AMPLE },
       trustedProxies: 0,

@@ -2,6 +2,7 @@
 import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { rawDomain } from '../../materializer/inputs.ts'
+import { findTenant } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'
 import { mayUseCatalog, recordRead, type TrinoTable, tableAccess } from './trino-access.ts'
 
@@ -52,8 +53,7 @@ export async function allows(platform: Platform, asking: Asking, question: Trino
   if (principal.isAdmin) return OPERATOR_OPERATIONS.has(operation) && !isHiddenTable(resource)
   switch (operation) {
     case 'ExecuteQuery':
-      // As the REST API refuses queries of a tenant that has used its CPU time.
-      return principal.tenant !== null && !platform.cpu.isSpent(principal.tenant)
+      return mayBegin(platform, principal.tenant)
     case 'AccessCatalog':
     case 'FilterCatalogs':
     case 'ShowSchemas':
@@ -74,6 +74,12 @@ export async function allows(platform: Platform, asking: Asking, question: Trino
     default:
       return false
   }
+}
+
+/** As the REST API refuses tokens of a tenant that is not active, and queries of one that has used its CPU time. */
+async function mayBegin(platform: Platform, tenant: string | null): Promise<boolean> {
+  if (tenant === null || platform.cpu.isSpent(tenant)) return false
+  return (await findTenant(platform.pool, tenant))?.status === 'active'
 }
 
 /** Raw tables are read over the REST API alone; the names of their connections are not listed either. */

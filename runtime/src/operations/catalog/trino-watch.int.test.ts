@@ -4,6 +4,8 @@ import { after, it } from 'node:test'
 import { until } from '../../../../test/until.ts'
 import { principalOfTrinoUser, tokenEndOf, trinoLogin, trinoUser } from '../../auth/trino-user.ts'
 import type { TrinoStatement } from '../../compute/trino-statements.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { createTenant, setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import type { Platform } from '../platform.ts'
 import { TrinoWatch } from './trino-watch.ts'
@@ -46,6 +48,8 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   const watches = [0, 1].map(
     () => new TrinoWatch(platform, { trinos: [trino], logins, logger: logger as never, everyMs: 20 }),
   )
+  await inTransaction(registry.pool, (tx) => createTenant(tx, { slug: 'acme', displayName: 'Acme', tier: 'standard' }))
+  await setTenantStatus(registry.pool, 'acme', 'active')
   listed('a', PERSON, 2)
   listed('own', PLATFORM, 5, now)
   listed('nobody', 'somebody else', 9)
@@ -56,6 +60,8 @@ it('charges what statements use once, to the tenant of the person or of the tabl
   listed('a', PERSON, 3.5)
   await until('what came since is charged', async () => charged.get('acme') === 3.5)
   await until('a statement whose token is over is ended', async () => ended.includes('over'))
+  await setTenantStatus(registry.pool, 'acme', 'deprovisioning')
+  await until('a statement of a tenant that is not active any more is ended', async () => ended.includes('a'))
   for (const watch of watches) await watch.stop()
   // Another process, which knows nothing of it.
   const next = new TrinoWatch(platform, { trinos: [trino], logins, logger: logger as never, everyMs: 20 })
@@ -70,5 +76,5 @@ it('charges what statements use once, to the tenant of the person or of the tabl
       ['globex', 5],
     ],
   )
-  assert.deepEqual([...new Set(ended)], ['over'])
+  assert.deepEqual(new Set(ended), new Set(['over', 'a', 'b']))
 })

@@ -8,6 +8,7 @@ import type { Logger } from '@sluice/sdk'
 import type { ReadTable, TrinoStatement, TrinoStatements } from '../../compute/trino-statements.ts'
 import type { Principal } from '../../flow.ts'
 import { tenantOfCatalog } from '../../lake/tenant-layout.ts'
+import { findTenant } from '../../registry/tenants.ts'
 import { forgetStatements, noteStatementCpu, takeWatch } from '../../registry/trino-statements.ts'
 import type { Platform } from '../platform.ts'
 import { tableAccess } from './trino-access.ts'
@@ -135,6 +136,7 @@ export class TrinoWatch {
   ): Promise<string | null> {
     const { tenant } = principal
     if (tenant === null) return null
+    if ((await findTenant(this.#platform.pool, tenant))?.status !== 'active') return 'its tenant is not active'
     const call = callOf({ requestId: statement.id, signal }, principal, tenant)
     for (const { catalog, schema, table } of await this.#tablesOf(trino, statement, signal)) {
       const access = await tableAccess(this.#platform, call, {
