@@ -174,6 +174,26 @@ it('shows in clear what it was made to, as long as its maker sees it so', async 
   assert.equal(answer.body.code, 'table_not_found', 'raw tables are no products, whoever made the key')
 })
 
+it('ends what is being fetched with it, within seconds', async () => {
+  const { id, client } = await make(maker)
+  const rows = 4_000_000
+  const headers = { 'content-type': 'application/json', accept: 'text/csv' }
+  const response = await client.begin('/api/v1/query', headers, new AbortController().signal, {
+    method: 'POST',
+    body: JSON.stringify({ sql: `SELECT p.id, r.n FROM crm.people p, range(${rows}) r(n) WHERE p.id = 1` }),
+  })
+  assert.equal(response.status, 200, await (response.ok ? '' : response.text()))
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+  await reader.read()
+  assert.equal((await maker.send(`${KEYS}/${id}`, { method: 'DELETE' })).status, 204)
+  // Nobody reads meanwhile, so that the statement waits; it is ended all the same.
+  await new Promise((resolve) => setTimeout(resolve, 5_000))
+  const fetched = (async () => {
+    while (!(await reader.read()).done);
+  })()
+  await assert.rejects(fetched, 'it is cut off before its end')
+})
+
 it('reads restricted products only where it names them, on record', async () => {
   const files = manifests('public.key_people')
   const restricted = { ...files, product: `${files.product}classification: restricted\n` }

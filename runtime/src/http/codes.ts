@@ -137,6 +137,11 @@ export const ERROR_CODES = {
   },
   admin_required: { status: 403, title: 'Administrators only', remedy: 'Use a token with the admin role.' },
   tenant_missing: { status: 403, title: 'Token without a tenant', remedy: 'Use a token that names a tenant.' },
+  right_ended: {
+    status: 403,
+    title: 'Right ended',
+    remedy: 'Ask for the right again where it is still needed, and send the statement with a valid token.',
+  },
   tenant_not_served: {
     status: 403,
     title: 'No active tenant',

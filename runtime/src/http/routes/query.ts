@@ -68,6 +68,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'query_failed',
         'cpu_time_spent',
         'snapshot_not_found',
+        'right_ended',
       ],
       async handler(call) {
         const format = FORMATS[call.mediaType ?? ''] ?? 'json'

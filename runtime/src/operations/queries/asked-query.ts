@@ -37,6 +37,8 @@ export interface Visible {
   readonly name: string
   readonly snapshotId: string
   readonly maskedColumns: readonly string[]
+  /** Whether its reader may still read it as it is read here. */
+  isStillReadable(): Promise<boolean>
   /** Of a product: which epoch it is, and since when its rows are. */
   readonly made?: { readonly epoch: number; readonly readAt: string }
   /** Of a raw table: columns that hold null in place of values which could not be carried. */

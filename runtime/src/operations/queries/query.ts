@@ -36,6 +36,7 @@ import {
 import { asMadeBy } from '../served/served-products.ts'
 import { type AskedQuery, parametersOf, type QueryRequest, readsSandbox, type Visible } from './asked-query.ts'
 import { distributedRun } from './distributed-query.ts'
+import { HeldRights, isPermitted } from './held-rights.ts'
 import { descriptionsFor } from './information-schema.ts'
 import { NamedTables } from './named-tables.ts'
 import { pastsNamed, versionOfTag } from './past-names.ts'
@@ -69,16 +70,19 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
   const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
+  const rights = new HeldRights(platform, call, { tables: visible, timeoutMs: asked.limits.timeoutMs })
+  const held = { ...call, signal: rights.signal }
   const running =
     distributedQueries === null
-      ? embeddedRun(platform, call, asked)
-      : distributedRun(platform, call, asked, distributedQueries)
+      ? embeddedRun(platform, held, asked)
+      : distributedRun(platform, held, asked, distributedQueries)
   const run = await running.catch((error: unknown) => {
-    throw whyAbsent(error, absent)
+    rights.release()
+    throw rights.explained(whyAbsent(error, absent))
   })
   return {
     engine: distributedQueries === null ? 'duckdb' : 'trino',
-    run,
+    run: rights.over(run),
     columns: withMasks(run, visible),
     snapshots: Object.fromEntries(visible.map((entry) => [entry.name, entry.snapshotId])),
     made: Object.fromEntries(visible.flatMap(({ name, made }) => (made === undefined ? [] : [[name, made]]))),
@@ -198,32 +202,46 @@ async function productTable(
   names: NamedTables,
   asOf: string | undefined,
 ): Promise<readonly Visible[] | null> {
-  const own = asOf === undefined ? newestTable(product, access) : await pastTable(platform, call, product, asOf)
+  const own =
+    asOf === undefined ? newestTable(platform, call, product, access) : await pastTable(platform, call, product, asOf)
   if (own === null) return null
   const { snapshotId, maskedColumns } = own
   refuseStaleMask(own.access.masks, maskedColumns)
   if (own.access.audit && !access.audit) await recordRead(platform, call, product)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const named = [product.domain, product.name]
-  const table = { ...(await visibleTable(platform, call, ref, named, snapshotId, maskedColumns)), made: own.made }
+  const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, maskedColumns))
+  const seen = await visibleTable(platform, call, ref, named, { snapshotId, maskedColumns, isStillReadable })
+  const table = { ...seen, made: own.made }
   const isAsideNamed = names.has(product.domain, `${product.name}${QUARANTINE}`)
   const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
-  return aside === null ? [table] : [table, aside]
+  return aside === null ? [table] : [table, { ...aside, isStillReadable }]
 }
 
 interface OwnTable {
   readonly access: ReadAccess
+  /** As `access` was come to, by the rights of now. Throws as that did. */
+  accessNow(): Promise<ReadAccess>
   readonly snapshotId: string
   readonly maskedColumns: readonly string[]
   readonly made: NonNullable<Visible['made']>
 }
 
-function newestTable(product: ServedProduct, access: ReadAccess): OwnTable | null {
+function newestTable(
+  platform: Platform,
+  call: TenantCall,
+  product: ServedProduct,
+  access: ReadAccess,
+): OwnTable | null {
   const served = product.variants.get(access.variant)
   if (served === undefined) refuseUnmade(product, access)
   if (served === undefined) return null
   const { snapshotId, maskedColumns, epoch, readAt } = served
-  return { access, snapshotId, maskedColumns, made: { epoch, readAt } }
+  const accessNow = async () => {
+    const now = await platform.served.find(call.tenant, product.id)
+    return accessTo(now, call.principal, platform.rules, (variant) => now.variants.has(variant))
+  }
+  return { access, accessNow, snapshotId, maskedColumns, made: { epoch, readAt } }
 }
 
 /** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
@@ -235,11 +253,14 @@ async function pastTable(
 ): Promise<OwnTable | null> {
   const epoch = await epochAt(platform, product, asOf)
   if (epoch === null) return null
-  const access = await accessUnder(platform, call, product, epoch.version, (variant) => variant in epoch.snapshots)
+  const under = (of: ServedProduct) =>
+    accessUnder(platform, call, of, epoch.version, (variant) => variant in epoch.snapshots)
+  const access = await under(product)
+  const accessNow = async () => under(await platform.served.find(call.tenant, product.id))
   const snapshotId = epoch.snapshots[access.variant]
   if (snapshotId === undefined) throw stalePast()
   const made = { epoch: epoch.epoch as number, readAt: readAtOf(epoch).toISOString() }
-  return { access, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [], made }
+  return { access, accessNow, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [], made }
 }
 
 /** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
@@ -273,16 +294,15 @@ async function pastTables(
   return visible
 }
 
-async function visibleTable(
+async function visibleTable<Seen extends Pick<Visible, 'snapshotId' | 'maskedColumns'>>(
   platform: Platform,
   call: TenantCall,
   ref: TableRef,
   name: readonly string[],
-  snapshotId: string,
-  maskedColumns: readonly string[],
-): Promise<Visible> {
-  const scan = await platform.lake.scan(ref, { snapshotId }, call.signal)
-  return { table: engineTable(scan, name), ref, name: name.join('.'), snapshotId, maskedColumns }
+  seen: Seen,
+) {
+  const scan = await platform.lake.scan(ref, { snapshotId: seen.snapshotId }, call.signal)
+  return { table: engineTable(scan, name), ref, name: name.join('.'), ...seen }
 }
 
 /** Rows that checks put aside, for those who may read the product. */
@@ -291,7 +311,7 @@ async function quarantineTable(
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
-): Promise<Visible | null> {
+): Promise<Omit<Visible, 'isStillReadable'> | null> {
   const ref = lakeTable(call.tenant, product.domain, `${product.name}${QUARANTINE}`, access.variant)
   const table = await platform.lake.load(ref, { signal: call.signal })
   if (table?.snapshotId == null) return null
@@ -303,7 +323,8 @@ async function quarantineTable(
   if (kept === null || !seesAside(await sightOf(platform, call, product.id), kept)) return null
   const masks = await masksUnder(platform, call, product, summary['sluice.version'])
   if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
-  return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], table.snapshotId, masked)
+  const seen = { snapshotId: table.snapshotId, maskedColumns: masked }
+  return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], seen)
 }
 
 /** Null where the reader may see nothing of what that version made. */
@@ -369,6 +390,8 @@ async function sandboxTables(
       name: name.join('.'),
       snapshotId: scan.snapshotId ?? '',
       maskedColumns: [],
+      // Everybody's who is a member, which a token is until its end.
+      isStillReadable: async () => true,
     })
   }
   return visible
@@ -401,7 +424,13 @@ async function rawTables(platform: Platform, call: TenantCall, names: NamedTable
         { type: 'connection', id: connection.id },
         { table: name },
       )
-      const seen = await visibleTable(platform, call, ref, [domain, ref.table], table.snapshotId, [])
+      const isStillReadable = async () => {
+        const named = await connectionsNamed(platform.pool, call.tenant, [connection.name])
+        const now = named.find(({ id }) => id === connection.id)
+        return now !== undefined && (await mayReadRaw(platform, call, now, name))
+      }
+      const about = { snapshotId: table.snapshotId, maskedColumns: [], isStillReadable }
+      const seen = await visibleTable(platform, call, ref, [domain, ref.table], about)
       visible.push({ ...seen, withoutValues: columnsWithoutValues(summary) })
     }
   }

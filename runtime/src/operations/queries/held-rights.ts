@@ -1,0 +1,136 @@
+/**
+ * A statement may go on for minutes, in Trino page by page. Whoever asked for it has to hold for all that time what it began
+ * under: the token or key, the tenant, and the right to each table that it reads. Where that ends, the statement does.
+ */
+import type { EngineRun } from '@sluice/engine'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import type { TenantCall } from '../../flow.ts'
+import { stricter } from '../../policy/classification.ts'
+import { presentedKey } from '../../registry/application-keys.ts'
+import { findTenant } from '../../registry/tenants.ts'
+import type { Platform } from '../platform.ts'
+import type { Visible } from './asked-query.ts'
+
+const EVERY_MS = 2_000
+/** Behind the statement's own time there is nothing left to end. */
+const LEFT_OVER_MS = 60_000
+
+export interface HeldFor {
+  readonly tables: readonly Pick<Visible, 'name' | 'isStillReadable'>[]
+  /** Of the statement. */
+  readonly timeoutMs: number
+  /** Default 2 s. */
+  readonly everyMs?: number
+}
+
+export class HeldRights {
+  readonly #platform: Pick<Platform, 'pool'>
+  readonly #call: TenantCall
+  readonly #held: HeldFor
+  readonly #ended = new AbortController()
+  readonly #untilMs: number
+  #timer: NodeJS.Timeout | undefined
+  #isReleased = false
+
+  constructor(platform: Pick<Platform, 'pool'>, call: TenantCall, held: HeldFor) {
+    this.#platform = platform
+    this.#call = call
+    this.#held = held
+    this.#untilMs = performance.now() + held.timeoutMs + LEFT_OVER_MS
+    this.#wait()
+  }
+
+  /** The caller's, which ends with the right as well. */
+  get signal(): AbortSignal {
+    return AbortSignal.any([this.#call.signal, this.#ended.signal])
+  }
+
+  /** Nobody reads any more. May be repeated. */
+  release(): void {
+    this.#isReleased = true
+    clearTimeout(this.#timer)
+  }
+
+  /** Why the statement was ended, in place of what that led to. */
+  explained(error: unknown): unknown {
+    return this.#ended.signal.aborted ? this.#ended.signal.reason : error
+  }
+
+  /** The run, watched over until its output was read. */
+  over(run: EngineRun): EngineRun {
+    const finished = run.finished.catch((error: unknown) => {
+      this.release()
+      throw this.explained(error)
+    })
+    // Whoever reads the output is told there.
+    finished.catch(() => undefined)
+    return { ...run, output: this.#read(run.output), finished }
+  }
+
+  async *#read(output: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of output) {
+        this.#ended.signal.throwIfAborted()
+        yield chunk
+      }
+    } catch (error) {
+      throw this.explained(error)
+    } finally {
+      this.release()
+    }
+  }
+
+  #wait(): void {
+    const isOver = this.#isReleased || this.#call.signal.aborted || performance.now() > this.#untilMs
+    if (!isOver) this.#timer = setTimeout(() => void this.#look(), this.#held.everyMs ?? EVERY_MS).unref()
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const why = await this.#reasonToEnd()
+      if (why !== null) this.#ended.abort(rightEnded(why))
+    } catch (error) {
+      // What cannot be judged now goes on, and is judged at the next look.
+      if (!isSluiceError(error)) this.#ended.abort(error)
+    }
+    if (!this.#ended.signal.aborted) this.#wait()
+  }
+
+  async #reasonToEnd(): Promise<string | null> {
+    const { principal, tenant } = this.#call
+    if (principal.tokenExpiresAtMs <= Date.now()) return 'the token that it began with has ended'
+    if ((await findTenant(this.#platform.pool, tenant))?.status !== 'active') return 'its tenant is not active'
+    if (principal.key !== undefined && !(await this.#isKeyGood())) return 'the key that it began with is good no more'
+    for (const { name, isStillReadable } of this.#held.tables) {
+      if (!(await isStillReadable())) return `${name} may not be read by its author any more`
+    }
+    return null
+  }
+
+  /** It is there, and its maker has no less than when the statement began. */
+  async #isKeyGood(): Promise<boolean> {
+    const { subject, groups, claimedClearance: begun } = this.#call.principal
+    const key = await presentedKey(this.#platform.pool, subject)
+    if (key === null || !groups.every((group) => key.makerGroups.includes(group))) return false
+    const { makerClearance: now } = key
+    return now === null || now === begun || (begun !== null && stricter(now, begun) === now)
+  }
+}
+
+function rightEnded(why: string): SluiceError {
+  return new SluiceError('PERMISSION', `the statement was ended: ${why}`, {
+    code: 'right_ended',
+    remedy: 'Ask for the right again where it is still needed, and send the statement with a valid token.',
+  })
+}
+
+/** What a judgement of rights throws says that there is none; whatever else fails is no judgement. */
+export async function isPermitted(judge: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await judge()
+    return true
+  } catch (error) {
+    if (isSluiceError(error) && ['PERMISSION', 'INVALID_DATA', 'CONFLICT'].includes(error.kind)) return false
+    throw error
+  }
+}
