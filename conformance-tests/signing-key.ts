@@ -1,6 +1,7 @@
 /** The key that a runner signs its certificates with. */
 import { createPublicKey, generateKeyPairSync } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 
@@ -41,7 +42,8 @@ function ignoreAbsent(error: NodeJS.ErrnoException): null {
 async function makeKey(file: string): Promise<string> {
   const { privateKey } = generateKeyPairSync('ed25519')
   const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
-  await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+  // In one go: below /proc the way that does not wait never ends.
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   try {
     await writeFile(file, pem, { mode: 0o600, flag: 'wx' })
     return pem

@@ -1,5 +1,6 @@
 /** The LMDB environment, and the proof that no other process has it open. */
-import { mkdir, open as openFile, readFile, rm } from 'node:fs/promises'
+import { mkdirSync } from 'node:fs'
+import { open as openFile, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
 import { type Database, open, type RootDatabase } from 'lmdb'
@@ -28,9 +29,7 @@ export interface Environment {
  * made anew, and told of: whatever lies in it lies in the lake, too.
  */
 export async function openEnvironment(folder: string, onBroken = (): void => {}): Promise<Environment> {
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) =>
-    Promise.reject(notOpened(folder, error)),
-  )
+  makeFolder(folder)
   const release = await lock(folder)
   try {
     if (await isBroken(folder)) {
@@ -56,6 +55,15 @@ export async function openEnvironment(folder: string, onBroken = (): void => {})
     }
   } catch (error) {
     await release()
+    throw notOpened(folder, error)
+  }
+}
+
+/** In one go: where a file system says of everything in it that it is not there, the way that does not wait never ends. */
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  } catch (error) {
     throw notOpened(folder, error)
   }
 }

@@ -1,5 +1,5 @@
 /** What the system refused, as whoever is at the terminal would say it. */
-import { mkdir } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 const WHY_NOT: Readonly<Record<string, string>> = {
@@ -24,6 +24,8 @@ const WHY_NOT: Readonly<Record<string, string>> = {
 /** Why, in words; undefined of what is no refusal of the system. */
 export function reasonOf(error: unknown): string | undefined {
   const { code = '', path, syscall } = error as NodeJS.ErrnoException
+  // Of a path that no system takes Node asks none.
+  if (code === 'ERR_INVALID_ARG_VALUE' && /null bytes/.test((error as Error).message)) return 'no file can be called so'
   if (syscall === undefined) return undefined
   return WHY_NOT[code] ?? (path === undefined ? undefined : 'the system refuses it')
 }
@@ -42,17 +44,27 @@ export function refusedIn(folder: string, error: unknown): unknown {
 }
 
 /**
- * Makes a folder for this account alone, with those above it. Where that fails, Node often says no more than that it is not
- * there: why, the system says of the first one that cannot be made.
+ * Makes a folder for this account alone, with those above it. Step by step: where a file system says of everything in it
+ * that it is not there, as /proc does, Node's own way to make all of them never ends.
  */
 export async function makeFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    return await makeOne(folder)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     const above = dirname(folder)
-    if (above !== folder) await makeFolder(above)
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || above === folder) throw error
+    await makeFolder(above)
+  }
+  await makeOne(folder)
+}
+
+/** Nothing is done where it is there; a link that leads nowhere is not. */
+async function makeOne(folder: string): Promise<void> {
+  try {
     await mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    const found = (error as NodeJS.ErrnoException).code === 'EEXIST' ? await stat(folder).catch(() => null) : null
+    if (found?.isDirectory() !== true) throw error
   }
 }
 

@@ -1,10 +1,11 @@
 /** `sluice plugin new` and `sluice plugin check`. */
-import { cp, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { basename, join, relative, resolve, sep } from 'node:path'
 import type { Config } from '../config.ts'
 import { loadPlugin } from '../plugins/loader.ts'
 import { proofRules } from '../plugins/proof-rules.ts'
 import { UsageError } from './arguments.ts'
+import { makeFolder } from './failures.ts'
 
 const TEMPLATES = join(import.meta.dirname, 'templates')
 /** The checkout, where the command runs out of one and not as an installed package. */
@@ -19,7 +20,7 @@ export async function newPlugin(folder: string, kind: keyof typeof TEMPLATE_NAME
   const target = resolve(folder)
   const name = basename(target)
   if (!NAME.test(name)) throw new UsageError(`"${name}" is no name of a plugin: small letters, digits and hyphens`)
-  await mkdir(target, { recursive: true })
+  await makeFolder(target)
   if ((await readdir(target)).length > 0) throw new UsageError(`${folder} is not empty`)
   for (const file of await readdir(join(TEMPLATES, kind))) {
     await cp(join(TEMPLATES, kind, file), join(target, file))

@@ -1,9 +1,9 @@
 /** The six manifests of a product in a folder: read, and written to begin with. */
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { open, readdir, readFile, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
-import { makeFolder, reasonOf } from './failures.ts'
+import { makeFolder, reasonOf, refusedIn } from './failures.ts'
 
 const PARTS = ['product', 'inputs', 'output', 'quality', 'serving', 'compute']
 
@@ -53,11 +53,25 @@ export async function initProduct(folder: string): Promise<string> {
   const files = await readdir(folder)
   const present = PARTS.map((part) => `${part}.yaml`).find((file) => files.includes(file))
   if (present) throw new UsageError(`${join(folder, present)} is there already; name a new folder`)
-  for (const [file, text] of Object.entries(filesFor(nameFor(folder)))) {
-    await writeFile(join(folder, `${file}.yaml`), text, { flag: 'wx' })
-  }
+  await writeAll(folder, filesFor(nameFor(folder)))
   const shown = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
   return `Six manifests are in ${folder}. Fill in connection, table and columns, then: npx sluice product plan ${shown} --tenant T --version 1.0.0`
+}
+
+/** All or none: some of them would be in the way of the next try. */
+async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+  const begun: string[] = []
+  try {
+    for (const [name, text] of Object.entries(files)) {
+      const path = join(folder, `${name}.yaml`)
+      const file = await open(path, 'wx')
+      begun.push(path)
+      await file.writeFile(text).finally(() => file.close())
+    }
+  } catch (error) {
+    for (const path of begun) await rm(path, { force: true })
+    throw refusedIn(folder, error)
+  }
 }
 
 const LONGEST_NAME = 63

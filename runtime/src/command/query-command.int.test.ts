@@ -40,7 +40,8 @@ before(async () => {
     warmChildren: 1,
     maxQueued: 2,
   })
-  const platform = { config: { limits }, engine, served: { named: async () => [] }, distributedQueries: null }
+  const pool = { query: async () => ({ rows: [{ status: 'active' }] }) }
+  const platform = { config: { limits }, engine, pool, served: { named: async () => [] }, distributedQueries: null }
   server = await startTestServer(queryRoutes(platform as unknown as Platform))
   process.env['SLUICE_URL'] = server.url
   process.env['SLUICE_TOKEN'] = await server.token()
@@ -107,6 +108,16 @@ describe('exports', () => {
       assert.equal((await saved(format, FEW + 1, MANY)).rows, null)
     })
   }
+
+  it('are not asked for where their file cannot be written', async () => {
+    for (const output of ['/proc/rows.csv', folder, join(folder, 'absent/rows.csv'), join(folder, 'a\0b')]) {
+      const call = callOf({ words: [], flags: { format: 'csv', output } }, ['SELECT no FROM nowhere'], {
+        environment: {},
+        flags: { 'data-dir': folder },
+      })
+      await assert.rejects(async () => QUERY_COMMANDS['query']?.run(call), /cannot be written: /)
+    }
+  })
 
   it('as JSON say that they were cut, and the command fails where nobody asked for that', async () => {
     assert.deepEqual(await saved('json', FEW), { failure: null, rows: FEW })

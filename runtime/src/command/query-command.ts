@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { rename, rm, stat } from 'node:fs/promises'
+import { open, rename, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
@@ -54,6 +54,7 @@ async function runQuery(call: CommandCall): Promise<unknown> {
   const limit = flags['limit'] === undefined ? undefined : Number(flags['limit'])
   if (limit !== undefined && !Number.isInteger(limit)) throw new UsageError('--limit is a whole number')
   const body = { sql: word(call, 0, 'SQL'), limit, as_of: flags['as-of'] }
+  if (flags['output'] !== undefined) await refuseUnwritable(flags['output'])
   const response = await (await call.client()).open('POST', '/api/v1/query', body, accept)
   if (accept === 'application/json') return answered(response, format, call.args, limit)
   await save(Readable.fromWeb(response.body as ReadableStream), flags['output'])
@@ -90,6 +91,20 @@ function asWritten(name: string, value: unknown, { source }: { readonly source?:
 
 const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => object }
 
+const partOf = (file: string): string => `${file}.part`
+
+/** Before anything is asked: what takes minutes would be thrown away. */
+async function refuseUnwritable(file: string): Promise<void> {
+  try {
+    const found = await stat(file).catch(() => null)
+    const written = found === null || found.isFile() ? partOf(file) : file
+    await (await open(written, 'a')).close()
+    if (written !== file) await rm(written, { force: true })
+  } catch (cause) {
+    throw new Error(`${file} cannot be written: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
+  }
+}
+
 /** Until all is there, a file has another name: one that was cut must not look whole. */
 async function save(source: Readable, file: string | undefined): Promise<void> {
   try {
@@ -100,7 +115,7 @@ async function save(source: Readable, file: string | undefined): Promise<void> {
       () => true,
     )
     if (!isPlain) return await pipeline(source, createWriteStream(file))
-    const part = `${file}.part`
+    const part = partOf(file)
     await pipeline(source, createWriteStream(part)).catch(async (error: unknown) => {
       await rm(part, { force: true })
       throw error
