@@ -16,6 +16,7 @@ export async function digest(environment: Environment, prefix: string, signal: A
   let rowCount = 0
   let from: EntryKey | undefined = prefix
   while (from !== undefined) {
+    environment.check()
     if (signal.aborted) throw new SluiceError('TRANSIENT', 'the digest was ended by its caller', { code: 'aborted' })
     if (environment.markers.get(prefix)?.committed !== marker.committed) throw epochMoved()
     const page: { readonly key: EntryKey; readonly value: Buffer }[] = [

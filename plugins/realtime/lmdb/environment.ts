@@ -1,5 +1,5 @@
 /** The LMDB environment, and the proof that no other process has it open. */
-import { mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync } from 'node:fs'
 import { open as openFile, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SluiceError } from '@sluice/sdk'
@@ -7,6 +7,7 @@ import { type Database, open, type RootDatabase } from 'lmdb'
 import { DATA_FOLDER, isBroken, noteClosed } from './file-check.ts'
 import type { EntryKey } from './keys.ts'
 import { Markers } from './markers.ts'
+import { WatchedFiles } from './watched-file.ts'
 
 /** Address space, not memory or disk: the file grows with what is in it. */
 const MAP_SIZE_BYTES = 256 * 2 ** 30
@@ -21,6 +22,13 @@ export interface Environment {
   readonly entries: Database<Buffer, EntryKey>
   /** For templates that name other columns than the primary key's: under which key a row lies. */
   readonly places: Database<Buffer, string[]>
+  /** To be asked before any of these is used. Throws TRANSIENT `store_lost`: from then on nothing of it is good. */
+  check(): void
+  readonly isLost: boolean
+  /** Calls it once the file is lost. */
+  onLost(listener: () => void): void
+  /** One that is empty, in place of this one, whose file is lost. Not to be called again where it succeeds. */
+  renewed(): Promise<Environment>
   close(): Promise<void>
 }
 
@@ -36,26 +44,52 @@ export async function openEnvironment(folder: string, onBroken = (): void => {})
       onBroken()
       await rm(join(folder, DATA_FOLDER), { recursive: true, force: true })
     }
-    const root: RootDatabase = open({
-      path: join(folder, DATA_FOLDER),
-      maxDbs: 3,
-      mapSize: MAP_SIZE_BYTES,
-      encoding: 'binary',
-    })
-    hearFailures(root)
-    return {
-      markers: new Markers(root.openDB<unknown, string>({ name: 'markers', encoding: 'json' })),
-      entries: root.openDB<Buffer, EntryKey>({ name: 'entries', encoding: 'binary' }),
-      places: root.openDB<Buffer, string[]>({ name: 'places', encoding: 'binary' }),
-      async close() {
-        await endedOrGivenUp(root.flushed)
-        if (await endedOrGivenUp(root.close())) await noteClosed(folder)
-        await release()
-      },
-    }
+    return openData(folder, release)
   } catch (error) {
     await release()
     throw notOpened(folder, error)
+  }
+}
+
+/** What lies there is this account's alone; the lock stays until the environment is closed. */
+function openData(folder: string, release: () => Promise<void>): Environment {
+  const path = join(folder, DATA_FOLDER)
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  chmodSync(path, 0o700)
+  const options = { path, maxDbs: 3, mapSize: MAP_SIZE_BYTES, encoding: 'binary', permissionsMode: 0o600 } as const
+  const root: RootDatabase = open(options)
+  hearFailures(root)
+  const databases = {
+    markers: new Markers(root.openDB<unknown, string>({ name: 'markers', encoding: 'json' })),
+    entries: root.openDB<Buffer, EntryKey>({ name: 'entries', encoding: 'binary' }),
+    places: root.openDB<Buffer, string[]>({ name: 'places', encoding: 'binary' }),
+  }
+  for (const name of ['data.mdb', 'lock.mdb']) chmodSync(join(path, name), 0o600)
+  const files = new WatchedFiles(path)
+  const ended = async (): Promise<boolean> => {
+    if (!files.isLost) await endedOrGivenUp(root.flushed)
+    const isEnded = await endedOrGivenUp(root.close())
+    files.close()
+    return isEnded && !files.isLost
+  }
+  return {
+    ...databases,
+    check: () => files.check(),
+    get isLost() {
+      return files.isLost
+    },
+    onLost(listener) {
+      files.onLost = listener
+    },
+    async renewed() {
+      await ended()
+      await rm(path, { recursive: true, force: true })
+      return openData(folder, release)
+    },
+    async close() {
+      if (await ended()) await noteClosed(folder)
+      await release()
+    },
   }
 }
 

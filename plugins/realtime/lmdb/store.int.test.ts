@@ -326,3 +326,31 @@ test('a disk without space ends neither the process nor what is served', {
   const failed = ['TRANSIENT', 'store_failed']
   assert.deepEqual(JSON.parse(last), { told: [failed, failed], served: '10', applied: 1 })
 })
+
+const LOST = ['TRANSIENT', 'store_lost']
+const NOTHING = ['TRANSIENT', 'not_materialized']
+const SPOILED = ['emptied', 'cut in half', 'overwritten', 'without its locks', 'removed']
+
+for (const [how, when] of [...SPOILED.map((how) => [how, 'idle']), ['emptied', 'writing']] as const) {
+  test(`a file that is ${how} beneath a store that is ${when} ends no process, and is made anew`, {
+    skip: process.platform === 'win32',
+  }, async () => {
+    const data = await mkdtemp(join(tmpdir(), 'sluice-lmdb-'))
+    const script = join(import.meta.dirname, 'spoiled-file.test-data.ts')
+    const child = spawn(process.execPath, [script, data, how as string, when as string], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let said = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString()
+    })
+    const end = await once(child, 'close')
+    await rm(data, { recursive: true, force: true })
+    assert.deepEqual(end, [0, null], said)
+    const { after, ...told } = JSON.parse(said.split('\n').at(-2) as string)
+    const inHand = when === 'writing' ? LOST : null
+    assert.deepEqual(told, { before: '2000', inHand, renewed: [NOTHING, null], again: '10' })
+    // It may be new by then.
+    assert.ok(String(after) === String(LOST) || String(after) === String(NOTHING), String(after))
+  })
+}

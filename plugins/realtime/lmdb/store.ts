@@ -17,37 +17,80 @@ import { applyProvision } from './provisioning.ts'
 import { read } from './reading.ts'
 import { finishDrop, SWEEP_EVERY_MS, sweep } from './sweeping.ts'
 import { OWN_WORK, Turns } from './turns.ts'
+import { storeLost } from './watched-file.ts'
 import { markerOf, write } from './writing.ts'
 
 const ENFORCED_BY = 'every key begins with the tenant, its separators escaped, and the tenant comes from the scope'
 
-export function openStore(environment: Environment, host: Host): ServingStore<RealtimeConfig> {
-  const turns = new Turns()
-  const { markers } = environment
+export function openStore(opened: Environment, host: Host): ServingStore<RealtimeConfig> {
+  let turns = new Turns()
+  let environment = opened
+  let renewing: Promise<void> | null = null
+  /** Ends what is in hand: LMDB may never say how a write has ended whose file was lost. */
+  const inHand = new Set<(error: SluiceError) => void>()
   let health: Health = { status: 'ok' }
   let sweeping: Promise<void> = Promise.resolve()
   let closed: Promise<void> | null = null
 
-  const guarded = async <T>(run: () => Promise<T>): Promise<T> => {
+  const renew = (): void => {
+    if (renewing !== null || closed !== null) return
+    host.logger.warn('the file of the realtime store was cut off, overwritten or removed; it is made anew')
+    health = { status: 'degraded', message: 'the file was lost, and is made anew' }
+    for (const end of inHand) end(storeLost())
+    void turns.close()
+    turns = new Turns()
+    renewing = environment
+      .renewed()
+      .then(use)
+      .catch((error: unknown) => host.logger.error('the file of the realtime store could not be made anew', { error }))
+      .finally(() => {
+        renewing = null
+      })
+  }
+  const use = (renewed: Environment): void => {
+    environment = renewed
+    health = { status: 'ok' }
+    renewed.onLost(renew)
+  }
+  use(opened)
+
+  /** Throws TRANSIENT `store_lost`; one that could not be made anew is tried again. */
+  const usable = (): Environment => {
     try {
-      const result = await run()
+      environment.check()
+    } catch (error) {
+      renew()
+      throw error
+    }
+    return environment
+  }
+
+  const guarded = async <T>(run: (environment: Environment) => Promise<T>): Promise<T> => {
+    const used = usable()
+    const { promise: lost, reject } = Promise.withResolvers<never>()
+    inHand.add(reject)
+    try {
+      const result = await Promise.race([run(used), lost])
       health = { status: 'ok' }
       return result
     } catch (error) {
+      if (used.isLost) throw storeLost()
       if (isSluiceError(error)) throw error
       health = { status: 'degraded', message: 'the last call failed in LMDB' }
       throw storeFailed(error)
+    } finally {
+      inHand.delete(reject)
     }
   }
 
-  const dropDataset = (prefix: string): Promise<void> =>
+  const dropDataset = (used: Environment, prefix: string): Promise<void> =>
     turns.take(prefix, OWN_WORK, async (turn) => {
-      await markers.update(prefix, (marker) => ({ ...marker, isDropped: true }))
-      await finishDrop(environment, prefix, turn)
+      await used.markers.update(prefix, (marker) => ({ ...marker, isDropped: true }))
+      await finishDrop(used, prefix, turn)
     })
 
   const stopSweeper = host.clock.every(SWEEP_EVERY_MS, () => {
-    sweeping = sweep(environment, host, turns).catch((error: unknown) => {
+    sweeping = guarded((used) => sweep(used, host, turns)).catch((error: unknown) => {
       if (!isSluiceError(error)) host.logger.warn('a sweep of the realtime store failed and is tried again', { error })
     })
     return sweeping
@@ -55,26 +98,27 @@ export function openStore(environment: Environment, host: Host): ServingStore<Re
 
   return {
     provision: (target, mode, expectedHash) =>
-      guarded(async () => {
+      guarded(async (used) => {
+        const { markers } = used
         const prefix = prefixOf(target)
         const plan = planOfSteps(provisionSteps(markers.get(prefix), target))
         if (mode === 'plan') return plan
         checkPlanHash(plan, expectedHash)
         const isHalfDropped = markers.all().some(([known, marker]) => known === prefix && marker.isDropped)
-        if (isHalfDropped) await dropDataset(prefix)
-        await applyProvision(environment, target)
+        if (isHalfDropped) await dropDataset(used, prefix)
+        await applyProvision(used, target)
         return plan
       }),
 
     rls: {
       install: (target, policy) =>
-        guarded(async () => {
+        guarded(async (used) => {
           const prefix = prefixOf(target)
-          markerOf(environment, prefix)
-          await markers.update(prefix, (marker) => ({ ...marker, policy: { ...policy } }))
+          markerOf(used, prefix)
+          await used.markers.update(prefix, (marker) => ({ ...marker, policy: { ...policy } }))
         }),
       async describe(target) {
-        const policy = markers.get(prefixOf(target))?.policy
+        const policy = usable().markers.get(prefixOf(target))?.policy
         if (policy) return { ...policy, enforcedBy: ENFORCED_BY }
         throw new SluiceError('CONFLICT', 'no policy is in place', {
           code: 'policy_missing',
@@ -83,32 +127,33 @@ export function openStore(environment: Environment, host: Host): ServingStore<Re
       },
     },
 
-    write: (target, changes, commit) => guarded(() => write({ environment, host, turns }, target, changes, commit)),
+    write: (target, changes, commit) =>
+      guarded((used) => write({ environment: used, host, turns }, target, changes, commit)),
 
     async *read(target, plan) {
-      yield read(environment, host, target, plan)
+      yield read(usable(), host, target, plan)
     },
 
     async recover(target) {
-      const marker = markers.get(prefixOf(target))
+      const marker = usable().markers.get(prefixOf(target))
       return marker?.applied ?? null
     },
 
-    digest: (target, signal) => guarded(() => digest(environment, prefixOf(target), signal)),
+    digest: (target, signal) => guarded((used) => digest(used, prefixOf(target), signal)),
 
     drop: (target, mode) =>
-      guarded(async () => {
+      guarded(async (used) => {
         const prefix = prefixOf(target)
-        const isThere = markers.get(prefix) !== undefined
-        if (mode === 'apply') await dropDataset(prefix)
+        const isThere = used.markers.get(prefix) !== undefined
+        if (mode === 'apply') await dropDataset(used, prefix)
         const description = `forget the values of ${target.domain}.${target.product}`
         return planOfSteps(isThere ? [{ action: 'drop', description }] : [])
       }),
 
     dropTenant: (scope) =>
-      guarded(async () => {
+      guarded(async (used) => {
         const tenant = tenantOf(scope)
-        for (const [prefix, marker] of markers.all()) if (marker.tenant === tenant) await dropDataset(prefix)
+        for (const [prefix, marker] of used.markers.all()) if (marker.tenant === tenant) await dropDataset(used, prefix)
       }),
 
     async probe() {
@@ -123,6 +168,7 @@ export function openStore(environment: Environment, host: Host): ServingStore<Re
         stopSweeper()
         await turns.close()
         await sweeping
+        await renewing
         await environment.close()
       })()
       return closed

@@ -34,16 +34,25 @@ async function expire(environment: Environment, prefix: string): Promise<void> {
 export async function sweepDataset(environment: Environment, prefix: string, turn: Turn): Promise<void> {
   const marker = environment.markers.get(prefix)
   if (!marker) return
-  await compactRange(environment.entries, prefix, turn, marker)
-  await compactRange(environment.places, [prefix], turn, marker)
+  const check = checkOf(environment, turn)
+  await compactRange(environment.entries, prefix, check, marker)
+  await compactRange(environment.places, [prefix], check, marker)
   await environment.markers.update(prefix, (swept) => ({ ...swept, aborted: [], pending: null, hasGarbage: false }))
 }
 
 /** Removes the values, then the marker; where it was interrupted the next call or sweep goes on. */
 export async function finishDrop(environment: Environment, prefix: string, turn: Turn): Promise<void> {
-  await compactRange(environment.entries, prefix, turn, NOTHING)
-  await compactRange(environment.places, [prefix], turn, NOTHING)
+  const check = checkOf(environment, turn)
+  await compactRange(environment.entries, prefix, check, NOTHING)
+  await compactRange(environment.places, [prefix], check, NOTHING)
   await environment.markers.remove(prefix)
+}
+
+function checkOf(environment: Environment, turn: Turn): () => void {
+  return () => {
+    environment.check()
+    turn.check()
+  }
 }
 
 const NOTHING: Visibility = { committed: -1, floor: 0, aborted: [] }
@@ -51,7 +60,7 @@ const NOTHING: Visibility = { committed: -1, floor: 0, aborted: [] }
 async function compactRange<K extends string | string[]>(
   database: Database<Buffer, K>,
   start: string | string[],
-  turn: Turn,
+  check: () => void,
   visibility: Visibility,
 ): Promise<void> {
   const end = Array.isArray(start) ? [endOf(start[0] ?? '')] : endOf(start)
@@ -67,6 +76,6 @@ async function compactRange<K extends string | string[]>(
       return kept.length === value.length ? Promise.resolve(true) : database.put(key, kept)
     })
     await Promise.all(changes)
-    turn.check()
+    check()
   }
 }

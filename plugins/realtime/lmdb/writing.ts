@@ -75,7 +75,7 @@ async function apply(parts: WriteParts, work: Work): Promise<Receipt> {
   const deleted = await putAll(parts, work, rows, deletesOf(rows, work))
   if (upserted !== changes.upsertCount || deleted !== changes.deleteCount) throw truncated()
   await host.faultPoint('realtime.before-commit')
-  stopIfEnded(work)
+  stopIfEnded(environment, work)
   await switchTo(environment, prefix, changes.mode, commit)
   await host.faultPoint('realtime.after-commit')
   if (rows.withoutKey > 0) {
@@ -174,7 +174,7 @@ async function putAll(
     await Promise.all(chunk)
     chunk = []
     settledBytes = rows.putBytes
-    stopIfEnded(work)
+    stopIfEnded(parts.environment, work)
     await parts.host.faultPoint('realtime.after-chunk')
   }
   try {
@@ -186,7 +186,7 @@ async function putAll(
         chunk.push(done)
         count += 1
         if (chunk.length >= CHUNK_ROWS || rows.putBytes - settledBytes >= CHUNK_BYTES) await settle()
-        else if (count % BREATH_ROWS === 0) await breath(work)
+        else if (count % BREATH_ROWS === 0) await breath(parts.environment, work)
       }
     }
     if (chunk.length > 0) await settle()
@@ -198,12 +198,13 @@ async function putAll(
   return count
 }
 
-async function breath(work: Work): Promise<void> {
+async function breath(environment: Environment, work: Work): Promise<void> {
   await nextTurn()
-  stopIfEnded(work)
+  stopIfEnded(environment, work)
 }
 
-function stopIfEnded({ turn, commit }: Work): void {
+function stopIfEnded(environment: Environment, { turn, commit }: Work): void {
+  environment.check()
   turn.check()
   if (commit.signal.aborted)
     throw new SluiceError('TRANSIENT', 'the write was ended by its caller', { code: 'aborted' })

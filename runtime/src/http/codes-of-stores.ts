@@ -274,6 +274,11 @@ export const STORE_CODES = {
     title: 'Store failed',
     remedy: 'Look for a full disk in the log; the call is repeated.',
   },
+  store_lost: {
+    status: 503,
+    title: 'Store lost',
+    remedy: 'Nothing has to be done: the file is made anew, and filled from the lake. Keep others from it.',
+  },
   store_in_use: {
     status: 503,
     title: 'Store in use',
