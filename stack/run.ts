@@ -1,11 +1,12 @@
 /**
- * `npm run test:stack [-- SUITE…] [--affected] [--all] [--record] [--minutes N]`: tests against real servers, which are
+ * `npm run test:stack [-- SUITE…] [--affected] [--all] [--record] [--minutes N] [--usual-minutes N]`: tests against real servers, which are
  * installed into a cache, started natively, and ended; some run in containers where a Docker engine answers.
  * `SLUICE_TEST_…` variables name servers to use instead. Every suite runs even when one before it failed. Three run
  * side by side (two where memory is short), since most wait more than they work; what one prints is shown when it has
  * ended.
  *
  * `--affected` skips what the record of green shows as unchanged, unless `--all` is there too; `--record` adds to it.
+ * `--usual-minutes N` holds in place of `--minutes` where the record shows that nothing is owed.
  */
 import { availableParallelism, totalmem } from 'node:os'
 import { keepCompiled } from '../test/compile-cache.ts'
@@ -21,9 +22,6 @@ import { loadServer, SUITES, type Suite } from './suites.ts'
 
 const names = SUITES.map((suite) => suite.name)
 const options = optionsOf(process.argv.slice(2), names)
-const pace = new Pace(
-  options.minutes === null ? Number.POSITIVE_INFINITY : performance.now() + options.minutes * 60_000,
-)
 
 // Interrupted: the tests end, and with them the suites, whose servers are ended as always. No other is begun.
 const interrupted = new AbortController()
@@ -38,6 +36,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const asked = SUITES.filter(({ name }) => options.names.length === 0 || options.names.includes(name))
 const selection = await Selection.make(asked, options)
 const { skipped } = selection.plan
+const minutes = selection.minutes ?? Number.POSITIVE_INFINITY
+const pace = new Pace(performance.now() + minutes * 60_000)
 for (const { name, why } of skipped) console.log(`-- ${name}: ${why}`)
 
 /** Two suites with a Trino of their own and one with Kafka hold some 8 GB. */
@@ -45,7 +45,7 @@ const sideBySide = totalmem() >= 12 * 2 ** 30 ? 3 : 2
 
 const suiteNamed = (name: string): Suite => SUITES[names.indexOf(name)] as Suite
 const secondsOf = (name: string): number => selection.expectedSeconds(suiteNamed(name))
-const secondsLeft = (options.minutes ?? Number.POSITIVE_INFINITY) * 60
+const secondsLeft = minutes * 60
 const planned = longestFirst(selection.plan.run, secondsOf, secondsLeft, sideBySide)
 
 /** Those that have ended, and those that there was no time for. */

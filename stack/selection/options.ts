@@ -12,6 +12,8 @@ export interface Options {
   readonly isRecorded: boolean
   /** From now; null where time does not matter. */
   readonly minutes: number | null
+  /** In their place where all suites were green not long ago: what there is no time for waits for the next run. */
+  readonly usualMinutes: number | null
 }
 
 /** Throws a plain Error in words for what is unknown. */
@@ -24,17 +26,24 @@ export function optionsOf(words: readonly string[], known: readonly string[]): O
       all: { type: 'boolean', default: false },
       record: { type: 'boolean', default: false },
       minutes: { type: 'string' },
+      'usual-minutes': { type: 'string' },
     },
   })
   const unknown = positionals.filter((name) => !known.includes(name))
   if (unknown.length > 0) throw new Error(`no suite ${unknown.join(', ')}; there are ${known.join(', ')}`)
-  const minutes = values.minutes === undefined ? null : Number(values.minutes)
-  if (minutes !== null && !(minutes > 0)) throw new Error(`--minutes ${values.minutes} is no number above 0`)
   return {
     names: positionals,
     isAffected: values.affected,
     isAll: values.all,
     isRecorded: values.record,
-    minutes,
+    minutes: minutesOf('minutes', values.minutes),
+    usualMinutes: minutesOf('usual-minutes', values['usual-minutes']),
   }
+}
+
+function minutesOf(option: string, text: string | undefined): number | null {
+  if (text === undefined) return null
+  const minutes = Number(text)
+  if (minutes > 0) return minutes
+  throw new Error(`--${option} ${text} is no number above 0`)
 }

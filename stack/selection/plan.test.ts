@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { longestFirst, type Plan, type Planned, planOf, wholePlan } from './plan.ts'
+import { isInOrder, longestFirst, type Plan, type Planned, planOf, wholePlan } from './plan.ts'
 import type { GreenRecord, SuiteRecord } from './record.ts'
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
@@ -103,5 +103,27 @@ describe('where there is time for all', () => {
 
   it('and where there is not, each waits its turn', () => {
     assert.deepEqual(names(longestFirst(run, seconds, 39, 2)), ['a', 'b', 'c'])
+  })
+})
+
+describe('whether anything is owed', () => {
+  const now = Date.parse('2026-01-03T12:00:00.000Z')
+  const order = (more: GreenRecord = {}) =>
+    isInOrder(SUITES, Object.assign({}, ...SUITES.map(({ name }) => green(name, '02')), more), now)
+
+  it('is nothing where all were green within two days', () => {
+    assert.equal(order(), true)
+    assert.equal(order(green('b', '02', { leftOutSince: '2026-01-03T00:00:00.000Z' })), true)
+  })
+
+  it('is what failed, was never green, is green for long no more, or was left out for a day', () => {
+    const owed = [
+      green('b', '02', { key: null }),
+      { b: { key: 'key of b', green: null, leftOutSince: null } },
+      green('b', '01'),
+      green('b', '02', { leftOutSince: '2026-01-02T11:00:00.000Z' }),
+    ]
+    for (const one of owed) assert.equal(order(one), false, JSON.stringify(one))
+    assert.equal(isInOrder(SUITES, {}, now), false)
   })
 })

@@ -60,6 +60,20 @@ export function planOf(suites: readonly PlannedSuite[], { keys, record, commit, 
   }
 }
 
+const DAY_MS = 86_400_000
+
+/**
+ * Whether all of them passed within the last two days, and none has been left out for one: a change is then tried by some of
+ * what it may have broken, and the next one by the rest. Otherwise there is a debt, and a run is to pay it.
+ */
+export function isInOrder(suites: readonly PlannedSuite[], record: GreenRecord, nowMs: number): boolean {
+  return suites.every(({ name }) => {
+    const { key = null, green = null, leftOutSince = null } = record[name] ?? {}
+    const isOwed = leftOutSince !== null && Date.parse(leftOutSince) < nowMs - DAY_MS
+    return key !== null && green !== null && !isOwed && Date.parse(green.at) > nowMs - 2 * DAY_MS
+  })
+}
+
 /**
  * Where there is time for all, none waits its turn: the longest first, so that those that run side by side end together; samples last.
  * @param secondsLeft infinite where there is no limit

@@ -4,31 +4,36 @@ import { ROOT } from '../../test/sources.ts'
 import type { Suite } from '../suites.ts'
 import { keyOf, type Surroundings } from './key.ts'
 import type { Options } from './options.ts'
-import { type Plan, planOf, wholePlan } from './plan.ts'
+import { isInOrder, type Plan, planOf, wholePlan } from './plan.ts'
 import { type GreenRecord, RECORD_FILE, readRecord, writeOutcome } from './record.ts'
 import { currentGraph } from './rests-on.ts'
 import { surroundings } from './surroundings.ts'
 
 export class Selection {
   readonly plan: Plan
+  /** How long suites may take, in minutes; null where time does not matter. */
+  readonly minutes: number | null
   readonly #record: GreenRecord
   readonly #recorder: Recorder | null
 
-  private constructor(plan: Plan, record: GreenRecord, recorder: Recorder | null) {
+  private constructor(plan: Plan, minutes: number | null, record: GreenRecord, recorder: Recorder | null) {
     this.plan = plan
+    this.minutes = minutes
     this.#record = record
     this.#recorder = recorder
   }
 
   /** Without an option that asks for it nothing is read, and nothing written ever. */
   static async make(suites: readonly Suite[], options: Options): Promise<Selection> {
-    if (!options.isAffected && !options.isRecorded) return new Selection(wholePlan(suites), {}, null)
+    if (!options.isAffected && !options.isRecorded) return new Selection(wholePlan(suites), options.minutes, {}, null)
     const around = await surroundings({ ...process.env })
     const commit = currentCommit()
     const keys = await keysOf(suites, around)
     const record = options.isAffected ? readRecord(RECORD_FILE) : {}
     const plan = options.isAffected ? planOf(suites, { keys, record, commit, isAll: options.isAll }) : wholePlan(suites)
-    return new Selection(plan, record, options.isRecorded ? new Recorder(keys, around, commit) : null)
+    const isUsual = options.isAffected && !options.isAll && isInOrder(suites, record, Date.now())
+    const minutes = isUsual ? (options.usualMinutes ?? options.minutes) : options.minutes
+    return new Selection(plan, minutes, record, options.isRecorded ? new Recorder(keys, around, commit) : null)
   }
 
   expectedSeconds({ name, expectedSeconds }: Suite): number {
