@@ -74,10 +74,7 @@ before(async () => {
   await source.connect()
   for (const statement of [TABLE, ROWS, EXTREMES]) await source.query(statement)
   await start()
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
-  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
-  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  await makeTenant('acme', developer)
   await makeProduct('facts', ENDPOINTS)
   await makeProduct('past', HISTORY)
   await sync()
@@ -110,26 +107,34 @@ async function start(): Promise<void> {
   developer = new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
 }
 
-async function makeProduct(name: string, endpoints: string): Promise<void> {
+async function makeTenant(slug: string, client: Client): Promise<void> {
+  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  await ok(admin.post('/api/v1/tenants', { slug, display_name: slug, tier: 'enterprise' }))
+  const { host, port, user, password } = server.tcpAddress
+  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
+  await ok(client.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+}
+
+async function makeProduct(name: string, endpoints: string, client: Client = developer): Promise<void> {
   const product = { name, namespace: 'crm', archetype: 'source_aligned', description: '' }
-  await ok(developer.post('/api/v1/products', product))
+  await ok(client.post('/api/v1/products', product))
   const texts = manifests('public.facts', { endpoints, columns: COLUMNS })
   const files = {
     ...texts,
     product: texts.product.replace('name: people', `name: ${name}`),
     quality: texts.quality.replace('[id]', '[id, part]'),
   }
-  await ok(developer.upload(`/api/v1/products/${name}/manifests`, files))
-  const plan = await ok(developer.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', dry_run: true }))
+  await ok(client.upload(`/api/v1/products/${name}/manifests`, files))
+  const plan = await ok(client.post(`/api/v1/products/${name}/deploy`, { version: '1.0.0', dry_run: true }))
   const wanted = { version: '1.0.0', dry_run: false, digest: plan.digest, stores_hash: plan.stores_hash }
-  const other = await developer.post(`/api/v1/products/${name}/deploy`, { ...wanted, stores_hash: 'of another plan' })
+  const other = await client.post(`/api/v1/products/${name}/deploy`, { ...wanted, stores_hash: 'of another plan' })
   assert.deepEqual([other.status, other.body.code], [409, 'plan_changed'])
-  await ok(developer.post(`/api/v1/products/${name}/deploy`, wanted))
+  await ok(client.post(`/api/v1/products/${name}/deploy`, wanted))
 }
 
-async function sync(): Promise<void> {
-  const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
-  const run = await developer.untilEnded(id)
+async function sync(client: Client = developer): Promise<void> {
+  const { id } = await ok(client.post('/api/v1/connections/db/sync'))
+  const run = await client.untilEnded(id)
   assert.equal(run.state, 'succeeded', JSON.stringify(run))
 }
 
@@ -164,6 +169,9 @@ async function restartAndCompare(): Promise<readonly Compared[]> {
   await start()
   await until('every copy was compared', () =>
     registry(async (client) => {
+      // A start leaves comparisons for later.
+      await client.query('update store_comparisons set due_at = now() where compared_at is null')
+      await client.query(`update jobs set due_at = now() where kind = 'stores.compare' and lease_until is null`)
       const { rows } = await client.query(
         `select count(*)::int as waiting from endpoint_states s left join store_comparisons c using (product_id, endpoint, variant)
          where c.compared_at is null or s.state <> 'ok'`,
@@ -210,3 +218,54 @@ it('finds rows that somebody changed in PostgreSQL, and makes them right', async
     ['store_drifted'],
   )
 })
+
+it('takes nothing from the readers of other tenants while a product of the same name is removed', async () => {
+  const claims = { tenant: 'beta', groups: ['svc-developers'], user: 'bea' }
+  const other = new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
+  await makeTenant('beta', other)
+  await makeProduct('facts', ENDPOINTS, other)
+  await sync(other)
+  const copiesOf = (tenant: string) =>
+    registry(async (client) => {
+      const { rows } = await client.query(
+        `select s.endpoint, s.variant, s.state, s.updated_at from endpoint_states s join products p on p.id = s.product_id
+         where p.tenant = $1 and p.name = 'facts' order by 1, 2`,
+        [tenant],
+      )
+      return rows as { readonly endpoint: string; readonly state: string }[]
+    })
+  const before = await copiesOf('acme')
+  await serving(async (client) => {
+    // The removal waits before it comes to the timeseries; what is in the lookup store goes before that.
+    await client.query(`begin; select from sluice_store.datasets
+      where tenant_id = 'beta' and starts_with(endpoint, 'timeseries') for update`)
+    const removal = other.send('/api/v1/products/facts', { method: 'DELETE' })
+    const isGone = `select from sluice_store.datasets where tenant_id = 'beta' and endpoint = 'lookup'`
+    await until('the lookup store has none of it', async () => (await client.query(isGone)).rowCount === 0)
+    assert.ok((await copiesOf('beta')).every(({ state }) => state === 'pending'))
+    await compareTenants()
+    assert.deepEqual(await copiesOf('acme'), before)
+    await client.query('commit')
+    assert.equal((await removal).status, 204)
+  })
+  assert.deepEqual(await copiesOf('acme'), before)
+  assert.deepEqual(await copiesOf('beta'), [])
+})
+
+/** Every tenant has a turn, in which whatever is due is compared. */
+async function compareTenants(): Promise<void> {
+  const [{ at }] = await registry(async (client) => {
+    await client.query('update store_comparisons set due_at = now()')
+    return (await client.query('select clock_timestamp() as at')).rows as [{ readonly at: Date }]
+  })
+  await until('every tenant had a turn', () =>
+    registry(async (client) => {
+      const waiting = `from jobs where kind = 'stores.compare' and (finished_at is null or started_at < $1 or lease_until is not null)`
+      await client.query(
+        `update jobs set due_at = now() where (kind, key) in (select kind, key ${waiting} and lease_until is null)`,
+        [at],
+      )
+      return (await client.query(`select ${waiting}`, [at])).rowCount === 0
+    }),
+  )
+}

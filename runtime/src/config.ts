@@ -465,7 +465,7 @@ export const ConfigSchema = Type.Object(
         expire_minutes: every(60, 'snapshots that retention lets go are removed'),
         clean_minutes: every(360, 'files that nothing reaches are removed'),
         prune_minutes: every(15, 'old runs, events and stored answers are removed'),
-        compare_minutes: every(0, 'copies in stores are compared with the lake, and written anew where they differ'),
+        compare_minutes: every(60, 'copies in stores are compared with the lake, and written anew where they differ'),
         compare_rows_per_second: Type.Integer({
           default: 20_000,
           minimum: 1,

@@ -88,3 +88,38 @@ test('variants of one product are dropped and built anew at the same time', asyn
     await Promise.all(targets.map((of) => store.drop(of, 'apply')))
   }
 })
+
+test('what a store says of a copy stays right while tables of the same name come and go', async () => {
+  const looked = target('looked', { product: 'shared' })
+  await provide(store, looked)
+  await store.write(looked, changeSet(schema, 'full', [[1n, 'one', 'eu']]), commitOf(1, null))
+  const look = async () => ({
+    wall: (await store.rls.describe(looked)).tenantIsolation,
+    epoch: (await store.recover?.(looked))?.epoch,
+    digest: await store.digest?.(looked, new AbortController().signal),
+    rows: await rowsRead(store, looked, planOf(looked, { operation: 'scan' })),
+  })
+  const right = await look()
+  let isOver = false
+  const looking = (async () => {
+    for (let looks = 1; ; looks += 1) {
+      assert.deepEqual(await look(), right)
+      if (isOver) return looks
+    }
+  })()
+  const wider = { ...schema, columns: [...schema.columns, { name: 'more', type: 'string', nullable: true } as const] }
+  const comesAndGoes = async (tenant: string) => {
+    for (let time = 1; time <= 3; time += 1) {
+      const own = target(tenant, { product: 'shared' })
+      await provide(store, own)
+      await store.write(own, changeSet(schema, 'full', [[2n, 'two', 'us']]), commitOf(1, null))
+      await provide(store, { ...own, schema: wider })
+      if (time === 2) await store.dropTenant(own.scope)
+      else await store.drop(own, 'apply')
+    }
+  }
+  await Promise.all(['one', 'two', 'three', 'four'].map(comesAndGoes)).finally(() => {
+    isOver = true
+  })
+  assert.ok((await looking) > 3)
+})

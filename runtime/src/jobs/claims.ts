@@ -184,10 +184,16 @@ export async function expectForTenants(
   )
 }
 
-/** Jobs of the kind that nobody does are due now. */
-export async function hastenJobs(db: Queryable, kind: string): Promise<void> {
-  const statement = 'update jobs set due_at = clock_timestamp() where kind = $1 and lease_until is null'
-  await change(db, 'hastening jobs', `${statement} and due_at > clock_timestamp()`, [kind])
+/** Jobs of the kind that nobody does are begun between so long from now and twice as long: not all of them at once. */
+export async function delayJobs(db: Queryable, kind: string, ms: number): Promise<void> {
+  await change(
+    db,
+    'delaying jobs',
+    `update jobs
+     set due_at = greatest(due_at, clock_timestamp() + (1 + random()) * make_interval(secs => $2::float8 / 1000))
+     where kind = $1 and lease_until is null and due_at is not null`,
+    [kind, ms],
+  )
 }
 
 /** Nobody else works on the registry, so no lease of a former process is worth waiting for. */

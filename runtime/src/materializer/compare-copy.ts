@@ -10,7 +10,6 @@ import {
   batchFromRows,
   type ColumnBatch,
   type Digest,
-  isSluiceError,
   type Logger,
   rowsOf,
   type ServingStore,
@@ -18,12 +17,14 @@ import {
   ttlMs,
 } from '@sluice/sdk'
 import type { PluginSet } from '../plugins/plugin-set.ts'
+import type { CopyLoss } from '../registry/endpoint-states.ts'
 import { findProduct } from '../registry/products.ts'
 import { type ComparedCopy, comparisonOf, type Drift, type KnownCopy } from '../registry/store-comparisons.ts'
 import { fullChangeSet } from './change-set.ts'
-import { accessTo, type CopyAccess, type CopyPlace, compareRows, type Pace } from './copy-rows.ts'
+import { accessTo, type CopyAccess, type CopyPlace, compareRows, type Pace, readOne } from './copy-rows.ts'
 import { type DeployedDeps, deployedVersion } from './deployed.ts'
 import type { LakeState } from './lake-state.ts'
+import { lossBy } from './store-review.ts'
 import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
 
 export interface CompareCopyDeps extends DeployedDeps, TargetDeps {
@@ -203,9 +204,20 @@ async function* having(batches: AsyncIterable<ColumnBatch>, at: number | null): 
   }
 }
 
-/** What a store says whose place is not as it has written it down, or that has nothing there. */
-export function lossIn(error: unknown): 'unreadable' | 'emptied' | null {
-  if (!isSluiceError(error)) return null
-  if (['schema_conflict', 'policy_missing', 'not_provisioned'].includes(error.code)) return 'unreadable'
-  return error.code === 'not_materialized' ? 'emptied' : null
+/**
+ * A look at a copy of which a comparison could not be made, short enough to be had while nobody may write it: its policy,
+ * and one row with all that rows have.
+ */
+export async function lossFound(
+  copy: ComparedCopy,
+  deps: CompareCopyDeps,
+  signal: AbortSignal,
+): Promise<CopyLoss | null> {
+  const subject = await subjectOf(copy, deps, signal)
+  if (subject === null) return null
+  const look = async () => {
+    await requireWall(subject.store, subject)
+    await readOne(subject, signal)
+  }
+  return lossBy(look, subject.store, subject.target)
 }

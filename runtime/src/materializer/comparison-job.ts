@@ -2,12 +2,12 @@
 import { isSluiceError } from '@sluice/sdk'
 import { inTransaction } from '../database/pools.ts'
 import { appendEvent } from '../events/outbox.ts'
-import { expectForTenants, hastenJobs, type NextDue } from '../jobs/claims.ts'
+import { delayJobs, expectForTenants, type NextDue } from '../jobs/claims.ts'
 import type { JobKind, JobSource } from '../jobs/worker.ts'
-import { type CopyLoss, endpointLost } from '../registry/endpoint-states.ts'
+import { endpointLost } from '../registry/endpoint-states.ts'
 import {
   type ComparedCopy,
-  compareAllSoon,
+  compareAllWithin,
   comparedLater,
   comparisonOf,
   copyDrifted,
@@ -18,11 +18,12 @@ import {
   nextComparisonInMs,
   nextToCompare,
 } from '../registry/store-comparisons.ts'
-import { type CompareCopyDeps, compareCopy, type Found, lossIn } from './compare-copy.ts'
+import { type CompareCopyDeps, type ComparePace, compareCopy, type Found, lossFound } from './compare-copy.ts'
 import { Pace } from './copy-rows.ts'
-import { noteLoss } from './store-review.ts'
+import { ifProductIsFree } from './product-lock.ts'
+import { confirmLoss, lossIn } from './store-review.ts'
 
-/** `moved`: it was written meanwhile. `failed`: the store, or the lake, did not answer. */
+/** `moved`: it was written meanwhile, or a second look did not find what the first one had. `failed`: the store, or the lake, did not answer. */
 export type ComparisonEnd = Found['kind'] | 'lost' | 'moved' | 'failed'
 
 export interface ComparisonSettings {
@@ -44,6 +45,10 @@ const DAY_MS = 24 * 60 * MINUTE_MS
 const TURN_MS = 5 * MINUTE_MS
 const ENLIST_MS = 30_000
 const LONGEST_WAIT_MS = 10 * MINUTE_MS
+/** After a start, and for a tenant that is new: others have more to do then. */
+const FIRST_MS = 5 * MINUTE_MS
+/** Copies that nobody looked at while no runtime was up are compared before that. */
+const STARTED_MS = 60 * MINUTE_MS
 
 export const COMPARISON_JOB = 'stores.compare'
 
@@ -65,11 +70,10 @@ export function comparisonJob(settings: ComparisonSettings, deps: ComparisonDeps
     source: {
       everyMs: ENLIST_MS,
       async enlist() {
-        await expectForTenants(deps.pool, { [COMPARISON_JOB]: LONGEST_WAIT_MS }, 0)
+        await expectForTenants(deps.pool, { [COMPARISON_JOB]: LONGEST_WAIT_MS }, FIRST_MS)
         if (!isFirst) return
-        // At a start: nobody has looked for a while.
-        await compareAllSoon(deps.pool)
-        await hastenJobs(deps.pool, COMPARISON_JOB)
+        await compareAllWithin(deps.pool, STARTED_MS)
+        await delayJobs(deps.pool, COMPARISON_JOB, FIRST_MS)
         isFirst = false
       },
     },
@@ -109,7 +113,7 @@ export async function compareOne(
 ): Promise<ComparisonEnd> {
   const { pool } = deps
   try {
-    const found = await compareCopy(copy, { pace, rowsPerSecond: settings.rowsPerSecond }, deps, signal)
+    const found = await compareTwice(copy, { pace, rowsPerSecond: settings.rowsPerSecond }, deps, signal)
     if (!(await isUntouched(pool, copy))) return await later('moved', copy, MINUTE_MS, deps)
     if (found.kind === 'in_order') await copyInOrder(pool, copy, found.known, settings.everyMs)
     else if (found.kind === 'drifted') return await settleDrift(copy, found.drift, deps)
@@ -117,12 +121,31 @@ export async function compareOne(
     return found.kind
   } catch (error) {
     signal.throwIfAborted()
-    const loss = lossIn(error)
-    if (loss !== null && (await isUntouched(pool, copy))) return await settleLoss(copy, loss, settings, deps)
-    const isMoved = isSluiceError(error) && error.code === 'epoch_moved'
-    if (!isMoved) warn('a copy in a store could not be compared with the lake', copy, deps, error)
-    return await later(isMoved ? 'moved' : 'failed', copy, isMoved ? MINUTE_MS : settings.everyMs, deps)
+    if (lossIn(error) !== null) return await settleLoss(copy, settings, deps, signal)
+    return await notCompared(error, copy, settings, deps)
   }
+}
+
+/** Nothing is taken from readers on a single look: what differs is compared anew, from its beginning. */
+async function compareTwice(
+  copy: ComparedCopy,
+  pace: ComparePace,
+  deps: ComparisonDeps,
+  signal: AbortSignal,
+): Promise<Found> {
+  const found = await compareCopy(copy, pace, deps, signal)
+  return found.kind === 'drifted' ? await compareCopy(copy, pace, deps, signal) : found
+}
+
+async function notCompared(
+  error: unknown,
+  copy: ComparedCopy,
+  { everyMs }: ComparisonSettings,
+  deps: ComparisonDeps,
+): Promise<ComparisonEnd> {
+  const isMoved = isSluiceError(error) && error.code === 'epoch_moved'
+  if (!isMoved) warn('a copy in a store could not be compared with the lake', copy, deps, error)
+  return later(isMoved ? 'moved' : 'failed', copy, isMoved ? MINUTE_MS : everyMs, deps)
 }
 
 async function later<End extends ComparisonEnd>(
@@ -138,13 +161,19 @@ async function later<End extends ComparisonEnd>(
 
 async function settleLoss(
   copy: ComparedCopy,
-  loss: CopyLoss,
-  { everyMs }: ComparisonSettings,
+  settings: ComparisonSettings,
   deps: ComparisonDeps,
+  signal: AbortSignal,
 ): Promise<ComparisonEnd> {
-  if (await noteLoss(deps, copy, copy.epoch, loss)) deps.onLost(copy.tenant)
-  await comparedLater(deps.pool, copy, everyMs)
-  return 'lost'
+  try {
+    const loss = await confirmLoss(deps, copy, copy.epoch, () => lossFound(copy, deps, signal))
+    if (loss === null) return await later('moved', copy, MINUTE_MS, deps)
+  } catch (error) {
+    signal.throwIfAborted()
+    return await notCompared(error, copy, settings, deps)
+  }
+  deps.onLost(copy.tenant)
+  return later('lost', copy, settings.everyMs, deps)
 }
 
 /**
@@ -154,20 +183,22 @@ async function settleLoss(
 async function settleDrift(copy: ComparedCopy, drift: Drift, deps: ComparisonDeps): Promise<ComparisonEnd> {
   const { driftsInARow } = await comparisonOf(deps.pool, copy)
   const { productId, endpoint, epoch } = copy
-  const isNoted = await inTransaction(deps.pool, async (tx) => {
-    if (!(await endpointLost(tx, copy, epoch, 'drifted'))) return false
-    await copyDrifted(tx, copy, { epoch, drift }, driftsInARow < MAX_REPAIRS ? MINUTE_MS : DAY_MS)
-    const data = { endpoint, epoch, found_by: drift }
-    await appendEvent(tx, {
-      tenant: copy.tenant,
-      kind: 'materialization',
-      name: 'store_drifted',
-      subject: productId,
-      data,
+  const note = () =>
+    inTransaction(deps.pool, async (tx) => {
+      if (!(await endpointLost(tx, copy, 'drifted'))) return false
+      await copyDrifted(tx, copy, { epoch, drift }, driftsInARow < MAX_REPAIRS ? MINUTE_MS : DAY_MS)
+      const data = { endpoint, epoch, found_by: drift }
+      await appendEvent(tx, {
+        tenant: copy.tenant,
+        kind: 'materialization',
+        name: 'store_drifted',
+        subject: productId,
+        data,
+      })
+      return true
     })
-    return true
-  })
-  if (!isNoted) return later('moved', copy, MINUTE_MS, deps)
+  // Whoever has the product now is about to write it.
+  if (!(await ifProductIsFree(deps.pool, productId, note))) return later('moved', copy, MINUTE_MS, deps)
   warn('a copy in a store differs from the lake; it is written anew', copy, deps, undefined, drift)
   deps.onLost(copy.tenant)
   return 'drifted'

@@ -67,7 +67,7 @@ export interface World extends AsyncDisposable {
   /** What the comparisons of the world have ended with. */
   readonly ended: ComparisonEnd[]
   tenant(): Promise<string>
-  product(endpoints: readonly Endpoint[], tenant?: string): Promise<Product>
+  product(endpoints: readonly Endpoint[], tenant?: string, name?: string): Promise<Product>
   version(product: Product, version: string, endpoints: readonly Endpoint[]): Promise<void>
   /** The lake's rows in clear, and with `name` hidden; the stores have them to come. */
   epoch(product: Product, epoch: number, select: string, version?: string): Promise<void>
@@ -120,9 +120,8 @@ export async function startWorld(settings = FAST, classes = 'pii.name'): Promise
       await setTenantStatus(pool, slug, 'active')
       return slug
     },
-    async product(endpoints, tenant) {
+    async product(endpoints, tenant, name = `p${(names += 1)}`) {
       const slug = tenant ?? (await world.tenant())
-      const name = `p${(names += 1)}`
       const wanted = { tenant: slug, domain: 'sales', name, archetype: 'aggregate', createdBy: ANN } as const
       const product = await inTransaction(pool, (tx) => createProduct(tx, wanted))
       await world.version(product, '1.0.0', endpoints)

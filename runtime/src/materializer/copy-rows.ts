@@ -129,11 +129,20 @@ export async function compareRows(
     : comparePages(place, columns, lake, pace, signal)
 }
 
-/** Those whose values come back as they were. */
-function comparedColumns({ plugin: { capabilities }, target }: CopyPlace): TableSchema['columns'] {
+/** Reads any row with all of its columns, where the store can be asked so. Throws what the store throws. */
+export async function readOne(place: CopyPlace, signal: AbortSignal): Promise<void> {
+  if (!place.plugin.capabilities.operations.includes('scan')) return
+  await readAll(place, { operation: 'scan', columns: keptColumns(place).map(({ name }) => name), limit: 1 }, signal)
+}
+
+function keptColumns({ target }: CopyPlace): TableSchema['columns'] {
   const { include_columns: included } = target.config as { readonly include_columns?: readonly string[] }
-  const named = target.schema.columns.filter(({ name }) => included?.includes(name) ?? true)
-  return named.filter(({ type }) => isExact(capabilities, type))
+  return target.schema.columns.filter(({ name }) => included?.includes(name) ?? true)
+}
+
+/** Those whose values come back as they were. */
+function comparedColumns(place: CopyPlace): TableSchema['columns'] {
+  return keptColumns(place).filter(({ type }) => isExact(place.plugin.capabilities, type))
 }
 
 const isExact = ({ types }: Capabilities, type: LogicalType) => types[typeName(type)] === 'exact'

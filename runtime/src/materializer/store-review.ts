@@ -2,7 +2,7 @@
  * Whether stores still have what the registry has written down of them: a database that was emptied, an older copy put
  * back, another installation's put in place. What is found is noted, and built anew from the lake by whoever retries stores.
  */
-import { isSluiceError, type Logger, type ServingStore, SluiceError, type Target } from '@sluice/sdk'
+import { type AppliedEpoch, isSluiceError, type Logger, type ServingStore, SluiceError, type Target } from '@sluice/sdk'
 import type pg from 'pg'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
@@ -13,10 +13,13 @@ import {
   endpointLost,
   endpointsEver,
   loseTable,
+  type SoundCopy,
+  soundCopy,
 } from '../registry/endpoint-states.ts'
 import { findEpoch } from '../registry/materializations.ts'
 import { findProduct } from '../registry/products.ts'
 import type { Queryable } from '../registry/sql.ts'
+import { ifProductIsFree } from './product-lock.ts'
 import { copyTarget } from './store-copies.ts'
 
 /** An epoch as the registry has it. */
@@ -36,12 +39,22 @@ export async function lossOf(
   target: Target,
   expected: ExpectedEpoch,
 ): Promise<CopyLoss | null> {
-  const found = await store.recover?.(target)
+  const found = await epochIn(store, target)
   if (found === undefined) return null
   if (found === null) return 'emptied'
   const known = found.epoch === expected.epoch ? expected : await findEpoch(db, productId, found.epoch)
   if (known === null || known.committedAt.getTime() !== Date.parse(found.committedAt)) return 'foreign'
   return found.epoch < expected.epoch ? 'outdated' : null
+}
+
+/** Null where the store has none, and undefined where it cannot say. Some throw where there is not even a place for one. */
+async function epochIn(store: ServingStore, target: Target): Promise<AppliedEpoch | null | undefined> {
+  try {
+    return await store.recover?.(target)
+  } catch (error) {
+    if (lossIn(error) === 'emptied') return null
+    throw error
+  }
 }
 
 export interface StoreReviewDeps {
@@ -50,19 +63,60 @@ export interface StoreReviewDeps {
   readonly logger: Logger
 }
 
-/** Notes the loss, unless a run is about to write the copy in any case; true where it was news. */
-export async function noteLoss(
-  { pool, logger }: Omit<StoreReviewDeps, 'plugins'>,
+type NotingDeps = Omit<StoreReviewDeps, 'plugins'>
+
+/**
+ * Looks again at a copy of which a first look said that it is lost, and notes what the second one says too; null where
+ * nothing is noted. Only while nobody else has the product, and the copy is said to be in order from before the second
+ * look until it is noted: whoever is writing it leaves it as it should be, or as the next look finds it. Readers go on
+ * meanwhile. Throws what the second look throws: of a store that does not answer nothing is known.
+ */
+export function confirmLoss(
+  deps: NotingDeps,
   key: EndpointKey,
   epoch: number,
-  loss: CopyLoss,
-): Promise<boolean> {
-  const isNew = await endpointLost(pool, key, epoch, loss)
-  if (isNew && loss === 'unreadable') await loseTable(pool, key.productId, key.endpoint)
-  const { productId: product, endpoint, variant } = key
-  if (isNew)
+  look: () => Promise<CopyLoss | null>,
+): Promise<CopyLoss | null> {
+  return ifProductIsFree(deps.pool, key.productId, async () => {
+    const copy = await soundCopy(deps.pool, key, epoch)
+    const loss = copy && (await look())
+    return copy && loss && (await noteLoss(deps, copy, loss)) ? loss : null
+  })
+}
+
+async function noteLoss({ pool, logger }: NotingDeps, copy: SoundCopy, loss: CopyLoss): Promise<boolean> {
+  const isNoted = await endpointLost(pool, copy, loss)
+  if (isNoted && loss === 'unreadable') await loseTable(pool, copy.productId, copy.endpoint)
+  const { productId: product, endpoint, variant } = copy
+  if (isNoted)
     logger.warn('a store has lost its copy of a product; it is built anew', { product, endpoint, variant, loss })
-  return isNew
+  return isNoted
+}
+
+/** What a store says whose place is not as it has written it down, or that has nothing there. */
+export function lossIn(error: unknown): 'unreadable' | 'emptied' | null {
+  if (!isSluiceError(error)) return null
+  if (['schema_conflict', 'policy_missing', 'not_provisioned'].includes(error.code)) return 'unreadable'
+  return error.code === 'not_materialized' ? 'emptied' : null
+}
+
+/**
+ * What calls that failed say of the copy. Of a place that is gone a store says the same as of one that is damaged; but a
+ * copy that is gone is its own loss, and none of the copies beside it.
+ */
+export async function lossBy(
+  calls: () => Promise<unknown>,
+  store: ServingStore,
+  target: Target,
+): Promise<CopyLoss | null> {
+  try {
+    await calls()
+    return null
+  } catch (error) {
+    const loss = lossIn(error)
+    if (loss === null) throw error
+    return (await epochIn(store, target)) === null ? 'emptied' : loss
+  }
 }
 
 const COPIES_AT_ONCE = 200
@@ -75,8 +129,7 @@ export async function reviewStores(deps: StoreReviewDeps, signal: AbortSignal): 
     const copies: Awaited<ReturnType<typeof appliedCopies>> = await appliedCopies(deps.pool, after, COPIES_AT_ONCE)
     for (const copy of copies) {
       signal.throwIfAborted()
-      const loss = await lossOfCopy(copy, deps)
-      if (loss !== null && (await noteLoss(deps, copy, copy.epoch, loss))) lost += 1
+      if ((await lossOfCopy(copy, deps)) !== null) lost += 1
     }
     if (copies.length < COPIES_AT_ONCE) return lost
     after = copies.at(-1) ?? null
@@ -85,16 +138,18 @@ export async function reviewStores(deps: StoreReviewDeps, signal: AbortSignal): 
 
 async function lossOfCopy(
   copy: Awaited<ReturnType<typeof appliedCopies>>[number],
-  { pool, plugins, logger }: StoreReviewDeps,
+  deps: StoreReviewDeps,
 ): Promise<CopyLoss | null> {
+  const { pool, plugins, logger } = deps
   const serving = plugins.serving(copy.endpoint)
   const product = serving === undefined ? null : await findProduct(pool, copy.tenant, copy.productId)
   if (serving === undefined || product === null) return null
   const endpoints = await endpointsEver<OutputManifest>(pool, product.id)
   const endpoint = endpoints.find(({ type }) => type === copy.endpoint)
   if (endpoint === undefined) return null
+  const look = () => lossOf(pool, product.id, serving.store, copyTarget(product, endpoint, copy.variant), copy)
   try {
-    return await lossOf(pool, product.id, serving.store, copyTarget(product, endpoint, copy.variant), copy)
+    return (await look()) === null ? null : await confirmLoss(deps, copy, copy.epoch, look)
   } catch (error) {
     const code = isSluiceError(error) ? error.code : undefined
     logger.warn('a copy in a store could not be looked at', { product: product.id, endpoint: copy.endpoint, code })

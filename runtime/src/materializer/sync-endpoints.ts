@@ -18,7 +18,7 @@ import {
   loseTable,
   lostCopy,
 } from '../registry/endpoint-states.ts'
-import { raiseFence } from '../registry/fences.ts'
+import { isNewestWriter, raiseFence } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
@@ -52,6 +52,8 @@ export async function expectStores(tx: pg.PoolClient, product: Product, deployed
 
 /** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */
 const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing', 'not_provisioned'])
+
+const isDamage = (error: unknown) => isSluiceError(error) && DAMAGES.has(error.code)
 
 const BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 
@@ -126,8 +128,8 @@ export async function syncEndpoints(
       const key = { productId: product.id, endpoint: endpoint.type, variant: plan.variant }
       // Until the store has dropped it, whatever else fails: it would say that it has the newest epoch.
       let remaining = isToBeDropped(known?.error ?? null) ? (known as EndpointState).error : null
-      try {
-        const taken = await syncEndpoint(
+      const attempt = () =>
+        syncEndpoint(
           product,
           endpoint,
           plan,
@@ -146,14 +148,22 @@ export async function syncEndpoints(
           },
           deps,
         )
+      try {
+        const taken = await attempt().catch((error: unknown) => {
+          // A place is damaged that is so again right after it was provisioned anew.
+          if (signal.aborted || !isDamage(error)) throw error
+          return attempt()
+        })
         await endpointApplied(deps.pool, key, newest.epoch as number, taken.leftOut)
         settle(index, { state: 'ok', epoch: newest.epoch })
       } catch (error) {
         signal.throwIfAborted()
         // Not of the shape that the store itself has written down: neither this copy nor those beside it can be believed.
-        const isDamaged = isSluiceError(error) && DAMAGES.has(error.code)
+        const isDamaged = isDamage(error)
         const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))
         settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
+        // Whoever removes the product drops its copies from its stores, and is no damage of theirs.
+        if (isDamaged && !(await isNewestWriter(deps.pool, product.id, fence.token))) return
         await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
         // Once: what dropping has not mended is this copy's own trouble.
         if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)

@@ -1,6 +1,6 @@
 /** Which epoch each serving store has of each variant, and what keeps it from the newest. */
 import type { RecordedError } from './deployments.ts'
-import { change, json, many, one, type Queryable } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable } from './sql.ts'
 
 export interface EndpointKey {
   readonly productId: string
@@ -123,20 +123,55 @@ export function isToBeDropped(error: RecordedError | null): boolean {
   return isUnreadable(error) || (error?.code === COPY_LOST && error.message === LOSSES.drifted)
 }
 
-/**
- * The store has lost what it was to have; false where that epoch is not what the registry says, or the copy is being
- * written in any case.
- */
-export async function endpointLost(db: Queryable, key: EndpointKey, epoch: number, loss: CopyLoss): Promise<boolean> {
+/** A copy that is said to be in order. */
+export interface SoundCopy extends EndpointKey {
+  readonly epoch: number
+  /** Another one tells that it was written since. */
+  readonly updatedAt: Date
+}
+
+/** The copy as it is now; null where it is not said to have that epoch, or is being written. */
+export async function soundCopy(db: Queryable, key: EndpointKey, epoch: number): Promise<SoundCopy | null> {
+  const { productId, endpoint, variant } = key
+  const found = await maybeOne<{ readonly updatedAt: Date }>(
+    db,
+    'reading what the stores have',
+    `select updated_at as "updatedAt" from endpoint_states
+     where product_id = $1 and endpoint = $2 and variant = $3 and applied_epoch = $4 and state = 'ok'`,
+    [productId, endpoint, variant, epoch],
+  )
+  return found && { productId, endpoint, variant, epoch, updatedAt: found.updatedAt }
+}
+
+/** The store has lost what it was to have; false where the copy was written since it was looked at. */
+export async function endpointLost(db: Queryable, copy: SoundCopy, loss: CopyLoss): Promise<boolean> {
   const changed = await change(
     db,
     'recording what a store has',
     `update endpoint_states set state = 'pending', applied_epoch = null, error = $5, attempts = 0,
        next_retry_at = clock_timestamp(), updated_at = now()
-     where product_id = $1 and endpoint = $2 and variant = $3 and applied_epoch = $4 and state = 'ok'`,
-    [key.productId, key.endpoint, key.variant, epoch, json(lostCopy(loss))],
+     where product_id = $1 and endpoint = $2 and variant = $3 and applied_epoch = $4 and state = 'ok' and updated_at = $6`,
+    [copy.productId, copy.endpoint, copy.variant, copy.epoch, json(lostCopy(loss)), copy.updatedAt],
   )
   return changed > 0
+}
+
+/** Longer than stores take to drop what they have of a product. */
+const LEAVING_S = 600
+
+/**
+ * Stores are about to drop every copy of the product; of the tenant where that is null. Written down before they are
+ * asked: a copy that is missing then is no loss, and nobody brings it back, unless the removal came to nothing.
+ */
+export async function endpointsLeaving(db: Queryable, tenant: string, productId: string | null): Promise<void> {
+  await change(
+    db,
+    'noting that copies are removed',
+    `update endpoint_states s set state = 'pending', applied_epoch = null, error = null, attempts = 0,
+       next_retry_at = clock_timestamp() + make_interval(secs => $3), updated_at = now()
+     from products p where p.id = s.product_id and p.tenant = $1 and ($2::text is null or p.id = $2)`,
+    [tenant, productId, LEAVING_S],
+  )
 }
 
 /** Endpoints of one database: products of one name and shape, whoever's they are, may share a table there. */
@@ -170,9 +205,8 @@ export function loseCopies(db: Queryable, endpoints: readonly string[]): Promise
   )
 }
 
-export interface AppliedCopy extends EndpointKey {
+export interface AppliedCopy extends SoundCopy {
   readonly tenant: string
-  readonly epoch: number
   readonly committedAt: Date
 }
 
@@ -181,7 +215,8 @@ export function appliedCopies(db: Queryable, after: EndpointKey | null, limit: n
   return many<AppliedCopy>(
     db,
     'reading what the stores have',
-    `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt"
+    `select s.product_id as "productId", s.endpoint, s.variant, p.tenant, m.epoch, m.committed_at as "committedAt",
+       s.updated_at as "updatedAt"
      from endpoint_states s join products p on p.id = s.product_id
        join materializations m on m.product_id = s.product_id and m.epoch = s.applied_epoch
      where s.state = 'ok' and ($1::text is null or (s.product_id, s.endpoint, s.variant) > ($1, $2, $3))
@@ -264,13 +299,14 @@ export interface DueEndpoints {
 
 /**
  * Products with endpoints whose time for another attempt has come, the longest waiting first. Those whose job waits or is
- * done already are left out, so that what fails again and again stands in nobody's way.
+ * done already are left out, so that what fails again and again stands in nobody's way, and so are tenants on their way out.
  */
 export function endpointsDue(db: Queryable, limit: number): Promise<DueEndpoints[]> {
   return many<DueEndpoints>(
     db,
     'reading what the stores have',
     `select s.product_id as "productId", p.tenant from endpoint_states s join products p on p.id = s.product_id
+       join tenants t on t.slug = p.tenant and t.status = 'active'
      where s.state <> 'ok' and s.next_retry_at <= clock_timestamp() and not exists (
        select from jobs j where j.kind = $2 and j.key = s.product_id and coalesce(j.lease_until, j.due_at) is not null)
      group by s.product_id, p.tenant order by min(s.next_retry_at) limit $1`,

@@ -3,7 +3,7 @@
  * refused, and the *epoch*, raised by each commit of the lake.
  */
 import { SluiceError } from '@sluice/sdk'
-import { maybeOne, type Transaction } from './sql.ts'
+import { maybeOne, type Queryable, type Transaction } from './sql.ts'
 
 export interface ProductFence {
   readonly token: bigint
@@ -46,6 +46,13 @@ export async function raiseFence(tx: Transaction, productId: string): Promise<Pr
     [productId],
   )
   return toFence(row)
+}
+
+/** Whether nobody has raised the token since; false where the product is gone. */
+export async function isNewestWriter(db: Queryable, productId: string, token: bigint): Promise<boolean> {
+  const text = 'select token from product_fences where product_id = $1'
+  const row = await maybeOne<Pick<Row, 'token'>>(db, 'reading the lock of the product', text, [productId])
+  return row !== null && BigInt(row.token) === token
 }
 
 function toFence(row: Row | null): ProductFence {

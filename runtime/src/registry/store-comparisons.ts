@@ -26,8 +26,6 @@ export interface StoreComparison {
 export interface ComparedCopy extends AppliedCopy {
   /** Of which version of the product that epoch is. */
   readonly version: string
-  /** Another one tells that it was written since. */
-  readonly updatedAt: Date
 }
 
 /** Joins a line `c` of a comparison to the copy `s` that it is of. */
@@ -142,10 +140,15 @@ export async function comparedLater(db: Queryable, key: EndpointKey, againMs: nu
   )
 }
 
-/** Every copy is to be compared soon: while no runtime looked, somebody may have changed it. */
-export async function compareAllSoon(db: Queryable): Promise<void> {
-  const statement = 'update store_comparisons set due_at = clock_timestamp() where due_at > clock_timestamp()'
-  await change(db, 'noting what is to be compared', statement)
+/** Every copy is to be compared before so long, not all of them at once: while no runtime looked, somebody may have changed it. */
+export async function compareAllWithin(db: Queryable, ms: number): Promise<void> {
+  await change(
+    db,
+    'noting what is to be compared',
+    `update store_comparisons
+     set due_at = least(due_at, clock_timestamp() + random() * make_interval(secs => $1::float8 / 1000))`,
+    [ms],
+  )
 }
 
 /** What whoever follows a product should know of a copy of it. */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
-import { noteLoss } from '../../materializer/store-review.ts'
+import { confirmLoss, lossBy } from '../../materializer/store-review.ts'
 import { audited, type Platform } from '../../operations/platform.ts'
 import {
   type EndpointType,
@@ -80,8 +80,8 @@ export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
     timeoutMs: READ_TIMEOUT_MS,
     find: (tenant, reference, domain) => platform.served.find(tenant, reference, domain),
     forget: (tenant) => platform.served.drop(tenant),
-    doubt: ({ epoch }, { id }, endpoint, variant) =>
-      noteLoss(platform, { productId: id, endpoint, variant }, epoch, 'unreadable'),
+    doubt: ({ served: { epoch, store, target }, product, type: endpoint, variant }, again) =>
+      confirmLoss(platform, { productId: product.id, endpoint, variant }, epoch, () => lossBy(again, store, target)),
     audit: (call, product, action) =>
       audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id }),
     openCursor: (call, cursor, binding) => cursors.open(cursor, cursorBinding(call, binding)),

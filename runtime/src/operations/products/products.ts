@@ -20,6 +20,7 @@ import { productOfTable } from '../../materializer/variants.ts'
 import { isInScope } from '../../policy/classification.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { type Connection, findConnectionByName, isOfSource } from '../../registry/connections.ts'
+import { endpointsLeaving } from '../../registry/endpoint-states.ts'
 import { type EndedGrant, keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
 import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../../registry/grants.ts'
 import { newId } from '../../registry/ids.ts'
@@ -350,7 +351,9 @@ export async function removeProduct(
   const abandoned = await requireReachable(place, abandon, platform)
   await inTransaction(platform.pool, async (tx) => {
     await tx.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
+    await endpointsLeaving(tx, call.tenant, product.id)
   })
+  platform.served.drop(call.tenant)
   await dropAllCopies(product, platform)
   // Twins of grants that are no more, too: a product of the same name would go on with their history.
   const tables = (await platform.lake.tables(call.tenant, product.domain)).filter(

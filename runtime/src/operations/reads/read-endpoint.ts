@@ -37,12 +37,20 @@ export interface ReadDeps {
   find(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct>
   /** Products of the tenant are loaded anew from here on. */
   forget(tenant: string): void
-  /** That copy cannot be read, and is to be built anew. */
-  doubt(served: ServedTarget, product: ServedProduct, type: string, variant: string): Promise<unknown>
+  /** That copy cannot be read, and is to be built anew where it cannot be read `again` either. Throws what that throws else. */
+  doubt(place: DoubtedCopy, again: () => Promise<unknown>): Promise<unknown>
   /** Writes the record before any data leaves; for restricted products and administrators. */
   audit(call: TenantCall, product: ServedProduct, action: string): Promise<void>
   openCursor(call: TenantCall, cursor: string, binding: PageBinding): unknown
   sealCursor(call: TenantCall, position: unknown, binding: PageBinding): string
+}
+
+/** A copy of which a store does not say what it was to say. */
+export interface DoubtedCopy {
+  readonly served: ServedTarget
+  readonly product: ServedProduct
+  readonly type: string
+  readonly variant: string
 }
 
 /** What a page belongs to: the same read, under the same policy. */
@@ -107,8 +115,10 @@ export function readingView<T>(
   read: (view: ReadView) => Promise<T>,
 ): Promise<T> {
   let last: ReadView | null = null
-  const doubt = async () => {
-    if (last !== null) await deps.doubt(last.served, last.product, asked.type, last.access.variant)
+  const doubt = async (again: () => Promise<unknown>) => {
+    if (last === null) return
+    const { served, product, access } = last
+    await deps.doubt({ served, product, type: asked.type, variant: access.variant }, again)
   }
   return againIfReshaped(call, deps, doubt, async () => {
     const view = viewOf(await find(), call.principal, asked, deps.rules)
@@ -135,7 +145,7 @@ const RESHAPE_PAUSES_MS = [0, 0, 50, 200, 500]
 async function againIfReshaped<T>(
   call: TenantCall,
   deps: ReadDeps,
-  doubt: () => Promise<void>,
+  doubt: (again: () => Promise<unknown>) => Promise<void>,
   read: () => Promise<T>,
 ): Promise<T> {
   for (const pauseMs of RESHAPE_PAUSES_MS) {
@@ -148,7 +158,11 @@ async function againIfReshaped<T>(
     deps.forget(call.tenant)
   }
   // Nobody reshapes it that long: what the store has is not what it says.
-  await doubt()
+  const last: T[] = []
+  await doubt(async () => {
+    last.push(await read())
+  })
+  for (const answer of last) return answer
   throw copyRebuilding()
 }
 

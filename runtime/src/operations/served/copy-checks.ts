@@ -4,8 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServingStore, Target } from '@sluice/sdk'
-import { type ExpectedEpoch, lossOf, noteLoss, type StoreReviewDeps } from '../../materializer/store-review.ts'
-import type { EndpointState } from '../../registry/endpoint-states.ts'
+import { confirmLoss, type ExpectedEpoch, lossOf, type StoreReviewDeps } from '../../materializer/store-review.ts'
+import type { CopyLoss, EndpointState } from '../../registry/endpoint-states.ts'
 
 /** For a store to say which epoch it has: a look into memory, or at one row. */
 const MAX_ANSWER_MS = 1_000
@@ -66,13 +66,20 @@ export class CopyChecks {
   }
 
   async #answer(state: EndpointState, expected: ExpectedEpoch, store: ServingStore, target: Target): Promise<boolean> {
-    // A store that fails says so itself when it is read.
-    const loss = await lossOf(this.#deps.pool, state.productId, store, target, expected).catch(() => null)
-    if (loss === null) return false
+    let found: CopyLoss | null = null
+    const look = async () => {
+      // A store that fails says so itself when it is read.
+      found = await lossOf(this.#deps.pool, state.productId, store, target, expected).catch(() => null)
+      return found
+    }
+    if ((await look()) === null) return false
     // A registry that cannot note it now makes the rows no better; the next look notes it.
-    const isNew = await noteLoss(this.#deps, state, expected.epoch, loss).catch(() => true)
+    const isNoted = await confirmLoss(this.#deps, state, expected.epoch, look).then(
+      (loss) => loss !== null,
+      () => true,
+    )
     // Of a copy that is just being written from nothing there are no rows to be wrong about.
-    return isNew || loss !== 'emptied'
+    return isNoted || ((found as CopyLoss | null) ?? 'emptied') !== 'emptied'
   }
 
   #waitsNoMore(question: Question, store: ServingStore): void {

@@ -10,6 +10,7 @@ import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
 import { dropTenantCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
+import { endpointsLeaving } from '../../registry/endpoint-states.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import {
   beginProvisioning,
@@ -281,6 +282,7 @@ export async function removeTenant(
     "update runs set cancel_requested = true where tenant = $1 and state in ('queued', 'running')",
     [slug],
   )
+  await endpointsLeaving(platform.pool, slug, null)
   await dropTenantCopies(slug, platform)
   await platform.catalogLogins.revoke(slug)
   await platform.lake.drop(slug)
