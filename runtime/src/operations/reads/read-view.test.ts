@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Principal } from '../../flow.ts'
+import { SluiceError } from '@sluice/sdk'
+import type { Principal, TenantCall } from '../../flow.ts'
 import type { ServedProduct } from '../served/served-product.ts'
+import { type DoubtedCopy, type ReadDeps, readingView } from './read-endpoint.ts'
 import { viewOf } from './read-view.ts'
 
 const RULES = { sensitive: [], strategies: {} }
@@ -48,4 +50,38 @@ test('a copy that is behind the lake is read by the policy that it was made unde
   assert.deepEqual([access.variant, served.maskedColumns], ['masked', ['email']])
   const confidential = () => viewOf(behind('confidential'), viewer, { type: 'lookup' }, RULES)
   assert.throws(confidential, { code: 'product_forbidden' })
+})
+
+/** Reads as often as anybody waits for a copy that is reshaped, and once more within the second look. */
+const READS = 6
+
+test('a read that finds its copy lost is answered where a second look finds the rows, and refused where it does not', async () => {
+  const conflict = new SluiceError('CONFLICT', 'of another shape', { code: 'schema_conflict' })
+  const call = { tenant: 'acme', principal: viewer, signal: new AbortController().signal } as TenantCall
+  const doubted: string[] = []
+  const deps = {
+    rules: RULES,
+    forget: () => undefined,
+    async doubt({ type, variant }: DoubtedCopy, again: () => Promise<unknown>) {
+      doubted.push(`${type} ${variant}`)
+      await again().catch((error: unknown) => assert.equal(error, conflict))
+    },
+  } as unknown as ReadDeps
+  const reading = (isRight: (reads: number) => boolean) => {
+    let reads = 0
+    const find = async () => behind('internal')
+    return readingView({ type: 'lookup', call, find }, deps, async () => {
+      reads += 1
+      if (!isRight(reads)) throw conflict
+      return reads
+    })
+  }
+  assert.equal(await reading((reads) => reads === READS), READS)
+  await assert.rejects(
+    reading(() => false),
+    { code: 'store_rebuilding' },
+  )
+  assert.deepEqual(doubted, ['lookup masked', 'lookup masked'])
+  assert.equal(await reading((reads) => reads === 2), 2)
+  assert.equal(doubted.length, 2, 'it was reshaped for a moment')
 })
