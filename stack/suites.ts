@@ -75,12 +75,12 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 490,
   },
   { name: 'housekeeping', servers: [], tests: ['test/housekeeping.stack.test.ts'], expectedSeconds: 140 },
-  // What befalls a runtime between two starts: lost copies, other releases, mistakes of who runs it; a new user's first steps.
+  // What befalls a runtime between two starts: lost copies and changed ones, other releases, mistakes of who runs it; a new user's first steps.
   {
     name: 'operators',
     servers: [],
     startedByTests: ['valkey', 'versitygw'],
-    tests: ['test/!(housekeeping).stack.test.ts'],
+    tests: ['test/!(housekeeping).stack.test.ts', 'runtime/src/materializer/*.stack.test.ts'],
     // The README's commands, as a new user types them.
     programs: ['bash', 'curl'],
     expectedSeconds: 350,

@@ -1,15 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { openTenantScope, type Row, SluiceError } from '@sluice/sdk'
-import { inTransaction } from '../database/pools.ts'
-import { endpointStates, endpointsDue, endpointsLeaving } from '../registry/endpoint-states.ts'
-import { raiseFence } from '../registry/fences.ts'
+import { openTenantScope, type Row } from '@sluice/sdk'
+import { endpointStates } from '../registry/endpoint-states.ts'
 import type { Product } from '../registry/products.ts'
 import { toldDrifts } from '../registry/store-comparisons.ts'
 import { comparisonJob } from './comparison-job.ts'
 import { type Endpoint, rowsTo, type StoreUnderTest, startWorld } from './copies-under-test.fixture.ts'
 import { withProductLock } from './product-lock.ts'
-import { reviewStores } from './store-review.ts'
 
 const world = await startWorld()
 after(() => world[Symbol.asyncDispose]())
@@ -207,38 +204,14 @@ test('a large copy is counted, and its digest kept', async () => {
   assert.deepEqual(await slow.compare(product, store), ['drifted', 'in_order'])
 })
 
-const SIGNAL = new AbortController().signal
-const LOST = 'the copy in the store cannot be read'
-const GONE = 'the store no longer has its copy'
-
-/** Two tenants' products of one name, which share a table in stores that are databases. */
-async function neighbours(): Promise<{ product: Product; other: Product; store: StoreUnderTest }> {
+test('what differs is not noted while somebody has the product', async () => {
   const { product, store } = await served(LOOKUP)
-  const other = await world.product([LOOKUP], undefined, product.name)
-  await world.epoch(other, 1, rowsTo(12))
-  await sync(other, store)
-  return { product, other, store }
-}
-
-const refused = (code: string) => async (): Promise<never> => {
-  throw new SluiceError('CONFLICT', 'as tests want it', { code })
-}
-
-/** The first look finds no policy; from the second on the truth is told. */
-function onceBlind({ lies }: StoreUnderTest, then: () => Promise<void> = async () => undefined): void {
-  const describe = async () => {
-    delete lies.rls
-    await then()
-    return refused('policy_missing')()
-  }
-  lies.rls = { describe } as never
-}
-
-test('a copy that only the first look finds lost is not taken from its readers, nor are those beside it', async () => {
-  const { product, other, store } = await neighbours()
-  onceBlind(store)
-  assert.deepEqual(await compare(product, store), ['moved', 'in_order'])
-  for (const one of [product, other]) assert.deepEqual(await statesOf(one), ['clear ok', 'masked ok'])
+  tamper(store, product, 'clear', oneCell)
+  await withProductLock(pool, product.id, new AbortController().signal, async () => {
+    assert.deepEqual(await compare(product, store), ['moved', 'in_order'])
+  })
+  assert.deepEqual(await statesOf(product), ['clear ok', 'masked ok'])
+  assert.deepEqual(await compare(product, store), ['drifted', 'in_order'])
 })
 
 test('rows that only the first comparison misses are no drift', async () => {
@@ -250,126 +223,6 @@ test('rows that only the first comparison misses are no drift', async () => {
   }
   assert.deepEqual(await compare(product, store), ['in_order', 'in_order'])
   assert.deepEqual(await statesOf(product), ['clear ok', 'masked ok'])
-})
-
-test('of a store that does not answer the second look nothing is known', async () => {
-  const { product, store } = await served(LOOKUP)
-  const { honest, lies } = store
-  onceBlind(store, async () => {
-    lies.rls = {
-      ...honest.rls,
-      describe: async () => {
-        throw new SluiceError('TRANSIENT', 'away', { code: 'store_unavailable' })
-      },
-    }
-  })
-  assert.deepEqual((await compare(product, store))[0], 'failed')
-  assert.deepEqual(await statesOf(product), ['clear ok', 'masked ok'])
-})
-
-test('a copy that both looks find damaged is lost, and its whole table with it', async () => {
-  const { product, other, store } = await neighbours()
-  store.lies.rls = { describe: refused('policy_missing') } as never
-  assert.deepEqual(await compare(product, store), ['lost'])
-  for (const one of [product, other]) {
-    assert.deepEqual(await statesOf(one), [`clear pending ${LOST}`, `masked pending ${LOST}`])
-  }
-  delete store.lies.rls
-  for (const one of [product, other]) {
-    await sync(one, store)
-    assert.deepEqual(await compare(one, store), ['in_order', 'in_order'])
-  }
-})
-
-test('a copy that is gone is the loss of that product alone', async () => {
-  const { product, other, store } = await neighbours()
-  store.memory.delete({
-    scope: openTenantScope(product.tenant),
-    domain: product.domain,
-    product: product.name,
-    variant: 'clear',
-  })
-  assert.deepEqual(await compare(product, store), ['lost', 'in_order'])
-  assert.deepEqual(await statesOf(product), [`clear pending ${GONE}`, 'masked ok'])
-  assert.deepEqual(await statesOf(other), ['clear ok', 'masked ok'])
-})
-
-test('while somebody has the product, nothing is noted of what a look found', async () => {
-  const { product, store } = await served(LOOKUP)
-  tamper(store, product, 'clear', oneCell)
-  await withProductLock(pool, product.id, SIGNAL, async () => {
-    assert.deepEqual(await compare(product, store), ['moved', 'in_order'])
-    store.lies.rls = { describe: refused('policy_missing') } as never
-    assert.deepEqual(await compare(product, store), ['moved', 'moved'])
-    store.lies.recover = async () => null
-    await reviewStores(world.deps(store), SIGNAL)
-  })
-  assert.deepEqual(await statesOf(product), ['clear ok', 'masked ok'])
-})
-
-test('the review of stores looks twice, and notes what both looks find', async () => {
-  const { product, store } = await served(LOOKUP)
-  const { honest, lies } = store
-  // Copies of other tests are in other stores.
-  let looks = 0
-  lies.recover = async (target) => {
-    if (target.product !== product.name) return refused('store_unavailable')()
-    looks += 1
-    return looks % 2 === 1 ? null : ((await honest.recover?.(target)) ?? null)
-  }
-  assert.equal(await reviewStores(world.deps(store), SIGNAL), 0)
-  assert.deepEqual(await statesOf(product), ['clear ok', 'masked ok'])
-  const { recover } = lies
-  lies.recover = async (target) =>
-    target.product === product.name && target.variant === 'clear' ? null : recover(target)
-  looks = 1
-  assert.equal(await reviewStores(world.deps(store), SIGNAL), 1)
-  assert.deepEqual(await statesOf(product), [`clear pending ${GONE}`, 'masked ok'])
-})
-
-test('copies that are being removed are neither looked for nor brought back', async () => {
-  const { product, other, store } = await neighbours()
-  await endpointsLeaving(pool, product.tenant, product.id)
-  await store.honest.dropTenant(openTenantScope(product.tenant))
-  assert.deepEqual(await compare(product, store), [])
-  await reviewStores(world.deps(store), SIGNAL)
-  assert.deepEqual(await statesOf(product), ['clear pending', 'masked pending'])
-  assert.deepEqual(await statesOf(other), ['clear ok', 'masked ok'])
-  assert.ok((await endpointsDue(pool, 1_000)).every(({ productId }) => productId !== product.id))
-})
-
-test('a removal that comes between two looks is no loss of anybody', async () => {
-  const { product, other, store } = await neighbours()
-  onceBlind(store, async () => {
-    await endpointsLeaving(pool, product.tenant, null)
-    await store.honest.dropTenant(openTenantScope(product.tenant))
-  })
-  assert.deepEqual(await compare(product, store), ['moved'])
-  assert.deepEqual(await statesOf(product), ['clear pending', 'masked pending'])
-  assert.deepEqual(await statesOf(other), ['clear ok', 'masked ok'])
-})
-
-test('a place that was damaged for a moment, or is removed while it is written, takes no others with it', async () => {
-  const { product, other, store } = await neighbours()
-  const { honest, lies } = store
-  await world.epoch(product, 2, rowsTo(13))
-  let writes = 0
-  lies.write = (...asked) => {
-    writes += 1
-    return writes === 1 ? refused('schema_conflict')() : honest.write(...asked)
-  }
-  await sync(product, store)
-  assert.deepEqual(await statesOf(product), ['clear ok', 'masked ok'])
-  await world.epoch(product, 3, rowsTo(14))
-  lies.write = async () => {
-    await inTransaction(pool, (tx) => raiseFence(tx, product.id))
-    return refused('not_provisioned')()
-  }
-  await sync(product, store)
-  assert.deepEqual(await statesOf(product), ['clear pending', 'masked pending'])
-  lies.write = refused('not_provisioned')
-  await sync(product, store)
-  assert.deepEqual(await statesOf(other), [`clear pending ${LOST}`, `masked pending ${LOST}`], 'damaged twice')
 })
 
 test('a start has every copy compared within an hour, and none at once; one that was compared waits its time', async () => {
