@@ -17,7 +17,6 @@ import type { Queryable } from '../../registry/sql.ts'
 import { deployedVersions } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
-import type { ServedProduct } from '../served/served-product.ts'
 
 /** What somebody may see of a product, and of the raw columns that it is made of. */
 export interface Sight {
@@ -93,18 +92,28 @@ export async function openSight(
 
 /** By the caller's grants on the product; who may read all tables that it is made of sees everything anyway. */
 export async function sightOf(platform: Platform, call: TenantCall, productId: string): Promise<Sight> {
+  const hidden = await hiddenRawColumns(platform.pool, call.tenant, platform.rules)
+  const sight = await grantedSight(platform, call, productId, hidden)
+  const isAll = sight.clear === 'all' || (await mayReadInputs(platform, call, productId))
+  return isAll ? { ...sight, clear: 'all' } : sight
+}
+
+/** By the grants on the product alone. */
+export async function grantedSight(
+  platform: Platform,
+  call: TenantCall,
+  productId: string,
+  hidden: Sight['hidden'],
+): Promise<Sight> {
   const product = await platform.served.find(call.tenant, productId)
-  const { rules, pool } = platform
   const columns = [...product.columns, ...product.formerColumns]
   const classification = stricter(product.classification, product.snapshotClassification)
   const decision = decideRead(call.principal, { id: product.id, classification }, product.grants)
-  const granted = decision.allowed ? decision.clearClasses : new Set<string>()
-  const clear = granted !== 'all' && (await mayReadInputs(platform, call, product)) ? 'all' : granted
-  return { columns, clear, hidden: await hiddenRawColumns(pool, call.tenant, rules), rules }
+  return { columns, clear: decision.allowed ? decision.clearClasses : new Set(), hidden, rules: platform.rules }
 }
 
 /** Of each version whose rows there are: what a product keeps may be of one before. */
-async function mayReadInputs(platform: Platform, call: TenantCall, { id }: ServedProduct): Promise<boolean> {
+export async function mayReadInputs(platform: Platform, call: TenantCall, id: string): Promise<boolean> {
   const { isAdmin, isDeveloper, isViewer, key } = call.principal
   // Application keys are for products: of plain tables they are given nothing, so that none of these read all inputs.
   if (key !== undefined) return false

@@ -3,26 +3,27 @@
  * and a class that was raised since hides what depends on the column in old runs, too.
  */
 import type { TenantCall } from '../../flow.ts'
-import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
 import { QualityBlocked } from '../../materializer/prepare.ts'
 import { decide } from '../../quality/verdict.ts'
-import { findMaterialization, materializationsOfRun } from '../../registry/materializations.ts'
+import { materializationsOfRun } from '../../registry/materializations.ts'
 import type { Platform } from '../platform.ts'
 import { clearColumns } from '../products/clear-columns.ts'
 import {
+  grantedSight,
+  hiddenRawColumns,
   type KeptQuality,
+  mayReadInputs,
   type Sight,
   seesAside,
   seesCheck,
   seesEverything,
-  sightOf,
 } from '../products/visible-quality.ts'
 
 export interface OutcomeSight {
   /** Of which columns of a product anything may be told that depends on single values. */
   clearColumns(productId: string): Promise<(column: string) => boolean>
-  /** Whether it may be told how many rows checks have put aside. */
-  seesAside(outcome: Pick<ProductOutcome, 'id' | 'materialization_id'>): Promise<boolean>
+  /** Whether it may be told how many rows checks have put aside in that run. */
+  seesAside(runId: string, productId: string): Promise<boolean>
   /** Why checks let nothing of the product be published in that run, without those that he does not see; null: as it was told. */
   blockedText(runId: string, productId: string): Promise<string | null>
 }
@@ -36,22 +37,29 @@ const SEES_ALL: OutcomeSight = {
 /** Of products that the caller may hear of; each is looked at once. */
 export function outcomeSight(platform: Platform, call: TenantCall): OutcomeSight {
   if (call.principal.isAdmin) return SEES_ALL
-  const columns = once((id) => clearColumns(platform, call, id))
-  const sights = once((id) => sightOf(platform, call, id))
+  const { pool, rules } = platform
+  const hidden = once((tenant) => hiddenRawColumns(pool, tenant, rules))
+  const granted = once(async (id) => grantedSight(platform, call, id, await hidden(call.tenant)))
+  const readsInputs = once((id) => mayReadInputs(platform, call, id))
+  const made = once((runId) => materializationsOfRun(pool, call.tenant, runId))
+  const checkedIn = async (runId: string, productId: string) => {
+    const found = (await made(runId)).find((one) => one.productId === productId)
+    return found && { state: found.state, kept: (found.quality ?? { checks: [] }) as KeptQuality }
+  }
   return {
-    clearColumns: columns,
-    async seesAside({ id, materialization_id: materialization }) {
-      const sight = await sights(id)
-      if (materialization === null || seesEverything(sight)) return true
-      const kept = await findMaterialization(platform.pool, call.tenant, materialization)
-      return kept !== null && seesAside(sight, (kept.quality ?? { checks: [] }) as KeptQuality)
+    clearColumns: once((id) => clearColumns(platform, call, id)),
+    async seesAside(runId, productId) {
+      const sight = await granted(productId)
+      if (seesEverything(sight)) return true
+      const checked = await checkedIn(runId, productId)
+      return (checked !== undefined && seesAside(sight, checked.kept)) || (await readsInputs(productId))
     },
     async blockedText(runId, productId) {
-      const sight = await sights(productId)
+      const sight = await granted(productId)
       if (seesEverything(sight)) return null
-      const made = await materializationsOfRun(platform.pool, call.tenant, runId)
-      const blocked = made.find((one) => one.productId === productId && one.state === 'blocked')
-      return blockedText(sight, blocked?.quality as KeptQuality | undefined)
+      const checked = await checkedIn(runId, productId)
+      const text = blockedText(sight, checked?.state === 'blocked' ? checked.kept : undefined)
+      return text === null || (await readsInputs(productId)) ? null : text
     },
   }
 }

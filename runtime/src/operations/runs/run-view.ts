@@ -60,14 +60,15 @@ function asSeen(text: string, made: readonly ProductOutcome[], seen: readonly (P
 }
 
 async function seenOutcome({ id }: Run, outcome: ProductOutcome, sight: OutcomeSight): Promise<ProductOutcome> {
-  const isClear = await sight.clearColumns(outcome.id)
-  const losses = Object.entries(outcome.lossy_values ?? {}).filter(([column]) => isClear(column))
-  const aside = (await sight.seesAside(outcome)) ? outcome.quarantined_rows : null
+  const lost = Object.entries(outcome.lossy_values ?? {})
+  const isClear = lost.length === 0 ? () => true : await sight.clearColumns(outcome.id)
+  const isOfChecks = outcome.materialization_id !== null && outcome.quarantined_rows !== null
+  const aside = !isOfChecks || (await sight.seesAside(id, outcome.id)) ? outcome.quarantined_rows : null
   const { reason } = outcome
   const blocked = reason?.code === 'quality_blocked' ? await sight.blockedText(id, outcome.id) : null
   return {
     ...outcome,
-    lossy_values: Object.fromEntries(losses),
+    lossy_values: Object.fromEntries(lost.filter(([column]) => isClear(column))),
     quarantined_rows: aside,
     reason: reason && blocked !== null ? { ...reason, message: blocked } : reason,
   }
