@@ -69,6 +69,17 @@ it('stops in order when it is told so while it starts, and when it is told twice
   }
 })
 
+it('goes on after a hang-up that no terminal has sent', async (t) => {
+  const runtime = await RuntimeProcess.spawn(data, null, 0, undefined, undefined, { SLUICE_LOG__LEVEL: 'info' })
+  t.after(() => runtime.kill())
+  const address = await runtime.address()
+  process.kill(runtime.pid, 'SIGHUP')
+  await until('it says so', async () => runtime.isEnded || runtime.output.includes('SIGHUP changes nothing'))
+  assert.equal((await fetch(`${address}/healthz`)).status, 200)
+  assert.deepEqual(await runtime.stop(), { code: 0, signal: null }, runtime.output)
+  assert.deepEqual(await runtime.lastSurvivors(), [])
+})
+
 for (const name of KEY_FILES) {
   it(`does not start with a ${name} that was cut off, and says what to do`, async () => {
     const file = join(data, name)

@@ -2,6 +2,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isatty } from 'node:tty'
 import { kernelWalls } from '@sluice/engine'
 import { type Logger, SluiceError } from '@sluice/sdk'
 import { trinosOf } from './assembly/catalog.ts'
@@ -129,6 +130,12 @@ function toldToStop({ stop }: Config, logger: Logger): Promise<void> {
     }
     process.on('SIGTERM', hear)
     process.on('SIGINT', hear)
+    // A terminal that is closed takes what was started in it along. Without one it is said to servers that log to files.
+    const isInTerminal = [0, 1, 2].some((stream) => isatty(stream))
+    process.on('SIGHUP', (signal) => {
+      if (isInTerminal) hear(signal)
+      else logger.info('SIGHUP changes nothing: no file of the log is open, and the configuration is read at the start')
+    })
   })
 }
 
