@@ -164,6 +164,11 @@ export const PLATFORM_CODES = {
   },
   settings_invalid: { status: 500, title: 'Invalid settings', remedy: 'Correct the settings that the detail names.' },
   token_ttl_invalid: { status: 500, title: 'Invalid life of a token', remedy: 'Ask for a shorter life, such as 1h.' },
+  plugin_invalid: {
+    status: 500,
+    title: 'Invalid plugin',
+    remedy: 'Tell the author of the plugin what the detail says, or take it out of sluice.yaml.',
+  },
   unknown_driver: {
     status: 500,
     title: 'Unknown driver',

@@ -85,7 +85,7 @@ export async function askedBy(
     openCursor: (_, cursor, binding) => opened(cursor, binding),
     sealCursor: (_, position, binding) => JSON.stringify({ binding, position }),
   }
-  const call = { principal: viewer, tenant: 'acme', signal: AbortSignal.timeout(20_000) } as unknown as TenantCall
+  const call = { principal: viewer, tenant: 'acme', signal: new AbortController().signal } as unknown as TenantCall
   const { json } = await readOperation(offered, call, { reference: 'p1', domain: undefined }, request, deps)
   return JSON.parse(json) as Answered
 }

@@ -21,7 +21,7 @@ const ROWS: readonly Row[] = [
   [4n, 'Otto', 'Köln'],
 ]
 const MASKED = ROWS.map(([id = null, , city = null]) => [id, 'xxx', city])
-const signal = AbortSignal.timeout(20_000)
+const { signal } = new AbortController()
 
 async function serving(): Promise<Serving> {
   const host = { clock: new VirtualClock(), logger: new RecordingLogger(), stateDirectory: '', seed: 1 }
