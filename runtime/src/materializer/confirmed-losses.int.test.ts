@@ -8,7 +8,7 @@ import { raiseFence } from '../registry/fences.ts'
 import type { Product } from '../registry/products.ts'
 import { type Endpoint, rowsTo, startWorld } from './copies-under-test.fixture.ts'
 import { withProductLock } from './product-lock.ts'
-import { reviewStores } from './store-review.ts'
+import { confirmLoss, reviewStores } from './store-review.ts'
 
 // So slow that rows are counted and not read: what is looked for here is whether copies are there.
 const world = await startWorld({ everyMs: 3_600_000, rowsPerSecond: 0.01, share: 1 })
@@ -159,6 +159,12 @@ test('a removal that comes between two looks is no loss of anybody', async () =>
   assert.deepEqual(await statesOf(product), ['clear pending', 'masked pending'])
   assert.deepEqual(await statesOf(other), ORDER)
   await mended()
+})
+
+test('losses of many products at once leave connections for those who confirm them', async () => {
+  const keys = Array.from({ length: 40 }, (_, at) => ({ productId: `none${at}`, endpoint: 'lookup', variant: 'clear' }))
+  const confirmed = keys.map((key) => confirmLoss(world.deps(store), key, 1, async () => 'emptied'))
+  assert.deepEqual([...new Set(await Promise.all(confirmed))], [null])
 })
 
 test('copies that are being removed are neither looked for nor brought back', async () => {

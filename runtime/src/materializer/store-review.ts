@@ -77,11 +77,30 @@ export function confirmLoss(
   epoch: number,
   look: () => Promise<CopyLoss | null>,
 ): Promise<CopyLoss | null> {
-  return ifProductIsFree(deps.pool, key.productId, async () => {
+  const second = async () => {
     const copy = await soundCopy(deps.pool, key, epoch)
     const loss = copy && (await look())
     return copy && loss && (await noteLoss(deps, copy, loss)) ? loss : null
-  })
+  }
+  return inTurn(key.productId, () => ifProductIsFree(deps.pool, key.productId, second))
+}
+
+/** The lock of a product has a connection of its own beside those that looks need: a whole store lost must not take all. */
+const CONFIRMED_AT_ONCE = 4
+const confirming = new Set<string>()
+const waiting: (() => void)[] = []
+
+/** Null at once where the product is being confirmed: its lock is taken. */
+async function inTurn<T>(productId: string, confirm: () => Promise<T>): Promise<T | null> {
+  if (confirming.has(productId)) return null
+  confirming.add(productId)
+  try {
+    if (confirming.size > CONFIRMED_AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
+    return await confirm()
+  } finally {
+    confirming.delete(productId)
+    waiting.shift()?.()
+  }
 }
 
 async function noteLoss({ pool, logger }: NotingDeps, copy: SoundCopy, loss: CopyLoss): Promise<boolean> {
