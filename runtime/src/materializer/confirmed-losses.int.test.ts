@@ -7,7 +7,7 @@ import { endpointStates, endpointsDue, endpointsLeaving } from '../registry/endp
 import { raiseFence } from '../registry/fences.ts'
 import type { Product } from '../registry/products.ts'
 import { type Endpoint, rowsTo, startWorld } from './copies-under-test.fixture.ts'
-import { withProductLock } from './product-lock.ts'
+import { afterWriters, withProductLock } from './product-lock.ts'
 import { confirmLoss, reviewStores } from './store-review.ts'
 
 // So slow that rows are counted and not read: what is looked for here is whether copies are there.
@@ -165,6 +165,22 @@ test('losses of many products at once leave connections for those who confirm th
   const keys = Array.from({ length: 40 }, (_, at) => ({ productId: `none${at}`, endpoint: 'lookup', variant: 'clear' }))
   const confirmed = keys.map((key) => confirmLoss(world.deps(store), key, 1, async () => 'emptied'))
   assert.deepEqual([...new Set(await Promise.all(confirmed))], [null])
+})
+
+test('a removal waits for who writes the product, and not for ever', async () => {
+  const order: string[] = []
+  const removing = (waitMs: number) =>
+    afterWriters(pool, product.id, waitMs, SIGNAL, async () => void order.push('removed'))
+  const { promise: written, resolve } = Promise.withResolvers<void>()
+  const writing = withProductLock(pool, product.id, SIGNAL, async () => {
+    await removing(0)
+    await written
+    order.push('written')
+  })
+  const removal = removing(60_000)
+  setTimeout(resolve, 300)
+  await Promise.all([writing, removal])
+  assert.deepEqual(order, ['removed', 'written', 'removed'])
 })
 
 test('copies that are being removed are neither looked for nor brought back', async () => {

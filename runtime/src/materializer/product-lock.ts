@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 
 const POLL_MS = 200
@@ -28,6 +29,29 @@ export async function withProductLock<T>(
     while (!(await tryLock(client, productId))) {
       signal.throwIfAborted()
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+    return await work()
+  } finally {
+    await unlock(client)
+  }
+}
+
+/**
+ * Runs `work` where nobody else has the product, or after `waitMs` beside whoever has. For removals, which have fenced all
+ * runs off before: only one that was writing to stores already goes on with it, and is waited for.
+ */
+export async function afterWriters<T>(
+  pool: pg.Pool,
+  productId: string,
+  waitMs: number,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const client = await pool.connect()
+  try {
+    const untilMs = performance.now() + waitMs
+    while (!(await tryLock(client, productId)) && performance.now() < untilMs) {
+      await sleep(POLL_MS, undefined, { signal })
     }
     return await work()
   } finally {

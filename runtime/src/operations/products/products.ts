@@ -14,6 +14,7 @@ import { nameRefusal, nameSuggestion } from '../../manifest/names.ts'
 import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { productPaused } from '../../materializer/pauses.ts'
+import { afterWriters } from '../../materializer/product-lock.ts'
 import { lacksValues } from '../../materializer/raw-summary.ts'
 import { dropAllCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { productOfTable } from '../../materializer/variants.ts'
@@ -354,6 +355,21 @@ export async function removeProduct(
     await endpointsLeaving(tx, call.tenant, product.id)
   })
   platform.served.drop(call.tenant)
+  await afterWriters(platform.pool, product.id, WRITERS_MS, call.signal, () =>
+    dropProduct(platform, call, product, abandoned),
+  )
+  platform.served.drop(call.tenant)
+}
+
+/** Stores write no longer than that in most cases; a copy that is there again is told of. */
+const WRITERS_MS = 20_000
+
+async function dropProduct(
+  platform: Platform,
+  call: TenantCall,
+  product: Product,
+  abandoned: readonly string[],
+): Promise<void> {
   await dropAllCopies(product, platform)
   // Twins of grants that are no more, too: a product of the same name would go on with their history.
   const tables = (await platform.lake.tables(call.tenant, product.domain)).filter(
@@ -370,7 +386,6 @@ export async function removeProduct(
     await appendEvent(tx, { tenant, kind: 'deployment', name: 'deleted', subject: product.id, traceparent })
   })
   for (const table of tables) await platform.lake.purgeTable(table)
-  platform.served.drop(call.tenant)
 }
 
 /** The inputs' connections by name; throws where one is not the tenant's. */

@@ -7,11 +7,13 @@ import { appendEvent, dropTopics, provisionTopics } from '../../events/outbox.ts
 import type { AuthenticatedCall } from '../../flow.ts'
 import { lakeBytes } from '../../lake/registry-catalog.ts'
 import { bucketName, catalogName } from '../../lake/tenant-layout.ts'
+import { afterWriters } from '../../materializer/product-lock.ts'
 import { dropTenantCopies, requireReachable } from '../../materializer/store-copies.ts'
 import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import { endpointsLeaving } from '../../registry/endpoint-states.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
+import { deployedProducts } from '../../registry/products.ts'
 import {
   beginProvisioning,
   disturbProvisioning,
@@ -253,6 +255,9 @@ export interface TenantDetail {
   readonly usage: TenantUsage & { readonly storageBytes: number }
 }
 
+/** For all of the tenant's products together: none of them is written by others after that. */
+const WRITERS_MS = 20_000
+
 /**
  * Stops writers, removes every copy, then the keys. Repeatable after a failure.
  * @param abandon types of endpoints whose rows may stay where their plugin is not loaded
@@ -283,6 +288,10 @@ export async function removeTenant(
     [slug],
   )
   await endpointsLeaving(platform.pool, slug, null)
+  const untilMs = performance.now() + WRITERS_MS
+  for (const { id } of await deployedProducts(platform.pool, slug)) {
+    await afterWriters(platform.pool, id, untilMs - performance.now(), call.signal, async () => undefined)
+  }
   await dropTenantCopies(slug, platform)
   await platform.catalogLogins.revoke(slug)
   await platform.lake.drop(slug)
