@@ -238,6 +238,13 @@ describe('stores that were changed behind the back of the runtime', () => {
     await Promise.all([untilRight(), told])
   })
 
+  it('the file of its realtime values emptied, while it runs', async () => {
+    await truncate(join(data, FOLDERS.realtime, 'lmdb/data/data.mdb'), 0)
+    const told = until('it was told', () => /realtime store was cut off.*; it is made anew/.test(runtime.output))
+    await Promise.all([untilRight(), told])
+    assert.ok(!runtime.isEnded)
+  })
+
   it('a table of its database dropped, while it runs', async () => {
     await serving((client) => client.query('drop schema crm cascade'))
     assert.match([...(await untilRight())].join(), /store_rebuilding/)
