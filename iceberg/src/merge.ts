@@ -26,6 +26,8 @@ export interface MergeRequest {
   readonly job: WriteJob
   /** A statement: the rows that take the place of those with their key, or are new. */
   readonly changed: string
+  /** A statement: the keys, none of `changed`, whose rows go. */
+  readonly gone?: string
   /** Asked for once `changed` has been read. Absent: rows whose keys are not among `changed` stay. */
   readonly present?: () => Promise<PresentKeys>
   readonly sortBy?: readonly string[]
@@ -66,6 +68,7 @@ export interface TouchedFiles {
 
 const CHANGED = 'lake_changed'
 const PRESENT = 'lake_present'
+const GONE = 'lake_gone'
 const BEFORE = 'lake_before'
 const TOUCHED = 'lake_touched'
 
@@ -87,9 +90,18 @@ export async function planMerge(
   const { schema } = planTable(target).schema
   const file = join(context.dir, 'changed.parquet')
   const looksForKeys = rows === 'keep' && scan.files.length > 0 && scan.deletes.length === 0
-  const find = looksForKeys ? [touchedStep(scan, schema, key, file, present ? presentFile(context) : null)] : []
-  const aside = [...(job.steps ?? []), keepAside(request.changed, file, schema), ...(present ? [] : find)]
-  const readPaths = [...(job.readPaths ?? []), file, ...scan.files.map(localOf)]
+  const gone =
+    request.gone === undefined ? null : { file: join(context.dir, 'gone.parquet'), schema: ofKey(schema, key) }
+  const others = { present: present ? presentFile(context) : null, gone: gone?.file ?? null }
+  const find = looksForKeys ? [touchedStep(scan, schema, key, file, others)] : []
+  const aside = [
+    ...(job.steps ?? []),
+    keepAside(request.changed, file, schema),
+    ...(gone === null ? [] : [keepAside(request.gone as string, gone.file, gone.schema)]),
+    ...(present ? [] : find),
+  ]
+  const asides = gone === null ? [file] : [file, gone.file]
+  const readPaths = [...(job.readPaths ?? []), ...asides, ...scan.files.map(localOf)]
   const own = { ...job, trust: 'own', steps: aside, readPaths, writeDirs: [context.dir] } as const
   const run = await context.engine.run(own, signal)
   const swept = present ? await sweep(context, request, await present(), { schema, file, find }, signal) : null
@@ -97,7 +109,8 @@ export async function planMerge(
   // With delete files around, rows cannot be told from those that are gone by their file alone: all is written anew.
   const files = found === undefined ? scan.files : namedIn(scan, found)
   const columns = schema.fields.map((field) => quoteName(field.name)).join(', ')
-  const kept = `SELECT ${list('t', schema)} FROM ${TOUCHED} t ANTI JOIN ${CHANGED} c ON ${sameKey('c', key)}`
+  const without = gone === null ? '' : ` ANTI JOIN ${GONE} g ON ${sameKey('g', key)}`
+  const kept = `SELECT ${list('t', schema)} FROM ${TOUCHED} t ANTI JOIN ${CHANGED} c ON ${sameKey('c', key)}${without}`
   const stays = swept ? ` SEMI JOIN ${PRESENT} p ON ${sameKey('p', key)}` : ''
   return {
     job: {
@@ -105,6 +118,7 @@ export async function planMerge(
         engineTable({ ...scan, files }, [TOUCHED], asWritten(base, schema)),
         asideTable(CHANGED, file, schema),
         ...(swept ? [asideTable(PRESENT, presentFile(context), swept.schema)] : []),
+        ...(gone === null ? [] : [asideTable(GONE, gone.file, gone.schema)]),
       ],
       limits: job.limits,
     },
@@ -127,6 +141,11 @@ export async function planMerge(
 
 const sameKey = (other: string, key: readonly string[]): string =>
   key.map((name) => `t.${quoteName(name)} = ${other}.${quoteName(name)}`).join(' AND ')
+
+const ofKey = (schema: LakeSchema, key: readonly string[]): LakeSchema => ({
+  ...schema,
+  fields: schema.fields.filter(({ name }) => key.includes(name)),
+})
 
 const presentFile = ({ dir }: MergeContext): string => join(dir, 'present.parquet')
 
@@ -186,13 +205,17 @@ function touchedStep(
   schema: LakeSchema,
   key: readonly string[],
   changed: string,
-  present: string | null,
+  { present, gone }: { readonly present: string | null; readonly gone: string | null },
 ): EngineStep {
   const rows = namedRows(scan, schema, key)
   const keys = key.map(quoteName).join(', ')
   const joined = (kind: string, file: string) =>
     `SELECT DISTINCT ${FILE} FROM ${rows} ${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`
-  const parts = [joined('SEMI', changed), ...(present === null ? [] : [joined('ANTI', present)])]
+  const parts = [
+    joined('SEMI', changed),
+    ...(gone === null ? [] : [joined('SEMI', gone)]),
+    ...(present === null ? [] : [joined('ANTI', present)]),
+  ]
   return { sql: parts.join(' UNION '), rows: 'collect', maxRows: scan.files.length }
 }
 
