@@ -500,6 +500,13 @@ export const ConfigSchema = Type.Object(
           description:
             'Runs that are kept of each connection and of each product, however young; those that ended within the hour stay.',
         }),
+        max_retained_bytes: Type.Integer({
+          default: 4 * 1024 ** 3,
+          minimum: 1024 ** 2,
+          maximum: Number.MAX_SAFE_INTEGER,
+          description:
+            'What a source without a limit of its own may keep for us of its log. Beyond that the log is given up, and its tables are read whole by the next run.',
+        }),
         quarantine_days: Type.Integer({
           default: 30,
           minimum: 1,

@@ -26,6 +26,17 @@ export const FAULT_POINTS = [
   'materializer.after-store',
 ] as const
 
+/** Of the part of a run that reads the log of a source. */
+export const LOG_FAULT_POINTS = [
+  'log.prepared',
+  'log.table-read',
+  'log.spooled',
+  'log.applied',
+  'log.committed',
+  'log.acknowledged',
+  'log.begun-anew',
+] as const
+
 /** Of a rollback's run. */
 export const ROLLBACK_FAULT_POINTS = ['rollback.before-commit', 'rollback.after-commit'] as const
 

@@ -1,6 +1,7 @@
 /** What is done by the clock beside the runs of tenants: upkeep of the lake, and of tables that only grow. */
 import { randomUUID } from 'node:crypto'
 import type { EngineLimits } from '@sluice/engine'
+import { CAPTURES_JOB, captureWatch } from './capture-watch.ts'
 import { inTransaction } from './database/pools.ts'
 import { notifications } from './events/notify.ts'
 import { pruneEvents, tenantsWithTopics } from './events/outbox.ts'
@@ -71,7 +72,14 @@ export function housekeeping(platform: Platform, limits: EngineLimits): Housekee
   return {
     storeFault: (type) => probes.fault(type),
     unknownBuckets: () => unknown,
-    kinds: [...kinds, review, abandoned(platform), freshnessWatch(platform.pool), notifications(telling)],
+    kinds: [
+      ...kinds,
+      review,
+      abandoned(platform),
+      freshnessWatch(platform.pool),
+      captureWatch(platform),
+      notifications(telling),
+    ],
     sources: [{ everyMs: POLL_MS, enlist: () => enlist(platform, everyMs, review.key as string) }],
   }
 }
@@ -126,6 +134,7 @@ async function enlist({ pool }: Platform, everyMs: Readonly<Record<string, numbe
   await forgetOrphans(pool, REVIEW)
   await expectJob(pool, { kind: ABANDONED, key: '' }, POLL_MS)
   await expectJob(pool, { kind: FRESHNESS_JOB, key: '' }, 0)
+  await expectJob(pool, { kind: CAPTURES_JOB, key: '' }, POLL_MS)
   const { prune: pruneMs = 0, ...ofTenants } = everyMs
   if (pruneMs > 0) await expectJob(pool, { kind: `${UPKEEP}.prune`, key: '' }, POLL_MS)
   const tasks = Object.entries(ofTenants).filter(([, ms]) => ms > 0)

@@ -106,6 +106,11 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
     openConnector: (connection, options) => openConnector(platform, connection, options),
     readsAtOneMoment: (connection) => readsAtOneMoment(platform, connection),
     checkStorage: (tenant) => checkStorage(platform, tenant),
+    scratchDirectory: platform.scratchDirectory,
+    async tellLogLost(tx, { id, tenant, name }, { reason, runId }) {
+      const data = { connection: name, reason, run: runId }
+      await appendEvent(tx, { tenant, kind: 'ingestion', name: 'log_begun_anew', subject: id, data })
+    },
     productsOf: (connection) => readersOf(pool, connection),
     async materialize(request) {
       const result = await materialize(request, deps)

@@ -354,6 +354,7 @@ function shownPlan(plan: PlanAnswer): string {
 /** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */
 function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
   if (mode === null) return reason === null ? [] : [`  read: ${input}: ${reason}`]
-  const gone = deletes === 'key_sweep' || deletes === 'unseen' ? `; rows that are gone: ${deletes}` : ''
+  const gone =
+    deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''
   return [`  read: ${input}: ${mode}, because ${reason}${gone}`]
 }

@@ -26,7 +26,8 @@ export interface LoadRequest {
   /** The raw table as it was when the read began; null: there is none. */
   readonly base: TableState | null
   readonly read: TableRead
-  readonly mode: 'full' | 'incremental'
+  /** `cdc`: whole, and from then on by the log. */
+  readonly mode: 'full' | 'incremental' | 'cdc'
   /** The key by which an incremental read replaces rows. */
   readonly primaryKey: readonly string[]
   readonly cursorColumn: string | null
@@ -201,7 +202,7 @@ function sweepOf(keys: TableRead, { gone, unexplained }: Pick<ChangedFiles, 'gon
   return { removed: gone, keys: rowCount, bytes, unexplained }
 }
 
-function keepsTypes(scan: Scan, { columns }: TableSchema): boolean {
+export function keepsTypes(scan: Scan, { columns }: TableSchema): boolean {
   return columns.every(
     ({ name, type }) => (scan.schema.fields.find((field) => field.name === name)?.type ?? type) === type,
   )
@@ -224,7 +225,7 @@ async function replaceRows(
 const incoming = ({ read }: LoadRequest) => ({ name: INCOMING, columns: read.schema.columns, source: read.rows })
 
 /** Raw tables take what the source has: only keys are required. */
-function asRaw(primaryKey: readonly string[]): (column: Column) => Column {
+export function asRaw(primaryKey: readonly string[]): (column: Column) => Column {
   return (column) => ({ ...column, nullable: !primaryKey.includes(column.name) })
 }
 
@@ -235,7 +236,10 @@ function newestByKey(request: LoadRequest): string {
   return `SELECT * FROM ${INCOMING} QUALIFY row_number() OVER (PARTITION BY ${key}${order}) = 1`
 }
 
-function checkSchemaChange(changes: ColumnChanges, { onSchemaChange, ref }: LoadRequest): void {
+export function checkSchemaChange(
+  changes: ColumnChanges,
+  { onSchemaChange, ref }: Pick<LoadRequest, 'onSchemaChange' | 'ref'>,
+): void {
   const text = changesText(changes)
   if (onSchemaChange === 'evolve' || text === '') return
   const { added, gone, retyped } = changes

@@ -13,6 +13,7 @@ import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { isReadAsUsed } from '../materializer/raw-summary.ts'
+import { forgetStreams } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
@@ -30,20 +31,29 @@ import {
   type TableProgress,
   tableProgress,
 } from '../registry/run-progress.ts'
+import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
-import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
+import {
+  fullNameOf,
+  outcomeText,
+  type ProductOutcome,
+  publishedOutcome,
+  unpublishedOutcome,
+} from './product-outcome.ts'
 import { productProgress } from './product-progress.ts'
 import { readTable, type TableRead } from './read-table.ts'
 import { checkRejected, rejectedLimits, TooManyRejected } from './rejected-rows.ts'
 import {
   discoverTables,
   groupsOf,
+  isReadByLog,
   type ReadMode,
   readMode,
   type SourceTable,
   tableNotFound,
   tablesOf,
 } from './source-tables.ts'
+import { isUpToDate } from './unchanged-products.ts'
 
 export interface DeployedProduct {
   readonly product: Product
@@ -65,6 +75,14 @@ export interface IngestionDeps {
   productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
   materialize(request: MaterializeRequest): Promise<MaterializeResult>
   checkStorage(tenant: string): Promise<StorageRoom>
+  /** For what need not outlive the run; emptied when the runtime starts. */
+  readonly scratchDirectory: string
+  /** That the log of a source was lost, in the transaction that begins it anew. */
+  tellLogLost(
+    tx: pg.PoolClient,
+    connection: Connection,
+    about: { readonly reason: string; readonly runId: string },
+  ): Promise<void>
 }
 
 export interface IngestionRun {
@@ -93,6 +111,10 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
   for (const deployed of followers) {
+    if (!failures.size && (await isUpToDate(run.connection, deployed, deps))) {
+      await log(run, deps, 'info', `${fullNameOf(deployed.product)}: its inputs are as they were, so it stays as it is`)
+      continue
+    }
     const { outcome, error } = await materializeProduct(run, deployed, { failures, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
@@ -118,7 +140,15 @@ async function ingestTables(
   const isFinished = ({ name }: SourceTable) => finished.some((one) => one.name === name && one.state === 'succeeded')
   const readers = products.map(({ manifests }) => inputTables(run, manifests))
   // A group is of one moment or is read again: what an earlier attempt has of it is of another.
-  const open = groupsOf(tables, readers).filter((group) => !group.every(isFinished))
+  const whole = tables.filter((table) => !isReadByLog(table))
+  const told = tables.filter(isReadByLog)
+  const open = groupsOf(
+    whole,
+    readers.map((own) => own.filter((table) => whole.some(({ name }) => name === table.name))),
+  ).filter((group) => !group.every(isFinished))
+  for (const [name, error] of await ingestLog(run, told, hooksOf(run, products, deps), deps)) {
+    failures.set(name, about(name, error))
+  }
   if (open.length === 0) return failures
   let moments = deps.readsAtOneMoment(run.connection) ? MOMENTS : 0
   let openedAt = await databaseNow(deps.pool)
@@ -164,7 +194,7 @@ function isOfAnotherMoment(error: unknown): boolean {
   return error instanceof SluiceError && (error.code === 'source_moment_lost' || error.code === 'source_busy')
 }
 
-interface LoadedSource extends LoadedTable {
+export interface LoadedSource extends LoadedTable {
   readonly table: SourceTable
   readonly mode: ReadMode
   readonly readAt: Date
@@ -192,11 +222,9 @@ async function loadGroup(
     try {
       const description = found.get(table.name)
       if (!description) throw tableNotFound(table.name)
-      const limits = rejectedLimits(run.connection.name, table.name, products)
-      const names = description.columns.map(({ name }) => name)
-      const optional = unusedColumns(run.connection.name, table.name, names, products)
       const mode = readMode(table, description)
-      loaded.push(await loadSource(run, table, mode, { limits, optional }, connector, moment, deps))
+      const asked = askedOf(run, table, description, products)
+      loaded.push(await loadSource(run, table, mode, asked, connector, moment, deps))
       for (const { commit } of loaded) await keepStaged(commit, deps)
     } catch (error) {
       run.signal.throwIfAborted()
@@ -205,6 +233,34 @@ async function loadGroup(
     }
   }
   return { loaded, failures }
+}
+
+/** Of a table, what its products bear with and do without. */
+function askedOf(
+  run: IngestionRun,
+  { name }: SourceTable,
+  { columns }: DiscoveredTable,
+  products: readonly DeployedProduct[],
+) {
+  const names = columns.map((column) => column.name)
+  return {
+    limits: rejectedLimits(run.connection.name, name, products),
+    optional: unusedColumns(run.connection.name, name, names, products),
+  }
+}
+
+/** What becomes of tables of a log is what becomes of any. */
+function hooksOf(run: IngestionRun, products: readonly DeployedProduct[], deps: IngestionDeps): LogHooks {
+  return {
+    load(table, mode, description, connector, moment) {
+      // The log tells of every column, so that each row has to have each.
+      const asked = { ...askedOf(run, table, description, products), optional: [] }
+      return loadSource(run, table, mode, asked, connector, moment, deps)
+    },
+    commit: (loaded, connector, also) => commitTables(run, [loaded], connector, deps, also),
+    fail: (name, error) => reportFailure(run, name, error, deps),
+    say: (level, message) => log(run, deps, level, message),
+  }
 }
 
 /** Those that were read become visible at once. */
@@ -252,8 +308,9 @@ async function loadSource(
   const loadFrom = async (state: ConnectorState | null): Promise<LoadedTable> => {
     await report.now('running', 0, 0, 0)
     const { mode: how, primaryKey, cursorColumn } = mode
+    const way = how === 'cdc' ? 'full' : how
     const { schema, table: name } = table
-    const asked = { schema, table: name, mode: how, columns: [], primaryKey, cursorColumn, state, optional, signal }
+    const asked = { schema, table: name, mode: way, columns: [], primaryKey, cursorColumn, state, optional, signal }
     return loadTable(
       {
         ref,
@@ -298,6 +355,7 @@ async function commitTables(
   loaded: readonly LoadedSource[],
   connector: Connector,
   deps: IngestionDeps,
+  also: (tx: pg.PoolClient) => Promise<void> = async () => undefined,
 ): Promise<void> {
   const { connection, lease, signal } = run
   await deps.faultPoint('ingestion.before-commit')
@@ -315,6 +373,7 @@ async function commitTables(
         await keepRefused(tx, run, table.name, { whole: !keepsOthers, rows: outcome.refused }, deps)
         if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
         else await forgetConnectorState(tx, connection.id, table.name)
+        if (mode.mode !== 'cdc') await forgetStreams(tx, connection.id, [table.name])
         await saveTableProgress(tx, lease, {
           ...chosen(table, mode),
           state: 'succeeded',
@@ -326,6 +385,7 @@ async function commitTables(
           readAt,
         })
       }
+      await also(tx)
     },
     { signal },
   )

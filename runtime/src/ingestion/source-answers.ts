@@ -23,7 +23,7 @@ export class BrokenAnswer extends Error {
 }
 
 type RejectEvent = Extract<ReadEvent, { kind: 'reject' }>
-type Fields = Readonly<Record<string, unknown>>
+export type Fields = Readonly<Record<string, unknown>>
 
 const MAX_NAME_CHARS = 1024
 const MAX_TEXT_CHARS = 2000
@@ -61,7 +61,7 @@ function checkedColumn(value: unknown): DiscoveredColumn {
   return { ...plainColumn(column), sourceType: textIn(column, 'sourceType', MAX_NAME_CHARS) }
 }
 
-function plainColumn(column: Fields): { name: string; type: LogicalType; nullable: boolean } {
+export function plainColumn(column: Fields): { name: string; type: LogicalType; nullable: boolean } {
   const type = textIn(column, 'type', MAX_NAME_CHARS)
   if (!isLogicalType(type)) throw new BrokenAnswer('a column is of no logical type')
   return { name: nameIn(column, 'name'), type, nullable: booleanIn(column, 'nullable') }
@@ -129,7 +129,7 @@ function rejectEvent(event: Fields): RejectEvent {
   }
 }
 
-function checkedKey(value: unknown): NonNullable<RejectEvent['key']> {
+export function checkedKey(value: unknown): NonNullable<RejectEvent['key']> {
   const entries = Object.entries(fieldsOf(value, 'a key'))
   if (entries.length > MAX_KEY_COLUMNS) throw new BrokenAnswer('a key has too many columns')
   return Object.fromEntries(
@@ -187,27 +187,27 @@ export function checkedWalls(value: unknown): readonly Wall[] {
   })
 }
 
-function listIn(fields: Fields, name: string, max = MAX_COLUMNS): readonly unknown[] {
+export function listIn(fields: Fields, name: string, max = MAX_COLUMNS): readonly unknown[] {
   const value = fields[name]
   if (Array.isArray(value) && value.length <= max) return value
   throw new BrokenAnswer(`${name} is no list, or too long a one`)
 }
 
-function namesIn(fields: Fields, name: string): readonly string[] {
+export function namesIn(fields: Fields, name: string): readonly string[] {
   return listIn(fields, name).map((value) => checkedName(value, name))
 }
 
-function nameIn(fields: Fields, name: string): string {
+export function nameIn(fields: Fields, name: string): string {
   return checkedName(fields[name], name)
 }
 
-function checkedName(value: unknown, what: string): string {
+export function checkedName(value: unknown, what: string): string {
   if (typeof value === 'string' && value.length > 0 && value.length <= MAX_NAME_CHARS) return value
   throw new BrokenAnswer(`${what} is no name`)
 }
 
 /** Longer ones are cut: they are for people. */
-function textIn(fields: Fields, name: string, max = MAX_TEXT_CHARS): string {
+export function textIn(fields: Fields, name: string, max = MAX_TEXT_CHARS): string {
   const value = fields[name]
   if (typeof value === 'string') return value.slice(0, max)
   throw new BrokenAnswer(`${name} is no text`)
@@ -219,7 +219,7 @@ function numberIn(fields: Fields, name: string): number {
   throw new BrokenAnswer(`${name} is no number`)
 }
 
-function countIn(fields: Fields, name: string): number {
+export function countIn(fields: Fields, name: string): number {
   const value = numberIn(fields, name)
   if (Number.isSafeInteger(value) && value >= 0) return value
   throw new BrokenAnswer(`${name} is no count`)

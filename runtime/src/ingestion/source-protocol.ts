@@ -6,7 +6,7 @@
 
 import type { Wall, WallName } from '@sluice/engine'
 import type { WireError } from '@sluice/engine/wire-error'
-import type { ReadRequest } from '@sluice/sdk'
+import type { ChangePosition, ChangeStream, ReadRequest } from '@sluice/sdk'
 
 /** In the child. */
 export const CHANNEL_FD = 3
@@ -47,6 +47,31 @@ export type SourceCall =
   | { readonly method: 'read'; readonly request: WireReadRequest }
   | { readonly method: 'ack'; readonly schema: string; readonly table: string; readonly state: unknown }
   | { readonly method: 'close' }
+  | ChangeCall
+
+/** Of a connector that reads a log. */
+export type ChangeCall =
+  | { readonly method: 'changes.refusals'; readonly streams: readonly ChangeStream[] }
+  | {
+      readonly method: 'changes.prepare'
+      readonly capture: string
+      readonly streams: readonly ChangeStream[]
+      readonly anew: boolean
+    }
+  | {
+      readonly method: 'changes.read'
+      readonly capture: string
+      readonly after: ChangePosition
+      readonly streams: readonly ChangeStream[]
+    }
+  | { readonly method: 'changes.ack'; readonly capture: string; readonly position: ChangePosition }
+  | { readonly method: 'changes.health'; readonly capture: string; readonly saved: ChangePosition | null }
+  | { readonly method: 'changes.release'; readonly capture: string }
+
+/** Among the parts of `changes.read`, beside its events: whose rows follow, and how many have come of them. */
+export type ChangeRowsPart =
+  | { readonly kind: 'stream'; readonly stream: number }
+  | { readonly kind: 'count'; readonly rows: number }
 
 export type ToSourceChild =
   | OpenMessage

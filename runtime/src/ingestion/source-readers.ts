@@ -39,6 +39,12 @@ export interface SourceHost extends ConnectorHost {
   readonly tenant?: string
 }
 
+interface WalledModule {
+  readonly module: string
+  readonly codeFolders: readonly string[]
+  readonly readsChanges: boolean
+}
+
 const DEFAULT_FIRST_USER_ID = 60_900
 const MAX_WAITING = 1000
 /** A small sync is over by then: what follows a read are several processes of the engine, one after the other. */
@@ -75,7 +81,9 @@ export class SourceReaders {
       open: async (settings, host: SourceHost) => {
         this.#pool.warmUp()
         await (await plugin.open(settings, host)).close()
-        return this.#connector(moduleUrl, codeFolders, settings as Readonly<Record<string, unknown>>, host)
+        const readsChanges = plugin.capabilities.modes.includes('cdc')
+        const known = settings as Readonly<Record<string, unknown>>
+        return this.#connector({ module: moduleUrl, codeFolders, readsChanges }, known, host)
       },
     }
   }
@@ -112,8 +120,7 @@ export class SourceReaders {
   }
 
   #connector(
-    module: string,
-    codeFolders: readonly string[],
+    { module, codeFolders, readsChanges }: WalledModule,
     settings: Readonly<Record<string, unknown>>,
     host: SourceHost,
   ): Connector {
@@ -131,7 +138,7 @@ export class SourceReaders {
       }
       return new SourceSession(child, { host, places, limits: this.#options, open, onWalls })
     }
-    return new WalledConnector(start, places, this.#options)
+    return new WalledConnector(start, places, this.#options, { readsChanges })
   }
 
   async #take(owner: string | null, timeoutMs: number, signal: AbortSignal): Promise<SourceChild> {

@@ -41,14 +41,14 @@ export function groupsOf(
 }
 
 export interface ReadMode {
-  readonly mode: 'full' | 'incremental'
+  readonly mode: 'full' | 'incremental' | 'cdc'
   /** Why it is that one, in words. */
   readonly reason: string
   readonly cursorColumn: string | null
   readonly primaryKey: readonly string[]
   readonly onSchemaChange: SchemaChangeMode
-  /** How rows that are gone are found: `implied` by reading all that there are. */
-  readonly deletes: DeleteMode | 'implied'
+  /** How rows that are gone are found: `implied` by reading all that there are, told by the `log`. */
+  readonly deletes: DeleteMode | 'implied' | 'log'
   /** Why they are left unseen; null where they are not. */
   readonly deletesReason: string | null
 }
@@ -68,6 +68,8 @@ export function readMode(
   const asked = table.inputs.find((input) => input.primaryKey.length > 0)?.primaryKey
   const primaryKey = asked ?? found.primaryKey
   const full = table.inputs.find((input) => input.mode === 'full')
+  const log = table.inputs.find((input) => input.mode === 'cdc')
+  if (log && !full) return byLog(table, found, log)
   const incremental = !full && cursorColumn !== null && primaryKey.length > 0
   const needsIncremental = table.inputs.find((input) => input.mode === 'incremental')
   if (needsIncremental && !incremental && !full) {
@@ -76,10 +78,7 @@ export function readMode(
       remedy: 'Name a cursor_column and a primary_key in inputs.yaml, or use mode: full.',
     })
   }
-  const strictest = (['fail', 'freeze', 'evolve'] as const).find((mode) =>
-    table.inputs.some((input) => input.onSchemaChange === mode),
-  )
-  const onSchemaChange = strictest ?? 'evolve'
+  const onSchemaChange = strictest(table.inputs)
   if (!incremental) {
     const lacks = primaryKey.length === 0 ? 'no primary key' : 'no column that grows with every change'
     const reason = full ? `the input "${full.name}" asks for it` : `the table has ${lacks}`
@@ -90,6 +89,33 @@ export function readMode(
     ? `the input "${needsIncremental.name}" asks for it`
     : `the table has a primary key, and ${cursorColumn} grows with every change`
   return { mode: 'incremental', reason, cursorColumn, primaryKey, onSchemaChange, ...deletesOf(table.inputs) }
+}
+
+function strictest(inputs: readonly Input[]): SchemaChangeMode {
+  const modes = ['fail', 'freeze', 'evolve'] as const
+  return modes.find((mode) => inputs.some((input) => input.onSchemaChange === mode)) ?? 'evolve'
+}
+
+/** By choice alone, and for everybody who reads the table but for one who wants it whole. */
+export function isReadByLog({ inputs }: Pick<SourceTable, 'inputs'>): boolean {
+  return inputs.some(({ mode }) => mode === 'cdc') && !inputs.some(({ mode }) => mode === 'full')
+}
+
+/** By the key that the source enforces: its log finds rows by no other. */
+function byLog(
+  { name, inputs }: Pick<SourceTable, 'name' | 'inputs'>,
+  { primaryKey }: Pick<DiscoveredTable, 'primaryKey'>,
+  asks: Input,
+): ReadMode {
+  if (primaryKey.length === 0) {
+    throw new SluiceError('INVALID_DATA', `${name} cannot be read by its log: it has no primary key`, {
+      code: 'changes_refused',
+      remedy: 'Give the table a primary key, or use mode: full.',
+    })
+  }
+  const reason = `the input "${asks.name}" asks for it`
+  const onSchemaChange = strictest(inputs)
+  return { mode: 'cdc', reason, cursorColumn: null, primaryKey, onSchemaChange, deletes: 'log', deletesReason: null }
 }
 
 function deletesOf(inputs: readonly Input[]): Pick<ReadMode, 'deletes' | 'deletesReason'> {

@@ -1,5 +1,6 @@
 /** A connector whose code runs in processes of its own, behind walls; to the runtime it is a connector like any. */
 import {
+  type ChangeSource,
   type CheckReport,
   type CheckStep,
   type ColumnBatch,
@@ -17,6 +18,7 @@ import { lineFailure } from './source-failure.ts'
 import type { SourcePlaces } from './source-places.ts'
 import type { SourceCall } from './source-protocol.ts'
 import type { Part, SourceSession } from './source-session.ts'
+import { walledChanges } from './walled-changes.ts'
 
 /** Rows whose CSV was made where they came from; `columns` is empty. */
 export interface EncodedBatch extends ColumnBatch {
@@ -41,16 +43,22 @@ export class WalledConnector implements Connector {
   readonly #sessions = new Set<SourceSession>()
   readonly #closed = new AbortController()
   #idle: SourceSession | null = null
+  /** Absent where its plugin does not name the mode `cdc`. */
+  readonly changes?: ChangeSource
 
   /** `start` opens the connector in a process of its own. */
   constructor(
     start: (signal: AbortSignal, timeoutMs: number) => Promise<SourceSession>,
     places: SourcePlaces,
     limits: CallLimits,
+    options: { readonly readsChanges?: boolean } = {},
   ) {
     this.#start = start
     this.#places = places
     this.#limits = limits
+    if (options.readsChanges === true) {
+      this.changes = walledChanges((call, kind, signal) => this.#call(call, this.#limits[kind], signal))
+    }
   }
 
   async check(signal: AbortSignal): Promise<CheckReport> {

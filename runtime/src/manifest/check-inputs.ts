@@ -49,7 +49,7 @@ export function readInputs(file: CheckedFile, context: ManifestContext): InputsD
 }
 
 function normalised(fields: InputFields): Input | null {
-  if (fields.connection === undefined || fields.table === undefined || fields.mode === 'cdc') return null
+  if (fields.connection === undefined || fields.table === undefined) return null
   return {
     name: fields.name,
     connection: fields.connection,
@@ -60,7 +60,8 @@ function normalised(fields: InputFields): Input | null {
     columns: fields.columns ?? null,
     where: fields.where ?? null,
     onSchemaChange: fields.on_schema_change ?? 'evolve',
-    deletes: fields.deletes ?? 'key_sweep',
+    // The log tells them.
+    ...(fields.mode === 'cdc' ? {} : { deletes: fields.deletes ?? 'key_sweep' }),
     ...(fields.deletes_reason === undefined ? {} : { deletesReason: fields.deletes_reason }),
   }
 }
@@ -78,7 +79,12 @@ function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
     const absent = value.connection === undefined ? 'connection' : 'table'
     say(null, `"${absent}" is missing`, 'An input names a connection and a table of it.')
   }
-  if (value.mode === 'cdc') say('mode', 'cdc is not built yet', 'Use incremental with a cursor_column, or full.')
+  if (value.mode === 'cdc' && value.cursor_column !== undefined) {
+    say('cursor_column', 'is of no use in mode cdc: the log says what has changed', 'Remove it.')
+  }
+  if (value.mode === 'cdc' && value.primary_key !== undefined) {
+    say('primary_key', 'mode cdc goes by the key that the source declares', 'Remove it, or use mode incremental.')
+  }
   if (value.mode === 'full' && value.cursor_column !== undefined) {
     say('cursor_column', 'is not used in mode full', 'Remove it, or use mode incremental.', true)
   }
@@ -94,6 +100,10 @@ const VIEW_HINT = 'Read a view of it that has another name.'
 function deleteFindings(path: Path, value: InputFields): readonly Finding[] {
   const finding = (field: string, message: string, hint: string): Finding => {
     return { manifest: 'inputs', path: [...path, field], message, hint }
+  }
+  if (value.mode === 'cdc' && (value.deletes !== undefined || value.deletes_reason !== undefined)) {
+    const field = value.deletes === undefined ? 'deletes_reason' : 'deletes'
+    return [finding(field, 'the log of the source tells which rows are gone', 'Remove it, or use mode incremental.')]
   }
   const hasReason = (value.deletes_reason ?? '').trim() !== ''
   if (value.deletes === 'unseen' && value.mode === 'full') {
@@ -206,7 +216,12 @@ function unread({ path, value }: Item<InputFields>): readonly Finding[] {
 const CURSOR_TYPES: ReadonlySet<string> = new Set(['integer', 'long', 'decimal', 'date', 'timestamp', 'timestamptz'])
 
 function cursorFindings({ path, value }: Item<InputFields>, source: SourceTable): readonly Finding[] {
-  if (value.mode === 'full' || (value.mode === undefined && value.cursor_column === undefined)) return []
+  if (value.mode === 'cdc' && source.primaryKey.length === 0) {
+    const message = `"${source.name}" has no primary key, and its log finds rows by none other`
+    return [{ manifest: 'inputs', path: [...path, 'mode'], message, hint: 'Give it one, or use mode full.' }]
+  }
+  const isCursorless = value.mode === 'full' || value.mode === 'cdc'
+  if (isCursorless || (value.mode === undefined && value.cursor_column === undefined)) return []
   const name = value.cursor_column ?? source.suggestedCursor
   if (name === null) {
     const message = `"${source.name}" suggests no column that grows with every change, so incremental needs one named`

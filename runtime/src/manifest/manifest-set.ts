@@ -47,7 +47,7 @@ export interface Input {
   /** As written: `name` or `schema.name`. */
   readonly table: string
   /** `auto`: incremental where the source has a safe cursor, else full; decided when the source is read. */
-  readonly mode: Exclude<(typeof INPUT_MODES)[number], 'cdc'> | 'auto'
+  readonly mode: (typeof INPUT_MODES)[number] | 'auto'
   /** Null: what the source suggests. */
   readonly cursorColumn: string | null
   /** Empty: what the source declares. */

@@ -5,8 +5,9 @@ import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
-import { DEFAULT_SCHEMA, rawTableName } from '../manifest/context.ts'
+import { DEFAULT_SCHEMA, qualified, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { findConnectionByName, isOfSource } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
@@ -60,6 +61,7 @@ export async function readInputs(
     pool,
     async (db) => {
       const catalog = registryCatalog(db)
+      await refuseUnsettled(db, product.tenant, manifests.inputs)
       const states: (TableState | null)[] = []
       for (const table of tables) states.push(await lake.load(table, { signal, catalog }))
       return states
@@ -97,6 +99,20 @@ export async function readInputs(
       })
     }),
   )
+}
+
+/** Of a table whose log has not passed what its read has seen, some rows are older than others. */
+async function refuseUnsettled(db: pg.PoolClient, tenant: string, inputs: readonly Input[]): Promise<void> {
+  for (const name of new Set(inputs.map(({ connection }) => connection))) {
+    const connection = name === SANDBOX ? null : await findConnectionByName(db, tenant, name)
+    const unsettled = connection === null ? new Set<string>() : await unsettledTables(db, connection.id)
+    const input = inputs.find((one) => one.connection === name && unsettled.has(qualified(one.table)))
+    if (input === undefined) continue
+    throw new SluiceError('CONFLICT', `the input "${input.name}" was read, and the log of its source was not yet`, {
+      code: 'input_not_ingested',
+      remedy: `Sync the connection "${name}".`,
+    })
+  }
 }
 
 /** A release before this one has not said it; the commit came after the read. */

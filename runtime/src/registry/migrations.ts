@@ -31,6 +31,7 @@ import { productSchedules } from './migrations/052-product-schedules.ts'
 import { productFreshness } from './migrations/053-product-freshness.ts'
 import { notifications } from './migrations/054-notifications.ts'
 import { runRetention } from './migrations/064-run-retention.ts'
+import { captures } from './migrations/068-captures.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -71,5 +72,6 @@ export const registryMigrations: MigrationList = {
     productFreshness,
     notifications,
     runRetention,
+    captures,
   ],
 }

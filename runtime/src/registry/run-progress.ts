@@ -11,7 +11,7 @@ export interface TableProgress {
   /** Why it is read so, in words; null where it was not come to. */
   readonly modeReason: string | null
   /** How rows that are gone are found; null where it was not come to. */
-  readonly deletes: 'implied' | 'key_sweep' | 'unseen' | null
+  readonly deletes: 'implied' | 'key_sweep' | 'unseen' | 'log' | null
   /** Why they are left unseen. */
   readonly deletesReason: string | null
   readonly state: 'pending' | 'running' | 'succeeded' | 'failed'

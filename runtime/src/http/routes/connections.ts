@@ -31,7 +31,15 @@ import {
   TestReport,
 } from './resources.ts'
 import { scheduleJson } from './schedules.ts'
-import { ConnectionRequest, connectionJson, Page, queuedReply, Reference, ScheduleRequest } from './shapes.ts'
+import {
+  ConnectionRequest,
+  captureJson,
+  connectionJson,
+  Page,
+  queuedReply,
+  Reference,
+  ScheduleRequest,
+} from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
 const tags = ['Connections']
@@ -272,8 +280,9 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
   ]
 }
 
-const scheduledJson = ({ connection, scheduled }: ScheduledConnection) => ({
+const scheduledJson = ({ connection, scheduled, capture }: ScheduledConnection) => ({
   ...connectionJson(connection),
+  log: capture && captureJson(capture),
   ...scheduleJson(scheduled),
 })
 
@@ -281,7 +290,7 @@ function quarantinedJson({ id, table, column, reason, key, raw, carried, runId, 
   return { id, table, column, reason, key, raw, carried, run_id: runId, created_at: createdAt.toISOString() }
 }
 
-function lagJson({ connection, scheduled, now, tables }: Lag) {
+function lagJson({ connection, scheduled, now, tables, capture }: Lag) {
   const { next_run_at, last_run, schedule_state } = scheduleJson(scheduled)
   return {
     connection_id: connection.id,
@@ -289,6 +298,7 @@ function lagJson({ connection, scheduled, now, tables }: Lag) {
     next_run_at,
     last_run,
     breaker: schedule_state?.breaker ?? null,
+    log: capture && captureJson(capture),
     tables: tables.map(({ name, readAt, lastRead }) => ({
       table: name,
       read_at: readAt?.toISOString() ?? null,

@@ -93,6 +93,30 @@ export const Tenant = Type.Object(
   { $id: 'Tenant' },
 )
 
+const SourceLog = nullable(
+  Type.Object(
+    {
+      capture: text('What the source calls it.'),
+      generation: Type.Number({
+        description: 'One more each time when the log was begun anew, and all its tables read whole.',
+      }),
+      source_time: nullable(time()),
+      read_at: nullable(time()),
+      state: nullable(oneOf(['ok', 'at_risk', 'lost', 'unreachable', 'released'])),
+      message: nullable(text()),
+      remedy: nullable(text()),
+      retained_bytes: nullable(
+        Type.Number({ description: 'What the source keeps for us alone; null: it does not say.' }),
+      ),
+      limit_bytes: nullable(Type.Number({ description: 'How much it keeps before it lets go; null: without end.' })),
+      checked_at: nullable(time()),
+      begun_anew_at: nullable(time()),
+      begun_anew_reason: nullable(text()),
+    },
+    { description: 'The log that inputs in mode cdc are read by; null: none is.' },
+  ),
+)
+
 export const Connection = Type.Object(
   {
     id: text(),
@@ -111,6 +135,7 @@ export const Connection = Type.Object(
     created_by: text('Whose it is: who else changes where it leads is an administrator.'),
     created_at: time(),
     updated_at: time(),
+    log: SourceLog,
     ...scheduleFields,
   },
   { $id: 'Connection' },
@@ -123,6 +148,7 @@ export const ConnectionLag = Type.Object(
     next_run_at: scheduleFields.next_run_at,
     last_run: scheduleFields.last_run,
     breaker: nullable(oneOf(['closed', 'open', 'half_open'])),
+    log: SourceLog,
     tables: Type.Array(
       Type.Object({
         table: text('schema.table'),
@@ -271,7 +297,7 @@ export const QualityResult = Type.Object(
 )
 
 const deleteMode = () =>
-  Type.Union([oneOf(['implied', 'key_sweep', 'unseen']), Type.Null()], {
+  Type.Union([oneOf(['implied', 'key_sweep', 'unseen', 'log']), Type.Null()], {
     description: 'How rows that are gone from the source are found. Implied: all are read.',
   })
 

@@ -6,6 +6,7 @@ import type { SeenTable } from '../../operations/runs/run-view.ts'
 import type { TenantDetail } from '../../operations/tenants/tenants.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { AuditRecord } from '../../registry/audit.ts'
+import type { Capture } from '../../registry/captures.ts'
 import type { Connection } from '../../registry/connections.ts'
 import type { Deployment } from '../../registry/deployments.ts'
 import type { EndedGrant } from '../../registry/grant-bases.ts'
@@ -300,6 +301,24 @@ export function tenantJson({ tenant, usage }: TenantDetail) {
     resources: tenant.resources,
     created_at: iso(tenant.createdAt),
     provisioned_in_ms: tenant.provisionedInMs,
+  }
+}
+
+/** How far the log of a source was read, and what the source keeps of it for us. */
+export function captureJson({ name, generation, sourceTime, positionedAt, lostReason, lostAt, health }: Capture) {
+  return {
+    capture: name,
+    generation,
+    source_time: iso(sourceTime),
+    read_at: iso(positionedAt),
+    state: health?.state ?? null,
+    message: health?.message ?? null,
+    remedy: health?.remedy ?? null,
+    retained_bytes: health?.retainedBytes ?? null,
+    limit_bytes: health?.limitBytes ?? null,
+    checked_at: iso(health?.checkedAt ?? null),
+    begun_anew_at: iso(lostAt),
+    begun_anew_reason: lostReason,
   }
 }
 

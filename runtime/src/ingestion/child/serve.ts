@@ -7,6 +7,7 @@ import { encodeBatch } from '../encode-batch.ts'
 import type { OpenMessage, ResolvedAddress, SourceCall, WireReadRequest } from '../source-protocol.ts'
 import { type ParentLine, toWire } from './parent-line.ts'
 import { RowBuffer } from './row-buffer.ts'
+import { serveChanges } from './serve-changes.ts'
 
 /** What the kernel may give on top of what is watched; the watch ends the process long before. */
 const MEMORY_HEADROOM_BYTES = 256 * 1024 * 1024
@@ -97,6 +98,9 @@ async function run(
       return null
     case 'close':
       await connector.close()
+      return null
+    default:
+      await serveChanges(call, connector, line, signal)
       return null
   }
 }

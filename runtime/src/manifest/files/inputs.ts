@@ -18,7 +18,10 @@ export const InputFields = closed({
   table: Type.Optional(text('The table at the source: schema.name, or the name of one in the schema public.', 255)),
   product: Type.Optional(text('Another product: namespace.name.', 2 * MANIFEST_LIMITS.nameLength)),
   mode: Type.Optional(
-    oneOf(INPUT_MODES, 'How rows are read. Default: incremental where a safe cursor can be had, else full.'),
+    oneOf(
+      INPUT_MODES,
+      'How rows are read; cdc: by the log of the source, which tells deletes, too. Default: incremental where a safe cursor can be had, else full.',
+    ),
   ),
   cursor_column: Type.Optional(sourceColumn('The column that grows with every change, for incremental reading.')),
   primary_key: Type.Optional(

@@ -31,6 +31,7 @@ import type { Transaction } from '../../registry/sql.ts'
 import { audited, type Keep, notFound, type Platform, requireDeveloper, requireText } from '../platform.ts'
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
+import { leaveCapture } from './captures.ts'
 import { keepConnectionSchedule, type ScheduledConnection, scheduleOf, withSchedules } from './schedules.ts'
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
@@ -114,6 +115,7 @@ export async function changeConnection(
     const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
     if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
     if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
+    if (moved.length > 0) await leaveCapture(tx, platform, connection)
     const updated = await updateConnection(tx, call.tenant, connection.id, {
       ...(change.name === undefined ? {} : { name: change.name }),
       ...(parsed === null ? {} : { config: parsed.open }),
@@ -211,6 +213,7 @@ export async function removeConnection(platform: Platform, call: TenantCall, idO
     await lockConnection(tx, call.tenant, connection.id)
     await lockGrants(tx, call.tenant)
     for (const table of tables) await registryCatalog(tx).dropPointer(table)
+    await leaveCapture(tx, platform, connection)
     await deleteConnection(tx, call.tenant, connection.id)
     await endWhatRested(tx, call, { connection: connection.id })
     await audited(tx, call, call.tenant, 'connection.delete', { type: 'connection', id: connection.id })
@@ -312,8 +315,17 @@ export async function openConnector(
   const plugin = connectorPlugin(platform, connection.connectorType)
   const moment = options.oneMoment === true && offersOneMoment(plugin) ? { [ONE_MOMENT]: true } : {}
   const secrets = await readSecrets(platform.pool, platform.masters, connection)
+  return openWith(platform, connection, { ...connection.config, ...secrets, ...moment })
+}
+
+/** With settings of its own: those of a connection may be others by now. */
+export async function openWith(
+  platform: Platform,
+  { tenant, connectorType }: Pick<Connection, 'tenant' | 'connectorType'>,
+  settings: Readonly<Record<string, unknown>>,
+): Promise<Connector> {
   try {
-    return await plugin.open({ ...connection.config, ...secrets, ...moment }, hostOf(platform, connection.tenant))
+    return await connectorPlugin(platform, connectorType).open(settings, hostOf(platform, tenant))
   } catch (error) {
     throw refusedByPlugin(error)
   }

@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
 import { keepSchedule } from '../../jobs/set-schedule.ts'
 import { isFault, readConnectionSchedule, type ScheduleText } from '../../manifest/schedule.ts'
+import { type Capture, capturesOf } from '../../registry/captures.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { type Schedule, type Scheduled, scheduledOf, setterOf } from '../../registry/schedules.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
@@ -34,6 +35,8 @@ export function keepConnectionSchedule(
 export interface ScheduledConnection {
   readonly connection: Connection
   readonly scheduled: Scheduled
+  /** Of one that is read by the log of its source. */
+  readonly capture: Capture | null
 }
 
 export async function withSchedules(
@@ -42,5 +45,10 @@ export async function withSchedules(
 ): Promise<readonly ScheduledConnection[]> {
   const ids = connections.map(({ id }) => id)
   const found = await scheduledOf(db, 'connection', ids)
-  return connections.map((connection) => ({ connection, scheduled: found.get(connection.id) as Scheduled }))
+  const captures = await capturesOf(db, ids)
+  return connections.map((connection) => ({
+    connection,
+    scheduled: found.get(connection.id) as Scheduled,
+    capture: captures.get(connection.id) ?? null,
+  }))
 }

@@ -1,6 +1,7 @@
 /** How far the raw tables of a connection are behind their source. */
 import type { TenantCall } from '../../flow.ts'
 import { qualified } from '../../manifest/context.ts'
+import { type Capture, capture } from '../../registry/captures.ts'
 import { databaseNow } from '../../registry/clock.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { type TableReads, tableReads } from '../../registry/run-progress.ts'
@@ -17,6 +18,8 @@ export interface Lag {
   readonly now: Date
   /** Those that deployed products read, since a sync reads no others; and that are the caller's to know of. */
   readonly tables: readonly TableReads[]
+  /** Of a connection that is read by the log of its source. */
+  readonly capture: Capture | null
 }
 
 /** When a table was read is how old a product of it is: told to who may read the table, or such a product. */
@@ -35,5 +38,5 @@ export async function lagOf(platform: Platform, call: TenantCall, reference: str
   }
   const scheduled = (await scheduledOf(pool, 'connection', [connection.id])).get(connection.id) as Scheduled
   const tables = await tableReads(pool, connection, [...told].toSorted())
-  return { connection, scheduled, now: await databaseNow(pool), tables }
+  return { connection, scheduled, now: await databaseNow(pool), tables, capture: await capture(pool, connection.id) }
 }

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from '@sluice/iceberg/testing'
+import { type ChangeEvent, type ChangeStream, type Column, SluiceError } from '@sluice/sdk'
+import fc from 'fast-check'
+import { applyLog } from './apply-log.ts'
+import { ChangeSpool } from './change-spool.ts'
+
+/**
+ * A source of its own kind, which shares no code with what is tested: a map that is changed by statements, and that says of
+ * each what a log would say. Whatever was changed, the lake is to hold what the map holds.
+ */
+
+let lake: TestLake
+before(async () => {
+  lake = await startTestLake()
+})
+after(() => lake[Symbol.asyncDispose]())
+
+const COLUMNS: readonly Column[] = [
+  { name: 'a', type: 'integer', nullable: false },
+  { name: 'b', type: 'string', nullable: false },
+  { name: 'n', type: 'integer', nullable: true },
+  { name: 'big', type: 'string', nullable: true },
+  { name: 'large', type: 'string', nullable: true },
+]
+const STREAM: ChangeStream = { schema: 'public', table: 't', primaryKey: ['a', 'b'] }
+const SCHEMA = { columns: COLUMNS, primaryKey: STREAM.primaryKey }
+const BIG = ['big', 'large'] as const
+
+interface Row {
+  a: number
+  b: string
+  n: number | null
+  big: string | null
+  large: string | null
+}
+type Cell = string | null
+type Line = { readonly cells: readonly Cell[] } | { readonly truncate: string }
+
+/** A table with its log. */
+class Source {
+  readonly rows = new Map<string, Row>()
+  readonly log: Line[] = []
+  #seq = 0
+
+  next(): string {
+    this.#seq += 1
+    return String(this.#seq).padStart(8, '0')
+  }
+  static key = ({ a, b }: Pick<Row, 'a' | 'b'>) => JSON.stringify([a, b])
+
+  #say(op: 'u' | 'd', row: Row, unchanged: readonly string[] = [], from: Row | null = null) {
+    const of = (value: number | string | null) => (value === null ? null : String(value))
+    const values =
+      op === 'd'
+        ? [of(row.a), row.b, null, null, null]
+        : [of(row.a), row.b, of(row.n), ...BIG.map((name) => (unchanged.includes(name) ? null : row[name]))]
+    const left = unchanged.length === 0 ? null : JSON.stringify(unchanged)
+    const former = from === null ? null : JSON.stringify([String(from.a), from.b])
+    this.log.push({ cells: [op, this.next(), left, former, ...values] })
+  }
+
+  upsert(row: Row) {
+    const there = this.rows.get(Source.key(row))
+    if (there === undefined) this.#say('u', row)
+    else this.#update(there, row)
+    this.rows.set(Source.key(row), row)
+  }
+  #update(before: Row, now: Row) {
+    // Large values that stay are not told.
+    this.#say(
+      'u',
+      now,
+      BIG.filter((name) => before[name] !== null && before[name] === now[name]),
+    )
+  }
+  touch(key: Pick<Row, 'a' | 'b'>, n: number) {
+    const row = this.rows.get(Source.key(key))
+    if (row === undefined) return
+    const now = { ...row, n }
+    this.#update(row, now)
+    this.rows.set(Source.key(now), now)
+  }
+  move(key: Pick<Row, 'a' | 'b'>, to: Pick<Row, 'a' | 'b'>) {
+    const row = this.rows.get(Source.key(key))
+    if (row === undefined || this.rows.has(Source.key(to))) return
+    const now = { ...row, ...to }
+    this.#say('d', row)
+    this.#say(
+      'u',
+      now,
+      BIG.filter((name) => row[name] !== null),
+      row,
+    )
+    this.rows.delete(Source.key(row))
+    this.rows.set(Source.key(now), now)
+  }
+  remove(key: Pick<Row, 'a' | 'b'>) {
+    const row = this.rows.get(Source.key(key))
+    if (row === undefined) return
+    this.#say('d', row)
+    this.rows.delete(Source.key(row))
+  }
+  truncate() {
+    this.log.push({ truncate: this.next() })
+    this.rows.clear()
+  }
+  content() {
+    return [...this.rows.values()].map(({ a, b, n, big, large }) => [a, b, n, big, large]).toSorted(byText)
+  }
+}
+
+const byText = (one: unknown, other: unknown) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1)
+const csv = (cells: readonly Cell[]) =>
+  Buffer.from(`${cells.map((cell) => (cell === null ? '' : `"${cell.replaceAll('"', '""')}"`)).join(',')}\n`)
+
+const newRef = () => ({ warehouse: 'acme', namespace: 'raw_db', table: `t_${randomUUID()}` })
+const signal = () => AbortSignal.timeout(600_000)
+const ROOM = { bytes: 1e9, exceeded: () => new SluiceError('QUOTA', 'too much', { code: 'tier_limit_exceeded' }) }
+
+async function writeWhole(ref: ReturnType<typeof newRef>, rows: readonly Row[]) {
+  const values = rows.map(
+    ({ a, b, n, big, large }) => `(${[a, text(b), n ?? 'NULL', text(big), text(large)].join(', ')})`,
+  )
+  const from = values.length === 0 ? '(VALUES (1, NULL, 1, NULL, NULL)) WHERE false' : `(VALUES ${values.join(', ')})`
+  const list = from.replace(/\)( WHERE false)?$/, ') v(a, b, n, big, large)$1')
+  const select = `SELECT a::INTEGER AS a, b::VARCHAR AS b, n::INTEGER AS n, big::VARCHAR AS big, large::VARCHAR AS large FROM ${list}`
+  await commitStep(lake, ref, { operation: 'replace', schema: SCHEMA, select })
+}
+const text = (value: string | null) => (value === null ? 'NULL' : `'${value.replaceAll("'", "''")}'`)
+
+async function apply(
+  ref: ReturnType<typeof newRef>,
+  lines: readonly Line[],
+  isFresh = false,
+  events: readonly ChangeEvent[] = [],
+) {
+  const dir = join(lake.dir, randomUUID())
+  await mkdir(dir)
+  const spool = new ChangeSpool(dir, [STREAM], ROOM)
+  await spool.take({ kind: 'schema', stream: 0, schema: SCHEMA })
+  for (const line of lines) {
+    if ('truncate' in line) await spool.take({ kind: 'truncate', stream: 0, seq: line.truncate })
+    else await spool.take({ kind: 'rows', stream: 0, chunk: csv(line.cells), rows: 1 })
+  }
+  for (const event of events) await spool.take(event)
+  await spool.flush()
+  const base = await lake.lake.load(ref)
+  const table = spool.table(0)
+  assert.ok(base)
+  const request = { ref, base, table, primaryKey: STREAM.primaryKey, onSchemaChange: 'evolve', isFresh } as const
+  const about = { runId: 'run_1', moment: 'log-1', readAt: new Date(), source: '', limits: LIMITS, signal: signal() }
+  const applied = await applyLog({ ...request, ...about }, lake.lake)
+  if (applied.commit !== null) await publish(lake, applied.commit)
+  return applied
+}
+const rowsOf = async (ref: ReturnType<typeof newRef>) =>
+  (await readScan(lake, await lake.lake.scan(ref))).toSorted(byText)
+
+const KEY = fc.record({ a: fc.integer({ min: 1, max: 3 }), b: fc.constantFrom('x', 'y"') })
+const VALUE = fc.constantFrom(null, '', 'one', 'two, "quoted"\nlines')
+const STATEMENT = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.tuple(KEY, fc.integer({ min: 0, max: 9 }), VALUE, VALUE).map(
+      ([key, n, big, large]) =>
+        (source: Source) =>
+          source.upsert({ ...key, n, big, large }),
+    ),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.tuple(KEY, fc.integer({ min: 0, max: 9 })).map(
+      ([key, n]) =>
+        (source: Source) =>
+          source.touch(key, n),
+    ),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.tuple(KEY, KEY).map(
+      ([key, to]) =>
+        (source: Source) =>
+          source.move(key, to),
+    ),
+  },
+  { weight: 2, arbitrary: KEY.map((key) => (source: Source) => source.remove(key)) },
+  { weight: 1, arbitrary: fc.constant((source: Source) => source.truncate()) },
+)
+const STATEMENTS = fc.array(STATEMENT, { minLength: 1, maxLength: 14 })
+
+test('whatever was changed, and wherever the log was cut, the table is as its source', {
+  timeout: 600_000,
+}, async () => {
+  await fc.assert(
+    fc.asyncProperty(STATEMENTS, STATEMENTS, STATEMENTS, async (early, middle, late) => {
+      const source = new Source()
+      const ref = newRef()
+      for (const statement of early) statement(source)
+      await writeWhole(ref, [...source.rows.values()])
+      const at = source.log.length
+      for (const statement of middle) statement(source)
+      const cut = source.log.length
+      const first = await apply(ref, source.log.slice(at))
+      assert.equal(first.counts.unknown, 0)
+      assert.deepEqual(await rowsOf(ref), source.content())
+      for (const statement of late) statement(source)
+      await apply(ref, source.log.slice(cut))
+      assert.deepEqual(await rowsOf(ref), source.content())
+    }),
+    { numRuns: Number(process.env['LOG_RUNS'] ?? 5) },
+  )
+})
+
+test('a log that tells what the read has seen already changes nothing of it, or the table is read again', {
+  timeout: 600_000,
+}, async () => {
+  let unknown = 0
+  await fc.assert(
+    fc.asyncProperty(STATEMENTS, STATEMENTS, STATEMENTS, async (early, seen, late) => {
+      const source = new Source()
+      const ref = newRef()
+      for (const statement of early) statement(source)
+      const at = source.log.length
+      for (const statement of seen) statement(source)
+      await writeWhole(ref, [...source.rows.values()])
+      for (const statement of late) statement(source)
+      const { counts } = await apply(ref, source.log.slice(at), true)
+      if (counts.unknown > 0) unknown += 1
+      else assert.deepEqual(await rowsOf(ref), source.content())
+    }),
+    { numRuns: Number(process.env['LOG_RUNS'] ?? 5) },
+  )
+  if (process.env['LOG_RUNS'] !== undefined) console.log({ unknown })
+})

@@ -1,0 +1,133 @@
+/** A piece of a log into the raw table of one source table: folded, merged, staged. The commit is the caller's. */
+import type { EngineLimits } from '@sluice/engine'
+import {
+  engineTable,
+  type Lake,
+  type Scan,
+  type StagedCommit,
+  type TableRef,
+  type TableState,
+  toTableSchema,
+} from '@sluice/iceberg'
+import type { Column, TableSchema } from '@sluice/sdk'
+import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
+import { faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
+import { changesText, columnChanges } from '../materializer/source-changes.ts'
+import { SOURCE_MARK } from '../registry/connections.ts'
+import { BASE, type FoldCounts, foldCounts, foldLog } from './change-fold.ts'
+import type { SpooledTable } from './change-spool.ts'
+import { asRaw, checkSchemaChange, keepsTypes } from './load-table.ts'
+
+export interface ApplyRequest {
+  readonly ref: TableRef
+  readonly base: TableState
+  readonly table: SpooledTable
+  readonly primaryKey: readonly string[]
+  readonly onSchemaChange: SchemaChangeMode
+  /** See `FoldRequest.isFresh`. */
+  readonly isFresh: boolean
+  readonly runId: string
+  /** Equal of all tables of one log: what was committed together is of one place in it. */
+  readonly moment: string
+  readonly readAt: Date
+  readonly source: string
+  readonly limits: EngineLimits
+  readonly signal: AbortSignal
+}
+
+export interface AppliedTable {
+  /** Null: nothing of the table has changed. */
+  readonly commit: StagedCommit | null
+  readonly counts: FoldCounts
+  /** How the columns have changed, in words; empty where they have not. */
+  readonly changes: string
+}
+
+/** Throws as `Lake.merge` does, and INVALID_DATA `source_schema_changed`. `counts.unknown` above 0: nothing was staged. */
+export async function applyLog(request: ApplyRequest, lake: Lake): Promise<AppliedTable> {
+  const { base, table, signal } = request
+  const scan = await lake.scan(base, {}, signal)
+  const schema = schemaOf(request)
+  const found = columnChanges(base.schema.fields, schema.columns)
+  const changes = changesText(found)
+  checkSchemaChange(found, request)
+  const { written, counts, removed, removedFrom, operation } = table.isTruncated
+    ? await replace(request, schema, lake)
+    : await merge(request, schema, scan, lake)
+  const isSame = written.files.length === 0 && removed.length === 0 && operation === 'overwrite'
+  if (counts.unknown > 0 || (isSame && changes === '')) return { commit: null, counts, changes }
+  const commit = await lake.stage(
+    request.ref,
+    {
+      base,
+      plan: written.plan,
+      operation,
+      ...(operation === 'overwrite' ? { removed, removedFrom } : {}),
+      files: written.files,
+      writeId: written.writeId,
+      summary: summaryOf(request, scan.summary, counts),
+    },
+    signal,
+  )
+  return { commit, counts, changes }
+}
+
+function schemaOf({ base, table, primaryKey }: ApplyRequest): TableSchema {
+  const last: readonly Column[] = table.segments.at(-1)?.columns ?? toTableSchema(base.schema).columns
+  return { columns: last.map(asRaw(primaryKey)), primaryKey }
+}
+
+function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, gone }: FoldCounts) {
+  const kept = request.table.isTruncated ? {} : before
+  return {
+    'sluice.run': request.runId,
+    'sluice.mode': 'cdc',
+    [MOMENT]: request.moment,
+    [READ_AT]: request.readAt.toISOString(),
+    [SOURCE_MARK]: request.source,
+    'sluice.rows-read': String(request.table.rows),
+    'sluice.rows-changed': String(changed),
+    'sluice.rows-gone': String(gone),
+    [ROWS_REJECTED]: String(request.table.rejected + Number(kept[ROWS_REJECTED] ?? 0)),
+    ...faultsSummary({ withoutValue: [], rejectedFor: [] }, kept),
+  }
+}
+
+function foldOf({ table, base, isFresh }: ApplyRequest, schema: TableSchema) {
+  const names = table.isTruncated ? null : base.schema.fields.map(({ name }) => name)
+  const fold = foldLog({ segments: table.segments, schema, base: names, isFresh })
+  return { ...fold, readPaths: table.segments.map(({ file }) => file) }
+}
+
+/** Files without any of the rows that were told of stay as they are. */
+async function merge(request: ApplyRequest, schema: TableSchema, scan: Scan, lake: Lake) {
+  const { base, primaryKey, limits, signal } = request
+  const { steps, changed, gone, readPaths } = foldOf(request, schema)
+  const { written, removed, removedFrom, results } = await lake.merge(
+    {
+      base,
+      scan,
+      schema,
+      rows: keepsTypes(scan, schema) ? 'keep' : 'rewrite',
+      key: primaryKey,
+      job: { tables: [engineTable(scan, [BASE], base.schema)], steps, readPaths, limits },
+      changed,
+      gone,
+      sortBy: primaryKey,
+    },
+    signal,
+  )
+  return { written, removed, removedFrom, counts: foldCounts(results[0]?.rows[0]), operation: 'overwrite' } as const
+}
+
+/** Of the rows before it none is left: those after it are the table. */
+async function replace(request: ApplyRequest, schema: TableSchema, lake: Lake) {
+  const { ref, base, limits, signal, primaryKey } = request
+  const { steps, changed, readPaths } = foldOf(request, schema)
+  const target = { ref, base, select: changed, schema, rows: 'rewrite', sortBy: primaryKey } as const
+  const { written, results } = await lake.write({ steps, readPaths, limits }, [target], signal)
+  const [data] = written
+  if (data === undefined) throw new Error('the lake wrote nothing')
+  const counts = foldCounts(results[0]?.rows[0])
+  return { written: data, removed: [], removedFrom: [], counts, operation: 'replace' } as const
+}

@@ -1,0 +1,265 @@
+/**
+ * What a piece of a log comes to: of each key the last state, or that it is gone. All of it is SQL over files of CSV, so
+ * that no row crosses JavaScript.
+ *
+ * A *life* is the states of a row under one key, from its insert, or from when it came from another key, to its end.
+ * Values that the log leaves out are those of the life's former states, then of the life that it came from, then of the
+ * table as it was.
+ */
+import { type EngineStep, quoteName, quoteText, sqlType } from '@sluice/engine'
+import type { Column, TableSchema } from '@sluice/sdk'
+
+/** Rows of one shape, in a file: what `ChangeSpool` writes. */
+export interface LogSegment {
+  readonly file: string
+  readonly columns: readonly Column[]
+}
+
+export interface FoldRequest {
+  /** In the order of the log. */
+  readonly segments: readonly LogSegment[]
+  /** The table's columns afterwards. */
+  readonly schema: TableSchema
+  /** The columns that the table has; null: it is empty by now, or was never written. */
+  readonly base: readonly string[] | null
+  /**
+   * The table was read whole after the log's begin, so that the log tells some of what the table has: a key that was
+   * given up and taken anew may be either row there.
+   */
+  readonly isFresh: boolean
+}
+
+export interface Fold {
+  readonly steps: readonly EngineStep[]
+  /** The rows that there are, by key one. */
+  readonly changed: string
+  /** The keys that are gone. */
+  readonly gone: string
+}
+
+/** The table as it was, for the job of the fold. */
+export const BASE = 'log_base'
+
+const ROWS = 'log_rows'
+const PLACES = 'log_places'
+const LAST = 'log_last'
+const LIVES = 'log_lives'
+const CHAINS = 'log_chains'
+const KNOWN = 'log_known'
+const FOUND = 'log_found'
+
+/** No source has such names, whatever it calls its columns. */
+const OWN = { op: '  op  ', seq: '  seq  ', unchanged: '  unchanged  ', from: '  from  ' } as const
+export const OWN_NAMES: ReadonlySet<string> = new Set(Object.values(OWN))
+
+/** The results of the fold's collecting step. */
+export interface FoldCounts {
+  readonly changed: number
+  readonly gone: number
+  /** Rows with values that neither the log nor the table has: the table is to be read whole. */
+  readonly unknown: number
+}
+
+export function foldCounts(row: readonly unknown[] | undefined): FoldCounts {
+  const [changed = 0, gone = 0, unknown = 0] = (row ?? []).map(Number)
+  return { changed, gone, unknown }
+}
+
+export function foldLog(request: FoldRequest): Fold {
+  const { schema } = request
+  const key = schema.primaryKey
+  const others = schema.columns.filter(({ name }) => !key.includes(name))
+  return {
+    steps: [
+      ...arrive(request),
+      ...place(schema),
+      { sql: livesSql(key.length) },
+      { sql: chainsSql(key.length) },
+      { sql: knownSql(others) },
+      { sql: foundSql(request, others) },
+      { sql: countSql(request, others), rows: 'collect' },
+    ],
+    changed: changedSql(request, others),
+    gone: `SELECT ${key.map((name, at) => `k${at} AS ${quoteName(name)}`).join(', ')} FROM ${LAST} WHERE op IN ('d', 'r')`,
+  }
+}
+
+/** Rows that have a column no more come without it; those that had it not yet have null there. */
+function arrive({ segments, schema }: FoldRequest): readonly EngineStep[] {
+  const own = Object.values(OWN).map((name) => `${quoteName(name)} VARCHAR`)
+  const columns = schema.columns.map(({ name, type }) => `${quoteName(name)} ${sqlType(type)}`)
+  return [
+    { sql: `CREATE TEMP TABLE ${ROWS} (${[...own, ...columns].join(', ')})` },
+    ...segments.map((segment) => ({ sql: `INSERT INTO ${ROWS} ${segmentSql(segment, schema)}` })),
+  ]
+}
+
+const MAX_LINE_BYTES = 16 * 1024 * 1024
+
+function segmentSql({ file, columns }: LogSegment, schema: TableSchema): string {
+  const own = Object.values(OWN)
+  const named = [...own.map((name) => ({ name, type: 'string' as const })), ...columns]
+  const types = named.map(
+    ({ name, type }) => `${quoteText(name)}: ${quoteText(type === 'binary' ? 'VARCHAR' : sqlType(type))}`,
+  )
+  const values = schema.columns.map(({ name, type }) => {
+    const there = columns.find((column) => column.name === name)
+    if (there === undefined) return 'NULL'
+    const value = there.type === 'binary' ? `unhex(substr(${quoteName(name)}, 3))` : quoteName(name)
+    return there.type === type ? value : `CAST(${value} AS ${sqlType(type)})`
+  })
+  return `SELECT ${[...own.map(quoteName), ...values].join(', ')} FROM read_csv(${quoteText(file)},
+    auto_detect = false, header = false, delim = ',', quote = '"', escape = '"', new_line = '\\n', nullstr = '',
+    allow_quoted_nulls = false, strict_mode = true, parallel = false, max_line_size = ${MAX_LINE_BYTES},
+    buffer_size = ${2 * MAX_LINE_BYTES}, columns = {${types.join(', ')}})`
+}
+
+/** The key as texts of the log, in the types of the table. */
+const fromKey = ({ columns, primaryKey }: TableSchema): readonly string[] =>
+  primaryKey.map((name, at) => {
+    const type = columns.find((column) => column.name === name)?.type ?? 'string'
+    const text = `json_extract_string(${quoteName(OWN.from)}, '$[${at}]')`
+    return type === 'binary' ? `unhex(substr(${text}, 3))` : `CAST(${text} AS ${sqlType(type)})`
+  })
+
+const keys = (count: number, letter = 'k', alias = ''): readonly string[] =>
+  Array.from({ length: count }, (_, at) => `${alias}${letter}${at}`)
+const sameKeys = (count: number, left: string, right: string): string =>
+  Array.from({ length: count }, (_, at) => `${left}${at} = ${right}${at}`).join(' AND ')
+
+/** What was before the last truncation is no more, and a reject without its key says nothing of a row. */
+function place(schema: TableSchema): readonly EngineStep[] {
+  const key = schema.primaryKey
+  const own = [
+    ...key.map((name, at) => `${quoteName(name)} AS k${at}`),
+    ...fromKey(schema).map((sql, at) => `${sql} AS f${at}`),
+  ]
+  const order = `row_number() OVER (ORDER BY ${quoteName(OWN.seq)}, rowid)`
+  const partition = keys(key.length).join(', ')
+  return [
+    {
+      sql: `CREATE TEMP TABLE ${PLACES} AS SELECT rowid AS at, ${order} AS ord, ${quoteName(OWN.op)} AS op,
+        ${quoteName(OWN.unchanged)} IS NOT NULL AS partial, ${quoteName(OWN.from)} IS NOT NULL AS moved, ${own.join(', ')}
+        FROM ${ROWS}`,
+    },
+    { sql: `DELETE FROM ${PLACES} WHERE ord <= coalesce((SELECT max(ord) FROM ${PLACES} WHERE op = 't'), 0)` },
+    { sql: `DELETE FROM ${PLACES} WHERE op = 'r' AND k0 IS NULL` },
+    {
+      sql: `CREATE TEMP TABLE ${LAST} AS SELECT * FROM ${PLACES}
+        QUALIFY row_number() OVER (PARTITION BY ${partition} ORDER BY ord DESC) = 1`,
+    },
+  ]
+}
+
+/** Each state with the life that it is of, which goes by the place where it began. */
+function livesSql(count: number): string {
+  const by = keys(count).join(', ')
+  return `CREATE TEMP TABLE ${LIVES} AS
+    SELECT *, max(CASE WHEN begins THEN ord END) OVER (PARTITION BY ${by} ORDER BY ord ROWS UNBOUNDED PRECEDING) AS life
+    FROM (
+      SELECT *, op = 'u' AND (moved OR lag(op) OVER (PARTITION BY ${by} ORDER BY ord) IS DISTINCT FROM 'u') AS begins
+      FROM ${PLACES})
+    WHERE op = 'u'`
+}
+
+/** Of each last state that is told in part: the lives that its row has had, the newest first. */
+function chainsSql(count: number): string {
+  const heads = `SELECT h.life, h.moved, ${keys(count, 'k', 'h.').join(', ')}, ${keys(count, 'f', 'h.').join(', ')},
+      CASE WHEN h.moved THEN p.life END AS former
+    FROM (SELECT * FROM ${LIVES} WHERE begins) h
+    ASOF LEFT JOIN (SELECT * FROM ${LIVES} WHERE begins) p ON ${sameKeys(count, 'h.f', 'p.k')} AND h.ord > p.ord`
+  return `CREATE TEMP TABLE ${CHAINS} AS
+    WITH RECURSIVE heads AS MATERIALIZED (${heads}),
+      chain AS (
+        SELECT s.ord AS last, s.life, 0 AS depth FROM ${LIVES} s SEMI JOIN (SELECT ord FROM ${LAST} WHERE op = 'u' AND partial) l
+          ON l.ord = s.ord
+        UNION ALL
+        SELECT c.last, h.former, c.depth + 1 FROM chain c JOIN heads h ON h.life = c.life WHERE h.former IS NOT NULL)
+    SELECT c.last, c.life, c.depth, h.moved, ${keys(count, 'k', 'h.').join(', ')}, ${keys(count, 'f', 'h.').join(', ')}
+    FROM chain c JOIN heads h ON h.life = c.life`
+}
+
+/** By last state the values that the log has, `has` beside each. */
+function knownSql(others: readonly Column[]): string {
+  const values = others.flatMap(({ name }, at) => {
+    const tells = `NOT coalesce(list_contains(p.unchanged, ${quoteText(name)}), false)`
+    const column = `r.${quoteName(name)}`
+    return [`arg_max_null(${column}, p.ord) FILTER (WHERE ${tells}) AS c${at}`, `bool_or(${tells}) AS has${at}`]
+  })
+  return `CREATE TEMP TABLE ${KNOWN} AS
+    SELECT ${['p.last', ...values].join(', ')}
+    FROM (
+      SELECT c.last, s.ord, s.at, from_json(u.${quoteName(OWN.unchanged)}, '["VARCHAR"]') AS unchanged
+      FROM ${CHAINS} c JOIN ${LIVES} s ON s.life = c.life AND s.ord <= c.last JOIN ${ROWS} u ON u.rowid = s.at) p
+      JOIN ${ROWS} r ON r.rowid = p.at
+    GROUP BY p.last`
+}
+
+/**
+ * By last state the row of the table that it goes on from: `found` of it, `k` its key there. By rule that is the row of
+ * the key that the first of its lives came from, or had. In a table that is newer than that, it may lie under its last
+ * key already, and another row under the first.
+ */
+function foundSql({ schema, base, isFresh }: FoldRequest, others: readonly Column[]): string {
+  const key = schema.primaryKey
+  const n = key.length
+  if (base === null) return `CREATE TEMP TABLE ${FOUND} AS SELECT last, false AS found FROM ${KNOWN}`
+  const root = Array.from(
+    { length: n },
+    (_, at) => `arg_max(CASE WHEN moved THEN f${at} ELSE k${at} END, depth) AS r${at}`,
+  )
+  const own = Array.from({ length: n }, (_, at) => `arg_min(k${at}, depth) AS k${at}`)
+  const based = (alias: string, letter: string) =>
+    key.map((name, at) => `${alias}.${quoteName(name)} = w.${letter}${at}`).join(' AND ')
+  // Of the one row that is there twice, under either key, each value is the same.
+  const values = others.flatMap(({ name }, at) =>
+    base.includes(name)
+      ? [`CASE WHEN takes = 'root' THEN b.${quoteName(name)} ELSE o.${quoteName(name)} END AS b${at}`]
+      : [],
+  )
+  const taken = isFresh
+    ? `CASE WHEN NOT w.moves THEN CASE WHEN root_there THEN 'root' END
+        WHEN own_there AND NOT w.own_before THEN 'own'
+        WHEN root_there AND NOT own_there AND NOT w.root_after THEN 'root' END`
+    : `CASE WHEN root_there THEN 'root' END`
+  const same = key.map((_, at) => `e.k${at} = w.k${at}`).join(' AND ')
+  const sameRoot = key.map((_, at) => `e.k${at} = w.r${at}`).join(' AND ')
+  return `CREATE TEMP TABLE ${FOUND} AS
+    WITH wanted AS (
+      SELECT last, bool_or(moved) AS moves, arg_min(life, depth) AS entered, arg_max(life, depth) AS first_life,
+        ${[...root, ...own].join(', ')} FROM ${CHAINS} GROUP BY last),
+    w AS MATERIALIZED (
+      SELECT *, EXISTS (SELECT 1 FROM ${PLACES} e WHERE ${same.replaceAll('w.', 'wanted.')} AND e.ord < wanted.entered) AS own_before,
+        EXISTS (SELECT 1 FROM ${PLACES} e WHERE ${sameRoot.replaceAll('w.', 'wanted.')} AND e.op = 'u'
+          AND e.ord > wanted.first_life) AS root_after
+      FROM wanted),
+    looked AS (
+      SELECT w.*, b.${quoteName(key[0] as string)} IS NOT NULL AS root_there,
+        o.${quoteName(key[0] as string)} IS NOT NULL AS own_there
+      FROM w LEFT JOIN ${BASE} b ON ${based('b', 'r')} LEFT JOIN ${BASE} o ON ${based('o', 'k')}),
+    chosen AS (SELECT *, ${taken.replaceAll('w.', '')} AS takes FROM looked)
+    SELECT ${['c.last', 'c.takes IS NOT NULL AS found', ...values].join(', ')}
+    FROM chosen c LEFT JOIN ${BASE} b ON c.takes = 'root' AND ${based('b', 'r').replaceAll('w.', 'c.')}
+      LEFT JOIN ${BASE} o ON c.takes = 'own' AND ${based('o', 'k').replaceAll('w.', 'c.')}`
+}
+
+function countSql({ base }: FoldRequest, others: readonly Column[]): string {
+  // A column that the table has not is null in all its rows.
+  const missing = others.flatMap(({ name }, at) => (base === null || base.includes(name) ? [`NOT k.has${at}`] : []))
+  const lacks = missing.length === 0 ? 'false' : `(${missing.join(' OR ')})`
+  return `SELECT (SELECT count(*) FROM ${LAST} WHERE op = 'u'), (SELECT count(*) FROM ${LAST} WHERE op IN ('d', 'r')),
+    (SELECT count(*) FROM ${KNOWN} k JOIN ${FOUND} f ON f.last = k.last WHERE NOT f.found AND ${lacks})`
+}
+
+function changedSql({ schema, base }: FoldRequest, others: readonly Column[]): string {
+  const whole = schema.columns.map(({ name }) => `r.${quoteName(name)}`)
+  const parts = schema.columns.map(({ name }) => {
+    const at = others.findIndex((column) => column.name === name)
+    if (at < 0) return `l.k${schema.primaryKey.indexOf(name)} AS ${quoteName(name)}`
+    const former = base?.includes(name) ? `f.b${at}` : 'NULL'
+    return `CASE WHEN k.has${at} THEN k.c${at} ELSE ${former} END AS ${quoteName(name)}`
+  })
+  return `SELECT ${whole.join(', ')} FROM ${ROWS} r JOIN ${LAST} l ON l.at = r.rowid WHERE l.op = 'u' AND NOT l.partial
+    UNION ALL
+    SELECT ${parts.join(', ')} FROM ${LAST} l JOIN ${KNOWN} k ON k.last = l.ord JOIN ${FOUND} f ON f.last = l.ord`
+}

@@ -1,0 +1,85 @@
+import { type ChangeSource, type Connector, SluiceError } from '@sluice/sdk'
+import type { ChangeCall } from '../source-protocol.ts'
+import type { ParentLine } from './parent-line.ts'
+import { RowBuffer } from './row-buffer.ts'
+
+/** Answers a call of a connector's log. */
+export async function serveChanges(
+  call: ChangeCall,
+  connector: Connector,
+  line: ParentLine,
+  signal: AbortSignal,
+): Promise<void> {
+  const { changes: source } = connector
+  if (source === undefined) throw noLog()
+  switch (call.method) {
+    case 'changes.refusals': {
+      const refused = (await source.refusals?.({ streams: call.streams, signal })) ?? []
+      for (const part of refused) await line.tell({ kind: 'part', part })
+      return
+    }
+    case 'changes.prepare': {
+      const { capture, streams, anew } = call
+      const { position, refused } = await source.prepare({ capture, streams, anew, signal })
+      await line.tell({ kind: 'part', part: position })
+      // One by one: a frame is bounded, a list of tables is not.
+      for (const part of refused) await line.tell({ kind: 'part', part })
+      return
+    }
+    case 'changes.read':
+      return readChanges(call, source, line, signal)
+    case 'changes.ack':
+      return source.ack({ capture: call.capture, position: call.position, signal })
+    case 'changes.health':
+      return line.tell({
+        kind: 'part',
+        part: await source.health({ capture: call.capture, saved: call.saved, signal }),
+      })
+    case 'changes.release':
+      return source.release({ capture: call.capture, signal })
+  }
+}
+
+/** Rows travel as bytes alone; whose they are is said before them, and how many they were after them. */
+async function readChanges(
+  { capture, after, streams }: Extract<ChangeCall, { method: 'changes.read' }>,
+  source: ChangeSource,
+  line: ParentLine,
+  signal: AbortSignal,
+): Promise<void> {
+  const buffer = new RowBuffer((csv) => line.sayRows(csv, null))
+  let stream: number | null = null
+  let rows = 0
+  const endRows = () => {
+    buffer.flush()
+    if (rows > 0) line.say({ kind: 'part', part: { kind: 'count', rows } })
+    rows = 0
+  }
+  try {
+    for await (const event of source.changes({ capture, after, streams, signal })) {
+      signal.throwIfAborted()
+      if (event.kind === 'rows') {
+        if (event.stream !== stream) {
+          endRows()
+          stream = event.stream
+          line.say({ kind: 'part', part: { kind: 'stream', stream } })
+        }
+        rows += event.rows
+        if (buffer.add(event.chunk)) await line.drained()
+        continue
+      }
+      endRows()
+      await line.tell({ kind: 'part', part: event })
+    }
+    endRows()
+  } finally {
+    buffer.drop()
+  }
+}
+
+function noLog(): SluiceError {
+  return new SluiceError('CONFIG', 'the connector reads no log of changes', {
+    code: 'changes_not_supported',
+    remedy: 'Use mode incremental or full in inputs.yaml.',
+  })
+}

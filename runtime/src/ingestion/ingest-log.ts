@@ -1,0 +1,339 @@
+/**
+ * The tables of a connection that are read by the log of their source. The log is one for all of them: what came of it is
+ * committed for all at once, with the position, and only then acknowledged. A table that cannot take what came is read
+ * whole by the next run, and holds up no other.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ChangePosition, ChangeSource, ChangeStream, Connector, DiscoveredTable } from '@sluice/sdk'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
+import { inTransaction } from '../database/pools.ts'
+import { rawTable } from '../materializer/inputs.ts'
+import {
+  beginGeneration,
+  type Capture,
+  capture,
+  captureStreams,
+  ensureCapture,
+  forgetStreams,
+  saveHealth,
+  savePosition,
+  saveStream,
+} from '../registry/captures.ts'
+import { databaseNow } from '../registry/clock.ts'
+import { checkSource, isOfSource } from '../registry/connections.ts'
+import { checkRun } from '../registry/run-claims.ts'
+import { brokenLog, ChangeSpool } from './change-spool.ts'
+import { commitPiece, type LogTable, type Piece } from './commit-log.ts'
+import { takesIncrements } from './load-table.ts'
+import type { IngestionDeps, IngestionRun, LoadedSource } from './run-ingestion.ts'
+import { discoverTables, type ReadMode, readMode, type SourceTable, tableNotFound } from './source-tables.ts'
+
+/** What a run does with any table, for those of a log. */
+export interface LogHooks {
+  /** Reads the table whole and stages it. */
+  load(
+    table: SourceTable,
+    mode: ReadMode,
+    description: DiscoveredTable,
+    connector: Connector,
+    moment: { readonly name: string; readonly at: Date },
+  ): Promise<LoadedSource>
+  /** Makes it visible, with what `also` writes. */
+  commit(loaded: LoadedSource, connector: Connector, also: (tx: pg.PoolClient) => Promise<void>): Promise<void>
+  fail(table: string, error: unknown): Promise<void>
+  say(level: 'info' | 'warn', message: string): Promise<void>
+}
+
+/** How often a run begins a log anew, or reads tables whole that the log could not tell of. */
+const PASSES = 3
+/** A piece of the log is applied when it has come to so much, at the next checkpoint. */
+const PIECE_BYTES = 256 * 1024 * 1024
+
+/** Tables that failed, with why. */
+export async function ingestLog(
+  run: IngestionRun,
+  tables: readonly SourceTable[],
+  hooks: LogHooks,
+  deps: IngestionDeps,
+): Promise<ReadonlyMap<string, unknown>> {
+  const failures = new Map<string, unknown>()
+  if (tables.length === 0) return failures
+  try {
+    const connector = await deps.openConnector(run.connection, { oneMoment: false })
+    try {
+      await readLog(run, tables, failures, connector, hooks, deps)
+    } finally {
+      await connector.close()
+    }
+  } catch (error) {
+    run.signal.throwIfAborted()
+    if (isSluiceError(error, 'FENCED')) throw error
+    // The log is one for all: none of its tables is as it should be.
+    for (const { name } of tables) {
+      if (failures.has(name)) continue
+      failures.set(name, error)
+      await hooks.fail(name, error)
+    }
+  }
+  return failures
+}
+
+interface Reading {
+  readonly run: IngestionRun
+  readonly connector: Connector
+  readonly source: ChangeSource
+  readonly wanted: readonly LogTable[]
+  readonly failures: Map<string, unknown>
+  readonly hooks: LogHooks
+  readonly deps: IngestionDeps
+  readonly startedMs: number
+}
+
+async function readLog(
+  run: IngestionRun,
+  tables: readonly SourceTable[],
+  failures: Map<string, unknown>,
+  connector: Connector,
+  hooks: LogHooks,
+  deps: IngestionDeps,
+): Promise<void> {
+  const source = connector.changes
+  if (source === undefined) throw changesNotSupported(run.connection.connectorType)
+  const names = tables.map(({ name }) => name)
+  const found = await discoverTables(connector, names, run.signal)
+  const wanted: LogTable[] = []
+  for (const table of tables) {
+    try {
+      const description = found.get(table.name)
+      if (description === undefined) throw tableNotFound(table.name)
+      wanted.push({ table, mode: readMode(table, description), description })
+    } catch (error) {
+      failures.set(table.name, error)
+      await hooks.fail(table.name, error)
+    }
+  }
+  if (wanted.length === 0) return
+  const reading = { run, connector, source, wanted, failures, hooks, deps, startedMs: performance.now() }
+  for (let pass = 0; pass < PASSES; pass += 1) {
+    if (await readOnce(reading)) return
+  }
+  throw new SluiceError('TRANSIENT', 'the log of the source was lost again and again while it was read', {
+    code: 'position_lost',
+    remedy: 'Look whether somebody drops what the source keeps for this connection; the next sync begins anew.',
+  })
+}
+
+/** False: another pass is needed, because the log was lost, or tables are to be read whole. */
+async function readOnce(reading: Reading): Promise<boolean> {
+  const { source, run, deps, hooks, failures, wanted } = reading
+  const { signal } = run
+  const known = await currentCapture(reading)
+  const streams = wanted.map(streamOf)
+  const anew = known.position === null
+  const prepared = await source.prepare({ capture: known.name, streams, anew, signal })
+  await deps.faultPoint('log.prepared')
+  if (known.position !== null && prepared.position.lineage !== known.position.lineage) {
+    await begin(reading, 'the source has another history than the one that was read')
+    return false
+  }
+  const position = known.position ?? prepared.position
+  if (anew) await inOwnTransaction(reading, (tx) => savePosition(tx, run.connection.id, position))
+  const told: LogTable[] = []
+  for (const one of wanted) {
+    const refused = prepared.refused.find(
+      ({ schema, table }) => schema === one.table.schema && table === one.table.table,
+    )
+    if (refused === undefined) told.push(one)
+    else if (!failures.has(one.table.name)) {
+      const error = refusedTable(one.table.name, refused)
+      failures.set(one.table.name, error)
+      await hooks.fail(one.table.name, error)
+    }
+  }
+  const moment = `log-${known.name}-${known.generation}`
+  await readWhole(reading, told, position, moment)
+  if (told.every(({ table }) => failures.has(table.name))) return true
+  try {
+    return await applyAll(reading, told, position, moment)
+  } catch (error) {
+    if (!isSluiceError(error) || error.code !== 'position_lost') throw error
+    await begin(reading, 'the source has let go of changes that were not read yet')
+    return false
+  }
+}
+
+async function inOwnTransaction(
+  { run, deps }: Pick<Reading, 'run' | 'deps'>,
+  work: (tx: pg.PoolClient) => Promise<void>,
+): Promise<void> {
+  await inTransaction(deps.pool, async (tx) => {
+    await checkRun(tx, run.lease)
+    await checkSource(tx, run.connection)
+    await work(tx)
+  })
+}
+
+/** Without its position where the source has not kept what follows it. */
+async function currentCapture(reading: Reading): Promise<Capture> {
+  const { run, deps, source } = reading
+  const { connection, signal } = run
+  await inOwnTransaction(reading, async (tx) => {
+    await ensureCapture(tx, connection)
+  })
+  const known = (await capture(deps.pool, connection.id)) as Capture
+  if (known.position === null) return known
+  const health = await source.health({ capture: known.name, saved: known.position, signal })
+  await saveHealth(deps.pool, connection.id, health)
+  if (health.state === 'at_risk') await reading.hooks.say('warn', `the log of the source: ${health.message}`)
+  if (health.state !== 'lost') return known
+  await begin(reading, health.message)
+  return (await capture(deps.pool, connection.id)) as Capture
+}
+
+async function begin(reading: Reading, reason: string): Promise<void> {
+  const { run, deps, hooks } = reading
+  await inOwnTransaction(reading, async (tx) => {
+    await beginGeneration(tx, run.connection.id, reason)
+    await deps.tellLogLost(tx, run.connection, { reason, runId: run.lease.runId })
+  })
+  await hooks.say('warn', `the log is begun anew and all its tables are read whole: ${reason}`)
+  await deps.faultPoint('log.begun-anew')
+}
+
+/** Tables that the log does not tell from where they are: never read in this generation, or not as it needs them. */
+async function readWhole(
+  { run, deps, hooks, connector, failures }: Reading,
+  told: readonly LogTable[],
+  position: ChangePosition,
+  moment: string,
+): Promise<void> {
+  const { connection } = run
+  const known = new Map((await captureStreams(deps.pool, connection.id)).map((stream) => [stream.tableName, stream]))
+  const names = new Set(told.map(({ table }) => table.name))
+  await forgetStreams(
+    deps.pool,
+    connection.id,
+    [...known.keys()].filter((name) => !names.has(name)),
+  )
+  for (const { table, mode, description } of told) {
+    if (failures.has(table.name)) continue
+    const stream = known.get(table.name)
+    const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
+    if (isKnown && (await goesOn(run, table, mode, deps))) continue
+    try {
+      const at = await databaseNow(deps.pool)
+      const loaded = await hooks.load(table, mode, description, connector, { name: moment, at })
+      const noted = { tableName: table.name, primaryKey: mode.primaryKey, position }
+      await hooks.commit(loaded, connector, (tx) => saveStream(tx, connection.id, noted))
+      await deps.faultPoint('log.table-read')
+    } catch (error) {
+      run.signal.throwIfAborted()
+      if (isSluiceError(error, 'FENCED')) throw error
+      failures.set(table.name, error)
+      await hooks.fail(table.name, error)
+      await forgetStreams(deps.pool, connection.id, [table.name])
+    }
+  }
+}
+
+async function goesOn(run: IngestionRun, table: SourceTable, mode: ReadMode, deps: IngestionDeps): Promise<boolean> {
+  const { connection, signal } = run
+  const base = await deps.lake.load(rawTable(connection.tenant, connection.name, table.name), { signal })
+  if (base === null || !takesIncrements(base, mode.primaryKey)) return false
+  const { summary } = await deps.lake.scan(base, {}, signal)
+  return isOfSource(summary, connection)
+}
+
+/** Piece by piece, to where the log stood. False: tables are to be read whole. */
+async function applyAll(
+  reading: Reading,
+  told: readonly LogTable[],
+  position: ChangePosition,
+  moment: string,
+): Promise<boolean> {
+  const { run, deps, source, hooks, startedMs, failures } = reading
+  const { name } = (await capture(deps.pool, run.connection.id)) as Capture
+  const again = new Set<string>()
+  let after = position
+  for (;;) {
+    const piece = await nextPiece(reading, told, { name, after })
+    try {
+      const left = await commitPiece(run, piece, { moment, failures, again }, deps)
+      for (const [table, error] of left.failed) {
+        failures.set(table, error)
+        await hooks.fail(table, error)
+      }
+      for (const line of left.notes) await hooks.say('warn', line)
+      await deps.faultPoint('log.committed')
+      await source.ack({ capture: name, position: piece.position, signal: run.signal })
+      await deps.faultPoint('log.acknowledged')
+    } finally {
+      await rm(piece.dir, { recursive: true, force: true })
+    }
+    after = piece.position
+    if (piece.isLast) break
+    if (performance.now() - startedMs > deps.limits.timeoutMs) {
+      await hooks.say('info', 'the log goes on: what is left of it comes with the next run')
+      break
+    }
+  }
+  for (const table of again)
+    await hooks.say('warn', `${table}: the log cannot tell what has changed, so it is read whole`)
+  return again.size === 0
+}
+
+async function nextPiece(
+  { run, deps, source, failures, startedMs }: Reading,
+  told: readonly LogTable[],
+  { name, after }: { readonly name: string; readonly after: ChangePosition },
+): Promise<Piece & { readonly dir: string }> {
+  const streams = told.map(streamOf)
+  const readAt = await databaseNow(deps.pool)
+  const dir = await mkdtemp(join(deps.scratchDirectory, 'log-'))
+  try {
+    const spool = new ChangeSpool(dir, streams, await deps.checkStorage(run.connection.tenant))
+    let isLast = true
+    for await (const event of source.changes({ capture: name, after, streams, signal: run.signal })) {
+      if (event.kind !== 'checkpoint' && failures.has((told[event.stream] as LogTable | undefined)?.table.name ?? ''))
+        continue
+      await spool.take(event)
+      const isLong = spool.bytes >= PIECE_BYTES || performance.now() - startedMs > deps.limits.timeoutMs
+      if (event.kind !== 'checkpoint' || !isLong) continue
+      isLast = false
+      break
+    }
+    await spool.flush()
+    const { checkpoint } = spool
+    if (checkpoint === null || !spool.endsWhole) throw brokenLog('it ended without a checkpoint')
+    await deps.faultPoint('log.spooled')
+    const tables = told.map((one, at) => ({ ...one, spooled: spool.table(at) }))
+    return { dir, tables, ...checkpoint, isLast, readAt }
+  } catch (error) {
+    await rm(dir, { recursive: true, force: true })
+    throw error
+  }
+}
+
+function streamOf({ table: { schema, table }, mode }: LogTable): ChangeStream {
+  return { schema, table, primaryKey: mode.primaryKey }
+}
+
+export function changesNotSupported(type: string): SluiceError {
+  return new SluiceError('INVALID_DATA', `connections of type ${type} have no log of changes that could be read`, {
+    code: 'changes_not_supported',
+    remedy: 'Use mode incremental or full in inputs.yaml.',
+  })
+}
+
+export function refusedTable(
+  name: string,
+  { code, reason, remedy }: { readonly code: string; readonly reason: string; readonly remedy: string },
+): SluiceError {
+  return new SluiceError('INVALID_DATA', `${name}: the log of the source cannot tell its changes: ${reason}`, {
+    code: 'changes_refused',
+    remedy,
+    details: { table: name, refused: code },
+  })
+}

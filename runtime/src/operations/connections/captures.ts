@@ -1,0 +1,166 @@
+/** Logs of sources that are to be kept no more, and how those are kept that are read. */
+import { hkdfSync } from 'node:crypto'
+import { type Connector, isSluiceError, SluiceError } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import { appendEvent } from '../../events/outbox.ts'
+import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
+import {
+  askForRelease,
+  beginGeneration,
+  type Capture,
+  type CaptureRelease,
+  capture,
+  forgetCapture,
+  noteRelease,
+  saveHealth,
+} from '../../registry/captures.ts'
+import { readSecrets } from '../../registry/connection-secrets.ts'
+import { type Connection, findConnection } from '../../registry/connections.ts'
+import { closeIncidents, openIncident } from '../../registry/incidents.ts'
+import type { MasterKeys } from '../../registry/master-keys.ts'
+import { KEY_BYTES, seal, unseal } from '../../registry/sealing.ts'
+import type { Queryable, Transaction } from '../../registry/sql.ts'
+import { tenantKey } from '../../registry/tenant-keys.ts'
+import type { Platform } from '../platform.ts'
+import { readersOf } from '../products/input-reads.ts'
+
+/** The cause of incidents of connections whose log is about to be lost. */
+export const LOG_AT_RISK = 'log_at_risk'
+
+type Open = (connection: Pick<Connection, 'tenant' | 'connectorType'>, settings: Settings) => Promise<Connector>
+type Settings = Readonly<Record<string, unknown>>
+
+/** In the transaction that takes the connection away, or leads it elsewhere: with what is needed to get there once more. */
+export async function leaveCapture(
+  tx: Transaction,
+  { masters }: Pick<Platform, 'masters'>,
+  connection: Connection,
+): Promise<void> {
+  const known = await capture(tx, connection.id)
+  if (known === null) return
+  const { tenant, connectorType, name: connectionName } = connection
+  const settings = { ...connection.config, ...(await readSecrets(tx, masters, connection)) }
+  const sealed = seal(await releaseKey(tx, masters, tenant), Buffer.from(JSON.stringify(settings)), labelOf(known.name))
+  await askForRelease(tx, { name: known.name, tenant, connectionName, connectorType, sealed })
+  await forgetCapture(tx, connection.id)
+}
+
+const labelOf = (name: string) => ['capture', name]
+
+/** Of the key that no rotation replaces, and that goes with the tenant. */
+async function releaseKey(db: Queryable, masters: MasterKeys, tenant: string): Promise<Buffer> {
+  const { key } = await tenantKey(db, masters, tenant, 'mask', 1)
+  return Buffer.from(hkdfSync('sha256', key, tenant, 'captures', KEY_BYTES))
+}
+
+/** Whether the source has let go; if not, it is tried again, and said. */
+export async function release(
+  { pool, masters, logger }: Pick<Platform, 'pool' | 'masters' | 'logger'>,
+  asked: CaptureRelease,
+  open: Open,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const key = await releaseKey(pool, masters, asked.tenant)
+    const settings = JSON.parse(unseal(key, asked.sealed, labelOf(asked.name)).toString('utf8')) as Settings
+    const connector = await open(asked, settings)
+    try {
+      await connector.changes?.release({ capture: asked.name, signal })
+    } finally {
+      await connector.close()
+    }
+    await noteRelease(pool, asked.name, null)
+    return true
+  } catch (error) {
+    signal.throwIfAborted()
+    const code = isSluiceError(error) ? error.code : 'internal_error'
+    await noteRelease(pool, asked.name, code)
+    const about = { tenant: asked.tenant, connection: asked.connectionName, capture: asked.name, error: code }
+    logger.warn('a source still keeps its log for a connection that has gone; it is tried again', about)
+    return false
+  }
+}
+
+/**
+ * Looks at the source, and says what it keeps for us. Gives the log up where no product in service reads by it any more, and
+ * where a source without a limit keeps more than it may.
+ */
+export async function checkCapture(
+  platform: Pick<Platform, 'pool' | 'logger'>,
+  known: Capture,
+  { open, maxBytes }: { readonly open: (connection: Connection) => Promise<Connector>; readonly maxBytes: number },
+  signal: AbortSignal,
+): Promise<void> {
+  const { pool } = platform
+  const connection = await findConnection(pool, known.tenant, known.connectionId)
+  if (connection === null) return
+  try {
+    const connector = await open(connection)
+    try {
+      await checkAt(platform, connection, known, connector, maxBytes, signal)
+    } finally {
+      await connector.close()
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    const message = isSluiceError(error) ? error.message : 'the source could not be asked'
+    const remedy = isSluiceError(error) ? (error.remedy ?? null) : null
+    await saveHealth(pool, known.connectionId, {
+      state: 'unreachable',
+      retainedBytes: null,
+      limitBytes: null,
+      message,
+      remedy,
+    })
+  }
+}
+
+async function checkAt(
+  { pool, logger }: Pick<Platform, 'pool' | 'logger'>,
+  connection: Connection,
+  known: Capture,
+  connector: Connector,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const source = connector.changes
+  if (source === undefined)
+    throw new SluiceError('CONFIG', 'the connector reads no log any more', { code: 'changes_not_supported' })
+  const inputs = (await readersOf(pool, connection)).flatMap(({ manifests }) => manifests.inputs)
+  if (!tablesOf(inputs.filter((input) => input.connection === connection.name)).some(isReadByLog)) {
+    await source.release({ capture: known.name, signal })
+    await inTransaction(pool, async (tx) => {
+      await forgetCapture(tx, connection.id)
+      await closeIncidents(tx, { connectionId: connection.id }, { only: LOG_AT_RISK })
+    })
+    logger.info('no product reads by the log any more, and its source keeps it no longer', {
+      connection: connection.id,
+    })
+    return
+  }
+  const health = await source.health({ capture: known.name, saved: known.position, signal })
+  const isTooMuch = health.limitBytes === null && (health.retainedBytes ?? 0) > maxBytes
+  if (isTooMuch) {
+    await source.release({ capture: known.name, signal })
+    const message = `the source kept ${health.retainedBytes} bytes for us, more than the ${maxBytes} that it may, so the log was given up`
+    const remedy = 'Sync the connection more often. The next run reads its tables whole.'
+    await inTransaction(pool, async (tx) => {
+      await beginGeneration(tx, connection.id, message)
+      await tell(tx, connection, message)
+      await saveHealth(tx, connection.id, { state: 'released', retainedBytes: 0, limitBytes: null, message, remedy })
+    })
+    return
+  }
+  await inTransaction(pool, async (tx) => {
+    await saveHealth(tx, connection.id, health)
+    if (health.state === 'ok') await closeIncidents(tx, { connectionId: connection.id }, { only: LOG_AT_RISK })
+    else await tell(tx, connection, health.message)
+  })
+}
+
+/** Once, however often it is found. */
+async function tell(tx: Transaction, { id, tenant, name }: Connection, reason: string): Promise<void> {
+  const isNew = await openIncident(tx, tenant, { connectionId: id }, { cause: LOG_AT_RISK })
+  const data = { connection: name, reason }
+  if (isNew) await appendEvent(tx, { tenant, kind: 'ingestion', name: 'log_at_risk', subject: id, data })
+}

@@ -1,0 +1,263 @@
+/** How far the log of a connection's source was read, and which tables it tells. Written with what was applied. */
+import { createHash } from 'node:crypto'
+import type { ChangeHealth, ChangePosition } from '@sluice/sdk'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+
+export interface Capture {
+  readonly connectionId: string
+  readonly tenant: string
+  /** What the source calls it. */
+  readonly name: string
+  readonly generation: number
+  /** Null: the log is to be begun anew, and all tables to be read whole. */
+  readonly position: ChangePosition | null
+  readonly sourceTime: Date | null
+  readonly positionedAt: Date | null
+  readonly lostReason: string | null
+  readonly lostAt: Date | null
+  readonly health: CaptureHealth | null
+}
+
+export interface CaptureHealth {
+  readonly state: ChangeHealth['state'] | 'unreachable' | 'released'
+  readonly retainedBytes: number | null
+  readonly limitBytes: number | null
+  readonly message: string
+  readonly remedy: string | null
+  readonly checkedAt: Date
+}
+
+export interface CaptureStream {
+  readonly tableName: string
+  readonly primaryKey: readonly string[]
+  /** The log has passed all that the read of the table has seen. */
+  readonly settled: boolean
+}
+
+interface CaptureRow extends Omit<Capture, 'position' | 'health'> {
+  readonly lineage: string | null
+  readonly order: string | null
+  readonly healthState: CaptureHealth['state'] | null
+  readonly retainedBytes: number | null
+  readonly limitBytes: number | null
+  readonly message: string | null
+  readonly remedy: string | null
+  readonly checkedAt: Date | null
+}
+
+const COLUMNS = `connection_id as "connectionId", tenant, name, generation, lineage, position as "order",
+  source_time as "sourceTime", positioned_at as "positionedAt", lost_reason as "lostReason", lost_at as "lostAt",
+  health as "healthState", retained_bytes as "retainedBytes", limit_bytes as "limitBytes", health_message as message,
+  health_remedy as remedy, checked_at as "checkedAt"`
+
+function captureOf(row: CaptureRow): Capture {
+  const { lineage, order, healthState, retainedBytes, limitBytes, message, remedy, checkedAt, ...capture } = row
+  const health =
+    healthState === null || checkedAt === null
+      ? null
+      : { state: healthState, retainedBytes, limitBytes, message: message ?? '', remedy, checkedAt }
+  return { ...capture, position: lineage === null || order === null ? null : { lineage, order }, health }
+}
+
+/** Of one connection of one installation: its id is no other's. */
+export function captureName(connectionId: string): string {
+  return `sluice_${createHash('sha256').update(connectionId).digest('hex').slice(0, 24)}`
+}
+
+export async function capture(db: Queryable, connectionId: string): Promise<Capture | null> {
+  const statement = `select ${COLUMNS} from captures where connection_id = $1`
+  const row = await maybeOne<CaptureRow>(db, 'reading the capture', statement, [connectionId])
+  return row && captureOf(row)
+}
+
+/** As it is, or a new one. */
+export async function ensureCapture(
+  tx: Transaction,
+  { id, tenant }: { readonly id: string; readonly tenant: string },
+): Promise<Capture> {
+  const row = await one<CaptureRow>(
+    tx,
+    'noting the capture',
+    `insert into captures (connection_id, tenant, name) values ($1, $2, $3)
+     on conflict (connection_id) do update set name = excluded.name returning ${COLUMNS}`,
+    [id, tenant, captureName(id)],
+  )
+  return captureOf(row)
+}
+
+export async function savePosition(
+  tx: Transaction,
+  connectionId: string,
+  position: ChangePosition,
+  sourceTime: string | null = null,
+): Promise<void> {
+  await change(
+    tx,
+    'keeping the position in the log',
+    `update captures set lineage = $2, position = $3, source_time = coalesce($4, source_time),
+       positioned_at = clock_timestamp() where connection_id = $1`,
+    [connectionId, position.lineage, position.order, sourceTime],
+  )
+}
+
+/** All tables are read whole, after the log was begun anew. */
+export async function beginGeneration(tx: Transaction, connectionId: string, reason: string): Promise<void> {
+  await change(tx, 'beginning a log anew', 'delete from capture_streams where connection_id = $1', [connectionId])
+  await change(
+    tx,
+    'beginning a log anew',
+    `update captures set lineage = null, position = null, generation = generation + 1, lost_reason = $2,
+       lost_at = clock_timestamp() where connection_id = $1`,
+    [connectionId, reason],
+  )
+}
+
+export async function captureStreams(db: Queryable, connectionId: string): Promise<readonly CaptureStream[]> {
+  return many<CaptureStream>(
+    db,
+    'reading the tables of the capture',
+    `select table_name as "tableName", primary_key as "primaryKey", settled from capture_streams where connection_id = $1
+     order by table_name`,
+    [connectionId],
+  )
+}
+
+export async function saveStream(
+  tx: Transaction,
+  connectionId: string,
+  stream: { readonly tableName: string; readonly primaryKey: readonly string[]; readonly position: ChangePosition },
+): Promise<void> {
+  const { tableName, primaryKey, position } = stream
+  await change(
+    tx,
+    'noting a table of the capture',
+    `insert into capture_streams (connection_id, table_name, primary_key, lineage, position) values ($1, $2, $3, $4, $5)
+     on conflict (connection_id, table_name) do update set primary_key = excluded.primary_key, lineage = excluded.lineage,
+       position = excluded.position, settled = false, read_at = clock_timestamp()`,
+    [connectionId, tableName, json(primaryKey), position.lineage, position.order],
+  )
+}
+
+/** The log has passed all that reads of these tables have seen. */
+export async function settleStreams(tx: Transaction, connectionId: string): Promise<void> {
+  const statement = 'update capture_streams set settled = true where connection_id = $1 and not settled'
+  await change(tx, 'noting that the log has passed a read', statement, [connectionId])
+}
+
+/** These are read whole before the log is applied to them again. */
+export async function forgetStreams(tx: Queryable, connectionId: string, names: readonly string[]): Promise<void> {
+  const statement = 'delete from capture_streams where connection_id = $1 and table_name = any ($2)'
+  if (names.length > 0) await change(tx, 'forgetting tables of the capture', statement, [connectionId, names])
+}
+
+/** Tables of the connection whose rows are of several moments until the log has passed. */
+export async function unsettledTables(db: Queryable, connectionId: string): Promise<ReadonlySet<string>> {
+  const rows = await many<{ readonly name: string }>(
+    db,
+    'reading the tables of the capture',
+    'select table_name as name from capture_streams where connection_id = $1 and not settled',
+    [connectionId],
+  )
+  return new Set(rows.map(({ name }) => name))
+}
+
+export async function saveHealth(
+  db: Queryable,
+  connectionId: string,
+  health: Omit<CaptureHealth, 'checkedAt' | 'remedy'> & { readonly remedy?: string | null },
+): Promise<void> {
+  await change(
+    db,
+    'noting how a log is kept',
+    `update captures set health = $2, retained_bytes = $3, limit_bytes = $4, health_message = $5, health_remedy = $6,
+       checked_at = clock_timestamp() where connection_id = $1`,
+    [connectionId, health.state, health.retainedBytes, health.limitBytes, health.message, health.remedy ?? null],
+  )
+}
+
+export async function forgetCapture(tx: Queryable, connectionId: string): Promise<void> {
+  await change(tx, 'forgetting the capture', 'delete from captures where connection_id = $1', [connectionId])
+}
+
+/** Not looked at for so long, the longest first. */
+export async function capturesToCheck(db: Queryable, olderMs: number, limit: number): Promise<readonly Capture[]> {
+  const rows = await many<CaptureRow>(
+    db,
+    'looking for captures',
+    `select ${COLUMNS} from captures c where (checked_at is null or checked_at < clock_timestamp() - make_interval(secs => $1::float8 / 1000))
+       and exists (select from tenants t where t.slug = c.tenant and t.status = 'active')
+       and not exists (select from runs r where r.connection_id = c.connection_id and r.state = 'running')
+     order by checked_at nulls first limit $2`,
+    [olderMs, limit],
+  )
+  return rows.map(captureOf)
+}
+
+/** A capture to be given up at a source whose connection has gone, or leads elsewhere. */
+export interface CaptureRelease {
+  readonly name: string
+  readonly tenant: string
+  readonly connectionName: string
+  readonly connectorType: string
+  /** Sealed, for the connector alone. */
+  readonly sealed: Buffer
+  readonly attempts: number
+}
+
+export async function askForRelease(tx: Transaction, release: Omit<CaptureRelease, 'attempts'>): Promise<void> {
+  const { name, tenant, connectionName, connectorType, sealed } = release
+  await change(
+    tx,
+    'noting a capture to give up',
+    `insert into capture_releases (name, tenant, connection_name, connector_type, sealed) values ($1, $2, $3, $4, $5)
+     on conflict (name) do update set sealed = excluded.sealed, attempts = 0`,
+    [name, tenant, connectionName, connectorType, sealed],
+  )
+}
+
+/** Those that were tried least first. */
+export function capturesToRelease(db: Queryable, limit: number): Promise<readonly CaptureRelease[]> {
+  return many<CaptureRelease>(
+    db,
+    'looking for captures to give up',
+    `select name, tenant, connection_name as "connectionName", connector_type as "connectorType", sealed, attempts
+     from capture_releases order by attempts, created_at limit $1`,
+    [limit],
+  )
+}
+
+/** Null: it was given up. */
+export async function noteRelease(db: Queryable, name: string, errorCode: string | null): Promise<void> {
+  const statement =
+    errorCode === null
+      ? 'delete from capture_releases where name = $1 and $2::text is null'
+      : 'update capture_releases set attempts = attempts + 1, error_code = $2 where name = $1'
+  await change(db, 'giving up a capture', statement, [name, errorCode])
+}
+
+/** Of these connections those that have one. */
+export async function capturesOf(
+  db: Queryable,
+  connectionIds: readonly string[],
+): Promise<ReadonlyMap<string, Capture>> {
+  const statement = `select ${COLUMNS} from captures where connection_id = any ($1)`
+  const rows = await many<CaptureRow>(db, 'reading captures', statement, [connectionIds])
+  return new Map(rows.map((row) => [row.connectionId, captureOf(row)]))
+}
+
+export interface CaptureLoad {
+  readonly state: string
+  readonly captures: number
+  readonly retainedBytes: number
+}
+
+/** By what the last look at them has found; `unreleased`: to be given up, and not yet. */
+export function captureLoad(db: Queryable): Promise<readonly CaptureLoad[]> {
+  return many<CaptureLoad>(
+    db,
+    'reading how logs are kept',
+    `select coalesce(health, 'unknown') as state, count(*) as captures, coalesce(sum(retained_bytes), 0)::bigint as "retainedBytes"
+     from captures group by 1
+     union all select 'unreleased', count(*), 0 from capture_releases having count(*) > 0`,
+  )
+}
