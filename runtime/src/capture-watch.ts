@@ -1,10 +1,13 @@
 /** Asks sources what they keep of their logs for us, where no run did, and gives up what nobody reads any more. */
+import { isReadByLog, tablesOf } from './ingestion/source-tables.ts'
 import type { NextDue } from './jobs/claims.ts'
 import type { JobKind } from './jobs/worker.ts'
 import { checkCapture, release } from './operations/connections/captures.ts'
 import { openConnector, openWith } from './operations/connections/connections.ts'
 import type { Platform } from './operations/platform.ts'
+import { readersOf } from './operations/products/input-reads.ts'
 import { capturesToCheck, capturesToRelease } from './registry/captures.ts'
+import type { Connection } from './registry/connections.ts'
 
 export const CAPTURES_JOB = 'captures'
 
@@ -33,6 +36,20 @@ export async function watchCaptures(platform: Platform, signal: AbortSignal, una
   }
   const maxBytes = config.upkeep.max_retained_bytes
   for (const known of await capturesToCheck(pool, unaskedMs, AT_ONCE)) {
-    await checkCapture(platform, known, { open: (connection) => openConnector(platform, connection), maxBytes }, signal)
+    await checkCapture(
+      platform,
+      known,
+      {
+        open: (connection) => openConnector(platform, connection),
+        isRead: (connection) => isRead(platform, connection),
+        maxBytes,
+      },
+      signal,
+    )
   }
+}
+
+async function isRead({ pool }: Platform, connection: Connection): Promise<boolean> {
+  const inputs = (await readersOf(pool, connection)).flatMap(({ manifests }) => manifests.inputs)
+  return tablesOf(inputs.filter((input) => input.connection === connection.name)).some(isReadByLog)
 }

@@ -68,6 +68,7 @@ import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeComparisons, storeRetries } from './jobs.ts'
 import { strangeBuckets } from './lake/registry-catalog.ts'
+import { captureMetrics } from './metrics/captures.ts'
 import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
@@ -191,6 +192,7 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
       scheduleTicks(platform.pool),
       ...(keeper === null ? [] : [keeper.kind]),
     ]
+    captureMetrics(assembled.metrics, platform.pool)
     const jobs = new JobWorker({
       pool: platform.pool,
       address: assembled.databases.registry,

@@ -1,9 +1,8 @@
 /** Logs of sources that are to be kept no more, and how those are kept that are read. */
 import { hkdfSync } from 'node:crypto'
-import { type Connector, isSluiceError, SluiceError } from '@sluice/sdk'
+import { type ChangeSource, type Connector, isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { appendEvent } from '../../events/outbox.ts'
-import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
 import {
   askForRelease,
   beginGeneration,
@@ -22,7 +21,6 @@ import { KEY_BYTES, seal, unseal } from '../../registry/sealing.ts'
 import type { Queryable, Transaction } from '../../registry/sql.ts'
 import { tenantKey } from '../../registry/tenant-keys.ts'
 import type { Platform } from '../platform.ts'
-import { readersOf } from '../products/input-reads.ts'
 
 /** The cause of incidents of connections whose log is about to be lost. */
 export const LOG_AT_RISK = 'log_at_risk'
@@ -81,6 +79,14 @@ export async function release(
   }
 }
 
+export interface Watching {
+  open(connection: Connection): Promise<Connector>
+  /** Whether a product in service reads by its log. */
+  isRead(connection: Connection): Promise<boolean>
+  /** What a source without a limit of its own may keep for us. */
+  readonly maxBytes: number
+}
+
 /**
  * Looks at the source, and says what it keeps for us. Gives the log up where no product in service reads by it any more, and
  * where a source without a limit keeps more than it may.
@@ -88,16 +94,17 @@ export async function release(
 export async function checkCapture(
   platform: Pick<Platform, 'pool' | 'logger'>,
   known: Capture,
-  { open, maxBytes }: { readonly open: (connection: Connection) => Promise<Connector>; readonly maxBytes: number },
+  watching: Watching,
   signal: AbortSignal,
 ): Promise<void> {
   const { pool } = platform
   const connection = await findConnection(pool, known.tenant, known.connectionId)
   if (connection === null) return
   try {
-    const connector = await open(connection)
+    const connector = await watching.open(connection)
     try {
-      await checkAt(platform, connection, known, connector, maxBytes, signal)
+      if (connector.changes === undefined) throw noLog()
+      await checkAt(platform, connection, known, connector.changes, watching, signal)
     } finally {
       await connector.close()
     }
@@ -105,44 +112,41 @@ export async function checkCapture(
     signal.throwIfAborted()
     const message = isSluiceError(error) ? error.message : 'the source could not be asked'
     const remedy = isSluiceError(error) ? (error.remedy ?? null) : null
-    await saveHealth(pool, known.connectionId, {
-      state: 'unreachable',
-      retainedBytes: null,
-      limitBytes: null,
-      message,
-      remedy,
-    })
+    const unknown = { retainedBytes: null, limitBytes: null, message, remedy }
+    await saveHealth(pool, known.connectionId, { state: 'unreachable', ...unknown })
   }
+}
+
+function noLog(): SluiceError {
+  return new SluiceError('CONFIG', 'the connector reads no log any more', {
+    code: 'changes_not_supported',
+    remedy: 'Install the connector that read it, or use mode incremental or full in inputs.yaml.',
+  })
 }
 
 async function checkAt(
   { pool, logger }: Pick<Platform, 'pool' | 'logger'>,
   connection: Connection,
   known: Capture,
-  connector: Connector,
-  maxBytes: number,
+  source: ChangeSource,
+  { isRead, maxBytes }: Watching,
   signal: AbortSignal,
 ): Promise<void> {
-  const source = connector.changes
-  if (source === undefined)
-    throw new SluiceError('CONFIG', 'the connector reads no log any more', { code: 'changes_not_supported' })
-  const inputs = (await readersOf(pool, connection)).flatMap(({ manifests }) => manifests.inputs)
-  if (!tablesOf(inputs.filter((input) => input.connection === connection.name)).some(isReadByLog)) {
+  const subject = { connectionId: connection.id }
+  if (!(await isRead(connection))) {
     await source.release({ capture: known.name, signal })
     await inTransaction(pool, async (tx) => {
       await forgetCapture(tx, connection.id)
-      await closeIncidents(tx, { connectionId: connection.id }, { only: LOG_AT_RISK })
+      await closeIncidents(tx, subject, { only: LOG_AT_RISK })
     })
-    logger.info('no product reads by the log any more, and its source keeps it no longer', {
-      connection: connection.id,
-    })
+    logger.info('no product reads by the log any more, so its source keeps it no longer', { connection: connection.id })
     return
   }
   const health = await source.health({ capture: known.name, saved: known.position, signal })
-  const isTooMuch = health.limitBytes === null && (health.retainedBytes ?? 0) > maxBytes
-  if (isTooMuch) {
+  const kept = health.retainedBytes ?? 0
+  if (health.limitBytes === null && kept > maxBytes) {
     await source.release({ capture: known.name, signal })
-    const message = `the source kept ${health.retainedBytes} bytes for us, more than the ${maxBytes} that it may, so the log was given up`
+    const message = `the source kept ${kept} bytes for us, more than the ${maxBytes} that it may, so the log was given up`
     const remedy = 'Sync the connection more often. The next run reads its tables whole.'
     await inTransaction(pool, async (tx) => {
       await beginGeneration(tx, connection.id, message)
@@ -153,7 +157,7 @@ async function checkAt(
   }
   await inTransaction(pool, async (tx) => {
     await saveHealth(tx, connection.id, health)
-    if (health.state === 'ok') await closeIncidents(tx, { connectionId: connection.id }, { only: LOG_AT_RISK })
+    if (health.state === 'ok') await closeIncidents(tx, subject, { only: LOG_AT_RISK })
     else await tell(tx, connection, health.message)
   })
 }

@@ -41,6 +41,7 @@ import {
 import { connectorPlugin, readsAtOneMoment } from '../connections/connections.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
 import { deleteNotes, momentNotes, plannedReads } from '../products/input-reads.ts'
+import { requireLogs } from '../products/log-reads.ts'
 import {
   checkVersion,
   connectionsOf,
@@ -293,6 +294,7 @@ export async function checkManifests(
   }
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
+  await requireLogs(platform, meant, connections, sources.tables, call.signal)
   const leaving = await leavingRows(platform, product, live, meant, call.signal)
   const lacking = await inputsLackingValues(platform, call.tenant, meant)
   const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)

@@ -1,0 +1,29 @@
+/** Logs of sources, as metrics: from the registry, as the last look at each has found it. */
+import type pg from 'pg'
+import { Gauge, type Registry } from 'prom-client'
+import { captureLoad } from '../registry/captures.ts'
+
+export function captureMetrics(registry: Registry, pool: pg.Pool): void {
+  const bytes = new Gauge({
+    name: 'sluice_log_retained_bytes',
+    help: 'What sources keep of their logs for this installation, by how the logs are kept.',
+    labelNames: ['state'],
+    registers: [registry],
+  })
+  new Gauge({
+    name: 'sluice_logs',
+    help: 'Logs of sources by how they are kept; unreleased are those that sources keep for connections that have gone.',
+    labelNames: ['state'],
+    registers: [registry],
+    async collect() {
+      const found = await captureLoad(pool).catch(() => null)
+      if (found === null) return
+      this.reset()
+      bytes.reset()
+      for (const { state, captures, retainedBytes } of found) {
+        this.set({ state }, captures)
+        bytes.set({ state }, retainedBytes)
+      }
+    },
+  })
+}

@@ -1,0 +1,48 @@
+/** Whether the tables that a version reads by the log of their source can be read so. */
+import type { ChangeStream, RefusedStream } from '@sluice/sdk'
+import { changesNotSupported, refusedTable } from '../../ingestion/ingest-log.ts'
+import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
+import { isNamed, type SourceTable } from '../../manifest/context.ts'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Connection } from '../../registry/connections.ts'
+import { openConnector } from '../connections/connections.ts'
+import type { Platform } from '../platform.ts'
+
+/**
+ * Asks the source, and changes nothing there. Throws INVALID_DATA `changes_not_supported` where the connector reads no log,
+ * and `changes_refused` with what would let the log tell the table.
+ */
+export async function requireLogs(
+  platform: Platform,
+  { inputs }: ManifestSet,
+  connections: ReadonlyMap<string, Connection>,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const [name, connection] of connections) {
+    const tables = tablesOf(inputs.filter((input) => input.connection === name)).filter(isReadByLog)
+    if (tables.length === 0) continue
+    const plugin = platform.plugins.connector(connection.connectorType)
+    if (!plugin?.capabilities.modes.includes('cdc')) throw changesNotSupported(connection.connectorType)
+    const streams = tables.flatMap(({ schema, table, name: full }) => {
+      const found = sources.get(name)?.find((source) => isNamed(source, full))
+      return found ? [{ schema, table, primaryKey: found.primaryKey }] : []
+    })
+    const [refused] = await refusals(platform, connection, streams, signal)
+    if (refused !== undefined) throw refusedTable(`${refused.schema}.${refused.table}`, refused)
+  }
+}
+
+async function refusals(
+  platform: Platform,
+  connection: Connection,
+  streams: readonly ChangeStream[],
+  signal: AbortSignal,
+): Promise<readonly RefusedStream[]> {
+  const connector = await openConnector(platform, connection)
+  try {
+    return (await connector.changes?.refusals?.({ streams, signal })) ?? []
+  } finally {
+    await connector.close()
+  }
+}
