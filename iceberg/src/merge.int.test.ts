@@ -85,6 +85,24 @@ test('a merge writes anew the files that hold a key, and no other', async () => 
   assert.deepEqual([rows.get(11), rows.get(12), rows.get(13), rows.get(99)], ['old', 'new', 'new', 'added'])
 })
 
+test('rows of keys that are told to be gone go, and files without them stay', async () => {
+  const ref = await newTable()
+  const base = await lake.lake.load(ref)
+  assert.ok(base)
+  const scan = await lake.lake.scan(base)
+  const job = { limits: LIMITS }
+  const changed = "SELECT 12 AS id, 'new' AS v"
+  const gone = 'SELECT * FROM (VALUES (13), (25), (1000)) g(id)'
+  const request = { base, scan, schema: SCHEMA, rows: 'keep', key: ['id'], job, changed, gone } as const
+  const { written, removed, removedFrom } = await lake.lake.merge(request, signal())
+  assert.equal(removed.length, 2)
+  const commit = { base, plan: written.plan, operation: 'overwrite', files: written.files } as const
+  const staged = { ...commit, removed, removedFrom, writeId: written.writeId, summary: {} }
+  await publish(lake, await lake.lake.stage(ref, staged))
+  const rows = await rowsOf(ref)
+  assert.deepEqual([rows.size, rows.get(12), rows.has(13), rows.has(25), rows.get(24)], [48, 'new', false, false, 'old'])
+})
+
 test('a merge of new keys alone is an append', async () => {
   const ref = await newTable()
   const { removed } = await apply(ref, "SELECT 100 AS id, 'added' AS v")

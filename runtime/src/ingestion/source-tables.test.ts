@@ -57,6 +57,21 @@ describe('tables that belong together', () => {
   })
 })
 
+describe('how a table is read by its log', () => {
+  it('is by choice, by the key of the source, and tells what is gone', () => {
+    const chosen = mode([{ mode: 'cdc' }, { name: 'other', mode: 'incremental' }], found(['id'], 'updated_at'))
+    assert.deepEqual(
+      [chosen.mode, chosen.primaryKey, chosen.cursorColumn, chosen.deletes],
+      ['cdc', ['id'], null, 'log'],
+    )
+    assert.equal(mode([{ mode: 'auto' }], found(['id'], 'updated_at')).mode, 'incremental')
+  })
+  it('is not where somebody wants the table whole, or it has no key', () => {
+    assert.equal(mode([{ mode: 'cdc' }, { mode: 'full' }], found(['id'], null)).mode, 'full')
+    assert.throws(() => mode([{ mode: 'cdc' }], found([], null)), { code: 'changes_refused' })
+  })
+})
+
 describe('how a table is read', () => {
   it('is incremental with a cursor and a key, and full without either', () => {
     assert.equal(mode([{}], found(['id'], 'changed_at')).mode, 'incremental')

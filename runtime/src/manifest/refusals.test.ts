@@ -201,6 +201,14 @@ const OUTPUT: readonly Case[] = [
     problems: ['keep_missing: is a choice of merge: append keeps every row that it ever had'],
   },
   {
+    says: 'a log beside a cursor or a way to find deletes',
+    edits: [['inputs', 'mode: incremental', 'mode: cdc\n    cursor_column: id\n    deletes: key_sweep']],
+    problems: [
+      'inputs[0].cursor_column: is of no use in mode cdc: the log says what has changed',
+      'inputs[0].deletes: the log of the source tells which rows are gone',
+    ],
+  },
+  {
     says: 'rows that are gone, left unseen without a reason',
     edits: [['inputs', 'mode: incremental', 'mode: incremental\n    deletes: unseen']],
     problems: ['inputs[0].deletes: unseen leaves rows that are gone at the source, and does not say why'],
