@@ -1,6 +1,7 @@
 import { type Connector, type ConnectorHost, type ReadRequest, SluiceError } from '@sluice/sdk'
 import { checkSource } from './check.ts'
 import { discoverTables } from './discover.ts'
+import { changeSource } from './log/source.ts'
 import { Moment } from './moment.ts'
 import { readTable } from './read.ts'
 import type { Way } from './session.ts'
@@ -15,8 +16,9 @@ export function createConnector(source: Source, host: ConnectorHost): Connector 
     check: async (signal) => checkSource(way, untilClosed(signal)),
     discover: async (page, signal) => discoverTables(way, page, untilClosed(signal)),
     read: (request: ReadRequest) => readTable(way, { ...request, signal: untilClosed(request.signal) }),
-    // Nothing is kept at the source for us: no slot, no session, so there is nothing to let go of.
+    // For reads nothing is kept at the source: no slot, no session, so there is nothing to let go of.
     ack: async () => undefined,
+    changes: changeSource(way, untilClosed),
     close: async () => {
       closed.abort(connectorClosed())
       await Promise.all([...way.sessions].map((session) => session.close()))

@@ -6,6 +6,7 @@ import { CopyOut } from './copy-out.ts'
 import { orAbort, within } from './deadline.ts'
 import { PasswordWithheld } from './failure.ts'
 import { type Line, openTcp, protect } from './line.ts'
+import type { LogStream } from './log/stream.ts'
 import type { Moment } from './moment.ts'
 import type { Source } from './settings.ts'
 
@@ -31,10 +32,16 @@ export interface Way {
   readonly moment: Moment | null
 }
 
-export async function openSession(way: Way, signal: AbortSignal): Promise<Session> {
+/** What a session is for, beside statements. */
+export interface SessionUse {
+  /** It reads the log, and calls itself by this name. */
+  readonly replication?: string
+}
+
+export async function openSession(way: Way, signal: AbortSignal, use: SessionUse = {}): Promise<Session> {
   return within(way.host.clock, signal, way.source.connectTimeoutMs, async (hurry) => {
     const line = await openLine(way, hurry)
-    return login(way, line, signal, hurry)
+    return login(way, line, signal, hurry, use)
   })
 }
 
@@ -46,8 +53,14 @@ async function openLine(way: Way, signal: AbortSignal): Promise<Line> {
 }
 
 /** Logs in over `line`, and destroys it when that fails. `signal` ends the session, `hurry` only the login. */
-export async function login(way: Way, line: Line, signal: AbortSignal, hurry = signal): Promise<Session> {
-  const client = clientOver(way, line)
+export async function login(
+  way: Way,
+  line: Line,
+  signal: AbortSignal,
+  hurry = signal,
+  use: SessionUse = {},
+): Promise<Session> {
+  const client = clientOver(way, line, use)
   try {
     const connected = client.connect()
     // A line that was left unencrypted has been read from and stands paused.
@@ -60,7 +73,7 @@ export async function login(way: Way, line: Line, signal: AbortSignal, hurry = s
   }
 }
 
-function clientOver({ source, host }: Way, line: Line): Client {
+function clientOver({ source, host }: Way, line: Line, use: SessionUse): Client {
   let asked: 'scram' | 'password' = 'scram'
   const client = new Client({
     host: source.host,
@@ -74,7 +87,7 @@ function clientOver({ source, host }: Way, line: Line): Client {
       if (!safe && !host.network.allowsCleartextPassword(line.address)) throw new PasswordWithheld('unprotected')
       return source.password
     },
-    application_name: APPLICATION_NAME,
+    application_name: use.replication ?? APPLICATION_NAME,
     client_encoding: 'UTF8',
     sslnegotiation: 'postgres',
     ssl: false,
@@ -91,7 +104,7 @@ function clientOver({ source, host }: Way, line: Line): Client {
   client.on('error', () => line.socket.destroy())
   const backend = client as unknown as Backend
   backend.connectionParameters.options = undefined
-  backend.connectionParameters.replication = undefined
+  backend.connectionParameters.replication = use.replication === undefined ? undefined : 'database'
   return client
 }
 
@@ -109,7 +122,7 @@ export class Session {
   readonly #line: Line
   readonly #client: Client
   readonly #signal: AbortSignal
-  #copy: CopyOut | null = null
+  #copy: { readonly running: boolean } | null = null
   #busy = 0
   readonly #onAbort = () => void this.close()
   #closing: Promise<void> | null = null
@@ -158,8 +171,16 @@ export class Session {
   async copyOut(sql: string, options: { readonly judged: boolean }): Promise<CopyOut> {
     await this.run(`SET LOCAL statement_timeout = ${this.#way.source.statementTimeoutMs}`)
     this.#signal.throwIfAborted()
-    this.#copy = this.#client.query(new CopyOut(sql, options))
-    return this.#copy
+    const copy = this.#client.query(new CopyOut(sql, options))
+    this.#copy = copy
+    return copy
+  }
+
+  /** Begins to read the log, of a session that is for it; ends with the session. */
+  replicate(stream: LogStream): LogStream {
+    this.#signal.throwIfAborted()
+    this.#copy = stream
+    return this.#client.query(stream)
   }
 
   /** May be called at any time and more than once; a statement that still runs is cancelled at the server. */

@@ -61,7 +61,7 @@ hostnossl all only_tls all reject
 host all all all scram-sha-256
 `
 
-export async function startCluster(): Promise<SourceCluster> {
+export async function startCluster(more: Readonly<Record<string, string>> = {}): Promise<SourceCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-source-'))
   // The server runs as a user of its own when started by root.
   await chmod(folder, 0o755)
@@ -69,7 +69,14 @@ export async function startCluster(): Promise<SourceCluster> {
   const password = randomBytes(12).toString('hex')
   const port = await freePort()
   const log: string[] = []
-  const flags = { fsync: 'off', listen_addresses: '127.0.0.1', unix_socket_directories: '', ssl: 'on', ...tuning }
+  const flags = {
+    fsync: 'off',
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    ssl: 'on',
+    ...tuning,
+    ...more,
+  }
   const server = new EmbeddedPostgres({
     databaseDir: data,
     port,

@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { ChangeEvent, ChangePosition, ChangeSource, ChangeStream, Connector } from '@sluice/sdk'
+import { createConnector } from '../connector.ts'
+import { parseSettings } from '../settings.ts'
+import { gather, parseCsv, sourceHost } from '../source-host.ts'
+import { type SourceCluster, startCluster } from '../source-server.ts'
+
+let source: SourceCluster
+let connector: Connector
+let log: ChangeSource
+const signal = new AbortController().signal
+
+before(async () => {
+  source = await startCluster({ wal_level: 'logical', max_replication_slots: '4', max_wal_senders: '8' })
+  const { user, database } = source.settings
+  await source.sql(`ALTER ROLE ${user} REPLICATION; GRANT CREATE ON DATABASE ${database} TO ${user};
+    CREATE TABLE item (id int PRIMARY KEY, name text, body text, tags int[], at timestamptz, price numeric, cost money);
+    ALTER TABLE item ALTER body SET STORAGE EXTERNAL;
+    CREATE TABLE whole (a int, b text NOT NULL, body text, UNIQUE (a, b)); ALTER TABLE whole ALTER a SET NOT NULL;
+    ALTER TABLE whole REPLICA IDENTITY FULL; ALTER TABLE whole ALTER body SET STORAGE EXTERNAL;
+    CREATE TABLE parted (id int, part int, v text, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+    CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1); CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2);
+    CREATE TABLE keyless (id int); CREATE TABLE nothing (id int PRIMARY KEY); ALTER TABLE nothing REPLICA IDENTITY NOTHING;
+    CREATE TABLE computed (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED);
+    CREATE TABLE foreign_owned (id int PRIMARY KEY); GRANT SELECT ON foreign_owned TO ${user}`)
+  for (const table of ['item', 'whole', 'parted', 'parted_1', 'parted_2', 'keyless', 'nothing', 'computed']) {
+    await source.sql(`ALTER TABLE ${table} OWNER TO ${user}`)
+  }
+  connector = createConnector(parseSettings(source.settings), sourceHost())
+  if (!connector.changes) throw new Error('the connector has no changes')
+  log = connector.changes
+})
+after(async () => {
+  await connector?.close()
+  await source?.stop()
+})
+
+const stream = (table: string, ...primaryKey: string[]): ChangeStream => ({ schema: 'public', table, primaryKey })
+const STREAMS = [stream('item', 'id'), stream('whole', 'a', 'b'), stream('parted', 'id', 'part')]
+
+interface Taken {
+  readonly events: readonly ChangeEvent[]
+  readonly end: ChangePosition
+}
+
+async function take(
+  capture: string,
+  after: ChangePosition,
+  streams: readonly ChangeStream[] = STREAMS,
+): Promise<Taken> {
+  const events: ChangeEvent[] = []
+  for await (const event of log.changes({ capture, after, streams, signal })) events.push(event)
+  const last = events.at(-1)
+  assert.ok(last?.kind === 'checkpoint')
+  return { events, end: last.position }
+}
+
+/** Tables by key, as the runtime keeps them; values as texts. */
+class Tables {
+  readonly #streams: readonly ChangeStream[]
+  readonly #columns: (readonly string[])[] = []
+  readonly rows: Map<string, Record<string, string | null>>[]
+
+  constructor(streams: readonly ChangeStream[]) {
+    this.#streams = streams
+    this.rows = streams.map(() => new Map())
+  }
+
+  async readWhole(): Promise<void> {
+    for (const [index, { schema, table, primaryKey }] of this.#streams.entries()) {
+      const read = await gather(
+        connector.read({
+          schema,
+          table,
+          mode: 'full',
+          columns: [],
+          primaryKey,
+          cursorColumn: null,
+          state: null,
+          signal,
+        }),
+      )
+      this.rows[index] = new Map(
+        read.rows.map((row) => {
+          const entry = Object.fromEntries(read.schema.columns.map(({ name }, at) => [name, row[at] as string | null]))
+          return [this.#key(index, entry), entry]
+        }),
+      )
+    }
+  }
+
+  apply(events: readonly ChangeEvent[]): void {
+    for (const event of events) {
+      if (event.kind === 'schema') this.#columns[event.stream] = event.schema.columns.map(({ name }) => name)
+      if (event.kind === 'truncate') this.rows[event.stream]?.clear()
+      if (event.kind === 'rows') {
+        const rows = parseCsv(Buffer.from(event.chunk).toString('utf8'))
+        assert.equal(rows.length, event.rows)
+        for (const row of rows) this.#one(event.stream, row)
+      }
+    }
+  }
+
+  #one(stream: number, [op, , unchanged, from, ...cells]: readonly (string | null)[]): void {
+    const rows = this.rows[stream]
+    const names = this.#columns[stream]
+    assert.ok(rows && names && names.length === cells.length)
+    const entry = Object.fromEntries(names.map((name, at) => [name, cells[at] ?? null]))
+    const key = this.#key(stream, entry)
+    if (op === 'd') {
+      const gone = rows.get(key)
+      if (gone) this.#former.set(`${stream} ${key}`, gone)
+      rows.delete(key)
+      return
+    }
+    const former = from == null ? key : from && JSON.stringify(JSON.parse(from))
+    const was = rows.get(key) ?? this.#former.get(`${stream} ${former}`)
+    for (const name of unchanged ? (JSON.parse(unchanged) as string[]) : []) entry[name] = was?.[name] ?? null
+    rows.set(key, entry)
+  }
+
+  readonly #former = new Map<string, Record<string, string | null>>()
+
+  #key(stream: number, entry: Record<string, string | null>): string {
+    return JSON.stringify(this.#streams[stream]?.primaryKey.map((name) => entry[name]))
+  }
+
+  sorted(): unknown {
+    return this.rows.map((rows) => [...rows].sort(([one], [other]) => (one < other ? -1 : 1)))
+  }
+}
+
+test('the first rows and the log after them are the source, values and all', async () => {
+  await source.sql(`INSERT INTO item SELECT i, 'n' || i, repeat(i::text, 4000), ARRAY[i, NULL], '2024-01-01', round(i / 3.0, 8), i FROM generate_series(1, 20) i;
+    INSERT INTO whole SELECT i, 'b' || i, repeat(i::text, 4000) FROM generate_series(1, 20) i;
+    INSERT INTO parted SELECT i, 1 + i % 2, 'v' FROM generate_series(1, 20) i`)
+  const { position, refused } = await log.prepare({ capture: 'first', streams: STREAMS, signal })
+  assert.deepEqual(refused, [])
+  const tables = new Tables(STREAMS)
+  await tables.readWhole()
+  await source.sql(`BEGIN; UPDATE item SET name = 'a "quoted", text' WHERE id = 3; SAVEPOINT one; DELETE FROM item; ROLLBACK TO one;
+    UPDATE item SET id = 100 WHERE id = 4; UPDATE whole SET a = 50 WHERE a = 5; UPDATE whole SET b = 'else' WHERE a = 6;
+    UPDATE parted SET part = 2 WHERE id = 2; DELETE FROM parted WHERE id = 7; DELETE FROM item WHERE id = 9;
+    UPDATE item SET tags = '{}', cost = 12.5 WHERE id = 10; COMMIT;
+    BEGIN; DELETE FROM whole; ROLLBACK; INSERT INTO item (id, name) VALUES (200, '')`)
+  const first = await take('first', position)
+  tables.apply(first.events)
+  const now = new Tables(STREAMS)
+  await now.readWhole()
+  assert.deepEqual(tables.sorted(), now.sorted())
+  const again = await take('first', position)
+  tables.apply(again.events)
+  assert.deepEqual(tables.sorted(), now.sorted(), 'a log told twice')
+
+  await log.ack({ capture: 'first', position: first.end, signal })
+  await log.ack({ capture: 'first', position, signal })
+  await assert.rejects(take('first', position), { kind: 'CONFLICT', code: 'position_lost' })
+  await source.sql(`TRUNCATE whole, parted; INSERT INTO whole VALUES (1, 'x', 'y'); ALTER TABLE item ADD note int DEFAULT 5;
+    UPDATE item SET name = 'later' WHERE id = 1; INSERT INTO item (id, at) VALUES (300, 'infinity')`)
+  const second = await take('first', first.end)
+  tables.apply(second.events)
+  assert.equal(tables.rows[1]?.size, 1)
+  assert.equal(tables.rows[2]?.size, 0)
+  assert.deepEqual(
+    second.events.flatMap((event) => (event.kind === 'reject' ? [[event.column, event.key, event.raw]] : [])),
+    [['at', { id: '300' }, 'infinity']],
+  )
+  const quiet = await take('first', second.end)
+  assert.deepEqual(
+    quiet.events.map(({ kind }) => kind),
+    ['checkpoint'],
+  )
+  await log.ack({ capture: 'first', position: quiet.end, signal })
+  assert.equal((await log.health({ capture: 'first', saved: quiet.end, signal })).state, 'ok')
+  assert.equal((await log.health({ capture: 'first', saved: second.end, signal })).state, 'lost')
+  await log.release({ capture: 'first', signal })
+  await log.release({ capture: 'first', signal })
+  assert.deepEqual(await source.sql('SELECT slot_name FROM pg_replication_slots'), [])
+  assert.deepEqual(await source.sql('SELECT pubname FROM pg_publication'), [])
+  await assert.rejects(take('first', quiet.end), { code: 'position_lost' })
+})
+
+test('a new default is to be read again, in the middle of the log', async () => {
+  const { position } = await log.prepare({ capture: 'altered', streams: [stream('item', 'id')], signal })
+  await source.sql(`INSERT INTO item (id) VALUES (400)`)
+  await source.sql(`ALTER TABLE item ADD extra int DEFAULT 7`)
+  await source.sql(`INSERT INTO item (id) VALUES (401)`)
+  await source.sql(`ALTER TABLE item DROP extra`)
+  await source.sql(`INSERT INTO item (id) VALUES (402)`)
+  const { events } = await take('altered', position, [stream('item', 'id')])
+  assert.deepEqual(
+    events.map((event) =>
+      event.kind === 'schema' ? [event.schema.columns.at(-1)?.name, event.mustReread] : event.kind,
+    ),
+    [['note', undefined], 'rows', ['extra', true], 'rows', ['note', undefined], 'rows', 'checkpoint'],
+  )
+  await log.release({ capture: 'altered', signal })
+})
+
+test('what the log cannot tell is refused, and its writers go on', async () => {
+  const streams = [
+    stream('keyless', 'id'),
+    stream('nothing', 'id'),
+    stream('computed', 'id'),
+    stream('foreign_owned', 'id'),
+    stream('absent', 'id'),
+    stream('item', 'name'),
+    stream('whole', 'a', 'b'),
+  ]
+  const { refused } = await log.prepare({ capture: 'refuses', streams, signal })
+  assert.deepEqual(
+    refused.map(({ table, code }) => `${table} ${code}`),
+    [
+      'keyless changes_no_identity',
+      'nothing changes_no_identity',
+      'computed changes_generated_columns',
+      'foreign_owned changes_not_owner',
+      'absent source_table_missing',
+      'item changes_no_identity',
+    ],
+  )
+  assert.deepEqual(await source.sql('SELECT tablename FROM pg_publication_tables'), [{ tablename: 'whole' }])
+  await source.sql(
+    'INSERT INTO keyless VALUES (1); UPDATE keyless SET id = 2; INSERT INTO nothing VALUES (1); UPDATE nothing SET id = 2',
+  )
+  await log.release({ capture: 'refuses', signal })
+})
+
+test('two that prepare at once make one slot; anew is another lineage', async () => {
+  const prepare = (anew = false) => log.prepare({ capture: 'raced', streams: STREAMS, anew, signal })
+  const [one, other] = await Promise.all([prepare(), prepare()])
+  assert.deepEqual(one.position, other.position)
+  assert.equal((await source.sql('SELECT slot_name FROM pg_replication_slots')).length, 1)
+  const anew = await prepare(true)
+  assert.notEqual(anew.position.lineage, one.position.lineage)
+  assert.equal((await source.sql('SELECT slot_name FROM pg_replication_slots')).length, 1)
+  await assert.rejects(take('raced', one.position), { code: 'position_lost' })
+  await log.release({ capture: 'raced', signal })
+})
+
+test('a reader that leaves after a checkpoint goes on from there', async () => {
+  const { position } = await log.prepare({ capture: 'leaves', streams: STREAMS, signal })
+  for (let round = 0; round < 3; round += 1) {
+    await source.sql(`INSERT INTO whole SELECT i, 'r${round}', repeat('x', 2000) FROM generate_series(1, 1000) i`)
+  }
+  const seen: string[] = []
+  let after = position
+  let calls = 0
+  for (let isEnd = false; !isEnd; calls += 1) {
+    const events: ChangeEvent[] = []
+    for await (const event of log.changes({ capture: 'leaves', after, streams: STREAMS, signal })) {
+      events.push(event)
+      if (event.kind === 'checkpoint') break
+    }
+    const last = events.at(-1)
+    assert.ok(last?.kind === 'checkpoint')
+    after = last.position
+    await log.ack({ capture: 'leaves', position: after, signal })
+    for (const event of events) {
+      if (event.kind === 'rows') {
+        for (const row of parseCsv(Buffer.from(event.chunk).toString('utf8'))) seen.push(`${row[4]} ${row[5]}`)
+      }
+    }
+    isEnd = events.length === 1
+  }
+  assert.ok(calls > 2)
+  assert.equal(seen.length, 3000)
+  assert.equal(new Set(seen).size, 3000)
+  await log.release({ capture: 'leaves', signal })
+})

@@ -1,0 +1,117 @@
+/** How the rows of a logged table are shaped, and how each of its values is carried, as a read of the table has it. */
+import type { TableSchema } from '@sluice/sdk'
+import type { Session } from '../session.ts'
+import { type Carriage, carriageOf, type SourceType } from '../types.ts'
+import type { LoggedColumn } from './pgoutput.ts'
+
+export interface ShapedColumn {
+  readonly name: string
+  /** Its place in the log's rows. */
+  readonly place: number
+  readonly typeOid: number
+  readonly modifier: number
+  /** As SQL names it; null where the type is gone. */
+  readonly sourceType: string | null
+  readonly carriage: Carriage
+  readonly nullable: boolean
+}
+
+export interface Shape {
+  readonly oid: number
+  readonly width: number
+  readonly columns: readonly ShapedColumn[]
+  /** Indexes in `columns`, in the key's order. */
+  readonly key: readonly number[]
+  readonly schema: TableSchema
+}
+
+const TYPES = `SELECT asked.place::int AS place, format_type(asked.oid, asked.modifier) AS source_type,
+    t.typname::text AS name, t.typnamespace = 'pg_catalog'::regnamespace AS builtin, t.typtype::text AS kind,
+    t.typcategory::text AS category, base.modifier
+  FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY asked(oid, modifier, place)
+  CROSS JOIN LATERAL (
+    WITH RECURSIVE domain(oid, modifier) AS (
+      SELECT asked.oid, asked.modifier
+      UNION ALL
+      SELECT d.typbasetype, d.typtypmod FROM domain JOIN pg_type d ON d.oid = domain.oid WHERE d.typtype = 'd')
+    SELECT domain.oid, domain.modifier FROM domain JOIN pg_type b ON b.oid = domain.oid WHERE b.typtype <> 'd') base
+  JOIN pg_type t ON t.oid = base.oid`
+
+const COLUMNS = `SELECT a.attname::text AS name, NOT a.attnotnull AS nullable,
+    has_column_privilege(a.attrelid, a.attnum, 'SELECT') AS readable
+  FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+  WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped`
+
+interface TypeRow extends SourceType {
+  readonly place: number
+  readonly source_type: string
+}
+
+interface ColumnRow {
+  readonly name: string
+  readonly nullable: boolean
+  readonly readable: boolean
+}
+
+const AS_TEXT: Carriage = { type: 'string' }
+
+export async function shapeOf(
+  session: Session,
+  oid: number,
+  logged: readonly LoggedColumn[],
+  primaryKey: readonly string[],
+): Promise<Shape> {
+  const types = await session.query<TypeRow>(TYPES, [
+    logged.map((one) => one.typeOid),
+    logged.map((one) => one.modifier),
+  ])
+  const byPlace = new Map(types.map((type) => [type.place - 1, type]))
+  const today = new Map((await session.query<ColumnRow>(COLUMNS, [oid])).map((one) => [one.name, one]))
+  const columns = logged.flatMap((one, place): ShapedColumn[] => {
+    const type = byPlace.get(place)
+    const now = today.get(one.name)
+    if (now?.readable === false) return []
+    return [
+      {
+        ...one,
+        place,
+        sourceType: type?.source_type ?? null,
+        carriage: type ? carriageOf(type) : AS_TEXT,
+        nullable: !primaryKey.includes(one.name) && (now?.nullable ?? true),
+      },
+    ]
+  })
+  const key = primaryKey.map((name) => columns.findIndex((column) => column.name === name))
+  return {
+    oid,
+    width: logged.length,
+    columns,
+    key,
+    schema: {
+      columns: columns.map(({ name, carriage, nullable }) => ({ name, type: carriage.type, nullable })),
+      primaryKey,
+    },
+  }
+}
+
+/** Whether rows that do not come say something else in the later shape. */
+export function mustReread(former: Shape, later: Shape): boolean {
+  if (former.oid !== later.oid) return true
+  const known = new Map(former.columns.map((column) => [column.name, column]))
+  return later.columns.some((column) => {
+    const was = known.get(column.name)
+    return !was || was.typeOid !== column.typeOid || was.modifier !== column.modifier
+  })
+}
+
+export function isSameShape(one: Shape, other: Shape): boolean {
+  return (
+    one.oid === other.oid &&
+    one.width === other.width &&
+    JSON.stringify(one.columns.map(factsOf)) === JSON.stringify(other.columns.map(factsOf))
+  )
+}
+
+function factsOf({ name, place, typeOid, modifier, nullable }: ShapedColumn): unknown {
+  return [name, place, typeOid, modifier, nullable]
+}
