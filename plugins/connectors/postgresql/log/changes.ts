@@ -37,7 +37,7 @@ const SPELLING =
 
 export async function* readLog(way: Way, request: LogRequest): AsyncGenerator<ChangeEvent> {
   const sessions: Session[] = []
-  let stop = () => undefined as void
+  let stop = (): void => undefined
   try {
     const session = await openSession(way, request.signal)
     sessions.push(session)

@@ -54,7 +54,7 @@ export async function judge(session: Session, stream: ChangeStream): Promise<Jud
     remedy,
   })
   const [facts] = await session.query<TableFacts>(FACTS, [schema, table])
-  if (!facts || !facts.readable) {
+  if (!facts?.readable) {
     return refuse(
       'source_table_missing',
       'there is no such table that the login may read',

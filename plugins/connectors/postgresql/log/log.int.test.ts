@@ -239,6 +239,26 @@ test('two that prepare at once make one slot; anew is another lineage', async ()
   await log.release({ capture: 'raced', signal })
 })
 
+test('what changed between two readings is told by another incarnation', async () => {
+  await source.sql(`CREATE TABLE remade (id int PRIMARY KEY); ALTER TABLE remade OWNER TO ${source.settings.user}`)
+  const incarnation = async () => {
+    const prepared: object = await log.prepare({ capture: 'remade', streams: [stream('remade', 'id')], signal })
+    return JSON.stringify('incarnations' in prepared ? prepared.incarnations : null)
+  }
+  const seen = [await incarnation()]
+  assert.equal(await incarnation(), seen[0])
+  for (const ddl of [
+    'ALTER TABLE remade ADD extra int DEFAULT 7',
+    'ALTER TABLE remade ALTER extra TYPE bigint',
+    `DROP TABLE remade; CREATE TABLE remade (id int PRIMARY KEY, extra bigint); ALTER TABLE remade OWNER TO ${source.settings.user}`,
+  ]) {
+    await source.sql(ddl)
+    seen.push(await incarnation())
+  }
+  assert.equal(new Set(seen).size, seen.length)
+  await log.release({ capture: 'remade', signal })
+})
+
 test('a reader that leaves after a checkpoint goes on from there', async () => {
   const { position } = await log.prepare({ capture: 'leaves', streams: STREAMS, signal })
   for (let round = 0; round < 3; round += 1) {

@@ -22,7 +22,18 @@ interface ServerFacts {
   readonly version: number
 }
 
-export async function prepareLog(way: Way, session: Session, request: PrepareRequest): Promise<PreparedChanges> {
+/** Of one stream: another text where rows that the log does not tell may say something else than when it was taken. */
+export interface Incarnation {
+  readonly schema: string
+  readonly table: string
+  readonly incarnation: string
+}
+
+export interface PreparedLog extends PreparedChanges {
+  readonly incarnations: readonly Incarnation[]
+}
+
+export async function prepareLog(way: Way, session: Session, request: PrepareRequest): Promise<PreparedLog> {
   const capture = captureName(request.capture)
   const facts = await requireAble(session)
   await session.run("SET lock_timeout = '10s'")
@@ -34,8 +45,21 @@ export async function prepareLog(way: Way, session: Session, request: PrepareReq
   return {
     position: { lineage: lineageText(lineage), order: orderText({ lsn: slot.confirmed, timeline }) },
     refused,
+    incarnations: await session.query<Incarnation>(INCARNATIONS, [capture]),
   }
 }
+
+/**
+ * The membership of a table in a publication has a number of its own: of a table made anew, or left out for a while, it
+ * is another. Columns come into it by type, and by the default that rows from before them have.
+ */
+const INCARNATIONS = `SELECT n.nspname::text AS schema, c.relname::text AS table,
+    md5(concat_ws(' ', r.oid, c.oid, (
+      SELECT string_agg(format('%s %s %s %s %s', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attmissingval), chr(10) ORDER BY a.attnum)
+      FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))) AS incarnation
+  FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
+  JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1
+  ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"`
 
 export async function refusalsOf(
   session: Session,
