@@ -289,3 +289,75 @@ test('a reader that leaves after a checkpoint goes on from there', async () => {
   assert.equal(new Set(seen).size, 3000)
   await log.release({ capture: 'leaves', signal })
 })
+
+/** One statement or transaction by chance, such as the log must tell rightly. */
+function chance(random: () => number): string {
+  const id = () => 1 + Math.floor(random() * 30)
+  const body = () => `repeat('${Math.floor(random() * 1e6)}', 1500)`
+  const one = () =>
+    [
+      `INSERT INTO item (id, name, body, tags) VALUES (${id()}, 'i', ${body()}, '{1,2}') ON CONFLICT (id) DO UPDATE SET name = 'c'`,
+      `UPDATE item SET name = 'n${random()}' WHERE id = ${id()}`,
+      `UPDATE item SET body = ${body()} WHERE id = ${id()}`,
+      `UPDATE item SET id = ${id()} + 1000 * (1 + floor(random() * 1000))::int WHERE id = ${id()}`,
+      `DELETE FROM item WHERE id = ${id()}`,
+      `INSERT INTO whole VALUES (${id()}, 'w', ${body()}) ON CONFLICT (a, b) DO UPDATE SET b = 'x' || random()`,
+      `UPDATE whole SET b = 'b' || random() WHERE a = ${id()}`,
+      `INSERT INTO parted VALUES (${id()}, 1, 'p') ON CONFLICT (id, part) DO NOTHING`,
+      `DELETE FROM parted WHERE id = ${id()}`,
+      `UPDATE parted SET v = 'v' || random() WHERE id = ${id()}`,
+    ][Math.floor(random() * 10)]
+  const kind = random()
+  if (kind < 0.4) return `${one()}`
+  if (kind < 0.6) return `BEGIN; ${one()}; SAVEPOINT s; ${one()}; ${one()}; ROLLBACK TO s; ${one()}; COMMIT`
+  if (kind < 0.8) return `BEGIN; ${one()}; SAVEPOINT s; ${one()}; RELEASE s; ${one()}; COMMIT`
+  if (kind < 0.95) return `BEGIN; ${one()}; ${one()}; ROLLBACK`
+  return random() < 0.5 ? 'TRUNCATE parted' : 'TRUNCATE whole'
+}
+
+test('whatever writers do and wherever a reading is cut off, the first rows and the log are the source', async () => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  let state = seed
+  const random = () => {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff
+    return state / 0x7fffffff
+  }
+  const writer = await source.session()
+  const { position } = await log.prepare({ capture: 'chance', streams: STREAMS, signal })
+  const tables = new Tables(STREAMS)
+  const write = async (count: number) => {
+    for (let nth = 0; nth < count; nth += 1) await writer.query(chance(random)).catch(() => writer.query('ROLLBACK'))
+  }
+  const early = write(60)
+  await tables.readWhole()
+  let after = position
+  let writing = early
+  for (let round = 0; round < 6; round += 1) {
+    const cut = Math.floor(random() * 6)
+    const before: ChangeEvent[] = []
+    for await (const event of log.changes({ capture: 'chance', after, streams: STREAMS, signal })) {
+      before.push(event)
+      if (before.length > cut) break
+    }
+    // What a reader that was cut off had taken is thrown away, or applied and then told again.
+    const last = before.at(-1)
+    if (last?.kind === 'checkpoint') {
+      tables.apply(before)
+      // Committed and acknowledged, or told again.
+      if (random() < 0.6) {
+        after = last.position
+        if (random() < 0.5) await log.ack({ capture: 'chance', position: after, signal })
+      }
+    }
+    await writing
+    writing = write(40)
+  }
+  await writing
+  const slot = await take('chance', after).catch(() => null)
+  assert.ok(slot, `seed ${seed}: the position is there`)
+  tables.apply(slot.events)
+  const now = new Tables(STREAMS)
+  await now.readWhole()
+  assert.deepEqual(tables.sorted(), now.sorted(), `seed ${seed}`)
+  await log.release({ capture: 'chance', signal })
+})
