@@ -12,6 +12,9 @@ interface Told {
   readonly batch: RowBatch
 }
 
+/** More tables than a publication of ours has: a server that goes on naming others is none. */
+const MAX_RELATIONS = 100_000
+
 /** 2000-01-01 in microseconds of Unix time. */
 const EPOCH_US = 946_684_800_000_000n
 
@@ -96,6 +99,7 @@ export class LogFold {
     const { oid, schema, table, columns } = message
     const stream = this.#streams.findIndex((one) => one.schema === schema && one.table === table)
     const wanted = this.#streams[stream]
+    if (this.#byOid.size > MAX_RELATIONS) throw garbled()
     const former = this.#byOid.get(oid)
     if (former) yield* this.#flushOne(former)
     if (!wanted) {

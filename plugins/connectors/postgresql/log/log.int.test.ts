@@ -361,3 +361,26 @@ test('whatever writers do and wherever a reading is cut off, the first rows and 
   assert.deepEqual(tables.sorted(), now.sorted(), `seed ${seed}`)
   await log.release({ capture: 'chance', signal })
 })
+
+test('a log that the server has let go of is told, foretold, and begun anew', async () => {
+  const { position } = await log.prepare({ capture: 'lost', streams: STREAMS, signal })
+  await source.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '64MB'")
+  await source.sql('SELECT pg_reload_conf()')
+  const states = new Set<string>()
+  for (let round = 0; round < 12; round += 1) {
+    await source.sql("SELECT pg_logical_emit_message(false, 'fill', repeat('x', 1000000)) FROM generate_series(1, 10)")
+    await source.sql('SELECT pg_switch_wal()')
+    await source.sql('CHECKPOINT')
+    const health = await log.health({ capture: 'lost', saved: position, signal })
+    assert.equal(health.limitBytes, 64 << 20)
+    states.add(health.state)
+  }
+  assert.deepEqual([...states], ['ok', 'at_risk', 'lost'])
+  await assert.rejects(take('lost', position), { kind: 'CONFLICT', code: 'position_lost' })
+  const anew = await log.prepare({ capture: 'lost', streams: STREAMS, anew: true, signal })
+  assert.notEqual(anew.position.lineage, position.lineage)
+  assert.equal((await take('lost', anew.position)).events.length, 1)
+  await log.release({ capture: 'lost', signal })
+  await source.sql('ALTER SYSTEM RESET max_slot_wal_keep_size')
+  await source.sql('SELECT pg_reload_conf()')
+})
