@@ -100,7 +100,10 @@ test('rows of keys that are told to be gone go, and files without them stay', as
   const staged = { ...commit, removed, removedFrom, writeId: written.writeId, summary: {} }
   await publish(lake, await lake.lake.stage(ref, staged))
   const rows = await rowsOf(ref)
-  assert.deepEqual([rows.size, rows.get(12), rows.has(13), rows.has(25), rows.get(24)], [48, 'new', false, false, 'old'])
+  assert.deepEqual(
+    [rows.size, rows.get(12), rows.has(13), rows.has(25), rows.get(24)],
+    [48, 'new', false, false, 'old'],
+  )
 })
 
 test('a merge of new keys alone is an append', async () => {

@@ -89,7 +89,10 @@ test('positions, refusals and health come as they were said, and no others', asy
   const position = { lineage: 'one', order: '1' }
   const refused = [{ schema: 'public', table: 't', code: 'no_identity', reason: 'none', remedy: 'Give it one.' }]
   const request = { capture: 'c', streams: STREAMS, signal }
-  assert.deepEqual(await walled({ prepare: async () => ({ position, refused }) }).prepare(request), { position, refused })
+  assert.deepEqual(await walled({ prepare: async () => ({ position, refused }) }).prepare(request), {
+    position,
+    refused,
+  })
   assert.deepEqual(await walled({ refusals: async () => refused }).refusals?.(request), refused)
   assert.deepEqual(await walled({}).refusals?.(request), [])
   const many = Array.from({ length: 3 }, () => refused[0] as (typeof refused)[0])

@@ -35,7 +35,7 @@ describe('manifestSchemas', () => {
     assert.deepEqual(await refusedOffers(SCHEMAS), [])
     // What asks finds it where it is offered.
     const known = await refusedOffers(FILE_SCHEMAS as unknown as typeof SCHEMAS)
-    assert.deepEqual(known, ['inputs.0.product: "a.b"', 'inputs.0.mode: "cdc"'])
+    assert.deepEqual(known, ['inputs.0.product: "a.b"'])
   })
 
   it('know the config of each endpoint type', () => {

@@ -8,7 +8,6 @@ type JsonSchemaDocument = Readonly<Record<string, unknown>>
 /** What the files' own schemas know, so that it is refused with its reason, and editors do not offer. */
 const NOT_BUILT: readonly { readonly file: ManifestName; readonly at: readonly string[]; readonly value?: string }[] = [
   { file: 'inputs', at: ['properties', 'inputs', 'items', 'properties', 'product'] },
-  { file: 'inputs', at: ['properties', 'inputs', 'items', 'properties', 'mode'], value: 'cdc' },
 ]
 
 /**

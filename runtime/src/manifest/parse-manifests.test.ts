@@ -176,7 +176,7 @@ describe('parseManifests', () => {
       files[name] = Buffer.from(Buffer.from(files[name]).toString().replace(from, to))
     }
     broken('product', 'archetype: aggregate', 'archetype: agregate')
-    broken('inputs', 'mode: full', 'mode: cdc')
+    broken('inputs', 'mode: full', 'mode: fulll')
     broken('output', 'type: integer', 'type: int')
     broken('quality', 'not_null: customer_id', 'not_null: customer_idd')
     broken('serving', '[country, revenue]', '[countri, revenue]')
@@ -186,12 +186,7 @@ describe('parseManifests', () => {
       problems.map(({ manifest, path, line, hint }) => ({ manifest, path, line, hint })),
       [
         { manifest: 'product', path: 'archetype', line: 5, hint: 'Did you mean aggregate?' },
-        {
-          manifest: 'inputs',
-          path: 'inputs[1].mode',
-          line: 15,
-          hint: 'Use incremental with a cursor_column, or full.',
-        },
+        { manifest: 'inputs', path: 'inputs[1].mode', line: 15, hint: 'Did you mean full?' },
         { manifest: 'output', path: 'schema[3].type', line: 18, hint: 'Did you mean integer?' },
         { manifest: 'quality', path: 'checks[0].not_null', line: 6, hint: 'Did you mean customer_id?' },
         { manifest: 'serving', path: 'endpoints[0].config.tracked_columns[0]', line: 9, hint: 'Did you mean country?' },

@@ -202,10 +202,11 @@ const OUTPUT: readonly Case[] = [
   },
   {
     says: 'a log beside a cursor or a way to find deletes',
-    edits: [['inputs', 'mode: incremental', 'mode: cdc\n    cursor_column: id\n    deletes: key_sweep']],
+    edits: [['inputs', 'mode: incremental', 'mode: cdc\n    deletes: key_sweep']],
     problems: [
-      'inputs[0].cursor_column: is of no use in mode cdc: the log says what has changed',
       'inputs[0].deletes: the log of the source tells which rows are gone',
+      'inputs[0].cursor_column: is of no use in mode cdc: the log says what has changed',
+      'inputs[0].primary_key: mode cdc goes by the key that the source declares',
     ],
   },
   {

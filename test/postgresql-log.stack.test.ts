@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { codeFolder } from '@sluice/engine'
+import { LIMITS, readScan } from '@sluice/iceberg/testing'
+import type { ConnectorPlugin } from '@sluice/sdk'
+import { sourceHost } from '../plugins/connectors/postgresql/source-host.ts'
+import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
+import { inTransaction } from '../runtime/src/database/pools.ts'
+import { LOG_FAULT_POINTS } from '../runtime/src/fault-points.ts'
+import { type IngestionDeps, runIngestion } from '../runtime/src/ingestion/run-ingestion.ts'
+import { SourceReaders } from '../runtime/src/ingestion/source-readers.ts'
+import { type RegistryLake, startRegistryLake } from '../runtime/src/lake/testing.ts'
+import type { ManifestSet } from '../runtime/src/manifest/manifest-set.ts'
+import { rawTable } from '../runtime/src/materializer/inputs.ts'
+import { capture } from '../runtime/src/registry/captures.ts'
+import { type Connection, createConnection } from '../runtime/src/registry/connections.ts'
+import { type MasterKeys, openMasterKeyFile } from '../runtime/src/registry/master-keys.ts'
+import { registryMigrations } from '../runtime/src/registry/migrations.ts'
+import type { Product } from '../runtime/src/registry/products.ts'
+import { claimRun, finishRun } from '../runtime/src/registry/run-claims.ts'
+import { enqueueRun } from '../runtime/src/registry/runs.ts'
+import { createTenantKeys } from '../runtime/src/registry/tenant-keys.ts'
+import { createTenant, setTenantStatus } from '../runtime/src/registry/tenants.ts'
+import { ANN } from '../runtime/src/registry/testing.ts'
+
+/** Random writers on PostgreSQL, runs that die anywhere, and a connector behind its walls: what the lake has is the source's. */
+
+const TENANT = 'acme'
+const ROUNDS = Number(process.env['SLUICE_TEST_LOG_ROUNDS'] ?? 12)
+
+let source: SourceCluster
+let lake: RegistryLake
+let masters: MasterKeys
+let readers: SourceReaders
+let plugin: ConnectorPlugin
+let connection: Connection
+let scratchDirectory: string
+const lost: string[] = []
+
+before(async () => {
+  source = await startCluster({ wal_level: 'logical', max_replication_slots: '4', max_wal_senders: '8' })
+  const { user, database } = source.settings
+  await source.sql(`ALTER ROLE ${user} REPLICATION; GRANT CREATE ON DATABASE ${database} TO ${user};
+    CREATE TABLE a (id int, part text, n int, body text, PRIMARY KEY (id, part)); ALTER TABLE a ALTER body SET STORAGE EXTERNAL;
+    CREATE TABLE b (id int PRIMARY KEY, body text); ALTER TABLE b ALTER body SET STORAGE EXTERNAL;
+    ALTER TABLE a OWNER TO ${user}; ALTER TABLE b OWNER TO ${user}`)
+  lake = await startRegistryLake([registryMigrations])
+  masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))
+  await inTransaction(lake.pool, async (tx) => {
+    await createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' })
+    await createTenantKeys(tx, masters, TENANT)
+  })
+  await setTenantStatus(lake.pool, TENANT, 'active')
+  connection = await inTransaction(lake.pool, (tx) =>
+    createConnection(tx, { tenant: TENANT, name: 'db', connectorType: 'postgresql', config: {}, createdBy: ANN }),
+  )
+  scratchDirectory = await mkdtemp(join(tmpdir(), 'sluice-log-'))
+  const codeCacheDir = codeFolder(join(tmpdir(), 'sluice-log-cache'))
+  const waits = { silenceMs: 600_000, callMs: 600_000, readMs: 600_000 }
+  readers = new SourceReaders({
+    maxReaders: 4,
+    memoryBytes: 256 * 1024 * 1024,
+    privateFolders: [],
+    codeCacheDir,
+    ...waits,
+  })
+  const url = import.meta.resolve('@sluice/connectors/postgresql')
+  plugin = readers.wall((await import(url)).default as ConnectorPlugin, url)
+  await readers.prepare(codeCacheDir)
+})
+after(async () => {
+  await readers?.close()
+  await source?.stop()
+  await lake?.[Symbol.asyncDispose]()
+})
+
+const input = (table: string) => ({
+  ...{ name: table, connection: 'db', table: `public.${table}`, cursorColumn: null, primaryKey: [], columns: null },
+  ...{ mode: 'cdc', where: null, onSchemaChange: 'evolve' },
+})
+
+async function sync(dies: string | null = null): Promise<void> {
+  const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
+  await enqueueRun(lake.pool, { ...run, createdBy: ANN })
+  const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 3_600_000 })
+  assert.ok(claimed)
+  const ended = new AbortController()
+  const manifests = {
+    inputs: ['a', 'b'].map(input),
+    quality: { checks: [] },
+    compute: { trigger: 'manual', transform: 'SELECT 1' },
+  }
+  try {
+    const about = { connection, lease: claimed.lease, signal: ended.signal, toTransforms: async () => {} }
+    await runIngestion(about, {
+      ...{ pool: lake.pool, masters, lake: lake.lake, limits: LIMITS, scratchDirectory },
+      async faultPoint(point: string) {
+        if (point !== dies) return
+        ended.abort(new Error('died'))
+        ended.signal.throwIfAborted()
+      },
+      openConnector: () => plugin.open(source.settings, sourceHost()),
+      readsAtOneMoment: () => false,
+      productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
+      checkStorage: async () => ({ bytes: 1e9, exceeded: () => new Error('too much') }),
+      tellLogLost: async (_: unknown, __: unknown, { reason }: { readonly reason: string }) => void lost.push(reason),
+    } as unknown as IngestionDeps)
+  } catch (error) {
+    if (dies === null) throw error
+  } finally {
+    await finishRun(lake.pool, claimed.lease, { state: 'succeeded', result: {} })
+  }
+}
+
+const any = (count: number) => Math.floor(Math.random() * count)
+const BODIES = ["repeat('x', 5000)", "repeat('y', 9000)", 'NULL', "''", `'"one", two'`]
+
+/** A transaction of some statements, part of it rolled back to a savepoint now and then. */
+function transaction(): string {
+  const key = () => `id = ${any(6)} AND part = '${'pq'[any(2)]}'`
+  const statement = () =>
+    [
+      () =>
+        `INSERT INTO a VALUES (${any(6)}, '${'pq'[any(2)]}', ${any(9)}, ${BODIES[any(5)]}) ON CONFLICT (id, part) DO UPDATE SET n = ${any(9)}`,
+      () => `UPDATE a SET n = ${any(9)} WHERE ${key()}`,
+      () => `UPDATE a SET body = ${BODIES[any(5)]} WHERE ${key()}`,
+      () =>
+        `UPDATE a SET id = id + 100 * ${1 + any(5)} WHERE ${key()} AND NOT EXISTS (SELECT FROM a o WHERE o.id >= 100)`,
+      () => `UPDATE a SET id = ${any(6)} WHERE id >= 100 AND NOT EXISTS (SELECT FROM a o WHERE o.id < 6 AND o.id = 0)`,
+      () => `DELETE FROM a WHERE ${key()}`,
+      () => `INSERT INTO b VALUES (${any(9)}, ${BODIES[any(5)]}) ON CONFLICT (id) DO UPDATE SET body = excluded.body`,
+      () => `DELETE FROM b WHERE id = ${any(9)}`,
+      () => (any(8) === 0 ? 'TRUNCATE b' : 'SELECT 1'),
+    ][any(9)]?.() ?? 'SELECT 1'
+  const some = () => Array.from({ length: 1 + any(4) }, statement).join('; ')
+  const undone = any(3) === 0 ? `SAVEPOINT s; ${some()}; ROLLBACK TO s;` : ''
+  return `BEGIN; ${some()}; ${undone} ${some()}; ${any(6) === 0 ? 'ROLLBACK' : 'COMMIT'}`
+}
+
+async function write(count: number): Promise<void> {
+  for (let at = 0; at < count; at += 1) await source.sql(transaction()).catch(() => source.sql('ROLLBACK'))
+}
+
+async function isAsSource(): Promise<void> {
+  for (const [table, columns] of [
+    ['a', 'id, part, n, body'],
+    ['b', 'id, body'],
+  ] as const) {
+    const there = (await source.sql(`SELECT ${columns} FROM ${table}`)).map((row) => JSON.stringify(Object.values(row)))
+    const scan = await lake.lake.scan(rawTable(TENANT, 'db', `public.${table}`))
+    const here = (await readScan(lake, scan)).map((row) => JSON.stringify([...row]))
+    assert.deepEqual(here.toSorted(), there.toSorted(), table)
+  }
+}
+
+test('whatever is written, and wherever runs die, the lake has what the source has', {
+  timeout: 1_200_000,
+}, async () => {
+  await write(20)
+  await sync()
+  await isAsSource()
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await write(1 + any(12))
+    const writing = write(6)
+    await sync(any(2) === 0 ? (LOG_FAULT_POINTS[any(LOG_FAULT_POINTS.length)] as string) : null)
+    await writing
+    if (round === Math.floor(ROUNDS / 2)) await source.restart()
+    await sync()
+    await isAsSource()
+  }
+  assert.deepEqual(lost, [])
+  assert.equal((await capture(lake.pool, connection.id))?.generation, 1)
+})
+
+test('a slot that is gone costs a read of all, in the same run', { timeout: 600_000 }, async () => {
+  await write(4)
+  await source.sql('SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active')
+  await write(4)
+  await sync()
+  await isAsSource()
+  assert.equal(lost.length, 1)
+  await write(4)
+  await sync()
+  await isAsSource()
+  const known = await capture(lake.pool, connection.id)
+  const connector = await plugin.open(source.settings, sourceHost())
+  await connector.changes?.release({ capture: known?.name ?? '', signal: AbortSignal.timeout(60_000) })
+  await connector.close()
+  assert.deepEqual(await source.sql('SELECT slot_name FROM pg_replication_slots'), [])
+})
