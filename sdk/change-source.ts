@@ -88,13 +88,15 @@ export interface ChangeHealth {
   readonly remedy?: string
 }
 
+export interface RefusalsRequest {
+  readonly streams: readonly ChangeStream[]
+  readonly signal: AbortSignal
+}
+
 /** Every call names the capture: at most 40 of a-z, 0-9 and _, of one connection of one installation. */
 export interface ChangeSource {
   /** What `prepare` would refuse of these, without a change of the source; a plan asks it. Absent: nobody can say. */
-  refusals?(request: {
-    readonly streams: readonly ChangeStream[]
-    readonly signal: AbortSignal
-  }): Promise<readonly RefusedStream[]>
+  refusals?(request: RefusalsRequest): Promise<readonly RefusedStream[]>
   /**
    * Lets the log tell these streams from now on. Repeatable: makes one place at the source, not two. Adds what is missing,
    * takes away what is not among them. Never makes a statement of the source's writers fail: a table that cannot be told
