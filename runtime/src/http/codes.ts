@@ -5,6 +5,7 @@
 import type { ErrorKind } from '@sluice/sdk'
 import type { AuthCode } from '../auth/errors.ts'
 import { CATALOG_CODES } from './codes-of-catalog.ts'
+import { LOG_CODES } from './codes-of-logs.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
 import { STORE_CODES } from './codes-of-stores.ts'
 
@@ -209,21 +210,6 @@ export const ERROR_CODES = {
     title: 'For the creator of the connection',
     remedy: 'Ask the creator of the connection, or an administrator.',
   },
-  changes_not_supported: {
-    status: 422,
-    title: 'No log of changes',
-    remedy: 'Use mode incremental or full in inputs.yaml.',
-  },
-  changes_refused: {
-    status: 422,
-    title: 'The log cannot tell a table',
-    remedy: 'Do at the source what the message says, or use mode incremental or full in inputs.yaml.',
-  },
-  position_lost: {
-    status: 409,
-    title: 'Position in the log lost',
-    remedy: 'Sync the connection: its tables are read whole, and the log is begun anew.',
-  },
   connection_moved: { status: 409, title: 'Connection moved', remedy: 'Sync the connection.' },
   connection_in_use: { status: 409, title: 'Connection in use', remedy: 'Change or delete the products that use it.' },
   product_exists: { status: 409, title: 'Product exists', remedy: 'Choose another name.' },
@@ -398,6 +384,7 @@ export const ERROR_CODES = {
 
   ...CATALOG_CODES,
   ...PLATFORM_CODES,
+  ...LOG_CODES,
   ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>
 
