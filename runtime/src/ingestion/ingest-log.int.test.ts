@@ -215,7 +215,7 @@ async function follow(mode: 'cdc' | 'full' = 'cdc') {
       for (const table of NAMES) assert.deepEqual(await world.rows(table), source.content(table))
     },
     /** `dies`: at the fault point of that name. */
-    async sync(dies: string | null = null) {
+    async sync(dies: string | null = null, meanwhile: (() => Promise<unknown>) | null = null) {
       const run = { tenant: TENANT, kind: 'ingestion', connectionId: connection.id, trigger: 'manual' } as const
       await enqueueRun(lake.pool, { ...run, createdBy: ANN })
       const claimed = await claimRun(lake.pool, { workerId: 'w', leaseMs: 3_600_000 })
@@ -227,6 +227,7 @@ async function follow(mode: 'cdc' | 'full' = 'cdc') {
           ...{ pool: lake.pool, masters, lake: lake.lake, limits: LIMITS, scratchDirectory },
           async faultPoint(point: string) {
             if (point !== dies) return
+            if (meanwhile !== null) return void (await meanwhile())
             ended.abort(new Error('died'))
             ended.signal.throwIfAborted()
           },
@@ -396,4 +397,23 @@ test('a table that is read in full for a while is read whole when it goes by the
   source.remove('t', 2)
   await world.sync()
   await world.isAsSource()
+})
+
+test('of two workers on one run the one that lost it commits nothing, and the log is applied once', async () => {
+  const world = await follow()
+  const { source } = world
+  source.put('t', 1, 'one')
+  await world.sync()
+  source.put('t', 1, 'two')
+  const end = 'update runs set lease_until = now() where connection_id = $1 and state = $2'
+  const late = world.sync('log.applied', async () => {
+    // It froze for longer than its lease; another takes over, and the source goes on.
+    await lake.pool.query(end, [world.connection.id, 'running'])
+    await world.sync()
+    source.put('t', 1, 'three')
+  })
+  await assert.rejects(late, { kind: 'FENCED' })
+  await world.sync()
+  await world.isAsSource()
+  assert.equal((await world.capture())?.generation, 1)
 })

@@ -16,6 +16,7 @@ export function captureMetrics(registry: Registry, pool: pg.Pool): void {
     labelNames: ['state'],
     registers: [registry],
     async collect() {
+      // While the registry does not answer, what it last said stays; sluice_registry_up tells.
       const found = await captureLoad(pool).catch(() => null)
       if (found === null) return
       this.reset()
