@@ -35,10 +35,26 @@ export interface RefusedStream {
   readonly remedy: string
 }
 
+/** Which table of that name a source has, and how it is shaped. */
+export interface TableIncarnation {
+  readonly schema: string
+  readonly table: string
+  /**
+   * Another one whenever rows have changed that no log tells of: by a default of a new column, another type, another table in
+   * its place, or a time in which the log did not tell it. At most 200 characters.
+   */
+  readonly incarnation: string
+}
+
 export interface PreparedChanges {
   /** Where the log begins, if nothing was read yet; else not after what was acknowledged last. */
   readonly position: ChangePosition
   readonly refused: readonly RefusedStream[]
+  /**
+   * Of the streams that are told, as they are at this moment. The log knows nothing of what happened to a table while nobody
+   * read: one whose incarnation is another than when it was read whole is read whole again.
+   */
+  readonly incarnations?: readonly TableIncarnation[]
 }
 
 /** Columns before those of the table in the CSV of `rows`, each as text. */

@@ -144,10 +144,10 @@ async function write(count: number): Promise<void> {
   for (let at = 0; at < count; at += 1) await source.sql(transaction()).catch(() => source.sql('ROLLBACK'))
 }
 
-async function isAsSource(): Promise<void> {
+async function isAsSource(ofB = 'id, body'): Promise<void> {
   for (const [table, columns] of [
     ['a', 'id, part, n, body'],
-    ['b', 'id, body'],
+    ['b', ofB],
   ] as const) {
     const there = (await source.sql(`SELECT ${columns} FROM ${table}`)).map((row) => JSON.stringify(Object.values(row)))
     const scan = await lake.lake.scan(rawTable(TENANT, 'db', `public.${table}`))
@@ -173,6 +173,27 @@ test('whatever is written, and wherever runs die, the lake has what the source h
   }
   assert.deepEqual(lost, [])
   assert.equal((await capture(lake.pool, connection.id))?.generation, 1)
+})
+
+test('what a table has become while nobody read is read whole: a default, another type, another table of its name', {
+  timeout: 600_000,
+}, async () => {
+  const { user } = source.settings
+  for (const statement of [
+    "ALTER TABLE b ADD COLUMN more text DEFAULT 'given'",
+    'ALTER TABLE b ALTER more DROP DEFAULT, ALTER more TYPE int USING length(more)',
+    `DROP TABLE b; CREATE TABLE b (id int PRIMARY KEY, body text, more int); ALTER TABLE b OWNER TO ${user};
+     INSERT INTO b VALUES (1, 'another', 5)`,
+    'ALTER TABLE b DROP COLUMN more; ALTER TABLE b ADD COLUMN more text',
+  ]) {
+    await source.sql("INSERT INTO b (id, body) VALUES (77, 'before') ON CONFLICT (id) DO UPDATE SET body = 'again'")
+    await sync()
+    await source.sql(statement)
+    await sync()
+    await isAsSource('id, body, more')
+  }
+  await source.sql('ALTER TABLE b DROP COLUMN more')
+  await sync()
 })
 
 test('a slot that is gone costs a read of all, in the same run', { timeout: 600_000 }, async () => {

@@ -1,5 +1,5 @@
 /** What a child says of a log, looked at before it is believed. Everything here throws `BrokenAnswer`. */
-import type { ChangeEvent, ChangeHealth, ChangePosition, RefusedStream } from '@sluice/sdk'
+import type { ChangeEvent, ChangeHealth, ChangePosition, RefusedStream, TableIncarnation } from '@sluice/sdk'
 import {
   BrokenAnswer,
   checkedKey,
@@ -40,6 +40,18 @@ export function checkedRefusal(value: unknown): RefusedStream {
     reason: textIn(refused, 'reason'),
     remedy: textIn(refused, 'remedy'),
   }
+}
+
+/** Of what `prepare` says of tables, as against a refusal. */
+export function isIncarnation(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'incarnation' in value
+}
+
+export function checkedIncarnation(value: unknown): TableIncarnation {
+  const told = fieldsOf(value, 'a table')
+  const { incarnation } = told
+  if (!isPlace(incarnation)) throw new BrokenAnswer('an incarnation is none')
+  return { schema: nameIn(told, 'schema'), table: nameIn(told, 'table'), incarnation }
 }
 
 export function checkedHealth(value: unknown): ChangeHealth {

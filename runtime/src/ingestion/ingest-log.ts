@@ -5,7 +5,15 @@
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ChangePosition, ChangeSource, ChangeStream, Connector, DiscoveredTable } from '@sluice/sdk'
+import type {
+  ChangePosition,
+  ChangeSource,
+  ChangeStream,
+  Connector,
+  DiscoveredTable,
+  PreparedChanges,
+  TableIncarnation,
+} from '@sluice/sdk'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
@@ -153,7 +161,7 @@ async function readOnce(reading: Reading): Promise<boolean> {
     }
   }
   const moment = `log-${known.name}-${known.generation}`
-  await readWhole(reading, told, position, moment)
+  await readWhole(reading, told, prepared, position, moment)
   if (told.every(({ table }) => failures.has(table.name))) return true
   try {
     return await applyAll(reading, told, position, moment)
@@ -206,6 +214,7 @@ async function begin(reading: Reading, reason: string): Promise<void> {
 async function readWhole(
   { run, deps, hooks, connector, failures }: Reading,
   told: readonly LogTable[],
+  { incarnations = [] }: PreparedChanges,
   position: ChangePosition,
   moment: string,
 ): Promise<void> {
@@ -220,12 +229,18 @@ async function readWhole(
   for (const { table, mode, description } of told) {
     if (failures.has(table.name)) continue
     const stream = known.get(table.name)
+    const isTable = (one: TableIncarnation) => one.schema === table.schema && one.table === table.table
+    const incarnation = incarnations.find(isTable)?.incarnation ?? null
     const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
-    if (isKnown && (await goesOn(run, table, mode, deps))) continue
+    const isSame = stream?.incarnation === incarnation
+    if (isKnown && !isSame) {
+      await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
+    }
+    if (isKnown && isSame && (await goesOn(run, table, mode, deps))) continue
     try {
       const at = await databaseNow(deps.pool)
       const loaded = await hooks.load(table, mode, description, connector, { name: moment, at })
-      const noted = { tableName: table.name, primaryKey: mode.primaryKey, position }
+      const noted = { tableName: table.name, primaryKey: mode.primaryKey, incarnation, position }
       await hooks.commit(loaded, connector, (tx) => saveStream(tx, connection.id, noted))
       await deps.faultPoint('log.table-read')
     } catch (error) {

@@ -33,13 +33,7 @@ import {
 } from '../registry/run-progress.ts'
 import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
-import {
-  fullNameOf,
-  outcomeText,
-  type ProductOutcome,
-  publishedOutcome,
-  unpublishedOutcome,
-} from './product-outcome.ts'
+import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { productProgress } from './product-progress.ts'
 import { readTable, type TableRead } from './read-table.ts'
 import { checkRejected, rejectedLimits, TooManyRejected } from './rejected-rows.ts'
@@ -53,7 +47,6 @@ import {
   tableNotFound,
   tablesOf,
 } from './source-tables.ts'
-import { isUpToDate } from './unchanged-products.ts'
 
 export interface DeployedProduct {
   readonly product: Product
@@ -111,10 +104,6 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
   for (const deployed of followers) {
-    if (!failures.size && (await isUpToDate(run.connection, deployed, deps))) {
-      await log(run, deps, 'info', `${fullNameOf(deployed.product)}: its inputs are as they were, so it stays as it is`)
-      continue
-    }
     const { outcome, error } = await materializeProduct(run, deployed, { failures, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)

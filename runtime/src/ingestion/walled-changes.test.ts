@@ -89,10 +89,21 @@ test('positions, refusals and health come as they were said, and no others', asy
   const position = { lineage: 'one', order: '1' }
   const refused = [{ schema: 'public', table: 't', code: 'no_identity', reason: 'none', remedy: 'Give it one.' }]
   const request = { capture: 'c', streams: STREAMS, signal }
+  const incarnations = [{ schema: 'public', table: 'u', incarnation: 'first' }]
+  assert.deepEqual(await walled({ prepare: async () => ({ position, refused, incarnations }) }).prepare(request), {
+    position,
+    refused,
+    incarnations,
+  })
   assert.deepEqual(await walled({ prepare: async () => ({ position, refused }) }).prepare(request), {
     position,
     refused,
+    incarnations: [],
   })
+  for (const incarnation of ['', 'x'.repeat(201), 7]) {
+    const lying = { position, refused, incarnations: [{ schema: 'public', table: 'u', incarnation }] } as never
+    await assert.rejects(walled({ prepare: async () => lying }).prepare(request), { code: 'source_answer_invalid' })
+  }
   assert.deepEqual(await walled({ refusals: async () => refused }).refusals?.(request), refused)
   assert.deepEqual(await walled({}).refusals?.(request), [])
   const many = Array.from({ length: 3 }, () => refused[0] as (typeof refused)[0])

@@ -1,6 +1,13 @@
 /** The log of a connector whose code runs in processes of its own. */
 import type { ChangeEvent, ChangePosition, ChangeSource, RefusedStream } from '@sluice/sdk'
-import { checkedChange, checkedHealth, checkedPosition, checkedRefusal } from './change-answers.ts'
+import {
+  checkedChange,
+  checkedHealth,
+  checkedIncarnation,
+  checkedPosition,
+  checkedRefusal,
+  isIncarnation,
+} from './change-answers.ts'
 import { BrokenAnswer } from './source-answers.ts'
 import { lineFailure } from './source-failure.ts'
 import type { ChangeCall } from './source-protocol.ts'
@@ -19,8 +26,18 @@ export function walledChanges(call: Caller): ChangeSource {
     },
     async prepare({ capture, streams, anew = false, signal }) {
       const asked = { method: 'changes.prepare', capture, streams, anew } as const
-      const [position, ...refused] = await partsOf(call(asked, 'callMs', signal))
-      return believed(() => ({ position: checkedPosition(position), refused: refusalsOf(refused, streams.length) }))
+      const [position, ...tables] = await partsOf(call(asked, 'callMs', signal))
+      return believed(() => {
+        const { incarnations = [], refused = [] } = Object.groupBy(tables, (told) =>
+          isIncarnation(told) ? 'incarnations' : 'refused',
+        )
+        if (incarnations.length > streams.length) throw new BrokenAnswer('more was told than tables were asked for')
+        return {
+          position: checkedPosition(position),
+          refused: refusalsOf(refused, streams.length),
+          incarnations: incarnations.map(checkedIncarnation),
+        }
+      })
     },
     async *changes({ capture, after, streams, signal }) {
       const parts = call({ method: 'changes.read', capture, after, streams }, 'readMs', signal)

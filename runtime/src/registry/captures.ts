@@ -30,6 +30,8 @@ export interface CaptureHealth {
 export interface CaptureStream {
   readonly tableName: string
   readonly primaryKey: readonly string[]
+  /** Of the table when it was read whole; null where the connector tells none. */
+  readonly incarnation: string | null
   /** The log has passed all that the read of the table has seen. */
   readonly settled: boolean
 }
@@ -116,7 +118,7 @@ export async function captureStreams(db: Queryable, connectionId: string): Promi
   return many<CaptureStream>(
     db,
     'reading the tables of the capture',
-    `select table_name as "tableName", primary_key as "primaryKey", settled from capture_streams where connection_id = $1
+    `select table_name as "tableName", primary_key as "primaryKey", incarnation, settled from capture_streams where connection_id = $1
      order by table_name`,
     [connectionId],
   )
@@ -125,16 +127,18 @@ export async function captureStreams(db: Queryable, connectionId: string): Promi
 export async function saveStream(
   tx: Transaction,
   connectionId: string,
-  stream: { readonly tableName: string; readonly primaryKey: readonly string[]; readonly position: ChangePosition },
+  stream: Omit<CaptureStream, 'settled'> & { readonly position: ChangePosition },
 ): Promise<void> {
-  const { tableName, primaryKey, position } = stream
+  const { tableName, primaryKey, incarnation, position } = stream
   await change(
     tx,
     'noting a table of the capture',
-    `insert into capture_streams (connection_id, table_name, primary_key, lineage, position) values ($1, $2, $3, $4, $5)
-     on conflict (connection_id, table_name) do update set primary_key = excluded.primary_key, lineage = excluded.lineage,
-       position = excluded.position, settled = false, read_at = clock_timestamp()`,
-    [connectionId, tableName, json(primaryKey), position.lineage, position.order],
+    `insert into capture_streams (connection_id, table_name, primary_key, incarnation, lineage, position)
+     values ($1, $2, $3, $4, $5, $6)
+     on conflict (connection_id, table_name) do update set primary_key = excluded.primary_key,
+       incarnation = excluded.incarnation, lineage = excluded.lineage, position = excluded.position, settled = false,
+       read_at = clock_timestamp()`,
+    [connectionId, tableName, json(primaryKey), incarnation, position.lineage, position.order],
   )
 }
 
@@ -204,6 +208,9 @@ export interface CaptureRelease {
   readonly attempts: number
 }
 
+const RELEASE_COLUMNS =
+  'name, tenant, connection_name as "connectionName", connector_type as "connectorType", sealed, attempts'
+
 export async function askForRelease(tx: Transaction, release: Omit<CaptureRelease, 'attempts'>): Promise<void> {
   const { name, tenant, connectionName, connectorType, sealed } = release
   await change(
@@ -215,13 +222,17 @@ export async function askForRelease(tx: Transaction, release: Omit<CaptureReleas
   )
 }
 
+export function releasesOfTenant(db: Queryable, tenant: string): Promise<readonly CaptureRelease[]> {
+  const statement = `select ${RELEASE_COLUMNS} from capture_releases where tenant = $1 order by name`
+  return many<CaptureRelease>(db, 'looking for captures to give up', statement, [tenant])
+}
+
 /** Those that were tried least first. */
 export function capturesToRelease(db: Queryable, limit: number): Promise<readonly CaptureRelease[]> {
   return many<CaptureRelease>(
     db,
     'looking for captures to give up',
-    `select name, tenant, connection_name as "connectionName", connector_type as "connectorType", sealed, attempts
-     from capture_releases order by attempts, created_at limit $1`,
+    `select ${RELEASE_COLUMNS} from capture_releases order by attempts, created_at limit $1`,
     [limit],
   )
 }
@@ -233,6 +244,11 @@ export async function noteRelease(db: Queryable, name: string, errorCode: string
       ? 'delete from capture_releases where name = $1 and $2::text is null'
       : 'update capture_releases set attempts = attempts + 1, error_code = $2 where name = $1'
   await change(db, 'giving up a capture', statement, [name, errorCode])
+}
+
+export async function capturesOfTenant(db: Queryable, tenant: string): Promise<readonly Capture[]> {
+  const statement = `select ${COLUMNS} from captures where tenant = $1 order by connection_id`
+  return (await many<CaptureRow>(db, 'reading captures', statement, [tenant])).map(captureOf)
 }
 
 /** Of these connections those that have one. */

@@ -127,25 +127,6 @@ export async function adoptEpoch(
   await insertEpoch(tx, { ...row, qualityScore: null }, epoch, snapshots, committedAt)
 }
 
-/** Sources were looked at, and what the epoch was made of is as they have it: its inputs are as of then. */
-export async function renewInputs(
-  tx: Transaction,
-  { id, productId, inputs, committedAt }: Materialization,
-  readAts: ReadonlyMap<string, Date>,
-): Promise<void> {
-  const renewed = Object.fromEntries(
-    Object.entries(inputs).map(([name, input]) => {
-      const at = readAts.get(name)
-      return [name, at === undefined ? input : { ...(input as object), read_at: at.toISOString() }]
-    }),
-  )
-  await change(tx, 'noting how old rows are', 'update materializations set inputs = $2 where id = $1', [
-    id,
-    json(renewed),
-  ])
-  await noteReadAt(tx, productId, readAtOf({ inputs: renewed, committedAt }))
-}
-
 /** Records an attempt that was not published. */
 export function recordBlocked(db: Queryable, materialization: NewMaterialization): Promise<Materialization> {
   return insert(db, materialization, null, {}, null)

@@ -1,5 +1,11 @@
 /** What the source keeps for a capture: a publication of exactly its tables, and one slot. Made once, whoever asks. */
-import { type ChangeStream, type PreparedChanges, type RefusedStream, SluiceError } from '@sluice/sdk'
+import {
+  type ChangeStream,
+  type PreparedChanges,
+  type RefusedStream,
+  SluiceError,
+  type TableIncarnation,
+} from '@sluice/sdk'
 import { escapeIdentifier } from 'pg'
 import { sqlState } from '../failure.ts'
 import type { Session, Way } from '../session.ts'
@@ -23,17 +29,7 @@ interface ServerFacts {
 }
 
 /** Of one stream: another text where rows that the log does not tell may say something else than when it was taken. */
-export interface Incarnation {
-  readonly schema: string
-  readonly table: string
-  readonly incarnation: string
-}
-
-export interface PreparedLog extends PreparedChanges {
-  readonly incarnations: readonly Incarnation[]
-}
-
-export async function prepareLog(way: Way, session: Session, request: PrepareRequest): Promise<PreparedLog> {
+export async function prepareLog(way: Way, session: Session, request: PrepareRequest): Promise<PreparedChanges> {
   const capture = captureName(request.capture)
   const facts = await requireAble(session)
   await session.run("SET lock_timeout = '10s'")
@@ -45,7 +41,7 @@ export async function prepareLog(way: Way, session: Session, request: PrepareReq
   return {
     position: { lineage: lineageText(lineage), order: orderText({ lsn: slot.confirmed, timeline }) },
     refused,
-    incarnations: await session.query<Incarnation>(INCARNATIONS, [capture]),
+    incarnations: await session.query<TableIncarnation>(INCARNATIONS, [capture]),
   }
 }
 
@@ -148,6 +144,7 @@ async function publish(
     await session.run('COMMIT')
     return refused
   } catch (error) {
+    // What failed is told; a session that cannot even end its transaction is closed by the caller.
     await session.run('ROLLBACK').catch(() => undefined)
     throw sqlState(error) === '42501' ? noCreate() : error
   }

@@ -20,10 +20,10 @@ export async function serveChanges(
     }
     case 'changes.prepare': {
       const { capture, streams, anew } = call
-      const { position, refused } = await source.prepare({ capture, streams, anew, signal })
+      const { position, refused, incarnations = [] } = await source.prepare({ capture, streams, anew, signal })
       await line.tell({ kind: 'part', part: position })
       // One by one: a frame is bounded, a list of tables is not.
-      for (const part of refused) await line.tell({ kind: 'part', part })
+      for (const part of [...refused, ...incarnations]) await line.tell({ kind: 'part', part })
       return
     }
     case 'changes.read':

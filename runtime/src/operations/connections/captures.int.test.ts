@@ -11,6 +11,7 @@ import {
   type Capture,
   capture,
   captureStreams,
+  capturesOfTenant,
   capturesToRelease,
   ensureCapture,
   savePosition,
@@ -23,7 +24,7 @@ import { registryMigrations } from '../../registry/migrations.ts'
 import { createTenantKeys } from '../../registry/tenant-keys.ts'
 import { createTenant, setTenantStatus } from '../../registry/tenants.ts'
 import { ANN } from '../../registry/testing.ts'
-import { checkCapture, leaveCapture, release } from './captures.ts'
+import { checkCapture, leaveCapture, release, releaseOfTenant } from './captures.ts'
 
 const TENANT = 'acme'
 const logger = { info: () => undefined, warn: () => undefined } as unknown as Logger
@@ -54,7 +55,7 @@ async function captured() {
     const known = await ensureCapture(tx, connection)
     const position = { lineage: '1', order: '5' }
     await savePosition(tx, connection.id, position)
-    await saveStream(tx, connection.id, { tableName: 'public.t', primaryKey: ['id'], position })
+    await saveStream(tx, connection.id, { tableName: 'public.t', primaryKey: ['id'], incarnation: null, position })
     return { connection, known: { ...known, position } }
   })
 }
@@ -138,4 +139,21 @@ test('a connection that is deleted leaves nothing at its source, though that ans
   assert.equal(await release(platform, asked, open, signal), true)
   assert.deepEqual([opened, released], [{ host: 'there', password: 'hidden' }, [known.name]])
   assert.deepEqual(await capturesToRelease(lake.pool, 10), [])
+})
+
+test('a tenant that goes has its sources let go of their logs; what one that does not answer keeps is told', async () => {
+  const [answering, silent] = [await captured(), await captured()]
+  const released: string[] = []
+  const open = async (_: unknown, settings: Readonly<Record<string, unknown>>) => {
+    assert.equal(settings['password'], 'hidden')
+    const is = sourceWith(released.length === 0 ? {} : null)
+    released.push('asked')
+    return is.connector
+  }
+  const others = (await capturesOfTenant(lake.pool, TENANT)).length
+  const left = await releaseOfTenant({ pool: lake.pool, masters, logger }, TENANT, open, signal)
+  assert.equal(left.length, others - 1)
+  const names = [answering, silent].map(({ known }) => known.name)
+  assert.ok(left.some((text) => names.some((name) => text.includes(name))))
+  assert.deepEqual(await capturesOfTenant(lake.pool, TENANT), [])
 })

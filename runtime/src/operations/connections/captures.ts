@@ -9,8 +9,10 @@ import {
   type Capture,
   type CaptureRelease,
   capture,
+  capturesOfTenant,
   forgetCapture,
   noteRelease,
+  releasesOfTenant,
   saveHealth,
 } from '../../registry/captures.ts'
 import { readSecrets } from '../../registry/connection-secrets.ts'
@@ -77,6 +79,37 @@ export async function release(
     logger.warn('a source still keeps its log for a connection that has gone; it is tried again', about)
     return false
   }
+}
+
+const RELEASE_MS = 10_000
+
+/**
+ * Before the tenant's keys go, without which nobody gets to its sources any more: has each let go of its log. Returns what
+ * sources that do not answer still keep, as they call it: whoever runs them has to drop it.
+ */
+export async function releaseOfTenant(
+  platform: Pick<Platform, 'pool' | 'masters' | 'logger'>,
+  tenant: string,
+  open: Open,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { pool } = platform
+  for (const { connectionId } of await capturesOfTenant(pool, tenant)) {
+    await inTransaction(pool, async (tx) => {
+      const connection = await findConnection(tx, tenant, connectionId)
+      if (connection !== null) await leaveCapture(tx, platform, connection)
+    })
+  }
+  const left: string[] = []
+  for (const asked of await releasesOfTenant(pool, tenant)) {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(RELEASE_MS)])
+    const isGone = await release(platform, asked, open, limit).catch(() => {
+      signal.throwIfAborted()
+      return false
+    })
+    if (!isGone) left.push(`${asked.connectionName}: ${asked.name}`)
+  }
+  return left
 }
 
 export interface Watching {

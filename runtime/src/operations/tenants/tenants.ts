@@ -35,6 +35,8 @@ import {
   updateTenant,
 } from '../../registry/tenants.ts'
 import { TIER_LIMITS, type Tier } from '../../registry/tiers.ts'
+import { releaseOfTenant } from '../connections/captures.ts'
+import { openWith } from '../connections/connections.ts'
 import { audited, type Keep, notFound, type Platform } from '../platform.ts'
 
 const SLUG = /^[a-z](?:[a-z0-9]|-(?!-)){1,37}[a-z0-9]$/
@@ -292,6 +294,8 @@ export async function removeTenant(
   for (const { id } of await deployedProducts(platform.pool, slug)) {
     await afterWriters(platform.pool, id, untilMs - performance.now(), call.signal, async () => undefined)
   }
+  const open: Parameters<typeof releaseOfTenant>[2] = (connection, settings) => openWith(platform, connection, settings)
+  const keptAtSources = await releaseOfTenant(platform, slug, open, call.signal)
   await dropTenantCopies(slug, platform)
   await platform.catalogLogins.revoke(slug)
   await platform.lake.drop(slug)
@@ -299,7 +303,7 @@ export async function removeTenant(
   await inTransaction(platform.pool, async (tx) => {
     await dropTopics(tx, slug)
     await deleteTenant(tx, slug)
-    await audited(tx, call, slug, 'tenant.delete', { type: 'tenant', id: slug }, { abandoned })
+    await audited(tx, call, slug, 'tenant.delete', { type: 'tenant', id: slug }, { abandoned, keptAtSources })
   })
   await destroyTenantKeys(platform.pool, slug)
   platform.served.drop(slug)

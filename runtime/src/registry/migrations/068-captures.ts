@@ -36,6 +36,8 @@ create table capture_streams (
   connection_id text not null references captures on delete cascade,
   table_name text not null,
   primary_key jsonb not null,
+  -- Which table of that name was read, in the words of the connector; null: it has none.
+  incarnation text,
   -- Where the log stood that is to be applied to the rows that were read.
   lineage text not null,
   position text not null,
