@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { ConnectorPlugin } from '@sluice/sdk'
 import { provedCapabilities } from './proof.ts'
 import reference from './reference/index.ts'
 import type { RecordedCheck, RunRecord } from './run-record.ts'
@@ -39,4 +40,16 @@ test('a failing or a missing check takes its own line away, a waived one too, an
 
 test('nothing is proved while a general check fails', () => {
   assert.deepEqual(proved({ general: 'failed', 'about digest': 'passed' }), [])
+})
+
+test('reading by a log is proved by no check of this suite', () => {
+  const modes = ['full', 'incremental', 'cdc'] as const
+  const source = { kind: 'connector', capabilities: { modes } } as unknown as ConnectorPlugin
+  const run = { checks: [{ id: 'C1', name: 'general', status: 'passed', elapsedMs: 0 }] } as unknown as RunRecord
+  const names = provedCapabilities(source, run, [
+    { name: 'general' },
+    { name: 'by a log', requires: [{ name: 'mode cdc' }] },
+  ])
+  assert.deepEqual(names, ['mode full', 'mode incremental'])
+  assert.deepEqual(provedCapabilities(source, run, [{ name: 'general' }]), ['mode full', 'mode incremental'])
 })
