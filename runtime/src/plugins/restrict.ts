@@ -87,6 +87,7 @@ function restrictConnector(connector: Connector, { capabilities }: ConnectorPlug
     read: (request) => restrictedRead(connector, request, capabilities),
     ack: (request, state) => connector.ack(request, state),
     close: () => connector.close(),
+    ...(capabilities.modes.includes('cdc') && connector.changes ? { changes: connector.changes } : {}),
   }
 }
 
