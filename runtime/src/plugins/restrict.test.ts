@@ -32,6 +32,7 @@ test('a store has the declared operations that are on, and no way to the others'
       ({
         async *operate(_: unknown, { operation }: { readonly operation: string }) {
           asked.push(operation)
+          yield { rowCount: 0, columns: [], epoch: 1 }
         },
       }) as unknown as ServingStore,
   } as unknown as ServingPlugin

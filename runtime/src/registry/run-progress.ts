@@ -28,7 +28,8 @@ export interface TableProgress {
 const STILL_MINE = `exists (select from runs where id = $1 and token = $2 and state = 'running')`
 
 const TABLE_COLUMNS = `t.name, t.mode, t.state, t.rows_read as "rowsRead", t.rows_written as "rowsWritten", t.bytes,
-  t.cursor, t.error, t.mode_reason as "modeReason", t.deletes, t.deletes_reason as "deletesReason",
+  t.cursor, t.error, t.mode_reason as "modeReason", case t.mode when 'cdc' then 'log' else t.deletes end as deletes,
+  t.deletes_reason as "deletesReason",
   t.rows_removed as "rowsRemoved"`
 
 /** Sets a table's numbers. The tables are listed in the order in which they were first reported. */
@@ -64,7 +65,8 @@ export async function saveTableProgress(
       table.cursor,
       json(table.error),
       table.modeReason,
-      table.deletes,
+      // An older release knows no such way, and refuses the row: the mode tells it.
+      table.deletes === 'log' ? null : table.deletes,
       table.deletesReason,
       table.rowsRemoved,
       table.readAt ?? null,

@@ -57,7 +57,5 @@ create table capture_releases (
   error_code text,
   created_at timestamptz(3) not null default clock_timestamp()
 );
-alter table run_tables drop constraint run_tables_deletes_check;
-alter table run_tables add constraint run_tables_deletes_check check (deletes in ('implied', 'key_sweep', 'unseen', 'log'));
 `,
 }

@@ -16,6 +16,7 @@ const connection = {
   created_by: 'dora',
   created_at: at('08:05:00'),
   updated_at: at('08:05:00'),
+  log: null,
   schedule,
   next_run_at: '2026-03-05T05:00:11.250Z',
   last_run: {
@@ -68,6 +69,7 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
         next_run_at: connection.next_run_at,
         last_run: connection.last_run,
         breaker: 'closed',
+        log: null,
         tables: [
           {
             table: 'public.customers',
