@@ -80,10 +80,20 @@ export const SUITES: readonly Suite[] = [
     name: 'operators',
     servers: [],
     startedByTests: ['valkey', 'versitygw'],
-    tests: ['test/!(housekeeping).stack.test.ts', 'runtime/src/materializer/*.stack.test.ts'],
+    tests: [
+      'test/!(housekeeping|live-source|postgresql-log).stack.test.ts',
+      'runtime/src/materializer/*.stack.test.ts',
+    ],
     // The README's commands, as a new user types them.
     programs: ['bash', 'curl'],
     expectedSeconds: 350,
+  },
+  // Sources that are read by their log, under writers and kills.
+  {
+    name: 'logs',
+    servers: [],
+    tests: ['test/{live-source,postgresql-log}.stack.test.ts', 'runtime/src/ingestion/*.stack.test.ts'],
+    expectedSeconds: 190,
   },
   {
     name: 'cassandra',
