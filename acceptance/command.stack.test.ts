@@ -202,11 +202,11 @@ describe('the command', () => {
     for (const [words, said] of [
       [
         ['query', sql, '--format', 'csv', '--output', 'absent/rows.csv'],
-        /absent\/rows\.csv lacks rows; it does not exist/,
+        /absent\/rows\.csv cannot be written: it does not exist/,
       ],
       [['query', sql, '--format', 'csv', '--output', '/dev/full'], /\/dev\/full lacks rows; the disk is full/],
       [['query', 'SELECT 1', '--json', '--output', '/dev/full'], /\/dev\/full lacks rows; the disk is full/],
-      [['query', 'SELECT 1', '--json', '--output', '.'], /lacks rows; it is a folder/],
+      [['query', 'SELECT 1', '--json', '--output', '.'], /\. cannot be written: it is a folder/],
       [['product', 'init', 'login.json'], /login\.json: something else is there/],
       [['product', 'init', 'login.json/x'], /login\.json\/x: it, or what it should lie in, is no folder/],
     ] as const) {
