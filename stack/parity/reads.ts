@@ -77,12 +77,27 @@ function shape(random: Random, table: GeneratedTable): Parameters {
 
 /** A time of the deployment's own between two of the product's epochs, before all, or after all. */
 function timeWithin(deployment: ParityDeployment, product: string, epochs: number): string {
-  const times = (deployment.epochs.get(product) ?? []).map(({ committedAt }) => Date.parse(committedAt))
+  const times = timesOf(deployment, product)
   const [first = 0, last = 0] = [times[0], times.at(-1)]
   if (epochs === 0) return new Date(first - 60_000).toISOString()
   const from = times[epochs - 1] as number
   return new Date(epochs === times.length ? last + 1 : (from + (times[epochs] as number)) / 2).toISOString()
 }
+
+/**
+ * As `timeWithin`, of all products at once: each has an epoch of each sync, one after the other, and how long that takes is
+ * another on each deployment. Between two syncs all have as many.
+ */
+function timeBetweenSyncs(deployment: ParityDeployment, epochs: number): string {
+  const all = [...deployment.epochs.keys()].map((product) => timesOf(deployment, product))
+  if (epochs === 0) return new Date(Math.min(...all.map(([first = 0]) => first)) - 60_000).toISOString()
+  const from = Math.max(...all.map((times) => times[epochs - 1] as number))
+  const until = Math.min(...all.map((times) => times[epochs] ?? Number.POSITIVE_INFINITY))
+  return new Date(until === Number.POSITIVE_INFINITY ? from + 1 : (from + until) / 2).toISOString()
+}
+
+const timesOf = (deployment: ParityDeployment, product: string): readonly number[] =>
+  (deployment.epochs.get(product) ?? []).map(({ committedAt }) => Date.parse(committedAt))
 
 function history(random: Random, rows: Rows): Read {
   const { name } = rows.table
@@ -144,7 +159,7 @@ function statement(random: Random, rows: Rows): Read {
       const sql = make(deployment.isTrino ? trino : duckdb)
       if (epochs === null) return { sql }
       const known = deployment.epochs.get(name) ?? []
-      if (byTime) return { sql, as_of: timeWithin(deployment, name, epochs) }
+      if (byTime) return { sql, as_of: timeBetweenSyncs(deployment, epochs) }
       return { sql, as_of: known[Math.max(0, epochs - 1)]?.snapshotId }
     },
   }
