@@ -172,11 +172,14 @@ test('a removal waits for who writes the product, and not for ever', async () =>
   const removing = (waitMs: number) =>
     afterWriters(pool, product.id, waitMs, SIGNAL, async () => void order.push('removed'))
   const { promise: written, resolve } = Promise.withResolvers<void>()
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
   const writing = withProductLock(pool, product.id, SIGNAL, async () => {
     await removing(0)
+    begin()
     await written
     order.push('written')
   })
+  await begun
   const removal = removing(60_000)
   setTimeout(resolve, 300)
   await Promise.all([writing, removal])
