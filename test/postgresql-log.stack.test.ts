@@ -188,6 +188,10 @@ test('what a table has become while nobody read is read whole: a default, anothe
   ]) {
     await source.sql("INSERT INTO b (id, body) VALUES (77, 'before') ON CONFLICT (id) DO UPDATE SET body = 'again'")
     await sync()
+    // Told by the log as the table was then, and read by nobody before it is another.
+    await source.sql(
+      "UPDATE b SET body = 'of before' WHERE id = 77; INSERT INTO b (id, body) VALUES (78, 'gone') ON CONFLICT DO NOTHING",
+    )
     await source.sql(statement)
     await sync()
     await isAsSource('id, body, more')

@@ -161,10 +161,12 @@ async function readOnce(reading: Reading): Promise<boolean> {
     }
   }
   const moment = `log-${known.name}-${known.generation}`
-  await readWhole(reading, told, prepared, position, moment)
+  const outdated = await outdatedTables(reading, told, prepared)
+  const current = told.filter(({ table }) => !outdated.has(table.name))
+  await readWhole(reading, current, prepared, position, moment)
   if (told.every(({ table }) => failures.has(table.name))) return true
   try {
-    return await applyAll(reading, told, position, moment)
+    return await applyAll(reading, told, outdated, position, moment)
   } catch (error) {
     if (!isSluiceError(error) || error.code !== 'position_lost') throw error
     await begin(reading, 'the source has let go of changes that were not read yet')
@@ -210,6 +212,30 @@ async function begin(reading: Reading, reason: string): Promise<void> {
   await deps.faultPoint('log.begun-anew')
 }
 
+/**
+ * Tables that were altered or replaced since they were read. What the log still has of them is of before, and not to be
+ * applied to what is there now: it is passed first, and they are read whole by the next pass.
+ */
+async function outdatedTables(
+  { run, deps, hooks }: Reading,
+  told: readonly LogTable[],
+  { incarnations = [] }: PreparedChanges,
+): Promise<ReadonlySet<string>> {
+  const { id } = run.connection
+  const known = new Map((await captureStreams(deps.pool, id)).map((stream) => [stream.tableName, stream.incarnation]))
+  const names = told
+    .filter(({ table }) => known.has(table.name) && known.get(table.name) !== incarnationOf(table, incarnations))
+    .map(({ table }) => table.name)
+  await forgetStreams(deps.pool, id, names)
+  for (const name of names) await hooks.say('info', `${name}: it was altered, or is another table, so it is read whole`)
+  return new Set(names)
+}
+
+function incarnationOf(table: SourceTable, incarnations: readonly TableIncarnation[]): string | null {
+  const found = incarnations.find((one) => one.schema === table.schema && one.table === table.table)
+  return found?.incarnation ?? null
+}
+
 /** Tables that the log does not tell from where they are: never read in this generation, or not as it needs them. */
 async function readWhole(
   { run, deps, hooks, connector, failures }: Reading,
@@ -229,14 +255,9 @@ async function readWhole(
   for (const { table, mode, description } of told) {
     if (failures.has(table.name)) continue
     const stream = known.get(table.name)
-    const isTable = (one: TableIncarnation) => one.schema === table.schema && one.table === table.table
-    const incarnation = incarnations.find(isTable)?.incarnation ?? null
+    const incarnation = incarnationOf(table, incarnations)
     const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
-    const isSame = stream?.incarnation === incarnation
-    if (isKnown && !isSame) {
-      await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
-    }
-    if (isKnown && isSame && (await goesOn(run, table, mode, deps))) continue
+    if (isKnown && (await goesOn(run, table, mode, deps))) continue
     try {
       const at = await databaseNow(deps.pool)
       const loaded = await hooks.load(table, mode, description, connector, { name: moment, at })
@@ -265,12 +286,13 @@ async function goesOn(run: IngestionRun, table: SourceTable, mode: ReadMode, dep
 async function applyAll(
   reading: Reading,
   told: readonly LogTable[],
+  outdated: ReadonlySet<string>,
   position: ChangePosition,
   moment: string,
 ): Promise<boolean> {
   const { run, deps, source, hooks, startedMs, failures } = reading
   const { name } = (await capture(deps.pool, run.connection.id)) as Capture
-  const again = new Set<string>()
+  const again = new Set(outdated)
   let after = position
   for (;;) {
     const piece = await nextPiece(reading, told, { name, after })
