@@ -1,9 +1,8 @@
 /**
- * The receiving end of `COPY … TO STDOUT`: the server's bytes, less the protocol's headers. It takes the place of the
- * driver's parser while the rows flow, since that makes an object of every row; here rows only move together inside
- * the buffer that the socket filled.
+ * The receiving end of `COPY … TO STDOUT`: the server's bytes, less the protocol's headers. The driver's parser would make
+ * an object of every row; here rows only move together inside the buffer that the socket filled.
  */
-import type { Connection, Submittable } from 'pg'
+import { COPY_DATA, HEADER_BYTES, Receiver } from './receiver.ts'
 
 /** A row that cannot be carried as it is. */
 export interface Refused {
@@ -21,31 +20,17 @@ export function isRefused(item: CopyItem): item is Refused {
   return !(item instanceof Uint8Array)
 }
 
-type Finish = { readonly ok: true } | { readonly ok: false; readonly error: unknown }
-
-const COPY_DATA = 'd'.charCodeAt(0)
 /** What may stand between rows, and is of no interest: CopyOutResponse, notices, parameters, notifications. */
 const SKIPPED = new Set(['H', 'N', 'S', 'A'].map((type) => type.charCodeAt(0)))
-const HEADER_BYTES = 5
 const COMMA = ','.charCodeAt(0)
-/** Above it the socket is paused, and TCP tells the server to wait. */
-const HIGH_WATER_BYTES = 1 << 20
-const MAX_QUEUED = 4096
 /** Of a row that cannot be carried as it is, so much is kept. */
 const MAX_REFUSED_BYTES = 256 * 1024
 
-export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
+export class CopyOut extends Receiver<CopyItem> {
   rows = 0
   rejects = 0
-  readonly #sql: string
   /** Whether each row starts with the column that says why it cannot be carried; it is cut off. */
   readonly #judged: boolean
-  readonly #queue: CopyItem[] = []
-  #queuedBytes = 0
-  #wake: (() => void) | null = null
-  #finish: Finish | null = null
-  #connection: Connection | null = null
-  #driver: ((chunk: Buffer) => void) | null = null
   #rest: Buffer | null = null
   /** Bytes of the current message that are still to come, and what becomes of them. */
   #pending = 0
@@ -58,66 +43,29 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
   #commandRows: number | null = null
 
   constructor(sql: string, options: { readonly judged: boolean }) {
-    this.#sql = sql
+    super(sql, bytesOf)
     this.#judged = options.judged
   }
 
-  /** True until the server has ended the statement, one way or the other. */
-  get running(): boolean {
-    return this.#finish === null
-  }
-
-  submit(connection: Connection): void {
-    this.#connection = connection
-    this.#driver = connection.stream.listeners('data')[0] as (chunk: Buffer) => void
-    connection.stream.on('data', this.#onData)
-    connection.stream.off('data', this.#driver)
-    connection.query(this.#sql)
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<CopyItem> {
-    for (;;) {
-      const item = this.#queue.shift()
-      if (item !== undefined) {
-        this.#release(item)
-        yield item
-      } else if (this.#finish) {
-        if (!this.#finish.ok) throw this.#finish.error
-        this.#checkCount()
-        return
-      } else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve
-        })
-      }
-    }
-  }
-
-  handleError(error: unknown): void {
-    this.#giveBack()
-    this.#end({ ok: false, error })
-  }
-
-  handleCommandComplete(message: { readonly text?: string }): void {
+  override handleCommandComplete(message: { readonly text?: string }): void {
     this.#commandRows = Number(/^COPY (\d+)$/.exec(message.text ?? '')?.[1] ?? Number.NaN)
   }
 
-  handleReadyForQuery(): void {
-    this.#end({ ok: true })
+  override handleReadyForQuery(): void {
+    this.end({})
   }
 
   /** The server counted too: a difference would mean rows lost on the way. */
-  #checkCount(): void {
+  protected override checkEnd(): void {
     if (this.#commandRows !== this.rows + this.rejects) throw new Error('the server sent another number of rows')
   }
 
-  readonly #onData = (data: Buffer): void => {
+  protected override receive(data: Buffer): void {
     const chunk = this.#rest ? Buffer.concat([this.#rest, data]) : data
     this.#rest = null
     const written = this.#unpack(chunk)
-    if (written > this.#base) this.#push(chunk.subarray(this.#base, written))
+    if (written > this.#base) this.push(chunk.subarray(this.#base, written))
     this.#base = 0
-    if (this.#queuedBytes > HIGH_WATER_BYTES || this.#queue.length > MAX_QUEUED) this.#connection?.stream.pause()
   }
 
   /** Moves the rows of `chunk` together at its start; returns how many bytes they are. */
@@ -141,7 +89,7 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
       read = end
       if (this.#pending === 0 && this.#pendingKind === 'reject') {
         // Before it, the rows that came before: it may take its place among them.
-        if (write > this.#base) this.#push(chunk.subarray(this.#base, write))
+        if (write > this.#base) this.push(chunk.subarray(this.#base, write))
         this.#base = write
         this.#reject()
       }
@@ -157,7 +105,7 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
     const needed = HEADER_BYTES + (this.#judged ? 1 : 0)
     const type = chunk[at] ?? 0
     if (type !== COPY_DATA && !SKIPPED.has(type)) {
-      this.#giveBack(chunk.subarray(at))
+      this.giveBack(chunk.subarray(at))
       return -1
     }
     if (chunk.length - at < needed) {
@@ -205,41 +153,7 @@ export class CopyOut implements Submittable, AsyncIterable<CopyItem> {
       .toString('latin1', 1, end - 1)
       .split(' ')
       .map(Number)
-    this.#push({ columns, csv: row.subarray(end + 1), isWhole: this.#refusedIsWhole })
-  }
-
-  /** What follows the rows is the driver's business again. */
-  #giveBack(rest?: Buffer): void {
-    const stream = this.#connection?.stream
-    const driver = this.#driver
-    if (!stream || !driver) return
-    this.#driver = null
-    stream.on('data', driver)
-    stream.off('data', this.#onData)
-    stream.resume()
-    if (rest && rest.length > 0) driver(rest)
-  }
-
-  #push(item: CopyItem): void {
-    this.#queue.push(item)
-    this.#queuedBytes += bytesOf(item)
-    this.#notify()
-  }
-
-  #release(item: CopyItem): void {
-    this.#queuedBytes -= bytesOf(item)
-    const low = this.#queuedBytes < HIGH_WATER_BYTES / 2 && this.#queue.length < MAX_QUEUED / 2
-    if (low && this.#connection?.stream.isPaused()) this.#connection.stream.resume()
-  }
-
-  #end(finish: Finish): void {
-    this.#finish ??= finish
-    this.#notify()
-  }
-
-  #notify(): void {
-    this.#wake?.()
-    this.#wake = null
+    this.push({ columns, csv: row.subarray(end + 1), isWhole: this.#refusedIsWhole })
   }
 }
 
