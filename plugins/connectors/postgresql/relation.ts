@@ -92,6 +92,16 @@ const ONE = `SELECT ${RELATION} FROM pg_class c JOIN pg_namespace n ON n.oid = c
 const COUNT = `SELECT count(*)::int AS count FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE ${OFFERED} AND ($1::text[] IS NULL OR n.nspname = ANY ($1))`
 
+/** SQL, as `base`: the type itself, or what a domain is made of in the end. */
+export function baseOf(oid: string, modifier: string): string {
+  return `LATERAL (
+    WITH RECURSIVE domain(oid, modifier) AS (
+      SELECT ${oid}, ${modifier}
+      UNION ALL
+      SELECT d.typbasetype, d.typtypmod FROM domain JOIN pg_type d ON d.oid = domain.oid WHERE d.typtype = 'd')
+    SELECT domain.oid, domain.modifier FROM domain JOIN pg_type b ON b.oid = domain.oid WHERE b.typtype <> 'd') base`
+}
+
 /** Since PostgreSQL 18 a NOT NULL constraint may exist before old rows have been looked at. */
 const COLUMNS = `SELECT a.attrelid::text AS oid, a.attnum::int AS ordinal, a.attname::text AS name,
     NOT a.attnotnull OR EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
@@ -100,12 +110,7 @@ const COLUMNS = `SELECT a.attrelid::text AS oid, a.attnum::int AS ordinal, a.att
     t.typnamespace = 'pg_catalog'::regnamespace AS builtin, t.typtype::text AS type_kind,
     t.typcategory::text AS category, base.modifier
   FROM pg_attribute a
-  CROSS JOIN LATERAL (
-    WITH RECURSIVE domain(oid, modifier) AS (
-      SELECT a.atttypid, a.atttypmod
-      UNION ALL
-      SELECT d.typbasetype, d.typtypmod FROM domain JOIN pg_type d ON d.oid = domain.oid WHERE d.typtype = 'd')
-    SELECT domain.oid, domain.modifier FROM domain JOIN pg_type b ON b.oid = domain.oid WHERE b.typtype <> 'd') base
+  CROSS JOIN ${baseOf('a.atttypid', 'a.atttypmod')}
   JOIN pg_type t ON t.oid = base.oid
   WHERE a.attrelid = ANY ($1::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
     AND has_column_privilege(a.attrelid, a.attnum, 'SELECT')

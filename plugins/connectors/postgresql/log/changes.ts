@@ -1,5 +1,5 @@
 /** Reads the log from a position to where it stands now. */
-import type { ChangeEvent, ChangePosition, ChangeStream } from '@sluice/sdk'
+import type { ChangeEvent, ChangePosition, ChangeSource } from '@sluice/sdk'
 import { escapeIdentifier, escapeLiteral } from 'pg'
 import { Interrupted, sourceFailure, sqlState } from '../failure.ts'
 import { openSession, type Session, type Way } from '../session.ts'
@@ -18,12 +18,7 @@ import {
 import { freeSlot, lineageOf, readerName, slotAt } from './slot.ts'
 import { LogStream } from './stream.ts'
 
-export interface LogRequest {
-  readonly capture: string
-  readonly after: ChangePosition
-  readonly streams: readonly ChangeStream[]
-  readonly signal: AbortSignal
-}
+type LogRequest = Parameters<ChangeSource['changes']>[0]
 
 const PING_EVERY_MS = 1_000
 /** So much may come before a checkpoint is worth its own event. */

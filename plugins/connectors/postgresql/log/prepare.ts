@@ -1,5 +1,6 @@
 /** What the source keeps for a capture: a publication of exactly its tables, and one slot. Made once, whoever asks. */
 import {
+  type ChangeSource,
   type ChangeStream,
   type PreparedChanges,
   type RefusedStream,
@@ -11,13 +12,9 @@ import { sqlState } from '../failure.ts'
 import type { Session, Way } from '../session.ts'
 import { isRefusal, type Judged, judge } from './identity.ts'
 import { lineageText, orderText } from './position.ts'
-import { captureName, dropSlot, lineageOf, newSlotName, type Slot, slotsOf } from './slot.ts'
+import { captureName, dropSlot, lineageOf, lockCapture, newSlotName, type Slot, slotsOf } from './slot.ts'
 
-export interface PrepareRequest {
-  readonly capture: string
-  readonly streams: readonly ChangeStream[]
-  readonly anew?: boolean
-}
+type PrepareRequest = Parameters<ChangeSource['prepare']>[0]
 
 const FAILOVER_SINCE = 170_000
 
@@ -28,12 +25,11 @@ interface ServerFacts {
   readonly version: number
 }
 
-/** Of one stream: another text where rows that the log does not tell may say something else than when it was taken. */
 export async function prepareLog(way: Way, session: Session, request: PrepareRequest): Promise<PreparedChanges> {
   const capture = captureName(request.capture)
   const facts = await requireAble(session)
   await session.run("SET lock_timeout = '10s'")
-  await session.query("SELECT pg_advisory_lock(hashtextextended('sluice capture ' || $1, 0))", [capture])
+  await lockCapture(session, capture)
   // The publication first: the log is read with the catalog of each moment, and must find it from the first one on.
   const refused = await publish(way, session, capture, request.streams)
   const slot = await onlySlot(way, session, capture, request.anew === true, facts.version)

@@ -1,5 +1,6 @@
 /** How the rows of a logged table are shaped, and how each of its values is carried, as a read of the table has it. */
 import type { TableSchema } from '@sluice/sdk'
+import { baseOf } from '../relation.ts'
 import type { Session } from '../session.ts'
 import { type Carriage, carriageOf, type SourceType } from '../types.ts'
 import type { LoggedColumn } from './pgoutput.ts'
@@ -29,12 +30,7 @@ const TYPES = `SELECT asked.place::int AS place, format_type(asked.oid, asked.mo
     t.typname::text AS name, t.typnamespace = 'pg_catalog'::regnamespace AS builtin, t.typtype::text AS kind,
     t.typcategory::text AS category, base.modifier
   FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY asked(oid, modifier, place)
-  CROSS JOIN LATERAL (
-    WITH RECURSIVE domain(oid, modifier) AS (
-      SELECT asked.oid, asked.modifier
-      UNION ALL
-      SELECT d.typbasetype, d.typtypmod FROM domain JOIN pg_type d ON d.oid = domain.oid WHERE d.typtype = 'd')
-    SELECT domain.oid, domain.modifier FROM domain JOIN pg_type b ON b.oid = domain.oid WHERE b.typtype <> 'd') base
+  CROSS JOIN ${baseOf('asked.oid', 'asked.modifier')}
   JOIN pg_type t ON t.oid = base.oid`
 
 const COLUMNS = `SELECT a.attname::text AS name, NOT a.attnotnull AS nullable,

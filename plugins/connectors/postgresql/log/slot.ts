@@ -48,6 +48,11 @@ export function captureName(capture: string): string {
   })
 }
 
+/** Whoever makes or drops what is kept for the capture has it until the session ends. */
+export async function lockCapture(session: Session, capture: string): Promise<void> {
+  await session.query("SELECT pg_advisory_lock(hashtextextended('sluice capture ' || $1, 0))", [capture])
+}
+
 /** What a session of ours that reads this capture's log calls itself. */
 export function readerName(capture: string): string {
   return `sluice ${capture}`

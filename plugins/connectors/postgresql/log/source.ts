@@ -1,21 +1,14 @@
 /** PostgreSQL's log as a source of changes: see `ChangeSource`. */
-import type { ChangeHealth, ChangePosition, ChangeSource, ChangeStream, RefusedStream } from '@sluice/sdk'
+import type { ChangeHealth, ChangePosition, ChangeSource } from '@sluice/sdk'
 import { escapeIdentifier } from 'pg'
 import { sourceFailure } from '../failure.ts'
 import { openSession, type Session, type Way } from '../session.ts'
 import { readLog } from './changes.ts'
 import { lsnText, placeOf } from './position.ts'
 import { prepareLog, refusalsOf } from './prepare.ts'
-import { captureName, dropSlot, freeSlot, slotAt, slotsOf } from './slot.ts'
+import { captureName, dropSlot, freeSlot, lockCapture, slotAt, slotsOf } from './slot.ts'
 
-interface Refusals {
-  refusals(request: {
-    readonly streams: readonly ChangeStream[]
-    readonly signal: AbortSignal
-  }): Promise<readonly RefusedStream[]>
-}
-
-export function changeSource(way: Way, untilClosed: (signal: AbortSignal) => AbortSignal): ChangeSource & Refusals {
+export function changeSource(way: Way, untilClosed: (signal: AbortSignal) => AbortSignal): ChangeSource {
   const within = <T>(signal: AbortSignal, work: (session: Session) => Promise<T>) =>
     inSession(way, untilClosed(signal), work)
   return {
@@ -86,7 +79,7 @@ async function healthOf(session: Session, capture: string, saved: ChangePosition
 }
 
 async function releaseAll(session: Session, capture: string): Promise<void> {
-  await session.query("SELECT pg_advisory_lock(hashtextextended('sluice capture ' || $1, 0))", [capture])
+  await lockCapture(session, capture)
   for (const slot of await slotsOf(session, capture)) await dropSlot(session, capture, slot.name)
   await session.run(`DROP PUBLICATION IF EXISTS ${escapeIdentifier(capture)}`)
 }
