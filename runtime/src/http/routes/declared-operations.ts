@@ -13,8 +13,9 @@ import { ageS } from '../../operations/served/freshness.ts'
 import { MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
+import { ENDPOINT_ERRORS } from './reads.ts'
 import { ReadResult } from './resources.ts'
-import { InNamespace, Reference } from './shapes.ts'
+import { ColumnNames, InNamespace, Reference } from './shapes.ts'
 
 /**
  * A route for each operation that the store of an endpoint type declares. Throws CONFIG `plugin_invalid` for one whose path
@@ -43,13 +44,7 @@ function operationRoute(offered: OfferedOperation, deps: ReadDeps): Route {
   const body = Type.Object(
     {
       input: Type.Unsafe<OperationRequest['input']>(declared.inputSchema as TSchema),
-      columns: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
-          minItems: 1,
-          maxItems: 1000,
-          description: 'Default: all.',
-        }),
-      ),
+      columns: ColumnNames,
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 20 })),
       cursor: Type.Optional(
         Type.String({ maxLength: MAX_CURSOR_LENGTH, description: 'next_cursor of the page before.' }),
@@ -78,17 +73,7 @@ function operationRoute(offered: OfferedOperation, deps: ReadDeps): Route {
         schema: ReadResult,
       },
     },
-    errors: [
-      'product_not_found',
-      'ambiguous_product',
-      'product_forbidden',
-      'endpoint_not_declared',
-      'not_materialized',
-      'store_missing',
-      'store_rebuilding',
-      'column_masked',
-      'unknown_column',
-    ],
+    errors: [...ENDPOINT_ERRORS, 'unknown_column'],
     async handler(call): Promise<Reply> {
       const at = { reference: call.params.name, domain: call.query.namespace }
       const { json, readAt } = await readOperation(offered, call, at, call.body as OperationRequest, deps)

@@ -89,6 +89,18 @@ export function readDeps(platform: Platform, cursors: Cursors): ReadDeps {
   }
 }
 
+/** What every read of an endpoint may be answered. */
+export const ENDPOINT_ERRORS = [
+  'product_not_found',
+  'ambiguous_product',
+  'product_forbidden',
+  'endpoint_not_declared',
+  'not_materialized',
+  'store_missing',
+  'store_rebuilding',
+  'column_masked',
+] as const
+
 const READ_PATH = '/api/v1/read'
 
 function keysRoute(deps: ReadDeps): Route {
@@ -164,20 +176,7 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
         schema: ReadResult,
       },
     },
-    errors: [
-      'product_not_found',
-      'ambiguous_product',
-      'product_forbidden',
-      'endpoint_not_declared',
-      'not_materialized',
-      'store_missing',
-      'store_rebuilding',
-      'column_masked',
-      'filter_malformed',
-      'filter_not_indexed',
-      'key_not_found',
-      'cpu_time_spent',
-    ],
+    errors: [...ENDPOINT_ERRORS, 'filter_malformed', 'filter_not_indexed', 'key_not_found', 'cpu_time_spent'],
     async handler(call): Promise<Reply> {
       const { namespace, ...query } = call.query as ReadQuery & { readonly namespace?: string }
       const { json, etag, readAt } = await readEndpoint(type, call, call.params.name, namespace, query, deps)

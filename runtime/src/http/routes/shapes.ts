@@ -241,6 +241,15 @@ export const QueryRequest = Type.Object(
 
 const KeyPart = Type.Union([Type.String({ maxLength: 4096 }), Type.Number(), Type.Boolean()])
 
+/** Of an answer, in its order. */
+export const ColumnNames = Type.Optional(
+  Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+    minItems: 1,
+    maxItems: 1000,
+    description: 'Default: all.',
+  }),
+)
+
 export const ReadKeysRequest = Type.Object(
   {
     items: Type.Array(
@@ -260,13 +269,7 @@ export const ReadKeysRequest = Type.Object(
                 'lookup: the value of the identity column, or an object with that of each. realtime: the key_template with the values of the row, or an object with those of its columns. Whole numbers beyond ±(2^53−1) as strings.',
             },
           ),
-          columns: Type.Optional(
-            Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
-              minItems: 1,
-              maxItems: 1000,
-              description: 'Default: all.',
-            }),
-          ),
+          columns: ColumnNames,
         },
         { additionalProperties: false },
       ),

@@ -35,6 +35,17 @@ export async function collect(
   }
 }
 
+/**
+ * The answer that is one page. Without the age of its rows, by which the same rows would be another answer each second: it
+ * is told beside the body.
+ */
+export function answerJson(view: Pick<ReadView, 'marks'>, page: Page, seal: (position: unknown) => string): string {
+  const { metaJson, readAt } = view.marks(page.epoch)
+  const ttl = page.ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${page.ttlRemainingS}`
+  const next = page.next === undefined ? 'null' : JSON.stringify(seal(encodePosition(page.next)))
+  return `{"data":[${page.rows}],"meta":${metaJson}${ttl},"freshness":{"read_at":"${readAt}"}},"next_cursor":${next}}`
+}
+
 function encodeRows(batch: Batch, columns: readonly string[], schema: TableSchema): string {
   if (isJsonBatch(batch)) return batch.json.slice(batch.json.indexOf('[') + 1, batch.json.lastIndexOf(']'))
   const typed = typedColumns(columns, schema)
@@ -49,7 +60,7 @@ export function typedColumns(columns: readonly string[], schema: TableSchema) {
 }
 
 /** Positions travel as JSON: what it cannot hold is tagged. */
-export function encodePosition(values: readonly Value[]): unknown {
+function encodePosition(values: readonly Value[]): unknown {
   return values.map((value) => {
     if (typeof value === 'bigint') return { long: value.toString() }
     if (value instanceof Uint8Array) return { binary: Buffer.from(value).toString('base64') }

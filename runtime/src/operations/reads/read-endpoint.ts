@@ -6,7 +6,7 @@ import { copyRebuilding } from '../../materializer/store-review.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import { type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
-import { collect, decodePosition, encodePosition } from './page.ts'
+import { answerJson, collect, decodePosition } from './page.ts'
 import { parseTimeBound } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
 import { type AskedView, type EndpointType, type ReadView, viewOf } from './read-view.ts'
@@ -78,25 +78,16 @@ export function readEndpoint(
 ): Promise<ReadAnswer> {
   const find = () => unambiguous(call, deps.find(call.tenant, reference, domain))
   return readingView({ type, call, find, interval: query.interval }, deps, async (view) => {
-    const after =
-      query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, bindingOf(type, view, query))
+    const binding = bindingOf(type, view, query)
+    const after = query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, binding)
     const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
     const recorded = auditRead(type, view, call, deps)
     if (recorded !== null) await recorded
     const page = await collect(view.served.store.read(view.served.target, plan), view, plan.columns)
     if (type === 'realtime' && page.rowCount === 0) throw keyNotFound(view.product)
-    const next =
-      page.next === undefined
-        ? 'null'
-        : JSON.stringify(deps.sealCursor(call, encodePosition(page.next), bindingOf(type, view, query)))
-    const { metaJson, etagSeed, readAt } = view.marks(page.epoch)
-    const ttl = page.ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${page.ttlRemainingS}`
-    return {
-      // Without their age, by which the same rows would be another answer each second: it is told beside the body.
-      json: `{"data":[${page.rows}],"meta":${metaJson}${ttl},"freshness":{"read_at":"${readAt}"}},"next_cursor":${next}}`,
-      etag: etagOf(etagSeed, query, page.ttlRemainingS),
-      readAt,
-    }
+    const { etagSeed, readAt } = view.marks(page.epoch)
+    const json = answerJson(view, page, (position) => deps.sealCursor(call, position, binding))
+    return { json, etag: etagOf(etagSeed, query, page.ttlRemainingS), readAt }
   })
 }
 
@@ -167,13 +158,17 @@ async function againIfReshaped<T>(
 }
 
 /** By the policy as it is for this reader and these rows: what changes of other products does not end a cursor. */
-function bindingOf(type: string, { product, access, policy, served }: ReadView, query: ReadQuery): PageBinding {
-  const { cursor: _cursor, limit: _limit, ...rest } = query
+export function pageBinding({ product, policy, served }: ReadView, query: PageBinding['query']): PageBinding {
   return {
     product: product.id,
     policyVersion: JSON.stringify([served.version, policy.visibleColumns, policy.maskedColumns]),
-    query: { type, variant: access.variant, ...rest },
+    query,
   }
+}
+
+function bindingOf(type: string, view: ReadView, query: ReadQuery): PageBinding {
+  const { cursor: _cursor, limit: _limit, ...rest } = query
+  return pageBinding(view, { type, variant: view.access.variant, ...rest })
 }
 
 export function planFor(

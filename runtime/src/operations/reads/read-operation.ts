@@ -3,8 +3,8 @@ import { type DeclaredOperation, type OperationPlan, SluiceError } from '@sluice
 import type { TenantCall } from '../../flow.ts'
 import type { PluginSet } from '../../plugins/plugin-set.ts'
 import { unambiguous } from '../served/served-product.ts'
-import { collect, decodePosition, encodePosition } from './page.ts'
-import { auditRead, type PageBinding, type ReadDeps, readingView } from './read-endpoint.ts'
+import { answerJson, collect, decodePosition } from './page.ts'
+import { auditRead, pageBinding, type ReadDeps, readingView } from './read-endpoint.ts'
 import { parseColumnNames, selectingColumn } from './read-request.ts'
 import type { ReadView } from './read-view.ts'
 
@@ -55,15 +55,15 @@ export function readOperation(
   const find = () => unambiguous(call, deps.find(call.tenant, reference, domain))
   return readingView({ type, operation: name, call, find }, deps, async (view) => {
     refuseHiddenSelection(name, request.input, view)
-    const binding = bindingOf(name, view, request)
-    const { cursor } = request
+    const { input, columns, cursor } = request
+    const binding = pageBinding(view, { operation: name, variant: view.access.variant, input, columns })
     const after = cursor === undefined ? null : { after: decodePosition(deps.openCursor(call, cursor, binding)) }
     const { store, target, plugin } = view.served
     const plan: OperationPlan = {
       ...after,
       operation: name,
-      input: request.input,
-      columns: parseColumnNames(request.columns, view.policy, view.schema),
+      input,
+      columns: parseColumnNames(columns, view.policy, view.schema),
       limit: Math.min(request.limit ?? DEFAULT_LIMIT, plugin.capabilities.limits.maxReadRows),
       policy: view.policy,
       timeoutMs: deps.timeoutMs,
@@ -72,11 +72,8 @@ export function readOperation(
     if (store.operate === undefined) throw new Error(`the store of ${type} has no operation ${name}`)
     await auditRead(name, view, call, deps)
     const page = await collect(store.operate(target, plan), view, plan.columns)
-    const { metaJson, readAt } = view.marks(page.epoch)
-    const next =
-      page.next === undefined ? 'null' : JSON.stringify(deps.sealCursor(call, encodePosition(page.next), binding))
-    const freshness = `"freshness":{"read_at":"${readAt}"}`
-    return { json: `{"data":[${page.rows}],"meta":${metaJson},${freshness}},"next_cursor":${next}}`, readAt }
+    const json = answerJson(view, page, (position) => deps.sealCursor(call, position, binding))
+    return { json, readAt: view.marks(page.epoch).readAt }
   })
 }
 
@@ -91,13 +88,4 @@ function refuseHiddenSelection(
   // Without its word they may hang on all of them.
   const names = plugin.selects?.(asked) ?? target.schema.columns.map((column) => column.name)
   for (const name of names) selectingColumn(name, schema, policy)
-}
-
-function bindingOf(operation: string, view: ReadView, { input, columns }: OperationRequest): PageBinding {
-  const { product, access, policy, served } = view
-  return {
-    product: product.id,
-    policyVersion: JSON.stringify([served.version, policy.visibleColumns, policy.maskedColumns]),
-    query: { operation, variant: access.variant, input, columns },
-  }
 }
