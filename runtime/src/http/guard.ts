@@ -138,9 +138,13 @@ export class Guard {
 
   #limit(exchange: Exchange, principal: Principal): Promise<void> | undefined {
     if (principal.tenant === null) return this.#take(exchange, principal, 'enterprise')
-    const standing = this.#deps.standingOf(principal.tenant)
-    if (standing instanceof Promise) return standing.then(({ tier }) => this.#take(exchange, principal, tier))
-    return this.#take(exchange, principal, standing.tier)
+    return this.#withStanding(principal.tenant, ({ tier }) => this.#take(exchange, principal, tier))
+  }
+
+  /** At once where it is known. */
+  #withStanding(tenant: string, use: (standing: Standing) => Promise<void> | undefined): Promise<void> | undefined {
+    const standing = this.#deps.standingOf(tenant)
+    return standing instanceof Promise ? standing.then(use) : use(standing)
   }
 
   #take(exchange: Exchange, principal: Principal, tier: Tier): Promise<void> | undefined {
@@ -174,26 +178,23 @@ export class Guard {
    * none or it is not active is not told. What administrators do outside of tenants needs none.
    */
   #enter(exchange: Exchange, route: Route, principal: Principal, tenant: string): Promise<void> | undefined {
-    const enter = ({ status }: Standing): undefined => {
+    return this.#withStanding(tenant, ({ status }) => {
       if (status === 'active') exchange.tenant = tenant
       else if (!principal.isAdmin || route.auth === 'tenant') {
         throw refuse('tenant_not_served', `there is no active tenant ${tenant}, which the token names`)
       }
-    }
-    const standing = this.#deps.standingOf(tenant)
-    return standing instanceof Promise ? standing.then(enter) : enter(standing)
+      return undefined
+    })
   }
 
   #actIn(exchange: Exchange, principal: Principal, tenant: string): Promise<void> | undefined {
     if (!principal.isAdmin) throw refuse('tenant_header_forbidden', 'only administrators may name a tenant')
     if (!TENANT_ID.test(tenant)) throw refuse('malformed_header', 'X-Tenant-Id is not the id of a tenant')
-    const act = ({ status }: Standing): Promise<void> | undefined => {
+    return this.#withStanding(tenant, ({ status }) => {
       if (status === 'unknown')
         throw refuse('tenant_not_found', `there is no tenant ${tenant}, which X-Tenant-Id names`)
       return this.#act(exchange, principal, tenant)
-    }
-    const standing = this.#deps.standingOf(tenant)
-    return standing instanceof Promise ? standing.then(act) : act(standing)
+    })
   }
 
   #act(exchange: Exchange, principal: Principal, tenant: string): Promise<void> | undefined {
