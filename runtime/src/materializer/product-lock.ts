@@ -26,10 +26,7 @@ export async function withProductLock<T>(
 ): Promise<T> {
   const client = await pool.connect()
   try {
-    while (!(await tryLock(client, productId))) {
-      signal.throwIfAborted()
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-    }
+    await lockUntil(client, productId, Number.POSITIVE_INFINITY, signal)
     return await work()
   } finally {
     await unlock(client)
@@ -49,13 +46,23 @@ export async function afterWriters<T>(
 ): Promise<T> {
   const client = await pool.connect()
   try {
-    const untilMs = performance.now() + waitMs
-    while (!(await tryLock(client, productId)) && performance.now() < untilMs) {
-      await sleep(POLL_MS, undefined, { signal })
-    }
+    await lockUntil(client, productId, performance.now() + waitMs, signal)
     return await work()
   } finally {
     await unlock(client)
+  }
+}
+
+/** Whoever waits has it in the end, or goes on without it. */
+async function lockUntil(
+  client: pg.PoolClient,
+  productId: string,
+  untilMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!(await tryLock(client, productId)) && performance.now() < untilMs) {
+    signal.throwIfAborted()
+    await sleep(POLL_MS)
   }
 }
 

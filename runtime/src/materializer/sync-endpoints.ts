@@ -1,5 +1,5 @@
 /** Brings every store of a product up to date, each by itself; one that fails leaves the others served. */
-import { isSluiceError, type Logger } from '@sluice/sdk'
+import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { backOffMs } from '../jobs/back-off.ts'
@@ -26,6 +26,7 @@ import { type Deployed, type DeployedDeps, deployedVersion } from './deployed.ts
 import { ifProductIsFree } from './product-lock.ts'
 import { dropCopy } from './store-copies.ts'
 import { storeMissing } from './store-missing.ts'
+import { lossIn } from './store-review.ts'
 import { type StoreSync, type StoreSyncDeps, type SyncReceipt, syncStore } from './store-sync.ts'
 import { epochsOf, type TargetDeps, targetFor } from './targets.ts'
 import { servesVariant, type VariantPlan } from './variants.ts'
@@ -51,9 +52,7 @@ export async function expectStores(tx: pg.PoolClient, product: Product, deployed
 }
 
 /** What a store answers whose tables are not those that it has written down, although it was provisioned right before. */
-const DAMAGES: ReadonlySet<string> = new Set(['schema_conflict', 'policy_missing', 'not_provisioned'])
-
-const isDamage = (error: unknown) => isSluiceError(error) && DAMAGES.has(error.code)
+const isDamage = (error: unknown) => lossIn(error) === 'unreadable'
 
 const BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 
