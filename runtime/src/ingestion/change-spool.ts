@@ -3,8 +3,9 @@ import { appendFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { StorageRoom } from '@sluice/engine'
 import { type ChangeEvent, type ChangePosition, type ChangeStream, type Column, SluiceError } from '@sluice/sdk'
-import { MAX_QUARANTINED, type RefusedRow } from '../registry/quarantine.ts'
+import type { RefusedRow } from '../registry/quarantine.ts'
 import { type LogSegment, OWN_NAMES } from './change-fold.ts'
+import { RefusedRows } from './refused-rows.ts'
 
 /** Of one table, since the spool was begun. */
 export interface SpooledTable {
@@ -20,7 +21,6 @@ export interface SpooledTable {
 
 const HELD_BYTES = 256 * 1024
 const HELD_ALL_BYTES = 16 * 1024 * 1024
-const MAX_REASONS = 10
 const MAX_SEGMENTS = 100
 
 export class ChangeSpool {
@@ -84,7 +84,7 @@ export class ChangeSpool {
       return
     }
     if (event.kind === 'truncate') table.isTruncated = true
-    else table.reject(event)
+    else table.reject(event, stream)
     // Nothing came before it that it could be told from.
     if (event.kind === 'truncate' && table.segments.length === 0) return
     // In its place among the rows.
@@ -117,15 +117,20 @@ class TableSpool implements SpooledTable {
   bytes = 0
   isTruncated = false
   mustReread = false
-  rejected = 0
-  readonly #reasons = new Set<string>()
-  readonly refused: RefusedRow[] = []
-  #refusedBytes = 0
+  readonly #refused = new RefusedRows()
   #chunks: Uint8Array[] = []
   #held = 0
 
+  get rejected(): number {
+    return this.#refused.rejected
+  }
+
   get reasons(): readonly string[] {
-    return [...this.#reasons]
+    return this.#refused.reasons
+  }
+
+  get refused(): readonly RefusedRow[] {
+    return this.#refused.rows
   }
 
   /** False: its columns are as before. */
@@ -160,13 +165,8 @@ class TableSpool implements SpooledTable {
     return held
   }
 
-  reject({ column, reason, ...event }: Extract<ChangeEvent, { kind: 'reject' }>): void {
-    const { key, raw } = { key: event.key ?? null, raw: event.raw ?? null }
-    this.rejected += 1
-    if (this.#reasons.size < MAX_REASONS) this.#reasons.add(column === null ? reason : `${column}: ${reason}`)
-    if (this.refused.length >= MAX_QUARANTINED.rows || this.#refusedBytes >= MAX_QUARANTINED.bytes) return
-    this.refused.push({ column, reason, key, raw, carried: false })
-    this.#refusedBytes += JSON.stringify([reason, key, raw]).length
+  reject(event: Extract<ChangeEvent, { kind: 'reject' }>, { primaryKey }: ChangeStream): void {
+    this.#refused.add(event, { columns: this.segments.at(-1)?.columns ?? [], primaryKey })
   }
 
   /** A line of CSV for what came beside the rows: `t` for all that are gone, `r` for one that cannot be carried. */

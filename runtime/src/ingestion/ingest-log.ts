@@ -11,7 +11,6 @@ import type {
   ChangeStream,
   Connector,
   DiscoveredTable,
-  PreparedChanges,
   TableIncarnation,
 } from '@sluice/sdk'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
@@ -21,6 +20,7 @@ import { rawTable } from '../materializer/inputs.ts'
 import {
   beginGeneration,
   type Capture,
+  type CaptureStream,
   capture,
   captureStreams,
   ensureCapture,
@@ -133,7 +133,11 @@ async function readLog(
   })
 }
 
-/** False: another pass is needed, because the log was lost, or tables are to be read whole. */
+/**
+ * False: another pass is needed, because the log was lost, or tables are to be read whole. So are those that were altered
+ * or replaced since they were read: what the log still has of them is of before, and not to be applied to what is there
+ * now. It is passed first.
+ */
 async function readOnce(reading: Reading): Promise<boolean> {
   const { source, run, deps, hooks, failures, wanted } = reading
   const { signal } = run
@@ -161,12 +165,20 @@ async function readOnce(reading: Reading): Promise<boolean> {
     }
   }
   const moment = `log-${known.name}-${known.generation}`
-  const outdated = await outdatedTables(reading, told, prepared)
+  const { incarnations = [] } = prepared
+  const read = new Map((await captureStreams(deps.pool, run.connection.id)).map((one) => [one.tableName, one]))
+  const outdated = new Set<string>()
+  for (const { table } of told) {
+    const known = read.get(table.name)
+    if (known === undefined || known.incarnation === incarnationOf(table, incarnations)) continue
+    outdated.add(table.name)
+    await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
+  }
   const current = told.filter(({ table }) => !outdated.has(table.name))
-  await readWhole(reading, current, prepared, position, moment)
+  await readWhole(reading, current, { read, incarnations, position, moment })
   if (told.every(({ table }) => failures.has(table.name))) return true
   try {
-    return await applyAll(reading, told, outdated, position, moment)
+    return await applyAll(reading, told, { name: known.name, outdated, position, moment })
   } catch (error) {
     if (!isSluiceError(error) || error.code !== 'position_lost') throw error
     await begin(reading, 'the source has let go of changes that were not read yet')
@@ -174,14 +186,14 @@ async function readOnce(reading: Reading): Promise<boolean> {
   }
 }
 
-async function inOwnTransaction(
+function inOwnTransaction<T>(
   { run, deps }: Pick<Reading, 'run' | 'deps'>,
-  work: (tx: pg.PoolClient) => Promise<void>,
-): Promise<void> {
-  await inTransaction(deps.pool, async (tx) => {
+  work: (tx: pg.PoolClient) => Promise<T>,
+): Promise<T> {
+  return inTransaction(deps.pool, async (tx) => {
     await checkRun(tx, run.lease)
     await checkSource(tx, run.connection)
-    await work(tx)
+    return work(tx)
   })
 }
 
@@ -189,10 +201,7 @@ async function inOwnTransaction(
 async function currentCapture(reading: Reading): Promise<Capture> {
   const { run, deps, source } = reading
   const { connection, signal } = run
-  await inOwnTransaction(reading, async (tx) => {
-    await ensureCapture(tx, connection)
-  })
-  const known = (await capture(deps.pool, connection.id)) as Capture
+  const known = await inOwnTransaction(reading, (tx) => ensureCapture(tx, connection))
   if (known.position === null) return known
   const health = await source.health({ capture: known.name, saved: known.position, signal })
   await saveHealth(deps.pool, connection.id, health)
@@ -212,49 +221,35 @@ async function begin(reading: Reading, reason: string): Promise<void> {
   await deps.faultPoint('log.begun-anew')
 }
 
-/**
- * Tables that were altered or replaced since they were read. What the log still has of them is of before, and not to be
- * applied to what is there now: it is passed first, and they are read whole by the next pass.
- */
-async function outdatedTables(
-  { run, deps, hooks }: Reading,
-  told: readonly LogTable[],
-  { incarnations = [] }: PreparedChanges,
-): Promise<ReadonlySet<string>> {
-  const { id } = run.connection
-  const known = new Map((await captureStreams(deps.pool, id)).map((stream) => [stream.tableName, stream.incarnation]))
-  const names = told
-    .filter(({ table }) => known.has(table.name) && known.get(table.name) !== incarnationOf(table, incarnations))
-    .map(({ table }) => table.name)
-  await forgetStreams(deps.pool, id, names)
-  for (const name of names) await hooks.say('info', `${name}: it was altered, or is another table, so it is read whole`)
-  return new Set(names)
-}
-
 function incarnationOf(table: SourceTable, incarnations: readonly TableIncarnation[]): string | null {
   const found = incarnations.find((one) => one.schema === table.schema && one.table === table.table)
   return found?.incarnation ?? null
+}
+
+interface WholeRead {
+  /** By name, what is known of tables that were read whole before. Those that are not told of any more are forgotten. */
+  readonly read: ReadonlyMap<string, CaptureStream>
+  readonly incarnations: readonly TableIncarnation[]
+  readonly position: ChangePosition
+  readonly moment: string
 }
 
 /** Tables that the log does not tell from where they are: never read in this generation, or not as it needs them. */
 async function readWhole(
   { run, deps, hooks, connector, failures }: Reading,
   told: readonly LogTable[],
-  { incarnations = [] }: PreparedChanges,
-  position: ChangePosition,
-  moment: string,
+  { read, incarnations, position, moment }: WholeRead,
 ): Promise<void> {
   const { connection } = run
-  const known = new Map((await captureStreams(deps.pool, connection.id)).map((stream) => [stream.tableName, stream]))
   const names = new Set(told.map(({ table }) => table.name))
   await forgetStreams(
     deps.pool,
     connection.id,
-    [...known.keys()].filter((name) => !names.has(name)),
+    [...read.keys()].filter((name) => !names.has(name)),
   )
   for (const { table, mode, description } of told) {
     if (failures.has(table.name)) continue
-    const stream = known.get(table.name)
+    const stream = read.get(table.name)
     const incarnation = incarnationOf(table, incarnations)
     const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
     if (isKnown && (await goesOn(run, table, mode, deps))) continue
@@ -286,12 +281,20 @@ async function goesOn(run: IngestionRun, table: SourceTable, mode: ReadMode, dep
 async function applyAll(
   reading: Reading,
   told: readonly LogTable[],
-  outdated: ReadonlySet<string>,
-  position: ChangePosition,
-  moment: string,
+  {
+    name,
+    outdated,
+    position,
+    moment,
+  }: {
+    /** Of the capture. */
+    readonly name: string
+    readonly outdated: ReadonlySet<string>
+    readonly position: ChangePosition
+    readonly moment: string
+  },
 ): Promise<boolean> {
   const { run, deps, source, hooks, startedMs, failures } = reading
-  const { name } = (await capture(deps.pool, run.connection.id)) as Capture
   const again = new Set(outdated)
   let after = position
   for (;;) {

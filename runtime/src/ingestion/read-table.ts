@@ -3,14 +3,13 @@ import {
   type ColumnBatch,
   type Connector,
   type ConnectorState,
-  type ReadEvent,
   type ReadRequest,
   SluiceError,
   type TableSchema,
 } from '@sluice/sdk'
-import { MAX_QUARANTINED, type RefusedRow } from '../registry/quarantine.ts'
+import type { RefusedRow } from '../registry/quarantine.ts'
 import { encodeBatch } from './encode-batch.ts'
-import { toldKey } from './told-key.ts'
+import { RefusedRows } from './refused-rows.ts'
 import { isEncoded } from './walled-connector.ts'
 
 export interface TableRead {
@@ -41,8 +40,6 @@ export interface ReadOutcome {
 
 export type ReadProgress = (progress: { readonly rows: number; readonly bytes: number }) => void
 
-const MAX_REASONS = 10
-
 /** Reads up to the schema; the rows flow when `rows` is iterated, and the connector waits for whoever reads them. */
 export async function readTable(
   connector: Connector,
@@ -52,11 +49,12 @@ export async function readTable(
   const events = connector.read(request)[Symbol.asyncIterator]()
   const first = await nextOf(events, (event) => event.kind === 'schema')
   if (first?.kind !== 'schema') throw brokenConnector('it gave no schema')
-  const tally = { bytes: 0, rows: 0, rejected: 0, reasons: new Set<string>(), state: null as ConnectorState | null }
-  const refused = new Refused(first.schema)
+  const tally = { bytes: 0, rows: 0, state: null as ConnectorState | null }
+  const { schema } = first
+  const refused = new RefusedRows()
   const withoutValue = new Map<string, number>()
   const rejectedFor = new Set<string>()
-  const columns = new Set(first.schema.columns.map(({ name }) => name))
+  const columns = new Set(schema.columns.map(({ name }) => name))
   const optional = new Set(request.optional)
   async function* rows(): AsyncGenerator<Uint8Array> {
     let isDone = false
@@ -75,14 +73,11 @@ export async function readTable(
           const { column } = event
           if (column === null || !optional.has(column)) throw brokenConnector('it left out a value')
           withoutValue.set(column, (withoutValue.get(column) ?? 0) + 1)
-          refused.add(event)
+          refused.add(event, schema)
         } else if (event.kind === 'reject') {
-          tally.rejected += 1
           const { column } = event
           if (column !== null && columns.has(column) && !optional.has(column)) rejectedFor.add(column)
-          if (tally.reasons.size < MAX_REASONS)
-            tally.reasons.add(event.column ? `${event.column}: ${event.reason}` : event.reason)
-          refused.add(event)
+          refused.add(event, schema)
         } else if (event.kind === 'state') {
           tally.state = event.state
           tally.rows = event.rows
@@ -93,7 +88,7 @@ export async function readTable(
     }
   }
   return {
-    schema: first.schema,
+    schema,
     whole: first.whole === true,
     rows: rows(),
     outcome() {
@@ -102,31 +97,13 @@ export async function readTable(
         state: tally.state,
         rowCount: tally.rows,
         bytes: tally.bytes,
-        rejected: tally.rejected,
-        rejectReasons: [...tally.reasons],
+        rejected: refused.rejected,
+        rejectReasons: refused.reasons,
         withoutValue,
         rejectedFor,
         refused: refused.rows,
       }
     },
-  }
-}
-
-/** Bounded: a source may reject as many rows as it likes. */
-class Refused {
-  readonly rows: RefusedRow[] = []
-  readonly #schema: TableSchema
-  #bytes = 0
-
-  constructor(schema: TableSchema) {
-    this.#schema = schema
-  }
-
-  add({ column, reason, carried = false, ...event }: Extract<ReadEvent, { kind: 'reject' }>): void {
-    const { key, raw } = { key: event.key ?? null, raw: event.raw ?? null }
-    if (this.rows.length >= MAX_QUARANTINED.rows || this.#bytes >= MAX_QUARANTINED.bytes) return
-    this.rows.push({ column, reason, key, toldKey: toldKey(key, this.#schema), raw, carried })
-    this.#bytes += JSON.stringify([reason, key, raw]).length
   }
 }
 

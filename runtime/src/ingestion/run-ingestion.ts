@@ -362,7 +362,6 @@ async function commitTables(
         await keepRefused(tx, run, table.name, { whole: !keepsOthers, rows: outcome.refused }, deps)
         if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
         else await forgetConnectorState(tx, connection.id, table.name)
-        if (mode.mode !== 'cdc') await forgetStreams(tx, connection.id, [table.name])
         await saveTableProgress(tx, lease, {
           ...chosen(table, mode),
           state: 'succeeded',
@@ -374,6 +373,8 @@ async function commitTables(
           readAt,
         })
       }
+      const untold = loaded.filter(({ mode }) => mode.mode !== 'cdc').map(({ table }) => table.name)
+      await forgetStreams(tx, connection.id, untold)
       await also(tx)
     },
     { signal },
