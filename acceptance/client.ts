@@ -1,4 +1,6 @@
 /** A client as anybody could write it from the reference. */
+import assert from 'node:assert/strict'
+
 // biome-ignore lint/suspicious/noExplicitAny: answers are checked where they are used
 export type Json = any
 
@@ -60,6 +62,13 @@ export class Client {
       await new Promise((resolve) => setTimeout(resolve, 150))
     }
   }
+}
+
+/** The body of an answer that says that it was done. */
+export async function ok(answer: Promise<Answer>): Promise<Json> {
+  const { status, body } = await answer
+  assert.ok(status < 300, JSON.stringify(body))
+  return body
 }
 
 export function manifests(table: string, extra: { readonly columns?: string; readonly endpoints?: string } = {}) {

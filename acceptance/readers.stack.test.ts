@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { Client, type Json, manifests } from './client.ts'
+import { Client, type Json, manifests, ok } from './client.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
 const LEVELS = ['public', 'internal', 'confidential', 'restricted'] as const
@@ -113,12 +113,6 @@ after(() => world?.close())
 const as = (reader: Reader): Client => clients.get(reader) as Client
 const productOf = (level: Level): string => `a_${level}`
 const at = (level: Level): number => LEVELS.indexOf(level)
-
-async function ok(answering: Promise<{ readonly status: number; readonly body: Json }>): Promise<Json> {
-  const { status, body } = await answering
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
-}
 
 async function gather(own: string, other: string): Promise<void> {
   const { url } = world.deployment

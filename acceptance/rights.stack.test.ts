@@ -1,7 +1,7 @@
 /** Who may let others read, and what is put in service: nobody grants more than they hold, nor deploys what they have not seen. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { type Answer, type Client, type Json, manifests } from './client.ts'
+import { type Answer, type Client, type Json, manifests, ok } from './client.ts'
 import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
 const PLAIN = '@rights.test'
@@ -56,12 +56,6 @@ function people(name: string, level: string, { email = CLASSIFIED, access = '' }
   const files = manifests('public.rights_people', { columns, endpoints: '  - type: analytics\n' })
   const product = `${files.product.replace('name: people', `name: ${name}`)}classification: ${level}\n${access}`
   return { ...files, product }
-}
-
-async function ok(answering: Promise<Answer>) {
-  const { status, body } = await answering
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
 }
 
 async function registered(caller: Caller, name: string): Promise<void> {

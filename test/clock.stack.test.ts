@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import pg from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -67,12 +67,6 @@ after(async () => {
   await server?.stop()
   await rm(folder, { recursive: true, force: true })
 })
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
-}
 
 const query = (sql: string) => developer.post('/api/v1/query', { sql })
 

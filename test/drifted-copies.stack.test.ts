@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { Client as Source } from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
@@ -89,12 +89,6 @@ after(async () => {
   await server?.stop()
   await rm(folder, { recursive: true, force: true })
 })
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
-}
 
 async function start(): Promise<void> {
   const config = join(folder, 'sluice.yaml')

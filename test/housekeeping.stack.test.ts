@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -84,12 +84,6 @@ function files() {
     product: made.product.replace('name: people', 'name: log'),
     output: `${made.output.replace('write_mode: replace', 'write_mode: append')}retention: { keep_last: ${KEPT} }\n`,
   }
-}
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
 }
 
 async function grow(epoch: number): Promise<void> {

@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import pg from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { type Answer, Client, manifests, ok } from '../acceptance/client.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -110,12 +110,6 @@ async function start(...issuers: readonly Issuer[]): Promise<void> {
 async function stop(): Promise<void> {
   await runtime?.stop()
   await runtime?.lastSurvivors()
-}
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
 }
 
 async function refused(code: string, answer: Promise<Answer>): Promise<void> {

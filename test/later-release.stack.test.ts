@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import pg from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { type MigrationList, migrate } from '../runtime/src/database/migrate.ts'
@@ -59,12 +59,6 @@ async function start(): Promise<void> {
   const dora = { tenant: 'acme', groups: ['svc-developers'], user: 'dora' } as const
   developer = new Client(url, await issueToken(data, dora, { ttlS: 3600 }))
   admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
-}
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
 }
 
 const registryCheck = async () => {

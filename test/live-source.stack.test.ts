@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { type Answer, Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { LOG_FAULT_POINTS } from '../runtime/src/fault-points.ts'
@@ -77,12 +77,6 @@ async function start(fault: string | null): Promise<void> {
     issueToken(data, { tenant: 'acme', groups: [...groups], user }, { ttlS: 36_000 })
   developer = new Client(found, await token(['svc-developers'], 'dora'))
   viewer = new Client(found, await token(['svc-viewers'], 'vera'))
-}
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
 }
 
 async function upload(name: string, table: string, version = '1.0.0'): Promise<Answer> {

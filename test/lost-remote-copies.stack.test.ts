@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import pg from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { type Answer, Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { freePort } from '../runtime/src/database/free-port.ts'
@@ -106,12 +106,6 @@ after(async () => {
   await server?.stop()
   await rm(folder, { recursive: true, force: true })
 })
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
-}
 
 async function start(): Promise<void> {
   runtime = await RuntimeProcess.spawn(data, null, 0, configFile)

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { Client as Source } from 'pg'
-import { type Answer, Client, type Json, manifests } from '../acceptance/client.ts'
+import { type Answer, Client, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 import { withDatabase } from './crash/databases.ts'
@@ -103,12 +103,6 @@ after(async () => {
 
 async function as(user: string): Promise<Client> {
   return new Client(url, await issueToken(data, { tenant: 'acme', groups: ['svc-developers'], user }, { ttlS: 3600 }))
-}
-
-async function ok(answer: Promise<Answer>): Promise<Json> {
-  const { status, body } = await answer
-  assert.ok(status < 300, JSON.stringify(body))
-  return body
 }
 
 /** A digest of everything that is kept, by what it is called. */

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { type Answer, Client, type Json, manifests } from '../../acceptance/client.ts'
+import { Client, type Json, manifests, ok } from '../../acceptance/client.ts'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
 import { describeRun } from '../../runtime/src/command/run-progress.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
@@ -70,12 +70,6 @@ describe('a store that fails', () => {
       allow_unproved: true,
     }
     await writeFile(join(folder, 'sluice.yaml'), JSON.stringify(config))
-  }
-
-  async function ok(answer: Promise<Answer>): Promise<Json> {
-    const { status, body } = await answer
-    assert.ok(status < 300, JSON.stringify(body))
-    return body
   }
 
   async function sync(): Promise<Json> {
