@@ -1,5 +1,13 @@
 /** Rows of tests as change sets give them to stores of values by key. */
-import { type Column, type KeyTemplate, keyedLine, type Row, renderKey, type TableSchema } from '@sluice/sdk'
+import {
+  type Column,
+  type KeyTemplate,
+  keyedLine,
+  type ReadPlan,
+  type Row,
+  renderKey,
+  type TableSchema,
+} from '@sluice/sdk'
 import { rowJson } from './cells.ts'
 
 const CHUNK_LENGTH = 65_536
@@ -25,4 +33,21 @@ export async function* keyedTexts(
     lines = ''
   }
   if (lines !== '') yield Buffer.from(lines)
+}
+
+/** The read of what is under a key, by somebody to whom all is shown. */
+export function keyPlan(key: string, columns: readonly string[], parts: Partial<ReadPlan> = {}): ReadPlan {
+  return {
+    operation: 'key',
+    key,
+    columns,
+    filters: [],
+    orderBy: [],
+    limit: 1,
+    policy: { version: '1', rows: { op: 'all' }, claims: {}, visibleColumns: columns, maskedColumns: [] },
+    timeoutMs: 1000,
+    signal: AbortSignal.timeout(60_000),
+    encoding: 'json',
+    ...parts,
+  }
 }

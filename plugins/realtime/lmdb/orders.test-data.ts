@@ -1,7 +1,7 @@
 /** Rows of a store that a process of its own works with. */
 import { type ChangeSet, type Commit, openTenantScope, type Row, type ServingStore, type Target } from '@sluice/sdk'
 import type { RealtimeConfig } from '../keyed-values/endpoint.ts'
-import { keyedTexts } from '../keyed-values/test-data.ts'
+import { keyedTexts, keyPlan } from '../keyed-values/test-data.ts'
 
 export const schema: Target['schema'] = {
   columns: [
@@ -40,26 +40,7 @@ function* rowsOf(count: number): Generator<Row> {
 
 /** The number that the row was written with; null where the key is not there. */
 export async function nameOf(store: ServingStore<RealtimeConfig>, key: string): Promise<unknown> {
-  const policy = {
-    version: '1',
-    rows: { op: 'all' },
-    claims: {},
-    visibleColumns: ['id', 'name'],
-    maskedColumns: [],
-  } as const
-  const plan = {
-    operation: 'key',
-    key,
-    columns: ['id', 'name'],
-    filters: [],
-    orderBy: [],
-    limit: 1,
-    policy,
-    timeoutMs: 1000,
-    signal: AbortSignal.timeout(60_000),
-    encoding: 'json',
-  } as const
-  for await (const batch of store.read(target, plan)) {
+  for await (const batch of store.read(target, keyPlan(key, ['id', 'name']))) {
     return JSON.parse((batch as unknown as { readonly json: string }).json)[0]?.name.split(':')[0]
   }
   return null

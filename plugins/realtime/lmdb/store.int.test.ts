@@ -21,7 +21,7 @@ import {
   type Target,
 } from '@sluice/sdk'
 import type { RealtimeConfig } from '../keyed-values/endpoint.ts'
-import { keyedTexts } from '../keyed-values/test-data.ts'
+import { keyedTexts, keyPlan } from '../keyed-values/test-data.ts'
 import { openEnvironment } from './environment.ts'
 import plugin from './index.ts'
 
@@ -115,21 +115,8 @@ async function read(
   parts: Partial<ReadPlan> = {},
 ): Promise<ReadBatch & { readonly json: string }> {
   const columns = of.schema.columns.map(({ name }) => name)
-  const policy = { version: '1', rows: { op: 'all' }, claims: {}, visibleColumns: columns, maskedColumns: [] } as const
-  const plan: ReadPlan = {
-    operation: 'key',
-    key,
-    columns,
-    filters: [],
-    orderBy: [],
-    limit: 1,
-    policy,
-    timeoutMs: 1000,
-    signal: AbortSignal.timeout(60_000),
-    encoding: 'json',
-    ...parts,
-  }
-  for await (const batch of store.read(of, plan)) return batch as ReadBatch & { readonly json: string }
+  for await (const batch of store.read(of, keyPlan(key, columns, parts)))
+    return batch as ReadBatch & { readonly json: string }
   throw new Error('no batch')
 }
 

@@ -9,7 +9,6 @@ import {
   type Commit,
   isJsonBatch,
   openTenantScope,
-  type ReadPlan,
   type Row,
   type ServingStore,
   type TableSchema,
@@ -17,7 +16,7 @@ import {
 } from '@sluice/sdk'
 import { Redis } from 'ioredis'
 import type { RealtimeConfig } from '../keyed-values/endpoint.ts'
-import { keyedTexts } from '../keyed-values/test-data.ts'
+import { keyedTexts, keyPlan } from '../keyed-values/test-data.ts'
 import plugin from './index.ts'
 import { PUT } from './scripts.ts'
 
@@ -98,26 +97,7 @@ function commit(epoch: number, parts: Partial<Commit> = {}): Commit {
 }
 
 async function find(target: Target<RealtimeConfig>, key: string, from = store) {
-  const policy = {
-    version: '1',
-    rows: { op: 'all' },
-    claims: {},
-    visibleColumns: ['id', 'name'],
-    maskedColumns: [],
-  } as const
-  const plan: ReadPlan = {
-    operation: 'key',
-    key,
-    columns: ['id', 'name'],
-    filters: [],
-    orderBy: [],
-    limit: 1,
-    policy,
-    timeoutMs: 1000,
-    signal: AbortSignal.timeout(5000),
-    encoding: 'json',
-  }
-  for await (const batch of from.read(target, plan)) {
+  for await (const batch of from.read(target, keyPlan(key, ['id', 'name']))) {
     assert.ok(isJsonBatch(batch))
     return { epoch: batch.epoch, names: (JSON.parse(batch.json) as { name: string }[]).map(({ name }) => name) }
   }
