@@ -17,14 +17,12 @@ import type { ManifestSet } from '../runtime/src/manifest/manifest-set.ts'
 import { rawTable } from '../runtime/src/materializer/inputs.ts'
 import { capture } from '../runtime/src/registry/captures.ts'
 import { type Connection, createConnection } from '../runtime/src/registry/connections.ts'
-import { type MasterKeys, openMasterKeyFile } from '../runtime/src/registry/master-keys.ts'
+import type { MasterKeys } from '../runtime/src/registry/master-keys.ts'
 import { registryMigrations } from '../runtime/src/registry/migrations.ts'
 import type { Product } from '../runtime/src/registry/products.ts'
 import { claimRun, finishRun } from '../runtime/src/registry/run-claims.ts'
 import { enqueueRun } from '../runtime/src/registry/runs.ts'
-import { createTenantKeys } from '../runtime/src/registry/tenant-keys.ts'
-import { createTenant, setTenantStatus } from '../runtime/src/registry/tenants.ts'
-import { ANN } from '../runtime/src/registry/testing.ts'
+import { ANN, tenantWithKeys } from '../runtime/src/registry/testing.ts'
 
 /** Random writers on PostgreSQL, runs that die anywhere, and a connector behind its walls: what the lake has is the source's. */
 
@@ -48,12 +46,7 @@ before(async () => {
     CREATE TABLE b (id int PRIMARY KEY, body text); ALTER TABLE b ALTER body SET STORAGE EXTERNAL;
     ALTER TABLE a OWNER TO ${user}; ALTER TABLE b OWNER TO ${user}`)
   lake = await startRegistryLake([registryMigrations])
-  masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))
-  await inTransaction(lake.pool, async (tx) => {
-    await createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' })
-    await createTenantKeys(tx, masters, TENANT)
-  })
-  await setTenantStatus(lake.pool, TENANT, 'active')
+  masters = await tenantWithKeys(lake.pool, TENANT, lake.dir)
   connection = await inTransaction(lake.pool, (tx) =>
     createConnection(tx, { tenant: TENANT, name: 'db', connectorType: 'postgresql', config: {}, createdBy: ANN }),
   )

@@ -21,16 +21,14 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable, readInputs } from '../materializer/inputs.ts'
 import { capture, captureStreams } from '../registry/captures.ts'
 import { createConnection } from '../registry/connections.ts'
-import { type MasterKeys, openMasterKeyFile } from '../registry/master-keys.ts'
+import type { MasterKeys } from '../registry/master-keys.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import type { Product } from '../registry/products.ts'
 import { listQuarantine } from '../registry/quarantine.ts'
 import { claimRun, finishRun } from '../registry/run-claims.ts'
 import { lastReads, runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
-import { createTenantKeys } from '../registry/tenant-keys.ts'
-import { createTenant, setTenantStatus } from '../registry/tenants.ts'
-import { ANN } from '../registry/testing.ts'
+import { ANN, tenantWithKeys } from '../registry/testing.ts'
 import { type IngestionDeps, runIngestion } from './run-ingestion.ts'
 
 const TENANT = 'acme'
@@ -47,10 +45,7 @@ let scratchDirectory: string
 let worlds = 0
 before(async () => {
   lake = await startRegistryLake([registryMigrations])
-  await inTransaction(lake.pool, (tx) => createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' }))
-  await setTenantStatus(lake.pool, TENANT, 'active')
-  masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))
-  await inTransaction(lake.pool, (tx) => createTenantKeys(tx, masters, TENANT))
+  masters = await tenantWithKeys(lake.pool, TENANT, lake.dir)
   scratchDirectory = await mkdtemp(join(tmpdir(), 'sluice-log-'))
 })
 after(() => lake[Symbol.asyncDispose]())

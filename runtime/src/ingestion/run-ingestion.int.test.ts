@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { LIMITS, readScan } from '@sluice/iceberg/testing'
 import type { Column, Connector, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
@@ -12,16 +11,14 @@ import { rawTable } from '../materializer/inputs.ts'
 import type { Connection } from '../registry/connections.ts'
 import { createConnection } from '../registry/connections.ts'
 import { connectorState, saveConnectorState } from '../registry/connector-states.ts'
-import { type MasterKeys, openMasterKeyFile } from '../registry/master-keys.ts'
+import type { MasterKeys } from '../registry/master-keys.ts'
 import { registryMigrations } from '../registry/migrations.ts'
 import type { Product } from '../registry/products.ts'
 import { listQuarantine } from '../registry/quarantine.ts'
 import { claimRun, finishRun } from '../registry/run-claims.ts'
 import { lastReads, runLog } from '../registry/run-progress.ts'
 import { enqueueRun } from '../registry/runs.ts'
-import { createTenantKeys } from '../registry/tenant-keys.ts'
-import { createTenant, setTenantStatus } from '../registry/tenants.ts'
-import { ANN } from '../registry/testing.ts'
+import { ANN, tenantWithKeys } from '../registry/testing.ts'
 import { type IngestionDeps, runIngestion } from './run-ingestion.ts'
 
 const TENANT = 'acme'
@@ -36,10 +33,7 @@ let tables = 0
 
 before(async () => {
   lake = await startRegistryLake([registryMigrations])
-  await inTransaction(lake.pool, (tx) => createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' }))
-  await setTenantStatus(lake.pool, TENANT, 'active')
-  masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))
-  await inTransaction(lake.pool, (tx) => createTenantKeys(tx, masters, TENANT))
+  masters = await tenantWithKeys(lake.pool, TENANT, lake.dir)
 })
 after(() => lake[Symbol.asyncDispose]())
 

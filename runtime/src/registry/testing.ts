@@ -1,17 +1,31 @@
 /** A registry for tests: a fresh database with every table, and the few rows that most tests begin with. */
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import type pg from 'pg'
 import type { MigrationList } from '../database/migrate.ts'
 import { inTransaction } from '../database/pools.ts'
 import { startTestPostgres, type TestDatabase } from '../database/testing.ts'
 import type { Actor } from './actor.ts'
 import { type Connection, createConnection } from './connections.ts'
+import { type MasterKeys, openMasterKeyFile } from './master-keys.ts'
 import { registryMigrations } from './migrations.ts'
 import { createProduct, type Product } from './products.ts'
+import { createTenantKeys } from './tenant-keys.ts'
 import { createTenant, setTenantStatus } from './tenants.ts'
 import type { Tier } from './tiers.ts'
 
 export const ANN: Actor = { issuer: 'https://issuer.example', subject: 'ann' }
+
+/** An active tenant with keys of its own, under master keys that lie in the folder. */
+export async function tenantWithKeys(pool: pg.Pool, slug: string, folder: string): Promise<MasterKeys> {
+  const masters = openMasterKeyFile(join(folder, 'master-keys.json'))
+  await inTransaction(pool, async (tx) => {
+    await createTenant(tx, { slug, displayName: slug, tier: 'standard' })
+    await createTenantKeys(tx, masters, slug)
+  })
+  await setTenantStatus(pool, slug, 'active')
+  return masters
+}
 
 export interface TestRegistry extends AsyncDisposable {
   readonly database: TestDatabase

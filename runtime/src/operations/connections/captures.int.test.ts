@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { ChangeHealth, Connector, Logger } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
@@ -19,11 +18,9 @@ import {
 } from '../../registry/captures.ts'
 import { storeSecrets } from '../../registry/connection-secrets.ts'
 import { type Connection, createConnection, deleteConnection } from '../../registry/connections.ts'
-import { type MasterKeys, openMasterKeyFile } from '../../registry/master-keys.ts'
+import type { MasterKeys } from '../../registry/master-keys.ts'
 import { registryMigrations } from '../../registry/migrations.ts'
-import { createTenantKeys } from '../../registry/tenant-keys.ts'
-import { createTenant, setTenantStatus } from '../../registry/tenants.ts'
-import { ANN } from '../../registry/testing.ts'
+import { ANN, tenantWithKeys } from '../../registry/testing.ts'
 import { checkCapture, leaveCapture, release, releaseOfTenant } from './captures.ts'
 
 const TENANT = 'acme'
@@ -35,12 +32,7 @@ let made = 0
 
 before(async () => {
   lake = await startRegistryLake([registryMigrations, eventMigrations])
-  masters = openMasterKeyFile(join(lake.dir, 'master-keys.json'))
-  await inTransaction(lake.pool, async (tx) => {
-    await createTenant(tx, { slug: TENANT, displayName: TENANT, tier: 'standard' })
-    await createTenantKeys(tx, masters, TENANT)
-  })
-  await setTenantStatus(lake.pool, TENANT, 'active')
+  masters = await tenantWithKeys(lake.pool, TENANT, lake.dir)
   await inTransaction(lake.pool, (tx) => provisionTopics(tx, TENANT))
 })
 after(() => lake[Symbol.asyncDispose]())
