@@ -30,5 +30,6 @@ export const CERTIFIED: readonly Certified[] = [
   { plugin: 'plugins/realtime/redis', level: 'full', servers: [redis] },
   { plugin: 'examples/plugins/sqlite', level: 'hard' },
   { plugin: 'examples/plugins/cassandra', level: 'full', servers: [cassandra] },
+  { plugin: 'examples/plugins/text-search', level: 'full' },
   { plugin: 'examples/plugins/folder', level: 'full' },
 ]

@@ -55,10 +55,14 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'conformance',
     servers: [],
-    tests: ['conformance-tests/*.stack.test.ts', 'plugins/**/{postgresql,lmdb,duckdb}/conformance.stack.test.ts'],
+    tests: [
+      'conformance-tests/*.stack.test.ts',
+      'plugins/**/{postgresql,lmdb,duckdb}/conformance.stack.test.ts',
+      'examples/plugins/text-search/*.stack.test.ts',
+    ],
     // The certificates in docs/certificates are of 5,000.
     env: { SLUICE_CONFORMANCE_SCHEDULES: '100' },
-    expectedSeconds: 320,
+    expectedSeconds: 330,
   },
   // Others' statements are quicker on a Trino that has been running for a while; this suite starts no runtime.
   {
@@ -86,7 +90,7 @@ export const SUITES: readonly Suite[] = [
     ],
     // The README's commands, as a new user types them.
     programs: ['bash', 'curl'],
-    expectedSeconds: 350,
+    expectedSeconds: 390,
   },
   // Sources that are read by their log, under writers and kills.
   {
