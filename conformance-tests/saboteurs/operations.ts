@@ -1,5 +1,13 @@
 /** Stores whose own operation breaks what every read keeps. */
-import { batchFromRows, isJsonBatch, type OperationPlan, type ReadBatch, type Row, rowsOf } from '@sluice/sdk'
+import {
+  batchFromRows,
+  isJsonBatch,
+  type OperationPlan,
+  type ReadBatch,
+  type Row,
+  rowsOf,
+  type Target,
+} from '@sluice/sdk'
 import { openPolicy } from '../reading.ts'
 import { SIMPLE } from '../shapes.ts'
 import { type Saboteur, type Store, sabotagedPlugin, saboteur } from './wrap.ts'
@@ -82,6 +90,26 @@ export const operationSaboteurs: readonly Saboteur[] = [
         for await (const batch of honest(store)(target, plan)) batches.push(batch)
         yield* former.get(key) ?? batches
         if (!former.has(key)) former.set(key, batches)
+      },
+    }
+  }),
+  saboteur('scores by rows that a delta has taken out, until a full set comes', [133], (store) => {
+    const gone = new Map<string, number>()
+    const keyOf = ({ product, variant }: Target) => JSON.stringify([product, variant])
+    return {
+      async write(target, changes, commit) {
+        const receipt = await store.write(target, changes, commit)
+        const before = changes.mode === 'full' ? 0 : (gone.get(keyOf(target)) ?? 0)
+        gone.set(keyOf(target), before + changes.deleteCount)
+        return receipt
+      },
+      async *operate(target, plan) {
+        const at = plan.columns.indexOf('matches')
+        const more = gone.get(keyOf(target)) ?? 0
+        for await (const batch of honest(store)(target, plan)) {
+          const rows = rowsIn(batch).map((row) => row.map((cell, index) => (index === at ? Number(cell) + more : cell)))
+          yield withRows(batch, rows, plan.columns.length)
+        }
       },
     }
   }),
