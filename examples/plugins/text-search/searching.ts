@@ -62,8 +62,8 @@ function orderOf({ schema }: Dataset): readonly OrderPart[] {
 function ranked(database: Database, dataset: Dataset, plan: OperationPlan, check: () => void): readonly Row[] {
   const terms = termsOf(plan.input, dataset.config)
   const columns = searchedColumns(plan.input, dataset.config)
-  // Without a policy there are no rows, whatever was written.
-  if (dataset.policy === null || terms.terms.length === 0) return []
+  // Without a policy there are no rows, whatever was written. A masked twin may have no text column left.
+  if (dataset.policy === null || terms.terms.length === 0 || columns.length === 0) return []
   const schema = withIdentity(dataset.schema)
   const { text, values } = statementOf(dataset, columns, terms, plan.after)
   const rows: Row[] = []

@@ -16,6 +16,7 @@ import {
   SluiceError,
   ttlMs,
 } from '@sluice/sdk'
+import { contractConfig } from '../manifest/contract-config.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { CopyLoss } from '../registry/endpoint-states.ts'
 import { findProduct } from '../registry/products.ts'
@@ -112,7 +113,7 @@ async function subjectOf(copy: ComparedCopy, deps: CompareCopyDeps, signal: Abor
 /** Values by key expire so long after their epoch, all of them together. */
 function isExpiring({ copy, plugin, target }: Subject, { nowMs }: CompareCopyDeps): boolean {
   if (plugin.capabilities.ttl === undefined || copy.endpoint !== 'realtime') return false
-  const { ttl = DEFAULT_TTL } = target.config as { readonly ttl?: string }
+  const { ttl = DEFAULT_TTL } = contractConfig(plugin.type, target.config)
   return copy.committedAt.getTime() + ttlMs(ttl) < nowMs() + EXPIRY_MARGIN_MS
 }
 
@@ -173,7 +174,7 @@ async function readAndCompare(
 
 /** Where each row that is there has one state: of a history the digest may count all of them. */
 function countsRows({ target, ...subject }: Subject): boolean {
-  const { history_mode: mode = 'current' } = target.config as { readonly history_mode?: string }
+  const { history_mode: mode = 'current' } = contractConfig(subject.plugin.type, target.config)
   return (
     mode === 'current' && (subject.copy.endpoint !== 'realtime' || accessTo({ ...subject, target }).kind === 'keys')
   )

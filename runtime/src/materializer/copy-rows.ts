@@ -20,6 +20,7 @@ import {
   typeName,
   type Value,
 } from '@sluice/sdk'
+import { contractConfig } from '../manifest/contract-config.ts'
 
 /** How fast rows may be compared, and for which part of the time. */
 export interface PaceLimits {
@@ -102,7 +103,7 @@ export function accessTo({ plugin, target }: Pick<CopyPlace, 'plugin' | 'target'
   const { operations } = plugin.capabilities
   if (primaryKey.length === 0) return { kind: 'none' }
   if (operations.includes('scan')) return { kind: 'pages' }
-  const text = (target.config as { readonly key_template?: string }).key_template
+  const { key_template: text } = contractConfig(plugin.type, target.config)
   const template = text === undefined ? null : parseKeyTemplate(text)
   if (!operations.includes('key') || template === null || 'problem' in template) return { kind: 'none' }
   const isWhole = primaryKey.every((name) => template.parts.some(({ column }) => column === name))
@@ -135,8 +136,8 @@ export async function readOne(place: CopyPlace, signal: AbortSignal): Promise<vo
   await readAll(place, { operation: 'scan', columns: keptColumns(place).map(({ name }) => name), limit: 1 }, signal)
 }
 
-function keptColumns({ target }: CopyPlace): TableSchema['columns'] {
-  const { include_columns: included } = target.config as { readonly include_columns?: readonly string[] }
+function keptColumns({ plugin, target }: CopyPlace): TableSchema['columns'] {
+  const { include_columns: included } = contractConfig(plugin.type, target.config)
   return target.schema.columns.filter(({ name }) => included?.includes(name) ?? true)
 }
 

@@ -11,6 +11,7 @@ import {
 } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import { sharesHistory } from '../manifest/compatibility-columns.ts'
+import { contractConfig } from '../manifest/contract-config.ts'
 import type { ChangeSets, WantedChanges } from './change-sets.ts'
 import { type LakeState, sameFields } from './lake-state.ts'
 
@@ -225,7 +226,7 @@ async function* newestOf(sync: StoreSync): AsyncGenerator<EpochState> {
 }
 
 function keepsHistory(sync: StoreSync): boolean {
-  const mode = (sync.target.config as { readonly history_mode?: string }).history_mode ?? 'current'
+  const { history_mode: mode = 'current' } = contractConfig(sync.plugin.type, sync.target.config)
   return mode !== 'current'
 }
 

@@ -101,6 +101,7 @@ describe('what an endpoint is given', () => {
     assert.equal(serves('lookup', {}), true)
     assert.equal(serves('lookup', { history_mode: 'type_2' }), false)
     assert.equal(serves('lookup', { history_mode: 'type_2' }, clear), true)
+    assert.equal(serves('search', { history_mode: 'type_2', time_column: 'name', key_template: '{name}' }), true)
   })
 
   it('is a config without the columns that the twin leaves out or means nothing by', () => {
@@ -117,5 +118,8 @@ describe('what an endpoint is given', () => {
       ttl: '1h',
     })
     assert.equal(configFor(config, clear), config)
+    // Of a plugin's own: what is no column of the product stays.
+    const own = { text_columns: ['name', 'email'], stop_words: ['the', 'id'], sizes: [1, 2] }
+    assert.deepEqual(configFor(own, plan), { ...own, text_columns: ['email'] })
   })
 })

@@ -1,6 +1,7 @@
 /** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
 import type { PartitionColumn } from '@sluice/iceberg'
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
+import { contractConfig } from '../manifest/contract-config.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import { type ColumnMask, keepsIdentity, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
@@ -103,7 +104,7 @@ export function servesVariant(
     return ![...placeholders].some(([, name]) => masked(name as string))
   }
   if (type === 'timeseries') return !masked(timeColumnName(config, output))
-  const keepsHistory = (config['history_mode'] ?? 'current') !== 'current'
+  const keepsHistory = (contractConfig(type, config).history_mode ?? 'current') !== 'current'
   return !keepsHistory || plan.schema.primaryKey.length > 0
 }
 
@@ -122,12 +123,14 @@ export function configFor(
 ): Readonly<Record<string, unknown>> {
   if (plan.masks.length === 0) return config
   const present = new Set(plan.schema.columns.map((column) => column.name))
+  // Of a plugin's own config nothing else is known: other words in it are no columns.
+  const omitted = new Set(plan.masks.map(({ column }) => column).filter((name) => !present.has(name)))
   const hidden = new Set(plan.masks.filter((mask) => mask.strategy !== 'hash').map((mask) => mask.column))
   return Object.fromEntries(
     Object.entries(config).map(([key, value]) => {
       if (!Array.isArray(value)) return [key, value]
       if (key === 'continuous_aggregates') return [key, value.map((entry) => visibleAggregate(entry, hidden))]
-      return [key, value.filter((name) => typeof name !== 'string' || present.has(name))]
+      return [key, value.filter((name) => !omitted.has(name))]
     }),
   )
 }

@@ -46,8 +46,8 @@ export const Namespace = Type.Optional(
 /** Of the routes of one product. */
 export const InNamespace = Type.Object({ namespace: Namespace }, { additionalProperties: false })
 
-/** Types of endpoints, parted by commas: rows in their stores may stay where the plugin is not loaded. */
-export const Abandon = Type.String({ maxLength: 200, pattern: '^[a-z]+(,[a-z]+)*$' })
+/** Types of endpoints, parted by commas: rows in their stores may stay where the plugin is not loaded. Plugins name them. */
+export const Abandon = Type.String({ maxLength: 200, pattern: '^[^,]+(,[^,]+)*$' })
 
 export const abandonedTypes = (abandon: string | undefined): readonly string[] => abandon?.split(',') ?? []
 

@@ -1,5 +1,6 @@
 /** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../../flow.ts'
+import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
@@ -158,7 +159,7 @@ function endpointOf(
     behind: isTold ? newest !== null && epochs.some((epoch) => epoch < newest) : null,
     error: (isTold && behind.find((state) => state.error !== null)?.error) || null,
     rows_left_out:
-      isTold && seesLeftOut(endpoint.config, own, version, isClear)
+      isTold && seesLeftOut(contractConfig(endpoint.type, endpoint.config), own, version, isClear)
         ? own.reduce((most, state) => Math.max(most, state.rowsLeftOut ?? 0), 0)
         : null,
   }
@@ -166,12 +167,12 @@ function endpointOf(
 
 /** Rows are left out for a value that they lack, in a column of the version that made them. */
 function seesLeftOut(
-  config: unknown,
+  config: ContractConfig,
   states: readonly Pick<EndpointState, 'appliedVersion'>[],
   version: string | null,
   isClear: (column: string) => boolean,
 ): boolean {
-  const { time_column: column } = config as { readonly time_column?: string }
+  const { time_column: column } = config
   const isOfToday = states.every(({ appliedVersion }) => appliedVersion === null || appliedVersion === version)
   return column === undefined || (isOfToday && isClear(column))
 }

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { RecordingLogger, TestHost, VirtualClock } from '@sluice/conformance'
 import reference, { ReferenceMemory } from '@sluice/conformance/reference'
-import { batchFromRows, CLEAR, openTenantScope, type Row, type TableSchema, type Target } from '@sluice/sdk'
+import {
+  batchFromRows,
+  CLEAR,
+  openTenantScope,
+  type Row,
+  type ServingStore,
+  type TableSchema,
+  type Target,
+} from '@sluice/sdk'
 import { askedBy, type Serving, servedBy } from './operation-under-test.fixture.ts'
 import { offeredOperations } from './read-operation.ts'
 
@@ -21,6 +29,7 @@ const ROWS: readonly Row[] = [
   [4n, 'Otto', 'Köln'],
 ]
 const MASKED = ROWS.map(([id = null, , city = null]) => [id, 'xxx', city])
+type Operate = NonNullable<ServingStore['operate']>
 const { signal } = new AbortController()
 
 async function serving(): Promise<Serving> {
@@ -65,6 +74,22 @@ test('rows of a declared operation come with what it adds, as reads spell values
   assert.deepEqual([meta['epoch'], meta['store'], next], [1, 'reference:memory', null])
   const narrow = await askedBy(store, product, { input: an, columns: ['matches', 'id'] })
   assert.deepEqual(narrow.data[0], { matches: 2, id: 2 })
+})
+
+test('what a plugin calls as built-in types do is its own, whatever it holds', async () => {
+  const store = await serving()
+  const config = { include_columns: 3, key_template: ['{id}'], history_mode: { kept: true } }
+  const target = { ...(await copy(store, CLEAR, ROWS)), config: {} }
+  const product = servedBy(store, [{ target, maskedColumns: [] }])
+  const served = servedBy(
+    {
+      ...store,
+      store: { ...store.store, operate: (at, plan) => (store.store.operate as Operate)({ ...at, config: {} }, plan) },
+    },
+    [{ target: { ...target, config }, maskedColumns: [] }],
+  )
+  const own = await askedBy(store, served, { input: an })
+  assert.deepEqual(own.data, (await askedBy(store, product, { input: an })).data)
 })
 
 test('its pages are those of one request, and of no other', async () => {

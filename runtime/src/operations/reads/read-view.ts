@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto'
 import { type KeyTemplate, parseKeyTemplate, type ReadPolicy, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
+import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
 import {
@@ -30,16 +31,6 @@ export interface AskedView {
   readonly operation?: string
 }
 
-/** What endpoints' `config` in serving.yaml may hold, as far as reads depend on it. */
-export interface EndpointConfig {
-  readonly history_mode?: string
-  readonly tracked_columns?: readonly string[]
-  readonly include_columns?: readonly string[]
-  readonly key_template?: string
-  readonly time_column?: string
-  readonly continuous_aggregates?: readonly { readonly interval: string; readonly columns: readonly string[] }[]
-}
-
 export class ReadView {
   readonly product: ServedProduct
   readonly access: ReadAccess
@@ -62,8 +53,8 @@ export class ReadView {
     this.keyTemplate = 'problem' in template ? null : template
   }
 
-  get config(): EndpointConfig {
-    return this.served.target.config as EndpointConfig
+  get config(): ContractConfig {
+    return contractConfig(this.served.plugin.type, this.served.target.config)
   }
 
   /** What answers of that epoch say of themselves; a store may be at another one than the registry knew. */
@@ -130,7 +121,7 @@ function viewsOf(product: ServedProduct, principal: Principal): Map<string, Read
 
 function schemaOf({ type, interval, operation: declared }: AskedView, served: ServedTarget): TableSchema {
   const { schema, config } = served.target
-  const { include_columns: included } = config as EndpointConfig
+  const { include_columns: included } = contractConfig(type, config)
   if (declared !== undefined) {
     const { adds = [] } = served.plugin.capabilities.declared?.[declared] ?? {}
     const kept = schema.columns.filter(({ name }) => included?.includes(name) ?? true)
@@ -142,11 +133,11 @@ function schemaOf({ type, interval, operation: declared }: AskedView, served: Se
   const operation = type === 'lookup' ? 'get' : interval === undefined ? 'range' : 'aggregate'
   const asked = interval === undefined ? { operation } : { operation, interval }
   const columns = served.plugin.readColumns?.(config, schema, asked as Parameters<typeof served.plugin.readColumns>[2])
-  if (columns === null) throw intervalNotKept(config as EndpointConfig)
+  if (columns === null) throw intervalNotKept(contractConfig(type, config))
   return { ...schema, columns: columns ?? schema.columns }
 }
 
-function intervalNotKept({ continuous_aggregates: aggregates = [] }: EndpointConfig): SluiceError {
+function intervalNotKept({ continuous_aggregates: aggregates = [] }: ContractConfig): SluiceError {
   return new SluiceError('INVALID_DATA', 'no continuous aggregate of that interval is kept', {
     code: 'interval_not_kept',
     remedy: `Intervals kept: ${aggregates.map((candidate) => candidate.interval).join(', ') || 'none'}.`,
