@@ -16,3 +16,8 @@ export interface ContractConfig {
 export function contractConfig(type: string, config: unknown): ContractConfig {
   return CONTRACT_TYPES.includes(type) ? (config as ContractConfig) : {}
 }
+
+/** Whether the endpoint tells of states that have passed, and so is made of every epoch that there was. */
+export function keepsHistory(type: string, config: unknown): boolean {
+  return (contractConfig(type, config).history_mode ?? 'current') !== 'current'
+}

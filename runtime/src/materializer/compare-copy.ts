@@ -16,7 +16,7 @@ import {
   SluiceError,
   ttlMs,
 } from '@sluice/sdk'
-import { contractConfig } from '../manifest/contract-config.ts'
+import { contractConfig, keepsHistory } from '../manifest/contract-config.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { CopyLoss } from '../registry/endpoint-states.ts'
 import { findProduct } from '../registry/products.ts'
@@ -174,9 +174,9 @@ async function readAndCompare(
 
 /** Where each row that is there has one state: of a history the digest may count all of them. */
 function countsRows({ target, ...subject }: Subject): boolean {
-  const { history_mode: mode = 'current' } = contractConfig(subject.plugin.type, target.config)
   return (
-    mode === 'current' && (subject.copy.endpoint !== 'realtime' || accessTo({ ...subject, target }).kind === 'keys')
+    !keepsHistory(subject.plugin.type, target.config) &&
+    (subject.copy.endpoint !== 'realtime' || accessTo({ ...subject, target }).kind === 'keys')
   )
 }
 

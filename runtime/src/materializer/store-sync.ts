@@ -11,7 +11,7 @@ import {
 } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import { sharesHistory } from '../manifest/compatibility-columns.ts'
-import { contractConfig } from '../manifest/contract-config.ts'
+import { keepsHistory } from '../manifest/contract-config.ts'
 import type { ChangeSets, WantedChanges } from './change-sets.ts'
 import { type LakeState, sameFields } from './lake-state.ts'
 
@@ -102,7 +102,7 @@ const UNREADABLE: ReadonlySet<string> = new Set([
  * histories: those would lose what only the store has.
  */
 function isUnreadable(error: unknown, sync: StoreSync): boolean {
-  return isSluiceError(error) && UNREADABLE.has(error.code) && !keepsHistory(sync)
+  return isSluiceError(error) && UNREADABLE.has(error.code) && !keepsHistory(sync.plugin.type, sync.target.config)
 }
 
 /** Null where the lake has not kept it, or cannot read it any more. */
@@ -131,7 +131,7 @@ async function ownEpoch(sync: StoreSync): Promise<number | null> {
 
 /** From a full set. A fold goes anew through all that the lake has kept, so that its place must be empty. */
 async function startOver(sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
-  if (keepsHistory(sync)) await remake(sync)
+  if (keepsHistory(sync.plugin.type, sync.target.config)) await remake(sync)
   return walk(null, sync, deps)
 }
 
@@ -200,7 +200,7 @@ export function isSchemaConflict(error: unknown): boolean {
 }
 
 async function walk(from: EpochState | null, sync: StoreSync, deps: StoreSyncDeps): Promise<SyncReceipt> {
-  const isFold = keepsHistory(sync)
+  const isFold = keepsHistory(sync.plugin.type, sync.target.config)
   const steps = isFold ? sync.after(from?.epoch ?? 0) : newestOf(sync)
   let before = from
   let receipt: SyncReceipt | null = null
@@ -223,11 +223,6 @@ async function walk(from: EpochState | null, sync: StoreSync, deps: StoreSyncDep
 async function* newestOf(sync: StoreSync): AsyncGenerator<EpochState> {
   const newest = await sync.at(sync.newest)
   if (newest !== null) yield newest
-}
-
-function keepsHistory(sync: StoreSync): boolean {
-  const { history_mode: mode = 'current' } = contractConfig(sync.plugin.type, sync.target.config)
-  return mode !== 'current'
 }
 
 async function writeStep(
@@ -257,7 +252,7 @@ function wantedChanges(before: EpochState | null, after: EpochState, sync: Store
   const hasKey = after.state.primaryKey.length > 0
   const isCopy = sync.plugin.capabilities.commit !== 'lake'
   // A full set would end a history, which goes on by the values where its columns have become others.
-  const compare = keepsHistory(sync) ? sameKey : comparable
+  const compare = keepsHistory(sync.plugin.type, sync.target.config) ? sameKey : comparable
   const isDelta = before !== null && hasKey && isCopy && compare(before.state, after.state)
   return {
     before: isDelta ? before.state : null,

@@ -105,7 +105,12 @@ function depsOf(stores: Readonly<Record<string, OpenStore>>, oldest = 1): Materi
   return {
     pool,
     scratchDirectory,
-    plugins: { serving: (type: string) => stores[type]?.serving },
+    plugins: {
+      serving: (type: string) => {
+        const serving = stores[type]?.serving
+        return serving && { ...serving, plugin: { ...serving.plugin, type } }
+      },
+    },
     lake: {
       async scan(_ref: unknown, { snapshotId }: { readonly snapshotId: string }) {
         if (Number(snapshotId) >= oldest) return { snapshotId, schema, files: [], deletes: [], rows: 0 }

@@ -1,7 +1,7 @@
 /** The variants a materialization writes: the clear rows, and a twin for every clearance that somebody has. */
 import type { PartitionColumn } from '@sluice/iceberg'
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
-import { contractConfig } from '../manifest/contract-config.ts'
+import { keepsHistory } from '../manifest/contract-config.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import { type ColumnMask, keepsIdentity, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
@@ -104,8 +104,7 @@ export function servesVariant(
     return ![...placeholders].some(([, name]) => masked(name as string))
   }
   if (type === 'timeseries') return !masked(timeColumnName(config, output))
-  const keepsHistory = (contractConfig(type, config).history_mode ?? 'current') !== 'current'
-  return !keepsHistory || plan.schema.primaryKey.length > 0
+  return !keepsHistory(type, config) || plan.schema.primaryKey.length > 0
 }
 
 function timeColumnName(config: Readonly<Record<string, unknown>>, output: OutputManifest): string {

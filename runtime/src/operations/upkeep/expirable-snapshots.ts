@@ -1,5 +1,6 @@
 /** Which snapshots of a lake table nobody has a claim to any more. */
 import type { SnapshotId, SnapshotInfo, TableRef } from '@sluice/iceberg'
+import { keepsHistory } from '../../manifest/contract-config.ts'
 import type { ManifestSet, SnapshotRetention } from '../../manifest/manifest-set.ts'
 import { changeTopicsOf } from '../../registry/change-topics.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'
@@ -80,7 +81,7 @@ async function retentionOf(
 /** Stores and topics of changes begin at the epoch they have; a store that keeps a history is rebuilt from all. */
 async function neededByStores(platform: Platform, product: Product): Promise<ReadonlySet<SnapshotId> | 'all'> {
   const manifests = await manifestsOf(platform, product)
-  const folds = manifests?.serving.endpoints.some(({ config }) => (config['history_mode'] ?? 'current') !== 'current')
+  const folds = manifests?.serving.endpoints.some(({ type, config }) => keepsHistory(type, config))
   if (folds === true) return 'all'
   const newest = await latestEpoch(platform.pool, product.id)
   if (newest === null) return new Set()
