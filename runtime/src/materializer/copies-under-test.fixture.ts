@@ -168,7 +168,7 @@ export async function startWorld(settings = FAST, classes = 'pii.name'): Promise
       const honest = await reference.open({ memory }, new TestHost(host))
       const lies: Lies = {}
       const store = new Proxy(honest, { get: (target, hook) => lies[hook as never] ?? target[hook as keyof Store] })
-      return { honest, lies, memory, serving: { type, plugin: reference as never, store } }
+      return { honest, lies, memory, serving: { type, plugin: { ...reference, type } as never, store } }
     },
     deps(...stores) {
       const plugins = {
