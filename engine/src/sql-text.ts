@@ -52,6 +52,24 @@ export function fileCell(name: string, type: LogicalType): string {
   return `${type === 'float' || type === 'double' ? `${cell} + 0::${sqlType(type)}` : cell} AS ${quoteName(name)}`
 }
 
+/**
+ * What a file of columns of those types is written with, beside what its writer asks for. DuckDB 1.5 hashes bytes for bloom
+ * filters by how it prints them, and a zero by its sign: `=` and joins then pass over row groups that have what they look for.
+ */
+export function parquetOptions(types: readonly LogicalType[]): readonly string[] {
+  const isMistaken = types.some((type) => type === 'binary' || type === 'float' || type === 'double')
+  return isMistaken ? ['FORMAT parquet', 'WRITE_BLOOM_FILTER false'] : ['FORMAT parquet']
+}
+
+/**
+ * A column as it is read from a file that may have been written with such filters. An expression is not looked up in
+ * them; zeros of files have no sign, so that bytes alone need it.
+ */
+export function fromFile(name: string, type: LogicalType): string {
+  const column = quoteName(name)
+  return type === 'binary' ? `${column} || ''::BLOB AS ${column}` : column
+}
+
 /** A relation over parquet files, columns by field id and in the order given. */
 export function parquetRelation(table: EngineTable): string {
   const { files, columns, deletes = [] } = table
@@ -77,9 +95,8 @@ function fileNames({ files, deletedFrom = files }: EngineTable): string {
   return `MAP {${entries.join(', ')}}`
 }
 
-function castFromFile(column: EngineColumn): string {
-  const name = quoteName(column.name)
-  return column.type === 'json' ? `${name}::JSON AS ${name}` : name
+function castFromFile({ name, type }: EngineColumn): string {
+  return type === 'json' ? `${quoteName(name)}::JSON AS ${quoteName(name)}` : fromFile(name, type)
 }
 
 /** A relation of the rows themselves. */

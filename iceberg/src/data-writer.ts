@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type EngineStep, fileCell, quoteName, quoteText, type StepResult } from '@sluice/engine'
+import { type EngineStep, fileCell, parquetOptions, quoteName, quoteText, type StepResult } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { DataFile } from './format/data-file.ts'
 import { type PartitionSpec, parsePartitionKey, partitionKeySql } from './format/partitioning.ts'
@@ -103,7 +103,7 @@ function orderBy({ sortBy = [] }: DataRequest, keys: readonly string[] = []): st
 function options({ schema }: DataRequest): readonly string[] {
   const ids = schema.fields.map((field) => `${quoteName(field.name)}: ${field.id}`)
   return [
-    'FORMAT parquet',
+    ...parquetOptions(schema.fields.map(({ type }) => type)),
     'COMPRESSION zstd',
     `ROW_GROUP_SIZE ${ROW_GROUP_ROWS}`,
     `FIELD_IDS {${ids.join(', ')}}`,

@@ -1,5 +1,14 @@
 import { join } from 'node:path'
-import { type EngineStep, fileCell, fileType, quoteName, quoteText, type StepResult } from '@sluice/engine'
+import {
+  type EngineStep,
+  fileCell,
+  fileType,
+  fromFile,
+  parquetOptions,
+  quoteName,
+  quoteText,
+  type StepResult,
+} from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
 import { type LakeSchema, toTableSchema } from './format/table-schema.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
@@ -276,7 +285,8 @@ function namedRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): 
       `${id}: {name: ${quoteText(name)}, type: ${quoteText(fileType(type))}, default_value: NULL}`,
   )
   const files = scan.files.map((file) => quoteText(localOf(file))).join(', ')
-  return `read_parquet([${files}], schema = MAP {${types.join(', ')}}, filename = ${quoteText('  file  ')})`
+  const cells = [...fields.map(({ name, type }) => fromFile(name, type)), FILE].join(', ')
+  return `(SELECT ${cells} FROM read_parquet([${files}], schema = MAP {${types.join(', ')}}, filename = ${quoteText('  file  ')}))`
 }
 
 function namedIn(scan: Scan, { rows }: StepResult): readonly ScanFile[] {
@@ -288,7 +298,8 @@ function keepAside(changed: string, file: string, schema: LakeSchema): EngineSte
   const columns = schema.fields.map(({ name, type }) => fileCell(name, type))
   const ids = schema.fields.map(({ id, name }) => `${quoteName(name)}: ${id}`)
   const rows = `SELECT ${columns.join(', ')} FROM (${changed}\n)`
-  return { sql: `COPY (${rows}) TO ${quoteText(file)} (FORMAT parquet, FIELD_IDS {${ids.join(', ')}})` }
+  const options = [...parquetOptions(schema.fields.map(({ type }) => type)), `FIELD_IDS {${ids.join(', ')}}`]
+  return { sql: `COPY (${rows}) TO ${quoteText(file)} (${options.join(', ')})` }
 }
 
 function asideTable(name: string, file: string, schema: LakeSchema) {

@@ -99,7 +99,7 @@ function copyStatement(output: WireStreamOutput, shape: ResultShape, limits: Eng
   const target = quoteText(path)
   if (output.kind === 'parquet') {
     const exactly = maxRows === undefined || failsBeyondRows(output.kind, limits) ? limit : ` LIMIT ${maxRows}`
-    return `COPY (SELECT * FROM (${output.sql}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd)`
+    return `COPY (SELECT * FROM (${output.sql}\n)${exactly}) TO ${target} (FORMAT parquet, COMPRESSION zstd, WRITE_BLOOM_FILTER false)`
   }
   if (output.kind === 'copy-csv') {
     const list = shape.types.map((type, index) => postgresCell(type, cellName(index))).join(', ')

@@ -3,7 +3,7 @@ import type { Value } from '@sluice/sdk'
 import { lossCondition } from '../cast-loss.ts'
 import type { EngineColumn } from '../job.ts'
 import { fromWire, type WireFile, type WireFilesOutput } from '../protocol.ts'
-import { fileCell, quoteName, quoteText } from '../sql-text.ts'
+import { fileCell, parquetOptions, quoteName, quoteText } from '../sql-text.ts'
 import { lossColumn } from '../written-losses.ts'
 import { describe, shapeOf } from './collect.ts'
 import { prepare } from './duckdb.ts'
@@ -55,7 +55,7 @@ function copyStatement(output: WireFilesOutput, losses: readonly LossMark[]): st
   const order = output.orderBy?.length ? ` ORDER BY ${output.orderBy.map(quoteName).join(', ')}` : ''
   const size = output.fileSizeBytes
   const options = [
-    'FORMAT parquet',
+    ...parquetOptions(output.columns.map(({ type }) => type)),
     'COMPRESSION zstd',
     `FIELD_IDS {${ids.join(', ')}}`,
     'RETURN_STATS',

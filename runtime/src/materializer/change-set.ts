@@ -10,6 +10,7 @@ import {
   type EngineSession,
   type EngineStep,
   type EngineTable,
+  parquetOptions,
   quoteName,
   quoteText,
   rowsOf,
@@ -231,8 +232,9 @@ function copyStep(select: string, file: string, state: LakeState) {
     ? state.columns.filter((c) => state.primaryKey.includes(c.name))
     : state.columns
   const fieldIds = used.length === state.columns.length ? ids : used.map((c) => `${quoteName(c.name)}: ${c.id}`)
+  const options = [...parquetOptions(used.map(({ type }) => type)), `FIELD_IDS {${fieldIds.join(', ')}}`]
   return {
-    sql: `COPY (${select}) TO ${quoteText(file)} (FORMAT parquet, FIELD_IDS {${fieldIds.join(', ')}})`,
+    sql: `COPY (${select}) TO ${quoteText(file)} (${options.join(', ')})`,
     rows: 'collect' as const,
   }
 }
