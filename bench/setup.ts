@@ -1,6 +1,6 @@
 /** What every measurement starts from: a source with rows, a runtime on a folder of its own, and a tenant in it. */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -8,6 +8,9 @@ import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
 
 const root = join(import.meta.dirname, '..')
+
+/** A second of processor time, as /proc counts it. */
+const TICKS = Number(execFileSync('getconf', ['CLK_TCK']))
 
 /** What follows `--name` on the command line. */
 export function flag(name: string): string | undefined {
@@ -28,9 +31,10 @@ export interface Bench {
 
 export type Answer = Readonly<Record<string, unknown>>
 
-export async function startBench(rows: number): Promise<Bench> {
+/** @param settings of the source's server */
+export async function startBench(rows: number, settings: Readonly<Record<string, string>> = {}): Promise<Bench> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
-  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const source = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false, settings })
   const client = await connect(source)
   await createMeasured(client, rows)
   const runtime = await startRuntime(join(folder, 'data'), root)
@@ -150,15 +154,16 @@ export async function register(bench: Callable, name = 'measured'): Promise<void
   await bench.call('POST', '/api/v1/products', { name, namespace: 'bench', archetype: 'source_aligned' })
 }
 
-/** A version with these endpoints; resolves with the run that fills its stores, null where the source was never read. */
+/** A version with these endpoints, and the input read in that way; resolves with the run that fills its stores, null where the source was never read. */
 export async function deploy(
   bench: Callable,
   version: string,
   endpoints: string,
   name = 'measured',
+  mode = 'full',
 ): Promise<Run | null> {
   const form = new FormData()
-  for (const [file, text] of Object.entries(manifests(name, endpoints)))
+  for (const [file, text] of Object.entries(manifests(name, endpoints, mode)))
     form.append(file, new Blob([text]), `${file}.yaml`)
   await bench.call('POST', `/api/v1/products/bench.${name}/manifests`, form)
   const deployed = await bench.call('POST', `/api/v1/products/bench.${name}/deploy`, { version, dry_run: false })
@@ -196,7 +201,7 @@ export async function storesS(bench: Callable, done: Run, name = 'measured'): Pr
   return (Date.parse(done.finished_at) - Date.parse(committedAt)) / 1000
 }
 
-function manifests(name: string, endpoints: string): Readonly<Record<string, string>> {
+function manifests(name: string, endpoints: string, mode: string): Readonly<Record<string, string>> {
   const head = (kind: string) => `apiVersion: svc/v1\nkind: ${kind}\n`
   const columns = [
     'id, type: long, role: identity, nullable: false',
@@ -212,10 +217,31 @@ function manifests(name: string, endpoints: string): Readonly<Record<string, str
   ]
   return {
     product: `${head('Product')}name: ${name}\nnamespace: bench\narchetype: source_aligned\ndescription: ""\n`,
-    inputs: `${head('Inputs')}inputs:\n  - name: measured\n    connection: source\n    table: public.measured\n    mode: full\n`,
+    inputs: `${head('Inputs')}inputs:\n  - name: measured\n    connection: source\n    table: public.measured\n    mode: ${mode}\n`,
     output: `${head('Output')}format: iceberg\nschema:\n${columns.map((column) => `  - { name: ${column} }`).join('\n')}\nwrite_mode: replace\n`,
     quality: `${head('Quality')}checks: []\n`,
     serving: `${head('Serving')}endpoints:\n${endpoints}`,
     compute: `${head('Compute')}engine: embedded\ntrigger: on_ingestion\n`,
   }
+}
+
+/** Processor time of the runtime, of the processes that it has started, and of those of them that have ended. */
+export async function processorS({ server }: Pick<Bench, 'server'>): Promise<number> {
+  const stats = new Map<number, { readonly parent: number; readonly ticks: number }>()
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const text = await readFile(`/proc/${name}/stat`, 'latin1').catch(() => '')
+    const fields = text
+      .slice(text.lastIndexOf(')') + 2)
+      .split(' ')
+      .map(Number)
+    const [user = 0, system = 0, endedUser = 0, endedSystem = 0] = fields.slice(11, 15)
+    if (text !== '') stats.set(Number(name), { parent: fields[1] ?? 0, ticks: user + system + endedUser + endedSystem })
+  }
+  const of = (pid: number): number => {
+    let sum = stats.get(pid)?.ticks ?? 0
+    for (const [child, { parent }] of stats) if (parent === pid) sum += of(child)
+    return sum
+  }
+  return of(server.pid as number) / TICKS
 }
