@@ -56,7 +56,9 @@ export class DuckDbWorkshop implements LakeWorkshop {
     const ids = names.map((name, index) => `${name}: ${index + 1}`).join(', ')
     const select = `SELECT * FROM (${source.join(' UNION ALL ')}) AS t(${names.join(', ')})`
     await this.#apart((connection) =>
-      connection.run(`COPY (${select}) TO ${quotedText(file)} (FORMAT parquet, FIELD_IDS {${ids}})`),
+      connection.run(
+        `COPY (${select}) TO ${quotedText(file)} (FORMAT parquet, FIELD_IDS {${ids}}, WRITE_BLOOM_FILTER false)`,
+      ),
     )
     const fieldIds = Object.fromEntries(schema.columns.map(({ name }, index) => [name, index + 1]))
     return { snapshotId: String(this.#snapshots), files: [file], fieldIds }

@@ -3,6 +3,7 @@ import { capabilityChecks } from './checks/capabilities.ts'
 import { commitChecks } from './checks/commits.ts'
 import { concurrencyChecks } from './checks/concurrency.ts'
 import { crashChecks } from './checks/crash.ts'
+import { crossProductChecks } from './checks/cross-product.ts'
 import { declaredChecks } from './checks/declared.ts'
 import { digestChecks } from './checks/digest.ts'
 import { fenceChecks } from './checks/fence.ts'
@@ -36,6 +37,7 @@ export const CHECKS: readonly Check[] = [
   ...roundTripChecks,
   ...readingChecks,
   ...declaredChecks,
+  ...crossProductChecks,
   ...provisioningChecks,
   ...concurrencyChecks,
   ...crashChecks,
