@@ -1,4 +1,5 @@
 import { claimSaboteurs } from './claims.ts'
+import { endSaboteurs } from './ends-of-types.ts'
 import { isolationSaboteurs } from './isolation.ts'
 import { lifeCycleSaboteurs } from './life-cycle.ts'
 import { momentSaboteurs } from './moments.ts'
@@ -22,6 +23,7 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...operationSaboteurs,
   ...isolationSaboteurs,
   ...timeSaboteurs,
+  ...endSaboteurs,
 ]
 
 export { nullStorePlugin } from './null-store.ts'
