@@ -96,8 +96,12 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'logs',
     servers: [],
-    tests: ['test/{live-source,postgresql-log}.stack.test.ts', 'runtime/src/ingestion/*.stack.test.ts'],
-    expectedSeconds: 190,
+    tests: [
+      'test/{live-source,postgresql-log}.stack.test.ts',
+      'runtime/src/ingestion/*.stack.test.ts',
+      'plugins/connectors/postgresql/log/*.stack.test.ts',
+    ],
+    expectedSeconds: 250,
   },
   {
     name: 'cassandra',

@@ -2,6 +2,7 @@ import type { CHECK_STEPS, CheckReport, CheckStep, SluiceError } from '@sluice/s
 import { within } from './deadline.ts'
 import { aborted, sourceFailure } from './failure.ts'
 import { type Line, openTcp, type Protection, protect } from './line.ts'
+import { logFacts, missingForLog } from './log/able.ts'
 import { countReadable } from './relation.ts'
 import { login, type Session, type Way } from './session.ts'
 
@@ -84,13 +85,14 @@ class CheckRun {
     const count = await this.#step(
       'privileges',
       () => this.#privileges(session),
-      (tables) =>
-        tables === 1 ? 'the login may read 1 table or view' : `the login may read ${tables} tables and views`,
+      ({ tables, log }) =>
+        `the login may read ${tables === 1 ? '1 table or view' : `${tables} tables and views`}; ${log}`,
     )
     return count !== null
   }
 
-  async #privileges(session: Session): Promise<number> {
+  /** A login that reads no log is in order: what the log wants is said to whom it may concern. */
+  async #privileges(session: Session): Promise<{ readonly tables: number; readonly log: string }> {
     await session.begin()
     const before = this.#way.host.clock.nowMs()
     const [row] = await session.query<{ readonly version: string }>(
@@ -99,7 +101,7 @@ class CheckRun {
     this.#latencyMs = Math.max(0, this.#way.host.clock.nowMs() - before)
     this.#serverVersion = row?.version ?? null
     const count = await countReadable(session, this.#way.source.schemas)
-    if (count > 0) return count
+    if (count > 0) return { tables: count, log: await logMessage(session) }
     throw new Wanting(
       'the login works, but there is no table or view that it may read',
       'Let an owner run GRANT USAGE ON SCHEMA and GRANT SELECT ON TABLE to the login; check the setting "schemas".',
@@ -123,6 +125,13 @@ class CheckRun {
       return null
     }
   }
+}
+
+async function logMessage(session: Session): Promise<string> {
+  const missing = missingForLog(await logFacts(session))
+  return missing === null
+    ? 'its log of changes can be read, too (mode cdc)'
+    : `mode cdc is not possible: ${missing.what}. ${missing.remedy}`
 }
 
 function subject(name: StepName, { source }: Way): string {

@@ -45,6 +45,11 @@ export abstract class Receiver<Item> implements Submittable, AsyncIterable<Item>
     return this.#finish === null
   }
 
+  /** Whether what the server sends is taken now, and does not wait for what was taken before. */
+  protected get isListening(): boolean {
+    return this.running && this.#connection?.stream.isPaused() === false
+  }
+
   submit(connection: Connection): void {
     this.#connection = connection
     this.#driver = connection.stream.listeners('data')[0] as (chunk: Buffer) => void

@@ -43,6 +43,28 @@ export const LOG_CODES = {
     title: 'Table with generated columns',
     remedy: 'Use mode incremental or full.',
   },
+  changes_server_too_old: {
+    status: 422,
+    title: 'Source too old for its log',
+    remedy: 'Upgrade the source, or use mode incremental.',
+  },
+  changes_inherited: { status: 422, title: 'Table with heirs', remedy: 'Name the tables that hold the rows.' },
+  changes_key_type: { status: 422, title: 'Key of lists or records', remedy: 'Use mode incremental or full.' },
+  changes_not_published: {
+    status: 422,
+    title: 'Table not in the publication',
+    remedy: 'Let the owner of the publication add the table.',
+  },
+  changes_publication_unfit: {
+    status: 422,
+    title: 'Publication leaves out changes',
+    remedy: 'Let the owner of the publication set publish and publish_via_partition_root as the message says.',
+  },
+  changes_writers_open: {
+    status: 503,
+    title: 'Old transactions at the source',
+    remedy: 'End transactions at the source that have been open for long, then try again.',
+  },
   capture_busy: {
     status: 503,
     title: 'Log is being read',

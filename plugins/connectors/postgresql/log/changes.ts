@@ -21,6 +21,11 @@ import { LogStream } from './stream.ts'
 type LogRequest = Parameters<ChangeSource['changes']>[0]
 
 const PING_EVERY_MS = 1_000
+/**
+ * A server that lives answers each ping, also while it works through a transaction of hours; one behind a line that is
+ * cut says nothing, and the line may not say so for a quarter of an hour.
+ */
+const SILENCE_MS = 120_000
 /** So much may come before a checkpoint is worth its own event. */
 const CHECKPOINT_BYTES = 1 << 20
 const FLUSH_BYTES = 512 * 1024
@@ -28,7 +33,9 @@ const FLUSH_BYTES = 512 * 1024
 const SPELLING =
   "SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, YMD'; " +
   "SET IntervalStyle = 'iso_8601'; SET TimeZone = 'UTC'; SET extra_float_digits = 3; SET bytea_output = 'hex'; " +
-  "SET xmlbinary = 'base64'; SET statement_timeout = 0; SET lock_timeout = '10s'; SET idle_session_timeout = 0"
+  "SET xmlbinary = 'base64'; SET statement_timeout = 0; SET lock_timeout = '10s'; SET synchronous_commit = local; " +
+  // Which older servers have not.
+  "SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout'"
 
 export async function* readLog(way: Way, request: LogRequest): AsyncGenerator<ChangeEvent> {
   const sessions: Session[] = []
@@ -47,7 +54,12 @@ export async function* readLog(way: Way, request: LogRequest): AsyncGenerator<Ch
     await reader.run(SPELLING)
     await requireHistory(reader, after, timeline, target)
     const stream = reader.replicate(new LogStream(startStatement(slot.name, after.lsn, request.capture)))
-    stop = way.host.clock.every(PING_EVERY_MS, () => stream.ping())
+    const stopPings = way.host.clock.every(PING_EVERY_MS, () => stream.ping())
+    const stopWatch = way.host.clock.every(SILENCE_MS, () => stream.expectNews(SILENCE_MS))
+    stop = () => {
+      stopPings()
+      stopWatch()
+    }
     const position = (lsn: bigint): ChangePosition => ({
       lineage: lineageText(lineage),
       order: orderText({ lsn, timeline }),
@@ -97,6 +109,7 @@ async function* follow(stream: LogStream, fold: LogFold, course: Course): AsyncG
     } else if (!fold.isInTransaction && item.end >= course.target) end = item.end
     if (end === null) continue
     yield* fold.flush()
+    yield* fold.settle()
     yield checkpoint(end)
     since = 0
     if (end >= course.target) return

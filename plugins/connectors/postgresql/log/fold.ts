@@ -1,10 +1,10 @@
 /** What the log's messages come to: rows of the streams asked for, and what befalls these. */
-import type { ChangeEvent, ChangeStream } from '@sluice/sdk'
+import { type ChangeEvent, type ChangeStream, SluiceError } from '@sluice/sdk'
 import type { Session } from '../session.ts'
 import { type Cell, garbled, type LogMessage, type Tuple } from './pgoutput.ts'
 import { fixed } from './position.ts'
-import { type ChangedRow, RowBatch } from './rows.ts'
-import { isSameShape, mustReread, type Shape, shapeOf } from './shape.ts'
+import { type ChangedRow, isFitKey, RowBatch } from './rows.ts'
+import { isAlike, isSameShape, mustReread, type Shape, shapeNow, shapeOf } from './shape.ts'
 
 interface Told {
   readonly stream: number
@@ -23,6 +23,12 @@ export class LogFold {
   readonly #session: Session
   readonly #byOid = new Map<number, Told | null>()
   readonly #shapes = new Map<number, Shape>()
+  /** By stream, the shape that was given last. */
+  readonly #given = new Map<number, Shape>()
+  /** Streams that are not what is told of them: see `settle`. */
+  readonly #unsettled = new Set<number>()
+  readonly #leftOut = new Set<number>()
+  readonly #settled = new Set<number>()
   #commitLsn: bigint | null = null
   #count = 0n
   sourceTime: string | null = null
@@ -44,6 +50,25 @@ export class LogFold {
 
   async *flush(): AsyncGenerator<ChangeEvent> {
     for (const told of this.#byOid.values()) if (told) yield* this.#flushOne(told)
+  }
+
+  /**
+   * To come before a checkpoint: a table that is not what the log has told of it is to be read whole. It may have been read
+   * as it is now, and what came since is of how it was: columns that it had not yet, rows of a table that had its name. Where
+   * rows were left out and the key is still another one, the reading stops, and the next one goes on without the table.
+   */
+  async *settle(): AsyncGenerator<ChangeEvent> {
+    for (const index of this.#unsettled) {
+      const stream = this.#streams[index]
+      const now = stream ? await shapeNow(this.#session, stream) : null
+      const isTellable = now !== null && !now.key.includes(-1)
+      if (this.#leftOut.has(index) && !isTellable) throw keyChanged(stream?.table ?? '')
+      this.#unsettled.delete(index)
+      this.#leftOut.delete(index)
+      if (!isTellable) continue
+      this.#settled.add(index)
+      yield this.#schemaEvent(index, now, true)
+    }
   }
 
   async *take(message: LogMessage): AsyncGenerator<ChangeEvent> {
@@ -79,8 +104,21 @@ export class LogFold {
     }
   }
 
-  #flushOne({ batch, stream, shape }: Told): AsyncGenerator<ChangeEvent> {
-    return batch.flush(stream, shape, this.#session)
+  async *#flushStream(stream: number): AsyncGenerator<ChangeEvent> {
+    for (const told of this.#byOid.values()) if (told?.stream === stream) yield* this.#flushOne(told)
+  }
+
+  async *#flushOne({ batch, stream, shape }: Told): AsyncGenerator<ChangeEvent> {
+    if (batch.bytes === 0) return
+    if (this.#given.get(stream) !== shape) yield this.#schemaEvent(stream, shape, false)
+    yield* batch.flush(stream, shape, this.#session)
+    // What a type says has changed: rows of before say something else by now.
+    if (batch.isOutdated && !this.#settled.has(stream)) this.#unsettled.add(stream)
+  }
+
+  #schemaEvent(stream: number, shape: Shape, mustReread: boolean): ChangeEvent {
+    this.#given.set(stream, shape)
+    return { kind: 'schema', stream, schema: shape.schema, ...(mustReread ? { mustReread: true } : {}) }
   }
 
   #told(oid: number): Told | null {
@@ -106,14 +144,29 @@ export class LogFold {
       this.#byOid.set(oid, null)
       return
     }
+    // Another table may have had its name until now.
+    yield* this.#flushStream(stream)
     const shape = await shapeOf(this.#session, oid, columns, wanted.primaryKey)
-    if (shape.key.includes(-1)) throw garbled()
+    const now = await shapeNow(this.#session, wanted)
+    if (!this.#settled.has(stream)) {
+      if (now !== null && !isAlike(shape, now)) this.#unsettled.add(stream)
+      else if (!this.#leftOut.has(stream)) this.#unsettled.delete(stream)
+    }
+    if (shape.key.includes(-1)) {
+      this.#byOid.set(oid, null)
+      this.#leftOut.add(stream)
+      this.#unsettled.add(stream)
+      return
+    }
     this.#byOid.set(oid, { stream, shape, batch: new RowBatch() })
     const known = this.#shapes.get(stream)
     this.#shapes.set(stream, shape)
-    if (known && isSameShape(known, shape)) return
-    const reread = known !== undefined && mustReread(known, shape)
-    yield { kind: 'schema', stream, schema: shape.schema, ...(reread ? { mustReread: true } : {}) }
+    if (known && isSameShape(known, shape)) {
+      // Rows of either come alike.
+      if (this.#given.get(stream) === known) this.#given.set(stream, shape)
+      return
+    }
+    yield this.#schemaEvent(stream, shape, known !== undefined && mustReread(known, shape))
   }
 
   async *#truncate(told: Told | null): AsyncGenerator<ChangeEvent> {
@@ -136,8 +189,11 @@ export class LogFold {
       unchanged.push(name)
       return null
     })
-    const from = old === null ? null : formerKey(shape, old, cells)
-    if (from !== null && old !== null) batch.add(this.#gone(shape, old))
+    for (const index of shape.key) if (cells[index] == null) throw garbled()
+    const former = old === null ? null : formerKey(shape, old, cells)
+    if (former !== null && old !== null) batch.add(this.#gone(shape, old))
+    // A row whose former key could not be carried was never told.
+    const from = former !== null && isFitKey(shape, former) ? former.map((cell) => cell.toString('utf8')) : null
     batch.add({ op: 'u', seq: this.#seq(), unchanged, from, cells })
   }
 
@@ -148,16 +204,27 @@ export class LogFold {
   }
 }
 
+function keyChanged(table: string): SluiceError {
+  return new SluiceError(
+    'TRANSIENT',
+    `table ${JSON.stringify(table)}: its key has changed since the log was prepared`,
+    {
+      code: 'source_changed',
+      remedy: 'Try again: the next reading goes by the key that the table has now, or leaves the table out.',
+    },
+  )
+}
+
 function known(cell: Cell | undefined): Buffer {
   if (cell === undefined || cell === null || cell === 'unchanged') throw garbled()
   return cell
 }
 
 /** Null where the key is as it was. */
-function formerKey(shape: Shape, old: Tuple, cells: readonly (Buffer | null)[]): readonly string[] | null {
+function formerKey(shape: Shape, old: Tuple, cells: readonly (Buffer | null)[]): readonly Buffer[] | null {
   const former = shape.key.map((index) => known(old[shape.columns[index]?.place ?? -1]))
   const isSame = shape.key.every((index, nth) => cells[index]?.equals(former[nth] ?? Buffer.alloc(0)))
-  return isSame ? null : former.map((cell) => cell.toString('utf8'))
+  return isSame ? null : former
 }
 
 function timeText(sinceEpochUs: bigint): string | null {

@@ -1,35 +1,51 @@
 /** Which tables the log can tell, and why not the others. */
 import type { ChangeStream, RefusedStream } from '@sluice/sdk'
 import { escapeIdentifier } from 'pg'
+import { findRelation } from '../relation.ts'
 import type { Session } from '../session.ts'
+import { GENERATED_SINCE, type ServerFacts } from './able.ts'
 
 interface TableFacts {
   readonly oid: string
   readonly kind: string
   readonly persistence: string
-  readonly identity: string
-  readonly leaf_identities: readonly string[]
+  readonly owner: string
+  readonly owned: boolean
   readonly secured: boolean
   readonly readable: boolean
-  readonly owned: boolean
-  readonly generated: readonly string[]
-  /** Columns of the identity in effect, sorted; null where there is none. */
-  readonly identity_key: readonly string[] | null
-  /** Of each unique index that always holds and takes no null, sorted. */
+  readonly parent: boolean
+  readonly generated: readonly { readonly name: string; readonly kind: string }[]
+  /** Of the table, or of each of its partitions that holds rows. */
+  readonly identities: readonly Identity[]
+  /** Of each unique index that always holds and takes no null. */
   readonly unique_keys: readonly (readonly string[])[]
 }
 
+interface Identity {
+  readonly name: string
+  readonly kind: string
+  readonly logged: boolean
+  /** Columns of the index in effect; null where there is none. */
+  readonly key: readonly string[] | null
+}
+
 const KEY_OF = `ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place)
-    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE k.place <= i.indnkeyatts ORDER BY 1)`
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum WHERE k.place <= i.indnkeyatts ORDER BY k.place)`
 
 const FACTS = `SELECT c.oid::text AS oid, c.relkind::text AS kind, c.relpersistence::text AS persistence,
-    c.relreplident::text AS identity, row_security_active(c.oid) AS secured,
-    has_any_column_privilege(c.oid, 'SELECT') AS readable, pg_has_role(c.relowner, 'USAGE') AS owned,
-    ARRAY(SELECT l.relreplident::text FROM pg_partition_tree(c.oid) p JOIN pg_class l ON l.oid = p.relid WHERE p.isleaf) AS leaf_identities,
-    ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-      AND a.attgenerated <> '') AS generated,
-    (SELECT to_jsonb(${KEY_OF}) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
-      AND ((c.relreplident = 'd' AND i.indisprimary) OR (c.relreplident = 'i' AND i.indisreplident)) LIMIT 1) AS identity_key,
+    pg_get_userbyid(c.relowner)::text AS owner, pg_has_role(c.relowner, 'USAGE') AS owned,
+    row_security_active(c.oid) AS secured,
+    has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'SELECT') AS readable,
+    c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) AS parent,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('name', a.attname, 'kind', a.attgenerated)) FROM pg_attribute a
+      WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''), '[]') AS generated,
+    (SELECT coalesce(jsonb_agg(jsonb_build_object('name', l.oid::regclass::text, 'kind', l.relreplident,
+        'logged', l.relkind = 'r' AND l.relpersistence = 'p', 'key', (
+          SELECT to_jsonb(${KEY_OF}) FROM pg_index i WHERE i.indrelid = l.oid AND i.indisvalid AND i.indimmediate
+            AND ((l.relreplident = 'd' AND i.indisprimary) OR (l.relreplident = 'i' AND i.indisreplident)) LIMIT 1))), '[]')
+      FROM (SELECT c.oid AS relid WHERE c.relkind = 'r'
+        UNION ALL SELECT p.relid FROM pg_partition_tree(c.oid) p WHERE c.relkind = 'p' AND p.isleaf) part
+      JOIN pg_class l ON l.oid = part.relid) AS identities,
     coalesce((SELECT jsonb_agg(${KEY_OF}) FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid
       AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
       AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, place)
@@ -37,86 +53,146 @@ const FACTS = `SELECT c.oid::text AS oid, c.relkind::text AS kind, c.relpersiste
         WHERE k.place <= i.indnkeyatts AND NOT a.attnotnull)), '[]') AS unique_keys
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2`
 
-export interface Judged {
-  readonly stream: ChangeStream
-  readonly owned: boolean
-  readonly isPartitioned: boolean
+interface Setting {
+  /** Those that the connection offers; null: all. */
+  readonly schemas: readonly string[] | null
+  readonly facts: ServerFacts
+  /** What may be logged is decided by whoever made the publication; null: by this login. */
+  readonly publication: { readonly generated: boolean } | null
 }
 
-export async function judge(session: Session, stream: ChangeStream): Promise<Judged | RefusedStream> {
+type Reason = Pick<RefusedStream, 'code' | 'reason' | 'remedy'>
+
+/** Null where the log can tell it. */
+export async function judge(session: Session, stream: ChangeStream, setting: Setting): Promise<RefusedStream | null> {
   const { schema, table } = stream
-  const name = `${escapeIdentifier(schema)}.${escapeIdentifier(table)}`
-  const refuse = (code: string, reason: string, remedy: string): RefusedStream => ({
-    schema,
-    table,
-    code,
-    reason,
-    remedy,
-  })
-  const [facts] = await session.query<TableFacts>(FACTS, [schema, table])
-  if (!facts?.readable) {
-    return refuse(
-      'source_table_missing',
-      'there is no such table that the login may read',
-      'Check its name, and GRANT SELECT on it.',
-    )
-  }
-  if ((facts.kind !== 'r' && facts.kind !== 'p') || facts.persistence !== 'p') {
-    return refuse(
-      'changes_not_logged',
-      'views, foreign and unlogged tables are not in the log',
-      'Read it in full or incremental mode.',
-    )
-  }
-  if (facts.secured) {
-    return refuse(
-      'changes_row_security',
-      'the login sees some of its rows only, and the log has them all',
-      'Read it in full or incremental mode, or give the login BYPASSRLS.',
-    )
-  }
-  if (facts.generated.length > 0) {
-    return refuse(
-      'changes_generated_columns',
-      `the log leaves out its computed columns: ${facts.generated.join(', ')}`,
-      'Read it in full or incremental mode.',
-    )
-  }
-  const problem = identityProblem(facts, [...stream.primaryKey].sort())
-  if (problem !== null) {
-    return refuse(
-      'changes_no_identity',
-      problem,
-      `ALTER TABLE ${name} ADD PRIMARY KEY (…), then ALTER TABLE ${name} REPLICA IDENTITY DEFAULT.`,
-    )
-  }
-  return { stream, owned: facts.owned, isPartitioned: facts.kind === 'p' }
+  const reason = await reasonAgainst(session, stream, setting)
+  return reason === null ? null : { schema, table, ...reason }
 }
 
-export function isRefusal(one: Judged | RefusedStream): one is RefusedStream {
-  return 'code' in one
+export function qualifiedName({ schema, table }: { readonly schema: string; readonly table: string }): string {
+  return `${escapeIdentifier(schema)}.${escapeIdentifier(table)}`
 }
 
-function identityProblem(facts: TableFacts, key: readonly string[]): string | null {
-  if (key.length === 0) return 'its rows have no key to be found by'
-  const identities = facts.kind === 'p' ? facts.leaf_identities : [facts.identity]
-  if (identities.includes('n')) return 'its replica identity is NOTHING: the log does not tell which row was changed'
-  if (facts.kind === 'p' && identities.some((one) => one !== facts.identity)) {
-    return 'its partitions have other replica identities than itself'
+const OTHER_MODE = 'Read it by mode full or incremental.'
+
+async function reasonAgainst(session: Session, stream: ChangeStream, setting: Setting): Promise<Reason | null> {
+  if (setting.schemas !== null && !setting.schemas.includes(stream.schema)) {
+    return {
+      code: 'source_schema_not_offered',
+      reason: 'its schema is not among those that this connection offers',
+      remedy: 'Add the schema to the setting "schemas", or read another table.',
+    }
   }
-  if (facts.identity === 'f') {
-    return facts.unique_keys.some((one) => isSame(sorted(one), key)) ? null : 'no unique index enforces the key'
+  const [table] = `${stream.schema}${stream.table}`.includes('\0')
+    ? []
+    : await session.query<TableFacts & Record<string, unknown>>(FACTS, [stream.schema, stream.table])
+  if (!table?.readable) {
+    return {
+      code: 'source_table_missing',
+      reason: 'there is no such table that the login may read',
+      remedy: `Check its name; if it is there, run GRANT SELECT ON ${qualifiedName(stream)} TO ${escapeIdentifier(setting.facts.login)}; as its owner.`,
+    }
   }
-  if (facts.identity_key === null) return 'it has no primary key, and no other replica identity'
-  return isSame(sorted(facts.identity_key), key)
-    ? null
-    : `the log tells its rows by ${facts.identity_key.join(', ')}, another key`
+  return kindProblem(table) ?? visibilityProblem(table, setting) ?? keyProblem(session, table, stream)
 }
 
-function sorted(names: readonly string[]): readonly string[] {
-  return [...names].sort()
+function kindProblem(table: TableFacts): Reason | null {
+  if (
+    (table.kind !== 'r' && table.kind !== 'p') ||
+    table.persistence !== 'p' ||
+    table.identities.some(({ logged }) => !logged)
+  ) {
+    return {
+      code: 'changes_not_logged',
+      reason: 'rows of views, of unlogged and of foreign tables are not in the log',
+      remedy: OTHER_MODE,
+    }
+  }
+  if (!table.parent) return null
+  return {
+    code: 'changes_inherited',
+    reason: 'other tables inherit from it: a read of it has their rows, and the log tells each table by itself',
+    remedy: `Name the tables that hold the rows, one by one. Or read it by mode full or incremental.`,
+  }
+}
+
+function visibilityProblem(table: TableFacts, { facts, publication }: Setting): Reason | null {
+  const { login, version } = facts
+  if (table.secured) {
+    return {
+      code: 'changes_row_security',
+      reason: 'the login sees some of its rows only, and the log has them all',
+      remedy: `Run ALTER ROLE ${escapeIdentifier(login)} BYPASSRLS; as a superuser. Or read it by mode full or incremental.`,
+    }
+  }
+  const logsStored = publication?.generated ?? version >= GENERATED_SINCE
+  const left = table.generated.filter(({ kind }) => kind !== 's' || !logsStored)
+  if (left.length > 0) {
+    return {
+      code: 'changes_generated_columns',
+      reason: `the log leaves out what is computed: ${left.map(({ name }) => name).join(', ')}`,
+      remedy: `PostgreSQL 18 can log columns that are generated and stored. Or read it by mode full or incremental.`,
+    }
+  }
+  if (table.owned || publication !== null) return null
+  return {
+    code: 'changes_not_owner',
+    reason: 'only who owns a table may let the log tell it',
+    remedy: `Run GRANT ${escapeIdentifier(table.owner)} TO ${escapeIdentifier(login)}; as a superuser or as ${escapeIdentifier(table.owner)}.`,
+  }
+}
+
+async function keyProblem(session: Session, table: TableFacts, stream: ChangeStream): Promise<Reason | null> {
+  const refuse = (reason: string, remedy: string): Reason => ({ code: 'changes_no_identity', reason, remedy })
+  const name = qualifiedName(stream)
+  const addKey = `Run ALTER TABLE ${name} ADD PRIMARY KEY (…); with the columns that tell its rows apart. Or read it by mode full or incremental.`
+  const key = stream.primaryKey
+  if (key.length === 0) return refuse('its rows have no key to be found by', addKey)
+  for (const identity of table.identities) {
+    const whose = table.identities.length > 1 ? `of ${identity.name} ` : ''
+    if (identity.kind === 'n') {
+      return refuse(
+        `the replica identity ${whose}is NOTHING: the log does not tell which row was changed`,
+        `Run ALTER TABLE ${table.identities.length > 1 ? identity.name : name} REPLICA IDENTITY DEFAULT;`,
+      )
+    }
+    if (identity.kind !== 'f' && identity.key === null)
+      return refuse(`there is no key ${whose}that the log tells rows by`, addKey)
+    if (identity.kind !== 'f' && !isSame(identity.key ?? [], key)) {
+      return refuse(
+        `the log tells rows ${whose}by ${identity.key?.join(', ')}, and the key asked for is ${key.join(', ')}`,
+        `Name that key in the manifest, or run ALTER TABLE ${name} REPLICA IDENTITY FULL;`,
+      )
+    }
+  }
+  if (!table.unique_keys.some((one) => isSame(one, key))) {
+    return refuse(`no unique index enforces that ${key.join(', ')} tells its rows apart`, addKey)
+  }
+  return typeProblem(session, stream)
+}
+
+/** The log gives a key as text where nothing else is known of the row: it has to be spelled as a read spells it. */
+async function typeProblem(session: Session, { schema, table, primaryKey }: ChangeStream): Promise<Reason | null> {
+  const relation = await findRelation(session, schema, table)
+  const columns = new Map(relation?.columns.map((column) => [column.name, column]))
+  const unread = primaryKey.filter((name) => !columns.has(name))
+  if (unread.length > 0) {
+    return {
+      code: 'source_key_not_read',
+      reason: `the login may not read ${unread.join(', ')} of its key`,
+      remedy: `Let its owner run GRANT SELECT ON ${qualifiedName({ schema, table })} to this login.`,
+    }
+  }
+  const odd = primaryKey.filter((name) => columns.get(name)?.carriage.express)
+  if (odd.length === 0) return null
+  return {
+    code: 'changes_key_type',
+    reason: `its key has lists, records or money: ${odd.join(', ')}`,
+    remedy: OTHER_MODE,
+  }
 }
 
 function isSame(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((name, index) => name === other[index])
+  return one.length === other.length && one.every((name) => other.includes(name))
 }

@@ -1,135 +1,40 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ChangeEvent, ChangePosition, ChangeSource, ChangeStream, Connector } from '@sluice/sdk'
-import { createConnector } from '../connector.ts'
-import { parseSettings } from '../settings.ts'
-import { gather, parseCsv, sourceHost } from '../source-host.ts'
-import { type SourceCluster, startCluster } from '../source-server.ts'
+import { parseCsv } from '../source-host.ts'
+import type { SourceCluster } from '../source-server.ts'
+import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables, take as takeFrom } from './log-world.ts'
 
+let world: LogWorld
 let source: SourceCluster
 let connector: Connector
 let log: ChangeSource
-const signal = new AbortController().signal
 
 before(async () => {
-  source = await startCluster({ wal_level: 'logical', max_replication_slots: '4', max_wal_senders: '8' })
-  const { user, database } = source.settings
-  await source.sql(`ALTER ROLE ${user} REPLICATION; GRANT CREATE ON DATABASE ${database} TO ${user};
-    CREATE TABLE item (id int PRIMARY KEY, name text, body text, tags int[], at timestamptz, price numeric, cost money);
+  world = await startLogWorld()
+  source = world.source
+  connector = world.connector
+  log = world.log
+  const { user } = source.settings
+  await source.sql(`CREATE TABLE item (id int PRIMARY KEY, name text, body text, tags int[], at timestamptz, price numeric, cost money);
     ALTER TABLE item ALTER body SET STORAGE EXTERNAL;
     CREATE TABLE whole (a int, b text NOT NULL, body text, UNIQUE (a, b)); ALTER TABLE whole ALTER a SET NOT NULL;
     ALTER TABLE whole REPLICA IDENTITY FULL; ALTER TABLE whole ALTER body SET STORAGE EXTERNAL;
     CREATE TABLE parted (id int, part int, v text, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
     CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1); CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2);
     CREATE TABLE keyless (id int); CREATE TABLE nothing (id int PRIMARY KEY); ALTER TABLE nothing REPLICA IDENTITY NOTHING;
-    CREATE TABLE computed (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED);
+    CREATE TABLE computed (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) VIRTUAL);
     CREATE TABLE foreign_owned (id int PRIMARY KEY); GRANT SELECT ON foreign_owned TO ${user}`)
   for (const table of ['item', 'whole', 'parted', 'parted_1', 'parted_2', 'keyless', 'nothing', 'computed']) {
     await source.sql(`ALTER TABLE ${table} OWNER TO ${user}`)
   }
-  connector = createConnector(parseSettings(source.settings), sourceHost())
-  if (!connector.changes) throw new Error('the connector has no changes')
-  log = connector.changes
 })
-after(async () => {
-  await connector?.close()
-  await source?.stop()
-})
+after(() => world?.stop())
 
-const stream = (table: string, ...primaryKey: string[]): ChangeStream => ({ schema: 'public', table, primaryKey })
 const STREAMS = [stream('item', 'id'), stream('whole', 'a', 'b'), stream('parted', 'id', 'part')]
 
-interface Taken {
-  readonly events: readonly ChangeEvent[]
-  readonly end: ChangePosition
-}
-
-async function take(
-  capture: string,
-  after: ChangePosition,
-  streams: readonly ChangeStream[] = STREAMS,
-): Promise<Taken> {
-  const events: ChangeEvent[] = []
-  for await (const event of log.changes({ capture, after, streams, signal })) events.push(event)
-  const last = events.at(-1)
-  assert.ok(last?.kind === 'checkpoint')
-  return { events, end: last.position }
-}
-
-/** Tables by key, as the runtime keeps them; values as texts. */
-class Tables {
-  readonly #streams: readonly ChangeStream[]
-  readonly #columns: (readonly string[])[] = []
-  readonly rows: Map<string, Record<string, string | null>>[]
-
-  constructor(streams: readonly ChangeStream[]) {
-    this.#streams = streams
-    this.rows = streams.map(() => new Map())
-  }
-
-  async readWhole(): Promise<void> {
-    for (const [index, { schema, table, primaryKey }] of this.#streams.entries()) {
-      const read = await gather(
-        connector.read({
-          schema,
-          table,
-          mode: 'full',
-          columns: [],
-          primaryKey,
-          cursorColumn: null,
-          state: null,
-          signal,
-        }),
-      )
-      this.rows[index] = new Map(
-        read.rows.map((row) => {
-          const entry = Object.fromEntries(read.schema.columns.map(({ name }, at) => [name, row[at] as string | null]))
-          return [this.#key(index, entry), entry]
-        }),
-      )
-    }
-  }
-
-  apply(events: readonly ChangeEvent[]): void {
-    for (const event of events) {
-      if (event.kind === 'schema') this.#columns[event.stream] = event.schema.columns.map(({ name }) => name)
-      if (event.kind === 'truncate') this.rows[event.stream]?.clear()
-      if (event.kind === 'rows') {
-        const rows = parseCsv(Buffer.from(event.chunk).toString('utf8'))
-        assert.equal(rows.length, event.rows)
-        for (const row of rows) this.#one(event.stream, row)
-      }
-    }
-  }
-
-  #one(stream: number, [op, , unchanged, from, ...cells]: readonly (string | null)[]): void {
-    const rows = this.rows[stream]
-    const names = this.#columns[stream]
-    assert.ok(rows && names && names.length === cells.length)
-    const entry = Object.fromEntries(names.map((name, at) => [name, cells[at] ?? null]))
-    const key = this.#key(stream, entry)
-    if (op === 'd') {
-      const gone = rows.get(key)
-      if (gone) this.#former.set(`${stream} ${key}`, gone)
-      rows.delete(key)
-      return
-    }
-    const former = from == null ? key : from && JSON.stringify(JSON.parse(from))
-    const was = rows.get(key) ?? this.#former.get(`${stream} ${former}`)
-    for (const name of unchanged ? (JSON.parse(unchanged) as string[]) : []) entry[name] = was?.[name] ?? null
-    rows.set(key, entry)
-  }
-
-  readonly #former = new Map<string, Record<string, string | null>>()
-
-  #key(stream: number, entry: Record<string, string | null>): string {
-    return JSON.stringify(this.#streams[stream]?.primaryKey.map((name) => entry[name]))
-  }
-
-  sorted(): unknown {
-    return this.rows.map((rows) => [...rows].sort(([one], [other]) => (one < other ? -1 : 1)))
-  }
-}
+const take = (capture: string, after: ChangePosition, streams: readonly ChangeStream[] = STREAMS) =>
+  takeFrom(log, capture, after, streams)
 
 test('the first rows and the log after them are the source, values and all', async () => {
   await source.sql(`INSERT INTO item SELECT i, 'n' || i, repeat(i::text, 4000), ARRAY[i, NULL], '2024-01-01', round(i / 3.0, 8), i FROM generate_series(1, 20) i;
@@ -137,7 +42,7 @@ test('the first rows and the log after them are the source, values and all', asy
     INSERT INTO parted SELECT i, 1 + i % 2, 'v' FROM generate_series(1, 20) i`)
   const { position, refused } = await log.prepare({ capture: 'first', streams: STREAMS, signal })
   assert.deepEqual(refused, [])
-  const tables = new Tables(STREAMS)
+  const tables = new Tables(connector, STREAMS)
   await tables.readWhole()
   await source.sql(`BEGIN; UPDATE item SET name = 'a "quoted", text' WHERE id = 3; SAVEPOINT one; DELETE FROM item; ROLLBACK TO one;
     UPDATE item SET id = 100 WHERE id = 4; UPDATE whole SET a = 50 WHERE a = 5; UPDATE whole SET b = 'else' WHERE a = 6;
@@ -146,7 +51,7 @@ test('the first rows and the log after them are the source, values and all', asy
     BEGIN; DELETE FROM whole; ROLLBACK; INSERT INTO item (id, name) VALUES (200, '')`)
   const first = await take('first', position)
   tables.apply(first.events)
-  const now = new Tables(STREAMS)
+  const now = new Tables(connector, STREAMS)
   await now.readWhole()
   assert.deepEqual(tables.sorted(), now.sorted())
   const again = await take('first', position)
@@ -324,7 +229,7 @@ test('whatever writers do and wherever a reading is cut off, the first rows and 
   }
   const writer = await source.session()
   const { position } = await log.prepare({ capture: 'chance', streams: STREAMS, signal })
-  const tables = new Tables(STREAMS)
+  const tables = new Tables(connector, STREAMS)
   const write = async (count: number) => {
     for (let nth = 0; nth < count; nth += 1) await writer.query(chance(random)).catch(() => writer.query('ROLLBACK'))
   }
@@ -356,7 +261,7 @@ test('whatever writers do and wherever a reading is cut off, the first rows and 
   const slot = await take('chance', after).catch(() => null)
   assert.ok(slot, `seed ${seed}: the position is there`)
   tables.apply(slot.events)
-  const now = new Tables(STREAMS)
+  const now = new Tables(connector, STREAMS)
   await now.readWhole()
   assert.deepEqual(tables.sorted(), now.sorted(), `seed ${seed}`)
   await log.release({ capture: 'chance', signal })

@@ -1,5 +1,7 @@
 /** Changed rows on their way out, as the shared CSV. Values that a read expresses by SQL are expressed by the same SQL. */
 import type { ChangeEvent } from '@sluice/sdk'
+import type { QueryResultRow } from 'pg'
+import { sqlState } from '../failure.ts'
 import type { Session } from '../session.ts'
 import { outOfRange } from './range.ts'
 import type { Shape, ShapedColumn } from './shape.ts'
@@ -13,11 +15,21 @@ export interface ChangedRow {
   readonly cells: (Buffer | null)[]
 }
 
+/** Why a row cannot come. */
+interface Fault {
+  /** The one that is to blame; null: the row is. */
+  readonly column: ShapedColumn | null
+  /** Its type has changed since. */
+  readonly isFormer: boolean
+}
+
 const MAX_RAW_CHARACTERS = 1_000
-const MAX_KEY_CHARACTERS = 256
+const MAX_ROW_BYTES = 15 << 20
 
 export class RowBatch {
   bytes = 0
+  /** Some values are none of their types any more. */
+  isOutdated = false
   #rows: ChangedRow[] = []
 
   add(row: ChangedRow): void {
@@ -32,26 +44,53 @@ export class RowBatch {
     this.#rows = []
     this.bytes = 0
     const faults = await expressAll(rows, shape, session)
+    this.isOutdated ||= hasFormerValues(rows, shape, faults)
     let good: ChangedRow[] = []
     for (const [index, row] of rows.entries()) {
-      const column = faults.get(index) ?? (row.op === 'u' ? rangeFault(row, shape) : undefined)
-      if (column === undefined) {
+      // A row whose key cannot be carried was never told: nothing of it is gone.
+      if (row.op === 'd' && rangeFault(row, shape) !== undefined) continue
+      const fault = faults.get(index) ?? rangeFault(row, shape) ?? sizeFault(row)
+      if (fault === undefined) {
         good.push(row)
         continue
       }
       if (good.length > 0) yield { kind: 'rows', stream, chunk: csvOf(good), rows: good.length }
       good = []
-      yield rejectOf(row, shape, column, stream)
+      yield rejectOf(row, shape, fault, stream)
     }
     if (good.length > 0) yield { kind: 'rows', stream, chunk: csvOf(good), rows: good.length }
   }
 }
 
-function rangeFault(row: ChangedRow, shape: Shape): ShapedColumn | undefined {
-  return shape.columns.find((column, index) => {
-    const cell = row.cells[index]
-    return column.carriage.unfit && !column.carriage.express && cell != null && outOfRange(column.carriage.type, cell)
+/** The stages after this one hold a line of CSV whole, and this is as much as they hold. */
+function sizeFault(row: ChangedRow): Fault | undefined {
+  let bytes = 0
+  for (const cell of row.cells) bytes += (cell?.length ?? 0) + 3
+  return bytes > MAX_ROW_BYTES ? { column: null, isFormer: false } : undefined
+}
+
+export function isFitKey(shape: Shape, key: readonly Buffer[]): boolean {
+  return shape.key.every((index, nth) => {
+    const carriage = shape.columns[index]?.carriage
+    const cell = key[nth]
+    return !carriage?.unfit || cell === undefined || !outOfRange(carriage.type, cell)
   })
+}
+
+function hasFormerValues(rows: readonly ChangedRow[], shape: Shape, faults: ReadonlyMap<number, Fault>): boolean {
+  if ([...faults.values()].some(({ isFormer }) => isFormer)) return true
+  return shape.columns.some(({ labels }, index) => {
+    if (labels === null) return false
+    return rows.some(({ cells }) => cells[index] != null && !labels.has(cells[index].toString('utf8')))
+  })
+}
+
+function rangeFault(row: ChangedRow, shape: Shape): Fault | undefined {
+  const column = shape.columns.find(({ carriage }, index) => {
+    const cell = row.cells[index]
+    return carriage.unfit && !carriage.express && cell != null && outOfRange(carriage.type, cell)
+  })
+  return column && { column, isFormer: false }
 }
 
 /** Puts the expressed values in the place of the logged ones; gives the rows that have one that cannot be carried. */
@@ -59,45 +98,75 @@ async function expressAll(
   rows: readonly ChangedRow[],
   shape: Shape,
   session: Session,
-): Promise<ReadonlyMap<number, ShapedColumn>> {
-  const faults = new Map<number, ShapedColumn>()
+): Promise<ReadonlyMap<number, Fault>> {
+  const faults = new Map<number, Fault>()
   for (const [index, column] of shape.columns.entries()) {
-    const { express, unfit } = column.carriage
-    if (!express || column.sourceType === null) continue
+    if (!column.carriage.express || column.sourceType === null) continue
     const places = rows.flatMap((row, place) => (row.cells[index] == null ? [] : [place]))
-    if (places.length === 0) continue
-    const value = `(v.value::${column.sourceType})`
-    const fault = unfit ? `(${unfit.when(value)})` : 'false'
-    const found = await session.query<{ readonly value: string | null; readonly fault: boolean | null }>(
-      `SELECT (${express(value)})::text AS value, ${fault} AS fault FROM unnest($1::text[]) WITH ORDINALITY v(value, place) ORDER BY v.place`,
-      [places.map((place) => rows[place]?.cells[index]?.toString('utf8') ?? null)],
-    )
+    const texts = places.map((place) => rows[place]?.cells[index]?.toString('utf8') ?? '')
+    const found = await expressed(session, column, texts)
     for (const [nth, place] of places.entries()) {
       const row = rows[place]
       const one = found[nth]
       if (!row || !one) throw new Error('the server sent another number of values')
-      if (one.fault === true) faults.set(place, column)
+      if (one.fault) faults.set(place, { column, isFormer: one.isFormer === true })
       else row.cells[index] = one.value === null ? null : Buffer.from(one.value)
     }
   }
   return faults
 }
 
-function rejectOf(row: ChangedRow, shape: Shape, column: ShapedColumn, stream: number): ChangeEvent {
-  const key = shape.key.map(
-    (index) => [shape.columns[index]?.name ?? '', row.cells[index]?.toString('utf8') ?? null] as const,
-  )
-  const isKnown = key.every(([, value]) => value !== null && value.length <= MAX_KEY_CHARACTERS)
-  const raw = row.cells[shape.columns.indexOf(column)]?.toString('utf8').slice(0, MAX_RAW_CHARACTERS)
+interface Expressed {
+  readonly value: string | null
+  readonly fault: boolean | null
+  readonly isFormer?: boolean
+}
+
+/** A type may have changed since: what it does not take any more is found by halves. */
+async function expressed(
+  session: Session,
+  column: ShapedColumn,
+  texts: readonly string[],
+): Promise<readonly Expressed[]> {
+  if (texts.length === 0) return []
+  const { express, unfit } = column.carriage
+  const value = `(v.value::${column.sourceType})`
+  const fault = unfit ? `(${unfit.when(value)})` : 'false'
+  try {
+    return await session.query<Expressed & QueryResultRow>(
+      `SELECT (${express?.(value)})::text AS value, ${fault} AS fault
+       FROM unnest($1::text[]) WITH ORDINALITY v(value, place) ORDER BY v.place`,
+      [texts],
+    )
+  } catch (error) {
+    if (!/^(22|23|42)/.test(sqlState(error) ?? '')) throw error
+    if (texts.length === 1) return [{ value: null, fault: true, isFormer: true }]
+    const half = texts.length >> 1
+    const first = await expressed(session, column, texts.slice(0, half))
+    return [...first, ...(await expressed(session, column, texts.slice(half)))]
+  }
+}
+
+function rejectOf(row: ChangedRow, shape: Shape, { column, isFormer }: Fault, stream: number): ChangeEvent {
+  const place = column === null ? -1 : shape.columns.indexOf(column)
+  const textOf = (index: number) => row.cells[index]?.toString('utf8') ?? ''
+  // Whatever its length: by its key the row of before is taken away.
+  const key = shape.key.map((index) => [shape.columns[index]?.name ?? '', textOf(index)] as const)
   return {
     kind: 'reject',
     stream,
     seq: row.seq,
-    reason: column.carriage.unfit?.reason ?? 'a value cannot be carried',
-    column: column.name,
-    ...(isKnown ? { key: Object.fromEntries(key) } : {}),
-    ...(raw === undefined ? {} : { raw }),
+    reason: reasonOf(column, isFormer),
+    column: column?.name ?? null,
+    ...(shape.key.includes(place) ? {} : { key: Object.fromEntries(key) }),
+    ...(column === null ? {} : { raw: textOf(place).slice(0, MAX_RAW_CHARACTERS) }),
   }
+}
+
+function reasonOf(column: ShapedColumn | null, isFormer: boolean): string {
+  if (column === null) return `the row has more than ${MAX_ROW_BYTES >> 20} MiB`
+  if (isFormer) return 'its type takes this value no more'
+  return column.carriage.unfit?.reason ?? 'a value cannot be carried'
 }
 
 const QUOTE = 0x22

@@ -1,5 +1,6 @@
 /** How the rows of a logged table are shaped, and how each of its values is carried, as a read of the table has it. */
-import type { TableSchema } from '@sluice/sdk'
+import type { ChangeStream, TableSchema } from '@sluice/sdk'
+import type { QueryResultRow } from 'pg'
 import { baseOf } from '../relation.ts'
 import type { Session } from '../session.ts'
 import { type Carriage, carriageOf, type SourceType } from '../types.ts'
@@ -14,6 +15,8 @@ export interface ShapedColumn {
   /** As SQL names it; null where the type is gone. */
   readonly sourceType: string | null
   readonly carriage: Carriage
+  /** Of an enumerated type, as they are now. */
+  readonly labels: ReadonlySet<string> | null
   readonly nullable: boolean
 }
 
@@ -28,7 +31,8 @@ export interface Shape {
 
 const TYPES = `SELECT asked.place::int AS place, format_type(asked.oid, asked.modifier) AS source_type,
     t.typname::text AS name, t.typnamespace = 'pg_catalog'::regnamespace AS builtin, t.typtype::text AS kind,
-    t.typcategory::text AS category, base.modifier
+    t.typcategory::text AS category, base.modifier,
+    CASE WHEN t.typtype = 'e' THEN ARRAY(SELECT e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = t.oid) END AS labels
   FROM unnest($1::oid[], $2::int4[]) WITH ORDINALITY asked(oid, modifier, place)
   CROSS JOIN ${baseOf('asked.oid', 'asked.modifier')}
   JOIN pg_type t ON t.oid = base.oid`
@@ -41,6 +45,7 @@ const COLUMNS = `SELECT a.attname::text AS name, NOT a.attnotnull AS nullable,
 interface TypeRow extends SourceType {
   readonly place: number
   readonly source_type: string
+  readonly labels: readonly string[] | null
 }
 
 interface ColumnRow {
@@ -73,6 +78,7 @@ export async function shapeOf(
         place,
         sourceType: type?.source_type ?? null,
         carriage: type ? carriageOf(type) : AS_TEXT,
+        labels: type?.labels ? new Set(type.labels) : null,
         nullable: !primaryKey.includes(one.name) && (now?.nullable ?? true),
       },
     ]
@@ -88,6 +94,27 @@ export async function shapeOf(
       primaryKey,
     },
   }
+}
+
+const NOW = `SELECT c.oid::text AS oid, a.attname::text AS name, a.atttypid::text AS type_oid, a.atttypmod AS modifier
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+  WHERE n.nspname = $1 AND c.relname = $2 ORDER BY a.attnum`
+
+interface NowRow {
+  readonly oid: string
+  readonly name: string
+  readonly type_oid: string
+  readonly modifier: number
+}
+
+/** As the catalog has it now; null where there is no such table. */
+export async function shapeNow(session: Session, { schema, table, primaryKey }: ChangeStream): Promise<Shape | null> {
+  const rows = await session.query<NowRow & QueryResultRow>(NOW, [schema, table])
+  const [first] = rows
+  if (!first) return null
+  const columns = rows.map(({ name, type_oid, modifier }) => ({ name, typeOid: Number(type_oid), modifier }))
+  return shapeOf(session, Number(first.oid), columns, primaryKey)
 }
 
 /** Whether rows that do not come say something else in the later shape. */
@@ -106,6 +133,13 @@ export function isSameShape(one: Shape, other: Shape): boolean {
     one.width === other.width &&
     JSON.stringify(one.columns.map(factsOf)) === JSON.stringify(other.columns.map(factsOf))
   )
+}
+
+/** Of the same table, by columns of the same names and types. */
+export function isAlike(one: Shape, other: Shape): boolean {
+  const facts = ({ oid, columns }: Shape) =>
+    JSON.stringify([oid, columns.map(({ name, typeOid, modifier }) => [name, typeOid, modifier])])
+  return facts(one) === facts(other)
 }
 
 function factsOf({ name, place, typeOid, modifier, nullable }: ShapedColumn): unknown {

@@ -50,6 +50,7 @@ export function captureName(capture: string): string {
 
 /** Whoever makes or drops what is kept for the capture has it until the session ends. */
 export async function lockCapture(session: Session, capture: string): Promise<void> {
+  await session.run("SET lock_timeout = '10s'")
   await session.query("SELECT pg_advisory_lock(hashtextextended('sluice capture ' || $1, 0))", [capture])
 }
 

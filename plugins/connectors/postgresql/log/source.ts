@@ -1,18 +1,18 @@
 /** PostgreSQL's log as a source of changes: see `ChangeSource`. */
 import type { ChangeHealth, ChangePosition, ChangeSource } from '@sluice/sdk'
-import { escapeIdentifier } from 'pg'
 import { sourceFailure } from '../failure.ts'
 import { openSession, type Session, type Way } from '../session.ts'
 import { readLog } from './changes.ts'
 import { lsnText, placeOf } from './position.ts'
-import { prepareLog, refusalsOf } from './prepare.ts'
+import { prepareLog } from './prepare.ts'
+import { dropPublication, refusalsOf } from './publication.ts'
 import { captureName, dropSlot, freeSlot, lockCapture, slotAt, slotsOf } from './slot.ts'
 
 export function changeSource(way: Way, untilClosed: (signal: AbortSignal) => AbortSignal): ChangeSource {
   const within = <T>(signal: AbortSignal, work: (session: Session) => Promise<T>) =>
     inSession(way, untilClosed(signal), work)
   return {
-    refusals: ({ streams, signal }) => within(signal, (session) => refusalsOf(session, streams)),
+    refusals: ({ streams, signal }) => within(signal, (session) => refusalsOf(way, session, streams)),
     prepare: (request) => within(request.signal, (session) => prepareLog(way, session, request)),
     changes: (request) => readLog(way, { ...request, signal: untilClosed(request.signal) }),
     ack: ({ capture, position, signal }) => within(signal, (session) => confirm(session, capture, position)),
@@ -81,5 +81,5 @@ async function healthOf(session: Session, capture: string, saved: ChangePosition
 async function releaseAll(session: Session, capture: string): Promise<void> {
   await lockCapture(session, capture)
   for (const slot of await slotsOf(session, capture)) await dropSlot(session, capture, slot.name)
-  await session.run(`DROP PUBLICATION IF EXISTS ${escapeIdentifier(capture)}`)
+  await dropPublication(session, capture)
 }

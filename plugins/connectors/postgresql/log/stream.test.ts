@@ -51,3 +51,21 @@ test('lengths that lie and messages of no log end the reading at once', async ()
     assert.ok(socket.destroyed)
   }
 })
+
+test('a server that says nothing any more ends the reading, one that is waited for or has news does not', async () => {
+  const { socket, log } = open()
+  const next = log[Symbol.asyncIterator]().next()
+  log.expectNews(1)
+  socket.write(data('news'))
+  await next
+  log.expectNews(1)
+  socket.pause()
+  log.expectNews(1)
+  log.expectNews(1)
+  assert.ok(!socket.destroyed)
+  socket.resume()
+  log.expectNews(1)
+  log.expectNews(1)
+  assert.ok(socket.destroyed)
+  await assert.rejects(log[Symbol.asyncIterator]().next(), { name: 'OutOfTime' })
+})

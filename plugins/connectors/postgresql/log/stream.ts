@@ -2,6 +2,7 @@
  * The receiving end of START_REPLICATION: the log's messages, whole, one after the other. Holds no more than its
  * queue and the one message that is on its way.
  */
+import { OutOfTime } from '../deadline.ts'
 import { COPY_DATA, HEADER_BYTES, Receiver } from '../receiver.ts'
 
 export type LogItem =
@@ -19,6 +20,8 @@ export class LogStream extends Receiver<LogItem> {
   #partBytes = 0
   /** How many bytes there must be before anything can be read from them. */
   #needed = HEADER_BYTES
+  /** Whether anything has come since that was asked last. */
+  #hasNews = true
 
   constructor(sql: string) {
     super(sql, bytesOf)
@@ -34,6 +37,12 @@ export class LogStream extends Receiver<LogItem> {
     this.send(message)
   }
 
+  /** To be called every so often: ends the reading where nothing has come since the last time, though it was waited for. */
+  expectNews(everyMs: number): void {
+    if (this.isListening && !this.#hasNews) this.breakOff(new OutOfTime(everyMs))
+    this.#hasNews = !this.isListening
+  }
+
   override handleCommandComplete(): void {
     this.end({})
   }
@@ -47,6 +56,7 @@ export class LogStream extends Receiver<LogItem> {
   }
 
   protected override receive(data: Buffer): void {
+    this.#hasNews = true
     this.#parts.push(data)
     this.#partBytes += data.length
     if (this.#partBytes < this.#needed) return
