@@ -183,11 +183,13 @@ test('a table that takes the name of another has its rows in its own shape', asy
   await world.sql('ALTER TABLE front RENAME TO was; ALTER TABLE back RENAME TO front; ALTER TABLE was RENAME TO back')
   await world.sql(`INSERT INTO front VALUES (2, 'bb', 'cc'); INSERT INTO back VALUES (2, 20)`)
   const { events } = await world.take('swaps', position, streams)
-  let width = 0
+  const widths = new Map<number, number>()
   for (const event of events) {
-    if (event.kind === 'schema') width = event.schema.columns.length
+    if (event.kind === 'schema') widths.set(event.stream, event.schema.columns.length)
     if (event.kind !== 'rows') continue
-    for (const row of parseCsv(Buffer.from(event.chunk).toString())) assert.equal(row.length, 4 + width)
+    for (const row of parseCsv(Buffer.from(event.chunk).toString())) {
+      assert.equal(row.length - 4, widths.get(event.stream))
+    }
   }
   const rereads = events.flatMap((event) => (event.kind === 'schema' && event.mustReread ? [event.stream] : []))
   assert.deepEqual(rereads.sort(), [0, 1])
