@@ -7,7 +7,8 @@ import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } f
 import { type ChangeEvent, type ChangeStream, type Column, SluiceError } from '@sluice/sdk'
 import fc from 'fast-check'
 import { applyLog } from './apply-log.ts'
-import { ChangeSpool } from './change-spool.ts'
+import type { FoldCounts } from './change-fold.ts'
+import { ChangeSpool, type SpooledTable } from './change-spool.ts'
 
 /**
  * A source of its own kind, which shares no code with what is tested: a map that is changed by statements, and that says of
@@ -39,7 +40,10 @@ interface Row {
   large: string | null
 }
 type Cell = string | null
-type Line = { readonly cells: readonly Cell[] } | { readonly truncate: string }
+type Line =
+  | { readonly cells: readonly Cell[] }
+  | { readonly truncate: string }
+  | { readonly reject: string; readonly key: { readonly a: string; readonly b: string } | null }
 
 /** A table with its log. */
 class Source {
@@ -105,6 +109,13 @@ class Source {
     this.#say('d', row)
     this.rows.delete(Source.key(row))
   }
+  /** It has a value from now on that cannot be carried; `isKnown`: the log tells the key. */
+  spoil(row: Pick<Row, 'a' | 'b'>, isKnown: boolean) {
+    const isThere = this.rows.has(Source.key(row))
+    const key = isKnown || isThere ? { a: String(row.a), b: row.b } : null
+    this.log.push({ reject: this.next(), key })
+    this.rows.delete(Source.key(row))
+  }
   truncate() {
     this.log.push({ truncate: this.next() })
     this.rows.clear()
@@ -144,7 +155,10 @@ async function apply(
   const spool = new ChangeSpool(dir, [STREAM], ROOM)
   await spool.take({ kind: 'schema', stream: 0, schema: SCHEMA })
   for (const line of lines) {
-    if ('truncate' in line) await spool.take({ kind: 'truncate', stream: 0, seq: line.truncate })
+    if ('reject' in line) {
+      const { reject: seq, key } = line
+      await spool.take({ kind: 'reject', stream: 0, seq, reason: 'odd', column: 'n', ...(key === null ? {} : { key }) })
+    } else if ('truncate' in line) await spool.take({ kind: 'truncate', stream: 0, seq: line.truncate })
     else await spool.take({ kind: 'rows', stream: 0, chunk: csv(line.cells), rows: 1 })
   }
   for (const event of events) await spool.take(event)
@@ -156,8 +170,17 @@ async function apply(
   const about = { runId: 'run_1', moment: 'log-1', readAt: new Date(), source: '', limits: LIMITS, signal: signal() }
   const applied = await applyLog({ ...request, ...about }, lake.lake)
   if (applied.commit !== null) await publish(lake, applied.commit)
+  checkConserved(lines, table, applied.counts)
   return applied
 }
+
+/** Nothing is lost without a word: what was read is applied, followed by something newer, in the quarantine, or gone. */
+function checkConserved(lines: readonly Line[], table: SpooledTable, counts: FoldCounts) {
+  const read = lines.filter((line) => !('truncate' in line)).length
+  assert.equal(read, table.rows + table.rejected)
+  assert.equal(counts.changed + counts.superseded + table.rejected + counts.deleted, read)
+}
+
 const rowsOf = async (ref: ReturnType<typeof newRef>) =>
   (await readScan(lake, await lake.lake.scan(ref))).toSorted(byText)
 
@@ -189,6 +212,14 @@ const STATEMENT = fc.oneof(
     ),
   },
   { weight: 2, arbitrary: KEY.map((key) => (source: Source) => source.remove(key)) },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(KEY, fc.boolean()).map(
+      ([key, isKnown]) =>
+        (source: Source) =>
+          source.spoil(key, isKnown),
+    ),
+  },
   { weight: 1, arbitrary: fc.constant((source: Source) => source.truncate()) },
 )
 const STATEMENTS = fc.array(STATEMENT, { minLength: 1, maxLength: 14 })
@@ -236,4 +267,14 @@ test('a log that tells what the read has seen already changes nothing of it, or 
     { numRuns: Number(process.env['LOG_RUNS'] ?? 5) },
   )
   if (process.env['LOG_RUNS'] !== undefined) console.log({ unknown })
+})
+
+test('a source that counts other rows than it gives is not believed, and nothing of it is committed', async () => {
+  const source = new Source()
+  const ref = newRef()
+  await writeWhole(ref, [])
+  source.upsert({ a: 1, b: 'x', n: 1, big: null, large: null })
+  const extra = { kind: 'rows', stream: 0, chunk: Buffer.alloc(0), rows: 1 } as const
+  await assert.rejects(apply(ref, source.log, false, [extra]), { kind: 'INTERNAL', code: 'connector_contract' })
+  assert.deepEqual(await rowsOf(ref), [])
 })

@@ -15,7 +15,7 @@ import { faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/r
 import { changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import { BASE, type FoldCounts, foldCounts, foldLog } from './change-fold.ts'
-import type { SpooledTable } from './change-spool.ts'
+import { brokenLog, type SpooledTable } from './change-spool.ts'
 import { asRaw, checkSchemaChange, keepsTypes } from './load-table.ts'
 
 export interface ApplyRequest {
@@ -54,6 +54,7 @@ export async function applyLog(request: ApplyRequest, lake: Lake): Promise<Appli
   const { written, counts, removed, removedFrom, operation } = table.isTruncated
     ? await replace(request, schema, lake)
     : await merge(request, schema, scan, lake)
+  checkConserved(table, counts)
   const isSame = written.files.length === 0 && removed.length === 0 && operation === 'overwrite'
   if (counts.unknown > 0 || (isSame && changes === '')) return { commit: null, counts, changes }
   const commit = await lake.stage(
@@ -72,12 +73,18 @@ export async function applyLog(request: ApplyRequest, lake: Lake): Promise<Appli
   return { commit, counts, changes }
 }
 
+/** Each row that the source has counted is in the table, has another after it, or says that one is gone. */
+function checkConserved({ rows }: SpooledTable, { changed, deleted, superseded }: FoldCounts): void {
+  const found = changed + deleted + superseded
+  if (found !== rows) throw brokenLog(`it counted ${rows} rows of a table, and gave ${found}`)
+}
+
 function schemaOf({ base, table, primaryKey }: ApplyRequest): TableSchema {
   const last: readonly Column[] = table.segments.at(-1)?.columns ?? toTableSchema(base.schema).columns
   return { columns: last.map(asRaw(primaryKey)), primaryKey }
 }
 
-function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, gone }: FoldCounts) {
+function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, gone, superseded }: FoldCounts) {
   const kept = request.table.isTruncated ? {} : before
   return {
     'sluice.run': request.runId,
@@ -88,6 +95,7 @@ function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, go
     'sluice.rows-read': String(request.table.rows),
     'sluice.rows-changed': String(changed),
     'sluice.rows-gone': String(gone),
+    'sluice.rows-superseded': String(superseded),
     [ROWS_REJECTED]: String(request.table.rejected + Number(kept[ROWS_REJECTED] ?? 0)),
     ...faultsSummary({ withoutValue: [], rejectedFor: [] }, kept),
   }

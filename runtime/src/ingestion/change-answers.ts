@@ -2,7 +2,6 @@
 import type { ChangeEvent, ChangeHealth, ChangePosition, RefusedStream, TableIncarnation } from '@sluice/sdk'
 import {
   BrokenAnswer,
-  checkedKey,
   countIn,
   type Fields,
   fieldsOf,
@@ -11,6 +10,7 @@ import {
   namesIn,
   plainColumn,
   textIn,
+  wholeKey,
 } from './source-answers.ts'
 import type { ChangeRowsPart } from './source-protocol.ts'
 
@@ -111,7 +111,7 @@ function rejectOf(event: Fields, streams: number) {
     seq: seqIn(event),
     reason: textIn(event, 'reason'),
     column: column === null ? null : nameIn(event, 'column'),
-    ...(key === undefined ? {} : { key: checkedKey(key) }),
+    ...(key === undefined ? {} : { key: wholeKey(key) }),
     ...(raw === undefined ? {} : { raw: textIn(event, 'raw') }),
   } as const
 }

@@ -58,11 +58,15 @@ export interface FoldCounts {
   readonly gone: number
   /** Rows with values that neither the log nor the table has: the table is to be read whole. */
   readonly unknown: number
+  /** Rows of the log that say that one is gone, and are the last of their key; those that cannot be carried are no such. */
+  readonly deleted: number
+  /** Rows of the log after which the same key or a truncation comes. */
+  readonly superseded: number
 }
 
 export function foldCounts(row: readonly unknown[] | undefined): FoldCounts {
-  const [changed = 0, gone = 0, unknown = 0] = (row ?? []).map(Number)
-  return { changed, gone, unknown }
+  const [changed = 0, gone = 0, unknown = 0, deleted = 0, superseded = 0] = (row ?? []).map(Number)
+  return { changed, gone, unknown, deleted, superseded }
 }
 
 export function foldLog(request: FoldRequest): Fold {
@@ -248,7 +252,9 @@ function countSql({ base }: FoldRequest, others: readonly Column[]): string {
   const missing = others.flatMap(({ name }, at) => (base === null || base.includes(name) ? [`NOT k.has${at}`] : []))
   const lacks = missing.length === 0 ? 'false' : `(${missing.join(' OR ')})`
   return `SELECT (SELECT count(*) FROM ${LAST} WHERE op = 'u'), (SELECT count(*) FROM ${LAST} WHERE op IN ('d', 'r')),
-    (SELECT count(*) FROM ${KNOWN} k JOIN ${FOUND} f ON f.last = k.last WHERE NOT f.found AND ${lacks})`
+    (SELECT count(*) FROM ${KNOWN} k JOIN ${FOUND} f ON f.last = k.last WHERE NOT f.found AND ${lacks}),
+    (SELECT count(*) FROM ${LAST} WHERE op = 'd'),
+    (SELECT count(*) FROM ${ROWS} r ANTI JOIN ${LAST} l ON l.at = r.rowid WHERE r.${quoteName(OWN.op)} IN ('u', 'd'))`
 }
 
 function changedSql({ schema, base }: FoldRequest, others: readonly Column[]): string {

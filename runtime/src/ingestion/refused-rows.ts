@@ -4,6 +4,8 @@ import { MAX_QUARANTINED, type RefusedRow } from '../registry/quarantine.ts'
 import { toldKey } from './told-key.ts'
 
 const MAX_REASONS = 10
+/** Of each value of a key; an index may take far longer ones. */
+const MAX_KEY_CHARS = 2000
 
 export type Reject = Omit<Extract<ReadEvent, { kind: 'reject' }>, 'kind'>
 
@@ -25,9 +27,14 @@ export class RefusedRows {
       this.rejected += 1
       if (this.#reasons.size < MAX_REASONS) this.#reasons.add(column ? `${column}: ${reason}` : reason)
     }
-    const { key, raw } = { key: event.key ?? null, raw: event.raw ?? null }
     if (this.rows.length >= MAX_QUARANTINED.rows || this.#bytes >= MAX_QUARANTINED.bytes) return
+    const { key, raw } = { key: event.key ? cutKey(event.key) : null, raw: event.raw ?? null }
     this.rows.push({ column, reason, key, toldKey: toldKey(key, schema), raw, carried })
     this.#bytes += JSON.stringify([reason, key, raw]).length
   }
+}
+
+function cutKey(key: NonNullable<Reject['key']>): NonNullable<Reject['key']> {
+  const cut = Object.entries(key).map(([name, text]) => [name, text?.slice(0, MAX_KEY_CHARS) ?? null])
+  return Object.fromEntries(cut)
 }

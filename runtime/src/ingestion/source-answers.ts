@@ -130,12 +130,18 @@ function rejectEvent(event: Fields): RejectEvent {
 }
 
 export function checkedKey(value: unknown): NonNullable<RejectEvent['key']> {
+  const cut = Object.entries(wholeKey(value)).map(([name, text]) => [name, text?.slice(0, MAX_TEXT_CHARS) ?? null])
+  return Object.fromEntries(cut)
+}
+
+/** As long as the source has it: a key that was cut would be another row's. */
+export function wholeKey(value: unknown): NonNullable<RejectEvent['key']> {
   const entries = Object.entries(fieldsOf(value, 'a key'))
   if (entries.length > MAX_KEY_COLUMNS) throw new BrokenAnswer('a key has too many columns')
   return Object.fromEntries(
     entries.map(([name, text]) => {
       if (text !== null && typeof text !== 'string') throw new BrokenAnswer('a key holds what is no text')
-      return [checkedName(name, 'a key'), text === null ? null : text.slice(0, MAX_TEXT_CHARS)]
+      return [checkedName(name, 'a key'), text]
     }),
   )
 }

@@ -67,6 +67,13 @@ test('events come in their order, each row with its stream', async () => {
   assert.equal(counted, 4)
 })
 
+test('the key of a row that cannot be carried comes whole: cut, it would be the key of another', async () => {
+  const key = { id: 'k'.repeat(9000), part: null }
+  const [event] = await eventsOf([{ kind: 'reject', stream: 0, seq: '8', reason: 'odd', column: null, key }])
+  assert.ok(event?.kind === 'reject')
+  assert.deepEqual(event.key, key)
+})
+
 test('what a log may not say is not believed', async () => {
   for (const event of [
     { kind: 'schema', stream: 2, schema },

@@ -164,6 +164,47 @@ test('what changed between two readings is told by another incarnation', async (
   await log.release({ capture: 'remade', signal })
 })
 
+test('what the log does not tell of rows is told by another incarnation: values written anew, partitions that come and go', async () => {
+  const { user } = source.settings
+  const streams = [stream('rewritten', 'id'), stream('strewn', 'id', 'part')]
+  await source.sql(`CREATE TYPE pair AS (one int, two int); CREATE TABLE rewritten (id int PRIMARY KEY, n int, p pair, ps pair[]);
+    INSERT INTO rewritten VALUES (1, 10); CREATE TABLE strewn (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part);
+    CREATE TABLE strewn_1 PARTITION OF strewn FOR VALUES IN (1); CREATE TABLE strewn_2 PARTITION OF strewn FOR VALUES IN (2);
+    INSERT INTO strewn SELECT i, 1 + i % 2 FROM generate_series(1, 10) i`)
+  for (const table of ['rewritten', 'strewn', 'strewn_1', 'strewn_2'])
+    await source.sql(`ALTER TABLE ${table} OWNER TO ${user}`)
+  const prepare = () => log.prepare({ capture: 'untold', streams, signal })
+  let { position, incarnations } = await prepare()
+  for (const [table, ddl] of [
+    ['rewritten', 'ALTER TABLE rewritten ALTER n TYPE int USING n * 2'],
+    ['rewritten', 'ALTER TYPE pair RENAME ATTRIBUTE two TO second'],
+    ['strewn', 'TRUNCATE strewn_1'],
+    ['strewn', 'ALTER TABLE strewn DETACH PARTITION strewn_2'],
+    ['strewn', 'ALTER TABLE strewn ATTACH PARTITION strewn_2 FOR VALUES IN (2)'],
+    ['strewn', 'DROP TABLE strewn_2'],
+  ] as const) {
+    await source.sql(ddl)
+    const { events, end } = await take('untold', position, streams)
+    assert.deepEqual(
+      events.map(({ kind }) => kind),
+      ['checkpoint'],
+      `${ddl}: the log tells nothing of it`,
+    )
+    const before = incarnations
+    ;({ incarnations } = await prepare())
+    const others = incarnations?.filter((one, at) => one.incarnation !== before?.[at]?.incarnation)
+    assert.deepEqual(
+      others?.map((one) => one.table),
+      [table],
+      ddl,
+    )
+    position = end
+  }
+  await source.sql('INSERT INTO strewn VALUES (20, 1); UPDATE rewritten SET n = 3')
+  assert.deepEqual((await prepare()).incarnations, incarnations, 'rows change nothing of it')
+  await log.release({ capture: 'untold', signal })
+})
+
 test('a reader that leaves after a checkpoint goes on from there', async () => {
   const { position } = await log.prepare({ capture: 'leaves', streams: STREAMS, signal })
   for (let round = 0; round < 3; round += 1) {

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import type { ChangeEvent } from '@sluice/sdk'
-import { parseCsv } from '../source-host.ts'
-import { type LogWorld, NEVER as signal, startLogWorld, stream } from './log-world.ts'
+import type { ChangeEvent, ChangeSource, Clock } from '@sluice/sdk'
+import { createConnector } from '../connector.ts'
+import { parseSettings } from '../settings.ts'
+import { parseCsv, sourceHost } from '../source-host.ts'
+import { type LogWorld, NEVER as signal, startLogWorld, stream, take } from './log-world.ts'
 
 let world: LogWorld
 let user: string
@@ -120,6 +122,7 @@ test('what a type takes no more, and keys that cannot be carried, hold up no log
       ['wide', 'u', null, long.slice(0, 12), 'small'],
     ],
   )
+  assert.deepEqual(rereadsOf(events), [0])
   const again = await world.log.prepare({ capture: 'odd', streams, signal })
   const changed = again.incarnations?.filter(
     ({ table, incarnation }) => incarnation !== incarnations?.find((one) => one.table === table)?.incarnation,
@@ -171,27 +174,76 @@ test('a key that is renamed in mid-log is told or the reading stops before it, a
   await world.log.release({ capture: 'rekeys', signal })
 })
 
-test('a table that takes the name of another has its rows in its own shape', async () => {
-  await made(
-    'CREATE TABLE front (id int PRIMARY KEY, a int); CREATE TABLE back (id int PRIMARY KEY, b text, c text)',
-    'front',
-    'back',
-  )
-  const streams = [stream('front', 'id'), stream('back', 'id')]
-  const { position } = await world.log.prepare({ capture: 'swaps', streams, signal })
-  await world.sql(`INSERT INTO front VALUES (1, 10); INSERT INTO back VALUES (1, 'b', 'c')`)
-  await world.sql('ALTER TABLE front RENAME TO was; ALTER TABLE back RENAME TO front; ALTER TABLE was RENAME TO back')
-  await world.sql(`INSERT INTO front VALUES (2, 'bb', 'cc'); INSERT INTO back VALUES (2, 20)`)
-  const { events } = await world.take('swaps', position, streams)
+/** Each row has the columns that were told before it, and comes after those that the log has before it. */
+function checkRows(events: readonly ChangeEvent[]): void {
   const widths = new Map<number, number>()
+  const last = new Map<number, string>()
   for (const event of events) {
     if (event.kind === 'schema') widths.set(event.stream, event.schema.columns.length)
     if (event.kind !== 'rows') continue
     for (const row of parseCsv(Buffer.from(event.chunk).toString())) {
       assert.equal(row.length - 4, widths.get(event.stream))
+      const seq = row[1] ?? ''
+      assert.ok(seq > (last.get(event.stream) ?? ''))
+      last.set(event.stream, seq)
     }
   }
-  const rereads = events.flatMap((event) => (event.kind === 'schema' && event.mustReread ? [event.stream] : []))
-  assert.deepEqual(rereads.sort(), [0, 1])
-  await world.log.release({ capture: 'swaps', signal })
+}
+
+const rereadsOf = (events: readonly ChangeEvent[]) =>
+  events.flatMap((event) => (event.kind === 'schema' && event.mustReread ? [event.stream] : [])).sort()
+
+test('a table that takes the name of another has its rows in its own shape, in the order of the log', async () => {
+  const streams = [stream('front', 'id'), stream('back', 'id')]
+  for (const after of ["INSERT INTO front VALUES (2, 'bb', 'cc')", 'INSERT INTO back VALUES (2, 20)']) {
+    await made(
+      'CREATE TABLE front (id int PRIMARY KEY, a int); CREATE TABLE back (id int PRIMARY KEY, b text, c text)',
+      'front',
+      'back',
+    )
+    const { position } = await world.log.prepare({ capture: 'swaps', streams, signal })
+    await world.sql(`INSERT INTO back VALUES (1, 'b', 'c'); INSERT INTO front VALUES (1, 10)`)
+    await world.sql('ALTER TABLE front RENAME TO was; ALTER TABLE back RENAME TO front; ALTER TABLE was RENAME TO back')
+    await world.sql(after)
+    const { events } = await world.take('swaps', position, streams)
+    checkRows(events)
+    assert.deepEqual(rereadsOf(events), [0, 1])
+    await world.log.release({ capture: 'swaps', signal })
+    await world.sql('DROP TABLE front, back')
+  }
+})
+
+test('rows of before an alteration that come after a checkpoint come in the shape of before', async () => {
+  await made('CREATE TABLE long (id int PRIMARY KEY, v text)', 'long')
+  const streams = [stream('long', 'id')]
+  const { position } = await world.log.prepare({ capture: 'longs', streams, signal })
+  for (const id of [1, 2]) await world.sql(`INSERT INTO long VALUES (${id}, repeat('x', 1500000))`)
+  await world.sql('ALTER TABLE long ADD x int')
+  const { events } = await world.take('longs', position, streams)
+  assert.ok(events.filter(({ kind }) => kind === 'checkpoint').length > 1)
+  checkRows(events)
+  assert.deepEqual(rereadsOf(events), [0])
+  await world.log.release({ capture: 'longs', signal })
+})
+
+test('a reading that hears nothing any more ends', async () => {
+  await made('CREATE TABLE quiet (id int PRIMARY KEY)', 'quiet')
+  const streams = [stream('quiet', 'id')]
+  const host = sourceHost()
+  const clock: Clock = {
+    ...host.clock,
+    every(everyMs, run) {
+      if (everyMs < 60_000) return () => undefined
+      // Twice at once: between them no server says anything.
+      const timer = setInterval(() => [run(), run()], 1)
+      return () => clearInterval(timer)
+    },
+  }
+  const connector = createConnector(parseSettings(world.source.settings), { ...host, clock })
+  const log = connector.changes as ChangeSource
+  const { position } = await world.log.prepare({ capture: 'quiet', streams, signal })
+  await world.sql('INSERT INTO quiet VALUES (1)')
+  await assert.rejects(take(log, 'quiet', position, streams), { kind: 'TRANSIENT', code: 'source_timeout' })
+  await connector.close()
+  await world.log.release({ capture: 'quiet', signal })
 })

@@ -28,7 +28,8 @@ export async function prepareLog(way: Way, session: Session, request: PrepareReq
 /**
  * The membership of a table in a publication has a number of its own: of a table made anew, or left out for a while, it
  * is another. Columns come into it by type, and by the default that rows from before them have; types that are not
- * PostgreSQL's own by the labels that their values are written with.
+ * PostgreSQL's own by the labels and the fields that their values are written with. So do the files that the rows are in:
+ * the log tells neither what an ALTER writes anew, nor the rows of a partition that is attached, detached or truncated.
  */
 const INCARNATIONS = `SELECT n.nspname::text AS schema, c.relname::text AS table,
     md5(concat_ws(' ', r.oid, c.oid, (
@@ -37,7 +38,16 @@ const INCARNATIONS = `SELECT n.nspname::text AS schema, c.relname::text AS table
       SELECT string_agg(format('%s %s', e.oid, e.enumlabel), chr(10) ORDER BY e.oid)
       FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
       JOIN pg_enum e ON e.enumtypid IN (t.oid, t.typelem, t.typbasetype)
-      WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped))) AS incarnation
+      WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), (
+      SELECT string_agg(format('%s %s %s %s', f.attrelid, f.attname, f.atttypid, f.atttypmod), chr(10) ORDER BY f.attrelid, f.attnum)
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+      JOIN pg_type s ON s.oid IN (t.oid, t.typelem, t.typbasetype) AND s.typrelid <> 0
+      JOIN pg_attribute f ON f.attrelid = s.typrelid AND f.attnum > 0 AND NOT f.attisdropped
+      WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped), (
+      SELECT string_agg(format('%s %s', l.oid, l.relfilenode), chr(10) ORDER BY l.oid)
+      FROM (SELECT c.oid AS relid WHERE c.relkind = 'r'
+        UNION ALL SELECT p.relid FROM pg_partition_tree(c.oid) p WHERE c.relkind = 'p' AND p.isleaf) part
+      JOIN pg_class l ON l.oid = part.relid))) AS incarnation
   FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid
   JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1
   ORDER BY n.nspname::text COLLATE "C", c.relname::text COLLATE "C"`

@@ -76,6 +76,16 @@ function alteration(random: Random, count: number): string {
     `ALTER TABLE ${table} ADD COLUMN extra_${count} text DEFAULT 'given'`,
     `ALTER TABLE ${table} ALTER word TYPE varchar USING word::varchar`,
     `ALTER TABLE ${table} RENAME word TO word_of; ALTER TABLE ${table} RENAME word_of TO word`,
+    `ALTER TABLE ${table} ALTER amount TYPE numeric USING amount + 1`,
+    `ALTER TABLE ${table} RENAME TO elsewhere; ALTER TABLE elsewhere RENAME TO ${table}`,
+    `ALTER TABLE ${table} DROP COLUMN tags; ALTER TABLE ${table} ADD COLUMN tags text[] DEFAULT '{anew}'`,
+    'ALTER TABLE told_full REPLICA IDENTITY DEFAULT',
+    'ALTER TABLE told_full REPLICA IDENTITY FULL',
+    'ALTER TABLE plain REPLICA IDENTITY USING INDEX plain_pkey',
+    'ALTER TABLE parted DETACH PARTITION parted_1; DELETE FROM parted_1 WHERE id % 2 = 0; ALTER TABLE parted ATTACH PARTITION parted_1 FOR VALUES IN (1)',
+    'TRUNCATE parted_1',
+    'TRUNCATE plain, told_full, parted CASCADE',
+    'DROP TABLE parted_1; CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1)',
     `TRUNCATE ${table}`,
   ]
   return choices[random(choices.length)] ?? ''

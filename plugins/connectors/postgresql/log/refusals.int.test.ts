@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ChangeStream } from '@sluice/sdk'
+import { until } from '../../../../test/until.ts'
 import { createConnector } from '../connector.ts'
 import { parseSettings } from '../settings.ts'
 import { sourceHost } from '../source-host.ts'
@@ -110,6 +111,25 @@ test('a table whose key is taken away leaves the log, and the others stay', asyn
   await world.log.prepare({ capture: 'lapses', streams: [], signal })
   assert.deepEqual(await published('lapses'), [])
   await world.log.release({ capture: 'lapses', signal })
+})
+
+test('a table whose key is being taken away is never added without it: its writers would fail', async () => {
+  await made('CREATE TABLE losing (id int PRIMARY KEY)', 'losing')
+  const other = await world.source.session()
+  await other.query('BEGIN; ALTER TABLE losing DROP CONSTRAINT losing_pkey')
+  const prepared = world.log.prepare({ capture: 'loses', streams: [stream('losing', 'id')], signal })
+  await until('it waits for the table', async () => {
+    return (await world.sql('SELECT FROM pg_locks WHERE NOT granted')).length > 0
+  })
+  await other.query('COMMIT')
+  const { refused } = await prepared
+  assert.deepEqual(
+    refused.map(({ code }) => code),
+    ['changes_no_identity'],
+  )
+  assert.deepEqual(await published('loses'), [])
+  await other.end()
+  await world.log.release({ capture: 'loses', signal })
 })
 
 test('a login without the rights is told which statement gives them', async () => {

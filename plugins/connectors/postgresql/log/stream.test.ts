@@ -65,6 +65,7 @@ test('a server that says nothing any more ends the reading, one that is waited f
   assert.ok(!socket.destroyed)
   socket.resume()
   log.expectNews(1)
+  assert.ok(!socket.destroyed, 'it has all the time again')
   log.expectNews(1)
   assert.ok(socket.destroyed)
   await assert.rejects(log[Symbol.asyncIterator]().next(), { name: 'OutOfTime' })
