@@ -269,6 +269,22 @@ test('a log that tells what the read has seen already changes nothing of it, or 
   if (process.env['LOG_RUNS'] !== undefined) console.log({ unknown })
 })
 
+test('of the rows of a piece it is counted what became of each', async () => {
+  const source = new Source()
+  const ref = newRef()
+  const row = (a: number, n: number) => ({ a, b: 'x', n, big: null, large: null })
+  await writeWhole(ref, [])
+  source.upsert(row(1, 1))
+  source.truncate()
+  for (const a of [1, 2, 3]) source.upsert(row(a, 1))
+  source.upsert(row(1, 2))
+  source.remove(row(2, 1))
+  source.spoil(row(3, 1), true)
+  source.spoil(row(4, 1), false)
+  const { counts } = await apply(ref, source.log)
+  assert.deepEqual(counts, { changed: 1, gone: 2, unknown: 0, deleted: 1, superseded: 4 })
+})
+
 test('a source that counts other rows than it gives is not believed, and nothing of it is committed', async () => {
   const source = new Source()
   const ref = newRef()

@@ -55,7 +55,7 @@ export interface LogHooks {
 }
 
 /** How often a run begins a log anew, or reads tables whole that the log could not tell of. */
-const PASSES = 3
+const PASSES = 4
 /** A piece of the log is applied when it has come to so much, at the next checkpoint. */
 const PIECE_BYTES = 256 * 1024 * 1024
 
@@ -97,7 +97,15 @@ interface Reading {
   readonly hooks: LogHooks
   readonly deps: IngestionDeps
   readonly startedMs: number
+  /**
+   * What the tables were before this run last read the log to its end: rows that come after it are of what they were then,
+   * or are now. `behind`: it was left before its end. Null: it was not read yet.
+   */
+  before: readonly TableIncarnation[] | 'behind' | null
 }
+
+/** No source says this of a table: the next run takes it for another one. */
+const UNKNOWN_INCARNATION = ''
 
 async function readLog(
   run: IngestionRun,
@@ -123,7 +131,8 @@ async function readLog(
     }
   }
   if (wanted.length === 0) return
-  const reading = { run, connector, source, wanted, failures, hooks, deps, startedMs: performance.now() }
+  const startedMs = performance.now()
+  const reading: Reading = { run, connector, source, wanted, failures, hooks, deps, startedMs, before: null }
   for (let pass = 0; pass < PASSES; pass += 1) {
     if (await readOnce(reading)) return
   }
@@ -136,7 +145,7 @@ async function readLog(
 /**
  * False: another pass is needed, because the log was lost, or tables are to be read whole. So are those that were altered
  * or replaced since they were read: what the log still has of them is of before, and not to be applied to what is there
- * now. It is passed first.
+ * now. It is passed first. So it is where a table was never read: it may have been altered since.
  */
 async function readOnce(reading: Reading): Promise<boolean> {
   const { source, run, deps, hooks, failures, wanted } = reading
@@ -167,18 +176,20 @@ async function readOnce(reading: Reading): Promise<boolean> {
   const moment = `log-${known.name}-${known.generation}`
   const { incarnations = [] } = prepared
   const read = new Map((await captureStreams(deps.pool, run.connection.id)).map((one) => [one.tableName, one]))
+  const since = anew ? incarnations : reading.before
   const outdated = new Set<string>()
   for (const { table } of told) {
-    const known = read.get(table.name)
-    if (known === undefined || known.incarnation === incarnationOf(table, incarnations)) continue
+    const stream = read.get(table.name)
+    if (stream === undefined ? since !== null : stream.incarnation === incarnationOf(table, incarnations)) continue
     outdated.add(table.name)
+    if (stream === undefined) continue
     await hooks.say('info', `${table.name}: it was altered, or is another table, so it is read whole`)
   }
   const current = told.filter(({ table }) => !outdated.has(table.name))
-  await readWhole(reading, current, { read, incarnations, position, moment })
+  await readWhole(reading, current, { read, since, position, moment })
   if (told.every(({ table }) => failures.has(table.name))) return true
   try {
-    return await applyAll(reading, told, { name: known.name, outdated, position, moment })
+    return await applyAll(reading, told, { name: known.name, outdated, incarnations, position, moment })
   } catch (error) {
     if (!isSluiceError(error) || error.code !== 'position_lost') throw error
     await begin(reading, 'the source has let go of changes that were not read yet')
@@ -229,7 +240,8 @@ function incarnationOf(table: SourceTable, incarnations: readonly TableIncarnati
 interface WholeRead {
   /** By name, what is known of tables that were read whole before. Those that are not told of any more are forgotten. */
   readonly read: ReadonlyMap<string, CaptureStream>
-  readonly incarnations: readonly TableIncarnation[]
+  /** See `Reading.before`. */
+  readonly since: Reading['before']
   readonly position: ChangePosition
   readonly moment: string
 }
@@ -238,7 +250,7 @@ interface WholeRead {
 async function readWhole(
   { run, deps, hooks, connector, failures }: Reading,
   told: readonly LogTable[],
-  { read, incarnations, position, moment }: WholeRead,
+  { read, since, position, moment }: WholeRead,
 ): Promise<void> {
   const { connection } = run
   const names = new Set(told.map(({ table }) => table.name))
@@ -250,7 +262,8 @@ async function readWhole(
   for (const { table, mode, description } of told) {
     if (failures.has(table.name)) continue
     const stream = read.get(table.name)
-    const incarnation = incarnationOf(table, incarnations)
+    const isBehind = since === null || since === 'behind'
+    const incarnation = isBehind ? UNKNOWN_INCARNATION : incarnationOf(table, since)
     const isKnown = stream !== undefined && JSON.stringify(stream.primaryKey) === JSON.stringify(mode.primaryKey)
     if (isKnown && (await goesOn(run, table, mode, deps))) continue
     try {
@@ -284,12 +297,14 @@ async function applyAll(
   {
     name,
     outdated,
+    incarnations,
     position,
     moment,
   }: {
     /** Of the capture. */
     readonly name: string
     readonly outdated: ReadonlySet<string>
+    readonly incarnations: readonly TableIncarnation[]
     readonly position: ChangePosition
     readonly moment: string
   },
@@ -297,6 +312,7 @@ async function applyAll(
   const { run, deps, source, hooks, startedMs, failures } = reading
   const again = new Set(outdated)
   let after = position
+  reading.before = 'behind'
   for (;;) {
     const piece = await nextPiece(reading, told, { name, after })
     try {
@@ -313,7 +329,10 @@ async function applyAll(
       await rm(piece.dir, { recursive: true, force: true })
     }
     after = piece.position
-    if (piece.isLast) break
+    if (piece.isLast) {
+      reading.before = incarnations
+      break
+    }
     if (performance.now() - startedMs > deps.limits.timeoutMs) {
       await hooks.say('info', 'the log goes on: what is left of it comes with the next run')
       break

@@ -16,12 +16,14 @@ export async function prepareLog(way: Way, session: Session, request: PrepareReq
   await lockCapture(session, capture)
   // The publication first: the log is read with the catalog of each moment, and must find it from the first one on.
   const refused = await publish(way, session, request, facts)
+  // Before the slot: an alteration after it is seen the next time.
+  const incarnations = await session.query<TableIncarnation & QueryResultRow>(INCARNATIONS, [capture])
   const slot = await onlySlot(way, session, request, facts)
   const { timeline, ...lineage } = await lineageOf(session, slot.name)
   return {
     position: { lineage: lineageText(lineage), order: orderText({ lsn: slot.confirmed, timeline }) },
     refused,
-    incarnations: await session.query<TableIncarnation & QueryResultRow>(INCARNATIONS, [capture]),
+    incarnations,
   }
 }
 

@@ -110,6 +110,14 @@ test('a table whose key is taken away leaves the log, and the others stay', asyn
   await world.sql('INSERT INTO lapsed VALUES (1); UPDATE lapsed SET id = 2')
   await world.log.prepare({ capture: 'lapses', streams: [], signal })
   assert.deepEqual(await published('lapses'), [])
+  await world.log.prepare({ capture: 'lapses', streams, signal })
+  await world.sql('CREATE TABLE heir () INHERITS (steady)')
+  const later = await world.log.prepare({ capture: 'lapses', streams, signal })
+  assert.deepEqual(
+    later.refused.map(({ code }) => code),
+    ['changes_no_identity', 'changes_inherited'],
+  )
+  assert.deepEqual(await published('lapses'), [])
   await world.log.release({ capture: 'lapses', signal })
 })
 
