@@ -18,6 +18,7 @@ import { changeMetrics } from '../runtime/src/metrics/changes.ts'
 import { diskMetrics } from '../runtime/src/metrics/disk.ts'
 import { cpuMetrics, slotMetrics } from '../runtime/src/metrics/engine.ts'
 import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
+import { logMetrics } from '../runtime/src/metrics/log.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
 import { SCHEDULE_JOB } from '../runtime/src/registry/schedule-job.ts'
@@ -188,6 +189,7 @@ test('rules and dashboards speak of metrics that there are', async () => {
   platformMetrics(registry, pool)
   jobMetrics(registry, pool, [{ kind: SCHEDULE_JOB }])
   diskMetrics(registry, '/')
+  logMetrics(registry, {})
   changeMetrics(registry, pool)
   cpuMetrics(registry)
   const idle = () => ({ slots: 1, busy: 0, waiting: 0 })

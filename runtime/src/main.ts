@@ -72,6 +72,7 @@ import { captureMetrics } from './metrics/captures.ts'
 import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
+import { type CountsDropped, logMetrics } from './metrics/log.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
@@ -145,7 +146,10 @@ function welcome(url: string, config: Config): string {
   return `Sluice is ready.\nAddress    ${url}\nReference  ${url}/docs${token}\nData       ${config.data_dir}`
 }
 
-export async function startRuntime(configured: Config, logger: Logger): Promise<RunningRuntime> {
+export async function startRuntime(
+  configured: Config,
+  logger: Logger & Partial<CountsDropped>,
+): Promise<RunningRuntime> {
   const lifecycle = new Lifecycle(logger)
   const confinement = confinementOf(configured, kernelWalls())
   const config = confined(configured, confinement)
@@ -175,6 +179,7 @@ export async function startRuntime(configured: Config, logger: Logger): Promise<
     const readiness = new ReadinessChecks(probesOf(platform, confinement, upkeep))
     const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
     diskMetrics(assembled.metrics, config.data_dir)
+    logMetrics(assembled.metrics, logger)
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)
     const worker = createWorker(assembled.container, platformMetrics(assembled.metrics, platform.pool))
     await lifecycle.start(

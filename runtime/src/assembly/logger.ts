@@ -1,6 +1,7 @@
 import type { Logger } from '@sluice/sdk'
-import { type DestinationStream, pino } from 'pino'
+import { pino } from 'pino'
 import type { Config } from '../config.ts'
+import { LogOutput, standardError } from './log-output.ts'
 
 /** Keys whose values never reach the log, wherever they stand. */
 const REDACTED = ['password', 'token', 'secret', 'authorization', 'config_encrypted', 'sql']
@@ -12,26 +13,36 @@ export function hideKeys(line: string): string {
   return line.includes('slk_') ? line.replaceAll(APPLICATION_KEY, 'slk_********') : line
 }
 
-/** JSON lines on standard error, pretty on a terminal. */
-export async function createLogger(config: Config['log']): Promise<Logger & { flush(): void }> {
-  const pretty = config.pretty ?? process.stderr.isTTY
+export interface RuntimeLogger extends Logger {
+  flush(): void
+  /** Lines that nobody took while the pipe was full, since the start. */
+  dropped(): number
+}
+
+/** JSON lines on standard error, pretty on a terminal. Whoever reads them slowly, or not at all, is not waited for. */
+export async function createLogger(config: Config['log']): Promise<RuntimeLogger> {
+  const pretty = (config.pretty ?? process.stderr.isTTY) ? await prettyLines() : null
   const options = {
     level: config.level,
     base: null,
     redact: { paths: REDACTED.flatMap((key) => [key, `*.${key}`]), censor: '********' },
     hooks: { streamWrite: hideKeys },
   }
-  const log = pretty ? pino(options, await prettyStream()) : pino(options, pino.destination({ dest: 2, sync: true }))
+  const output = new LogOutput(standardError(), (lines) =>
+    log.warn({ lines }, 'lines of the log were dropped here: nobody read the pipe that the log is written to'),
+  )
+  const log = pino(options, { write: (line) => output.write(pretty === null ? line : pretty(line)) })
   return {
     debug: (message, fields = {}) => log.debug(fields, message),
     info: (message, fields = {}) => log.info(fields, message),
     warn: (message, fields = {}) => log.warn(fields, message),
     error: (message, fields = {}) => log.error(fields, message),
-    flush: () => log.flush(),
+    flush: () => void output.flush(),
+    dropped: () => output.dropped,
   }
 }
 
-async function prettyStream(): Promise<DestinationStream> {
-  const { default: pretty } = await import('pino-pretty')
-  return pretty({ destination: 2, sync: true, colorize: true, translateTime: 'HH:MM:ss.l' })
+async function prettyLines(): Promise<(line: string) => string> {
+  const { prettyFactory } = await import('pino-pretty')
+  return prettyFactory({ colorize: true, translateTime: 'HH:MM:ss.l' })
 }
