@@ -491,7 +491,7 @@ export const ConfigSchema = Type.Object(
           minimum: 1,
           maximum: 3_650,
           description:
-            'Runs that ended longer ago are removed, with their logs and progress, and so are materializations that checks kept from being published. Of each connection and product the 20 newest stay, and those that something still rests on.',
+            'Runs that ended longer ago are removed, with their logs and progress, and so are materializations that checks kept from being published. Epochs that the lake has nothing more of go by the same age and number. Of each connection and product the 20 newest stay, and those that something still rests on.',
         }),
         run_most: Type.Integer({
           default: 500,

@@ -1,5 +1,7 @@
 /** The release before runs on the registry that this one leaves: what a migration does to tables of before only adds. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Migration } from './database/migrate.ts'
 import { MIGRATIONS } from './migrations.ts'
@@ -97,5 +99,18 @@ test('every migration since then only adds, or says that older releases cannot g
   assert.deepEqual(
     silent.flatMap((migration) => takesAway(migration).map((text) => `${migration.id}: ${text}`)),
     [],
+  )
+})
+
+test('of every table it is written down what bounds it', () => {
+  const sql = MIGRATIONS.flatMap(({ migrations }) => migrations.flatMap((migration) => statementsOf(migration.sql)))
+  const made = sql.flatMap((text) => /^create table (?:if not exists )?([\w.]+)/.exec(text)?.[1] ?? [])
+  const written = readFileSync(join(import.meta.dirname, '../../deploy/README.md'), 'utf8')
+  const told = [...written.matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, names = '']) => names.match(/\w+/g) ?? [])
+  assert.ok(made.length > 40)
+  assert.deepEqual(
+    made.filter((table) => !told.includes(table)),
+    [],
+    'tables that deploy/README.md says nothing of',
   )
 })

@@ -1,7 +1,7 @@
 /** Upkeep of a tenant's lake: small files into fewer, old snapshots out, orphans away, and a look at every file. */
 
 import type { EngineLimits } from '@sluice/engine'
-import type { StagedCommit, TableRef } from '@sluice/iceberg'
+import type { SnapshotInfo, StagedCommit, TableRef } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
@@ -10,6 +10,7 @@ import { noteMove } from '../../materializer/epoch-note.ts'
 import { ifProductIsFree } from '../../materializer/product-lock.ts'
 import { productOfTable } from '../../materializer/variants.ts'
 import { cautiousNowMs } from '../../registry/clock.ts'
+import { pruneAllEpochs } from '../../registry/epoch-retention.ts'
 import { findProductsByName, type Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import { expirableOf } from './expirable-snapshots.ts'
@@ -133,8 +134,34 @@ async function clean(platform: Platform, _: UpkeepRequest, ref: TableRef, signal
   const minAgeMs = platform.config.upkeep.clean_min_age_hours * HOUR_MS
   const nowMs = await cautiousNowMs(platform.pool)
   const result = await platform.lake.clean(ref, { minAgeMs, nowMs }, signal)
+  await forgetEpochs(platform, ref, signal)
   if (result.removedFiles === 0) return null
   return { removed_files: result.removedFiles, removed_bytes: result.removedBytes, stored_bytes: result.storedBytes }
+}
+
+/**
+ * Epochs that the lake has nothing more of. After the files have gone and not where snapshots do: as long as somebody may
+ * reach the files, it is looked up who may.
+ */
+async function forgetEpochs(platform: Platform, ref: TableRef, signal: AbortSignal): Promise<void> {
+  const { product: name, variant } = productOfTable(ref.table)
+  const product = variant === 'clear' ? await productOf(platform, ref) : null
+  if (product === null || product.paused?.reason === 'registry_outdated') return
+  const tables = (await platform.lake.tables(ref.warehouse, ref.namespace)).filter(
+    ({ table }) => productOfTable(table).product === name,
+  )
+  const alive: SnapshotInfo[] = []
+  for (const table of tables) {
+    const state = await platform.lake.load(table, { signal })
+    // What a table has that cannot be found is not known.
+    if (state === null) return
+    alive.push(...platform.lake.snapshots(state))
+  }
+  const { run_days: days, run_most: most } = platform.config.upkeep
+  const snapshots = alive.map(({ snapshotId }) => snapshotId)
+  // Rows in quarantine are of the epoch that last had some.
+  const epochs = alive.flatMap(({ summary }) => Number(summary['sluice.epoch'] ?? 0) || [])
+  await pruneAllEpochs(platform.pool, product.id, { snapshots, epochs, days, most }, signal)
 }
 
 async function check(platform: Platform, _: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
