@@ -27,6 +27,7 @@ export class ConnectorContext {
   readonly #label: string
   readonly #tables: SourceTable[] = []
   readonly #opened: Connector[] = []
+  readonly #atEnd: (() => Promise<void>)[] = []
 
   constructor({ plugin, fixture, level, seed, label }: ConnectorContextParts) {
     this.plugin = plugin
@@ -105,9 +106,15 @@ export class ConnectorContext {
     return given
   }
 
+  /** Done before the check's connectors are closed and its tables dropped, whatever came of the check. */
+  atEnd(run: () => Promise<void>): void {
+    this.#atEnd.push(run)
+  }
+
   /** Closes what was opened, drops what was made; reports the first thing that went wrong. */
   async dispose(): Promise<void> {
-    const outcomes = await Promise.allSettled(this.#opened.map((connector) => connector.close()))
+    const ended = await Promise.allSettled(this.#atEnd.map((run) => run()))
+    const outcomes = [...ended, ...(await Promise.allSettled(this.#opened.map((connector) => connector.close())))]
     for (const table of this.#tables) await this.fixture.drop(table)
     const failed = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failed) throw failed.reason

@@ -1,5 +1,6 @@
 /** What a connector's author gives to the suite: a source that it may fill, change, break and look into. */
 import type { CHECK_STEPS, Column, ConnectorState, LogicalTypeName, Row } from '@sluice/sdk'
+import type { LoggedSource } from './log-fixture.ts'
 
 export interface SourceTable {
   readonly name: string
@@ -55,5 +56,7 @@ export interface SourceFixture {
   future?(state: ConnectorState): ConnectorState | null
   /** Cuts all of the connector's connections at once. */
   breakNetwork?(): Promise<void>
+  /** Of a source whose log of changes the connector reads: a plugin that names the mode `cdc` has to have it tried. */
+  readonly log?: LoggedSource
   stop(): Promise<void>
 }

@@ -92,7 +92,7 @@ function malformed(kinds: readonly string[]): CheckFailure {
 }
 
 /** RFC 4180 as the contract narrows it: every value quoted, null empty, a line feed after every row. */
-function csvRows(text: string, schema: TableSchema | null): readonly Row[] {
+export function csvRows(text: string, schema: TableSchema | null): readonly Row[] {
   const rows: Row[] = []
   const cell = /(?:"((?:[^"]|"")*)")?([,\n])/y
   let row: Value[] = []
@@ -115,7 +115,7 @@ const NO_CSV = {
   remedy: 'Quote every value, double quotes within, leave null empty, end every row with a line feed.',
 }
 
-function valueOf(type: LogicalType, text: string): Value {
+export function valueOf(type: LogicalType, text: string): Value {
   switch (typeName(type)) {
     case 'boolean':
       return text === 't'

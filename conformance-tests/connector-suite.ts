@@ -1,10 +1,13 @@
 /** Runs checks against a connector: as a list of results, or as tests of the runner that is passed in. */
 import nodeTest from 'node:test'
-import { type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
-import { CheckFailure, LEVELS, type Level, remedyOfCall } from './check.ts'
+import { type Connector, type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
+import { CheckFailure, expect, LEVELS, type Level, remedyOfCall } from './check.ts'
 import { changingChecks } from './connector-checks/changing.ts'
 import type { ConnectorCheck, Mode } from './connector-checks/check.ts'
 import { discoveryChecks } from './connector-checks/discovery.ts'
+import { logPlaceChecks } from './connector-checks/log-places.ts'
+import { logRowChecks } from './connector-checks/log-rows.ts'
+import { logTableChecks } from './connector-checks/log-tables.ts'
 import { readingChecks } from './connector-checks/reading.ts'
 import { resumingChecks } from './connector-checks/resuming.ts'
 import { settingsChecks } from './connector-checks/settings.ts'
@@ -23,6 +26,9 @@ export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...resumingChecks,
   ...changingChecks,
   ...valueChecks,
+  ...logRowChecks,
+  ...logPlaceChecks,
+  ...logTableChecks,
 ].sort((left, right) => Number(left.id.slice(1)) - Number(right.id.slice(1)))
 
 export interface ConnectorSuiteOptions {
@@ -92,9 +98,7 @@ class ConnectorSession {
         : (error ?? new Error('the check threw nothing'))
     }
     if (absent) await expectModeRefused(context, absent).catch(noted)
-    // What is said of changes holds for every way of following them.
-    const isRun = absent === null || (absent === 'cdc' && modes.includes('incremental'))
-    if (isRun && failure === undefined) await check.run(context).catch(noted)
+    if (absent === null) await check.run(context).catch(noted)
     await context.dispose().catch(noted)
     if (failure !== undefined) throw failure
     return absent ? { status: 'inverted', reason: `not declared: mode ${absent}` } : { status: 'passed' }
@@ -110,6 +114,7 @@ class ConnectorSession {
 async function expectModeRefused(context: ConnectorContext, mode: Mode): Promise<void> {
   const { table } = await context.filled(5)
   const { connector } = await context.open()
+  if (mode === 'cdc') expectNoChanges(connector)
   const outcome = await context.read(connector, table, { mode: mode as 'full' }).catch((error: unknown) => error)
   if (isSluiceError(outcome, 'UNSUPPORTED')) return
   throw new CheckFailure(
@@ -123,6 +128,17 @@ async function expectModeRefused(context: ConnectorContext, mode: Mode): Promise
     },
     outcome,
   )
+}
+
+function expectNoChanges({ changes }: Connector): void {
+  expect(changes === undefined, () => ({
+    what: 'the mode cdc is not declared, and the connector has changes',
+    expected: 'no changes, or the mode cdc among those of the plugin',
+    came: 'changes',
+    where: 'what open gives',
+    why: 'the runtime goes by what is declared, and would never call it',
+    remedy: 'Declare cdc, or leave changes out.',
+  }))
 }
 
 function refusedCall(

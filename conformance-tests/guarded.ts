@@ -8,9 +8,9 @@ import { CheckFailure } from './check.ts'
 export type Owner = 'store' | 'connector'
 
 /** Those that give rows one after the other, and so may throw before the first of them. */
-const STREAMS = ['read', 'operate']
-/** Those that answer at once. */
-const AT_ONCE = ['health']
+const STREAMS = ['read', 'operate', 'changes']
+/** Those that answer at once; a source's `changes.health` asks the source first. */
+const AT_ONCE = ['store.health']
 
 type Call = (...args: readonly unknown[]) => unknown
 
@@ -34,7 +34,7 @@ function guardedAs(hooks: object, path: string): object {
 }
 
 function answered(hook: string, name: string, call: () => unknown): unknown {
-  if (AT_ONCE.includes(name)) return call()
+  if (AT_ONCE.includes(hook)) return call()
   const isStream = STREAMS.includes(name)
   let answer: unknown
   try {

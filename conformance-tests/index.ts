@@ -11,6 +11,7 @@ export {
 export { CheckContext, type Fixture } from './context.ts'
 export { Dataset } from './dataset.ts'
 export { RecordingLogger, TestHost, VirtualClock } from './host.ts'
+export type { LoggedSource, SourceTransaction, SourceWrite } from './log-fixture.ts'
 export type { ConfigWish, Knobs } from './profile.ts'
 export { Random } from './random.ts'
 export { CHECKS } from './registry.ts'

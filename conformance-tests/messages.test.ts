@@ -82,6 +82,12 @@ test('what is no promise and no stream is named', async () => {
     await ofConnector('C10', () => ({ read: () => [] })),
     /^connector.read returned no async iterable\n.*\n {2}came: +an array/,
   )
+  const ofLog = (hooks: object) => ofConnector('C61', ({ changes }) => ({ changes: { ...changes, ...hooks } }))
+  assert.match(
+    await ofConnector('C40', ({ changes }) => ({ changes: { ...changes, changes: async () => [] } })),
+    /^connector.changes.changes returned no async iterable/,
+  )
+  assert.match(await ofLog({ health: () => ({ state: 'ok' }) }), /^connector.changes.health returned no promise/)
 })
 
 test('counts that do not fit are told as counts, and not as rows that are missing', async () => {

@@ -42,14 +42,21 @@ test('nothing is proved while a general check fails', () => {
   assert.deepEqual(proved({ general: 'failed', 'about digest': 'passed' }), [])
 })
 
-test('reading by a log is proved by no check of this suite', () => {
+test('reading by a log is proved by its own checks alone', () => {
   const modes = ['full', 'incremental', 'cdc'] as const
   const source = { kind: 'connector', capabilities: { modes } } as unknown as ConnectorPlugin
-  const run = { checks: [{ id: 'C1', name: 'general', status: 'passed', elapsedMs: 0 }] } as unknown as RunRecord
-  const names = provedCapabilities(source, run, [
-    { name: 'general' },
-    { name: 'by a log', requires: [{ name: 'mode cdc' }] },
-  ])
-  assert.deepEqual(names, ['mode full', 'mode incremental'])
-  assert.deepEqual(provedCapabilities(source, run, [{ name: 'general' }]), ['mode full', 'mode incremental'])
+  const ofRun = (log: RecordedCheck['status']) =>
+    provedCapabilities(
+      source,
+      {
+        checks: [
+          { id: 'C1', name: 'general', status: 'passed', elapsedMs: 0 },
+          { id: 'C40', name: 'by a log', status: log, elapsedMs: 0 },
+        ],
+      } as unknown as RunRecord,
+      [{ name: 'general' }, { name: 'by a log', requires: [{ name: 'mode cdc' }] }],
+    )
+  assert.deepEqual(ofRun('passed'), ['mode full', 'mode incremental', 'mode cdc'])
+  for (const status of ['failed', 'waived', 'not_applicable'] as const)
+    assert.deepEqual(ofRun(status), ['mode full', 'mode incremental'])
 })

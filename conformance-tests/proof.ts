@@ -17,9 +17,6 @@ export interface CheckNeeds {
   readonly requires?: readonly { readonly name: string }[]
 }
 
-/** What no check uses as the runtime does: `Connector.changes` is tried by the tests of connectors that have it, not by the suite. */
-const UNTRIED: ReadonlySet<string> = new Set(['mode cdc'])
-
 /**
  * Nothing, while a check that every plugin has to pass fails. Else each declared line that no failing check is about,
  * and that a passing one is about, unless no check is about that line alone: such lines (operators of filters, the
@@ -40,7 +37,6 @@ export function provedCapabilities(
   const special = new Set([...needs.values()].flat())
   return capabilityNames(plugin).filter((name) => {
     // What is tried of one declared operation is tried of all.
-    if (UNTRIED.has(name)) return false
     const line = name.startsWith(`${DECLARED_OPERATION.name} `) ? DECLARED_OPERATION.name : name
     return !refuted.has(line) && (tried.has(line) || !special.has(line))
   })

@@ -58,9 +58,10 @@ export const changingChecks: readonly ConnectorCheck[] = [
   },
   {
     id: 'C28',
-    name: 'cdc-insert-update-delete-order',
+    name: 'increment-insert-update-delete-order',
+    aliases: ['cdc-insert-update-delete-order'],
     level: 'core',
-    requires: 'cdc',
+    requires: 'incremental',
     async run(context) {
       const { table, rows } = await context.filled(8)
       const { state } = await context.resume(table, null)
@@ -79,9 +80,10 @@ export const changingChecks: readonly ConnectorCheck[] = [
   },
   {
     id: 'C29',
-    name: 'cdc-ack-only-after-commit',
+    name: 'increment-ack-only-after-commit',
+    aliases: ['cdc-ack-only-after-commit'],
     level: 'core',
-    requires: 'cdc',
+    requires: 'incremental',
     async run(context) {
       const { table, rows } = await context.filled(8)
       const { state } = await context.resume(table, null)
@@ -116,9 +118,10 @@ export const changingChecks: readonly ConnectorCheck[] = [
   },
   {
     id: 'C30',
-    name: 'cdc-slot-resume-and-teardown-leaves-none',
+    name: 'increment-resume-and-teardown-leaves-none',
+    aliases: ['cdc-slot-resume-and-teardown-leaves-none'],
     level: 'core',
-    requires: 'cdc',
+    requires: 'incremental',
     async run(context) {
       const { table, rows } = await context.filled(8)
       const before = await context.fixture.digest()

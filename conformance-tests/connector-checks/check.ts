@@ -12,7 +12,7 @@ export interface ConnectorCheck {
   readonly name: string
   readonly aliases?: readonly string[]
   readonly level: Level
-  /** Where the mode is not declared, reading by it must throw UNSUPPORTED; what the check says of every other read still holds. */
+  /** Where the mode is not declared, reading by it must throw UNSUPPORTED, and there must be no `changes` for `cdc`. */
   readonly requires?: Mode
   /** Whether the check has anything to say about this connector and source, by what they declare; in words where not. */
   notFor?(plugin: ConnectorPlugin, fixture: SourceFixture): string | null

@@ -10,6 +10,8 @@ import {
   SluiceError,
 } from '@sluice/sdk'
 import reference from '../reference-connector/index.ts'
+import { logPlaceSaboteurs } from './log-places.ts'
+import { logRowSaboteurs } from './log-rows.ts'
 import { valueSaboteurs } from './values.ts'
 import { asking, type ConnectorSaboteur, counted, type Plugin, reading, readingRows, saboteur } from './wrap.ts'
 
@@ -20,6 +22,8 @@ const SENT = new WeakMap<object, Map<string, ReadRequest['state']>>()
 
 export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
   ...valueSaboteurs,
+  ...logRowSaboteurs,
+  ...logPlaceSaboteurs,
   saboteur(
     'does not call its password a secret',
     ['C1'],
@@ -351,9 +355,6 @@ export const CONNECTOR_SABOTEURS: readonly ConnectorSaboteur[] = [
   }),
   saboteur('drops rows that it cannot carry', ['C27'], (connector) =>
     reading(connector, (event) => (event.kind === 'reject' ? [] : [event])),
-  ),
-  saboteur('reads by any mode', ['C28', 'C29', 'C30'], (connector) =>
-    asking(connector, (request) => ({ ...request, mode: request.mode === ('cdc' as never) ? 'full' : request.mode })),
   ),
   saboteur('gives the first change of a row', ['C28'], (connector) => {
     const first = new Map<string, Row>()

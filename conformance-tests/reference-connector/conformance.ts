@@ -1,6 +1,8 @@
 import type { ConnectorState } from '@sluice/sdk'
 import type { SourceFixture } from '../connector-fixture.ts'
+import type { LoggedSource } from '../log-fixture.ts'
 import { MemorySource } from './memory-source.ts'
+import { LEFT_OUT_CHARACTERS } from './memory-write.ts'
 import { PORT, type SourceSettings } from './settings.ts'
 
 /** A table that its owner has made, with what the source itself makes of numbers and times. */
@@ -71,8 +73,36 @@ export async function start(): Promise<SourceFixture & { readonly source: Memory
       state.value['cursor'] === null
         ? null
         : { ...state, value: { ...state.value, from: '9000-01-01T00:00:00.000000Z' } },
+    log: loggedSource(source),
     stop: async () => {
       for (const { table } of EXPECTED) source.drop(table)
+    },
+  }
+}
+
+const TRAFFIC_BYTES = 1 << 20
+
+function loggedSource(source: MemorySource): LoggedSource {
+  const { log } = source
+  return {
+    begin: async () => source.transaction(),
+    truncates: true,
+    leftOut: (index) => `${index} `.padEnd(LEFT_OUT_CHARACTERS, 'long '),
+    addFilled: async (table, column, value) =>
+      source.alter(table, { ...table, columns: [...table.columns, column] }, { [column.name]: value }),
+    createUntold: async (table) => source.create(table, false),
+    places: async () => log.captures,
+    lose: async () => log.lose(),
+    traffic: async () => {
+      log.append([], TRAFFIC_BYTES)
+      return TRAFFIC_BYTES
+    },
+    press: async () => {
+      log.limitBytes = TRAFFIC_BYTES
+      log.append([], Math.ceil(TRAFFIC_BYTES * 0.9))
+      return async () => {
+        log.limitBytes = null
+      }
     },
   }
 }

@@ -1,6 +1,7 @@
 /** The reference connector: everything that the contract asks of one, over a source in memory. */
 import { type Connector, type ConnectorHost, type DiscoverPage, defineConnector, SluiceError } from '@sluice/sdk'
 import type { SourceTable } from '../connector-fixture.ts'
+import { changesOf } from './changes.ts'
 import { readTable } from './reading.ts'
 import { checkSource, visibleTables, within } from './session.ts'
 import { checkSettings, type SourceSettings, settingsSchema } from './settings.ts'
@@ -11,7 +12,7 @@ export default defineConnector<SourceSettings>({
   version: '0.1.0',
   description: 'Tables of a source in memory; for tests.',
   settingsSchema,
-  capabilities: { modes: ['full', 'incremental'] },
+  capabilities: { modes: ['full', 'incremental', 'cdc'] },
   open: async (settings, host) => openConnector(checkSettings(settings), host),
 })
 
@@ -31,6 +32,7 @@ function openConnector(settings: SourceSettings, host: ConnectorHost): Connector
     // The source keeps every row, so it need not be told what has been committed.
     ack: async () => undefined,
     close: async () => closed.abort(),
+    changes: changesOf(settings, host, untilClosed),
   }
 }
 

@@ -1,8 +1,12 @@
-/** A source in memory: tables whose rows are numbered by the commits that wrote them, logins, and a door. */
+/** A source in memory: tables whose rows are numbered by the commits that wrote them, a log, logins, and a door. */
 import { createHash } from 'node:crypto'
-import type { Row, Value } from '@sluice/sdk'
+import type { Column, Row, Value } from '@sluice/sdk'
 import { keyText } from '../compare.ts'
 import type { SourceTable } from '../connector-fixture.ts'
+import type { SourceWrite } from '../log-fixture.ts'
+import { type LogEntry, type LoggedTable, MemoryLog } from './memory-log.ts'
+import { MemoryTransaction } from './memory-transaction.ts'
+import { written } from './memory-write.ts'
 
 export interface StoredRow {
   readonly row: Row
@@ -10,15 +14,17 @@ export interface StoredRow {
   readonly written: number
 }
 
-interface StoredTable {
-  readonly table: SourceTable
+export interface StoredTable extends LoggedTable {
   readonly rows: ReadonlyMap<string, StoredRow>
-  /** Grows with every change of the columns. */
-  readonly shape: number
   readonly unfit: number
+  /** Whether the log can name its rows that are gone. */
+  readonly isTold: boolean
 }
 
 export class MemorySource {
+  readonly log = new MemoryLog()
+  /** Tables that every statement of a writer fails on. */
+  readonly locked = new Set<string>()
   readonly #tables = new Map<string, StoredTable>()
   readonly #open = new Set<number>()
   #transaction = 0
@@ -27,10 +33,12 @@ export class MemorySource {
   refusesLogins = false
   sessions = 0
 
-  create(table: SourceTable): void {
+  create(table: SourceTable, isTold = true): void {
     const shape = this.begin()
-    this.#open.delete(shape)
-    this.#set({ table, rows: new Map(), shape, unfit: 0 })
+    this.end(shape)
+    const made = { table, id: shape, rows: new Map(), shape, rereads: 0, unfit: 0, isTold }
+    this.#set(made)
+    this.log.append([{ kind: 'altered', of: made, mustReread: true }])
   }
 
   drop({ name }: SourceTable): void {
@@ -38,40 +46,81 @@ export class MemorySource {
     this.#changes += 1
   }
 
-  put(table: SourceTable, rows: readonly Row[], written: number = this.begin()): void {
-    const stored = this.#named(table.name)
+  put(table: SourceTable, rows: readonly Row[], number: number = this.begin()): void {
+    const stored = this.named(table.name)
     const next = new Map(stored.rows)
-    for (const row of rows) next.set(keyText(table, row), { row, written })
+    for (const row of rows) next.set(keyText(table, row), { row, written: number })
     this.#set({ ...stored, rows: next })
-    this.#open.delete(written)
+    this.log.append(rows.map((row) => ({ kind: 'row', op: 'u', of: stored, row, unchanged: [], from: null })))
+    this.end(number)
   }
 
-  putUnfit({ name }: SourceTable, count: number): void {
-    const stored = this.#named(name)
+  putUnfit({ name, primaryKey }: SourceTable, count: number): void {
+    const stored = this.named(name)
     this.#set({ ...stored, unfit: stored.unfit + count })
+    const key = (index: number) => JSON.stringify(primaryKey.map(() => `-${stored.unfit + index + 1}`))
+    this.log.append(Array.from({ length: count }, (_, index) => ({ kind: 'unfit', of: stored, key: key(index) })))
   }
 
   remove(table: SourceTable, rows: readonly Row[]): void {
-    const stored = this.#named(table.name)
-    const next = new Map(stored.rows)
-    for (const row of rows) next.delete(keyText(table, row))
-    this.#set({ ...stored, rows: next })
+    const there = this.named(table.name).rows
+    const gone = rows.filter((row) => there.has(keyText(table, row)))
+    this.commit(
+      gone.map((row) => ({ kind: 'remove', table, row })),
+      this.begin(),
+    )
   }
 
-  /** Columns keep their values by name; those of another type by their text. */
-  alter({ name }: SourceTable, next: SourceTable): void {
-    const { table, rows, unfit } = this.#named(name)
-    const moved = [...rows.values()].map(({ row, written }) => ({ row: reshaped(table, next, row), written }))
+  /** Columns keep their values by name, those of another type by their text; `filled` are new and have a value in every row. */
+  alter({ name }: SourceTable, next: SourceTable, filled: Readonly<Record<string, Value>> = {}): void {
+    const stored = this.named(name)
+    const moved = [...stored.rows.values()].map(({ row, written: number }) => ({
+      row: reshaped(stored.table, next, row, filled),
+      written: number,
+    }))
     const shape = this.begin()
-    this.#open.delete(shape)
-    this.#set({ table: next, rows: new Map(moved.map((one) => [keyText(next, one.row), one])), shape, unfit })
+    this.end(shape)
+    const mustReread = Object.keys(filled).length > 0 || next.columns.some((column) => isRetyped(stored.table, column))
+    const altered: StoredTable = {
+      ...stored,
+      table: next,
+      rows: new Map(moved.map((one) => [keyText(next, one.row), one])),
+      shape,
+      rereads: stored.rereads + (mustReread ? 1 : 0),
+    }
+    this.#set(altered)
+    this.log.append([{ kind: 'altered', of: altered, mustReread }])
   }
 
-  /** The number of a transaction that is open until its rows are put. */
+  transaction(): MemoryTransaction {
+    return new MemoryTransaction(this)
+  }
+
+  /** All of it, or nothing where a statement fails. */
+  commit(writes: readonly SourceWrite[], number: number): void {
+    const tables = new Map<string, StoredTable>()
+    const entries: LogEntry[] = []
+    for (const write of writes) {
+      const { name } = write.table
+      if (this.locked.has(name)) throw new Error(`nothing may be written to ${name}`)
+      const outcome = written(tables.get(name) ?? this.named(name), write, number)
+      tables.set(name, outcome.table)
+      entries.push(...outcome.entries)
+    }
+    for (const table of tables.values()) this.#set(table)
+    if (entries.length > 0) this.log.append(entries)
+    this.end(number)
+  }
+
+  /** The number of a transaction that is open until it ends. */
   begin(): number {
     this.#transaction += 1
     this.#open.add(this.#transaction)
     return this.#transaction
+  }
+
+  end(transaction: number): void {
+    this.#open.delete(transaction)
   }
 
   /** Every transaction up to this number has ended. */
@@ -89,10 +138,10 @@ export class MemorySource {
   }
 
   digest(): string {
-    return createHash('sha256').update(String(this.#changes)).digest('hex')
+    return createHash('sha256').update(`${this.#changes} ${this.log.captures.join()}`).digest('hex')
   }
 
-  #named(name: string): StoredTable {
+  named(name: string): StoredTable {
     const stored = this.#tables.get(name)
     if (stored) return stored
     throw new Error(`the source has no table ${name}`)
@@ -104,10 +153,14 @@ export class MemorySource {
   }
 }
 
-function reshaped(from: SourceTable, to: SourceTable, row: Row): Row {
+function isRetyped(from: SourceTable, { name, type }: Column): boolean {
+  return from.columns.some((column) => column.name === name && column.type !== type)
+}
+
+function reshaped(from: SourceTable, to: SourceTable, row: Row, filled: Readonly<Record<string, Value>>): Row {
   return to.columns.map(({ name, type }): Value => {
     const index = from.columns.findIndex((column) => column.name === name)
-    const value = row[index] ?? null
+    const value = row[index] ?? filled[name] ?? null
     return value !== null && type === 'string' ? String(value) : value
   })
 }
