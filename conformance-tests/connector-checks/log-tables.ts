@@ -182,14 +182,18 @@ export const logTableChecks: readonly ConnectorCheck[] = [
       for (let index = 0; index < 4; index += 1)
         await capture.owner.write({ kind: 'insert', table, rows: rowsOf(SIMPLE, 50 + index * 10, 8, context.random) })
       const { name, streams, position } = capture
-      for (let events = 0; events < 3; events += 1) {
+      const whole = await capture.with((source) =>
+        Array.fromAsync(source.changes({ capture: name, after: position, streams, signal: capture.signal })),
+      )
+      // Once no more than the last checkpoint is left, whoever lets go may get it.
+      for (let events = 0; events < Math.min(3, whole.length - 1); events += 1) {
         const abort = new AbortController()
         await capture.with(async (source) => {
           const request = { capture: name, after: position, streams, signal: abort.signal }
           const reading = source.changes(request)[Symbol.asyncIterator]()
           for (let event = 0; event < events; event += 1) await reading.next()
           abort.abort()
-          expectEnded(await drained(reading), `a log whose reader let go after ${events} events`)
+          expectEnded(await drained(reading), `a log whose reader let go after ${events} of ${whole.length} events`)
         })
       }
       await expectNoSessions(context)

@@ -1,14 +1,17 @@
 /** What the conformance suite needs to try this connector: a server of its own, written to as its owner does. */
 
-import type { SourceFixture, SourceTable } from '@sluice/conformance'
-import { type LogicalType, parseDecimal, type Row, typeName, type Value } from '@sluice/sdk'
-import { escapeIdentifier, escapeLiteral } from 'pg'
+import type { SourceFixture } from '@sluice/conformance'
+import { escapeIdentifier } from 'pg'
+import { loggedSource } from './conformance-log.ts'
+import { alterSql, baseOf, createSql, keySql, putSql } from './conformance-sql.ts'
 import { startCluster } from './source-server.ts'
 
 export async function start(): Promise<SourceFixture> {
-  const source = await startCluster()
+  const source = await startCluster({ wal_level: 'logical' })
   const { settings, sql } = source
-  await sql(`CREATE ROLE sees_nothing LOGIN PASSWORD 'open sesame'`)
+  const reader = escapeIdentifier(settings.user)
+  await sql(`CREATE ROLE sees_nothing LOGIN PASSWORD 'open sesame'; ALTER ROLE ${reader} REPLICATION;
+    GRANT CREATE ON DATABASE ${escapeIdentifier(settings.database)} TO ${reader}; ALTER SCHEMA public OWNER TO ${reader}`)
   const own = `usename = '${settings.user}'`
   return {
     settings,
@@ -65,6 +68,7 @@ export async function start(): Promise<SourceFixture> {
     breakNetwork: async () => {
       await sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${own}`)
     },
+    log: loggedSource(source),
     stop: source.stop,
   }
 }
@@ -101,83 +105,3 @@ const FUTURE = '9000-01-01 00:00:00+00'
 const DIGEST = `SELECT (SELECT count(*) FROM pg_class) AS relations,
   (SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables) AS written,
   (SELECT count(*) FROM pg_replication_slots) AS slots, (SELECT count(*) FROM pg_prepared_xacts) AS prepared`
-
-/** Where only a cursor tells what has changed, the connector is shown a view of the table. */
-function baseOf(table: SourceTable): string {
-  return escapeIdentifier(table.cursorColumn === undefined ? table.name : `${table.name}_base`)
-}
-
-function createSql(table: SourceTable, reader: string): string {
-  const columns = table.columns.map(
-    ({ name, type, nullable }) => `${escapeIdentifier(name)} ${sqlType(type)} ${nullable ? '' : 'NOT NULL'}`,
-  )
-  const key = table.primaryKey.map((name) => escapeIdentifier(name)).join(', ')
-  const name = escapeIdentifier(table.name)
-  return [
-    `CREATE TABLE ${baseOf(table)} (${columns.join(', ')}, PRIMARY KEY (${key}))`,
-    ...(table.cursorColumn === undefined ? [] : [`CREATE VIEW ${name} AS SELECT * FROM ${baseOf(table)}`]),
-    ...(table.hidden ? [] : [`GRANT SELECT ON ${name} TO ${escapeIdentifier(reader)}`]),
-  ].join('; ')
-}
-
-function putSql(table: SourceTable, rows: readonly Row[]): string {
-  const names = table.columns.map(({ name }) => escapeIdentifier(name))
-  const values = rows.map(
-    (row) => `(${table.columns.map(({ type }, index) => literal(row[index] ?? null, type)).join(', ')})`,
-  )
-  const key = table.primaryKey.map((name) => escapeIdentifier(name)).join(', ')
-  const set = names.map((name) => `${name} = excluded.${name}`).join(', ')
-  return `INSERT INTO ${baseOf(table)} (${names.join(', ')}) VALUES ${values.join(', ')}
-    ON CONFLICT (${key}) DO UPDATE SET ${set}`
-}
-
-function keySql(table: SourceTable, row: Row): string {
-  const parts = table.primaryKey.map((name) => {
-    const index = table.columns.findIndex((column) => column.name === name)
-    return `${escapeIdentifier(name)} = ${literal(row[index] ?? null, table.columns[index]?.type ?? 'string')}`
-  })
-  return parts.join(' AND ')
-}
-
-function alterSql(table: SourceTable, next: SourceTable): readonly string[] {
-  const added = next.columns.filter(({ name }) => !table.columns.some((column) => column.name === name))
-  const dropped = table.columns.filter(({ name }) => !next.columns.some((column) => column.name === name))
-  const retyped = next.columns.filter(({ name, type }) =>
-    table.columns.some((one) => one.name === name && one.type !== type),
-  )
-  return [
-    ...added.map(({ name, type }) => `ADD COLUMN ${escapeIdentifier(name)} ${sqlType(type)}`),
-    ...dropped.map(({ name }) => `DROP COLUMN ${escapeIdentifier(name)}`),
-    ...retyped.map(({ name, type }) => {
-      const column = escapeIdentifier(name)
-      return `ALTER COLUMN ${column} TYPE ${sqlType(type)} USING ${column}::${sqlType(type)}`
-    }),
-  ].map((change) => `ALTER TABLE ${baseOf(table)} ${change}`)
-}
-
-const TYPES: Readonly<Record<string, string>> = {
-  string: 'text',
-  integer: 'int4',
-  long: 'int8',
-  float: 'float4',
-  double: 'float8',
-  binary: 'bytea',
-  json: 'jsonb',
-}
-
-function sqlType(type: LogicalType): string {
-  const decimal = parseDecimal(type)
-  if (decimal) return `numeric(${decimal.precision}, ${decimal.scale})`
-  return TYPES[typeName(type)] ?? type
-}
-
-/** As JavaScript writes it, but for the sign of zero, which it leaves out. */
-function textOf(value: NonNullable<Value>): string {
-  return Object.is(value, -0) ? '-0' : String(value)
-}
-
-function literal(value: Value, type: LogicalType): string {
-  if (value === null) return 'NULL'
-  const text = value instanceof Uint8Array ? `\\x${Buffer.from(value).toString('hex')}` : textOf(value)
-  return `${escapeLiteral(text)}::${sqlType(type)}`
-}
