@@ -46,6 +46,8 @@ export interface SourceFixture {
   hold?(table: SourceTable, rows: readonly Row[]): Promise<() => Promise<void>>
   /** Adds so many rows that no logical type can carry. */
   putUnfit?(table: SourceTable, count: number): Promise<void>
+  /** Puts the row, of a table of `SIMPLE`, with a value in one column, none of the key, that no logical type can carry: which one. */
+  putWithout?(table: SourceTable, row: Row): Promise<string>
   /** Lets nobody in for being asked too often, until the function that it resolves to is called. */
   refuse?(): Promise<() => Promise<void>>
   /** Changes with everything that anybody writes, makes or leaves at the source. */

@@ -27,7 +27,11 @@ export interface Gathered {
   /** Whether the read has said that it brings every row of the table. */
   readonly whole: boolean
   readonly rows: readonly Row[]
+  /** Of each row, where the read has said that it gives them: the names of the columns that it is marked to lack. */
+  readonly marks: readonly (readonly string[])[] | null
   readonly rejects: number
+  /** Of those, values whose row came. */
+  readonly carried: number
   readonly states: readonly GivenState[]
   /** The last state. */
   readonly state: ConnectorState
@@ -45,6 +49,8 @@ export async function gather(events: AsyncIterable<ReadEvent>): Promise<Gathered
   let schema: TableSchema | null = null
   let csv = ''
   let whole = false
+  let marks = false
+  let carried = 0
   let rejects = 0
   let counted = 0
   const decoder = new TextDecoder('utf-8', { fatal: true })
@@ -53,10 +59,16 @@ export async function gather(events: AsyncIterable<ReadEvent>): Promise<Gathered
     if (event.kind === 'schema') {
       schema = event.schema
       whole = event.whole === true
+      marks = event.marks === true
     }
     if (event.kind === 'reject') rejects += 1
+    if (event.kind === 'reject' && event.carried === true) carried += 1
     if (event.kind === 'batch') {
-      expectWholeBatch(event.batch, schema?.columns.length ?? null, 'connector.read, a batch')
+      expectWholeBatch(
+        event.batch,
+        schema === null ? null : schema.columns.length + (marks ? 1 : 0),
+        'connector.read, a batch',
+      )
       rows.push(...rowsOf(event.batch))
       largest.rows = Math.max(largest.rows, event.batch.rowCount)
     }
@@ -74,7 +86,29 @@ export async function gather(events: AsyncIterable<ReadEvent>): Promise<Gathered
   const last = states.at(-1)
   if (schema === null || !last || csv !== '' || kinds[0] !== 'schema' || kinds.at(-1) !== 'state')
     throw malformed(kinds)
-  return { schema, whole, rows, rejects, states, state: last.state, kinds, largest }
+  const width = schema.columns.length
+  return {
+    ...{ schema, whole, rejects, carried, states, state: last.state, kinds, largest },
+    rows: marks ? rows.map((row) => row.slice(0, width)) : rows,
+    marks: marks ? rows.map((row) => markOf(row, width)) : null,
+  }
+}
+
+function markOf(row: Row, width: number): readonly string[] {
+  const mark = row[width] ?? null
+  if (mark === null) return []
+  try {
+    const names: unknown = JSON.parse(String(mark))
+    if (Array.isArray(names) && names.length > 0 && names.every((name) => typeof name === 'string')) return names
+  } catch {
+    // Below.
+  }
+  throw new CheckFailure({
+    what: 'the mark of a row is no JSON array of names of columns',
+    where: 'the last cell of a row of connector.read',
+    why: 'products that use one of these columns are made without the row',
+    remedy: 'Give JSON.stringify of the names, and null for a row that lacks nothing.',
+  })
 }
 
 function malformed(kinds: readonly string[]): CheckFailure {

@@ -66,6 +66,11 @@ export interface ReadRequest {
    * connector heeds it, such a row comes with null in their place, and a `reject` that is `carried` names each.
    */
   readonly optional?: readonly string[]
+  /**
+   * Columns, never of the key nor the cursor, without whose values a row may come if it says so: where a connector heeds it, its
+   * `schema` has `marks`, and what cannot be carried of them comes as of `optional`. Of other columns it costs the row.
+   */
+  readonly marked?: readonly string[]
   readonly signal: AbortSignal
 }
 
@@ -74,11 +79,14 @@ export interface ReadRequest {
  * carried, and one `state` last, with counts that match what was sent since the former. A read that finds nothing new
  * still ends with a state, equal to the one it was given.
  *
+ * `marks` with the schema, in a read that was asked for it by `marked`: every row has one cell more at its end, a JSON array of
+ * the names of its columns that are null in place of what cannot be carried, or null.
+ *
  * `whole` with the schema says of an incremental read that it could not go on from its state and brings every row of
  * the table: rows of former reads that do not come again are gone.
  */
 export type ReadEvent =
-  | { readonly kind: 'schema'; readonly schema: TableSchema; readonly whole?: boolean }
+  | { readonly kind: 'schema'; readonly schema: TableSchema; readonly whole?: boolean; readonly marks?: boolean }
   | { readonly kind: 'estimate'; readonly rows: number | null }
   | { readonly kind: 'batch'; readonly batch: ColumnBatch }
   | { readonly kind: 'csv'; readonly chunk: CsvChunk }
@@ -92,7 +100,7 @@ export type ReadEvent =
       readonly key?: Readonly<Record<string, string | null>>
       /** What cannot be carried, in the source's own words: the value of `column`, or the whole row. It may be cut. */
       readonly raw?: string
-      /** The row came, with null in `column`, one of those that the request calls optional: the state counts it. */
+      /** The row came, with null in `column`, one of those that the request calls optional or marked: the state counts it. */
       readonly carried?: boolean
     }
   | { readonly kind: 'state'; readonly state: ConnectorState; readonly rows: number }

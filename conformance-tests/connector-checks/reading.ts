@@ -1,7 +1,9 @@
 /** What a read gives: all rows, once, in the contract's order of events. */
 import { isDeepStrictEqual } from 'node:util'
+import type { Row } from '@sluice/sdk'
 import { expect } from '../check.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
+import type { Gathered } from '../connector-reading.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 import type { ConnectorCheck } from './check.ts'
 
@@ -87,6 +89,41 @@ export const readingChecks: readonly ConnectorCheck[] = [
     },
   },
   {
+    id: 'C40',
+    name: 'marks-say-what-a-row-lacks',
+    level: 'core',
+    async run(context) {
+      const { table, rows } = await context.filled(9)
+      const [odd, other, ...fit] = rows as [Row, Row, ...Row[]]
+      const column = await context.fixture.putWithout?.(table, odd)
+      const marked = table.columns.map(({ name }) => name).filter((name) => !table.primaryKey.includes(name))
+      const at = table.columns.findIndex(({ name }) => name === column)
+      const without = odd.map((value, index) => (index === at ? null : value))
+      for (const mode of context.plugin.capabilities.modes.filter((name) => name !== 'cdc')) {
+        const plain = await context.read((await context.open()).connector, table, { mode })
+        expectMarks(plain, null, 'a read that was not asked for marks')
+        const given = await context.read((await context.open()).connector, table, { mode, marked })
+        const comes = given.marks !== null && column !== undefined
+        expectRows(
+          table,
+          [...(column === undefined ? [odd] : comes ? [without] : []), other, ...fit],
+          given.rows,
+          `a ${mode} read gives the rows that can be carried, and with marks those that lack a value`,
+        )
+        if (given.marks === null) continue
+        expectMarks(given, comes ? { key: odd, column } : { key: null, column: '' }, `a ${mode} read with marks`)
+        // The value is in nobody's way any more once it was corrected, and another one is.
+        if (mode !== 'incremental' || column === undefined) continue
+        await context.fixture.put(table, [odd])
+        await context.fixture.putWithout?.(table, other)
+        const next = await context.resume(table, given.state, { marked })
+        expectMarks(next, { key: other, column }, 'a read that goes on')
+        await context.fixture.put(table, [other])
+        await context.fixture.putWithout?.(table, odd)
+      }
+    },
+  },
+  {
     id: 'C17',
     name: 'state-counts-match-records',
     level: 'core',
@@ -149,6 +186,25 @@ export const readingChecks: readonly ConnectorCheck[] = [
     },
   },
 ]
+
+/** @param lacking null: nothing is said of marks; the row that has one, `key` null: none has */
+function expectMarks(
+  { rows, marks, carried }: Gathered,
+  lacking: { readonly key: Row | null; readonly column: string } | null,
+  where: string,
+): void {
+  const came = marks === null ? null : rows.flatMap(([id], at) => (marks[at] ?? []).map((name) => `${id}: ${name}`))
+  const key = lacking?.key ?? null
+  const expected = lacking === null ? null : key === null ? [] : [`${key[0]}: ${lacking.column}`]
+  expect(isDeepStrictEqual(came, expected) && carried === (expected?.length ?? 0), () => ({
+    what: 'marks, or rejects that are carried, are not those of the rows that lack a value',
+    expected: expected === null ? 'none, and no word of marks' : expected.join(', ') || 'none',
+    came: `${came === null ? 'no word of marks' : came.join(', ') || 'none'}, and ${carried} such rejects`,
+    where: `connector.read, ${where}`,
+    why: 'a product that uses the column would take null for what the source has, and any other would lose the row',
+    remedy: 'Put the names of the columns into the last cell of the row, and give one reject that is carried for each.',
+  }))
+}
 
 /** Sessions end a moment after their sockets do. */
 export async function expectNoSessions(context: ConnectorContext): Promise<void> {

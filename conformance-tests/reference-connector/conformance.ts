@@ -61,6 +61,10 @@ export async function start(): Promise<SourceFixture & { readonly source: Memory
       return async () => source.put(table, rows, transaction)
     },
     putUnfit: async (table, count) => source.putUnfit(table, count),
+    putWithout: async (table, row) => {
+      source.putWithout(table, row, 'amount')
+      return 'amount'
+    },
     refuse: async () => {
       source.refusesLogins = true
       return async () => {

@@ -12,6 +12,8 @@ export interface StoredRow {
   readonly row: Row
   /** Of the transaction that wrote it; grows in the order in which transactions begin. */
   readonly written: number
+  /** The column whose value nothing can carry. */
+  readonly unfit?: string
 }
 
 export interface StoredTable extends LoggedTable {
@@ -60,6 +62,14 @@ export class MemorySource {
     this.#set({ ...stored, unfit: stored.unfit + count })
     const key = (index: number) => JSON.stringify(primaryKey.map(() => `-${stored.unfit + index + 1}`))
     this.log.append(Array.from({ length: count }, (_, index) => ({ kind: 'unfit', of: stored, key: key(index) })))
+  }
+
+  /** A row whose value of that column nothing can carry. */
+  putWithout(table: SourceTable, row: Row, unfit: string): void {
+    const stored = this.#named(table.name)
+    const written = this.begin()
+    this.#set({ ...stored, rows: new Map(stored.rows).set(keyText(table, row), { row, written, unfit }) })
+    this.#open.delete(written)
   }
 
   remove(table: SourceTable, rows: readonly Row[]): void {

@@ -5,7 +5,9 @@ import {
   type ConnectorState,
   type ReadEvent,
   type ReadRequest,
+  type Row,
   SluiceError,
+  type TableSchema,
 } from '@sluice/sdk'
 import type { SourceTable } from '../connector-fixture.ts'
 import type { StoredRow } from './memory-source.ts'
@@ -48,33 +50,51 @@ async function* stream(settings: SourceSettings, host: ConnectorHost, request: R
   // What it was to go on from is of another table or another shape: rows of before may be gone.
   const isWhole = request.mode === 'incremental' && request.state !== null && former === null
   const schema = { columns, primaryKey: keyOf(table, request) }
-  yield { kind: 'schema', schema, ...(isWhole ? { whole: true } : {}) }
+  const marks = request.marked !== undefined
+  yield { kind: 'schema', schema, ...(isWhole ? { whole: true } : {}), ...(marks ? { marks } : {}) }
   const { wanted, next } = selected(rows, table, former, position, host.clock.nowMs())
   yield { kind: 'estimate', rows: wanted.length }
   const unfit = former === null ? (stored?.unfit ?? 0) : 0
   await host.faultPoint('reference.after-snapshot')
+  let counted = 0
   for (let from = 0; from < wanted.length; from += BATCH_ROWS) {
     stopIfAborted(request.signal)
-    const part = wanted.slice(from, from + BATCH_ROWS)
-    yield {
-      kind: 'batch',
-      batch: batchFromRows(
-        part.map(({ row }) => indexes.map((index) => row[index] ?? null)),
-        indexes.length,
-      ),
-    }
+    const part = wanted.slice(from, from + BATCH_ROWS).map((stored) => carried(stored, schema, table, request))
+    const rows = part.flatMap(({ row }) => (row === null ? [] : [row]))
+    counted += rows.length
+    yield { kind: 'batch', batch: batchFromRows(rows, indexes.length + (marks ? 1 : 0)) }
+    for (const { reject } of part) if (reject !== null) yield reject
     await host.faultPoint('reference.after-batch')
     const done = stateWithin(request, position, wanted, from + BATCH_ROWS)
-    if (done) yield { kind: 'state', state: done, rows: part.length }
+    if (done) yield { kind: 'state', state: done, rows: counted }
+    if (done) counted = 0
   }
   for (let count = 0; count < unfit; count += 1)
     yield { kind: 'reject', reason: 'the value fits no type', column: columns[0]?.name ?? null }
-  const left =
-    request.mode === 'full' || position.cursor !== null
-      ? wanted.length
-      : wanted.length % BATCH_ROWS || Math.min(wanted.length, BATCH_ROWS)
   const isNothingNew = request.state !== null && former !== null && wanted.length === 0
-  yield { kind: 'state', state: isNothingNew ? request.state : stateOf(next), rows: left }
+  yield { kind: 'state', state: isNothingNew ? request.state : stateOf(next), rows: counted }
+}
+
+type Reject = Extract<ReadEvent, { kind: 'reject' }>
+
+/** The row as it comes, null where it cannot, with what is said of its value that cannot be carried. */
+function carried(
+  { row: values, unfit }: StoredRow,
+  { columns, primaryKey }: TableSchema,
+  table: SourceTable,
+  { marked }: ReadRequest,
+): { readonly row: Row | null; readonly reject: Reject | null } {
+  const valueOf = (name: string) => values[table.columns.findIndex((column) => column.name === name)] ?? null
+  const isUnfit = columns.some(({ name }) => name === unfit)
+  const row = columns.map(({ name }) => (name === unfit ? null : valueOf(name)))
+  const mark = isUnfit ? JSON.stringify([unfit]) : null
+  const comes = !isUnfit || marked?.includes(unfit as string) === true
+  const key = Object.fromEntries(primaryKey.map((name) => [name, String(valueOf(name))]))
+  const about = { reason: 'the value fits no type', column: unfit ?? null, key, ...(comes ? { carried: true } : {}) }
+  return {
+    row: comes ? [...row, ...(marked === undefined ? [] : [mark])] : null,
+    reject: isUnfit ? { kind: 'reject', ...about } : null,
+  }
 }
 
 /** What is read by the numbers of transactions can be gone on with from any of them that is wholly read. */

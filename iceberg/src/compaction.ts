@@ -1,6 +1,7 @@
 import type { EngineLimits } from '@sluice/engine'
 import type { CommitRequest } from './commit.ts'
 import type { DataFile } from './format/data-file.ts'
+import { fileFields, hasMarks } from './format/marks.ts'
 import { sortColumns } from './format/sort-order.ts'
 import { toTableSchema } from './format/table-schema.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
@@ -63,8 +64,10 @@ export function compactionJob(
   const order = state.metadata['sort-orders'].find(
     (known) => known['order-id'] === state.metadata['default-sort-order-id'],
   )
+  const marks = hasMarks(scan.summary)
+  const columns = { ...state.schema, fields: fileFields(state.schema.fields, marks) }
   return {
-    job: { tables: [engineTable({ ...scan, files }, [CONTENT], state.schema)], limits: options.limits },
+    job: { tables: [engineTable({ ...scan, files }, [CONTENT], columns)], limits: options.limits },
     target: {
       ref: state.ref,
       base: state,
@@ -73,6 +76,7 @@ export function compactionJob(
       rows: 'keep',
       sortBy: sortColumns(order, state.schema),
       targetFileBytes: options.targetFileBytes ?? DEFAULT_TARGET_BYTES,
+      ...(marks ? { marks } : {}),
     },
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type EngineStep, fileCell, parquetOptions, quoteName, quoteText, type StepResult } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { DataFile } from './format/data-file.ts'
+import { fileFields } from './format/marks.ts'
 import { type PartitionSpec, parsePartitionKey, partitionKeySql } from './format/partitioning.ts'
 import { UNSORTED } from './format/sort-order.ts'
 import { type ColumnStatistics, fileMetrics } from './format/statistics.ts'
@@ -22,6 +23,8 @@ export interface DataRequest {
   readonly targetFileBytes?: number
   /** Rows lie in this order in the files, so that bounds tell the files apart. */
   readonly sortBy?: readonly string[]
+  /** See `WriteTarget.marks`. */
+  readonly marks?: boolean
 }
 
 /** A file that the engine has written and the table does not have yet. */
@@ -38,7 +41,7 @@ export const MAX_FILES = 10_000
 /** The steps of an own job that write the files; the last one collects what `parseWritten` reads. */
 export function writeSteps(request: DataRequest): readonly EngineStep[] {
   const { schema, spec } = request
-  const columns = schema.fields.map(({ name, type }) => fileCell(name, type))
+  const columns = fileFields(schema.fields, request.marks).map(({ name, type }) => fileCell(name, type))
   const rows = `SELECT ${columns.join(', ')} FROM (${request.select}\n)`
   const keys = spec.fields.map((field, at) => {
     const source = sourceOf(schema, field['source-id'])
@@ -76,7 +79,8 @@ export function isTooLarge({ spec, targetFileBytes }: DataRequest, { metrics }: 
 
 /** Collects what `parseSplit` reads. */
 export function splitStep(request: DataRequest, { localFile }: WrittenFile): EngineStep {
-  const columns = request.schema.fields.map(({ name }) => quoteName(name)).join(', ')
+  const fields = fileFields(request.schema.fields, request.marks)
+  const columns = fields.map(({ name }) => quoteName(name)).join(', ')
   const rows = `SELECT ${columns} FROM read_parquet(${quoteText(localFile)}, hive_partitioning = false)`
   return copyStep(request, `${rows}${orderBy(request)}`, sized(request))
 }
@@ -100,8 +104,8 @@ function orderBy({ sortBy = [] }: DataRequest, keys: readonly string[] = []): st
   return sortBy.length === 0 ? '' : ` ORDER BY ${[...keys, ...sortBy.map(quoteName)].join(', ')}`
 }
 
-function options({ schema }: DataRequest): readonly string[] {
-  const ids = schema.fields.map((field) => `${quoteName(field.name)}: ${field.id}`)
+function options({ schema, marks }: DataRequest): readonly string[] {
+  const ids = fileFields(schema.fields, marks).map((field) => `${quoteName(field.name)}: ${field.id}`)
   return [
     ...parquetOptions(schema.fields.map(({ type }) => type)),
     'COMPRESSION zstd',

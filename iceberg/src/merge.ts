@@ -10,6 +10,7 @@ import {
   type StepResult,
 } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
+import { fileFields, hasMarks } from './format/marks.ts'
 import { type LakeSchema, toTableSchema } from './format/table-schema.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
 import type { ObjectStore } from './store/object-store.ts'
@@ -41,6 +42,8 @@ export interface MergeRequest {
   readonly present?: () => Promise<PresentKeys>
   readonly sortBy?: readonly string[]
   readonly targetFileBytes?: number
+  /** The rows of `changed` have the column `MARKS`, too, and those that stay keep theirs. */
+  readonly marks?: boolean
 }
 
 /** The keys that the table is to have, besides those of `changed`: rows with any other go. */
@@ -96,7 +99,8 @@ export async function planMerge(
 ): Promise<TouchedFiles> {
   const { base, scan, job, key, renames, rows, present } = request
   const target = { base, schema: request.schema, rows, ...(renames === undefined ? {} : { renames }) } as const
-  const { schema } = planTable(target).schema
+  const planned = planTable(target).schema.schema
+  const schema = { ...planned, fields: fileFields(planned.fields, request.marks) }
   const file = join(context.dir, 'changed.parquet')
   const looksForKeys = rows === 'keep' && scan.files.length > 0 && scan.deletes.length === 0
   const gone =
@@ -140,6 +144,7 @@ export async function planMerge(
       ...(renames === undefined ? {} : { renames }),
       ...(request.sortBy === undefined ? {} : { sortBy: request.sortBy }),
       ...(request.targetFileBytes === undefined ? {} : { targetFileBytes: request.targetFileBytes }),
+      ...(request.marks === true ? { marks: true } : {}),
     },
     files,
     results: looksForKeys && !present ? run.results.slice(0, -1) : run.results,
@@ -241,7 +246,8 @@ export async function planDelete(
   signal: AbortSignal,
 ): Promise<TouchedFiles> {
   const { base, scan, where, job } = request
-  const { schema } = base
+  const marks = hasMarks(scan.summary)
+  const schema = { ...base.schema, fields: fileFields(base.schema.fields, marks) }
   const all = schema.fields.map((field) => field.name)
   const condition = `coalesce((${where}), false)`
   const sql = `SELECT DISTINCT ${FILE} FROM ${namedRows(scan, schema, all)} WHERE ${condition}`
@@ -265,8 +271,9 @@ export async function planDelete(
       ref: base.ref,
       base,
       select: `SELECT ${list('t', schema)} FROM ${TOUCHED} t WHERE NOT ${condition}`,
-      schema: toTableSchema(schema),
+      schema: toTableSchema(base.schema),
       rows: 'keep',
+      ...(marks ? { marks } : {}),
     },
     files,
     results: run?.results.slice(0, -1) ?? [],

@@ -44,6 +44,8 @@ export interface WriteTarget {
   readonly rows: 'keep' | 'rewrite'
   readonly targetFileBytes?: number
   readonly sortBy?: readonly string[]
+  /** The rows of `select` have the column `MARKS`, too. */
+  readonly marks?: boolean
 }
 
 /** What the job reads and does first: the engine's own words. Its trust is the runtime's. */
@@ -170,6 +172,7 @@ function dataRequest(target: WriteTarget, plan: TablePlan, dir: string): DataReq
     dir,
     ...(target.targetFileBytes === undefined ? {} : { targetFileBytes: target.targetFileBytes }),
     ...(target.sortBy === undefined ? {} : { sortBy: target.sortBy }),
+    ...(target.marks === true ? { marks: true } : {}),
   }
 }
 

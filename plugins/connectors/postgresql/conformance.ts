@@ -52,6 +52,12 @@ export async function start(): Promise<SourceFixture> {
       const values = Array.from({ length: count }, (_, index) => `(${-1 - index}, 'infinity')`)
       await sql(`INSERT INTO ${baseOf(table)} (id, at) VALUES ${values.join(', ')}`)
     },
+    putWithout: async (table, row) => {
+      await sql(putSql(table, [row]))
+      const id = String(row[table.columns.findIndex(({ name }) => name === 'id')])
+      await sql(`UPDATE ${baseOf(table)} SET amount = 'NaN' WHERE id = ${id}`)
+      return 'amount'
+    },
     refuse: async () => {
       const user = escapeIdentifier(settings.user)
       await sql(`ALTER ROLE ${user} CONNECTION LIMIT 0`)

@@ -223,6 +223,27 @@ test('a value that cannot be carried in a column that nobody uses does not cost 
   }
 })
 
+test('a row says at its end which of its values cannot be carried, where that is asked for and may be', async () => {
+  await give(`CREATE TABLE marked (a int PRIMARY KEY, d date, "q"",n" numeric, t text);
+    INSERT INTO marked VALUES (1, '2026-01-01', 1, 'x'), (2, 'infinity', 'NaN', E'"\n,'), (3, 'infinity', 3, null), (4, null, null, null)`)
+  const lines = async (marked: readonly string[]) => {
+    const { rows, rejects, last, schema } = await read('marked', { marked })
+    assert.equal(last.rows, rows.length)
+    assert.equal(schema.columns.length, 4)
+    return { rows, left: rejects.filter(({ carried }) => !carried).map(({ key }) => key?.['a']) }
+  }
+  const whole = ['1', '2026-01-01', '1', 'x', null]
+  const empty = ['4', null, null, null, null]
+  const odd = ['3', null, '3', null, '["d"]']
+  assert.deepEqual(await lines(['d', 'q",n', 't', 'a']), {
+    rows: [whole, ['2', null, null, '"\n,', JSON.stringify(['d', 'q",n'])], odd, empty],
+    left: [],
+  })
+  assert.deepEqual(await lines(['d']), { rows: [whole, odd, empty], left: ['2'] })
+  assert.deepEqual(await lines([]), { rows: [whole, empty], left: ['2', '3'] })
+  assert.equal((await read('marked', {})).rows[0]?.length, 4, 'nothing is added that nobody asked for')
+})
+
 test('a row that is rejected is named by its key, and a value at fault that is long is cut', async () => {
   await give(`CREATE TABLE odd_keys (a text, b int, j json, filler text, PRIMARY KEY (b, a));
     INSERT INTO odd_keys VALUES (E'it''s "a",\n', 1, '"\\ud800"', 'x'), ('long', 2, ('"\\ud800' || repeat('y', 100000) || '"')::json, 'x'),

@@ -40,13 +40,18 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
   const schema = schemaOf(relation, columns, request, where)
   const increment =
     request.mode === 'incremental' ? await planIncrement(way, session, relation, columns, request) : null
-  yield { kind: 'schema', schema, whole: !increment?.where }
+  const { optional = [], marked = [] } = request
+  const isOthers = (name: string) => !schema.primaryKey.includes(name) && name !== request.cursorColumn
+  const may = new Set([...optional, ...marked].filter(isOthers))
+  const asked = request.marked !== undefined
+  const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null, may, asked)
+  const marks = asked && judged
+  yield { kind: 'schema', schema, whole: !increment?.where, ...(marks ? { marks } : {}) }
   yield { kind: 'estimate', rows: increment?.where ? null : relation.estimatedRows }
   await reached(way, 'postgresql.after-snapshot')
-  const optional = new Set((request.optional ?? []).filter((name) => !schema.primaryKey.includes(name)))
-  const { sql, judged } = copyStatement(relation, columns, increment?.where ?? null, optional)
   const copy = await session.copyOut(sql, { judged })
-  const carried = yield* carry(copy, { columns, primaryKey: schema.primaryKey, optional }, request.signal)
+  const chosen = { columns, primaryKey: schema.primaryKey, optional: may, marks }
+  const carried = yield* carry(copy, chosen, request.signal)
   await reached(way, 'postgresql.before-state')
   await (way.moment ? way.moment.end(session) : session.close())
   const rows = copy.rows + carried

@@ -13,14 +13,22 @@ export interface Chosen {
   readonly primaryKey: readonly string[]
   /** Names of columns without whose value a row may come. */
   readonly optional: ReadonlySet<string>
+  /** Rows end with a cell that tells of which columns. */
+  readonly marks: boolean
 }
 
 /** The row without the values at fault, where it can come without them; else null. */
 export function carriedRow({ columns, csv, isWhole }: Refused, chosen: Chosen): Buffer | null {
   const isOptional = columns.every((ordinal) => chosen.optional.has(chosen.columns[ordinal - 1]?.name ?? ''))
   if (!isOptional || !isWhole) return null
-  const cells = [...cellsOf(csv.toString('utf8'))].map(({ text }, index) => (columns.includes(index + 1) ? '' : text))
+  const cells = cellsOf(csv.toString('utf8')).map(({ text }, index) => (columns.includes(index + 1) ? '' : text))
+  if (chosen.marks) cells[chosen.columns.length] = markOf(columns, chosen)
   return Buffer.from(`${cells.join(',')}\n`)
+}
+
+function markOf(ordinals: readonly number[], { columns }: Chosen): string {
+  const names = ordinals.map((ordinal) => columns[ordinal - 1]?.name ?? '')
+  return `"${JSON.stringify(names).replaceAll('"', '""')}"`
 }
 
 /** One for each column at fault. */

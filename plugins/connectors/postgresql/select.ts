@@ -19,10 +19,12 @@ export function copyStatement(
   columns: readonly RelationColumn[],
   where: string | null,
   optional: ReadonlySet<string> = new Set(),
+  /** Whether rows end with a cell for marks, where any can have some. */
+  marks = false,
 ): CopyStatement {
   const verdict = verdictOf(columns, optional)
   const values = columns.map((column) => column.carriage.express?.(reference(column.name)) ?? reference(column.name))
-  const list = (verdict ? [verdict, ...values] : values).join(', ')
+  const list = (verdict ? [verdict, ...values, ...(marks ? ['NULL'] : [])] : values).join(', ')
   const filter = where ? ` WHERE ${where}` : ''
   const select = `SELECT ${list} FROM ${qualified(table)} AS ${ALIAS}${filter}`
   return { sql: `COPY (${select}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)`, judged: verdict !== null }

@@ -1,22 +1,24 @@
 /** One source table into its raw table of the lake: read, write, stage. The commit is the caller's. */
 
 import { type EngineLimits, quoteName } from '@sluice/engine'
-import type {
-  ChangedFiles,
-  CommitRequest,
-  Lake,
-  PresentKeys,
-  Scan,
-  StagedCommit,
-  TableRef,
-  TableState,
-  WrittenData,
+import {
+  type ChangedFiles,
+  type CommitRequest,
+  hasMarks,
+  type Lake,
+  MARKS,
+  type PresentKeys,
+  type Scan,
+  type StagedCommit,
+  type TableRef,
+  type TableState,
+  type WrittenData,
 } from '@sluice/iceberg'
 import type { Column, ConnectorState, TableSchema } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import type { FaultPoint } from '../fault-points.ts'
 import type { SchemaChangeMode } from '../manifest/manifest-set.ts'
-import { faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
+import { type ColumnsAtFault, faultsSummary, MOMENT, READ_AT, ROWS_REJECTED } from '../materializer/raw-summary.ts'
 import { type ColumnChanges, changesText, columnChanges } from '../materializer/source-changes.ts'
 import { SOURCE_MARK } from '../registry/connections.ts'
 import type { ReadOutcome, TableRead } from './read-table.ts'
@@ -130,7 +132,7 @@ export async function loadTable(
         [SOURCE_MARK]: request.source,
         'sluice.rows-read': String(outcome.rowCount),
         [ROWS_REJECTED]: String(outcome.rejected + Number(kept?.[ROWS_REJECTED] ?? 0)),
-        ...faultsSummary({ withoutValue: outcome.withoutValue.keys(), rejectedFor: outcome.rejectedFor }, kept),
+        ...faultsSummary(faultsOf(read, outcome), kept),
         'sluice.cursor': cursorText(outcome.state),
         ...(sweep === null ? {} : { 'sluice.rows-gone': String(sweep.removed) }),
         ...(sweep === null ? {} : { [ROWS_UNEXPLAINED]: String(sweep.unexplained) }),
@@ -147,6 +149,10 @@ export async function loadTable(
     goesOn: sweep === null || request.moment === null || sweep.unexplained <= explained(kept, outcome),
     changes: changes && changesText(changes),
   }
+}
+
+function faultsOf({ marks }: TableRead, { withoutValue, rejectedFor }: ReadOutcome): ColumnsAtFault {
+  return { withoutValue: withoutValue.keys(), rejectedFor, marks }
 }
 
 const MAX_CURSOR_CHARACTERS = 1_000
@@ -170,7 +176,8 @@ async function mergeRows(
   schema: TableSchema,
   lake: Lake,
 ): Promise<WrittenRows> {
-  const { readKeys } = request
+  const { readKeys, read } = request
+  const marks = read.marks || hasMarks(scan.summary)
   let keys: TableRead | null = null
   const present = async (): Promise<PresentKeys> => {
     keys = await (readKeys as () => Promise<TableRead>)()
@@ -187,8 +194,9 @@ async function mergeRows(
       rows: keepsTypes(scan, schema) ? 'keep' : 'rewrite',
       key: request.primaryKey,
       job: { csvInput: incoming(request), limits: request.limits },
-      changed: newestByKey(request),
+      changed: newestByKey(request, marks),
       sortBy: request.primaryKey,
+      ...(marks ? { marks } : {}),
       ...(readKeys === null ? {} : { present }),
     },
     request.signal,
@@ -214,15 +222,20 @@ async function replaceRows(
   schema: TableSchema,
   lake: Lake,
 ): Promise<WrittenRows> {
-  const { ref, limits, signal } = request
-  const target = { ref, base, select: `SELECT * FROM ${INCOMING}`, schema, partitioning: [], rows: 'rewrite' } as const
+  const { ref, limits, signal, read } = request
+  const select = `SELECT * FROM ${INCOMING}`
+  const { marks } = read
+  const target = { ref, base, select, schema, partitioning: [], rows: 'rewrite', ...(marks ? { marks } : {}) } as const
   const { written } = await lake.write({ csvInput: incoming(request), limits }, [target], signal)
   const [rows] = written
   if (!rows) throw new Error('the lake wrote nothing')
   return { written: rows, operation: 'replace', sweep: null }
 }
 
-const incoming = ({ read }: LoadRequest) => ({ name: INCOMING, columns: read.schema.columns, source: read.rows })
+const incoming = ({ read }: LoadRequest) => {
+  const columns = read.marks ? [...read.schema.columns, MARKS] : read.schema.columns
+  return { name: INCOMING, columns, source: read.rows }
+}
 
 /** Raw tables take what the source has: only keys are required. */
 export function asRaw(primaryKey: readonly string[]): (column: Column) => Column {
@@ -230,10 +243,11 @@ export function asRaw(primaryKey: readonly string[]): (column: Column) => Column
 }
 
 /** A key that the source does not enforce may come more than once: the row with the newest cursor counts. */
-function newestByKey(request: LoadRequest): string {
+function newestByKey(request: LoadRequest, marks: boolean): string {
   const key = request.primaryKey.map(quoteName).join(', ')
   const order = request.cursorColumn ? ` ORDER BY ${quoteName(request.cursorColumn)} DESC NULLS LAST` : ''
-  return `SELECT * FROM ${INCOMING} QUALIFY row_number() OVER (PARTITION BY ${key}${order}) = 1`
+  const all = marks && !request.read.marks ? `*, NULL AS ${quoteName(MARKS.name)}` : '*'
+  return `SELECT ${all} FROM ${INCOMING} QUALIFY row_number() OVER (PARTITION BY ${key}${order}) = 1`
 }
 
 export function checkSchemaChange(

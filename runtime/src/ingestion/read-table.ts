@@ -16,8 +16,12 @@ export interface TableRead {
   readonly schema: TableSchema
   /** The connector could not go on from its state: the rows are the whole table. */
   readonly whole: boolean
+  /** Its rows have marks at their end, beside the columns of the schema. */
+  readonly marks: boolean
   /** To be consumed once, to its end. */
   readonly rows: AsyncIterable<Uint8Array>
+  /** Ends the read, no row of which was asked for. */
+  abandon(): Promise<void>
   /** After the end of `rows`. */
   outcome(): ReadOutcome
 }
@@ -32,6 +36,8 @@ export interface ReadOutcome {
   readonly rejectReasons: readonly string[]
   /** By column: values that could not be carried, whose rows came without them. */
   readonly withoutValue: ReadonlyMap<string, number>
+  /** Those rows say so. */
+  readonly marks: boolean
   /** Columns that somebody uses, and whose values cost rows. */
   readonly rejectedFor: ReadonlySet<string>
   /** The first of the rows that were rejected or came without a value, as many as a quarantine holds. */
@@ -55,7 +61,10 @@ export async function readTable(
   const withoutValue = new Map<string, number>()
   const rejectedFor = new Set<string>()
   const columns = new Set(schema.columns.map(({ name }) => name))
-  const optional = new Set(request.optional)
+  const marks = first.marks === true
+  if (marks && request.marked === undefined)
+    throw await ended(events, brokenConnector('it gave marks that nobody asked for'))
+  const optional = new Set([...(request.optional ?? []), ...(marks ? (request.marked ?? []) : [])])
   async function* rows(): AsyncGenerator<Uint8Array> {
     let isDone = false
     try {
@@ -90,7 +99,11 @@ export async function readTable(
   return {
     schema,
     whole: first.whole === true,
+    marks,
     rows: rows(),
+    async abandon() {
+      await events.return?.()
+    },
     outcome() {
       if (tally.state === null) throw brokenConnector('it ended without a state')
       return {
@@ -100,6 +113,7 @@ export async function readTable(
         rejected: refused.rejected,
         rejectReasons: refused.reasons,
         withoutValue,
+        marks,
         rejectedFor,
         refused: refused.rows,
       }
@@ -116,6 +130,11 @@ async function nextOf(events: Events, wanted: (event: { readonly kind: string })
     if (wanted(value)) return value
     if (value.kind !== 'estimate') throw brokenConnector('it gave rows before the schema')
   }
+}
+
+async function ended(events: Events, error: SluiceError): Promise<SluiceError> {
+  await events.return?.()
+  return error
 }
 
 function csvOf(batch: ColumnBatch): Uint8Array {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
-import { checkRejected, MAX_REJECTED, rejectedLimits } from './rejected-rows.ts'
+import { MAX_REJECTED } from '../quality/max-rejected.ts'
+import { checkRejected, rejectedLimits } from './rejected-rows.ts'
 
 const outcome = (rejected: number, total: number) => ({
   rejected,

@@ -2,10 +2,8 @@
 import { SluiceError } from '@sluice/sdk'
 import { qualified } from '../manifest/context.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
+import { exceeds, MAX_REJECTED } from '../quality/max-rejected.ts'
 import type { ReadOutcome } from './read-table.ts'
-
-/** Where quality.yaml says nothing. */
-export const MAX_REJECTED: RejectedLimit = { percent: 0.1, rows: 100 }
 
 /** Of each product that reads the table: the table serves them all, so it has to bear with every one. */
 export function rejectedLimits(
@@ -40,6 +38,6 @@ type RejectedOutcome = Pick<ReadOutcome, 'rejected' | 'rowCount' | 'rejectReason
 export function checkRejected(table: string, outcome: RejectedOutcome, limits: readonly RejectedLimit[]): void {
   const { rejected, rowCount } = outcome
   const total = rejected + rowCount
-  const broken = limits.find(({ percent, rows }) => rejected > rows && rejected * 100 > percent * total)
+  const broken = limits.find((limit) => exceeds(rejected, total, limit))
   if (broken !== undefined) throw new TooManyRejected(table, broken, outcome)
 }

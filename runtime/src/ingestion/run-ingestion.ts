@@ -12,7 +12,7 @@ import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
-import { isReadAsUsed } from '../materializer/raw-summary.ts'
+import { type Dispensable, heedsMarks, isReadAsUsed, lacksMarkedRows } from '../materializer/raw-summary.ts'
 import { forgetStreams } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
@@ -35,7 +35,7 @@ import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
 import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { productProgress } from './product-progress.ts'
-import { readTable, type TableRead } from './read-table.ts'
+import { type ReadOutcome, readTable, type TableRead } from './read-table.ts'
 import { checkRejected, rejectedLimits, TooManyRejected } from './rejected-rows.ts'
 import {
   discoverTables,
@@ -232,9 +232,11 @@ function askedOf(
   products: readonly DeployedProduct[],
 ) {
   const names = columns.map((column) => column.name)
+  const strict = products.filter(({ manifests }) => !heedsMarks(manifests))
   return {
     limits: rejectedLimits(run.connection.name, name, products),
     optional: unusedColumns(run.connection.name, name, names, products),
+    marked: unusedColumns(run.connection.name, name, names, strict),
   }
 }
 
@@ -243,7 +245,7 @@ function hooksOf(run: IngestionRun, products: readonly DeployedProduct[], deps: 
   return {
     load(table, mode, description, connector, moment) {
       // The log tells of every column, so that each row has to have each.
-      const asked = { ...askedOf(run, table, description, products), optional: [] }
+      const asked = { ...askedOf(run, table, description, products), optional: [], marked: [] }
       return loadSource(run, table, mode, asked, connector, moment, deps)
     },
     commit: (loaded, connector, also) => commitTables(run, [loaded], connector, deps, also),
@@ -279,7 +281,7 @@ async function loadSource(
   run: IngestionRun,
   table: SourceTable,
   mode: ReadMode,
-  asked: { readonly limits: readonly RejectedLimit[]; readonly optional: readonly string[] },
+  asked: Dispensable & { readonly limits: readonly RejectedLimit[] },
   connector: Connector,
   moment: Moment | null,
   deps: IngestionDeps,
@@ -288,8 +290,11 @@ async function loadSource(
   const room = await deps.checkStorage(connection.tenant)
   const ref = rawTable(connection.tenant, connection.name, table.name)
   const base = await deps.lake.load(ref, { signal })
-  const optional = asked.optional.filter((name) => !mode.primaryKey.includes(name) && name !== mode.cursorColumn)
-  const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey) && isAsUsed(base, optional)
+  const isOthers = (column: string) => !mode.primaryKey.includes(column) && column !== mode.cursorColumn
+  const [optional, marked] = [asked.optional.filter(isOthers), asked.marked.filter(isOthers)]
+  const summary = summaryOf(base)
+  const isAsUsed = isReadAsUsed(summary, { optional, marked })
+  const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey) && isAsUsed
   const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
@@ -299,12 +304,18 @@ async function loadSource(
     const { mode: how, primaryKey, cursorColumn } = mode
     const way = how === 'cdc' ? 'full' : how
     const { schema, table: name } = table
-    const asked = { schema, table: name, mode: way, columns: [], primaryKey, cursorColumn, state, optional, signal }
+    const needs = { optional, ...(marked.length === 0 ? {} : { marked }) }
+    const request = { schema, table: name, mode: way, columns: [], primaryKey, cursorColumn, state, ...needs, signal }
+    const read = await readTable(connector, request, report.soon)
+    if (read.marks && !read.whole && state !== null && lacksMarkedRows(summary, marked)) {
+      await read.abandon()
+      return loadFrom(null)
+    }
     return loadTable(
       {
         ref,
         base,
-        read: await readTable(connector, asked, report.soon),
+        read,
         mode: how,
         primaryKey,
         cursorColumn,
@@ -333,10 +344,9 @@ async function loadSource(
   return { ...loaded, table, mode, readAt }
 }
 
-/** Whether the raw table's rows came as products use its columns now: if not, it is read whole. */
-function isAsUsed(base: TableState | null, unused: readonly string[]): boolean {
+function summaryOf(base: TableState | null): Readonly<Record<string, string>> {
   const current = base?.metadata.snapshots.find((snapshot) => String(snapshot['snapshot-id']) === base.snapshotId)
-  return isReadAsUsed(current?.summary ?? {}, unused)
+  return current?.summary ?? {}
 }
 
 async function commitTables(
@@ -405,9 +415,12 @@ async function tellLoaded(
   }
   for (const reason of outcome.rejectReasons) await log(run, deps, 'warn', `${table.name}: rejected ${reason}`)
   for (const [column, values] of outcome.withoutValue) {
-    await log(run, deps, 'warn', `${table.name}: ${values} rows came without ${column}, which no product uses`)
+    await log(run, deps, 'warn', `${table.name}: ${values} rows came without ${column}, ${whoLacksIt(outcome)}`)
   }
 }
+
+const whoLacksIt = ({ marks }: ReadOutcome): string =>
+  marks ? 'and are left out of products that use it' : 'which no product uses'
 
 /**
  * The key of every row, in the source's words, and its cursor: what an incremental read does not bring, and a row that is

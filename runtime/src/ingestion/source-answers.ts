@@ -114,6 +114,7 @@ function schemaEvent(event: Fields): ReadEvent {
     kind: 'schema',
     schema: { columns, primaryKey: namesIn(schema, 'primaryKey') },
     ...(event['whole'] === true ? { whole: true } : {}),
+    ...(event['marks'] === true ? { marks: true } : {}),
   }
 }
 

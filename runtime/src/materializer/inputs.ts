@@ -7,12 +7,13 @@ import { registryCatalog } from '../lake/registry-catalog.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import { DEFAULT_SCHEMA, qualified, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { usedOf } from '../manifest/used-columns.ts'
 import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { findConnectionByName, isOfSource } from '../registry/connections.ts'
 import type { Product } from '../registry/products.ts'
 import { stateOfScan } from './lake-state.ts'
-import { lacksValues, MOMENT, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
+import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
 import type { InputState } from './transform.ts'
 
@@ -88,6 +89,12 @@ export async function readInputs(
           readAt: connection === null ? now : readAtOf(summary, scan?.committedAtMs ?? null),
           changes: changesSince(base, state.columns),
           rejected: Number(summary[ROWS_REJECTED] ?? 0),
+          marked: markedUsed(summary, manifests, input),
+          used: usedOf(
+            state.columns.map(({ name }) => name),
+            manifests,
+            input,
+          ),
         }
       }
       throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {

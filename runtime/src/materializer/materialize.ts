@@ -123,7 +123,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   await deps.faultPoint('materializer.before-commit')
   const materialization = await inTransaction(
     deps.pool,
-    async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, inputs, deps),
+    async (tx) => commitEpoch(tx, product, deployed, fence.token, record, prepared, deps),
     { signal },
   )
   await noteEpoch(product, materialization, prepared.commits, deps)
@@ -139,14 +139,13 @@ async function commitEpoch(
   token: bigint,
   record: NewMaterialization,
   prepared: Prepared,
-  inputs: readonly InputState[],
   deps: MaterializeDeps,
 ): Promise<Materialization> {
   const epoch = await reserveEpoch(tx, product.id, token)
   await deps.lake.publish(registryCatalog(tx), prepared.commits)
   const materialization = await recordEpoch(tx, epoch, {
     ...record,
-    ...qualityOf([...prepared.checks, ...carriedRows(inputs.map(carriedInput), prepared.rowCount)]),
+    ...qualityOf([...prepared.checks, ...carriedRows(prepared.inputs.map(carriedInput), prepared.rowCount)]),
     snapshots: prepared.snapshots,
     counts: { rows: prepared.rowCount, quarantined: prepared.quarantined, ...lostCounts(prepared.lost) },
   })
@@ -183,8 +182,10 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
   }
 }
 
-function carriedInput({ input, state, rejected }: InputState): CarriedInput {
-  return { input, columns: state.columns.map(({ name }) => name), rejected }
+/** What kept a row out of the whole table may be any of its columns; what kept it out of the product is one that this uses. */
+export function carriedInput({ input, state, rejected, used, leftOut = 0 }: InputState): CarriedInput {
+  const all = state.columns.map(({ name }) => name)
+  return { input, columns: rejected === 0 ? (used ?? all) : all, rejected: rejected + leftOut }
 }
 
 function qualityOf(checks: Prepared['checks']): Pick<NewMaterialization, 'quality' | 'qualityScore'> {

@@ -14,6 +14,7 @@ import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
+import { withoutMarkedRows } from './marked-rows.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import {
@@ -67,6 +68,8 @@ export interface Prepared {
   readonly lost: Readonly<Record<string, number>>
   readonly checks: readonly CheckResult[]
   readonly violations: ViolationsByVariant
+  /** Without the rows that the product does without. */
+  readonly inputs: readonly InputState[]
 }
 
 /** Throws INVALID_DATA `quality_blocked` with the failed checks' names; `checks` of the error has the results. */
@@ -111,8 +114,10 @@ export async function prepare(request: PrepareRequest, deps: PrepareDeps): Promi
  */
 const FEW_ROWS = 100_000
 
-async function prepareIn(directory: string, request: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
-  const { manifests, inputs, signal } = request
+async function prepareIn(directory: string, asked: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
+  const { manifests, ownLimits, signal } = asked
+  const inputs = await withoutMarkedRows(asked.inputs, manifests, { engine: deps.engine, ownLimits, directory, signal })
+  const request = { ...asked, inputs }
   const schema = outputSchema(manifests.output)
   const staged = await transformRows(inputs, manifests, schema, {
     tenant: request.tenant,
@@ -146,7 +151,7 @@ async function prepareIn(directory: string, request: PrepareRequest, deps: Prepa
   const rules = isFew ? rowRules(OUTPUT_ALIAS, schema, giver) : null
   const written = await writeTables(staged, bad, rules, request, deps)
   await deps.faultPoint('materializer.twins-written')
-  return { ...(await stageAll(written, results, request, deps)), lost: staged.lost, violations }
+  return { ...(await stageAll(written, results, request, deps)), lost: staged.lost, violations, inputs }
 }
 
 interface Destination {
@@ -309,7 +314,7 @@ async function stageAll(
   checks: readonly CheckResult[],
   request: PrepareRequest,
   deps: PrepareDeps,
-): Promise<Omit<Prepared, 'lost' | 'violations'>> {
+): Promise<Omit<Prepared, 'lost' | 'violations' | 'inputs'>> {
   const commits: StagedCommit[] = []
   const snapshots: Record<string, string> = {}
   let rowCount = 0

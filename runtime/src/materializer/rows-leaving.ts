@@ -5,6 +5,7 @@ import { type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import type { Product } from '../registry/products.ts'
 import { readInputs } from './inputs.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
+import { withoutMarkedRows } from './marked-rows.ts'
 import type { MaterializeDeps } from './materialize.ts'
 import { rowGiver, rowRules, stagedTable, transformRows } from './transform.ts'
 import { lakeTable } from './variants.ts'
@@ -29,11 +30,12 @@ export async function rowsLeaving(
   const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, 'clear'), { signal })
   const before = table && stateOfScan(await lake.scan(table, {}, signal))
   if (before === null || before.rowCount === 0) return 0
-  const inputs = await readInputs(product, manifests, signal, deps)
+  const read = await readInputs(product, manifests, signal, deps)
   await mkdir(deps.scratchDirectory, { recursive: true, mode: 0o700 })
   const directory = await mkdtemp(join(deps.scratchDirectory, 'plan-'))
   try {
     const schema = outputSchema(manifests.output)
+    const inputs = await withoutMarkedRows(read, manifests, { engine, ownLimits: limits, directory, signal })
     const staged = await transformRows(inputs, manifests, schema, {
       tenant: product.tenant,
       engine,

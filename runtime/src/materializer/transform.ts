@@ -57,6 +57,12 @@ export interface InputState {
   readonly readAt?: string | null
   /** Rows that the raw table lacks, because they could not be carried since it was last read whole. */
   readonly rejected: number
+  /** Columns that the product uses and that rows are marked to have no value of; absent: none. */
+  readonly marked?: readonly string[]
+  /** How many rows of the table the state is without, for those marks. */
+  readonly leftOut?: number
+  /** Names of the columns that the product uses; absent: all. */
+  readonly used?: readonly string[]
   /** Of its columns, against what the table had before; absent: nobody has looked. */
   readonly changes?: ColumnChanges
 }

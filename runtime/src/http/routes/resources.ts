@@ -558,7 +558,7 @@ const runFields = {
       deletes_reason: nullable(text('Why they are left unseen.')),
       rows_written: count('The next power of ten, for who may not read the raw table.'),
       rows_rejected: count(
-        'Left out, because they cannot be carried; the quarantine of the connection lists them. The next power of ten, for who may not read the raw table.',
+        'Left out of the table, because they cannot be carried; those that are left out of some products alone are told by the check rows_carried of these. The quarantine of the connection lists them. The next power of ten, for who may not read the raw table.',
       ),
       rows_removed: nullable(count('Rows that were gone, by a read of the keys; null: none was made.')),
       bytes: nullable(count('Null: for who may not read the raw table.')),
@@ -668,7 +668,8 @@ export const QuarantinedRow = Type.Object(
       text('What cannot be carried, in the source’s words, cut where it is long; null where it gives nothing.'),
     ),
     carried: Type.Boolean({
-      description: 'The row came all the same, with null in the column: no product uses it.',
+      description:
+        'The row came all the same, with null in the column: products that use the column are made without the row.',
     }),
     run_id: text('The run that left the row, or the value, out.'),
     created_at: time(),
@@ -742,7 +743,7 @@ export const QueryResult = Type.Object(
       columns_without_values: Type.Optional(
         Type.Record(Type.String(), Type.Array(Type.String()), {
           description:
-            'By raw table, columns that are null in rows whose value could not be carried, since no product uses them. The quarantine of the connection lists the values.',
+            'By raw table, columns that are null in rows whose value could not be carried. The quarantine of the connection lists the values.',
         }),
       ),
     }),

@@ -132,7 +132,7 @@ export const QualityFile = closed(
         },
         {
           description:
-            'How many rows of an input’s table may be left out because they cannot be carried. Reading fails when both are exceeded.',
+            'How many rows of an input’s table may be left out because they cannot be carried, or lack a value that the product uses. When both are exceeded, reading fails, or making the product.',
         },
       ),
     ),

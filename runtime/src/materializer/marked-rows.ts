@@ -1,0 +1,99 @@
+/**
+ * Rows that came without a value which cannot be carried, and say so: a product that uses the column is made without them, and
+ * any other with them.
+ */
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { quoteName, quoteText } from '@sluice/engine'
+import { MARKS } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { exceeds, MAX_REJECTED } from '../quality/max-rejected.ts'
+import type { InputState, TransformDeps } from './transform.ts'
+
+type MarkedDeps = Pick<TransformDeps, 'engine' | 'ownLimits' | 'directory' | 'signal'>
+
+/**
+ * The inputs as their product reads them. Throws INVALID_DATA `too_many_rejected` where more rows are left out than the product
+ * bears with.
+ */
+export async function withoutMarkedRows(
+  inputs: readonly InputState[],
+  manifests: Pick<ManifestSet, 'quality'>,
+  deps: MarkedDeps,
+): Promise<readonly InputState[]> {
+  const kept: InputState[] = []
+  for (const input of inputs) kept.push(await withoutMarked(input, manifests, deps))
+  return kept
+}
+
+async function withoutMarked(
+  one: InputState,
+  { quality }: Pick<ManifestSet, 'quality'>,
+  deps: MarkedDeps,
+): Promise<InputState> {
+  const { input, state, marked = [] } = one
+  if (marked.length === 0 || state.files.length === 0) return one
+  const { file, rows } = await listMarked(one, marked, deps)
+  if (rows === 0) return one
+  const limit = quality.maxRejected ?? MAX_REJECTED
+  if (exceeds(rows, state.rowCount, limit)) throw tooManyMarked(input.name, limit)
+  const { deletes = [], deletedFrom = state.files } = state.deletes ?? {}
+  return {
+    ...one,
+    leftOut: rows,
+    state: { ...state, rowCount: state.rowCount - rows, deletes: { deletes: [...deletes, file], deletedFrom } },
+  }
+}
+
+const NAME = '  file  '
+
+/** As a file of position deletes, so that nothing of the rows is copied. */
+async function listMarked(
+  { input, state }: InputState,
+  marked: readonly string[],
+  { engine, ownLimits, directory, signal }: MarkedDeps,
+): Promise<{ readonly file: string; readonly rows: number }> {
+  const dir = join(directory, `marked-${input.name}`)
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  const file = join(dir, 'rows.parquet')
+  const { deletedFrom = state.files } = state.deletes ?? {}
+  const names = state.files.map((path, at) => `${quoteText(path)}: ${quoteText(deletedFrom[at] ?? path)}`)
+  const column = quoteName(MARKS.name)
+  const schema = `MAP {${MARKS.id}: {name: ${quoteText(MARKS.name)}, type: 'VARCHAR', default_value: NULL}}`
+  const rows = `read_parquet([${state.files.map(quoteText).join(', ')}], schema = ${schema}, filename = ${quoteText(NAME)}, file_row_number = true)`
+  const meets = `list_has_any(from_json(${column}, '["VARCHAR"]'), [${marked.map(quoteText).join(', ')}])`
+  const listed = `SELECT MAP {${names.join(', ')}}[${quoteName(NAME)}] AS file_path, file_row_number AS pos FROM ${rows}
+    WHERE ${column} IS NOT NULL AND ${meets}`
+  const { results } = await engine.run(
+    {
+      trust: 'own',
+      tables: [],
+      steps: [
+        { sql: `COPY (${listed}) TO ${quoteText(file)} (FORMAT parquet)` },
+        { sql: `SELECT count(*) FROM read_parquet(${quoteText(file)})`, rows: 'collect' },
+      ],
+      readPaths: [...state.files, file],
+      writeDirs: [dir],
+      limits: ownLimits,
+    },
+    signal,
+  )
+  return { file, rows: Number(results[0]?.rows[0]?.[0] ?? 0) }
+}
+
+/** Says of no column how many of its values it is: runs are read by who may not read the table. */
+function tooManyMarked(
+  name: string,
+  { percent, rows }: { readonly percent: number; readonly rows: number },
+): SluiceError {
+  return new SluiceError(
+    'INVALID_DATA',
+    `more than ${percent} % and more than ${rows} rows of the input "${name}" have no value that can be carried of a column which the product uses`,
+    {
+      code: 'too_many_rejected',
+      remedy:
+        'Correct the rows that the quarantine of the connection lists and sync again, or allow more with max_rejected in quality.yaml. The product is as it was.',
+    },
+  )
+}
