@@ -66,7 +66,7 @@ export class MemorySource {
 
   /** A row whose value of that column nothing can carry. */
   putWithout(table: SourceTable, row: Row, unfit: string): void {
-    const stored = this.#named(table.name)
+    const stored = this.named(table.name)
     const written = this.begin()
     this.#set({ ...stored, rows: new Map(stored.rows).set(keyText(table, row), { row, written, unfit }) })
     this.#open.delete(written)
