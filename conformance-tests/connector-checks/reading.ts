@@ -89,7 +89,7 @@ export const readingChecks: readonly ConnectorCheck[] = [
     },
   },
   {
-    id: 'C40',
+    id: 'C62',
     name: 'marks-say-what-a-row-lacks',
     level: 'core',
     async run(context) {

@@ -27,18 +27,18 @@ export const valueSaboteurs: readonly ConnectorSaboteur[] = [
   saboteur('does not say that it begins anew', ['C39'], (connector) =>
     reading(connector, (event) => (event.kind === 'schema' ? [{ kind: 'schema', schema: event.schema }] : [event])),
   ),
-  saboteur('forgets the marks of rows once it goes on', ['C40'], (connector) =>
+  saboteur('forgets the marks of rows once it goes on', ['C62'], (connector) =>
     readingRows(connector, (rows, { state, marked }) =>
       state === null || marked === undefined ? rows : rows.map((row) => [...row.slice(0, -1), null]),
     ),
   ),
-  saboteur('marks every row of a batch that has one', ['C40'], (connector) =>
+  saboteur('marks every row of a batch that has one', ['C62'], (connector) =>
     readingRows(connector, (rows, { marked }) => {
       const mark = rows.map((row) => row.at(-1)).find((one) => typeof one === 'string')
       return marked === undefined || mark === undefined ? rows : rows.map((row) => [...row.slice(0, -1), mark])
     }),
   ),
-  saboteur('gives marks that nobody has asked for', ['C40'], (connector) => ({
+  saboteur('gives marks that nobody has asked for', ['C62'], (connector) => ({
     read: (request) => connector.read({ ...request, marked: request.marked ?? ['amount'] }),
   })),
   saboteur('rejects nothing once it goes on', ['C27'], (connector) =>
