@@ -65,6 +65,8 @@ class Source {
   marks = true
   clock = 0
   wholeReads = 0
+  /** What is said of a row that lacks these. */
+  markOf = (bad: readonly Name[]): string => JSON.stringify(bad)
 
   put(id: number, values: Record<Name, string | null>, bad: readonly Name[]): void {
     this.clock += 1
@@ -96,7 +98,7 @@ class Source {
       const isCarried = isKeys || [...bad].every((name) => may.has(name))
       const cell = (name: string) =>
         name === 'id' ? id : name === 'at' ? at : bad.has(name as Name) ? null : values[name as Name]
-      const mark = bad.size === 0 ? null : JSON.stringify([...bad])
+      const mark = bad.size === 0 ? null : this.markOf([...bad])
       if (isCarried) rows.push([...chosen.map(({ name }) => cell(name)), ...(marks ? [mark] : [])])
       for (const column of isKeys ? [] : isCarried ? bad : [...bad].slice(0, 1)) {
         yield { kind: 'reject', reason: 'it is odd', column, key: { id: String(id) }, raw: '?', carried: isCarried }
@@ -301,6 +303,17 @@ test('what another product lacks is counted for nobody else, and no product is h
       'more than 0.1 % and more than 100 rows of the input "source" have no value that can be carried of a column which the product uses',
   })
   assert.equal((await world.made('right')).length, 120)
+})
+
+test('of a mark that says nothing, no product that uses a marked column takes the row', async () => {
+  const world = await follow({ left: { columns: LEFT }, right: { columns: RIGHT } })
+  for (const [at, mark] of ['no JSON', '{"a":1}', '"a"', '7'].entries()) {
+    world.source.markOf = () => mark
+    world.source.put(1, { a: 'x', 'b"c': 'x', d: 'x' }, ['a'])
+    world.source.put(2, { a: 'y', 'b"c': 'y', d: 'y' }, [])
+    await world.sync(at === 0 ? 'full' : 'incremental')
+    await world.isAsExpected(mark)
+  }
 })
 
 test('a product that is made in Trino, which reads no marks, gets no row that lacks what it uses', async () => {

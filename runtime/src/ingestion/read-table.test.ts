@@ -80,6 +80,32 @@ describe('reading a table from a connector', () => {
     assert.equal((await open([{ ...SCHEMA, whole: true }, STATE])).whole, true)
   })
 
+  it('takes marks, and rows without a value, where it has asked for them', async () => {
+    const marked = { ...SCHEMA, marks: true }
+    const lacking = { kind: 'reject', reason: 'it is odd', column: 'b', carried: true }
+    const asked = { marked: ['b'] } as unknown as ReadRequest
+    const of = async (events: readonly object[], request: ReadRequest) =>
+      readTable(connectorOf(events).connector, request, () => {})
+    const read = await of([marked, lacking, STATE], asked)
+    assert.equal(read.marks, true)
+    await textOf(read)
+    assert.deepEqual([...read.outcome().withoutValue], [['b', 1]])
+    assert.equal(read.outcome().rejected, 0)
+    const { connector, seen } = connectorOf([marked, STATE])
+    await assert.rejects(
+      readTable(connector, {} as ReadRequest, () => {}),
+      { code: 'connector_contract' },
+    )
+    assert.equal(seen.ended, true)
+    for (const events of [
+      [SCHEMA, lacking, STATE],
+      [marked, { ...lacking, column: 'c' }, STATE],
+    ]) {
+      const broken = await of(events, asked)
+      await assert.rejects(textOf(broken), { code: 'connector_contract' })
+    }
+  })
+
   it('refuses rows before the schema, and no schema at all', async () => {
     await assert.rejects(open([{ kind: 'csv', chunk: Buffer.from('') }, SCHEMA]), { code: 'connector_contract' })
     await assert.rejects(open([]), { code: 'connector_contract' })

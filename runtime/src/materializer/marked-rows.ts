@@ -9,6 +9,7 @@ import { MARKS } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { exceeds, MAX_REJECTED } from '../quality/max-rejected.ts'
+import { stateTable } from './lake-state.ts'
 import type { InputState, TransformDeps } from './transform.ts'
 
 type MarkedDeps = Pick<TransformDeps, 'engine' | 'ownLimits' | 'directory' | 'signal'>
@@ -62,13 +63,16 @@ async function listMarked(
   const column = quoteName(MARKS.name)
   const schema = `MAP {${MARKS.id}: {name: ${quoteText(MARKS.name)}, type: 'VARCHAR', default_value: NULL}}`
   const rows = `read_parquet([${state.files.map(quoteText).join(', ')}], schema = ${schema}, filename = ${quoteText(NAME)}, file_row_number = true)`
-  const meets = `list_has_any(from_json(${column}, '["VARCHAR"]'), [${marked.map(quoteText).join(', ')}])`
+  const found = `list_has_any(from_json(${column}, '["VARCHAR"]'), [${marked.map(quoteText).join(', ')}])`
+  // Of a mark that cannot be understood nobody knows what its row lacks.
+  const meets = `CASE WHEN json_valid(${column}) THEN coalesce(${found}, true) ELSE true END`
   const listed = `SELECT MAP {${names.join(', ')}}[${quoteName(NAME)}] AS file_path, file_row_number AS pos FROM ${rows}
     WHERE ${column} IS NOT NULL AND ${meets}`
   const { results } = await engine.run(
     {
       trust: 'own',
-      tables: [],
+      // Nothing is read by it: a file that is broken is told of by its table.
+      tables: [stateTable(input.name, state)],
       steps: [
         { sql: `COPY (${listed}) TO ${quoteText(file)} (FORMAT parquet)` },
         { sql: `SELECT count(*) FROM read_parquet(${quoteText(file)})`, rows: 'collect' },
