@@ -227,7 +227,7 @@ test('rows of before an alteration that come after a checkpoint come in the shap
 })
 
 test('a reading that hears nothing any more ends', async () => {
-  await made('CREATE TABLE quiet (id int PRIMARY KEY)', 'quiet')
+  await made('CREATE TABLE quiet (id int PRIMARY KEY, t text)', 'quiet')
   const streams = [stream('quiet', 'id')]
   const host = sourceHost()
   const clock: Clock = {
@@ -242,7 +242,8 @@ test('a reading that hears nothing any more ends', async () => {
   const connector = createConnector(parseSettings(world.source.settings), { ...host, clock })
   const log = connector.changes as ChangeSource
   const { position } = await world.log.prepare({ capture: 'quiet', streams, signal })
-  await world.sql('INSERT INTO quiet VALUES (1)')
+  // More than comes in a few turns of the loop, so that the clock has its turn.
+  await world.sql("INSERT INTO quiet SELECT i, repeat('x', 500) FROM generate_series(1, 20000) i")
   await assert.rejects(take(log, 'quiet', position, streams), { kind: 'TRANSIENT', code: 'source_timeout' })
   await connector.close()
   await world.log.release({ capture: 'quiet', signal })
