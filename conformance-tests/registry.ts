@@ -10,6 +10,7 @@ import { fenceChecks } from './checks/fence.ts'
 import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
 import { isolationChecks } from './checks/isolation.ts'
+import { keyEdgeChecks } from './checks/key-edges.ts'
 import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
 import { openingChecks } from './checks/opening.ts'
@@ -20,6 +21,7 @@ import { realtimeChecks } from './checks/realtime.ts'
 import { rejectChecks } from './checks/rejects.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
 import { scheduleChecks } from './checks/schedules.ts'
+import { timeEdgeChecks } from './checks/time-edges.ts'
 import { timeseriesChecks } from './checks/timeseries.ts'
 import { twinChecks } from './checks/twins.ts'
 import { workChecks } from './checks/work.ts'
@@ -38,6 +40,8 @@ export const CHECKS: readonly Check[] = [
   ...readingChecks,
   ...declaredChecks,
   ...crossProductChecks,
+  ...keyEdgeChecks,
+  ...timeEdgeChecks,
   ...provisioningChecks,
   ...concurrencyChecks,
   ...crashChecks,

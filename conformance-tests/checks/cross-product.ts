@@ -60,7 +60,10 @@ export const crossProductChecks: readonly Check[] = [
     async run(context) {
       const world = await worldOf(context)
       for (const column of world.table.ordered) {
-        for (const direction of ['asc', 'desc'] as const) await expectOrder(context, world, column, direction)
+        for (const direction of ['asc', 'desc'] as const) {
+          await expectOrder(context, world, column, direction)
+          await expectWholeOrder(context, world, column, direction)
+        }
       }
     },
   },
@@ -346,6 +349,20 @@ async function walk(
     ends.push(answer.next)
     if (context.random.chance(0.02)) await context.reopen()
   }
+}
+
+/** Every row in one answer: values that are near each other meet. */
+async function expectWholeOrder(
+  context: CheckContext,
+  { table, rows, dataset }: World,
+  column: number,
+  direction: 'asc' | 'desc',
+): Promise<void> {
+  const orderBy: Ordering[] = [{ column: nameOf(table, column), direction }]
+  const given = await answerOf(context.store, dataset.target, planOf(table.schema, 'scan', { orderBy }))
+  const where = `read scan by ${nameOf(table, column)} ${direction}, in one page`
+  expect(given.rows.length === rows.length, () => vacuous(`${given.rows.length} rows came`))
+  expectRanks(table, rows, given.rows, { column, direction, where })
 }
 
 interface Asked {

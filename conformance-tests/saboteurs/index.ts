@@ -1,4 +1,5 @@
 import { claimSaboteurs } from './claims.ts'
+import { edgeSaboteurs } from './edges.ts'
 import { endSaboteurs } from './ends-of-types.ts'
 import { isolationSaboteurs } from './isolation.ts'
 import { lifeCycleSaboteurs } from './life-cycle.ts'
@@ -24,6 +25,7 @@ export const SABOTEURS: readonly Saboteur[] = [
   ...isolationSaboteurs,
   ...timeSaboteurs,
   ...endSaboteurs,
+  ...edgeSaboteurs,
 ]
 
 export { nullStorePlugin } from './null-store.ts'
