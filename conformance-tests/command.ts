@@ -14,7 +14,7 @@ import {
 } from './connector-suite.ts'
 import type { Fixture } from './context.ts'
 import { HONESTY_CHECKS } from './honesty.ts'
-import { type KillRate, knownKillRate, measureKillRate } from './kill-rate.ts'
+import { capabilityLines, type KillRate, type KillRun, knownKillRate, measureKillRate } from './kill-rate.ts'
 import { measureReads } from './measure.ts'
 import { importBeside, packageOf, pluginModule } from './plugin-package.ts'
 import type { Knobs } from './profile.ts'
@@ -139,7 +139,8 @@ async function withoutPlugin(values: Values, output: Output): Promise<0 | 1> {
     return 0
   }
   if (values.saboteurs) {
-    const { caught, of, missed } = await measureKillRate((line) => output.line(line))
+    const { caught, of, missed, byCapability } = await measureKillRate((line) => output.line(line))
+    for (const line of capabilityLines(byCapability)) output.line(line)
     for (const line of missed) output.line(`MISSED  ${line}`)
     output.line(`kill rate: ${caught} of ${of} (${Math.floor((caught / of) * 100)} %)`)
     return missed.length === 0 ? 0 : 1
@@ -279,7 +280,10 @@ async function runAndReport(request: Request, values: Values, output: Output): P
   for (const { name, p50Ms, p99Ms } of run.measurements ?? []) {
     output.line(`measured      ${name}: median ${p50Ms} ms, 99th percentile ${p99Ms} ms`)
   }
-  if (run.killRate) output.line(`defective stores caught by this suite: ${run.killRate.caught} of ${run.killRate.of}`)
+  if (run.killRate) {
+    output.line(`defective stores caught by this suite: ${run.killRate.caught} of ${run.killRate.of}`)
+    for (const line of capabilityLines(run.killRate.byCapability ?? {})) output.line(`  ${line}`)
+  }
   if (values.report !== undefined) {
     const place = { folder: values.report, keyFile: values.key ?? defaultKeyFile(), signer: values.signer }
     for (const line of await writeReports(run, certifiedOf(request), place)) output.line(line)
@@ -301,8 +305,8 @@ function capabilitiesOf(plugin: ServingPlugin | ConnectorPlugin, record: RunReco
   return { on, off: capabilityNames(plugin).filter((name) => !on.includes(name)) }
 }
 
-function rateOf({ caught, of }: KillRate): KillRate {
-  return { caught, of }
+function rateOf({ caught, of, byCapability }: KillRun): KillRate & Pick<KillRun, 'byCapability'> {
+  return { caught, of, byCapability }
 }
 
 /** What each check needs to be declared, in the words of the capability table. */

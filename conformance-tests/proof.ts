@@ -69,6 +69,6 @@ export function certificateBody({ plugin, package: from, sha256, run, ...said }:
     checks: { ...countsOf(run.checks) },
     proved,
     waived: run.checks.filter(({ status }) => status === 'waived').map(({ name: waived }) => waived),
-    killRate: run.killRate ?? { caught: 0, of: 0 },
+    killRate: { caught: run.killRate?.caught ?? 0, of: run.killRate?.of ?? 0 },
   }
 }

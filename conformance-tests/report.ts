@@ -6,11 +6,15 @@ export function jsonReport({ checks, killRate, measurements, elapsedMs: totalMs,
     ...facts,
     elapsed_ms: totalMs,
     summary: countsOf(checks),
-    ...(killRate === undefined ? {} : { kill_rate: killRate }),
+    ...(killRate === undefined ? {} : { kill_rate: toldRate(killRate) }),
     ...(measurements === undefined ? {} : { measurements }),
     checks: checks.map(({ elapsedMs, ...check }) => ({ ...check, elapsed_ms: elapsedMs })),
   }
   return `${JSON.stringify(report, null, 2)}\n`
+}
+
+function toldRate({ byCapability, ...rate }: NonNullable<RunRecord['killRate']>) {
+  return byCapability === undefined ? rate : { ...rate, by_capability: byCapability }
 }
 
 export function junitReport({ plugin, level, seed, checks, elapsedMs, date, ...facts }: RunRecord): string {

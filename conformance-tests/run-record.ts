@@ -1,7 +1,7 @@
 /** A finished run, as every report tells it: no secrets, and nothing that a driver said. */
 import { isSluiceError } from '@sluice/sdk'
 import { CheckFailure, completed, type FailureParts, failureParts, foreignParts, type Level } from './check.ts'
-import type { KillRate } from './kill-rate.ts'
+import type { KillRate, KillRates } from './kill-rate.ts'
 import type { Measurement } from './measure.ts'
 import type { Redactor } from './redaction.ts'
 import type { CheckResult } from './suite.ts'
@@ -46,7 +46,7 @@ export interface RunRecord extends RunFacts {
   /** That has signed its certificate; absent where none was made. */
   readonly key?: { readonly name: string; readonly publicKey: string; readonly signer?: string }
   /** Present where it was measured. */
-  readonly killRate?: KillRate
+  readonly killRate?: KillRate & { readonly byCapability?: KillRates }
   /** What was asked for with `--bench`. */
   readonly measurements?: readonly Measurement[]
 }

@@ -117,12 +117,17 @@ async function expectKeyless(context: CheckContext): Promise<void> {
     const given = await pagesOf(context, dataset, planOf(KEYLESS, 'scan', { limit }))
     expectBag(rows, given, `page by page of ${limit}`)
   }
-  const added: readonly Row[] = [rows[0] ?? [], rows[0] ?? [], rows[3] ?? []]
+  // A lake is given here as one row of each, so that a store that reads it is asked for others.
+  const isLake = context.capabilities.commit === 'lake'
+  const [first = [], last = []] = [rows[0], rows[3]]
+  const held = [...rows]
   for (let time = 1; time <= 2; time += 1) {
     await context.reopen()
+    const added = isLake ? [changed(KEYLESS, first, { b: 10 + time })] : [first, first, last]
     await dataset.delta(added)
+    held.push(...added)
     const { rows: given } = await answerOf(context.store, dataset.target, planOf(KEYLESS, 'scan'))
-    expectBag([...rows, ...added, ...(time === 2 ? added : [])], given, `after delta ${time} of a new process`)
+    expectBag(held, given, `after delta ${time} of a new process`)
   }
 }
 
@@ -327,6 +332,7 @@ async function expectDigests(context: CheckContext): Promise<void> {
       `${column} ${cellsText([left]).slice(0, 20)} and ${cellsText([right]).slice(0, 20)}`,
     )
   }
+  if (!context.capabilities.operations.includes('scan')) return
   const row = (last: string): Row => ['a', instantAt(0), 1, 1n, last]
   const twice = async (last: string) => digestOf(context, KEYLESS, [row('x'), row(last), row(last)])
   expectOther(await twice('y'), await twice('z'), 'rows without a key that are there twice')
