@@ -75,7 +75,7 @@ function beginStage(database: Database, target: Target<Config>, { epoch }: Commi
     const keys = columns
       .filter(({ name }) => primaryKey.includes(name))
       .map(({ name }) => columnOf(target.schema, name))
-    database.run(`CREATE TABLE ${stageTable(stage as bigint, 'deletes')} (${keys.join(', ') || 'nothing'})`)
+    database.run(`CREATE TABLE ${stageTable(stage as bigint, 'deletes')} (${keys.join(', ') || 'no_key'})`)
     return stage as bigint
   })
 }

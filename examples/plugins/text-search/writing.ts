@@ -83,7 +83,7 @@ function beginStage(database: Database, target: Target<Config>, { epoch }: Commi
     )
     const { schema } = target
     database.run(`CREATE TABLE ${stageTable(stage as bigint, 'upserts')} (${definitionOf(schema)})`)
-    const keys = keyColumns(schema).join(', ') || 'nothing'
+    const keys = keyColumns(schema).join(', ') || 'no_key'
     database.run(`CREATE TABLE ${stageTable(stage as bigint, 'deletes')} (${keys})`)
     return stage as bigint
   })
