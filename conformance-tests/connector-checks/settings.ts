@@ -167,7 +167,7 @@ export const settingsChecks: readonly ConnectorCheck[] = [
         remedy: 'Start the source with a password of its own.',
       }))
       for (const secret of new Set(secrets)) {
-        expect(!text.includes(secret), () => ({
+        expect(!spellingsOf(secret).some((one) => text.includes(one)), () => ({
           what: 'a secret of the settings stands in a report, an error or the log',
           expected: 'reports, errors, states and lines of the log without it',
           where: 'check, discover, read with settings that work and settings that fail',
@@ -196,6 +196,18 @@ function expectDeclaredSteps(context: ConnectorContext, steps: readonly string[]
       remedy: 'Report each step that there is, and declare it in steps of the fixture.',
     }),
   )
+}
+
+/** As it is, as an address holds it, and as the login of a header holds it after a user's name of any length. */
+function spellingsOf(secret: string): readonly string[] {
+  const encoded = [0, 1, 2].map((skipped) => {
+    const text = Buffer.from(`${'x'.repeat(skipped)}${secret}`)
+      .toString('base64')
+      .replace(/=+$/, '')
+    return text.slice(skipped === 0 ? 0 : 4, -1)
+  })
+  // A secret of a few letters leaves so little of itself that it may stand anywhere.
+  return [secret, encodeURIComponent(secret), ...encoded.filter((text) => text.length >= 8)]
 }
 
 function secretNames(schema: ConnectorContext['plugin']['settingsSchema']): readonly string[] {

@@ -1,6 +1,7 @@
 /** What a source may hold that its author did not think of, and what it does while it is read. */
-import { isSluiceError, type LogicalType, type Row } from '@sluice/sdk'
-import { expect } from '../check.ts'
+import { type DiscoverPage, isSluiceError, type LogicalType, type Row } from '@sluice/sdk'
+import { expect, type FailureParts } from '../check.ts'
+import { indexOf } from '../compare.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
 import type { SourceTable } from '../connector-fixture.ts'
 import { gather } from '../connector-reading.ts'
@@ -137,7 +138,83 @@ export const valueChecks: readonly ConnectorCheck[] = [
       expectRows(table, rows, given, 'a read that says whole gives every row of the table that there is')
     },
   },
+  {
+    id: 'C63',
+    name: 'columns-and-keys-as-they-are-asked-and-kept',
+    level: 'core',
+    async run(context) {
+      const { table, rows } = await context.filled(6, COMPOSITE)
+      const names = ['note', 'number', 'right', 'left']
+      for (const mode of context.plugin.capabilities.modes.filter((one) => one !== 'cdc')) {
+        const { connector } = await context.open()
+        const given = await context.read(connector, table, { mode, columns: names })
+        const columns = names.flatMap((name) => table.columns.find((column) => column.name === name) ?? [])
+        const told = given.schema.columns.map(({ name }) => name)
+        expect(told.join() === names.join(), () => wrongColumns(names.join(', '), told.join(', ')))
+        const at = names.map((name) => indexOf(COMPOSITE, name))
+        const wanted = rows.map((row) => at.map((index) => row[index] ?? null))
+        expectRows({ ...table, columns }, wanted, given.rows, 'columns come in the order in which they are asked for')
+      }
+      await expectDiscoveredKey(context, table)
+    },
+  },
+  {
+    id: 'C64',
+    name: 'reads-hold-in-every-time-zone-of-the-machine',
+    level: 'core',
+    async run(context) {
+      const before = process.env['TZ']
+      try {
+        for (const zone of ['Pacific/Kiritimati', 'America/St_Johns']) {
+          process.env['TZ'] = zone
+          const types = typesOf(context, ['timestamp', 'timestamptz', 'date'])
+          const timed = types.map((type) => ({ name: `c_${type}`, type, nullable: true }))
+          const table = await context.table({ columns: [...SIMPLE.columns.slice(0, 2), ...timed] })
+          const rows = extremeRows(table, context.random).slice(0, 20)
+          await context.fixture.put(table, rows)
+          const { connector } = await context.open()
+          expectRows(table, rows, (await context.read(connector, table)).rows, `the zone of the machine is ${zone}`)
+          await connector.close()
+        }
+      } finally {
+        if (before === undefined) delete process.env['TZ']
+        else process.env['TZ'] = before
+      }
+    },
+  },
 ]
+
+function wrongColumns(expected: string, came: string): FailureParts {
+  return {
+    what: 'columns come in another order than was asked for',
+    expected,
+    came,
+    where: 'the schema of a read of some columns',
+    why: 'rows are taken by the places of their columns',
+    remedy: 'Select the columns that the request names, in its order.',
+  }
+}
+
+/** Where the source keeps a key at all, all of its columns are discovered, in their order; none of them is a cursor. */
+async function expectDiscoveredKey(context: ConnectorContext, table: SourceTable): Promise<void> {
+  const { connector } = await context.open()
+  let after: string | null = null
+  do {
+    const page: DiscoverPage = await connector.discover({ after, limit: 100 }, AbortSignal.timeout(30_000))
+    for (const found of page.tables.filter(({ name }) => name === table.name)) {
+      const isKept = found.primaryKey.length === 0 || found.primaryKey.join() === table.primaryKey.join()
+      expect(isKept && !table.primaryKey.includes(found.suggestedCursor ?? ''), () => ({
+        what: 'a key of several columns is discovered otherwise, or one of them is suggested as a cursor',
+        expected: table.primaryKey.join(', '),
+        came: `${found.primaryKey.join(', ')}; cursor ${found.suggestedCursor ?? 'none'}`,
+        where: `connector.discover, table ${table.name}`,
+        why: 'rows are merged by the key that was discovered: by a part of it they replace each other',
+        remedy: 'Give all columns of the key, in the order of the key, and suggest none of them as a cursor.',
+      }))
+    }
+    after = page.next
+  } while (after !== null)
+}
 
 /** A read begins, the source's owner writes, the read ends: it is of the moment before or of the one after. */
 async function expectOneMoment(context: ConnectorContext, mode: 'full' | 'incremental', events: number): Promise<void> {

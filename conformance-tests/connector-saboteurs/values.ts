@@ -63,6 +63,44 @@ export const valueSaboteurs: readonly ConnectorSaboteur[] = [
       return connector.discover(page, signal)
     },
   })),
+  saboteur('keeps its login in the state, as a header has it', ['C5'], (connector, { user, password }) =>
+    reading(connector, (event) => {
+      if (event.kind !== 'state') return [event]
+      const header = Buffer.from(`${user}:${password}`).toString('base64')
+      return [{ ...event, state: { ...event.state, value: { ...event.state.value, header } } }]
+    }),
+  ),
+  saboteur('gives columns in the order of the table', ['C63'], (connector, { source }) => ({
+    read: (request) => {
+      const all = source.table(request.table)?.table.columns.map(({ name }) => name) ?? []
+      return connector.read({ ...request, columns: all.filter((name) => request.columns.includes(name)) })
+    },
+  })),
+  saboteur('discovers the first column of a key', ['C63'], (connector) => ({
+    async discover(page, signal) {
+      const { tables, next } = await connector.discover(page, signal)
+      return { tables: tables.map((table) => ({ ...table, primaryKey: table.primaryKey.slice(0, 1) })), next }
+    },
+  })),
+  saboteur('suggests a column of the key as a cursor', ['C63'], (connector) => ({
+    async discover(page, signal) {
+      const { tables, next } = await connector.discover(page, signal)
+      return { tables: tables.map((table) => ({ ...table, suggestedCursor: table.primaryKey[0] ?? null })), next }
+    },
+  })),
+  saboteur('reads times by the zone of the machine', ['C64'], (connector) =>
+    cells(connector, (value) =>
+      typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+$/.test(value)
+        ? `${new Date(value).toISOString().slice(0, 19)}${value.slice(19)}`
+        : value,
+    ),
+  ),
+  saboteur('takes a day for the one of its local midnight', ['C64'], (connector) =>
+    cells(connector, (value) => {
+      if (typeof value !== 'string' || !/^\d{4}-\d\d-\d\d$/.test(value)) return value
+      return new Date(`${value}T00:00:00`).toISOString().slice(0, 10)
+    }),
+  ),
 ]
 
 /** Each batch from a read of its own, so that what was written meanwhile moves the rows that are still to come. */
