@@ -42,7 +42,6 @@ export function sameValue(type: LogicalType, written: Value, given: Value): bool
 export function sameJson(type: LogicalType, written: Value, given: unknown): boolean {
   const expected = toJsonValue(written, type)
   if (typeof expected !== 'number' || typeof given !== 'number') return isDeepStrictEqual(expected, given)
-  if (typeName(type) === 'float') return Math.fround(expected) === Math.fround(given)
   return expected === given
 }
 

@@ -161,6 +161,19 @@ async function expectRanges(context: CheckContext, type: LogicalType, times: rea
       )
     }
   }
+  await expectAskedOrder(context, dataset, rows)
+}
+
+async function expectAskedOrder(context: CheckContext, dataset: Dataset, rows: readonly Row[]): Promise<void> {
+  for (const direction of ['asc', 'desc'] as const) {
+    const sign = direction === 'asc' ? 1 : -1
+    const expected = rows.toSorted((left, right) => sign * (Number(left[2]) - Number(right[2])))
+    const plan = planOf(dataset.target.schema, 'range', { orderBy: [{ column: 'rank', direction }] })
+    const { rows: given } = await answerOf(context.store, dataset.target, plan)
+    expect(JSON.stringify(given.map(cellsText)) === JSON.stringify(expected.map(cellsText)), () =>
+      wrongRange(`asked for by rank ${direction} it came by rank as ${given.map((row) => row[2]).join(', ')}`),
+    )
+  }
 }
 
 function wrongRange(what: string) {

@@ -1,5 +1,5 @@
 /** Stores that are wrong about sums, microseconds, states, near keys, rows without a key, ties, readers side by side and tokens. */
-import type { ReadPlan, Row, RowPredicate, Value } from '@sluice/sdk'
+import { isJsonBatch, type ReadPlan, type Row, type RowPredicate, type Value } from '@sluice/sdk'
 import { counted, type Saboteur, type Store, saboteur, withRows, withUpserts } from './wrap.ts'
 
 type Change = (value: Value, name: string) => Value
@@ -159,5 +159,25 @@ export const edgeSaboteurs: readonly Saboteur[] = [
   saboteur('keeps a token as a number of 32 bits', [151], (store) => ({
     write: (target, changes, commit) =>
       store.write(target, changes, { ...commit, fence: commit.fence > 0xffff_ffffn ? 0xffff_ffffn : commit.fence }),
+  })),
+  saboteur('writes floats into JSON as doubles', [35], (store) => ({
+    async *read(target, plan) {
+      const floats = target.schema.columns.filter(({ type }) => type === 'float').map(({ name }) => name)
+      const widened = (object: Record<string, unknown>) =>
+        Object.entries(object).map(([name, value]) => [
+          name,
+          floats.includes(name) && typeof value === 'number' ? Math.fround(value) : value,
+        ])
+      for await (const batch of store.read(target, plan)) {
+        if (!isJsonBatch(batch)) yield batch
+        else {
+          const objects = JSON.parse(batch.json) as Record<string, unknown>[]
+          yield { ...batch, json: JSON.stringify(objects.map((object) => Object.fromEntries(widened(object)))) }
+        }
+      }
+    },
+  })),
+  saboteur('orders a range by its time, whatever is asked', [144], (store) => ({
+    read: (target, plan) => store.read(target, plan.operation === 'range' ? { ...plan, orderBy: [] } : plan),
   })),
 ]
