@@ -34,12 +34,12 @@ after(() => world?.close())
 it('shows raw tables to the creator, and to others by a grant that only the creator gives', async () => {
   const path = '/api/v1/connections/db/grants'
   const wanted = { subject: { user: 'dan' }, table: 'public.raw_people' }
-  assert.deepEqual((await creator.post('/api/v1/query', COUNT)).body.rows, [[9]])
+  assert.deepEqual((await creator.post('/api/v1/query', COUNT)).body.rows, [[10]])
   assert.equal((await colleague.post('/api/v1/query', COUNT)).body.code, 'table_not_found')
   assert.equal((await colleague.post(path, wanted)).body.code, 'raw_table_forbidden')
   const granted = await creator.post(path, wanted)
   assert.deepEqual([granted.status, granted.body.table, granted.body.subject], [201, wanted.table, { user: 'dan' }])
-  assert.deepEqual((await colleague.post('/api/v1/query', COUNT)).body.rows, [[9]])
+  assert.deepEqual((await colleague.post('/api/v1/query', COUNT)).body.rows, [[10]])
   assert.deepEqual((await colleague.get(path)).body.data, [granted.body])
   const second = await creator.post(path, { ...wanted, subject: { team: 'sales' } })
   const first = (await creator.get(`${path}?limit=1`)).body
