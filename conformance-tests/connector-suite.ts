@@ -8,6 +8,7 @@ import { discoveryChecks } from './connector-checks/discovery.ts'
 import { logPlaceChecks } from './connector-checks/log-places.ts'
 import { logRowChecks } from './connector-checks/log-rows.ts'
 import { logTableChecks } from './connector-checks/log-tables.ts'
+import { logWriterChecks } from './connector-checks/log-writers.ts'
 import { readingChecks } from './connector-checks/reading.ts'
 import { resumingChecks } from './connector-checks/resuming.ts'
 import { settingsChecks } from './connector-checks/settings.ts'
@@ -29,6 +30,7 @@ export const CONNECTOR_CHECKS: readonly ConnectorCheck[] = [
   ...logRowChecks,
   ...logPlaceChecks,
   ...logTableChecks,
+  ...logWriterChecks,
 ].sort((left, right) => Number(left.id.slice(1)) - Number(right.id.slice(1)))
 
 export interface ConnectorSuiteOptions {

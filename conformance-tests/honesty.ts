@@ -95,10 +95,11 @@ export const HONESTY_CHECKS: readonly HonestyCheck[] = [
       await runSuite({ plugin: broken, start: async () => fixture })
       const source = await startSource()
       await runReader(connector, async () => source)
-      const left = [memory.all().length, source.source.tables.length, source.source.sessions]
+      const { tables, sessions, log } = source.source
+      const left = [memory.all().length, tables.length, sessions, log.captures.length]
       expect(
         left.every((count) => count === 0),
-        () => dishonest(`datasets, tables and sessions are left: ${left.join(', ')}`),
+        () => dishonest(`datasets, tables, sessions and captures are left: ${left.join(', ')}`),
       )
     },
   },

@@ -9,7 +9,7 @@ import type { ConnectorCheck } from './check.ts'
 
 const MANY = { core: 400, full: 5000, hard: 30_000 } as const
 const MAX_BATCH_ROWS = 10_000
-const MAX_CHUNK_BYTES = 4 << 20
+export const MAX_CHUNK_BYTES = 4 << 20
 
 export const readingChecks: readonly ConnectorCheck[] = [
   {
@@ -89,7 +89,7 @@ export const readingChecks: readonly ConnectorCheck[] = [
     },
   },
   {
-    id: 'C62',
+    id: 'C65',
     name: 'marks-say-what-a-row-lacks',
     level: 'core',
     async run(context) {

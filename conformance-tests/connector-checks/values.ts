@@ -139,7 +139,7 @@ export const valueChecks: readonly ConnectorCheck[] = [
     },
   },
   {
-    id: 'C63',
+    id: 'C66',
     name: 'columns-and-keys-as-they-are-asked-and-kept',
     level: 'core',
     async run(context) {

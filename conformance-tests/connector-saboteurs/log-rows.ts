@@ -159,8 +159,32 @@ export const logRowSaboteurs: readonly ConnectorSaboteur[] = [
       return [rest]
     }),
   ),
+  ofLog(
+    'loses one change of fifty',
+    ['C62'],
+    tellingRows((row) => {
+      TOLD.count += 1
+      return TOLD.count % 50 === 0 ? [] : [row]
+    }),
+  ),
+  ofLog('gives the rows of a log at once', ['C63'], (source) => ({
+    async *changes(request) {
+      const held: Extract<ChangeEvent, { kind: 'rows' }>[] = []
+      for await (const event of source.changes(request)) {
+        if (event.kind === 'rows') held.push(event)
+        else {
+          const [first] = held
+          const rows = held.reduce((sum, one) => sum + one.rows, 0)
+          if (first) yield { ...first, chunk: Buffer.concat(held.splice(0).map(({ chunk }) => chunk)), rows }
+          yield event
+        }
+      }
+    },
+  })),
 ]
 
+/** How many changes were told. */
+const TOLD = { count: 0 }
 const BEGUN = new Set<string>()
 
 function asJson<T extends { readonly type: string }>(column: T): T {

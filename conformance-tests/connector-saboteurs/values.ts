@@ -27,18 +27,18 @@ export const valueSaboteurs: readonly ConnectorSaboteur[] = [
   saboteur('does not say that it begins anew', ['C39'], (connector) =>
     reading(connector, (event) => (event.kind === 'schema' ? [{ kind: 'schema', schema: event.schema }] : [event])),
   ),
-  saboteur('forgets the marks of rows once it goes on', ['C62'], (connector) =>
+  saboteur('forgets the marks of rows once it goes on', ['C65'], (connector) =>
     readingRows(connector, (rows, { state, marked }) =>
       state === null || marked === undefined ? rows : rows.map((row) => [...row.slice(0, -1), null]),
     ),
   ),
-  saboteur('marks every row of a batch that has one', ['C62'], (connector) =>
+  saboteur('marks every row of a batch that has one', ['C65'], (connector) =>
     readingRows(connector, (rows, { marked }) => {
       const mark = rows.map((row) => row.at(-1)).find((one) => typeof one === 'string')
       return marked === undefined || mark === undefined ? rows : rows.map((row) => [...row.slice(0, -1), mark])
     }),
   ),
-  saboteur('gives marks that nobody has asked for', ['C62'], (connector) => ({
+  saboteur('gives marks that nobody has asked for', ['C65'], (connector) => ({
     read: (request) => connector.read({ ...request, marked: request.marked ?? ['amount'] }),
   })),
   saboteur('rejects nothing once it goes on', ['C27'], (connector) =>
@@ -70,19 +70,19 @@ export const valueSaboteurs: readonly ConnectorSaboteur[] = [
       return [{ ...event, state: { ...event.state, value: { ...event.state.value, header } } }]
     }),
   ),
-  saboteur('gives columns in the order of the table', ['C63'], (connector, { source }) => ({
+  saboteur('gives columns in the order of the table', ['C66'], (connector, { source }) => ({
     read: (request) => {
       const all = source.table(request.table)?.table.columns.map(({ name }) => name) ?? []
       return connector.read({ ...request, columns: all.filter((name) => request.columns.includes(name)) })
     },
   })),
-  saboteur('discovers the first column of a key', ['C63'], (connector) => ({
+  saboteur('discovers the first column of a key', ['C66'], (connector) => ({
     async discover(page, signal) {
       const { tables, next } = await connector.discover(page, signal)
       return { tables: tables.map((table) => ({ ...table, primaryKey: table.primaryKey.slice(0, 1) })), next }
     },
   })),
-  saboteur('suggests a column of the key as a cursor', ['C63'], (connector) => ({
+  saboteur('suggests a column of the key as a cursor', ['C66'], (connector) => ({
     async discover(page, signal) {
       const { tables, next } = await connector.discover(page, signal)
       return { tables: tables.map((table) => ({ ...table, suggestedCursor: table.primaryKey[0] ?? null })), next }
