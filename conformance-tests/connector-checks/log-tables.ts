@@ -196,6 +196,15 @@ export const logTableChecks: readonly ConnectorCheck[] = [
           expectEnded(await drained(reading), `a log whose reader let go after ${events} of ${whole.length} events`)
         })
       }
+      await capture.with(async (source) => {
+        const request = { capture: name, after: position, streams, signal: capture.signal }
+        const reading = source.changes(request)[Symbol.asyncIterator]()
+        await reading.next()
+        await context.fixture.breakNetwork?.()
+        const outcome = await drained(reading)
+        // What had come already may be told to its end.
+        if (outcome !== null) expectEnded(outcome, 'a log whose connection was cut')
+      })
       await expectNoSessions(context)
       const before = (await logOf(context).places()).join(', ')
       const late = Capture.begun(context, table)
