@@ -16,7 +16,12 @@ function opened(modes: Plugin['capabilities']['modes'], change: (connector: Conn
 }
 
 export const logRowSaboteurs: readonly ConnectorSaboteur[] = [
-  saboteur('names the mode cdc and has no changes', ['C40'], () => ({}), opened(['full', 'cdc'], withoutChanges)),
+  saboteur(
+    'names the mode cdc and has no changes',
+    ['C40'],
+    () => ({}),
+    opened(['full', 'incremental', 'cdc'], withoutChanges),
+  ),
   saboteur(
     'has changes of which it does not speak',
     ['C40'],
@@ -169,15 +174,15 @@ export const logRowSaboteurs: readonly ConnectorSaboteur[] = [
   ),
   ofLog('gives the rows of a log at once', ['C63'], (source) => ({
     async *changes(request) {
-      const held: Extract<ChangeEvent, { kind: 'rows' }>[] = []
+      let held = null as Extract<ChangeEvent, { kind: 'rows' }> | null
       for await (const event of source.changes(request)) {
-        if (event.kind === 'rows') held.push(event)
-        else {
-          const [first] = held
-          const rows = held.reduce((sum, one) => sum + one.rows, 0)
-          if (first) yield { ...first, chunk: Buffer.concat(held.splice(0).map(({ chunk }) => chunk)), rows }
-          yield event
+        if (event.kind === 'rows' && held?.stream === event.stream) {
+          held = { ...held, chunk: Buffer.concat([held.chunk, event.chunk]), rows: held.rows + event.rows }
+          continue
         }
+        if (held) yield held
+        held = event.kind === 'rows' ? event : null
+        if (event.kind !== 'rows') yield event
       }
     },
   })),
