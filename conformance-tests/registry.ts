@@ -3,9 +3,9 @@ import { capabilityChecks } from './checks/capabilities.ts'
 import { commitChecks } from './checks/commits.ts'
 import { concurrencyChecks } from './checks/concurrency.ts'
 import { crashChecks } from './checks/crash.ts'
-import { crossProductChecks } from './checks/cross-product.ts'
 import { declaredChecks } from './checks/declared.ts'
 import { digestChecks } from './checks/digest.ts'
+import { endsOfTypesChecks } from './checks/ends-of-types.ts'
 import { fenceChecks } from './checks/fence.ts'
 import { historyChecks } from './checks/history.ts'
 import { idempotencyChecks } from './checks/idempotency.ts'
@@ -14,6 +14,7 @@ import { keyEdgeChecks } from './checks/key-edges.ts'
 import { manifestChecks } from './checks/manifest.ts'
 import { maskingChecks } from './checks/masking.ts'
 import { openingChecks } from './checks/opening.ts'
+import { pageChecks } from './checks/pages.ts'
 import { policyChecks } from './checks/policy.ts'
 import { provisioningChecks } from './checks/provisioning.ts'
 import { readingChecks } from './checks/reading.ts'
@@ -21,6 +22,7 @@ import { realtimeChecks } from './checks/realtime.ts'
 import { rejectChecks } from './checks/rejects.ts'
 import { roundTripChecks } from './checks/round-trip.ts'
 import { scheduleChecks } from './checks/schedules.ts'
+import { schemaChecks } from './checks/schemas.ts'
 import { timeEdgeChecks } from './checks/time-edges.ts'
 import { timeseriesChecks } from './checks/timeseries.ts'
 import { twinChecks } from './checks/twins.ts'
@@ -39,7 +41,9 @@ export const CHECKS: readonly Check[] = [
   ...roundTripChecks,
   ...readingChecks,
   ...declaredChecks,
-  ...crossProductChecks,
+  ...endsOfTypesChecks,
+  ...pageChecks,
+  ...schemaChecks,
   ...keyEdgeChecks,
   ...timeEdgeChecks,
   ...provisioningChecks,
