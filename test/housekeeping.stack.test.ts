@@ -14,6 +14,7 @@ import pg from 'pg'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 
 const TENANT = 'acme'
@@ -188,5 +189,31 @@ describe('upkeep by the clock', () => {
     await assertPast()
     await grow(EPOCHS)
     assert.deepEqual((await countAsOf()).body.rows, [[(EPOCHS + 1) * ROWS_AN_EPOCH]])
+  })
+
+  it('forgets epochs that no snapshot is left of, and nothing is answered otherwise for it', async () => {
+    const numbered = () =>
+      withDatabase(data, 'sluice_registry', async (client) => {
+        const all = 'SELECT epoch::int FROM materializations WHERE epoch IS NOT NULL ORDER BY epoch'
+        return (await client.query<{ readonly epoch: number }>(all)).rows.map(({ epoch }) => epoch)
+      })
+    const [known, moment] = [await numbered(), new Date().toISOString()]
+    assert.equal(known.length, EPOCHS + 1)
+    const former = await Promise.all([countAsOf(epochs[1]), countAsOf(moment), countAsOf(epochs.at(-1))])
+    await runtime.stop()
+    await configure({ compact_minutes: 0, expire_minutes: 1, clean_minutes: 1, clean_min_age_hours: 1, run_days: 1 })
+    await makeOlder(72 * HOUR_MS)
+    await start()
+    await withDatabase(data, 'sluice_registry', async (client) => {
+      await client.query("UPDATE materializations SET committed_at = committed_at - interval '72 hours'")
+    })
+    await until('forgetting', async () => (await numbered()).length < known.length)
+    const left = await numbered()
+    assert.deepEqual([left[0], left.at(-1)], [known[0], known.at(-1)])
+    const now = await Promise.all([countAsOf(epochs[1]), countAsOf(moment), countAsOf(epochs.at(-1))])
+    assert.deepEqual(
+      now.map(({ status, body }) => [status, body.code, body.rows]),
+      former.map(({ status, body }) => [status, body.code, body.rows]),
+    )
   })
 })
