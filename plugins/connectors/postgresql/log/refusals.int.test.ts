@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { ChangeStream } from '@sluice/sdk'
-import { until } from '../../../../test/until.ts'
 import { createConnector } from '../connector.ts'
 import { parseSettings } from '../settings.ts'
 import { sourceHost } from '../source-host.ts'
+import { until } from '../source-server.ts'
 import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables } from './log-world.ts'
 
 let world: LogWorld
