@@ -4,29 +4,13 @@ import { test } from 'node:test'
 import type { Connector, ConnectorPlugin, ServingPlugin, ServingStore } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
 import { CheckFailure } from './check.ts'
-import { CONNECTOR_SABOTEURS } from './connector-saboteurs/index.ts'
 import { runConnectorSuite, testConnector } from './connector-suite.ts'
-import { Redactor } from './redaction.ts'
 import { start } from './reference/conformance.ts'
 import reference from './reference/index.ts'
 import { start as startSource } from './reference-connector/conformance.ts'
 import connector from './reference-connector/index.ts'
-import { replayCommand } from './replay.ts'
-import { failureLines, recordedCheck } from './run-record.ts'
-import { type CheckResult, runSuite, testServingStore } from './suite.ts'
-
-/** As the command prints it. */
-function told(result: CheckResult | undefined): string {
-  assert.equal(result?.status, 'failed')
-  const again = (check: string) => replayCommand({ plugin: './store', level: 'core', seed: 7 }, [check])
-  const { failure } = recordedCheck(result, new Redactor(), again)
-  assert.ok(failure)
-  const text = failureLines(failure).join('\n')
-  for (const part of ['expected', 'where', 'why', 'remedy', 'replay'])
-    assert.match(text, new RegExp(`^  ${part}: +\\S`, 'm'), `${result.name}: ${text}`)
-  assert.ok(text.includes(`npx sluice-conformance ./store --level core --seed 7 --only ${result.name}`), text)
-  return text
-}
+import { runSuite, testServingStore } from './suite.ts'
+import { told } from './told.fixture.ts'
 
 async function ofStore(only: string, replace: (store: ServingStore) => object): Promise<string> {
   const open = async (...args: Parameters<typeof reference.open>) => {
@@ -118,15 +102,6 @@ test('an error that is no SluiceError is told as one', async () => {
   const text = await ofStore('37', () => ({ write: async () => Promise.reject(new TypeError('x is not a function')) }))
   assert.match(text, /^the check was ended by an error that is no SluiceError: TypeError: x is not a function/)
   assert.match(text, /expected: upsert last wins within batch/)
-})
-
-test('every failure of a defective connector says what was expected, what came, and how to run it again', async () => {
-  for (const { plugin, caughtBy, name } of CONNECTOR_SABOTEURS) {
-    for (const result of await runConnectorSuite({ plugin, start: startSource, only: caughtBy })) {
-      const text = told(result)
-      assert.doesNotMatch(text, /-?Infinity|undefined rows|while {2}/, name)
-    }
-  }
 })
 
 test('as a test of a runner a failure says how the command runs it again', async () => {

@@ -24,6 +24,8 @@ export async function rankedWorld(context: CheckContext, tenant?: string): Promi
   return { table, dataset, rows }
 }
 
+export const typeOf = (table: RankedTable, column: number): string => table.schema.columns[column]?.type ?? ''
+
 export const nameOf = (table: RankedTable, column: number): string => table.schema.columns[column]?.name ?? ''
 
 export const takesFilters = (way: ReadOperation): boolean => way !== 'key'
