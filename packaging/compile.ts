@@ -7,7 +7,15 @@ import { dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
 
 const ROOT = join(import.meta.dirname, '..')
-const TESTS = ['**/*.test.ts', '**/*.test-data.ts', '**/test-data.ts', '**/templates/**', '**/node_modules', '**/dist']
+const TESTS = [
+  '**/*.test.ts',
+  '**/*.test-data.ts',
+  '**/test-data.ts',
+  '**/*.fixture.ts',
+  '**/templates/**',
+  '**/node_modules',
+  '**/dist',
+]
 
 /** Read by the code at run time, from beside its source. */
 const DATA_FILES = ['**/*.yaml', '**/*.pem', '**/*.key', '**/*.html', '**/templates/**']

@@ -36,10 +36,11 @@ export const pageChecks: readonly Check[] = [
     requires: [operation('scan')],
     async run(context) {
       const { table } = await rankedWorld(context)
-      for (const column of table.ordered) {
-        for (const direction of ['asc', 'desc'] as const) {
-          await expectLastingRows(context, { column: nameOf(table, column), direction })
-        }
+      const directions = ['asc', 'desc'] as const
+      const all = table.ordered.flatMap((column) => directions.map((direction) => ({ column, direction })))
+      const tried = context.level === 'hard' ? all : context.random.shuffled(all).slice(0, 6)
+      for (const { column, direction } of tried) {
+        await expectLastingRows(context, { column: nameOf(table, column), direction })
       }
     },
   },

@@ -16,7 +16,7 @@ const READY_MS = 240_000
 
 /** Together below 2 GB. The first compiler alone: these servers live for minutes. */
 const JVM_FLAGS = [
-  '-Xmx1000m',
+  '-Xmx1400m',
   '-XX:MaxDirectMemorySize=200m',
   '-XX:MaxMetaspaceSize=400m',
   '-XX:ReservedCodeCacheSize=160m',

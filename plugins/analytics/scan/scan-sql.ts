@@ -19,6 +19,8 @@ export interface ScanDialect {
   typeName(type: LogicalType): string
   /** The cell as the statement selects it. */
   selected(cell: string, type: LogicalType): string
+  /** By what rows are ordered as the contract orders the cell; the cell itself where this is left out. */
+  ordered?(cell: string, type: LogicalType): readonly string[]
   /** Unknown where the cell is null; NaN equals itself and stands above every other number. */
   comparison(
     cell: string,
@@ -100,8 +102,10 @@ class SqlText {
     return this.#dialect.selected(this.#cell(name), type)
   }
 
-  ordering({ name, isDescending }: OrderPart): string {
-    return `${this.#cell(name)} ${isDescending ? 'DESC NULLS FIRST' : 'ASC NULLS LAST'}`
+  ordering({ name, type, isDescending }: OrderPart): string {
+    const cell = this.#cell(name)
+    const parts = this.#dialect.ordered?.(cell, type) ?? [cell]
+    return parts.map((part) => `${part} ${isDescending ? 'DESC NULLS FIRST' : 'ASC NULLS LAST'}`).join(', ')
   }
 
   filter({ column, operator, values }: Filter): string {

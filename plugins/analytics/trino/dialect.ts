@@ -9,6 +9,8 @@ export function trinoDialect(name: readonly string[], snapshotId: string): ScanD
     source: `${name.map(quoted).join('.')} FOR VERSION AS OF ${snapshotId}`,
     typeName: sqlType,
     selected: selectedText,
+    // To Trino a NaN of a real stands below every number where rows are ordered.
+    ordered: (cell, type) => (type === 'float' || type === 'double' ? [`is_nan(${cell})`, cell] : [cell]),
     comparison(cell, operator, value, type) {
       const literal = literalOf(value, type)
       if (typeof value !== 'number' || typeName(type) === 'integer') return `${cell} ${OPERATORS[operator]} ${literal}`

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { type LogWorld, NEVER as signal, startLogWorld, stream } from './log-world.ts'
-import { makeTables, proveEqual } from './random-writers.ts'
+import { type LogWorld, NEVER as signal, startLogWorld, stream } from './log-world.fixture.ts'
+import { makeTables, proveEqual } from './random-writers.fixture.ts'
 
 const SEEDS = 6
 const ROWS = 300_000

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import type { ChangeEvent, ChangePosition, ChangeSource, ChangeStream, Connector } from '@sluice/sdk'
 import { parseCsv } from '../source-host.ts'
 import type { SourceCluster } from '../source-server.ts'
-import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables, take as takeFrom } from './log-world.ts'
+import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables, take as takeFrom } from './log-world.fixture.ts'
 
 let world: LogWorld
 let source: SourceCluster

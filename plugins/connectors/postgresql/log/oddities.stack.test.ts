@@ -4,7 +4,7 @@ import type { ChangeEvent, ChangeSource, Clock } from '@sluice/sdk'
 import { createConnector } from '../connector.ts'
 import { parseSettings } from '../settings.ts'
 import { parseCsv, sourceHost } from '../source-host.ts'
-import { type LogWorld, NEVER as signal, startLogWorld, stream, take } from './log-world.ts'
+import { type LogWorld, NEVER as signal, startLogWorld, stream, take } from './log-world.fixture.ts'
 
 let world: LogWorld
 let user: string

@@ -5,7 +5,7 @@ import { createConnector } from '../connector.ts'
 import { parseSettings } from '../settings.ts'
 import { sourceHost } from '../source-host.ts'
 import { until } from '../source-server.ts'
-import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables } from './log-world.ts'
+import { type LogWorld, NEVER as signal, startLogWorld, stream, Tables } from './log-world.fixture.ts'
 
 let world: LogWorld
 let user: string

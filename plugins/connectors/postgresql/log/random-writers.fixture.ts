@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import type { ChangeEvent, ChangePosition } from '@sluice/sdk'
 import type { Client } from 'pg'
-import { type LogWorld, NEVER, stream, Tables } from './log-world.ts'
+import { type LogWorld, NEVER, stream, Tables } from './log-world.fixture.ts'
 
 export interface WritersOptions {
   readonly seed: number
