@@ -48,9 +48,16 @@ export class Database {
     return guarded(() => this.#statement(sql).all(...(values as SQLInputValue[])) as unknown as readonly Found[])
   }
 
-  /** One row after the other, for what is too much to hold. */
-  each(sql: string): IterableIterator<Found> {
-    return guarded(() => this.#statement(sql).iterate() as unknown as IterableIterator<Found>)
+  /** One row after the other, for what is too much to hold; who leaves early ends the statement. */
+  *each(sql: string, ...values: readonly Cell[]): Generator<Found> {
+    const rows = guarded(() => this.#statement(sql).iterate(...(values as SQLInputValue[])))
+    try {
+      for (let one = guarded(() => rows.next()); !one.done; one = guarded(() => rows.next())) {
+        yield one.value as Found
+      }
+    } finally {
+      rows.return?.()
+    }
   }
 
   /** Everything in it or nothing, at one moment: nothing is awaited inside. */
@@ -85,8 +92,8 @@ export class Database {
   }
 }
 
-export function openDatabase(folder: string): Database {
-  return new Database(join(folder, 'lookup.sqlite'))
+export function openDatabase(folder: string, file: string): Database {
+  return new Database(join(folder, file))
 }
 
 /** By SQLite's result codes: https://www.sqlite.org/rescode.html */
@@ -101,8 +108,16 @@ function guarded<T>(run: () => T): T {
   }
 }
 
+/** SQLITE_CORRUPT_VTAB: of an index of text alone, which is made anew from the rows. */
+const UNSOUND = 267
+
 function translated(cause: unknown): SluiceError {
-  const code = ((cause as { readonly errcode?: number }).errcode ?? 0) & 0xff
+  const { errcode = 0 } = cause as { readonly errcode?: number }
+  if (errcode === UNSOUND) {
+    const remedy = 'It is made anew once the runtime compares the copy with the lake.'
+    return new SluiceError('TRANSIENT', 'a text index is damaged', { code: 'index_unsound', remedy, cause })
+  }
+  const code = errcode & 0xff
   if (BUSY.includes(code)) {
     const remedy = 'Try again.'
     return new SluiceError('TRANSIENT', 'another writer holds the file', { code: 'store_busy', remedy, cause })

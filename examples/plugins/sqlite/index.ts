@@ -39,5 +39,5 @@ export default defineServingPlugin<Settings, Config>({
         : [{ pointer: `/index_columns/${index}`, message: `there is no column ${name}` }],
     )
   },
-  open: async (_, host) => openStore(openDatabase(host.stateDirectory), host),
+  open: async (_, host) => openStore(openDatabase(host.stateDirectory, 'lookup.sqlite'), host),
 })

@@ -1,7 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type PlanStep, schemaConflict, type TableSchema, type Target } from '@sluice/sdk'
 import type { Database } from './database.ts'
-import { addressOf, type Dataset, findDataset, rowsTable } from './datasets.ts'
+import {
+  addressOf,
+  allColumns,
+  columnOf,
+  type Dataset,
+  findDataset,
+  growsInto,
+  keyColumns,
+  rowsTable,
+} from './datasets.ts'
 import type { Config } from './index.ts'
 
 /** What is to be done; throws CONFLICT `schema_conflict` where the rows do not fit. */
@@ -20,16 +29,6 @@ export function provisionSteps(database: Database, target: Target<Config>): read
   return steps
 }
 
-/** Rows stay as they are: new columns come last and may be null. */
-function growsInto(former: TableSchema, next: TableSchema): boolean {
-  const kept = next.columns.slice(0, former.columns.length)
-  const added = next.columns.slice(former.columns.length)
-  return (
-    isDeepStrictEqual([former.columns, former.primaryKey], [kept, next.primaryKey]) &&
-    added.every(({ nullable }) => nullable)
-  )
-}
-
 /** In one transaction with the steps that were planned. */
 export function applyProvision(database: Database, target: Target<Config>): void {
   const { schema, config } = target
@@ -42,7 +41,9 @@ export function applyProvision(database: Database, target: Target<Config>): void
       JSON.stringify(config),
     )
     const made = findDataset(database, target)
-    if (made) makeRows(database, rowsTable(made), made)
+    if (!made) return
+    database.run(`CREATE TABLE ${rowsTable(made)} (${definitionOf(schema)})`)
+    makeIndexes(database, made)
     return
   }
   for (let index = former.schema.columns.length; index < schema.columns.length; index += 1) {
@@ -50,21 +51,19 @@ export function applyProvision(database: Database, target: Target<Config>): void
   }
   const texts = [JSON.stringify(schema), JSON.stringify(config)]
   database.change('UPDATE datasets SET schema = ?, config = ? WHERE id = ?', ...texts, former.id)
-  makeIndexes(database, rowsTable(former), { schema, config })
+  makeIndexes(database, { ...former, schema, config })
 }
 
 /** Columns go by number and have no affinity: `cells.ts` decides how a value is kept. */
-export function makeRows(database: Database, table: string, dataset: Pick<Dataset, 'schema' | 'config'>): void {
-  const { schema } = dataset
-  const columns = schema.columns.map((_, index) => `c${index}`)
-  const key = schema.primaryKey.map((name) => columnOf(schema, name))
-  const parts = [...columns, ...(key.length > 0 ? [`PRIMARY KEY (${key.join(', ')})`] : [])]
-  database.run(`CREATE TABLE ${table} (${parts.join(', ')})`)
-  makeIndexes(database, table, dataset)
+export function definitionOf(schema: TableSchema): string {
+  const key = keyColumns(schema)
+  return [...allColumns(schema), ...(key.length > 0 ? [`PRIMARY KEY (${key.join(', ')})`] : [])].join(', ')
 }
 
 /** Columns of the key go along, so that an order by one of them is total without a sort. */
-function makeIndexes(database: Database, table: string, { schema, config }: Pick<Dataset, 'schema' | 'config'>): void {
+function makeIndexes(database: Database, dataset: Dataset<Config>): void {
+  const { schema, config } = dataset
+  const table = rowsTable(dataset)
   for (const { name } of database.all(
     `SELECT name FROM sqlite_master WHERE tbl_name = ? AND sql IS NOT NULL AND type = 'index'`,
     table,
@@ -75,8 +74,4 @@ function makeIndexes(database: Database, table: string, { schema, config }: Pick
     const columns = [...new Set([name, ...schema.primaryKey])].map((column) => columnOf(schema, column))
     database.run(`CREATE INDEX ${table}_${columns[0]} ON ${table} (${columns.join(', ')})`)
   }
-}
-
-export function columnOf(schema: TableSchema, name: string): string {
-  return `c${schema.columns.findIndex((column) => column.name === name)}`
 }

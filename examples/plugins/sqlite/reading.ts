@@ -1,14 +1,11 @@
-import { createHash } from 'node:crypto'
 import {
   batchFromRows,
   checkPosition,
   checkReadPlan,
-  type Digest,
   notMaterialized,
   type ReadBatch,
   type ReadPlan,
   type Row,
-  SluiceError,
   type TableSchema,
   type Target,
   totalOrder,
@@ -17,12 +14,10 @@ import {
 import { capabilities } from './capabilities.ts'
 import { type Cell, fromCell } from './cells.ts'
 import type { Database, Found } from './database.ts'
-import { type Dataset, datasetOf, rowsTable } from './datasets.ts'
+import { columnOf, type Dataset, datasetOf, rowsTable } from './datasets.ts'
 import type { Config } from './index.ts'
-import { columnOf } from './provisioning.ts'
+import { checkAborted } from './staging.ts'
 import { afterSql, allOf, filterSql, orderSql, predicateSql, type SqlOrderPart } from './where.ts'
-
-const ABORT_EVERY_ROWS = 1000
 
 /** The page and its epoch, in one transaction. */
 export function readPage(database: Database, target: Target<Config>, plan: ReadPlan): ReadBatch {
@@ -38,7 +33,7 @@ export function readPage(database: Database, target: Target<Config>, plan: ReadP
 
 function pageOf(
   database: Database,
-  dataset: Dataset,
+  dataset: Dataset<Config>,
   plan: ReadPlan,
 ): { rows: readonly Row[]; next?: readonly Value[] } {
   const { schema, policy } = dataset
@@ -85,32 +80,4 @@ function typeOf(schema: TableSchema, name: string) {
 
 function valueOf(found: Found, name: string, type: SqlOrderPart['type']): Value {
   return fromCell((found[name] ?? null) as Cell, type)
-}
-
-/** Equal content gives equal digests: rows are taken in the order of all their columns. */
-export async function digestOf(database: Database, target: Target<Config>, signal: AbortSignal): Promise<Digest> {
-  checkAborted(signal)
-  const dataset = datasetOf(database, target)
-  if (dataset.applied === null) throw notMaterialized()
-  const columns = dataset.schema.columns.map((_, index) => `c${index}`)
-  const hash = createHash('sha256')
-  let rowCount = 0
-  const rows = database.each(`SELECT ${columns.join(', ')} FROM ${rowsTable(dataset)} ORDER BY ${columns.join(', ')}`)
-  for (const row of rows) {
-    hash.update(`${JSON.stringify(columns.map((name) => cellText(row[name] ?? null)))}\n`)
-    rowCount += 1
-    if (rowCount % ABORT_EVERY_ROWS === 0) checkAborted(signal)
-  }
-  return { rowCount, sha256: hash.digest('hex') }
-}
-
-/** Text that keeps null from 'null', 1 from '1' and −0 from 0. */
-function cellText(cell: Cell): readonly [string, string] | null {
-  if (cell === null) return null
-  if (cell instanceof Uint8Array) return ['bytes', Buffer.from(cell).toString('hex')]
-  return [typeof cell, Object.is(cell, -0) ? '-0' : String(cell)]
-}
-
-export function checkAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the call was ended by its caller', { code: 'aborted' })
 }

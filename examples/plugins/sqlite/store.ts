@@ -2,6 +2,7 @@ import {
   checkPlanHash,
   type Health,
   type Host,
+  notMaterialized,
   type PlanStep,
   planOfSteps,
   policyMissing,
@@ -9,11 +10,13 @@ import {
   tenantOf,
 } from '@sluice/sdk'
 import type { Database } from './database.ts'
-import { datasetOf, dropDataset, findDataset } from './datasets.ts'
+import { datasetOf, datasetsOfTenant, findDataset, forgetDataset } from './datasets.ts'
+import { digestOfRows } from './digest.ts'
 import type { Config } from './index.ts'
 import { applyProvision, provisionSteps } from './provisioning.ts'
-import { digestOf, readPage } from './reading.ts'
-import { writeChanges } from './writing.ts'
+import { readPage } from './reading.ts'
+import { checkAborted, writeStaged } from './staging.ts'
+import { rowsOfLookup } from './writing.ts'
 
 const WALL = 'each dataset has a table of its own, found under its tenant alone'
 
@@ -46,7 +49,7 @@ export function openStore(database: Database, host: Host): ServingStore<Config> 
     },
 
     async write(target, changes, commit) {
-      const writing = writeChanges(database, host, target, changes, commit)
+      const writing = writeStaged(database, host, target, changes, commit, rowsOfLookup)
       running.add(writing)
       try {
         return await writing
@@ -63,21 +66,23 @@ export function openStore(database: Database, host: Host): ServingStore<Config> 
       return datasetOf(database, target).applied
     },
 
-    digest: (target, signal) => digestOf(database, target, signal),
+    async digest(target, signal) {
+      checkAborted(signal)
+      const dataset = datasetOf(database, target)
+      if (dataset.applied === null) throw notMaterialized()
+      return digestOfRows(database, dataset, signal)
+    },
 
     async drop(target, mode) {
       const dataset = findDataset(database, target)
       const steps: PlanStep[] = dataset ? [{ action: 'drop', description: 'drop the table of the dataset' }] : []
-      if (mode === 'apply' && dataset) database.transaction('IMMEDIATE', () => dropDataset(database, dataset))
+      if (mode === 'apply' && dataset) database.transaction('IMMEDIATE', () => forgetDataset(database, dataset))
       return planOfSteps(steps)
     },
 
     async dropTenant(scope) {
-      const tenant = tenantOf(scope)
       database.transaction('IMMEDIATE', () => {
-        for (const { id } of database.all('SELECT id FROM datasets WHERE tenant = ?', tenant)) {
-          dropDataset(database, { id: id as bigint })
-        }
+        for (const dataset of datasetsOfTenant(database, tenantOf(scope))) forgetDataset(database, dataset)
       })
     },
 

@@ -1,7 +1,7 @@
 /** Filters, policies, orders and positions in SQL. Its three-valued logic is the contract's; every value is bound. */
 import type { Claims, Filter, LogicalType, Operand, OrderPart, RowPredicate, TableSchema, Value } from '@sluice/sdk'
 import { type Cell, toCell } from './cells.ts'
-import { columnOf } from './provisioning.ts'
+import { columnOf } from './datasets.ts'
 
 export interface Sql {
   readonly text: string

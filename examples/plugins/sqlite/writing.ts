@@ -1,194 +1,29 @@
-import {
-  admitCommit,
-  type ChangeSet,
-  type ColumnBatch,
-  type Commit,
-  type Host,
-  isSluiceError,
-  type Receipt,
-  type Row,
-  rowsOf,
-  SluiceError,
-  type TableSchema,
-  type Target,
-} from '@sluice/sdk'
-import { toCell } from './cells.ts'
+import type { ChangeSet } from '@sluice/sdk'
 import type { Database } from './database.ts'
-import { type Dataset, datasetOf, dropStage, dropStages, rowsTable, stageTable } from './datasets.ts'
+import { allColumns, type Dataset, keyColumns, rowsTable, stageTable } from './datasets.ts'
 import type { Config } from './index.ts'
-import { columnOf, makeRows } from './provisioning.ts'
-import { checkAborted } from './reading.ts'
+import { definitionOf } from './provisioning.ts'
+import type { Staging } from './staging.ts'
 
-/** Stages the rows piece by piece, then makes them visible in one transaction that checks the token again. */
-export async function writeChanges(
-  database: Database,
-  host: Host,
-  target: Target<Config>,
-  changes: ChangeSet,
-  commit: Commit,
-): Promise<Receipt> {
-  const done = admit(database, target, commit)
-  if (done) return done
-  await host.faultPoint('lookup.after-fence')
-  const stage = beginStage(database, target, commit)
-  try {
-    const counts = await fillStage(database, stage, changes, commit.signal)
-    await host.faultPoint('lookup.after-stage')
-    const receipt = publish(database, target, { stage, mode: changes.mode, commit, ...counts })
-    await host.faultPoint('lookup.after-commit')
-    return receipt
-  } catch (error) {
-    // Another writer of this epoch has been faster and has cleaned up: then the epoch is there, which is all that counts.
-    if (isSluiceError(error, 'INTERNAL')) return overtaken(database, target, commit, error)
-    throw error
-  }
+/** Rows go from their stage into the table, those that are deleted or replaced out of it. */
+export const rowsOfLookup: Staging<Config> = { name: 'lookup', definition: definitionOf, apply }
+
+function apply(database: Database, dataset: Dataset<Config>, mode: ChangeSet['mode'], stage: bigint): void {
+  if (mode === 'full') database.change(`DELETE FROM ${rowsTable(dataset)}`)
+  else deleteStaged(database, dataset, stage)
+  moveStaged(database, dataset, stage)
 }
 
-/** Notes the token, so that an older writer is refused from now on. */
-function admit(database: Database, target: Target<Config>, commit: Commit): Receipt | null {
-  return database.transaction('IMMEDIATE', () => admitted(database, datasetOf(database, target), commit))
-}
-
-function admitted(database: Database, dataset: Dataset, commit: Commit): Receipt | null {
-  const receipt = admitCommit({ epoch: dataset.applied?.epoch ?? null, fence: dataset.fence }, commit)
-  database.change('UPDATE datasets SET fence = ? WHERE id = ?', String(commit.fence), dataset.id)
-  return receipt
-}
-
-function overtaken(database: Database, target: Target<Config>, commit: Commit, error: SluiceError): Receipt {
-  const receipt = admit(database, target, commit)
-  if (receipt) return receipt
-  throw error
-}
-
-/** The tables that the rows wait in. Those for rows are made as the real one is, so that a full set can take its place. */
-function beginStage(database: Database, target: Target<Config>, { epoch }: Commit): bigint {
-  return database.transaction('IMMEDIATE', () => {
-    const dataset = datasetOf(database, target)
-    const [{ id: stage } = { id: 0n }] = database.all(
-      'INSERT INTO stages (dataset, epoch) VALUES (?, ?) RETURNING id',
-      dataset.id,
-      BigInt(epoch),
-    )
-    makeRows(database, stageTable(stage as bigint, 'upserts'), { schema: target.schema, config: {} })
-    const { columns, primaryKey } = target.schema
-    const keys = columns
-      .filter(({ name }) => primaryKey.includes(name))
-      .map(({ name }) => columnOf(target.schema, name))
-    database.run(`CREATE TABLE ${stageTable(stage as bigint, 'deletes')} (${keys.join(', ') || 'no_key'})`)
-    return stage as bigint
-  })
-}
-
-interface StagedCounts {
-  readonly upserted: number
-  readonly deleted: number
-}
-
-async function fillStage(
-  database: Database,
-  stage: bigint,
-  changes: ChangeSet,
-  signal: AbortSignal,
-): Promise<StagedCounts> {
-  const { schema } = changes
-  const all = schema.columns.map(({ name }) => name)
-  const upserted = await fill(database, stageTable(stage, 'upserts'), {
-    schema,
-    names: all,
-    batches: changes.upserts(),
-    signal,
-  })
-  const keys = { schema, names: schema.primaryKey, batches: changes.deletes(), signal }
-  const deleted = schema.primaryKey.length === 0 ? 0 : await fill(database, stageTable(stage, 'deletes'), keys)
-  // A source that ended early must not make an epoch.
-  if (upserted !== changes.upsertCount || deleted !== changes.deleteCount) throw truncated()
-  return { upserted, deleted }
-}
-
-interface Filling {
-  readonly schema: TableSchema
-  readonly names: readonly string[]
-  readonly batches: AsyncIterable<ColumnBatch>
-  readonly signal: AbortSignal
-}
-
-async function fill(database: Database, table: string, { schema, names, batches, signal }: Filling): Promise<number> {
-  const columns = names.map((name) => columnOf(schema, name))
-  const types = names.map((name) => schema.columns.find((column) => column.name === name)?.type ?? 'string')
-  const isKey = names.map((name) => schema.primaryKey.includes(name))
-  // Of rows with one key the last one counts.
-  const sql = `INSERT OR REPLACE INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`
-  const insert = (row: Row) => {
-    if (row.some((value, index) => value === null && isKey[index])) throw missingKey()
-    database.change(sql, ...types.map((type, index) => toCell(row[index] ?? null, type)))
-  }
-  let count = 0
-  for await (const batch of batches) {
-    checkAborted(signal)
-    database.transaction('IMMEDIATE', () => {
-      for (const row of rowsOf(batch)) insert(row)
-    })
-    count += batch.rowCount
-  }
-  return count
-}
-
-interface Publication extends StagedCounts {
-  readonly stage: bigint
-  readonly mode: ChangeSet['mode']
-  readonly commit: Commit
-}
-
-/** Token, rows and epoch in one step. */
-function publish(database: Database, target: Target<Config>, publication: Publication): Receipt {
-  const { stage, mode, commit, upserted, deleted } = publication
-  return database.transaction('IMMEDIATE', () => {
-    const dataset = datasetOf(database, target)
-    const done = admitted(database, dataset, commit)
-    if (done) {
-      dropStage(database, stage)
-      return done
-    }
-    if (mode === 'full') database.change(`DELETE FROM ${rowsTable(dataset)}`)
-    else deleteStaged(database, dataset, stage)
-    moveStaged(database, dataset, stage)
-    const { epoch, fence, committedAt } = commit
-    const applied = [BigInt(epoch), String(fence), committedAt]
-    database.change(
-      'UPDATE datasets SET epoch = ?, epoch_fence = ?, committed_at = ? WHERE id = ?',
-      ...applied,
-      dataset.id,
-    )
-    dropStages(database, dataset, epoch)
-    return { epoch, outcome: 'applied', upserted, deleted }
-  })
-}
-
-function deleteStaged(database: Database, dataset: Dataset, stage: bigint): void {
-  const keys = dataset.schema.primaryKey.map((name) => columnOf(dataset.schema, name)).join(', ')
+function deleteStaged(database: Database, dataset: Dataset<Config>, stage: bigint): void {
+  const keys = keyColumns(dataset.schema).join(', ')
   if (keys === '') return
   database.change(
     `DELETE FROM ${rowsTable(dataset)} WHERE (${keys}) IN (SELECT ${keys} FROM ${stageTable(stage, 'deletes')})`,
   )
 }
 
-function moveStaged(database: Database, dataset: Dataset, stage: bigint): void {
-  const columns = dataset.schema.columns.map((_, index) => `c${index}`).join(', ')
+function moveStaged(database: Database, dataset: Dataset<Config>, stage: bigint): void {
+  const columns = allColumns(dataset.schema).join(', ')
   const from = `SELECT ${columns} FROM ${stageTable(stage, 'upserts')}`
   database.change(`INSERT OR REPLACE INTO ${rowsTable(dataset)} (${columns}) ${from}`)
-}
-
-function missingKey(): SluiceError {
-  return new SluiceError('INVALID_DATA', 'a row has no value in a column of its key', {
-    code: 'missing_key',
-    remedy: 'Filter such rows out, or choose another key.',
-  })
-}
-
-function truncated(): SluiceError {
-  return new SluiceError('TRANSIENT', 'the change set does not hold as many rows as it announced', {
-    code: 'truncated_change_set',
-    remedy: 'Send it again.',
-  })
 }

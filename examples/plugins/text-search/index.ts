@@ -1,7 +1,7 @@
 import { defineServingPlugin } from '@sluice/sdk'
+import { openDatabase } from 'sluice-lookup-sqlite/database'
 import { capabilities } from './capabilities.ts'
 import { type Config, configProblems, configSchema } from './config.ts'
-import { openDatabase } from './database.ts'
 import { searchedColumns, termsOf } from './question.ts'
 import { openStore } from './store.ts'
 
@@ -20,5 +20,5 @@ export default defineServingPlugin<Settings, Config>({
     termsOf(input, config)
     return searchedColumns(input, config)
   },
-  open: async (_, host) => openStore(openDatabase(host.stateDirectory), host),
+  open: async (_, host) => openStore(openDatabase(host.stateDirectory, 'search.sqlite'), host),
 })

@@ -1,19 +1,21 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type PlanStep, schemaConflict, type TableSchema, type Target } from '@sluice/sdk'
-import { type Config, tokenizerOf } from './config.ts'
-import type { Database } from './database.ts'
+import type { Database } from 'sluice-lookup-sqlite/database'
 import {
   addressOf,
   allColumns,
   columnOf,
   type Dataset,
   datasetOf,
-  dropStages,
   findDataset,
+  forgetDataset,
+  growsInto,
   keyColumns,
   rowsTable,
-  wordsTable,
-} from './datasets.ts'
+} from 'sluice-lookup-sqlite/datasets'
+import { type Config, tokenizerOf } from './config.ts'
+
+export type Searched = Dataset<Config>
 
 /** What is to be done; throws CONFLICT `schema_conflict` where the rows do not fit. */
 export function provisionSteps(database: Database, target: Target<Config>): readonly PlanStep[] {
@@ -29,16 +31,6 @@ export function provisionSteps(database: Database, target: Target<Config>): read
     steps.push({ action: 'replace', description: `make the text indexes of ${name} anew` })
   }
   return steps
-}
-
-/** Rows stay as they are: new columns come last and may be null. */
-function growsInto(former: TableSchema, next: TableSchema): boolean {
-  const kept = next.columns.slice(0, former.columns.length)
-  const added = next.columns.slice(former.columns.length)
-  return (
-    isDeepStrictEqual([former.columns, former.primaryKey], [kept, next.primaryKey]) &&
-    added.every(({ nullable }) => nullable)
-  )
 }
 
 /** In one transaction with the steps that were planned. */
@@ -66,14 +58,14 @@ export function applyProvision(database: Database, target: Target<Config>): void
   makeWords(database, { ...former, schema, config })
 }
 
-/** Columns go by number and have no affinity: `cells.ts` decides how a value is kept. */
+/** Columns go by number and have no affinity: the cells of `sluice-lookup-sqlite` decide how a value is kept. */
 export function definitionOf(schema: TableSchema): string {
   const key = keyColumns(schema)
   return [...allColumns(schema), ...(key.length > 0 ? [`UNIQUE (${key.join(', ')})`] : [])].join(', ')
 }
 
 /** The text itself stays with the rows: https://www.sqlite.org/fts5.html#external_content_tables */
-function makeWords(database: Database, dataset: Dataset): void {
+function makeWords(database: Database, dataset: Searched): void {
   for (const name of dataset.config.text_columns) {
     const words = wordsTable(dataset, name)
     const content = `content='${rowsTable(dataset)}', content_rowid='id', tokenize='${tokenizerOf(dataset.config)}'`
@@ -82,20 +74,23 @@ function makeWords(database: Database, dataset: Dataset): void {
   rebuildWords(database, dataset)
 }
 
-export function rebuildWords(database: Database, dataset: Dataset): void {
+export function rebuildWords(database: Database, dataset: Searched): void {
   for (const name of dataset.config.text_columns) {
     const words = wordsTable(dataset, name)
     database.change(`INSERT INTO ${words} (${words}) VALUES ('rebuild')`)
   }
 }
 
-function dropWords(database: Database, dataset: Dataset): void {
+function dropWords(database: Database, dataset: Searched): void {
   for (const name of dataset.config.text_columns) database.run(`DROP TABLE IF EXISTS ${wordsTable(dataset, name)}`)
 }
 
-export function dropDataset(database: Database, dataset: Dataset): void {
-  dropStages(database, dataset, null)
+export function dropDataset(database: Database, dataset: Searched): void {
   dropWords(database, dataset)
-  database.run(`DROP TABLE IF EXISTS ${rowsTable(dataset)}`)
-  database.change('DELETE FROM datasets WHERE id = ?', dataset.id)
+  forgetDataset(database, dataset)
+}
+
+/** The index of one column. Each has its own, so that no score hangs on text that was not searched. */
+export function wordsTable({ id, schema }: Pick<Searched, 'id' | 'schema'>, column: string): string {
+  return `words_${id}_${columnOf(schema, column)}`
 }

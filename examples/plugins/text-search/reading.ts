@@ -15,11 +15,13 @@ import {
   type TableSchema,
   type Target,
 } from '@sluice/sdk'
+import { type Cell, fromCell, toCell } from 'sluice-lookup-sqlite/cells'
+import type { Database, Found } from 'sluice-lookup-sqlite/database'
+import { allColumns, columnOf, datasetOf, rowsTable } from 'sluice-lookup-sqlite/datasets'
+import { checkAborted } from 'sluice-lookup-sqlite/staging'
 import { capabilities } from './capabilities.ts'
-import { type Cell, fromCell, toCell } from './cells.ts'
 import type { Config } from './config.ts'
-import type { Database, Found } from './database.ts'
-import { allColumns, columnOf, type Dataset, datasetOf, rowsTable } from './datasets.ts'
+import type { Searched } from './provisioning.ts'
 
 /** No column of a product is called so. */
 const NUMBER = '\0number'
@@ -32,12 +34,12 @@ export function withIdentity(schema: TableSchema): TableSchema {
 }
 
 /** How the columns of the identity are called in SQLite. */
-export function identityColumns({ schema }: Dataset): readonly string[] {
+export function identityColumns({ schema }: Searched): readonly string[] {
   return withIdentity(schema).primaryKey.map((name) => (name === NUMBER ? 'id' : columnOf(schema, name)))
 }
 
 /** A row of the schema with identity. */
-export function rowFrom(found: Found, { schema }: Dataset): Row {
+export function rowFrom(found: Found, { schema }: Searched): Row {
   return withIdentity(schema).columns.map(({ name, type }) =>
     fromCell((found[name === NUMBER ? 'id' : columnOf(schema, name)] ?? null) as Cell, type),
   )
@@ -61,7 +63,7 @@ export function readPage(database: Database, clock: Clock, target: Target<Config
 }
 
 /** All rows that may stand on the page. In the order of the key those are few: what comes after, until the page is full. */
-function* candidates(database: Database, dataset: Dataset, plan: ReadPlan, check: () => void): Generator<Row> {
+function* candidates(database: Database, dataset: Searched, plan: ReadPlan, check: () => void): Generator<Row> {
   const schema = withIdentity(dataset.schema)
   const identity = identityColumns(dataset)
   const isInOrder = plan.orderBy.length === 0
@@ -118,8 +120,4 @@ export function checkpoint(clock: Clock, { signal, timeoutMs }: Pick<ReadPlan, '
   }
   check()
   return check
-}
-
-export function checkAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new SluiceError('TRANSIENT', 'the call was ended by its caller', { code: 'aborted' })
 }

@@ -14,11 +14,12 @@ import {
   type TableSchema,
   type Target,
 } from '@sluice/sdk'
+import { type Cell, toCell } from 'sluice-lookup-sqlite/cells'
+import type { Database } from 'sluice-lookup-sqlite/database'
+import { allColumns, datasetOf, rowsTable } from 'sluice-lookup-sqlite/datasets'
 import { capabilities, SCORE } from './capabilities.ts'
-import { type Cell, toCell } from './cells.ts'
 import { type Config, weightOf } from './config.ts'
-import type { Database } from './database.ts'
-import { allColumns, type Dataset, datasetOf, rowsTable, wordsTable } from './datasets.ts'
+import { type Searched, wordsTable } from './provisioning.ts'
 import { searchedColumns, type Terms, termsOf } from './question.ts'
 import { afterKey, checkpoint, identityColumns, rowFrom, typeOf, withIdentity } from './reading.ts'
 
@@ -48,7 +49,7 @@ function scored({ columns, primaryKey }: TableSchema): TableSchema {
 }
 
 /** The best first, and rows of one score by their key. */
-function orderOf({ schema }: Dataset): readonly OrderPart[] {
+function orderOf({ schema }: Searched): readonly OrderPart[] {
   const identified = withIdentity(schema)
   return [
     { column: SCORE, type: 'double', direction: 'desc' },
@@ -59,7 +60,7 @@ function orderOf({ schema }: Dataset): readonly OrderPart[] {
 }
 
 /** From the plan's position on, one row more than the page holds; each with its score before its own cells. */
-function ranked(database: Database, dataset: Dataset, plan: OperationPlan, check: () => void): readonly Row[] {
+function ranked(database: Database, dataset: Searched, plan: OperationPlan, check: () => void): readonly Row[] {
   const terms = termsOf(plan.input, dataset.config)
   const columns = searchedColumns(plan.input, dataset.config)
   // Without a policy there are no rows, whatever was written. A masked twin may have no text column left.
@@ -83,7 +84,7 @@ interface Statement {
 }
 
 function statementOf(
-  dataset: Dataset,
+  dataset: Searched,
   columns: readonly string[],
   { terms, isEach }: Terms,
   after: OperationPlan['after'],
@@ -111,7 +112,7 @@ function statementOf(
   return { text, values: [...weighed, ...everywhere, ...(after ? positionCells(dataset, after) : [])] }
 }
 
-function positionCells(dataset: Dataset, after: readonly [...Row]): readonly Cell[] {
+function positionCells(dataset: Searched, after: readonly [...Row]): readonly Cell[] {
   const [score, ...cells] = orderOf(dataset).map(({ type }, index) => toCell(after[index] ?? null, type))
   return [score ?? null, score ?? null, ...cells]
 }

@@ -8,14 +8,15 @@ import {
   type ServingStore,
   tenantOf,
 } from '@sluice/sdk'
+import type { Database } from 'sluice-lookup-sqlite/database'
+import { datasetOf, datasetsOfTenant, findDataset } from 'sluice-lookup-sqlite/datasets'
+import { writeStaged } from 'sluice-lookup-sqlite/staging'
 import type { Config } from './config.ts'
-import type { Database } from './database.ts'
-import { datasetOf, datasetsOfTenant, findDataset } from './datasets.ts'
 import { digestOf } from './digest.ts'
 import { applyProvision, dropDataset, provisionSteps } from './provisioning.ts'
 import { readPage } from './reading.ts'
 import { searchPage } from './searching.ts'
-import { writeChanges } from './writing.ts'
+import { rowsOfSearch } from './writing.ts'
 
 const WALL = 'each dataset has tables and text indexes of its own, found under its tenant alone'
 
@@ -48,7 +49,7 @@ export function openStore(database: Database, host: Host): ServingStore<Config> 
     },
 
     async write(target, changes, commit) {
-      const writing = writeChanges(database, host, target, changes, commit)
+      const writing = writeStaged(database, host, target, changes, commit, rowsOfSearch)
       running.add(writing)
       try {
         return await writing
@@ -83,7 +84,7 @@ export function openStore(database: Database, host: Host): ServingStore<Config> 
 
     async dropTenant(scope) {
       database.transaction('IMMEDIATE', () => {
-        for (const dataset of datasetsOfTenant(database, tenantOf(scope))) dropDataset(database, dataset)
+        for (const dataset of datasetsOfTenant<Config>(database, tenantOf(scope))) dropDataset(database, dataset)
       })
     },
 
