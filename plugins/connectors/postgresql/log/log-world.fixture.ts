@@ -13,6 +13,8 @@ export interface LogWorld {
   readonly connector: Connector
   readonly log: ChangeSource
   sql(text: string): Promise<readonly Readonly<Record<string, unknown>>[]>
+  /** Tables, which the login owns where they are named. */
+  make(ddl: string, ...tables: readonly string[]): Promise<void>
   take(capture: string, after: ChangePosition, streams: readonly ChangeStream[]): Promise<Taken>
   stop(): Promise<void>
 }
@@ -45,6 +47,10 @@ export async function startLogWorld(flags: Readonly<Record<string, string>> = {}
     connector,
     log,
     sql: (text) => source.sql(text),
+    async make(ddl, ...tables) {
+      await source.sql(ddl)
+      for (const table of tables) await source.sql(`ALTER TABLE ${table} OWNER TO ${user}`)
+    },
     take: (capture, after, streams) => take(log, capture, after, streams),
     stop: async () => {
       await connector.close()

@@ -15,11 +15,6 @@ before(async () => {
 })
 after(() => world?.stop())
 
-async function made(ddl: string, ...tables: readonly string[]): Promise<void> {
-  await world.sql(ddl)
-  for (const table of tables) await world.sql(`ALTER TABLE ${table} OWNER TO ${user}`)
-}
-
 const shapes = (events: readonly ChangeEvent[]) =>
   events.flatMap((event) =>
     event.kind === 'schema' ? [[event.schema.columns.map(({ name }) => name).join(), event.mustReread === true]] : [],
@@ -36,7 +31,7 @@ test('a table that was altered or replaced after the last row of it that came is
     [`DROP TABLE altered; CREATE TABLE altered (${columns}); ALTER TABLE altered OWNER TO ${user}`, 'id,v'],
   ] as const
   for (const [ddl, after] of cases) {
-    await made(`CREATE TABLE altered (${columns})`, 'altered')
+    await world.make(`CREATE TABLE altered (${columns})`, 'altered')
     const { position } = await world.log.prepare({ capture: 'alters', streams, signal })
     await world.sql('INSERT INTO altered VALUES (1, 2)')
     await world.sql(ddl)
@@ -58,7 +53,10 @@ test('a table that was altered or replaced after the last row of it that came is
 })
 
 test('a label that was given another name has its table read whole', async () => {
-  await made("CREATE TYPE weather AS ENUM ('fair', 'foul'); CREATE TABLE days (id int PRIMARY KEY, w weather)", 'days')
+  await world.make(
+    "CREATE TYPE weather AS ENUM ('fair', 'foul'); CREATE TABLE days (id int PRIMARY KEY, w weather)",
+    'days',
+  )
   const streams = [stream('days', 'id')]
   const { position } = await world.log.prepare({ capture: 'days', streams, signal })
   await world.sql("INSERT INTO days VALUES (1, 'fair')")
@@ -74,7 +72,7 @@ test('a label that was given another name has its table read whole', async () =>
 })
 
 test('what a type takes no more, and keys that cannot be carried, hold up no log', async () => {
-  await made(
+  await world.make(
     `CREATE TYPE mood AS ENUM ('glad', 'sad'); CREATE TABLE moody (id int PRIMARY KEY, moods mood[]);
      CREATE TABLE endless (at date PRIMARY KEY, v text, body text); ALTER TABLE endless ALTER body SET STORAGE EXTERNAL;
      CREATE TABLE stored (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED);
@@ -135,7 +133,7 @@ test('what a type takes no more, and keys that cannot be carried, hold up no log
 })
 
 test('a key that is renamed in mid-log is told or the reading stops before it, and the next one goes on', async () => {
-  await made(
+  await world.make(
     'CREATE TABLE rekeyed (id int PRIMARY KEY, a int); CREATE TABLE other (id int PRIMARY KEY)',
     'rekeyed',
     'other',
@@ -196,7 +194,7 @@ const rereadsOf = (events: readonly ChangeEvent[]) =>
 test('a table that takes the name of another has its rows in its own shape, in the order of the log', async () => {
   const streams = [stream('front', 'id'), stream('back', 'id')]
   for (const after of ["INSERT INTO front VALUES (2, 'bb', 'cc')", 'INSERT INTO back VALUES (2, 20)']) {
-    await made(
+    await world.make(
       'CREATE TABLE front (id int PRIMARY KEY, a int); CREATE TABLE back (id int PRIMARY KEY, b text, c text)',
       'front',
       'back',
@@ -214,7 +212,7 @@ test('a table that takes the name of another has its rows in its own shape, in t
 })
 
 test('rows of before an alteration that come after a checkpoint come in the shape of before', async () => {
-  await made('CREATE TABLE long (id int PRIMARY KEY, v text)', 'long')
+  await world.make('CREATE TABLE long (id int PRIMARY KEY, v text)', 'long')
   const streams = [stream('long', 'id')]
   const { position } = await world.log.prepare({ capture: 'longs', streams, signal })
   for (const id of [1, 2]) await world.sql(`INSERT INTO long VALUES (${id}, repeat('x', 1500000))`)
@@ -227,7 +225,7 @@ test('rows of before an alteration that come after a checkpoint come in the shap
 })
 
 test('a reading that hears nothing any more ends', async () => {
-  await made('CREATE TABLE quiet (id int PRIMARY KEY, t text)', 'quiet')
+  await world.make('CREATE TABLE quiet (id int PRIMARY KEY, t text)', 'quiet')
   const streams = [stream('quiet', 'id')]
   const host = sourceHost()
   const clock: Clock = {

@@ -16,19 +16,13 @@ before(async () => {
 })
 after(() => world?.stop())
 
-/** Owned by the login, unless it says otherwise. */
-async function made(ddl: string, ...tables: readonly string[]): Promise<void> {
-  await world.sql(ddl)
-  for (const table of tables) await world.sql(`ALTER TABLE ${table} OWNER TO ${user}`)
-}
-
 const published = async (capture: string) =>
   (await world.sql(`SELECT tablename FROM pg_publication_tables WHERE pubname = '${capture}' ORDER BY 1`)).map(
     ({ tablename }) => tablename,
   )
 
 test('each table that the log cannot tell is refused, with what would let it, and is never added', async () => {
-  await made(
+  await world.make(
     `CREATE TABLE seen (id int PRIMARY KEY, v int); CREATE VIEW shown AS SELECT * FROM seen;
      CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY); CREATE TABLE secret (id int PRIMARY KEY);
      ALTER TABLE secret ENABLE ROW LEVEL SECURITY; ALTER TABLE secret FORCE ROW LEVEL SECURITY;
@@ -96,7 +90,11 @@ const remedyOf = (table: string) =>
   `Run ALTER TABLE "public"."${table}" ADD PRIMARY KEY (…); with the columns that tell its rows apart. Or read it by mode full or incremental.`
 
 test('a table whose key is taken away leaves the log, and the others stay', async () => {
-  await made('CREATE TABLE lapsed (id int PRIMARY KEY); CREATE TABLE steady (id int PRIMARY KEY)', 'lapsed', 'steady')
+  await world.make(
+    'CREATE TABLE lapsed (id int PRIMARY KEY); CREATE TABLE steady (id int PRIMARY KEY)',
+    'lapsed',
+    'steady',
+  )
   const streams = [stream('lapsed', 'id'), stream('steady', 'id')]
   await world.log.prepare({ capture: 'lapses', streams, signal })
   assert.deepEqual(await published('lapses'), ['lapsed', 'steady'])
@@ -122,7 +120,7 @@ test('a table whose key is taken away leaves the log, and the others stay', asyn
 })
 
 test('a table whose key is being taken away is never added without it: its writers would fail', async () => {
-  await made('CREATE TABLE losing (id int PRIMARY KEY)', 'losing')
+  await world.make('CREATE TABLE losing (id int PRIMARY KEY)', 'losing')
   const other = await world.source.session()
   await other.query('BEGIN; ALTER TABLE losing DROP CONSTRAINT losing_pkey')
   const prepared = world.log.prepare({ capture: 'loses', streams: [stream('losing', 'id')], signal })
@@ -141,7 +139,7 @@ test('a table whose key is being taken away is never added without it: its write
 })
 
 test('a login without the rights is told which statement gives them', async () => {
-  await made('CREATE TABLE righted (id int PRIMARY KEY)', 'righted')
+  await world.make('CREATE TABLE righted (id int PRIMARY KEY)', 'righted')
   const streams = [stream('righted', 'id')]
   const { database } = world.source.settings
   const prepare = () => world.log.prepare({ capture: 'rights', streams, signal })
@@ -223,7 +221,7 @@ test('where the tables are somebody else’s, a publication of theirs is read, a
 })
 
 test('the check says whether the log can be read, and what it wants', async () => {
-  await made('CREATE TABLE checked (id int PRIMARY KEY)', 'checked')
+  await world.make('CREATE TABLE checked (id int PRIMARY KEY)', 'checked')
   const said = async () => {
     const { ok, steps } = await world.connector.check(signal)
     assert.ok(ok)
