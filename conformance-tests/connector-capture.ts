@@ -42,6 +42,14 @@ export class Capture {
     return capture
   }
 
+  /** Of one table of so many rows. */
+  static async filled(context: ConnectorContext, count: number) {
+    const { table, rows } = await context.filled(count)
+    const capture = await Capture.of(context, table)
+    capture.owner.knows(table, rows)
+    return { capture, owner: capture.owner, table, rows }
+  }
+
   /** Not prepared yet. */
   static begun(context: ConnectorContext, ...tables: readonly SourceTable[]): Capture {
     return new Capture(context, tables, new SourceOwner(logOf(context)))

@@ -3,6 +3,7 @@
  * a comparison gives without comparing values. No store, and no function of the SDK, has a part in it.
  */
 import { type LogicalType, parseDecimal, typeName, type Value } from '@sluice/sdk'
+import { withScale } from './values.ts'
 
 type Known = NonNullable<Value>
 
@@ -156,12 +157,5 @@ function decimals(type: LogicalType): readonly string[] {
   const { precision, scale } = parseDecimal(type) ?? { precision: 38, scale: 0 }
   const [most, next] = ['9'.repeat(precision), `${'9'.repeat(precision - 1)}8`]
   const digits = [`-${most}`, `-${next}`, '-10', '-9', '-1', '0', '1', '9', '10', next, most]
-  return digits.map((each) => scaled(each, scale))
-}
-
-function scaled(digits: string, scale: number): string {
-  if (scale === 0) return digits
-  const sign = digits.startsWith('-') ? '-' : ''
-  const padded = digits.replace('-', '').padStart(scale + 1, '0')
-  return `${sign}${padded.slice(0, -scale)}.${padded.slice(-scale)}`
+  return digits.map((each) => withScale(each, scale))
 }

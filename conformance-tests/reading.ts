@@ -83,9 +83,9 @@ export async function answerOf(store: ServingStore, target: Target, plan: ReadPl
   }
 }
 
-function endless(what: string): CheckFailure {
+function endless(what: string, most = MAX_BATCHES): CheckFailure {
   return new CheckFailure({
-    what: `a read gave more than ${MAX_BATCHES} ${what}`,
+    what: `a read gave more than ${most} ${what}`,
     where: 'store.read',
     why: 'an answer must end: the rows that a check writes fit in far fewer',
     remedy: 'End the iteration when the limit is reached, and leave out `next` on the last page.',
@@ -150,13 +150,32 @@ export function pointPlan(way: ReadOperation, row: Row, sight: Sight, parts: Par
 async function seePages(store: ServingStore, way: ReadOperation, sight: Sight): Promise<readonly Row[]> {
   const { schema } = sight.target
   const policy = sight.policy ?? openPolicy(schema)
+  return (await pagesOf(() => store, sight.target, planOf(schema, way, { policy }))).rows
+}
+
+export interface Pages {
+  readonly rows: readonly Row[]
+  readonly pages: number
+  /** The positions that led on. */
+  readonly ends: readonly (readonly Value[])[]
+}
+
+/** All pages of a plan. A store that may be opened anew `between` them is asked for at each. */
+export async function pagesOf(
+  store: () => ServingStore,
+  target: Target,
+  plan: ReadPlan,
+  { most = MAX_BATCHES, between }: { readonly most?: number; between?(): Promise<void> } = {},
+): Promise<Pages> {
   const rows: Row[] = []
-  let after: readonly Value[] | undefined
-  for (let page = 0; page < MAX_BATCHES; page += 1) {
-    const answer = await answerOf(store, sight.target, planOf(schema, way, { policy, ...(after ? { after } : {}) }))
+  const ends: (readonly Value[])[] = []
+  for (let pages = 1; pages <= most; pages += 1) {
+    const after = ends.at(-1)
+    const answer = await answerOf(store(), target, { ...plan, ...(after ? { after } : {}) })
     rows.push(...answer.rows)
-    if (answer.next === undefined) return rows
-    after = answer.next
+    if (answer.next === undefined) return { rows, pages, ends }
+    ends.push(answer.next)
+    await between?.()
   }
-  throw endless('pages')
+  throw endless('pages', most)
 }

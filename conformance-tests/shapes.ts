@@ -30,6 +30,17 @@ export const SIMPLE: TableSchema = {
   primaryKey: ['id'],
 }
 
+/** What an endpoint over SIMPLE shows that keeps all states. */
+export const HISTORY_SCHEMA: TableSchema = {
+  ...SIMPLE,
+  columns: [
+    ...SIMPLE.columns,
+    { name: 'valid_from', type: 'timestamptz', nullable: false },
+    { name: 'valid_to', type: 'timestamptz', nullable: true },
+    { name: 'is_current', type: 'boolean', nullable: false },
+  ],
+}
+
 /** A key of several columns, two of them text, so that a store that joins them can be caught. */
 export const COMPOSITE: TableSchema = {
   columns: [

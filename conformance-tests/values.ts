@@ -90,7 +90,7 @@ function decimalExtremes(type: LogicalType): readonly string[] {
   return [nines, `-${nines}`, '0', '1', '-1'].map((digits) => withScale(digits, scale))
 }
 
-function withScale(digits: string, scale: number): string {
+export function withScale(digits: string, scale: number): string {
   if (scale === 0) return digits
   const sign = digits.startsWith('-') ? '-' : ''
   const padded = digits.replace('-', '').padStart(scale + 1, '0')

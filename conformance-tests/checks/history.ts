@@ -7,7 +7,7 @@ import { answerOf, openPolicy, planOf } from '../reading.ts'
 import { applyChanges } from '../reference/content.ts'
 import type { RowVersion } from '../reference/memory.ts'
 import { historyMode } from '../requirements.ts'
-import { changed, rowsOf, SIMPLE } from '../shapes.ts'
+import { changed, HISTORY_SCHEMA, rowsOf, SIMPLE } from '../shapes.ts'
 
 const TRACKED = ['name', 'amount']
 
@@ -162,16 +162,6 @@ async function expectStates(states: readonly Row[], count: number, isOpen: boole
     why: 'a delete closes the open state, and a row that comes back opens a new one',
     remedy: 'Close at the commit of the delete; never open a closed state again.',
   }))
-}
-
-const HISTORY_SCHEMA: TableSchema = {
-  ...SIMPLE,
-  columns: [
-    ...SIMPLE.columns,
-    { name: 'valid_from', type: 'timestamptz', nullable: false },
-    { name: 'valid_to', type: 'timestamptz', nullable: true },
-    { name: 'is_current', type: 'boolean', nullable: false },
-  ],
 }
 
 /** Some epochs with changes of tracked and of other columns, deletes, returns and full sets; and what they fold to. */

@@ -4,7 +4,7 @@ import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../che
 import { cellsText, describeDifference, differenceOf, keyText } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { answerOf, openPolicy, planOf, pointPlan } from '../reading.ts'
+import { answerOf, openPolicy, pagesOf, planOf, pointPlan } from '../reading.ts'
 import { hook, operation } from '../requirements.ts'
 import { COMPOSITE, changed, instantAt, rowsOf, SIMPLE, TIME_COLUMN } from '../shapes.ts'
 
@@ -114,7 +114,7 @@ async function expectKeyless(context: CheckContext): Promise<void> {
   const rows = ['x', 'y', 'z', null].map((last, index): Row => ['a', instantAt(0), 1, index < 2 ? 1n : null, last])
   await dataset.full(rows)
   for (const limit of [1, 3]) {
-    const given = await pagesOf(context, dataset, planOf(KEYLESS, 'scan', { limit }))
+    const { rows: given } = await pagesOf(() => context.store, dataset.target, planOf(KEYLESS, 'scan', { limit }))
     expectBag(rows, given, `page by page of ${limit}`)
   }
   // A lake is given here as one row of each, so that a store that reads it is asked for others.
@@ -143,22 +143,6 @@ function expectBag(expected: readonly Row[], given: readonly Row[], where: strin
   }))
 }
 
-async function pagesOf(
-  { store }: CheckContext,
-  { target }: Dataset,
-  plan: ReturnType<typeof planOf>,
-): Promise<readonly Row[]> {
-  const rows: Row[] = []
-  let after: readonly Value[] | undefined
-  for (let page = 0; page < 200; page += 1) {
-    const answer = await answerOf(store, target, { ...plan, ...(after ? { after } : {}) })
-    rows.push(...answer.rows)
-    after = answer.next
-    if (after === undefined) break
-  }
-  return rows
-}
-
 /** By two columns of few values, so that the key decides within each group. */
 async function expectTies(context: CheckContext): Promise<void> {
   const dataset = await context.dataset(SIMPLE, { indexed: ['name', 'rank'] })
@@ -176,7 +160,11 @@ async function expectTies(context: CheckContext): Promise<void> {
       { column: 'name', direction: 'asc' },
       { column: 'rank', direction: 'desc' },
     ] as const
-    const given = await pagesOf(context, dataset, planOf(SIMPLE, 'scan', { orderBy, limit }))
+    const { rows: given } = await pagesOf(
+      () => context.store,
+      dataset.target,
+      planOf(SIMPLE, 'scan', { orderBy, limit }),
+    )
     expectSequence(SIMPLE, expected, given, `by name and rank desc, pages of ${limit}`)
   }
 }
@@ -193,7 +181,7 @@ async function expectKeyOrder(context: CheckContext): Promise<void> {
     return x === y ? Number(one[2]) - Number(other[2]) : x < y ? -1 : 1
   })
   for (const limit of [1, 3, 100]) {
-    const given = await pagesOf(context, dataset, planOf(COMPOSITE, 'scan', { limit }))
+    const { rows: given } = await pagesOf(() => context.store, dataset.target, planOf(COMPOSITE, 'scan', { limit }))
     expectSequence(COMPOSITE, expected, given, `of a key of several columns, pages of ${limit}`)
   }
 }

@@ -6,7 +6,7 @@ import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
 import type { Rank, RankedRow, RankedTable } from '../ranked-table.ts'
 import { nameOf, RANKED_ROWS, type RankedWorld, rankedWorld, unsigned } from '../ranked-world.ts'
-import { answerOf, openPolicy, planOf } from '../reading.ts'
+import { answerOf, openPolicy, type Pages, pagesOf, planOf } from '../reading.ts'
 import { anyOperation, operation } from '../requirements.ts'
 import { rowsOf, SIMPLE, TIME_COLUMN } from '../shapes.ts'
 
@@ -108,22 +108,14 @@ async function expectOrder(
   expectRanks(table, rows, given.rows, { column, direction, where })
 }
 
-/** All pages of a plan; the store is opened anew before some. */
-async function walk(
-  context: CheckContext,
-  { target }: Dataset,
-  plan: ReadPlan,
-): Promise<{ readonly rows: readonly Row[]; readonly pages: number; readonly ends: readonly (readonly Value[])[] }> {
-  const rows: Row[] = []
-  const ends: (readonly Value[])[] = []
-  for (let pages = 1; ; pages += 1) {
-    const after = ends.at(-1)
-    const answer = await answerOf(context.store, target, { ...plan, ...(after ? { after } : {}) })
-    rows.push(...answer.rows)
-    if (answer.next === undefined || pages > RANKED_ROWS + 1) return { rows, pages, ends }
-    ends.push(answer.next)
-    if (context.random.chance(0.02)) await context.reopen()
-  }
+/** The store is opened anew between some pages. */
+function walk(context: CheckContext, { target }: Dataset, plan: ReadPlan): Promise<Pages> {
+  return pagesOf(() => context.store, target, plan, {
+    most: RANKED_ROWS + 2,
+    async between() {
+      if (context.random.chance(0.02)) await context.reopen()
+    },
+  })
 }
 
 /** Every row in one answer: values that are near each other meet. */

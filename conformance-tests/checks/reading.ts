@@ -13,7 +13,7 @@ import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../che
 import { describeDifference, differenceOf, indexOf, keyText } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { answerOf, planOf, pointPlan } from '../reading.ts'
+import { answerOf, pagesOf, planOf, pointPlan } from '../reading.ts'
 import { anyOperation, filter, operation } from '../requirements.ts'
 import { rowsOf, SIMPLE } from '../shapes.ts'
 
@@ -268,16 +268,8 @@ async function expectPages(
   way: ReadOperation,
   orderBy: readonly { readonly column: string; readonly direction: 'asc' | 'desc' }[],
 ): Promise<void> {
-  const rows: Row[] = []
-  let pages = 0
-  let after: readonly Value[] | undefined
-  do {
-    const plan = planOf(SIMPLE, way, { limit: 10, orderBy, ...(after ? { after } : {}) })
-    const answer = await answerOf(store, dataset.target, plan)
-    rows.push(...answer.rows)
-    after = answer.next
-    pages += 1
-  } while (after !== undefined && pages < 20)
+  const plan = planOf(SIMPLE, way, { limit: 10, orderBy })
+  const { rows, pages } = await pagesOf(() => store, dataset.target, plan, { most: 20 })
   const difference = differenceOf(SIMPLE, [...dataset.content.values()], rows)
   const by = orderBy.map(({ column, direction }) => `${column} ${direction}`).join() || 'time'
   expect(difference === null && pages === 5, () => ({

@@ -4,9 +4,9 @@ import { type Check, expect, vacuous } from '../check.ts'
 import { cellsText, describeDifference, differenceOf, shown } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
-import { answerOf, openPolicy, planOf } from '../reading.ts'
+import { answerOf, openPolicy, pagesOf, planOf } from '../reading.ts'
 import { historyMode, operation } from '../requirements.ts'
-import { changed, rowsOf, SIMPLE, TIME_COLUMN } from '../shapes.ts'
+import { changed, HISTORY_SCHEMA, rowsOf, SIMPLE, TIME_COLUMN } from '../shapes.ts'
 
 const ID = { name: 'id', type: 'long', nullable: false } as const
 
@@ -185,16 +185,7 @@ function wrongRange(what: string) {
   }
 }
 
-const STATES: TableSchema = {
-  ...SIMPLE,
-  columns: [
-    ...SIMPLE.columns,
-    { name: 'valid_from', type: 'timestamptz', nullable: false },
-    { name: 'valid_to', type: 'timestamptz', nullable: true },
-    { name: 'is_current', type: 'boolean', nullable: false },
-  ],
-  primaryKey: ['id', 'valid_from'],
-}
+const STATES: TableSchema = { ...HISTORY_SCHEMA, primaryKey: ['id', 'valid_from'] }
 
 const INSTANTS = ['2026-03-01T00:00:00.000001Z', '2026-03-01T00:00:00.000002Z', '2026-03-01T00:00:00.000003Z'] as const
 
@@ -249,17 +240,8 @@ async function expectPagesOfHistory(
   states: readonly Row[],
 ): Promise<void> {
   for (const limit of [1, 2]) {
-    const given: Row[] = []
-    let after: readonly Value[] | undefined
-    do {
-      const plan = planOf(STATES, 'scan', {
-        ...{ history: { kind: 'all' }, policy: openPolicy(STATES), limit },
-        ...(after ? { after } : {}),
-      })
-      const answer = await answerOf(store, target, plan)
-      given.push(...answer.rows)
-      after = answer.next
-    } while (after !== undefined && given.length <= states.length)
+    const plan = planOf(STATES, 'scan', { history: { kind: 'all' }, policy: openPolicy(STATES), limit })
+    const { rows: given } = await pagesOf(() => store, target, plan, { most: states.length + 1 })
     expectSameStates(states, given, `all states in pages of ${limit}`)
   }
 }

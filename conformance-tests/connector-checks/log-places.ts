@@ -39,10 +39,7 @@ export const logPlaceChecks: readonly ConnectorCheck[] = [
     level: 'core',
     requires: 'cdc',
     async run(context) {
-      const { table, rows } = await context.filled(4)
-      const capture = await Capture.of(context, table)
-      const { owner } = capture
-      owner.knows(table, rows)
+      const { capture, owner, table, rows } = await Capture.filled(context, 4)
       const insert = (from: number) =>
         ({ kind: 'insert', table, rows: rowsOf(SIMPLE, from, 3, context.random) }) as const
       const [first = []] = rows

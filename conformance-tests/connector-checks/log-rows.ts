@@ -1,5 +1,5 @@
 /** What a log tells of rows: each change, once, in its order, as a read of the table tells it. */
-import type { LogicalType, Row } from '@sluice/sdk'
+import type { Row } from '@sluice/sdk'
 import { isRow, type Told, type ToldRow } from '../change-reading.ts'
 import { expect } from '../check.ts'
 import { keyText } from '../compare.ts'
@@ -9,6 +9,7 @@ import type { SourceTable } from '../connector-fixture.ts'
 import { COMPOSITE, changed, extremeRows, rowsOf, SIMPLE } from '../shapes.ts'
 import type { ConnectorCheck } from './check.ts'
 import { typesOf } from './discovery.ts'
+import { EVERY_TYPE } from './values.ts'
 
 export const logRowChecks: readonly ConnectorCheck[] = [
   {
@@ -80,9 +81,7 @@ export const logRowChecks: readonly ConnectorCheck[] = [
     level: 'core',
     requires: 'cdc',
     async run(context) {
-      const { table, rows } = await context.filled(4)
-      const capture = await Capture.of(context, table)
-      capture.owner.knows(table, rows)
+      const { capture, table, rows } = await Capture.filled(context, 4)
       const [fresh = []] = rowsOf(SIMPLE, 50, 1, context.random)
       const [, second = []] = rows
       const update = (name: string) => ({ kind: 'update', table, row: fresh, cells: { name } }) as const
@@ -227,9 +226,7 @@ export const logRowChecks: readonly ConnectorCheck[] = [
     notFor: ({ capabilities: { modes } }, { putUnfit }) =>
       !modes.includes('cdc') || putUnfit ? null : 'the source can hold nothing that no type carries',
     async run(context) {
-      const { table, rows } = await context.filled(4)
-      const capture = await Capture.of(context, table)
-      capture.owner.knows(table, rows)
+      const { capture, table } = await Capture.filled(context, 4)
       await context.fixture.putUnfit?.(table, 3)
       await capture.owner.write({ kind: 'insert', table, rows: rowsOf(SIMPLE, 60, 2, context.random) })
       const { told } = await capture.follow()
@@ -241,23 +238,6 @@ export const logRowChecks: readonly ConnectorCheck[] = [
       expectRows(table, capture.owner.rows(table), capture.mirror.rows(0), 'all other rows have come')
     },
   },
-]
-
-const EVERY_TYPE: readonly LogicalType[] = [
-  ...([
-    'string',
-    'boolean',
-    'integer',
-    'long',
-    'float',
-    'double',
-    'date',
-    'timestamp',
-    'uuid',
-    'binary',
-    'json',
-  ] as const),
-  ...(['decimal(38,0)', 'decimal(38,10)', 'decimal(3,3)'] as const),
 ]
 
 function expectSchemaOfRead(told: readonly Told[], table: SourceTable, read: SourceTable['columns']): void {

@@ -21,9 +21,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
         ...wrongTable(`changes lacks ${missing.join(', ')}`, HOOKS.join(', ')),
         where: 'connector.changes',
       }))
-      const { table, rows } = await context.filled(3)
-      const capture = await Capture.of(context, table)
-      capture.owner.knows(table, rows)
+      const { capture, table } = await Capture.filled(context, 3)
       await capture.owner.write({ kind: 'insert', table, rows: rowsOf(SIMPLE, 50, 2, context.random) })
       await capture.follow()
       capture.expectTrue('a row that is written is told')
@@ -35,10 +33,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
     level: 'core',
     requires: 'cdc',
     async run(context) {
-      const { table, rows } = await context.filled(4)
-      const capture = await Capture.of(context, table)
-      const { owner } = capture
-      owner.knows(table, rows)
+      const { capture, owner, table } = await Capture.filled(context, 4)
       const wider = { ...table, columns: [...table.columns, { name: 'more', type: 'string' as const, nullable: true }] }
       await owner.write({ kind: 'insert', table, rows: rowsOf(SIMPLE, 50, 2, context.random) })
       await context.fixture.alter(table, wider)
@@ -176,9 +171,7 @@ export const logTableChecks: readonly ConnectorCheck[] = [
     level: 'core',
     requires: 'cdc',
     async run(context) {
-      const { table, rows } = await context.filled(4)
-      const capture = await Capture.of(context, table)
-      capture.owner.knows(table, rows)
+      const { capture, table } = await Capture.filled(context, 4)
       for (let index = 0; index < 4; index += 1)
         await capture.owner.write({ kind: 'insert', table, rows: rowsOf(SIMPLE, 50 + index * 10, 8, context.random) })
       const { name, streams, position } = capture

@@ -10,7 +10,7 @@ import type { ConnectorCheck } from './check.ts'
 import { typesOf } from './discovery.ts'
 import { expectMerged } from './resuming.ts'
 
-const EVERY_TYPE: readonly LogicalType[] = [
+export const EVERY_TYPE: readonly LogicalType[] = [
   ...([
     'string',
     'boolean',
