@@ -12,7 +12,18 @@ export type * from './job.ts'
 export type { ColumnLineage, ComparableColumn, SourceColumn } from './lineage/lineage.ts'
 export type { StorageRoom } from './room-watch.ts'
 export { rowsOf } from './rows.ts'
-export { fileCell, fileType, fromFile, parquetOptions, quoteName, quoteTable, quoteText, sqlType } from './sql-text.ts'
+export {
+  FILE_COLUMN,
+  fileCell,
+  fileNames,
+  fileType,
+  fromFile,
+  parquetOptions,
+  quoteName,
+  quoteTable,
+  quoteText,
+  sqlType,
+} from './sql-text.ts'
 export type { PoolLimits, PoolLoad } from './walls/child-pool.ts'
 export { kernelWalls } from './walls/kernel-walls.ts'
 export { bundleProgram, codeFolder } from './walls/program-bundle.ts'

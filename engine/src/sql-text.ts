@@ -86,11 +86,11 @@ export function parquetRelation(table: EngineTable): string {
     ON ${fileNames(table)}[kept.${quoteName(FILE_COLUMN)}] = gone.file_path AND kept.file_row_number = gone.pos`
 }
 
-/** A name that no column of a table has. */
-const FILE_COLUMN = '  file  '
+/** Of the file that a row is in: a name that no column of a table has. */
+export const FILE_COLUMN = '  file  '
 
 /** From the path that the engine opens to the name that delete files use. */
-function fileNames({ files, deletedFrom = files }: EngineTable): string {
+export function fileNames({ files, deletedFrom = files }: Pick<EngineTable, 'files' | 'deletedFrom'>): string {
   const entries = files.map((file, index) => `${quoteText(file)}: ${quoteText(deletedFrom[index] ?? file)}`)
   return `MAP {${entries.join(', ')}}`
 }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import {
   type EngineStep,
+  FILE_COLUMN,
   fileCell,
   fileType,
   fromFile,
@@ -282,7 +283,7 @@ export async function planDelete(
   }
 }
 
-const FILE = '"  file  "'
+const FILE = quoteName(FILE_COLUMN)
 
 /** The rows of the files, each with the name of its file. */
 function namedRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): string {
@@ -293,7 +294,7 @@ function namedRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): 
   )
   const files = scan.files.map((file) => quoteText(localOf(file))).join(', ')
   const cells = [...fields.map(({ name, type }) => fromFile(name, type)), FILE].join(', ')
-  return `(SELECT ${cells} FROM read_parquet([${files}], schema = MAP {${types.join(', ')}}, filename = ${quoteText('  file  ')}))`
+  return `(SELECT ${cells} FROM read_parquet([${files}], schema = MAP {${types.join(', ')}}, filename = ${quoteText(FILE_COLUMN)}))`
 }
 
 function namedIn(scan: Scan, { rows }: StepResult): readonly ScanFile[] {

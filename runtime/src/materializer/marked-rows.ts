@@ -4,7 +4,7 @@
  */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { quoteName, quoteText } from '@sluice/engine'
+import { FILE_COLUMN, fileNames, quoteName, quoteText } from '@sluice/engine'
 import { MARKS } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
@@ -47,8 +47,6 @@ async function withoutMarked(
   }
 }
 
-const NAME = '  file  '
-
 /** As a file of position deletes, so that nothing of the rows is copied. */
 async function listMarked(
   { input, state }: InputState,
@@ -58,21 +56,20 @@ async function listMarked(
   const dir = join(directory, `marked-${input.name}`)
   await mkdir(dir, { recursive: true, mode: 0o700 })
   const file = join(dir, 'rows.parquet')
-  const { deletedFrom = state.files } = state.deletes ?? {}
-  const names = state.files.map((path, at) => `${quoteText(path)}: ${quoteText(deletedFrom[at] ?? path)}`)
+  const table = stateTable(input.name, state)
   const column = quoteName(MARKS.name)
   const schema = `MAP {${MARKS.id}: {name: ${quoteText(MARKS.name)}, type: 'VARCHAR', default_value: NULL}}`
-  const rows = `read_parquet([${state.files.map(quoteText).join(', ')}], schema = ${schema}, filename = ${quoteText(NAME)}, file_row_number = true)`
+  const rows = `read_parquet([${state.files.map(quoteText).join(', ')}], schema = ${schema}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true)`
   const found = `list_has_any(from_json(${column}, '["VARCHAR"]'), [${marked.map(quoteText).join(', ')}])`
   // Of a mark that cannot be understood nobody knows what its row lacks.
   const meets = `CASE WHEN json_valid(${column}) THEN coalesce(${found}, true) ELSE true END`
-  const listed = `SELECT MAP {${names.join(', ')}}[${quoteName(NAME)}] AS file_path, file_row_number AS pos FROM ${rows}
+  const listed = `SELECT ${fileNames(table)}[${quoteName(FILE_COLUMN)}] AS file_path, file_row_number AS pos FROM ${rows}
     WHERE ${column} IS NOT NULL AND ${meets}`
   const { results } = await engine.run(
     {
       trust: 'own',
       // Nothing is read by it: a file that is broken is told of by its table.
-      tables: [stateTable(input.name, state)],
+      tables: [table],
       steps: [
         { sql: `COPY (${listed}) TO ${quoteText(file)} (FORMAT parquet)` },
         { sql: `SELECT count(*) FROM read_parquet(${quoteText(file)})`, rows: 'collect' },
