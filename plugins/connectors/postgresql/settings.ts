@@ -1,8 +1,6 @@
-import { isIP } from 'node:net'
-import { type ConfigProblem, type JsonSchema, SluiceError } from '@sluice/sdk'
-
-export const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'] as const
-export type SslMode = (typeof SSL_MODES)[number]
+import { type JsonSchema, SluiceError } from '@sluice/sdk'
+import { SSL_MODES, type SslMode } from '../server/line.ts'
+import { settingsProblems } from '../server/settings-problems.ts'
 
 /** A connection's config as it is written; snake_case because people write it. */
 export interface Settings {
@@ -115,7 +113,7 @@ export const settingsSchema = {
 
 /** Throws CONFIG `settings_invalid` with every problem at once, by JSON pointer; never with a value. */
 export function parseSettings(settings: unknown): Source {
-  const problems = [...problemsOf(settings)]
+  const problems = [...settingsProblems(settings, settingsSchema)]
   if (problems.length > 0) {
     throw new SluiceError('CONFIG', 'the connection settings of this PostgreSQL source are not valid', {
       code: 'settings_invalid',
@@ -142,90 +140,4 @@ function withDefaults(settings: Settings): Source {
     schemas: settings.schemas ?? null,
     oneMoment: settings.one_moment ?? defaults.one_moment.default,
   }
-}
-
-function* problemsOf(settings: unknown): Generator<ConfigProblem> {
-  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) {
-    yield { pointer: '', message: 'must be an object' }
-    return
-  }
-  const given = settings as Readonly<Record<string, unknown>>
-  const known: Readonly<Record<string, JsonSchema>> = settingsSchema.properties
-  for (const key of Object.keys(given)) {
-    if (!Object.hasOwn(known, key)) {
-      yield { pointer: pointerTo(key), message: 'is not a setting', hint: Object.keys(known).join(', ') }
-    }
-  }
-  for (const key of settingsSchema.required) {
-    if (given[key] === undefined) yield { pointer: pointerTo(key), message: 'is required' }
-  }
-  for (const [key, schema] of Object.entries(known)) {
-    if (given[key] === undefined) continue
-    const message = mismatch(given[key], schema)
-    if (message) yield { pointer: pointerTo(key), message }
-  }
-  yield* tlsProblems(given)
-  if (typeof given.host === 'string' && given.host.includes(':') && isIP(given.host) !== 6) {
-    yield { pointer: '/host', message: 'holds a colon but is no IPv6 address', hint: 'give the port as "port"' }
-  }
-}
-
-function* tlsProblems(given: Readonly<Record<string, unknown>>): Generator<ConfigProblem> {
-  const certificate = given.ssl_root_cert
-  if (given.ssl_mode === 'verify-ca' && certificate === undefined) {
-    yield {
-      pointer: '/ssl_root_cert',
-      message: 'is required with ssl_mode verify-ca',
-      hint: 'any public authority signs for anybody: use verify-full, or name your own authority',
-    }
-  }
-  if (
-    typeof certificate === 'string' &&
-    !/-----BEGIN CERTIFICATE-----[\s\S]+-----END CERTIFICATE-----/.test(certificate)
-  ) {
-    yield { pointer: '/ssl_root_cert', message: 'must be the PEM text of a certificate' }
-  }
-}
-
-function mismatch(value: unknown, schema: JsonSchema): string | null {
-  switch (schema.type) {
-    case 'integer':
-      return Number.isInteger(value) && between(value as number, schema.minimum, schema.maximum)
-        ? null
-        : `must be a whole number from ${schema.minimum} to ${schema.maximum}`
-    case 'boolean':
-      return typeof value === 'boolean' ? null : 'must be true or false'
-    case 'array':
-      return arrayMismatch(value, schema)
-    default:
-      return stringMismatch(value, schema)
-  }
-}
-
-function arrayMismatch(value: unknown, schema: JsonSchema): string | null {
-  if (!Array.isArray(value) || !between(value.length, schema.minItems, schema.maxItems)) {
-    return `must be a list of ${schema.minItems} to ${schema.maxItems} names`
-  }
-  if (new Set(value).size !== value.length) return 'must not name anything twice'
-  return value.every((item) => stringMismatch(item, schema.items ?? {}) === null) ? null : 'must hold names only'
-}
-
-function stringMismatch(value: unknown, schema: JsonSchema): string | null {
-  if (typeof value !== 'string') return 'must be a text'
-  if (value.includes('\0')) return 'must not hold a NUL character'
-  if (schema.enum && !schema.enum.includes(value)) return `must be one of ${schema.enum.join(', ')}`
-  if (!between(value.length, schema.minLength, schema.maxLength)) {
-    return `must have ${schema.minLength ?? 0} to ${schema.maxLength} characters`
-  }
-  return schema.pattern && !new RegExp(schema.pattern, 'u').test(value)
-    ? 'must be one host name or IP address, and no path'
-    : null
-}
-
-function between(value: number, minimum = 0, maximum = Number.MAX_SAFE_INTEGER): boolean {
-  return value >= minimum && value <= maximum
-}
-
-function pointerTo(key: string): string {
-  return `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
