@@ -117,3 +117,18 @@ export function bare(error: unknown): Error {
   const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown }
   return new Error(`${typeof name === 'string' ? name : 'error'}${typeof code === 'string' ? ` ${code}` : ''}`)
 }
+
+export function connectorClosed(): SluiceError {
+  return new SluiceError('TRANSIENT', 'the connector was closed', {
+    code: 'connector_closed',
+    remedy: 'Open the connection again.',
+  })
+}
+
+export function momentLost(cause: unknown): SluiceError {
+  return new SluiceError('CONFLICT', 'the source does not show this table as it was when the first of them was read', {
+    code: 'source_moment_lost',
+    remedy: 'Read the tables again; each may be read as of its own moment.',
+    cause,
+  })
+}
