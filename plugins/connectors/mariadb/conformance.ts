@@ -17,9 +17,10 @@ export async function start(): Promise<SourceFixture> {
   return {
     settings,
     steps: ['dns', 'tcp', 'tls', 'auth', 'privileges'],
-    // Without float and double, which have neither NaN nor infinities, and timestamptz, which begins in 1970 and ends in 2038.
-    types: ['string', 'boolean', 'integer', 'long', 'decimal', 'date', 'timestamp', 'uuid', 'binary', 'json'],
-    expected: [await made(sql), await madeOfNumbers(sql)].map((one) => one),
+    // Without float and double, which have neither NaN nor infinities, timestamptz, which begins in 1970 and ends in 2038, and
+    // uuid, of which MariaDB knows the versions 1 to 5 alone.
+    types: ['string', 'boolean', 'integer', 'long', 'decimal', 'date', 'timestamp', 'binary', 'json'],
+    expected: [await made(sql), await madeOfNumbers(sql)],
     broken: {
       dns: { ...settings, host: 'absent.sluice.test' },
       // The discard port: nothing listens there on a machine that tests run on.
@@ -90,12 +91,14 @@ export async function start(): Promise<SourceFixture> {
     await run(
       `CREATE TABLE made_by_its_owner (id TINYINT PRIMARY KEY, word ENUM('', 'ä,"b"'), kinds SET('x', 'y'), big BIGINT UNSIGNED,
          wide DECIMAL(65,30), short INT(7) UNSIGNED ZEROFILL, bits BIT(12), year YEAR, clock TIME(3), at TIMESTAMP(6) NULL,
-         document JSON, half FLOAT, whole DOUBLE, twice BIGINT AS (id * 2) VIRTUAL, code CHAR(4) CHARACTER SET latin1)`,
-      `INSERT INTO made_by_its_owner (id, word, kinds, big, wide, short, bits, year, clock, at, document, half, whole, code) VALUES
+         document JSON, half FLOAT, whole DOUBLE, twice BIGINT AS (id * 2) VIRTUAL, code CHAR(4) CHARACTER SET latin1,
+         own UUID)`,
+      `INSERT INTO made_by_its_owner (id, word, kinds, big, wide, short, bits, year, clock, at, document, half, whole, code, own) VALUES
          (-128, 'ä,"b"', 'x,y', 18446744073709551615, 12345678901234567890123456789012345.123456789012345678901234567890,
           42, b'101000000001', 2026, '-838:59:59.000', '1970-01-01 12:00:00.000001',
-          '{"n":123456789012345678901234567890}', 0.1, 1.7976931348623157e308, 'Ärg'),
-         (7, '', '', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`,
+          '{"n":123456789012345678901234567890}', 0.1, 1.7976931348623157e308, 'Ärg',
+          '6ccd780c-baba-1026-9564-5b8c656024db'),
+         (7, '', '', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`,
     )
     await grant('made_by_its_owner')
     return {
@@ -117,6 +120,7 @@ export async function start(): Promise<SourceFixture> {
           { name: 'whole', type: 'double', nullable: true },
           { name: 'twice', type: 'long', nullable: true },
           { name: 'code', type: 'string', nullable: true },
+          { name: 'own', type: 'uuid', nullable: true },
         ],
         primaryKey: ['id'],
       },
@@ -126,8 +130,9 @@ export async function start(): Promise<SourceFixture> {
           ...['12345678901234567890123456789012345.123456789012345678901234567890', 42n],
           ...[Uint8Array.of(0x0a, 0x01), 2026, '-838:59:59.000', '1970-01-01T12:00:00.000001Z'],
           ...['{"n":123456789012345678901234567890}', Math.fround(0.1), 1.7976931348623157e308, -256n, 'Ärg'],
+          '6ccd780c-baba-1026-9564-5b8c656024db',
         ],
-        [7, '', '', '0', null, null, null, null, null, null, null, null, null, 14n, null],
+        [7, '', '', '0', null, null, null, null, null, null, null, null, null, 14n, null, null],
       ],
     }
   }

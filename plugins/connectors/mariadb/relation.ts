@@ -1,7 +1,8 @@
 /** What the catalog says of tables, and the SQL that asks it. */
 import type { Column, DiscoveredTable } from '@sluice/sdk'
+import { errnoOf } from './failure.ts'
 import type { Session } from './session.ts'
-import { quoteText } from './sql.ts'
+import { qualified, quoteName, quoteText } from './sql.ts'
 import { type Carriage, carriageOf } from './types.ts'
 
 export interface RelationColumn {
@@ -87,7 +88,7 @@ async function detailsOf(session: Session, schema: string, names: readonly strin
   const own = `TABLE_SCHEMA = ${quoteText(schema)} AND TABLE_NAME ${names.length === 1 ? '=' : 'IN'} (${listOf(names)})`
   const columns = await session.query(
     `SELECT TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, IS_NULLABLE, LOWER(DATA_TYPE), COLUMN_TYPE, NUMERIC_PRECISION,
-       NUMERIC_SCALE, EXTRA, GENERATION_EXPRESSION
+       NUMERIC_SCALE, EXTRA, GENERATION_EXPRESSION, COLLATION_NAME
      FROM information_schema.COLUMNS WHERE ${own} AND FIND_IN_SET('select', PRIVILEGES) > 0
      ORDER BY TABLE_NAME, ORDINAL_POSITION`,
   )
@@ -95,17 +96,29 @@ async function detailsOf(session: Session, schema: string, names: readonly strin
     `SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE ${own} AND INDEX_NAME = 'PRIMARY'
      ORDER BY TABLE_NAME, SEQ_IN_INDEX`,
   )
-  const checks = session.isMariaDb
-    ? await session.query(
-        `SELECT TABLE_NAME, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS
-         WHERE CONSTRAINT_SCHEMA = ${quoteText(schema)} AND TABLE_NAME IN (${listOf(names)}) AND LEVEL = 'Column'`,
-      )
-    : []
-  const isJson = new Set(checks.map(([table, clause]) => JSON.stringify([table, clause])))
+  const json = await jsonColumns(session, schema, columns)
   return {
-    columns: grouped(columns, (row) => toRelationColumn(row, isJson)),
+    columns: grouped(columns, (row) => toRelationColumn(row, json.has(JSON.stringify([row[0], row[2]])))),
     keys: grouped(keys, ([, column]) => column ?? ''),
   }
+}
+
+/** MariaDB's JSON is a text of that collation whose values are checked; which ones are, a statement over them tells. */
+async function jsonColumns(session: Session, schema: string, columns: readonly Texts[]): Promise<ReadonlySet<string>> {
+  const found = new Set<string>()
+  const candidates = columns.filter((row) => row[4] === 'longtext' && row[10] === 'utf8mb4_bin')
+  for (const [table, own] of Map.groupBy(candidates, ([name]) => name ?? '')) {
+    const names = own.map((row) => row[2] ?? '')
+    // A view that names what is gone is listed all the same; who reads it is told.
+    const json = await session.jsonAmong(names.map(quoteName), qualified({ schema, name: table })).catch(unlessRefused)
+    for (const [at, name] of names.entries()) if (json[at]) found.add(JSON.stringify([table, name]))
+  }
+  return found
+}
+
+function unlessRefused(error: unknown): readonly boolean[] {
+  if (errnoOf(error) === null) throw error
+  return []
 }
 
 type Texts = readonly (string | null)[]
@@ -130,8 +143,8 @@ function toRelation(row: Texts, details: Details): Relation {
   }
 }
 
-function toRelationColumn(row: Texts, isJson: ReadonlySet<string>): RelationColumn {
-  const [table, ordinal, column, nullable, type, declared, precision, scale, extra, generation] = row
+function toRelationColumn(row: Texts, isJson: boolean): RelationColumn {
+  const [, ordinal, column, nullable, type, declared, precision, scale, extra, generation] = row
   const name = column ?? ''
   return {
     name,
@@ -146,7 +159,7 @@ function toRelationColumn(row: Texts, isJson: ReadonlySet<string>): RelationColu
       declared: declared ?? '',
       precision: numberOf(precision),
       scale: numberOf(scale),
-      isJson: isJson.has(JSON.stringify([table, `json_valid(\`${name.replaceAll('`', '``')}\`)`])),
+      isJson,
     }),
   }
 }

@@ -5,8 +5,8 @@ import { openTcp } from '../server/line.ts'
 import type { Source } from '../server/settings.ts'
 import type { Moment } from './moment.ts'
 import { type Greeted, greeted, logIn } from './wire/greeting.ts'
-import type { Packets } from './wire/packets.ts'
-import { openResult, sendQuit, sendStatement, smallResult } from './wire/result.ts'
+import { Garbled, type Packets } from './wire/packets.ts'
+import { isEnd, isJson, openResult, sendQuit, sendStatement, smallResult } from './wire/result.ts'
 
 /** How long an ended call waits for the server to hear of it. */
 const CANCEL_TIMEOUT_MS = 500
@@ -118,6 +118,17 @@ export class Session {
     })
   }
 
+  /** Of these expressions of a statement that gives no row, those that are JSON. */
+  async jsonAmong(columns: readonly string[], from: string): Promise<readonly boolean[]> {
+    if (!this.#to.greeting.tellsFormats) return columns.map(() => false)
+    return this.#exclusively(async (packets) => {
+      sendStatement(packets, `SELECT ${columns.join(', ')} FROM ${from} LIMIT 0`)
+      const found = (await openResult(packets)).map(isJson)
+      if (!isEnd(await packets.next())) throw new Garbled('rows that nobody asked for')
+      return found
+    })
+  }
+
   /** Whether the login may see the engine's tables and everybody's transactions (PROCESS). */
   async seesEngine(): Promise<boolean> {
     return (await this.#oldestTransactionS()) !== null
@@ -135,8 +146,8 @@ export class Session {
     // Stays busy where the rows are left in the middle: what is then closed is cancelled first.
     this.#busy += 1
     sendStatement(packets, sql)
-    const came = await openResult(packets)
-    if (came !== columns) throw new Error(`${came} columns of ${columns}`)
+    if ((await openResult(packets)).length !== columns)
+      throw new Garbled('another number of columns than was asked for')
     yield* take(packets)
     this.#busy -= 1
     await this.#limit(CATALOG_TIMEOUT_S)

@@ -13,6 +13,8 @@ export interface Greeting {
   readonly connectionId: number
   readonly nonce: Buffer
   readonly method: string
+  /** Whether it says of columns what their types leave out: of a text that it is JSON. */
+  readonly tellsFormats: boolean
 }
 
 /** A line that is protected as was asked, with the greeting that came over it. */
@@ -28,7 +30,7 @@ export class UnknownMethod extends Error {
 }
 
 const CLIENT = {
-  longPassword: 0x1,
+  mysql: 0x1,
   longFlag: 0x4,
   withDatabase: 0x8,
   protocol41: 0x200,
@@ -39,13 +41,14 @@ const CLIENT = {
 }
 /** Without LOCAL INFILE, by which a server asks for files; without several statements in one. */
 const WANTED =
-  CLIENT.longPassword |
   CLIENT.longFlag |
   CLIENT.withDatabase |
   CLIENT.protocol41 |
   CLIENT.transactions |
   CLIENT.secureConnection |
   CLIENT.pluginAuth
+/** Of MariaDB's own. */
+const EXTENDED_METADATA = 0x8
 const NEEDED = CLIENT.protocol41 | CLIENT.secureConnection | CLIENT.pluginAuth
 /** Of what is sent; a client of ours never sends more than a statement. */
 const MAX_PACKET_BYTES = 1 << 24
@@ -63,7 +66,7 @@ export async function greeted(socket: Socket, address: string, peer: Peer, signa
       if (peer.sslMode === 'prefer') return { line: { socket, address, protection: 'none' }, packets, greeting }
       throw new TlsFailure('refused')
     }
-    packets.send(opening(WANTED | CLIENT.tls))
+    packets.send(opening(WANTED | CLIENT.tls, greeting))
     const sequence = packets.leave()
     const line = await secured(socket, address, peer, signal)
     return { line, packets: new Packets(line.socket).continueFrom(sequence), greeting }
@@ -88,7 +91,7 @@ export async function logIn({ line, packets, greeting }: Greeted, login: Login):
   const first = answerTo(method, greeting.nonce, login)
   packets.send(
     Buffer.concat([
-      opening(capabilities),
+      opening(capabilities, greeting),
       Buffer.from(`${login.user}\0`),
       Buffer.from([first.length]),
       first,
@@ -127,15 +130,19 @@ function parseGreeting(packet: Buffer): { readonly greeting: Greeting; readonly 
   const capabilities = low + fields.number(2) * 0x10000
   if ((capabilities & NEEDED) !== NEEDED) throw new Garbled('a server that is too old')
   const nonceBytes = fields.number(1)
-  fields.bytes(10)
+  fields.bytes(6)
+  // Where the first bit is not set MariaDB has written more of its own here.
+  const more = fields.number(4)
+  const tellsFormats = (capabilities & CLIENT.mysql) === 0 && (more & EXTENDED_METADATA) !== 0
   const rest = fields.bytes(Math.max(13, nonceBytes - 8))
   const nonce = Buffer.concat([begun, rest]).subarray(0, NONCE_BYTES)
-  return { greeting: { version, connectionId, nonce, method: fields.text() }, capabilities }
+  return { greeting: { version, connectionId, nonce, method: fields.text(), tellsFormats }, capabilities }
 }
 
-function opening(capabilities: number): Buffer {
+function opening(capabilities: number, { tellsFormats }: Greeting): Buffer {
   const start = Buffer.alloc(32)
-  start.writeUInt32LE(capabilities, 0)
+  start.writeUInt32LE(capabilities | (tellsFormats ? 0 : CLIENT.mysql), 0)
+  if (tellsFormats) start.writeUInt32LE(EXTENDED_METADATA, 28)
   start.writeUInt32LE(MAX_PACKET_BYTES, 4)
   start[8] = COLLATION
   return start

@@ -5,6 +5,8 @@ import { ServerError } from './server-error.ts'
 
 const COM_QUERY = 3
 const COM_QUIT = 1
+/** What kind of thing is said of a column beyond its type. */
+const FORMAT = 1
 /** More than a table of any such server has. */
 const MAX_COLUMNS = 8192
 const MAX_ANSWER_BYTES = 64 << 20
@@ -17,20 +19,35 @@ export function sendQuit(packets: Packets): void {
   packets.send(Buffer.from([COM_QUIT]), true)
 }
 
-/** How many columns the answer has: 0 where there is no table. Rows follow. */
-export async function openResult(packets: Packets): Promise<number> {
+/** The descriptions of the columns of the answer: none where there is no table. Rows follow. */
+export async function openResult(packets: Packets): Promise<readonly Buffer[]> {
   const first = await packets.next()
-  if (first[0] === 0x00) return 0
+  if (first[0] === 0x00) return []
   if (first[0] === 0xff) throw ServerError.of(first)
   // LOCAL INFILE: the server asks for a file of this machine.
   if (first[0] === 0xfb) throw new Garbled('a server that asks for a file')
   const columns = new Fields(first).length()
   if (columns === null || columns < 1 || columns > MAX_COLUMNS) throw new Garbled('a table of so many columns')
+  const descriptions: Buffer[] = []
   for (let column = 0; column < columns; column += 1) {
-    if ((await packets.next())[0] !== 3) throw new Garbled('a column that is not described')
+    const description = await packets.next()
+    if (description[0] !== 3) throw new Garbled('a column that is not described')
+    descriptions.push(Buffer.from(description))
   }
   if (!isEnd(await packets.next())) throw new Garbled('columns that do not end')
-  return columns
+  return descriptions
+}
+
+/** Whether the server says of the column that its texts are JSON; only where it tells formats. */
+export function isJson(description: Buffer): boolean {
+  const fields = new Fields(description)
+  for (const _ of ['catalog', 'schema', 'table', 'of table', 'name', 'of column']) fields.value()
+  const extended = new Fields(fields.bytes(fields.length() ?? 0))
+  while (extended.left > 0) {
+    const kind = extended.number(1)
+    if (extended.value() === 'json' && kind === FORMAT) return true
+  }
+  return false
 }
 
 /** Of rows, or of the descriptions of columns. */
@@ -40,7 +57,7 @@ export function isEnd(packet: Buffer): boolean {
 
 /** The texts of a table that is small: of a catalog, of one value. */
 export async function smallResult(packets: Packets): Promise<readonly (readonly (string | null)[])[]> {
-  const columns = await openResult(packets)
+  const columns = (await openResult(packets)).length
   const rows: (string | null)[][] = []
   if (columns === 0) return rows
   for (let bytes = 0; ; ) {
