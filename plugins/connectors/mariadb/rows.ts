@@ -35,7 +35,6 @@ const MAX_KEY_CHARACTERS = 256
 
 const UNFIT: Readonly<Record<CellKind, string>> = {
   text: 'the text holds a NUL character, or is no UTF-8',
-  json: 'the JSON holds a NUL character, half of a surrogate pair, or is no UTF-8',
   bytes: 'the bytes cannot be carried',
   bit: 'the bit cannot be carried',
   date: 'the date is zero in whole or in part, or no day of the calendar',
@@ -226,27 +225,24 @@ function writeCell(kind: CellKind, bytes: Buffer, from: number, end: number, out
   let after = -1
   if (kind === 'bytes') after = writeHex(bytes, from, end, out, to)
   else if (kind === 'bit') after = writeBit(bytes, from, end, out, to)
-  else if (kind === 'text' || kind === 'json') after = writeText(kind, bytes, from, end, out, to)
+  else if (kind === 'text') after = writeText(bytes, from, end, out, to)
   else if (isDay(bytes, from, end)) after = writeTime(kind, bytes, from, end, out, to)
   if (after < 0) return -1
   out[after] = QUOTE
   return after + 1
 }
 
-function writeText(kind: CellKind, bytes: Buffer, from: number, end: number, out: Buffer, to: number): number {
+function writeText(bytes: Buffer, from: number, end: number, out: Buffer, to: number): number {
   let isPlain = true
-  let hasEscape = false
   let after = to
   for (let at = from; at < end; at += 1) {
     const byte = bytes[at] as number
     if (byte === 0) return -1
     if (byte >= 0x80) isPlain = false
-    if (byte === BACKSLASH) hasEscape = true
     out[after++] = byte
     if (byte === QUOTE) out[after++] = QUOTE
   }
-  if (!isPlain && !isUtf8(bytes.subarray(from, end))) return -1
-  return kind === 'json' && hasEscape && hasHalfPair(bytes.toString('utf8', from, end)) ? -1 : after
+  return isPlain || isUtf8(bytes.subarray(from, end)) ? after : -1
 }
 
 function writeHex(bytes: Buffer, from: number, end: number, out: Buffer, to: number): number {
@@ -300,12 +296,6 @@ function digits(bytes: Buffer, from: number, count: number): number {
     value = 10 * value + digit
   }
   return value
-}
-
-/** An escape that is half of a character, without the other half behind it. */
-function hasHalfPair(json: string): boolean {
-  const without = json.replaceAll(/\\(?:\\|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})/g, '')
-  return /\\u(?:[dD][89a-fA-F]|0000)/.test(without)
 }
 
 /** Of a row that cannot come as it is; what is no UTF-8 is shown by replacement characters. */

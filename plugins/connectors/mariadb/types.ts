@@ -6,7 +6,7 @@ import type { LogicalType } from '@sluice/sdk'
 import { reference } from './sql.ts'
 
 /** `text` is as the server writes it; what of it cannot be carried is judged cell by cell. */
-export type CellKind = 'text' | 'json' | 'bytes' | 'bit' | 'date' | 'datetime' | 'instant'
+export type CellKind = 'text' | 'bytes' | 'bit' | 'date' | 'datetime' | 'instant'
 
 /** A column as the catalog has it. */
 export interface SourceType {
@@ -43,7 +43,7 @@ const BY_NAME: Readonly<Record<string, Carriage>> = {
   double: { type: 'double', kind: 'text', express: asProduct },
   year: { type: 'integer', kind: 'text' },
   uuid: { type: 'uuid', kind: 'text' },
-  json: { type: 'json', kind: 'json' },
+  json: { type: 'json', kind: 'text' },
   ...named(TEXT, [
     'char',
     'varchar',
@@ -79,7 +79,7 @@ export function carriageOf(source: SourceType): Carriage {
   if (integer) return { type: integer[/ unsigned/.test(source.declared) ? 1 : 0], kind: 'text', ...express }
   if (source.name === 'decimal') return { ...decimalCarriage(source), ...express }
   if (source.name === 'bit') return source.precision === 1 ? { type: 'boolean', kind: 'bit' } : BYTES
-  if (source.isJson) return { type: 'json', kind: 'json' }
+  if (source.isJson) return { type: 'json', kind: 'text' }
   // What is not known has a text of its own.
   return BY_NAME[source.name] ?? { ...TEXT, express: (column) => `CAST(${reference(column)} AS CHAR)` }
 }
