@@ -83,7 +83,12 @@ export async function startMariadb(folder: string): Promise<StackServer & { read
       ...[`--port=${port}`, '--bind-address=127.0.0.1', '--skip-name-resolve', `--socket=${join(folder, 'socket')}`],
       ...[`--pid-file=${join(folder, 'pid')}`, `--init-file=${owner}`, '--character-set-server=utf8mb4'],
       ...['--log-bin=log', '--binlog-format=ROW', '--binlog-row-image=FULL', '--server-id=1', '--sync-binlog=0'],
-      ...['--innodb-flush-log-at-trx-commit=2', '--max-connections=60', '--max-allowed-packet=64M', '--performance-schema=0'],
+      ...[
+        '--innodb-flush-log-at-trx-commit=2',
+        '--max-connections=60',
+        '--max-allowed-packet=64M',
+        '--performance-schema=0',
+      ],
       ...[`--ssl-cert=${TLS_FOLDER}server.pem`, `--ssl-key=${TLS_FOLDER}server.key`],
     ],
     env,
