@@ -103,7 +103,9 @@ async function write(): Promise<void> {
 }
 
 async function shownIsSource(): Promise<void> {
-  const rows = await source.sql('SELECT id, city, born FROM people WHERE born IS NULL OR DAY(born) > 0 ORDER BY id')
+  const rows = await source.sql(
+    "SELECT id, city, born FROM people WHERE born IS NULL OR born NOT LIKE '%-00%' ORDER BY id",
+  )
   const wanted = rows.map(([id, city, born]) => ({ id: Number(id), city, born }))
   for (const name of ['people', 'all_people']) {
     const lookup = await ok(developer.get(`/api/v1/products/${name}/latest?limit=1000&columns=id,city,born`))
