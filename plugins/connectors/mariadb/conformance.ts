@@ -68,7 +68,7 @@ export async function start(): Promise<SourceFixture> {
       return 'name'
     },
     refuse: async () => {
-      // No statement a hour is none to begin with; the first one of a login is counted.
+      // The statements of its first login use it up.
       await sql(`ALTER USER ${reader} WITH MAX_QUERIES_PER_HOUR 1`, 'FLUSH USER_RESOURCES')
       return async () => {
         await sql(`ALTER USER ${reader} WITH MAX_QUERIES_PER_HOUR 0`, 'FLUSH USER_RESOURCES')

@@ -96,8 +96,7 @@ const GARBLED: Meaning = {
 }
 
 const TLS_WANTED: Meaning = {
-  kind: 'CONFIG',
-  code: 'source_tls_refused',
+  ...LOGIN_REFUSED,
   what: 'the server takes this login over encrypted connections only',
   remedy: 'Set ssl_mode to require or stricter.',
 }

@@ -101,6 +101,7 @@ class Asked {
   readonly #session: Session
   readonly #from: string
   readonly #cursor: string
+  readonly #isNullable: boolean
   readonly #backS: number
   readonly #now: string
   readonly #sum: string
@@ -115,6 +116,7 @@ class Asked {
     this.#session = session
     this.#from = `${qualified(relation)} AS ${ALIAS}`
     this.#cursor = reference(cursor.name)
+    this.#isNullable = cursor.nullable
     this.#backS = source.cursorOverlapS + (session.openSinceS ?? 0)
     // A time ahead of the clock counts as now, lest one row of a skewed clock hide all that follow; one without a zone may be
     // local to anywhere, 14 hours ahead at most.
@@ -126,7 +128,9 @@ class Asked {
   /** Rows without a time, or with one that is zero, have no place in the order: they are taken every time. */
   since(from: string | null): string {
     if (from === null) return 'TRUE'
-    return `(${this.#cursor} >= ${quoteText(from)} OR ${this.#cursor} IS NULL OR YEAR(${this.#cursor}) = 0)`
+    // Nothing but ranges of the column, which an index on it can answer.
+    const timeless = `${this.#cursor} = '0000-00-00 00:00:00'${this.#isNullable ? ` OR ${this.#cursor} IS NULL` : ''}`
+    return `(${this.#cursor} >= ${quoteText(from)} OR ${timeless})`
   }
 
   /** The greatest time, and where the next read has to start; null where that is everywhere. */

@@ -2,6 +2,7 @@
  * One instant for every read of an opened connector: one session, whose transaction began with a snapshot, reads one table after
  * the other. Neither product lends a snapshot to another session.
  */
+import { orAbort } from '../server/deadline.ts'
 import { momentLost } from '../server/failure.ts'
 import { errnoOf } from './failure.ts'
 import type { Session } from './session.ts'
@@ -15,12 +16,19 @@ export class Moment {
   #isLost = false
   #turn: Promise<void> = Promise.resolve()
 
-  /** Waits until nobody else reads; to be followed by `end` or `fail`, and then by the function that it gives. */
-  async take(open: () => Promise<Session>): Promise<{ readonly session: Session; readonly leave: () => void }> {
+  /** Waits until nobody else reads; to be followed by `end` or `fail`, then by `leave`. */
+  async take(
+    open: () => Promise<Session>,
+    signal: AbortSignal,
+  ): Promise<{ readonly session: Session; readonly leave: () => void }> {
     const before = this.#turn
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#turn = promise
-    await before
+    await orAbort(signal, before).catch((error: unknown) => {
+      // Whoever waits for this one waits for those before it.
+      void before.then(resolve)
+      throw error
+    })
     try {
       if (this.#isLost) throw momentLost(null)
       if (this.#session === null) {

@@ -57,7 +57,7 @@ async function* readAtMoment(
   const { moment } = way
   if (moment === null) return
   signal.throwIfAborted()
-  const { session, leave } = await moment.take(() => openSession(way, closed))
+  const { session, leave } = await moment.take(() => openSession(way, closed), signal)
   const onAbort = () => void session.close()
   signal.addEventListener('abort', onAbort, { once: true })
   let isRead = false

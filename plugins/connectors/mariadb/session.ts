@@ -63,7 +63,7 @@ export class Session {
   #busy = 0
   #closing: Promise<void> | null = null
   readonly #onAbort = () => void this.close()
-  /** Seconds that the oldest open transaction had been open when this one began; null where the login may not see that. */
+  /** Seconds that the oldest open transaction that may write had been open when this one began; null where the login may not see that. */
   openSinceS: number | null = null
 
   constructor(way: Way, to: Greeted, signal: AbortSignal) {
@@ -163,7 +163,7 @@ export class Session {
     try {
       const [row] = await this.query(
         `SELECT CEILING(COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(trx_started), NOW(6)), 0) / 1000000)
-         FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> CONNECTION_ID()`,
+         FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id <> CONNECTION_ID() AND trx_is_read_only = 0`,
       )
       return Math.max(0, Number(row?.[0] ?? 0)) || 0
     } catch (error) {

@@ -33,11 +33,13 @@ export async function startSource(): Promise<SourceServer> {
     sessions: new Set<Session>(),
     moment: null,
   }
+  let isMade = false
   const session = async (): Promise<Session> => {
     const opened = await openSession(way, ended.signal)
     // An owner writes as servers are set up to take it.
     await opened.run(`SET SESSION sql_mode = DEFAULT, max_statement_time = 0`)
-    await opened.run(`USE ${quoteName(database)}`).catch(() => undefined)
+    // The first session makes it.
+    if (isMade) await opened.run(`USE ${quoteName(database)}`)
     return opened
   }
   const main = await session()
@@ -48,6 +50,7 @@ export async function startSource(): Promise<SourceServer> {
       for (const statement of statements) last = await main.query(statement)
       return last
     })
+    // Told to whoever asked for it; the next one goes on.
     turn = run.catch(() => undefined)
     return run
   }
@@ -58,6 +61,7 @@ export async function startSource(): Promise<SourceServer> {
     `CREATE USER ${user} IDENTIFIED BY ${quoteText(reader.password)}`,
     `GRANT PROCESS ON *.* TO ${user}`,
   )
+  isMade = true
   return {
     settings: { host: owner.host, port: owner.port, database, ...reader, ssl_mode: 'prefer' },
     sql,

@@ -29,8 +29,10 @@ export async function openResult(packets: Packets): Promise<readonly Buffer[]> {
   const columns = new Fields(first).length()
   if (columns === null || columns < 1 || columns > MAX_COLUMNS) throw new Garbled('a table of so many columns')
   const descriptions: Buffer[] = []
-  for (let column = 0; column < columns; column += 1) {
+  for (let column = 0, bytes = 0; column < columns; column += 1) {
     const description = await packets.next()
+    bytes += description.length
+    if (bytes > MAX_ANSWER_BYTES) throw new Garbled('descriptions that do not end')
     if (description[0] !== 3) throw new Garbled('a column that is not described')
     descriptions.push(Buffer.from(description))
   }
