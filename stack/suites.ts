@@ -8,6 +8,7 @@ export type ServerName =
   | 'iceberg-readers'
   | 'kafka'
   | 'keycloak'
+  | 'mariadb'
   | 'minio'
   | 'postgres'
   | 'redis'
@@ -102,6 +103,17 @@ export const SUITES: readonly Suite[] = [
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],
     expectedSeconds: 250,
+  },
+  // The connector for MariaDB on a server, and what one that means ill can do to a runtime.
+  {
+    name: 'mariadb',
+    servers: ['mariadb'],
+    tests: [
+      'plugins/connectors/mariadb/*.stack.test.ts',
+      'stack/sources/mariadb.stack.test.ts',
+      'test/stores/hostile-mariadb.stack.test.ts',
+    ],
+    expectedSeconds: 150,
   },
   {
     name: 'cassandra',

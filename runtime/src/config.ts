@@ -282,6 +282,7 @@ export const ConfigSchema = Type.Object(
         '@sluice/timeseries/postgresql',
         '@sluice/analytics/duckdb',
         '@sluice/realtime/lmdb',
+        '@sluice/connectors/mariadb',
         '@sluice/connectors/postgresql',
       ],
       description: 'Packages (with a subpath) or paths of plugins.',

@@ -89,7 +89,7 @@ export const STORE_CODES = {
   source_login_refused: {
     status: 422,
     title: 'Login refused by the source',
-    remedy: 'Check user and password, and that pg_hba.conf lets this user in from here.',
+    remedy: 'Check user and password, and that the server lets this user in from here.',
   },
   source_lost: {
     status: 503,
