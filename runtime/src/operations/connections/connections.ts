@@ -55,7 +55,7 @@ export async function registerConnection(
   requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
   const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
-  const settings = await checkedByPlugin(platform, plugin, parseConfig(request.configText, plugin))
+  const settings = await checkedByPlugin(platform, call.tenant, plugin, parseConfig(request.configText, plugin))
   const { open, secrets } = splitSecrets(plugin, settings)
   return inTransaction(platform.pool, async (tx) => {
     const created = await createConnection(tx, {
@@ -104,7 +104,10 @@ export async function changeConnection(
   const parsed =
     change.configText === undefined
       ? null
-      : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
+      : splitSecrets(
+          plugin,
+          await checkedByPlugin(platform, call.tenant, plugin, parseConfig(change.configText, plugin)),
+        )
   return inTransaction(platform.pool, async (tx) => {
     // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
     const connection = await lockConnection(tx, call.tenant, before.id)
@@ -348,11 +351,12 @@ export function readsAtOneMoment(platform: Platform, connection: Connection): bo
 /** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
 async function checkedByPlugin(
   platform: Platform,
+  tenant: string,
   plugin: ConnectorPlugin,
   settings: Readonly<Record<string, unknown>>,
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
-    await (await plugin.open(settings, platform.connectorHost)).close()
+    await (await plugin.open(settings, hostOf(platform, tenant))).close()
     return settings
   } catch (error) {
     throw refusedByPlugin(error)
