@@ -16,7 +16,10 @@ const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false 
   - { name: city, type: string }
   - { name: price, type: "decimal(38,9)" }
 `
-const TABLES = { orders: { glob: '**/*.csv*', format: 'csv', primary_key: ['id'], cursor_column: 'at' } }
+const FOUND_OUT = { orders: { glob: '**/*.csv*', format: 'csv', primary_key: ['id'], cursor_column: 'at' } }
+
+const COLUMN_TYPES = { id: 'long', at: 'date', city: 'string', price: 'decimal(38,9)' }
+const TABLES = { orders: { ...FOUND_OUT.orders, columns: COLUMN_TYPES } }
 
 let folder: string
 let files: string
@@ -40,8 +43,8 @@ async function sync(state = 'succeeded'): Promise<Json> {
 }
 
 async function served(): Promise<readonly Json[]> {
-  const { data } = await ok(viewer.get('/api/v1/serve/lookup/acme/crm/people?limit=100'))
-  return data
+  const { data } = await ok(viewer.get('/api/v1/products/people/latest?limit=100'))
+  return data.toSorted((one: Json, other: Json) => one.id - other.id)
 }
 
 const register = (name: string, settings: unknown) =>
@@ -65,8 +68,8 @@ before(async () => {
   const url = await runtime.address()
   assert.ok(url, runtime.output)
   const token = (groups: readonly string[], user: string) =>
-    issueToken(data, { tenant: 'acme', groups: [...groups], user })
-  const admin = new Client(url, await issueToken(data, { role: 'admin' }))
+    issueToken(data, { tenant: 'acme', groups: [...groups], user }, { ttlS: 3600 })
+  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
   await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
   developer = new Client(url, await token(['svc-developers'], 'dora'))
   viewer = new Client(url, await token(['svc-viewers'], 'vera'))
@@ -98,12 +101,13 @@ it('check says what is wrong, and what to do', async () => {
 })
 
 it('tables are listed with the columns that their files have', async () => {
-  const { tables } = await ok(developer.get('/api/v1/connections/db/discover'))
+  await ok(register('found', { folder: files, tables: FOUND_OUT }))
+  const { tables } = await ok(developer.get('/api/v1/connections/found/discover'))
   const [orders] = tables
   assert.equal(`${orders.schema}.${orders.name}`, 'files.orders')
   assert.deepEqual(
     orders.columns.map(({ name, type }: Json) => `${name} ${type}`),
-    ['id long', 'at date', 'city string', 'price decimal(38,9)'],
+    Object.entries(COLUMN_TYPES).map(([name, type]) => `${name} ${type}`),
   )
 })
 

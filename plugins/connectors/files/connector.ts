@@ -82,15 +82,24 @@ async function listed(
     try {
       found.push(described(await tables.look(name, signal, kept)))
     } catch (error) {
-      // One table that cannot be read leaves the others; `check` says what is wrong with it.
+      // One table that cannot be read leaves the others; `check`, and whoever reads it, are told what is wrong with it.
       if (!isSluiceError(error, 'INVALID_DATA') && !isSluiceError(error, 'PERMISSION')) throw error
-      logger.warn('a table of files is left out', { table: name, code: error.code })
+      logger.warn('the columns of a table of files are not known', { table: name, code: error.code })
+      found.push(unreadable(name, tables.named(name)))
     }
   }
   return { tables: found, next: names.length > page.length ? AFTER + page.at(-1) : null }
 }
 
 const kept = async (value: FoundTable) => ({ value, discard: async () => undefined })
+
+function unreadable(name: string, table: TableOfFiles | null): DiscoveredTable {
+  return {
+    ...{ schema: SCHEMA, name, kind: 'table', estimatedRows: null, columns: [] },
+    primaryKey: table?.primaryKey ?? [],
+    suggestedCursor: table?.cursorColumn ?? null,
+  }
+}
 
 function described({ table, columns }: FoundTable): DiscoveredTable {
   const { name, primaryKey, cursorColumn, format } = table

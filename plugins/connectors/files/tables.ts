@@ -28,6 +28,11 @@ export class Tables {
     this.#named = new Map(named.map((table) => [table.name, table]))
   }
 
+  /** What the settings say of a table; null where they do not name it. */
+  named(name: string): TableOfFiles | null {
+    return this.#named.get(name) ?? null
+  }
+
   /** In order. */
   async names(signal: AbortSignal): Promise<readonly string[]> {
     const described: string[] = []
