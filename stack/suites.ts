@@ -138,7 +138,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'object-store',
     servers: ['versitygw'],
-    tests: ['iceberg/src/store/{s3-contract,s3-network}.stack.test.ts'],
+    tests: ['iceberg/src/store/{s3-contract,s3-network}.stack.test.ts', 'plugins/connectors/s3-files/*.stack.test.ts'],
     expectedSeconds: 42,
   },
   // The gateway that is deployed, before the servers of two runtimes that are started anew all the time.

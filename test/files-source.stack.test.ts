@@ -19,12 +19,15 @@ const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false 
 const FOUND_OUT = { orders: { glob: '**/*.csv*', format: 'csv', primary_key: ['id'], cursor_column: 'at' } }
 
 const COLUMN_TYPES = { id: 'long', at: 'date', city: 'string', price: 'decimal(38,9)' }
-const TABLES = { orders: { ...FOUND_OUT.orders, columns: COLUMN_TYPES } }
+const TABLES = {
+  orders: { ...FOUND_OUT.orders, columns: Object.entries(COLUMN_TYPES).map(([name, type]) => ({ name, type })) },
+}
 
 let folder: string
 let files: string
 let runtime: RuntimeProcess
 let developer: Client
+let colleague: Client
 let viewer: Client
 
 /** Readable by whoever the runtime reads files as, and there as a whole at once. */
@@ -72,6 +75,7 @@ before(async () => {
   const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
   await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
   developer = new Client(url, await token(['svc-developers'], 'dora'))
+  colleague = new Client(url, await token(['svc-developers'], 'carl'))
   viewer = new Client(url, await token(['svc-viewers'], 'vera'))
 })
 
@@ -144,6 +148,23 @@ it('files that are new are read alone; rows that have left are gone', async () =
     (await served()).map(({ id, city }) => [id, city]),
     [[1, 'Aachen']],
   )
+})
+
+it('what a table is made of is changed by the creator of the connection alone, and moves its rows', async () => {
+  const change = (client: Client, tables: unknown) =>
+    client.send('/api/v1/connections/db', {
+      method: 'PATCH',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ config_encrypted: JSON.stringify({ folder: files, tables }) }),
+    })
+  const more = { ...TABLES, more: { glob: 'more/*.csv', format: 'csv' } }
+  const other = { orders: { ...TABLES.orders, glob: 'salaries/*.csv' } }
+  for (const tables of [more, other]) assert.equal((await change(colleague, tables)).status, 403)
+  await ok(change(developer, more))
+  assert.match(JSON.stringify(await sync()), /"rows_read":0/, 'one table more changes nothing for the others')
+  await ok(change(developer, { orders: { ...TABLES.orders, null_text: 'none' }, more: more.more }))
+  assert.match(JSON.stringify(await sync()), /"rows_read":1/, 'a table that is made otherwise is read whole')
+  await ok(change(developer, TABLES))
 })
 
 it('a row that cannot be carried is in the quarantine as it stands, with the reason', async () => {

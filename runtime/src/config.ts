@@ -284,6 +284,7 @@ export const ConfigSchema = Type.Object(
         '@sluice/realtime/lmdb',
         '@sluice/connectors/files',
         '@sluice/connectors/postgresql',
+        '@sluice/connectors/s3-files',
       ],
       description: 'Packages (with a subpath) or paths of plugins.',
     }),

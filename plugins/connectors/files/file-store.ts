@@ -18,6 +18,8 @@ export interface OpenFile {
 }
 
 export interface FileStore {
+  /** So many are opened before the first row is given: who replaces one of them meanwhile changes nothing. */
+  readonly openedAtOnce: number
   /** The steps up to the files themselves; the last one may have failed. Does not throw for what a step can say. */
   check(signal: AbortSignal): Promise<readonly CheckStep[]>
   /** Folders at the top, in order, in which a table may be described. */

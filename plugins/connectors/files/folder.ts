@@ -15,6 +15,7 @@ const CHUNK_BYTES = 256 * 1024
 const PLAIN_READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
 export class Folder implements FileStore {
+  readonly openedAtOnce = 64
   readonly #folder: string
   /** Where the folder really is; found out when it is first looked into. */
   #root: Promise<string> | null = null

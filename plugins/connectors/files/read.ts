@@ -10,8 +10,6 @@ import type { FoundTable, Kept, Tables } from './tables.ts'
 /** The one schema that tables stand in. */
 export const SCHEMA = 'files'
 const CHUNK_CHARACTERS = 256 * 1024
-/** So many are opened before the first row is given: who replaces one of them meanwhile changes nothing. */
-const OPENED_AT_ONCE = 64
 
 interface Reading {
   readonly found: FoundTable
@@ -71,7 +69,7 @@ async function begin(found: FoundTable, store: FileStore, request: ReadRequest):
   const opened = new Map<SourceFile, OpenFile>()
   const discard = () => closeAll(opened)
   try {
-    for (const file of progress.unread.slice(0, OPENED_AT_ONCE))
+    for (const file of progress.unread.slice(0, store.openedAtOnce))
       opened.set(file, await store.open(file, request.signal))
   } catch (error) {
     await discard()

@@ -27,7 +27,10 @@ const put = (path: string, content: string | Uint8Array) => writeFile(join(folde
 const CSV: TableSettings = {
   glob: '*.csv*',
   format: 'csv',
-  columns: { id: 'long', word: 'string' },
+  columns: [
+    { name: 'id', type: 'long' },
+    { name: 'word', type: 'string' },
+  ],
   primary_key: ['id'],
 }
 

@@ -13,7 +13,7 @@ export interface TableSettings {
   readonly delimiter?: string
   readonly quote?: string
   readonly null_text?: string
-  readonly columns?: Readonly<Record<string, string>>
+  readonly columns?: readonly NamedType[]
   readonly optional_columns?: readonly string[]
   readonly primary_key?: readonly string[]
   readonly cursor_column?: string
@@ -98,10 +98,20 @@ export const tableSchema: JsonSchema = {
       description: 'csv: the text that is no value where it is not quoted.',
     },
     columns: {
-      type: 'object',
-      additionalProperties: { type: 'string' },
-      description: 'Types by column, in the order of the table. Absent: found out from the first rows of some files.',
-      examples: [{ id: 'long', price: 'decimal(12,2)', at: 'timestamptz' }],
+      type: 'array',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['name', 'type'],
+        properties: {
+          name: { type: 'string', minLength: 1, maxLength: 128, description: 'As the files have it.' },
+          type: { type: 'string', maxLength: 32, description: 'A logical type: long, decimal(12,2), timestamptz.' },
+        },
+      },
+      minItems: 1,
+      maxItems: 2000,
+      description: 'The columns, in order. Absent: found out from the first rows of some files.',
+      examples: [[{ name: 'id', type: 'long' }]],
     },
     optional_columns: names('csv: columns that a file may lack; they are null there.'),
     primary_key: names('Columns that tell rows apart.'),
@@ -198,13 +208,11 @@ function dialectOf(
 }
 
 function columnsOf(value: unknown, wrong: Wrong): readonly NamedType[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw wrong('columns is no object', 'Write a type for each name.')
-  const columns = Object.entries(value)
-  if (columns.length === 0 || columns.length > MAX_COLUMNS)
-    throw wrong('it has no columns, or too many', `Name 1 to ${MAX_COLUMNS}.`)
-  return columns.map(([name, type]) => {
-    if (!isColumnName(name))
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_COLUMNS)
+    throw wrong('columns is no list, or one of too many', `List 1 to ${MAX_COLUMNS} columns by name and type.`)
+  const columns = value.map((column: Partial<NamedType> | null): NamedType => {
+    const { name, type, ...others } = column ?? {}
+    if (typeof name !== 'string' || !isColumnName(name) || Object.keys(others).length > 0)
       throw wrong('a column has no name that can be used', 'Use up to 128 characters, none of control.')
     if (typeof type !== 'string' || !isLogicalType(type))
       throw wrong(
@@ -213,6 +221,8 @@ function columnsOf(value: unknown, wrong: Wrong): readonly NamedType[] {
       )
     return { name, type }
   })
+  if (new Set(columns.map(({ name }) => name)).size === columns.length) return columns
+  throw wrong('it lists a column twice', 'List each once.')
 }
 
 const MAX_NAME_CHARACTERS = 128
