@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { SourceFixture } from '@sluice/conformance'
 import { type Connector, type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
-import { createNetworkPolicy } from '../../../runtime/src/ingestion/network.ts'
-import { SourceReaders } from '../../../runtime/src/ingestion/source-readers.ts'
-import { createClock } from '../../../runtime/src/plugins/host.ts'
-import { start } from './conformance.ts'
-import plugin from './index.ts'
+import { start } from '../plugins/connectors/s3-files/conformance.ts'
+import plugin from '../plugins/connectors/s3-files/index.ts'
+import { createNetworkPolicy } from '../runtime/src/ingestion/network.ts'
+import { SourceReaders } from '../runtime/src/ingestion/source-readers.ts'
+import { createClock } from '../runtime/src/plugins/host.ts'
 
 let fixture: SourceFixture
 let readers: SourceReaders
@@ -24,7 +24,7 @@ before(async () => {
     readMs: 60_000,
     privateFolders: [],
   })
-  walled = readers.wall(plugin as ConnectorPlugin, import.meta.resolve('./index.ts'))
+  walled = readers.wall(plugin as ConnectorPlugin, import.meta.resolve('@sluice/connectors/s3-files'))
 })
 after(async () => {
   await readers?.close()
