@@ -57,6 +57,13 @@ const register = (name: string, settings: unknown) =>
     config_encrypted: JSON.stringify(settings),
   })
 
+const change = (client: Client, tables: unknown) =>
+  client.send('/api/v1/connections/db', {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ config_encrypted: JSON.stringify({ folder: files, tables }) }),
+  })
+
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-files-source-'))
   await chmod(folder, 0o755)
@@ -150,13 +157,25 @@ it('files that are new are read alone; rows that have left are gone', async () =
   )
 })
 
+it('of a key that several files bring the row with the greatest cursor counts, when they are read at once, too', async () => {
+  const cities = async () => (await served()).map(({ id, city }) => [id, city])
+  await put('2026/orders-0.csv', 'id,at,city,price\n1,2026-01-05,Ulm,1\n2,2026-01-01,Hof,1\n1,2026-01-04,Suhl,1\n')
+  await sync()
+  const expected = [
+    [1, 'Ulm'],
+    [2, 'Hof'],
+  ]
+  assert.deepEqual(await cities(), expected)
+  await ok(change(developer, { orders: { ...TABLES.orders, null_text: 'nothing' } }))
+  assert.match(JSON.stringify(await sync()), /"rows_read":4/)
+  assert.deepEqual(await cities(), expected)
+  await rm(join(files, '2026/orders-0.csv'))
+  await ok(change(developer, TABLES))
+  await sync()
+  assert.deepEqual(await cities(), [[1, 'Aachen']])
+})
+
 it('what a table is made of is changed by the creator of the connection alone, and moves its rows', async () => {
-  const change = (client: Client, tables: unknown) =>
-    client.send('/api/v1/connections/db', {
-      method: 'PATCH',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ config_encrypted: JSON.stringify({ folder: files, tables }) }),
-    })
   const more = { ...TABLES, more: { glob: 'more/*.csv', format: 'csv' } }
   const other = { orders: { ...TABLES.orders, glob: 'salaries/*.csv' } }
   for (const tables of [more, other]) assert.equal((await change(colleague, tables)).status, 403)

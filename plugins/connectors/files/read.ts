@@ -33,7 +33,7 @@ export async function* readTable(tables: Tables, store: FileStore, request: Read
   const { found, columns, primaryKey, progress, opened } = reading
   try {
     yield {
-      ...{ kind: 'schema', schema: { columns, primaryKey } },
+      ...{ kind: 'schema', schema: { columns, primaryKey }, repeats: true },
       ...(progress.whole ? { whole: true } : {}),
       ...(request.marked === undefined ? {} : { marks: true }),
     }
