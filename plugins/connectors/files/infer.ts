@@ -1,7 +1,5 @@
 /** The narrowest type that holds what was seen of a column. */
-import type { LogicalType } from '@sluice/sdk'
-import type { JsonCell } from './json-cells.ts'
-import { readerOf } from './value-text.ts'
+import { type JsonCell, type LogicalType, valueReader } from '@sluice/sdk'
 
 /** By narrowness; text that none of them takes is a string. A number with leading zeros is a code. */
 const OF_TEXT: readonly (readonly [LogicalType, (text: string) => boolean])[] = [
@@ -16,7 +14,7 @@ const OF_TEXT: readonly (readonly [LogicalType, (text: string) => boolean])[] = 
 ]
 
 function takes(type: LogicalType, form: RegExp): (text: string) => boolean {
-  const reader = readerOf(type)
+  const reader = valueReader(type)
   return (text) => form.test(text) && reader(text) !== null
 }
 

@@ -1,11 +1,17 @@
 /** Makes rows of the shared CSV out of cells, or says why one cannot be carried. */
-import type { Column, ReadEvent, ReadRequest } from '@sluice/sdk'
+import {
+  type Column,
+  type JsonCell,
+  jsonCellText,
+  type ReadEvent,
+  type ReadRequest,
+  type ValueReader,
+  valueReader,
+} from '@sluice/sdk'
 import { BadRecord } from './csv-cells.ts'
 import { fileInvalid, quotedPath } from './failure.ts'
-import { type JsonCell, textFor } from './json-cells.ts'
 import type { RawRow } from './rows-of-file.ts'
 import type { TableOfFiles } from './table-settings.ts'
-import { readerOf, type ValueReader } from './value-text.ts'
 
 type Reject = Extract<ReadEvent, { kind: 'reject' }>
 
@@ -45,7 +51,7 @@ export class RowWriter {
     this.#marks = request.marked !== undefined
     this.#columns = columns.map((column) => ({
       ...column,
-      reader: readerOf(column.type),
+      reader: valueReader(column.type),
       isJson: column.type === 'json',
       isForgiven: column.nullable && forgiven.has(column.name),
     }))
@@ -133,7 +139,7 @@ class Misfit {
 function jsonText(cells: ReadonlyMap<string, JsonCell>, { name, isJson }: ReadColumn): string | Misfit | null {
   const cell = cells.get(name)
   if (cell === undefined) return null
-  return textFor(cell, isJson) ?? new Misfit(cell.text)
+  return jsonCellText(cell, isJson) ?? new Misfit(cell.text)
 }
 
 function refused(

@@ -1,10 +1,11 @@
 /** The records of one file, each as cells by column, or why it has none. */
 import { isUtf8 } from 'node:buffer'
+import type { JsonCell } from '@sluice/sdk'
 import { contentOf } from './content.ts'
 import { BadRecord, csvCells } from './csv-cells.ts'
 import { fileInvalid } from './failure.ts'
 import type { OpenFile } from './file-store.ts'
-import { type JsonCell, jsonCells } from './json-cells.ts'
+import { lineCells } from './json-cells.ts'
 import { BrokenFile, type FileRecord, RecordSplitter } from './records.ts'
 import { isColumnName, MAX_COLUMNS, type TableOfFiles } from './table-settings.ts'
 
@@ -63,7 +64,7 @@ function rowOf({ format, dialect }: TableOfFiles, { bytes }: FileRecord, width: 
   const text = isText ? bytes.toString('utf8') : ''
   const raw = () => (isText ? text : bytes.toString('latin1'))
   if (!isText) return { cells: new BadRecord('it is not written in UTF-8'), raw }
-  if (format === 'jsonl') return { cells: jsonCells(text), raw }
+  if (format === 'jsonl') return { cells: lineCells(text), raw }
   const cells = csvCells(text, dialect)
   if (cells instanceof BadRecord || cells.length === width) return { cells, raw }
   return { cells: new BadRecord(`it has ${cells.length} values, and the file ${width} columns`), raw }

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { LogicalType } from '@sluice/sdk'
+import { type JsonCell, jsonCellText, type LogicalType, valueReader } from '@sluice/sdk'
 import { BadRecord, csvCells } from './csv-cells.ts'
 import { SeenJson, SeenTexts } from './infer.ts'
-import { type JsonCell, jsonCells, textFor } from './json-cells.ts'
-import { readerOf } from './value-text.ts'
+import { lineCells } from './json-cells.ts'
 
-const carried = (type: LogicalType, texts: readonly string[]) => texts.map((text) => readerOf(type)(text))
+const carried = (type: LogicalType, texts: readonly string[]) => texts.map((text) => valueReader(type)(text))
 
 test('values are carried exactly or not at all', () => {
   assert.deepEqual(carried('long', ['9223372036854775807', '-9223372036854775808', '007', '-0']), [
@@ -16,7 +15,7 @@ test('values are carried exactly or not at all', () => {
     '0',
   ])
   for (const text of ['9223372036854775808', '1.0', '1e3', ' 1', '+1', '', '0x10', '１'])
-    assert.equal(readerOf('long')(text), null, text)
+    assert.equal(valueReader('long')(text), null, text)
   assert.deepEqual(carried('integer', ['2147483647', '2147483648']), ['2147483647', null])
   assert.deepEqual(carried('decimal(8,3)', ['1.5', '-.25', '00012.3400', '99999', '-0']), [
     '1.500',
@@ -26,7 +25,7 @@ test('values are carried exactly or not at all', () => {
     '0.000',
   ])
   for (const text of ['1.2345', '100000', '1e2', 'NaN', '', '.', '-', '1,5'])
-    assert.equal(readerOf('decimal(8,3)')(text), null, text)
+    assert.equal(valueReader('decimal(8,3)')(text), null, text)
   assert.deepEqual(carried('double', ['NaN', '-Infinity', '1e308', '-0', '0.1']), [
     'NaN',
     '-Infinity',
@@ -34,11 +33,11 @@ test('values are carried exactly or not at all', () => {
     '-0',
     '0.1',
   ])
-  for (const text of ['1e309', 'nan', 'inf', '', '1e', '--1']) assert.equal(readerOf('double')(text), null, text)
+  for (const text of ['1e309', 'nan', 'inf', '', '1e', '--1']) assert.equal(valueReader('double')(text), null, text)
   assert.deepEqual(carried('boolean', ['true', 'F', 'TRUE']), ['t', 'f', 't'])
-  for (const text of ['1', 'yes', '', 'constructor']) assert.equal(readerOf('boolean')(text), null, text)
-  assert.equal(readerOf('string')('a\0b'), null)
-  assert.equal(readerOf('string')('\ud800'), null)
+  for (const text of ['1', 'yes', '', 'constructor']) assert.equal(valueReader('boolean')(text), null, text)
+  assert.equal(valueReader('string')('a\0b'), null)
+  assert.equal(valueReader('string')('\ud800'), null)
 })
 
 test('times keep their microseconds and lose their zone only by moving to UTC', () => {
@@ -53,7 +52,7 @@ test('times keep their microseconds and lose their zone only by moving to UTC', 
     '2026-03-01T00:00:00.1234567Z',
     '0001-01-01T00:00:00+01:00',
   ])
-    assert.equal(readerOf('timestamptz')(text), null, text)
+    assert.equal(valueReader('timestamptz')(text), null, text)
   assert.deepEqual(carried('timestamp', ['2026-03-01 23:59:59.999999', '2026-03-01T00:00:00Z']), [
     '2026-03-01T23:59:59.999999',
     null,
@@ -77,11 +76,11 @@ test('an empty text and no text are two things, and quotes hold what they hold',
 })
 
 test('numbers of JSON stay as they are written, within documents too', () => {
-  const cells = jsonCells(
+  const cells = lineCells(
     '{"a":9007199254740993,"b":1.10,"c":{"d":12345678901234567890},"e":null,"f":"9","__proto__":1}',
   )
   assert.ok(cells instanceof Map)
-  const text = (name: string, isJson: boolean) => textFor(cells.get(name) as JsonCell, isJson)
+  const text = (name: string, isJson: boolean) => jsonCellText(cells.get(name) as JsonCell, isJson)
   assert.equal(text('a', false), '9007199254740993')
   assert.equal(text('b', false), '1.10')
   assert.equal(text('c', true), '{"d":12345678901234567890}')
@@ -89,7 +88,7 @@ test('numbers of JSON stay as they are written, within documents too', () => {
   assert.equal(text('f', true), '"9"')
   assert.deepEqual([...cells.keys()], ['a', 'b', 'c', 'f', '__proto__'])
   for (const line of ['[1]', '12345678901234567890', '{"a":1', '{"a":NaN}', '['.repeat(100_000)])
-    assert.ok(jsonCells(line) instanceof BadRecord, line.slice(0, 20))
+    assert.ok(lineCells(line) instanceof BadRecord, line.slice(0, 20))
 })
 
 test('the narrowest type that holds all that was seen is chosen', () => {

@@ -1,10 +1,10 @@
-/** What a text of a file means as a value of a type: the text that the shared CSV has for it, or that it has none. */
-import { type LogicalType, parseDecimal, typeName } from '@sluice/sdk'
+/** What a text that somebody sends means as a value of a type: the text that the shared CSV has for it, or that it has none. */
+import { type LogicalType, parseDecimal, typeName } from './schema.ts'
 
 /** The text as the shared CSV has it; null where the type has no such value. */
 export type ValueReader = (text: string) => string | null
 
-export function readerOf(type: LogicalType): ValueReader {
+export function valueReader(type: LogicalType): ValueReader {
   switch (typeName(type)) {
     case 'string':
       return (text) => (text.includes('\0') || !text.isWellFormed() ? null : text)
