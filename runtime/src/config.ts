@@ -468,6 +468,39 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    push: Type.Object(
+      {
+        rows: Type.Integer({
+          default: 1_000_000,
+          minimum: 1,
+          description: 'Rows that were pushed to a connection and that no run has taken yet; more are answered 429.',
+        }),
+        bytes: Type.Integer({
+          default: 256 * 1024 ** 2,
+          minimum: 1024,
+          maximum: Number.MAX_SAFE_INTEGER,
+          description: 'Bytes of them that a connection may have in the registry.',
+        }),
+        keys: Type.Integer({
+          default: 1_000_000,
+          minimum: 1,
+          description: 'Idempotency keys that are kept of a connection; more are answered 429.',
+        }),
+        key_hours: Type.Integer({
+          default: 24,
+          minimum: 1,
+          maximum: 720,
+          description: 'How long a request with an idempotency key is answered as it was the first time.',
+        }),
+        sync_after_ms: Type.Integer({
+          default: 10_000,
+          minimum: 100,
+          maximum: 86_400_000,
+          description: 'After rows came, how long until a run takes them.',
+        }),
+      },
+      { ...closed, description: 'Rows that are pushed to connections of the type push.' },
+    ),
     object_store: Type.Union([...OBJECT_STORES], {
       default: { type: 'folder' },
       description: 'Where the lake lies: a folder of data_dir, or buckets.',

@@ -28,6 +28,8 @@ import { type AppliedMigration, migrate } from './database/migrate.ts'
 import { openPool } from './database/pools.ts'
 import { EventFeed } from './events/feed.ts'
 import { faultPointsFrom } from './fault-points.ts'
+import { PushIntake, type PushLimits } from './ingestion/push/intake.ts'
+import { pushPlugin } from './ingestion/push/plugin.ts'
 import type { SourceReaders } from './ingestion/source-readers.ts'
 import { registryCatalog, storeAddresses } from './lake/registry-catalog.ts'
 import { parsingIn } from './manifest/parsing.ts'
@@ -138,6 +140,7 @@ export async function assemble(
     () =>
       openPlugins({
         specifiers: config.plugins,
+        ownConnectors: [pushPlugin],
         baseDirectory: process.cwd(),
         serving: config.serving,
         proof: proofRules(config),
@@ -268,6 +271,11 @@ function listenForChanges(databases: Databases, served: ServedProducts) {
   })
 }
 
+function pushLimits({ push }: Config): PushLimits {
+  const { rows, bytes, keys, key_hours: keyHours, sync_after_ms: syncAfterMs } = push
+  return { rows, bytes, keys, keepKeysMs: keyHours * 3_600_000, syncAfterMs }
+}
+
 function platformOf(
   from: DependencyContainer,
   {
@@ -306,6 +314,12 @@ function platformOf(
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
     parsing: parsingIn(from.resolve(TOKENS.threads)),
+    pushes: new PushIntake({
+      pool: from.resolve(TOKENS.pool),
+      masters: from.resolve(TOKENS.masters),
+      limits: pushLimits(from.resolve(TOKENS.config)),
+      faultPoint: from.resolve(TOKENS.faultPoint),
+    }),
     dashboards: from.resolve(TOKENS.dashboards)?.support ?? null,
     logger: from.resolve(TOKENS.logger),
     connectorHost,

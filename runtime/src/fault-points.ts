@@ -37,6 +37,15 @@ export const LOG_FAULT_POINTS = [
   'log.begun-anew',
 ] as const
 
+/** Of rows that are pushed: when they come, and when a run takes them. */
+export const PUSH_FAULT_POINTS = [
+  'push.before-store',
+  'push.stored',
+  'push.spooled',
+  'push.applied',
+  'push.committed',
+] as const
+
 /** Of a rollback's run. */
 export const ROLLBACK_FAULT_POINTS = ['rollback.before-commit', 'rollback.after-commit'] as const
 

@@ -89,6 +89,13 @@ export interface BodyStream {
   readonly bytes: Readable
 }
 
+/** The body of a request as it came, for what takes it apart by what it knows of the sender. */
+export interface BodyBytes {
+  /** Of the request; names in lower case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  readonly bytes: Buffer
+}
+
 /** A call whose bearer is known; an administrator may have named no tenant. */
 export interface AuthenticatedCall<Params = unknown, Query = unknown, Body = unknown>
   extends Call<Params, Query, Body> {

@@ -18,6 +18,7 @@ import { StoreProbes } from './plugins/store-probes.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
 import { pruneIncidents } from './registry/incidents.ts'
 import type { PagePosition } from './registry/paging.ts'
+import { prunePushKeys } from './registry/push-spool.ts'
 import { pruneQuarantine } from './registry/quarantine.ts'
 import { pruneRateBuckets } from './registry/rate-buckets.ts'
 import { pruneBlocked, pruneRuns } from './registry/run-retention.ts'
@@ -160,6 +161,7 @@ async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<v
   while ((await pruneQuarantine(pool, days, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneIncidents(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await inTransaction(pool, (tx) => prunePushKeys(tx, PRUNED_AT_ONCE))) > 0) signal.throwIfAborted()
   while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   for (const tenant of await tenantsWithTopics(pool)) {
     while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant))) > 0) signal.throwIfAborted()

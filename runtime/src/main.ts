@@ -55,6 +55,7 @@ import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
 import { productRoutes } from './http/routes/products.ts'
+import { pushRoutes } from './http/routes/push.ts'
 import { queryRoutes } from './http/routes/query.ts'
 import { rawGrantRoutes } from './http/routes/raw-grants.ts'
 import { readDeps, readRoutes } from './http/routes/reads.ts'
@@ -82,6 +83,7 @@ import { loadedTypes, tellNotices } from './operations/products/product-notices.
 import { undoAbandoned } from './operations/tenants/tenants.ts'
 import { readinessOf } from './plugins/store-probes.ts'
 import { identityOf } from './policy/identity.ts'
+import { pushWatch } from './push-watch.ts'
 import { actorOf } from './registry/actor.ts'
 import { appendAudit } from './registry/audit.ts'
 import { changeBacklog } from './registry/change-topics.ts'
@@ -195,6 +197,7 @@ export async function startRuntime(
       retries.kind,
       ...(comparisons === null ? [] : [comparisons.kind]),
       scheduleTicks(platform.pool),
+      pushWatch(platform),
       ...(keeper === null ? [] : [keeper.kind]),
     ]
     captureMetrics(assembled.metrics, platform.pool)
@@ -357,6 +360,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
   const own: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
+    ...pushRoutes(platform, container.resolve(TOKENS.threads)),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),
     ...notificationRoutes(platform, cursors),

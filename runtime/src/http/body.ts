@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Context, Middleware } from 'koa'
 import { koaBody } from 'koa-body'
 import type { TSchema } from 'typebox'
-import type { BodyStream } from '../flow.ts'
+import type { BodyBytes, BodyStream } from '../flow.ts'
 import type { ParseThreads } from '../parsing/parse-threads.ts'
 import { parseForm } from './form-body.ts'
 import { parseJsonBody } from './json-body.ts'
@@ -104,6 +104,12 @@ export function ignoringReader(maxBytes: number): BodyParser {
     await bytes(ctx)
     return {}
   }
+}
+
+/** Takes a body of any type, bounded, as the bytes that it is. */
+export function bytesReader(maxBytes: number): BodyParser {
+  const read = bodyBytes(maxBytes)
+  return async (ctx) => ({ headers: ctx.req.headers, bytes: await read(ctx) }) satisfies BodyBytes
 }
 
 /** Hands the body on unread. */

@@ -7,6 +7,7 @@ import type { AuthCode } from '../auth/errors.ts'
 import { CATALOG_CODES } from './codes-of-catalog.ts'
 import { LOG_CODES } from './codes-of-logs.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
+import { PUSH_CODES } from './codes-of-push.ts'
 import { STORE_CODES } from './codes-of-stores.ts'
 
 export interface ErrorCode {
@@ -390,6 +391,7 @@ export const ERROR_CODES = {
   ...CATALOG_CODES,
   ...PLATFORM_CODES,
   ...LOG_CODES,
+  ...PUSH_CODES,
   ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>
 

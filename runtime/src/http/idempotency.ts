@@ -54,7 +54,10 @@ const KEY = /^[!-~]{1,255}$/
 
 /** The key of a request, or null; throws `idempotency_key_invalid`. */
 export function idempotencyKeyOf(exchange: Exchange): string | null {
-  const header = exchange.request.headers['idempotency-key']
+  return parseIdempotencyKey(exchange.request.headers['idempotency-key'])
+}
+
+export function parseIdempotencyKey(header: string | readonly string[] | undefined): string | null {
   if (header === undefined) return null
   if (typeof header === 'string' && KEY.test(header)) return header
   throw refuse('idempotency_key_invalid', 'the Idempotency-Key is not 1 to 255 printable ASCII characters')

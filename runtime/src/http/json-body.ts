@@ -14,8 +14,12 @@ const BACKSLASH = 92
  * @param parse what makes values of the text; default `JSON.parse`
  */
 export function parseJsonBody(bytes: Uint8Array, parse: (text: string) => unknown = JSON.parse): unknown {
-  const text = decodeText(bytes)
-  refuseTooMany(text)
+  return parseJsonText(decodeText(bytes), parse)
+}
+
+/** The same for a text that was decoded already. */
+export function parseJsonText(text: string, parse: (text: string) => unknown, mostValues = MAX_VALUES): unknown {
+  refuseTooMany(text, mostValues)
   let value: unknown
   try {
     value = parse(text)
@@ -32,7 +36,7 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /** Counted before anything is made of the text, which need not be JSON. */
-function refuseTooMany(text: string): void {
+function refuseTooMany(text: string, most: number): void {
   let count = 0
   let isInside = false
   for (let at = 0; at < text.length; at++) {
@@ -41,8 +45,8 @@ function refuseTooMany(text: string): void {
       if (code === BACKSLASH) at++
       else if (code === QUOTE) isInside = false
     } else if (code === QUOTE) isInside = true
-    else if ((code === 44 || code === 91 || code === 123) && ++count > MAX_VALUES) {
-      throw refuse('body_too_large', `the body holds more than ${MAX_VALUES} values`)
+    else if ((code === 44 || code === 91 || code === 123) && ++count > most) {
+      throw refuse('body_too_large', `the body holds more than ${most} values`)
     }
   }
 }

@@ -195,6 +195,8 @@ function headersOf(route: Route): Parameter[] {
     const schema = { type: 'string', minLength: 1, maxLength: 255 }
     headers.push({ name: 'Idempotency-Key', in: 'header', required: false, description, schema })
   }
+  for (const [name, description] of Object.entries(route.requestHeaders ?? {}))
+    headers.push({ name, in: 'header', required: false, description, schema: { type: 'string' } })
   return headers
 }
 
@@ -205,6 +207,13 @@ function requestBodyOf(route: Route, { body }: OperationExample, schemas: Record
     const schema = { type: 'object', required, properties, additionalProperties: false }
     const content = { 'multipart/form-data': { schema, ...exampleOf(body) } }
     return { required: true, ...(description && { description }), content }
+  }
+  if (route.bodyTypes !== undefined) {
+    // The example is of the first type.
+    const content = Object.entries(route.bodyTypes).map(([type, schema], index) => {
+      return [type, { schema: hoist(schema, schemas), ...exampleOf(index === 0 ? body : undefined) }] as const
+    })
+    return { required: true, content: Object.fromEntries(content) }
   }
   if (route.body === undefined) return undefined
   const schema = hoist({ ...route.body, required: requiredOf(route.body) } as TSchema, schemas)

@@ -6,6 +6,7 @@ import { answerTasks } from '../parsing/parse-threads.ts'
 import { parseForm } from './form-body.ts'
 import { bodyReader, type InputReader } from './input.ts'
 import { parseJsonBody } from './json-body.ts'
+import { parsePushBody } from './push-body.ts'
 import type { MultipartSpec } from './route.ts'
 
 /** Checks a body, and gives nothing back: what passes is cheap to parse once more where it is needed. */
@@ -30,6 +31,7 @@ answerTasks({
     const value = parseJsonBody(bytes, isExact ? parseJsonExactly : undefined)
     if (schemaJson !== null) readerOf(schemaJson).read(value)
   },
+  push: parsePushBody,
   form: ({ bytes, contentType, spec }: FormTask) =>
     parseForm(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), contentType, spec),
 })

@@ -1,7 +1,7 @@
 import { type Layer, Router } from '@koa/router'
 import { parseJsonExactly } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
-import { type BodyParser, formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
+import { type BodyParser, bytesReader, formReader, ignoringReader, jsonReader, streamReader } from './body.ts'
 import { mayCompress } from './compression.ts'
 import { bodyReader, type InputReader, paramsReader, queryReader } from './input.ts'
 import { offeredTypes } from './media-types.ts'
@@ -48,6 +48,7 @@ export class RouteTable {
       json: ({ body: schema }) => jsonReader(maxBodyBytes, { schema }),
       'exact-json': ({ body: schema }) => jsonReader(maxBodyBytes, { schema, parse: parseJsonExactly }),
       ignored: () => ignoringReader(maxBodyBytes),
+      bytes: () => bytesReader(maxBodyBytes),
       stream: () => streamReader(),
     }
     for (const route of routes.toSorted(bySpecificity)) this.#add(route, readers[route.bodyFormat ?? 'json'](route))

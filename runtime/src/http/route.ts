@@ -12,9 +12,10 @@ export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * How a body becomes a value: `json`; `exact-json`, where integers beyond 53 bits come as bigint; `ignored`, whatever
- * it is, within the limit of bytes; `stream`, a `BodyStream` that the handler reads and bounds.
+ * it is, within the limit of bytes; `bytes`, a `BodyBytes` within that limit; `stream`, a `BodyStream` that the handler reads
+ * and bounds.
  */
-export type BodyFormat = 'json' | 'exact-json' | 'ignored' | 'stream'
+export type BodyFormat = 'json' | 'exact-json' | 'ignored' | 'bytes' | 'stream'
 
 /**
  * Who may call, as far as the token alone decides:
@@ -99,6 +100,10 @@ interface RouteHead {
   readonly timeoutMs?: number
   /** Default `json`. */
   readonly bodyFormat?: BodyFormat
+  /** Of the format `bytes`, for the document: what may be sent, by media type. */
+  readonly bodyTypes?: Readonly<Record<string, TSchema>>
+  /** Headers that the handler itself reads, for the document, with what they say. */
+  readonly requestHeaders?: Readonly<Record<string, string>>
   /** Requests take no token from the rate limits: probes and documents. */
   readonly unlimited?: boolean
   /** Answers with a stream that lasts: one subject has only a few of them. */

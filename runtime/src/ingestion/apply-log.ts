@@ -20,15 +20,16 @@ import { asRaw, checkSchemaChange, keepsTypes } from './load-table.ts'
 
 export interface ApplyRequest {
   readonly ref: TableRef
-  readonly base: TableState
+  /** Null: there is none yet. */
+  readonly base: TableState | null
   readonly table: SpooledTable
   readonly primaryKey: readonly string[]
   readonly onSchemaChange: SchemaChangeMode
   /** See `FoldRequest.isFresh`. */
   readonly isFresh: boolean
   readonly runId: string
-  /** Equal of all tables of one log: what was committed together is of one place in it. */
-  readonly moment: string
+  /** Equal of all tables of one log: what was committed together is of one place in it. Null: it is of its own. */
+  readonly moment: string | null
   readonly readAt: Date
   readonly source: string
   readonly limits: EngineLimits
@@ -46,14 +47,15 @@ export interface AppliedTable {
 /** Throws as `Lake.merge` does, and INVALID_DATA `source_schema_changed`. `counts.unknown` above 0: nothing was staged. */
 export async function applyLog(request: ApplyRequest, lake: Lake): Promise<AppliedTable> {
   const { base, table, signal } = request
-  const scan = await lake.scan(base, {}, signal)
   const schema = schemaOf(request)
-  const found = columnChanges(base.schema.fields, schema.columns)
-  const changes = changesText(found)
-  checkSchemaChange(found, request)
-  const { written, counts, removed, removedFrom, operation } = table.isTruncated
-    ? await replace(request, schema, lake)
-    : await merge(request, schema, scan, lake)
+  const found = base === null ? null : columnChanges(base.schema.fields, schema.columns)
+  const changes = found === null ? '' : changesText(found)
+  if (found !== null) checkSchemaChange(found, request)
+  const scan = base === null ? null : await lake.scan(base, {}, signal)
+  const { written, counts, removed, removedFrom, operation } =
+    table.isTruncated || base === null || scan === null
+      ? await replace(request, schema, lake)
+      : await merge(request, schema, base, scan, lake)
   checkConserved(table, counts)
   const isSame = written.files.length === 0 && removed.length === 0 && operation === 'overwrite'
   if (counts.unknown > 0 || (isSame && changes === '')) return { commit: null, counts, changes }
@@ -66,7 +68,7 @@ export async function applyLog(request: ApplyRequest, lake: Lake): Promise<Appli
       ...(operation === 'overwrite' ? { removed, removedFrom } : {}),
       files: written.files,
       writeId: written.writeId,
-      summary: summaryOf(request, scan.summary, counts),
+      summary: summaryOf(request, scan?.summary ?? {}, counts),
     },
     signal,
   )
@@ -80,7 +82,8 @@ function checkConserved({ rows }: SpooledTable, { changed, deleted, superseded }
 }
 
 function schemaOf({ base, table, primaryKey }: ApplyRequest): TableSchema {
-  const last: readonly Column[] = table.segments.at(-1)?.columns ?? toTableSchema(base.schema).columns
+  const last: readonly Column[] =
+    table.segments.at(-1)?.columns ?? (base === null ? [] : toTableSchema(base.schema).columns)
   return { columns: last.map(asRaw(primaryKey)), primaryKey }
 }
 
@@ -89,7 +92,7 @@ function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, go
   return {
     'sluice.run': request.runId,
     'sluice.mode': 'cdc',
-    [MOMENT]: request.moment,
+    ...(request.moment === null ? {} : { [MOMENT]: request.moment }),
     [READ_AT]: request.readAt.toISOString(),
     [SOURCE_MARK]: request.source,
     'sluice.rows-read': String(request.table.rows),
@@ -102,14 +105,14 @@ function summaryOf(request: ApplyRequest, before: Scan['summary'], { changed, go
 }
 
 function foldOf({ table, base, isFresh }: ApplyRequest, schema: TableSchema) {
-  const names = table.isTruncated ? null : base.schema.fields.map(({ name }) => name)
+  const names = table.isTruncated || base === null ? null : base.schema.fields.map(({ name }) => name)
   const fold = foldLog({ segments: table.segments, schema, base: names, isFresh })
   return { ...fold, readPaths: table.segments.map(({ file }) => file) }
 }
 
 /** Files without any of the rows that were told of stay as they are. */
-async function merge(request: ApplyRequest, schema: TableSchema, scan: Scan, lake: Lake) {
-  const { base, primaryKey, limits, signal } = request
+async function merge(request: ApplyRequest, schema: TableSchema, base: TableState, scan: Scan, lake: Lake) {
+  const { primaryKey, limits, signal } = request
   const { steps, changed, gone, readPaths } = foldOf(request, schema)
   const { written, removed, removedFrom, results } = await lake.merge(
     {

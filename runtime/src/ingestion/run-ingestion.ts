@@ -35,6 +35,8 @@ import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
 import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
 import { productProgress } from './product-progress.ts'
+import { ingestPushed } from './push/ingest-pushed.ts'
+import { PUSH_TYPE } from './push/settings.ts'
 import { type ReadOutcome, readTable, type TableRead } from './read-table.ts'
 import { checkRejected, rejectedLimits, TooManyRejected } from './rejected-rows.ts'
 import {
@@ -125,6 +127,7 @@ async function ingestTables(
   deps: IngestionDeps,
 ): Promise<ReadonlyMap<string, unknown>> {
   const failures = new Map<string, unknown>()
+  if (run.connection.connectorType === PUSH_TYPE) return ingestPushed(run, tables, hooksOf(run, products, deps), deps)
   const finished = await tableProgress(deps.pool, run.lease.runId)
   const isFinished = ({ name }: SourceTable) => finished.some((one) => one.name === name && one.state === 'succeeded')
   const readers = products.map(({ manifests }) => inputTables(run, manifests))

@@ -91,7 +91,8 @@ export function readMode(
   return { mode: 'incremental', reason, cursorColumn, primaryKey, onSchemaChange, ...deletesOf(table.inputs) }
 }
 
-function strictest(inputs: readonly Input[]): SchemaChangeMode {
+/** What becomes of rows whose columns have changed, for everybody who reads the table. */
+export function strictest(inputs: readonly Input[]): SchemaChangeMode {
   const modes = ['fail', 'freeze', 'evolve'] as const
   return modes.find((mode) => inputs.some((input) => input.onSchemaChange === mode)) ?? 'evolve'
 }

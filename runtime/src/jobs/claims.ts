@@ -133,6 +133,18 @@ export async function setJobDue(db: Queryable, { kind, key, tenant }: JobRow, at
   )
 }
 
+/** Makes the job due within so long, if it is not due sooner; in the hands of a runtime it is done again then. */
+export async function hurryJob(db: Queryable, { kind, key, tenant }: JobRow, afterMs: number): Promise<void> {
+  await change(
+    db,
+    'noting a job',
+    `insert into jobs as j (kind, key, tenant, due_at)
+     values ($1, $2, $3, clock_timestamp() + make_interval(secs => $4::float8 / 1000))
+     on conflict (kind, key) do update set due_at = least(j.due_at, excluded.due_at)`,
+    [kind, key, tenant ?? null, afterMs],
+  )
+}
+
 /** Makes jobs due that wait for nothing but being asked for. Those that wait for their time, or are done now, are left alone. */
 export async function askForJobs(db: Queryable, rows: readonly JobRow[]): Promise<void> {
   if (rows.length === 0) return

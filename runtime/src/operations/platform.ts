@@ -11,6 +11,7 @@ import type { Config } from '../config.ts'
 import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'
+import type { PushIntake } from '../ingestion/push/intake.ts'
 import type { DashboardSupport } from '../manifest/context.ts'
 import type { ManifestParsing } from '../manifest/parsing.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
@@ -49,6 +50,8 @@ export interface Platform {
   readonly bus: EventBus | null
   readonly served: ServedProducts
   readonly parsing: ManifestParsing
+  /** Takes rows that are pushed. */
+  readonly pushes: PushIntake
   /** What the dashboard server can show; null where there is none. */
   readonly dashboards: DashboardSupport | null
   readonly connectorHost: ConnectorHost

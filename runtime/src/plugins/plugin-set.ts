@@ -28,6 +28,8 @@ export interface ServingChoice {
 
 export interface PluginSetOptions {
   readonly specifiers: readonly string[]
+  /** Connectors that are the runtime's own, and no plugins. */
+  readonly ownConnectors: readonly ConnectorPlugin[]
   readonly baseDirectory: string
   readonly serving: Readonly<Record<string, ServingChoice>>
   readonly proof: ProofRules
@@ -63,11 +65,13 @@ export async function openPlugins(options: PluginSetOptions): Promise<PluginSet>
     await close()
     throw error
   }
-  const connectors = new Map(
-    loaded.flatMap(({ plugin, proof }) =>
+  const connectors = new Map([
+    ...loaded.flatMap(({ plugin, proof }) =>
       plugin.kind === 'connector' && proof.status !== 'unproved' ? [[plugin.type, plugin] as const] : [],
     ),
-  )
+    // Nobody else's takes their place.
+    ...options.ownConnectors.map((plugin) => [plugin.type, plugin] as const),
+  ])
   return {
     loaded,
     serving: (type) => opened.get(type),

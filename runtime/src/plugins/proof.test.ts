@@ -259,6 +259,7 @@ test('a store of which nothing is proved is not even opened', async () => {
     baseDirectory: root,
     serving: { lookup: { driver: 'own' } },
     proof,
+    ownConnectors: [],
     wallConnector: (plugin: ConnectorPlugin) => plugin,
     onLoaded: (loaded: { readonly proof: { readonly status: string } }) => void told.push(loaded.proof.status),
     defaultSettings: () => undefined,

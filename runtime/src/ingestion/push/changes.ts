@@ -43,11 +43,15 @@ function rowsRefused(faults: readonly RowFault[]): SluiceError {
     pointer: column === null ? `/${index}` : `/${index}/${column.replaceAll('~', '~0').replaceAll('/', '~1')}`,
     message: reason,
   }))
-  return new SluiceError('INVALID_DATA', `${faults.length === 1 ? 'one row' : many} cannot be taken: nothing was stored`, {
-    code: 'push_rows_refused',
-    remedy: 'Correct the rows that errors[] names by their index, and send all of them again.',
-    details: { errors },
-  })
+  return new SluiceError(
+    'INVALID_DATA',
+    `${faults.length === 1 ? 'one row' : many} cannot be taken: nothing was stored`,
+    {
+      code: 'push_rows_refused',
+      remedy: 'Correct the rows that errors[] names by their index, and send all of them again.',
+      details: { errors },
+    },
+  )
 }
 
 interface WrittenColumn extends Column {
@@ -76,7 +80,8 @@ class ChangeWriter {
       return { column: OP_FIELD, reason: 'it is neither upsert nor delete' }
     // What is null is a name, too.
     for (const name of Object.keys(document as object))
-      if (name !== OP_FIELD && !this.#names.has(name)) return { column: name.slice(0, 128), reason: 'the table has no such column' }
+      if (name !== OP_FIELD && !this.#names.has(name))
+        return { column: name.slice(0, 128), reason: 'the table has no such column' }
     const isGone = op.text === 'delete'
     const texts: string[] = []
     for (const { name, type, nullable, reader } of this.#columns) {

@@ -44,7 +44,11 @@ export const settingsSchema: JsonSchema = {
               required: ['name', 'type'],
               properties: {
                 name: { type: 'string', minLength: 1, maxLength: MAX_NAME_CHARACTERS, description: 'As rows name it.' },
-                type: { type: 'string', maxLength: 32, description: 'A logical type: long, decimal(12,2), timestamptz.' },
+                type: {
+                  type: 'string',
+                  maxLength: 32,
+                  description: 'A logical type: long, decimal(12,2), timestamptz.',
+                },
               },
             },
             examples: [[{ name: 'id', type: 'long' }]],
@@ -102,15 +106,24 @@ function tableOf(name: string, { columns: raw = [], primary_key: key = [] }: Raw
   if (!TABLE_NAME.test(name)) throw wrong('that is no name for a table', 'Use letters, digits and "_".')
   const columns = raw.map(({ name: column, type }): Column => {
     if (typeof column !== 'string' || !isColumnName(column))
-      throw wrong('a column has no name that can be used', 'Use up to 128 characters, none of control, none blank at an end.')
+      throw wrong(
+        'a column has no name that can be used',
+        'Use up to 128 characters, none of control, none blank at an end.',
+      )
     if (column === OP_FIELD)
       throw wrong(`no column is called ${OP_FIELD}`, 'That field of a row says what becomes of it: rename the column.')
     if (typeof type !== 'string' || !isLogicalType(type))
-      throw wrong(`the type of ${JSON.stringify(column)} is not known`, 'Use a logical type, such as long or decimal(12,2).')
+      throw wrong(
+        `the type of ${JSON.stringify(column)} is not known`,
+        'Use a logical type, such as long or decimal(12,2).',
+      )
     return { name: column, type: type as LogicalType, nullable: !key.includes(column) }
   })
   if (new Set(columns.map((column) => column.name.toLowerCase())).size < columns.length)
-    throw wrong('two columns have one name, or differ in case alone', 'The lake takes such names for one: choose others.')
+    throw wrong(
+      'two columns have one name, or differ in case alone',
+      'The lake takes such names for one: choose others.',
+    )
   const primaryKey = key.filter((column): column is string => columns.some((one) => one.name === column))
   if (primaryKey.length === 0 || primaryKey.length < key.length)
     throw wrong('primary_key names no column, or one that is not there', 'Name columns of the table.')

@@ -6,6 +6,7 @@ import { SluiceError } from '@sluice/sdk'
 import { Compile } from 'typebox/compile'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
+import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
 import type { SourceHost } from '../../ingestion/source-readers.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
 import type { ScheduleText } from '../../manifest/schedule.ts'
@@ -33,6 +34,7 @@ import { audited, type Keep, notFound, type Platform, requireDeveloper, requireT
 import { endWhatRested } from '../rights/grant-rights.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
 import { leaveCapture } from './captures.ts'
+import { checkPushedTables } from './pushed-tables.ts'
 import { keepConnectionSchedule, type ScheduledConnection, scheduleOf, withSchedules } from './schedules.ts'
 
 /** "sandbox" is the tenant's own tables, as an input of products. */
@@ -114,11 +116,16 @@ export async function changeConnection(
     const connection = await lockConnection(tx, call.tenant, before.id)
     if (connection === null) throw notFound('connection')
     const changed = parsed === null ? [] : changedSettings(connection, parsed.open)
-    const moved = changed.filter((name) => leadsElsewhere(name, connection.config[name], parsed?.open[name]))
-    const mapped = changed.filter((name) => !moved.includes(name) && isMap(parsed?.open[name]))
+    // There is no source that rows could be read from again: whatever is changed, those that came stay.
+    const isPushed = connection.connectorType === PUSH_TYPE
+    const moved = isPushed
+      ? []
+      : changed.filter((name) => leadsElsewhere(name, connection.config[name], parsed?.open[name]))
+    const mapped = changed.filter((name) => !moved.includes(name) && (isPushed || isMap(parsed?.open[name])))
     // Not compared with those that are stored: whoever may not change them could guess them so.
     const login = [...moved, ...mapped, ...Object.keys(parsed?.secrets ?? {})]
     if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
+    if (parsed !== null && isPushed) await checkPushedTables(tx, platform, connection, parsed.open)
     if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
     if (moved.length > 0) await leaveCapture(tx, platform, connection)
     const updated = await updateConnection(tx, call.tenant, connection.id, {

@@ -1,9 +1,10 @@
 /** Whether the tables that a version reads by the log of their source can be read so. */
-import type { ChangeStream, RefusedStream } from '@sluice/sdk'
+import { type ChangeStream, type RefusedStream, SluiceError } from '@sluice/sdk'
 import { changesNotSupported, refusedTable } from '../../ingestion/ingest-log.ts'
+import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
 import { isReadByLog, tablesOf } from '../../ingestion/source-tables.ts'
 import { isNamed, type SourceTable } from '../../manifest/context.ts'
-import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { openConnector } from '../connections/connections.ts'
 import type { Platform } from '../platform.ts'
@@ -20,7 +21,9 @@ export async function requireLogs(
   signal: AbortSignal,
 ): Promise<void> {
   for (const [name, connection] of connections) {
-    const tables = tablesOf(inputs.filter((input) => input.connection === name)).filter(isReadByLog)
+    const own = inputs.filter((input) => input.connection === name)
+    if (connection.connectorType === PUSH_TYPE) requireNoMode(own)
+    const tables = tablesOf(own).filter(isReadByLog)
     if (tables.length === 0) continue
     const plugin = platform.plugins.connector(connection.connectorType)
     if (!plugin?.capabilities.modes.includes('cdc')) throw changesNotSupported(connection.connectorType)
@@ -31,6 +34,20 @@ export async function requireLogs(
     const [refused] = await refusals(platform, connection, streams, signal)
     if (refused !== undefined) throw refusedTable(`${refused.schema}.${refused.table}`, refused)
   }
+}
+
+/** Rows that are pushed come in one way alone. */
+function requireNoMode(inputs: readonly Input[]): void {
+  const input = inputs.find(({ mode }) => mode === 'full' || mode === 'incremental')
+  if (input === undefined) return
+  throw new SluiceError(
+    'INVALID_DATA',
+    `the rows of the input "${input.name}" are pushed, and not read in mode ${input.mode}`,
+    {
+      code: 'push_has_no_mode',
+      remedy: 'Leave mode out in inputs.yaml.',
+    },
+  )
 }
 
 async function refusals(

@@ -1,0 +1,81 @@
+import { Type } from 'typebox'
+import type { BodyBytes } from '../../flow.ts'
+import { pushTarget, receiveRows } from '../../operations/connections/push.ts'
+import { type Platform, requireDeveloper } from '../../operations/platform.ts'
+import type { ParseThreads } from '../../parsing/parse-threads.ts'
+import { parseIdempotencyKey } from '../idempotency.ts'
+import { pushFormOf, readPushBody } from '../push-body.ts'
+import { defineRoute, type Route } from '../route.ts'
+import { AnyBody } from './iceberg-shapes.ts'
+import { Reference } from './shapes.ts'
+
+const Row = Type.Object(
+  { _op: Type.Optional(Type.Union([Type.Literal('upsert'), Type.Literal('delete')], { default: 'upsert' })) },
+  { additionalProperties: true, description: 'A row: its columns by name, and what becomes of it.' },
+)
+const Stored = Type.Object({
+  table: Type.String({ description: 'schema.table' }),
+  rows: Type.Integer({ description: 'How many were taken: all that were sent.' }),
+  sequence: Type.Integer({ description: 'Of the request: rows of a later one replace those of an earlier one.' }),
+  durability: Type.Literal('stored', {
+    description: 'The registry has committed the rows. A run takes them into the lake, once.',
+  }),
+})
+
+export function pushRoutes(platform: Platform, threads: ParseThreads): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/connections/{connection_id}/events',
+      name: 'pushRows',
+      summary: 'Push rows of a table',
+      description:
+        'All rows of a request are taken, or none. A row replaces the one with the same key; with `_op: delete` that one is gone. Columns that a row leaves out are null. A request that is sent again with its Idempotency-Key is answered as the first one was, and done once.',
+      tags: ['Connections'],
+      auth: 'tenant',
+      params: Type.Object({ connection_id: Reference }),
+      query: Type.Object(
+        { table: Type.String({ minLength: 1, maxLength: 200, description: 'A table that the connection describes.' }) },
+        { additionalProperties: false },
+      ),
+      body: AnyBody,
+      bodyFormat: 'bytes',
+      bodyTypes: {
+        'application/json': Type.Array(Row, { minItems: 1 }),
+        'application/x-ndjson': Type.String({ description: 'A row on each line.' }),
+      },
+      requestHeaders: { 'Idempotency-Key': 'Up to 255 printable characters; kept for push.key_hours.' },
+      responses: { 202: { description: 'The rows are durable.', schema: Stored } },
+      errors: [
+        'connection_not_found',
+        'push_not_taken',
+        'push_table_not_found',
+        'push_rows_refused',
+        'push_full',
+        'push_busy',
+        'connection_changed',
+        'idempotency_key_invalid',
+        'idempotency_key_reused',
+        'malformed_body',
+        'body_too_large',
+        'unsupported_media_type',
+        'developer_required',
+      ],
+      async handler(call) {
+        requireDeveloper(call.principal)
+        const { headers, bytes } = call.body as BodyBytes
+        const idempotencyKey = parseIdempotencyKey(headers['idempotency-key'])
+        const form = pushFormOf(headers['content-type'] as string | undefined)
+        const target = await pushTarget(platform, call, call.params.connection_id, call.query.table)
+        const read = await readPushBody({ bytes, form, table: target.table }, threads, call)
+        const { answer, isReplay } = await receiveRows(platform, call, target, { ...read, body: bytes, idempotencyKey })
+        const { table, rows, sequence } = answer
+        return {
+          status: 202,
+          ...(isReplay ? { headers: { 'Idempotency-Replayed': 'true' } } : {}),
+          body: { table, rows, sequence, durability: 'stored' },
+        }
+      },
+    }),
+  ]
+}
