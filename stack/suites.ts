@@ -86,7 +86,7 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(housekeeping|live-source|postgresql-log|s3-files-walls).stack.test.ts',
+      'test/!(housekeeping|live-source|postgresql-log|pushed-rows|s3-files-walls).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -104,6 +104,8 @@ export const SUITES: readonly Suite[] = [
     ],
     expectedSeconds: 250,
   },
+  // Rows that are pushed, under kills.
+  { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 270 },
   // The connector for MariaDB on a server, and what one that means ill can do to a runtime.
   {
     name: 'mariadb',
