@@ -3,6 +3,7 @@
  * them, while the runtime is killed wherever it works on them. What is served is what was sent, once and in its order.
  */
 import assert from 'node:assert/strict'
+import { createHmac, randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -315,6 +316,75 @@ it('columns come at the end of a table that has rows, and nothing else is change
   assert.deepEqual(await served(), [...before, [40, 'before', null], [41, null, null]])
   const { data: rows } = await ok(viewer.get('/api/v1/products/people/latest?filter=id:41'))
   assert.equal(rows[0].note, 'after')
+})
+
+it('a webhook is proved by its signature, and kept once as it came', async () => {
+  const secret = randomBytes(32)
+  const webhook_secret = `whsec_${secret.toString('base64')}`
+  const made = await ok(register({ webhook_table: 'hooks', webhook_secret }, 'hooks'))
+  assert.doesNotMatch(JSON.stringify(made), /whsec_/)
+  const body = '{"type":"order.paid","amount":1.10,"data":{"id":9007199254740993}}'
+  const seconds = Math.floor(Date.now() / 1000)
+  const signed = (id: string, text = body, at = seconds, key = secret) => ({
+    'content-type': 'application/json',
+    'webhook-id': id,
+    'webhook-timestamp': String(at),
+    'webhook-signature': `v1a,x v1,${createHmac('sha256', key).update(`${id}.${at}.${text}`).digest('base64')}`,
+  })
+  const nobody = new Client(url, null)
+  const send = (headers: Record<string, string>, text = body, to: string = made.id) =>
+    nobody.send(`/api/v1/webhooks/${to}`, { method: 'POST', body: text, headers })
+  const shop = (await ok(developer.get('/api/v1/connections/shop'))).id
+  const refusals = [
+    send(signed('m-1'), `${body} `),
+    send(signed('m-1', body, seconds, randomBytes(32))),
+    send(signed('m-1', body, seconds - 301)),
+    send(signed('m-1', body, seconds + 400)),
+    send({ ...signed('m-1'), 'webhook-id': 'm-2' }),
+    send({ 'content-type': 'application/json' }),
+    send({ ...signed('m-1'), 'webhook-signature': 'v1,' }),
+    send(signed('m-1'), body, 'hooks'),
+    send(signed('m-1'), body, shop),
+    send(signed('m-1'), body, 'con_000000000000000000000000'),
+  ]
+  const details = new Set<string>()
+  for (const answer of await Promise.all(refusals)) {
+    assert.deepEqual(refused(answer), [401, 'webhook_refused'])
+    details.add(answer.body.detail)
+  }
+  assert.equal(details.size, 1)
+  assert.equal((await send(signed('m-1'))).status, 202)
+  assert.equal((await send(signed('m-1', body, seconds + 1))).headers.get('idempotency-replayed'), 'true')
+  assert.deepEqual(refused(await send(signed('m-1', '{}'), '{}')), [422, 'idempotency_key_reused'])
+  assert.deepEqual(refused(await send(signed('m-3', '{'), '{')), [400, 'malformed_body'])
+  // What a token opens is not opened by a signature.
+  const to = `/api/v1/connections/${made.id}/events?table=hooks`
+  assert.equal((await nobody.send(to, { method: 'POST', body, headers: signed('m-4') })).status, 401)
+  const columns = `  - { name: webhook_id, type: string, role: identity, nullable: false }
+  - { name: sent_at, type: timestamptz }
+  - { name: payload, type: json }
+`
+  const endpoints = '  - type: lookup\n    config: { index_columns: [webhook_id] }\n'
+  const texts = manifests('hooks', { columns, endpoints })
+  const of = (text: string) =>
+    text.replace('name: people', 'name: calls').replace('unique: [id]', 'unique: [webhook_id]')
+  await ok(
+    developer.post('/api/v1/products', {
+      name: 'calls',
+      namespace: 'crm',
+      archetype: 'source_aligned',
+      description: '',
+    }),
+  )
+  const inputs = texts.inputs.replace('connection: db', 'connection: hooks').replace(', mode: full', '')
+  const files = { ...texts, product: of(texts.product), quality: of(texts.quality), inputs }
+  await ok(developer.upload('/api/v1/products/calls/manifests', files))
+  await ok(developer.post('/api/v1/products/calls/deploy', { version: '1.0.0' }))
+  const { id } = await ok(developer.post('/api/v1/connections/hooks/sync'))
+  assert.equal((await developer.untilEnded(id)).state, 'succeeded')
+  const { text } = await viewer.text('/api/v1/products/calls/latest?filter=webhook_id:m-1')
+  assert.match(text, /"sent_at":"20\d\d-/)
+  assert.match(text, /9007199254740993/)
 })
 
 it('what waits has an end', async () => {

@@ -16,6 +16,12 @@ export const PUSH_CODES = {
     title: 'Rows refused',
     remedy: 'Correct the rows that errors[] names by their index, and send all of them again.',
   },
+  webhook_refused: {
+    status: 401,
+    title: 'Webhook not signed',
+    remedy:
+      'Sign it with the connection’s webhook_secret within five minutes, and send it to the id of the connection.',
+  },
   push_full: {
     status: 429,
     title: 'Too many rows wait',

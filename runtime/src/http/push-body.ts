@@ -10,6 +10,8 @@ export interface PushTask {
   readonly bytes: Uint8Array
   readonly form: PushForm
   readonly table: PushTable
+  /** Of a body that is one document of somebody else's, and makes one row: the row's other columns. */
+  readonly webhook?: { readonly webhook_id: string; readonly sent_at: string }
 }
 
 export type PushForm = 'json' | 'lines'
@@ -19,7 +21,7 @@ const MAX_VALUES = 200_000
 const MOST_BYTES_HERE = 8 * 1024
 
 /** Throws `malformed_body`, `body_too_large`, and `push_rows_refused`. */
-export function parsePushBody({ bytes, form, table }: PushTask): PushedRows {
+export function parsePushBody({ bytes, form, table, webhook }: PushTask): PushedRows {
   const text = decodeText(bytes)
   const found =
     form === 'json'
@@ -28,6 +30,7 @@ export function parsePushBody({ bytes, form, table }: PushTask): PushedRows {
           .split('\n')
           .filter((line) => line.trim() !== '')
           .map((line) => parseJsonText(line, parseJsonAsWritten, MAX_VALUES))
+  if (webhook !== undefined) return pushedRows([{ ...webhook, payload: found }], table)
   const documents = Array.isArray(found) ? found : [found]
   if (documents.length === 0) throw refuse('malformed_body', 'the body holds no row')
   return pushedRows(documents, table)

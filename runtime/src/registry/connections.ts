@@ -73,6 +73,17 @@ export function findConnection(db: Queryable, tenant: string, idOrName: string):
   )
 }
 
+/** Of whichever tenant, as long as that is active: for callers that prove themselves by the connection's own secret. */
+export function connectionOfActiveTenant(db: Queryable, id: string): Promise<Connection | null> {
+  return maybeOne<Connection>(
+    db,
+    'reading the connection',
+    `select ${COLUMNS} from connections where id = $1
+       and exists (select from tenants where slug = connections.tenant and tenants.status = 'active')`,
+    [id],
+  )
+}
+
 /** As it is until the transaction ends: nobody changes it meanwhile. */
 export async function lockConnection(tx: Transaction, tenant: string, id: string): Promise<Connection | null> {
   const statement = 'select id from connections where tenant = $1 and id = $2 for no key update'

@@ -1,11 +1,13 @@
 import { Type } from 'typebox'
 import type { BodyBytes } from '../../flow.ts'
-import { pushTarget, receiveRows } from '../../operations/connections/push.ts'
+import type { Stored as StoredPush } from '../../ingestion/push/intake.ts'
+import { pushTarget, receiveRows, receiveWebhook, signedWebhook } from '../../operations/connections/push.ts'
 import { type Platform, requireDeveloper } from '../../operations/platform.ts'
 import type { ParseThreads } from '../../parsing/parse-threads.ts'
 import { parseIdempotencyKey } from '../idempotency.ts'
+import { refuse } from '../problem.ts'
 import { pushFormOf, readPushBody } from '../push-body.ts'
-import { defineRoute, type Route } from '../route.ts'
+import { defineRoute, type Reply, type Route } from '../route.ts'
 import { AnyBody } from './iceberg-shapes.ts'
 import { Reference } from './shapes.ts'
 
@@ -68,14 +70,58 @@ export function pushRoutes(platform: Platform, threads: ParseThreads): readonly 
         const form = pushFormOf(headers['content-type'] as string | undefined)
         const target = await pushTarget(platform, call, call.params.connection_id, call.query.table)
         const read = await readPushBody({ bytes, form, table: target.table }, threads, call)
-        const { answer, isReplay } = await receiveRows(platform, call, target, { ...read, body: bytes, idempotencyKey })
-        const { table, rows, sequence } = answer
-        return {
-          status: 202,
-          ...(isReplay ? { headers: { 'Idempotency-Replayed': 'true' } } : {}),
-          body: { table, rows, sequence, durability: 'stored' },
-        }
+        return storedReply(await receiveRows(platform, call, target, { ...read, body: bytes, idempotencyKey }))
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/webhooks/{connection_id}',
+      name: 'receiveWebhook',
+      summary: 'Take a webhook that is signed',
+      description:
+        'For connections of the type push with webhook_table and webhook_secret. No token: the signature of Standard Webhooks proves the sender, and its time is five minutes from now at most. The document is kept as it came, as one row; the webhook-id is its key and its idempotency key.',
+      tags: ['Connections'],
+      auth: 'none',
+      params: Type.Object({ connection_id: Reference }),
+      body: AnyBody,
+      bodyFormat: 'bytes',
+      bodyTypes: { 'application/json': Type.Unknown({ description: 'Any document.' }) },
+      requestHeaders: {
+        'webhook-id': 'Of the webhook; the same when it is sent again.',
+        'webhook-timestamp': 'Seconds since 1970.',
+        'webhook-signature': 'v1, and the HMAC-SHA256 of `id.timestamp.body` in base64; several are parted by a blank.',
+      },
+      responses: { 202: { description: 'The document is durable.', schema: Stored } },
+      errors: [
+        'webhook_refused',
+        'push_full',
+        'push_busy',
+        'connection_changed',
+        'idempotency_key_reused',
+        'malformed_body',
+        'body_too_large',
+        'unsupported_media_type',
+      ],
+      async handler(call) {
+        const body = call.body as BodyBytes
+        const signed = await signedWebhook(platform, call.params.connection_id, body)
+        if (pushFormOf(body.headers['content-type'] as string | undefined) !== 'json')
+          throw refuse('unsupported_media_type', 'the body must be application/json')
+        const { id: webhook_id, timestamp } = signed.headers
+        const webhook = { webhook_id, sent_at: new Date(timestamp * 1000).toISOString() }
+        const { tenant } = signed.connection
+        const task = { bytes: body.bytes, form: 'json', table: signed.table, webhook } as const
+        const read = await readPushBody(task, threads, { tenant, signal: call.signal })
+        return storedReply(await receiveWebhook(platform, signed, read, body.bytes, call.signal))
       },
     }),
   ]
+}
+
+function storedReply({ answer: { table, rows, sequence }, isReplay }: StoredPush): Reply {
+  return {
+    status: 202,
+    ...(isReplay ? { headers: { 'Idempotency-Replayed': 'true' } } : {}),
+    body: { table, rows, sequence, durability: 'stored' },
+  }
 }

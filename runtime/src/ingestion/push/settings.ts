@@ -23,10 +23,24 @@ export const settingsSchema: JsonSchema = {
   type: 'object',
   description: 'Tables whose rows are sent to the runtime.',
   additionalProperties: false,
-  required: ['tables'],
   properties: {
+    webhook_table: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 63,
+      description:
+        'A table of what is sent to the address of the connection’s webhooks, each as it came: webhook_id, sent_at, payload.',
+      examples: ['hooks'],
+    },
+    webhook_secret: {
+      type: 'string',
+      pattern: '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$',
+      description: 'What webhooks are signed with: whsec_ and 24 to 64 bytes in base64.',
+      'x-secret': true,
+    },
     tables: {
       type: 'object',
+      default: {},
       description: 'The tables, by name.',
       additionalProperties: {
         type: 'object',
@@ -84,16 +98,33 @@ export const settingsSchema: JsonSchema = {
 
 /** The tables by name. Throws CONFIG for what the schema lets pass and cannot be right. */
 export function pushTables(settings: unknown): ReadonlyMap<string, PushTable> {
-  const { tables } = settings as { readonly tables?: unknown }
+  const { tables = {}, webhook_table: webhooks } = settings as Readonly<Record<string, unknown>>
   if (typeof tables !== 'object' || tables === null || Array.isArray(tables))
     throw invalid('tables is no object', 'Write tables by name, each with columns and primary_key.')
-  const entries = Object.entries(tables)
+  const entries: [string, unknown][] = Object.entries(tables)
+  if (typeof webhooks === 'string') entries.push([webhooks, WEBHOOKS])
   if (entries.length === 0 || entries.length > MAX_TABLES)
     throw invalid('there is no table, or there are too many', `Describe 1 to ${MAX_TABLES} tables.`)
   const names = new Set(entries.map(([name]) => name.toLowerCase()))
   if (names.size < entries.length)
     throw invalid('two tables differ in case alone', 'The lake takes such names for one: choose others.')
   return new Map(entries.map(([name, table]) => [name, tableOf(name, table as RawTable)]))
+}
+
+/** The table of webhooks; null where the connection takes none. */
+export function webhookTable(settings: Readonly<Record<string, unknown>>): PushTable | null {
+  const { webhook_table: name } = settings
+  return typeof name === 'string' ? (pushTables(settings).get(name) ?? null) : null
+}
+
+/** What others send has a shape of its own: it is kept as it is. */
+const WEBHOOKS = {
+  columns: [
+    { name: 'webhook_id', type: 'string' },
+    { name: 'sent_at', type: 'timestamptz' },
+    { name: 'payload', type: 'json' },
+  ],
+  primary_key: ['webhook_id'],
 }
 
 interface RawTable {

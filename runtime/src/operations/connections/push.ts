@@ -1,11 +1,14 @@
 /** Rows that the tenant's own systems send to a connection. */
 import { SluiceError } from '@sluice/sdk'
-import type { TenantCall } from '../../flow.ts'
+import type { BodyBytes, TenantCall } from '../../flow.ts'
 import type { PushedRows } from '../../ingestion/push/changes.ts'
 import { pushKey, type Stored } from '../../ingestion/push/intake.ts'
-import { PUSH_TYPE, type PushTable, pushTables } from '../../ingestion/push/settings.ts'
+import { PUSH_TYPE, type PushTable, pushTables, webhookTable } from '../../ingestion/push/settings.ts'
+import { isSigned, type WebhookHeaders, webhookHeaders } from '../../ingestion/push/webhook.ts'
 import { qualified } from '../../manifest/context.ts'
-import type { Connection } from '../../registry/connections.ts'
+import { databaseNow } from '../../registry/clock.ts'
+import { readSecrets } from '../../registry/connection-secrets.ts'
+import { type Connection, connectionOfActiveTenant } from '../../registry/connections.ts'
 import { type Platform, requireDeveloper } from '../platform.ts'
 import { connectionOf } from './connections.ts'
 
@@ -35,6 +38,50 @@ export async function pushTarget(
     code: 'push_table_not_found',
     remedy: `Tables: ${[...tables.keys()].slice(0, 20).join(', ')}.`,
   })
+}
+
+/** A webhook that is signed as its connection asks for. */
+export interface SignedWebhook extends PushTarget {
+  readonly headers: WebhookHeaders
+}
+
+/**
+ * Who sends a webhook proves it by its signature, and by nothing else. Throws PERMISSION `webhook_refused`, whatever of it is
+ * wrong: nobody learns which connections there are.
+ */
+export async function signedWebhook(
+  { pool, masters }: Pick<Platform, 'pool' | 'masters'>,
+  connectionId: string,
+  { headers, bytes }: BodyBytes,
+): Promise<SignedWebhook> {
+  const found = webhookHeaders(headers)
+  const connection = found && (await connectionOfActiveTenant(pool, connectionId))
+  const table = connection?.connectorType === PUSH_TYPE ? webhookTable(connection.config) : null
+  if (found === null || connection === null || table === null) throw notSigned()
+  const { webhook_secret: secret } = await readSecrets(pool, masters, connection)
+  const now = await databaseNow(pool)
+  if (secret === undefined || !isSigned(found, bytes, secret, now.getTime())) throw notSigned()
+  return { connection, table, headers: found }
+}
+
+function notSigned(): SluiceError {
+  return new SluiceError('PERMISSION', 'the webhook is not signed for a connection that is there', {
+    code: 'webhook_refused',
+  })
+}
+
+/** As `receiveRows`; the id of the webhook is its key. */
+export function receiveWebhook(
+  { pushes }: Pick<Platform, 'pushes'>,
+  { connection, table, headers }: SignedWebhook,
+  { rows, changes }: PushedRows,
+  body: Uint8Array,
+  signal: AbortSignal,
+): Promise<Stored> {
+  const { tenant, id: connectionId, updatedAt: changedAt } = connection
+  const name = qualified(table.name)
+  const key = pushKey(['webhook', headers.id], [name, body])
+  return pushes.store({ tenant, connectionId, changedAt, table: name, rows, changes, key, signal })
 }
 
 export interface Push extends PushedRows {

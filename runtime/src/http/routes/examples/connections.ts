@@ -121,6 +121,20 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
       },
     },
   },
+  pushRows: {
+    params,
+    query: { table: 'orders' },
+    body: [
+      { id: 1, city: 'Bonn', total: '12.50' },
+      { id: 2, _op: 'delete' },
+    ],
+    answers: { 202: { table: 'public.orders', rows: 2, sequence: 7, durability: 'stored' } },
+  },
+  receiveWebhook: {
+    params: { connection_id: CONNECTION_ID },
+    body: { type: 'order.paid', data: { id: 1 } },
+    answers: { 202: { table: 'public.hooks', rows: 1, sequence: 8, durability: 'stored' } },
+  },
   syncConnection: { params, answers: { 202: queued('ingestion') } },
   listQuarantine: {
     params,
