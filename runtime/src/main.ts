@@ -75,6 +75,7 @@ import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { type CountsDropped, logMetrics } from './metrics/log.ts'
 import { platformMetrics } from './metrics/platform.ts'
+import { pushMetrics } from './metrics/pushes.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
 import type { Platform } from './operations/platform.ts'
@@ -201,6 +202,7 @@ export async function startRuntime(
       ...(keeper === null ? [] : [keeper.kind]),
     ]
     captureMetrics(assembled.metrics, platform.pool)
+    pushMetrics(assembled.metrics, platform.pool)
     const jobs = new JobWorker({
       pool: platform.pool,
       address: assembled.databases.registry,

@@ -2,7 +2,7 @@
 import { inTransaction } from './database/pools.ts'
 import { PUSH_JOB } from './ingestion/push/intake.ts'
 import { tablesOf } from './ingestion/source-tables.ts'
-import type { NextDue } from './jobs/claims.ts'
+import { forgetJob, type NextDue } from './jobs/claims.ts'
 import type { JobKind } from './jobs/worker.ts'
 import type { Platform } from './operations/platform.ts'
 import { readersOf } from './operations/products/input-reads.ts'
@@ -28,7 +28,10 @@ export function pushWatch(platform: Platform): JobKind {
 /** Repeatable: a run that waits for its turn is not queued again. */
 async function beginRun({ pool }: Platform, tenant: string, connectionId: string): Promise<NextDue> {
   const connection = await findConnection(pool, tenant, connectionId)
-  if (connection === null) return null
+  if (connection === null) {
+    await forgetJob(pool, { kind: PUSH_JOB, key: connectionId })
+    return null
+  }
   const of = { kind: 'ingestion', connectionId } as const
   const [newest] = (await listRuns(pool, tenant, { limit: 1, after: null }, of)).items
   if (newest?.state === 'running' || newest?.state === 'queued') return { from: 'end', ms: WAIT_MS }

@@ -5,7 +5,7 @@
  */
 import type { MasterKeys } from './master-keys.ts'
 import { seal, unseal } from './sealing.ts'
-import { change, json, many, maybeOne, type Queryable, type Transaction } from './sql.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 import { rowsKey } from './tenant-keys.ts'
 
 export interface PushSpool {
@@ -214,6 +214,26 @@ export async function forgetPushes(
     [connectionId, gone.rows, gone.bytes],
   )
   return gone.requests
+}
+
+export interface PushLoad {
+  readonly rows: number
+  readonly bytes: number
+  /** Of the oldest request that waits; 0 where none does. */
+  readonly ageSeconds: number
+}
+
+/** Of all connections together. */
+export function pushLoad(db: Queryable): Promise<PushLoad> {
+  return one<PushLoad>(
+    db,
+    'reading what was pushed',
+    `select coalesce(sum(rows), 0)::bigint as rows, coalesce(sum(bytes), 0)::bigint as bytes,
+       coalesce((select extract(epoch from clock_timestamp() - min(oldest.received_at)) from push_spools s
+         cross join lateral (select e.received_at from push_events e where e.connection_id = s.connection_id
+           order by e.sequence limit 1) oldest), 0)::float8 as "ageSeconds"
+     from push_spools`,
+  )
 }
 
 /** Removes answers of one connection that are kept no more, at most `limit`; returns how many. */
