@@ -13,7 +13,7 @@ import { enqueueRun, listRuns, queuedRunOf } from './registry/runs.ts'
 
 /** While a run is under way, which may have begun before the newest rows came. */
 const WAIT_MS = 1_000
-/** After a run that failed: what it failed by may be over. */
+/** After a run that failed, or that somebody ended: what it failed by may be over. */
 const FAILED_MS = 60_000
 
 export function pushWatch(platform: Platform): JobKind {
@@ -40,7 +40,8 @@ async function beginRun({ pool }: Platform, tenant: string, connectionId: string
   const read = tablesOf(inputs.filter((input) => input.connection === connection.name))
   // What nobody reads waits in the registry until a product does.
   if (!read.some(({ name }) => waiting.has(name))) return null
-  const againAt = newest?.state === 'failed' ? (newest.finishedAt?.getTime() ?? 0) + FAILED_MS : 0
+  const againAt =
+    newest?.state === 'failed' || newest?.state === 'cancelled' ? (newest.finishedAt?.getTime() ?? 0) + FAILED_MS : 0
   if (againAt > (await databaseNow(pool)).getTime()) return { at: new Date(againAt) }
   return inTransaction(pool, async (tx) => {
     const queued = await queuedRunOf(tx, { connectionId })

@@ -1,5 +1,5 @@
 /** Takes the bodies of rows that are pushed apart: a JSON array, one object, or an object on each line. */
-import { parseJsonAsWritten } from '@sluice/sdk'
+import { isSluiceError, parseJsonAsWritten } from '@sluice/sdk'
 import { type PushedRows, pushedRows } from '../ingestion/push/changes.ts'
 import type { PushTable } from '../ingestion/push/settings.ts'
 import type { ParseThreads } from '../parsing/parse-threads.ts'
@@ -16,24 +16,30 @@ export interface PushTask {
 
 export type PushForm = 'json' | 'lines'
 
-/** Of all rows together. */
+/** Of one document: an array of all rows, or a line. */
 const MAX_VALUES = 200_000
 const MOST_BYTES_HERE = 8 * 1024
 
 /** Throws `malformed_body`, `body_too_large`, and `push_rows_refused`. */
 export function parsePushBody({ bytes, form, table, webhook }: PushTask): PushedRows {
   const text = decodeText(bytes)
-  const found =
-    form === 'json'
-      ? parseJsonText(text, parseJsonAsWritten, MAX_VALUES)
-      : text
-          .split('\n')
-          .filter((line) => line.trim() !== '')
-          .map((line) => parseJsonText(line, parseJsonAsWritten, MAX_VALUES))
+  const found = form === 'json' ? parseJsonText(text, parseJsonAsWritten, MAX_VALUES) : linesOf(text)
   if (webhook !== undefined) return pushedRows([{ ...webhook, payload: found }], table)
   const documents = Array.isArray(found) ? found : [found]
   if (documents.length === 0) throw refuse('malformed_body', 'the body holds no row')
   return pushedRows(documents, table)
+}
+
+function linesOf(text: string): readonly unknown[] {
+  return text.split('\n').flatMap((line, index) => {
+    if (line.trim() === '') return []
+    try {
+      return [parseJsonText(line, parseJsonAsWritten, MAX_VALUES)]
+    } catch (error) {
+      if (!isSluiceError(error) || error.code !== 'malformed_body') throw error
+      throw refuse('malformed_body', `line ${index + 1}: ${error.message}`)
+    }
+  })
 }
 
 /** In a thread where it is long. */
