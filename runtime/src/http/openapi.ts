@@ -209,9 +209,9 @@ function requestBodyOf(route: Route, { body }: OperationExample, schemas: Record
     return { required: true, ...(description && { description }), content }
   }
   if (route.bodyTypes !== undefined) {
-    // The example is of the first type.
-    const content = Object.entries(route.bodyTypes).map(([type, schema], index) => {
-      return [type, { schema: hoist(schema, schemas), ...exampleOf(index === 0 ? body : undefined) }] as const
+    // The table's example is of the first type.
+    const content = Object.entries(route.bodyTypes).map(([type, { schema, example }], index) => {
+      return [type, { schema: hoist(schema, schemas), ...exampleOf(index === 0 ? body : example) }] as const
     })
     return { required: true, content: Object.fromEntries(content) }
   }

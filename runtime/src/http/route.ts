@@ -100,8 +100,8 @@ interface RouteHead {
   readonly timeoutMs?: number
   /** Default `json`. */
   readonly bodyFormat?: BodyFormat
-  /** Of the format `bytes`, for the document: what may be sent, by media type. */
-  readonly bodyTypes?: Readonly<Record<string, TSchema>>
+  /** Of the format `bytes`, for the document: what may be sent, by media type. The first is that of the table of examples. */
+  readonly bodyTypes?: Readonly<Record<string, { readonly schema: TSchema; readonly example?: unknown }>>
   /** Headers that the handler itself reads, for the document, with what they say. */
   readonly requestHeaders?: Readonly<Record<string, string>>
   /** Requests take no token from the rate limits: probes and documents. */

@@ -43,8 +43,11 @@ export function pushRoutes(platform: Platform, threads: ParseThreads): readonly 
       body: AnyBody,
       bodyFormat: 'bytes',
       bodyTypes: {
-        'application/json': Type.Array(Row, { minItems: 1 }),
-        'application/x-ndjson': Type.String({ description: 'A row on each line.' }),
+        'application/json': { schema: Type.Array(Row, { minItems: 1 }) },
+        'application/x-ndjson': {
+          schema: Type.String({ description: 'A row on each line.' }),
+          example: '{"id":1,"city":"Bonn"}\n{"id":2,"_op":"delete"}\n',
+        },
       },
       requestHeaders: { 'Idempotency-Key': 'Up to 255 printable characters; kept for push.key_hours.' },
       responses: { 202: { description: 'The rows are durable.', schema: Stored } },
@@ -85,7 +88,7 @@ export function pushRoutes(platform: Platform, threads: ParseThreads): readonly 
       params: Type.Object({ connection_id: Reference }),
       body: AnyBody,
       bodyFormat: 'bytes',
-      bodyTypes: { 'application/json': Type.Unknown({ description: 'Any document.' }) },
+      bodyTypes: { 'application/json': { schema: Type.Unknown({ description: 'Any document.' }) } },
       requestHeaders: {
         'webhook-id': 'Of the webhook; the same when it is sent again.',
         'webhook-timestamp': 'Seconds since 1970.',
