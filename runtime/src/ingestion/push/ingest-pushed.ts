@@ -120,8 +120,8 @@ async function nextPiece({ run, connection, table, settings, upTo, deps }: Takin
     isLast = false
     break
   }
-  // Columns that no row has yet are the table's, too.
-  if (isLast) await spool.take({ kind: 'schema', stream: 0, schema: schemaOf(settings.columns) })
+  // Columns that no row has yet are the table's, too, whichever rows these are.
+  await spool.take({ kind: 'schema', stream: 0, schema: schemaOf(settings.columns) })
   await spool.flush()
   return { spooled: spool.table(0), last, requests, isLast, readAt }
 }
