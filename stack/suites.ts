@@ -105,7 +105,7 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 250,
   },
   // Rows that are pushed, under kills.
-  { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 270 },
+  { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 160 },
   // The connector for MariaDB on a server, and what one that means ill can do to a runtime.
   {
     name: 'mariadb',
