@@ -19,8 +19,9 @@ export interface Scan {
   /** The schema of that snapshot, with field ids. */
   readonly schema: LakeSchema
   readonly files: readonly ScanFile[]
-  /** Files of position deletes, which other engines write; Sluice writes none, but honours them. */
+  /** Files of position deletes: the rows of `files` that are gone. */
   readonly deletes: readonly ScanFile[]
+  /** Less those that are gone; too few where other engines have listed a row twice. */
   readonly rows: number
   readonly bytes: number
 }
@@ -49,6 +50,8 @@ export async function scanTable(
   const snapshot = chooseSnapshot(state.metadata, choice)
   const all = snapshot === null ? [] : await filesOf(manifests, state, snapshot, skipped, signal)
   const files = all.filter(({ file }) => file.content === 'data')
+  const deletes = all.filter(({ file }) => file.content === 'deletes')
+  const rowsOf = (some: readonly ScanFile[]) => some.reduce((sum, file) => sum + file.rows, 0)
   return {
     ref: state.ref,
     snapshotId: snapshot === null ? null : String(snapshot['snapshot-id']),
@@ -56,8 +59,8 @@ export async function scanTable(
     summary: snapshot?.summary ?? {},
     schema: schemaOf(state, snapshot),
     files,
-    deletes: all.filter(({ file }) => file.content === 'deletes'),
-    rows: files.reduce((sum, file) => sum + file.rows, 0),
+    deletes,
+    rows: Math.max(0, rowsOf(files) - rowsOf(deletes)),
     bytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
   }
 }
