@@ -151,8 +151,8 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'catalog',
     servers: ['iceberg-readers'],
-    tests: ['stack/catalog/catalog.stack.test.ts'],
-    expectedSeconds: 45,
+    tests: ['stack/catalog/{catalog,position-deletes}.stack.test.ts'],
+    expectedSeconds: 80,
   },
   {
     name: 'kafka',

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import type { TableSchema } from '@sluice/sdk'
 import type { ChangedFiles, StagedCommit, TableRef } from './index.ts'
-import { collect, commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
+import { commitStep, LIMITS, publish, readScan, startTestLake, type TestLake } from './testing.ts'
 
 let lake: TestLake
 
@@ -106,108 +106,3 @@ test('files that lose many rows bit by bit are written anew by upkeep, and their
   assert.deepEqual([scan.files.length, scan.deletes, scan.rows, (await rowsOf(ref)).size], [1, [], 94, 94])
   assert.equal(await lake.lake.stageCompaction(ref, { limits: LIMITS }, signal()), null)
 })
-
-test('whatever is done to a table, each of its snapshots has the rows that a map has', async () => {
-  const ref = newRef()
-  const random = seeded(164)
-  const below = (count: number) => Math.floor(random() * count)
-  let now = new Map<number, string>()
-  const known: { readonly snapshotId: string; readonly rows: Rows }[] = []
-  const note = (staged: StagedCommit | null) => {
-    if (staged?.snapshotId == null) return
-    known.push({ snapshotId: staged.snapshotId, rows: new Map(now) })
-    assert.equal(staged.totalRows, now.size)
-  }
-  let [next, lists] = [0, 0]
-  const add = async () => {
-    for (let id = next; id < next + 60; id += 1) now.set(id, 'old')
-    note(await addFile(ref, next, next + 60))
-    next += 60
-  }
-  const anyOf = (most: number) => [...now.keys()].filter(() => random() < (1 + below(most)) / Math.max(1, now.size))
-  const steps: readonly (() => Promise<void>)[] = [
-    add,
-    async () => {
-      const rows = new Map(anyOf(8).map((id) => [id, `m${below(1000)}`]))
-      if (random() < 0.5) rows.set(100_000 + below(1000), 'added')
-      const gone = anyOf(3).filter((id) => !rows.has(id))
-      for (const [id, v] of rows) now.set(id, v)
-      for (const id of gone) now.delete(id)
-      note((await merge(ref, rows, gone)).staged)
-    },
-    async () => {
-      const present = [...now.keys()].filter(() => random() < 0.98)
-      now = new Map([...now].filter(([id]) => present.includes(id)))
-      note((await merge(ref, new Map(), [], present)).staged)
-    },
-    async () => {
-      const rest = below(40)
-      const base = await stateOf(ref)
-      const request = { base, scan: await lake.lake.scan(base), where: `id % 40 = ${rest}`, job: { limits: LIMITS } }
-      const change = await lake.lake.deleteWhere(request, signal())
-      const isGone = (id: number) => id % 40 === rest
-      assert.equal(change === null, ![...now.keys()].some(isGone))
-      for (const id of [...now.keys()].filter(isGone)) now.delete(id)
-      if (change !== null) note(await commit(ref, base, change))
-    },
-    async () => {
-      const staged = await lake.lake.stageCompaction(ref, { limits: LIMITS, minFiles: 3 }, signal())
-      if (staged !== null) await publish(lake, staged)
-      note(staged)
-    },
-    async () => {
-      const { snapshotId, rows } = known[below(known.length)] ?? assert.fail('there is none')
-      const base = await stateOf(ref)
-      const staged = await lake.lake.stage(ref, { base, operation: 'restore', files: [], snapshotId, summary: {} })
-      await publish(lake, staged)
-      now = new Map(rows)
-      note(staged)
-    },
-    async () => {
-      const [oldest] = known.splice(0, known.length > 4 ? 1 : 0)
-      if (oldest === undefined) return
-      await publish(lake, await lake.lake.stageExpiry(await stateOf(ref), [oldest.snapshotId]))
-      await lake.lake.clean(ref, { minAgeMs: 0, nowMs: Date.now() + 24 * 3_600_000 }, signal())
-    },
-  ]
-  await add()
-  await add()
-  for (let round = 0; round < 40; round += 1) {
-    // Half of them are merges.
-    const step = round % 2 === 0 ? steps[1] : steps[below(steps.length)]
-    await step?.()
-    lists += (await lake.lake.scan(ref)).deletes.length
-    assert.deepEqual(await rowsOf(ref), new Map([...now].sort(([a], [b]) => a - b)), `round ${round}`)
-    const former = known[below(known.length)]
-    if (former !== undefined) await assertChanges(ref, former, known.at(-1) ?? former)
-  }
-  assert.ok(lists > 10, 'lists were there')
-  for (const { snapshotId, rows } of known) assert.equal((await rowsOf(ref, snapshotId)).size, rows.size)
-  assert.deepEqual(await lake.lake.check(ref, signal()), [])
-})
-
-interface Known {
-  readonly snapshotId: string
-  readonly rows: Rows
-}
-
-async function assertChanges(ref: TableRef, from: Known, to: Known): Promise<void> {
-  const changes = await lake.lake.changes(ref, from.snapshotId, to.snapshotId, ['id'])
-  const [upserts = [], deletes = []] = await collect(lake.engine, changes.tables, [
-    `FROM (${changes.upserts}) ORDER BY ALL`,
-    `FROM (${changes.deletes}) ORDER BY ALL`,
-  ])
-  const ascending = ([a]: readonly unknown[], [b]: readonly unknown[]) => Number(a) - Number(b)
-  assert.deepEqual(upserts, [...to.rows].filter(([id, v]) => from.rows.get(id) !== v).sort(ascending))
-  const gone = [...from.rows.keys()].filter((id) => !to.rows.has(id)).map((id) => [id])
-  assert.deepEqual(deletes, gone.sort(ascending))
-}
-
-/** Numbers from 0 up to 1, the same in each run. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return state / 2 ** 32
-  }
-}
