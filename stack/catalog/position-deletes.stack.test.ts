@@ -145,6 +145,11 @@ test('whatever is done to a table, each of its snapshots has the rows that a map
     if (former !== undefined) await assertChanges(ref, former, known.at(-1) ?? former)
   }
   assert.ok(lists > 10, 'lists were there')
+  const kept = await Promise.all(known.map(({ snapshotId }) => lake.lake.scan(ref, { snapshotId })))
+  assert.ok(
+    kept.some(({ deletes }) => deletes.length > 0),
+    'others read lists, too',
+  )
   for (const { snapshotId, rows } of known) assert.deepEqual(await rowsOf(ref, snapshotId), sorted(rows))
   const { location } = await stateOf(ref)
   const { columns } = SCHEMA
