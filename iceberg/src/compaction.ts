@@ -33,13 +33,14 @@ export function smallFiles(
   options: Omit<CompactionOptions, 'limits'>,
 ): readonly ScanFile[] {
   const target = options.targetFileBytes ?? DEFAULT_TARGET_BYTES
-  const worn = wornFiles(scan)
+  const worn = wornFiles(state, scan)
   const small = scan.files.filter((file) => file.sizeBytes < target * SMALL_SHARE && !worn.has(file))
   const groups = [...Map.groupBy(small, ({ file }) => partitionKey(state, file)).values()]
   const chosen: ScanFile[] = []
   let bytes = 0
   for (const file of worn) {
-    if (chosen.length >= MAX_REWRITTEN_FILES || bytes + file.sizeBytes > MAX_REWRITTEN_BYTES) return chosen
+    const isFull = chosen.length >= MAX_REWRITTEN_FILES || bytes + file.sizeBytes > MAX_REWRITTEN_BYTES
+    if (isFull && chosen.length > 0) return chosen
     chosen.push(file)
     bytes += file.sizeBytes
   }
@@ -55,10 +56,18 @@ export function smallFiles(
   return chosen
 }
 
-/** Their readers pass over many rows that are gone. Where delete files tell of several files, nobody knows of which how many. */
-function wornFiles(scan: Scan): ReadonlySet<ScanFile> {
+/**
+ * Their readers pass over many rows that are gone; or they are as old as the history, so that rows which are gone do not lie in
+ * files for longer than it is kept. Where delete files tell of several files, nobody knows of which how many.
+ */
+function wornFiles({ metadata }: TableState, scan: Scan): ReadonlySet<ScanFile> {
   const deletes = deletesByFile(scan)
-  return new Set(scan.files.filter((file) => (deletes?.get(file.uri)?.rows ?? 0) > file.rows * WORN_SHARE))
+  const known = new Set(metadata.snapshots.map((snapshot) => String(snapshot['snapshot-id'])))
+  const isWorn = (file: ScanFile) => {
+    const gone = deletes?.get(file.uri)?.rows ?? 0
+    return gone > file.rows * WORN_SHARE || (gone > 0 && !known.has(file.addedIn))
+  }
+  return new Set(scan.files.filter(isWorn))
 }
 
 /** Files of former partition specs end in the present one, so they are counted together. */

@@ -294,7 +294,7 @@ function hitSteps(
   const rows = liveRows(scan, schema, key)
   const keys = key.map(quoteName).join(', ')
   const joined = (kind: string, file: string) =>
-    `SELECT file_path, pos FROM (SELECT ${keys}, ${FILE} AS file_path, ${POSITION} AS pos FROM ${rows})
+    `SELECT ${FILE} AS file_path, ${POSITION} AS pos FROM ${rows}
       ${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`
   const parts = [
     joined('SEMI', aside.changed),

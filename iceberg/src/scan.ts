@@ -1,6 +1,7 @@
 import type { EngineTable } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { DataFile } from './format/data-file.ts'
+import type { ManifestEntry } from './format/manifest-entries.ts'
 import { type Snapshot, schemaById } from './format/metadata.ts'
 import { fromIceberg, type LakeSchema } from './format/table-schema.ts'
 import { MAX_ENTRIES, type Manifests } from './manifests.ts'
@@ -36,6 +37,8 @@ export interface ScanFile {
   readonly sizeBytes: number
   /** The manifest that lists it. */
   readonly manifest: string
+  /** The snapshot that brought it, which may have expired. */
+  readonly addedIn: SnapshotId
   readonly file: DataFile
 }
 
@@ -127,12 +130,12 @@ async function liveFiles(
     const live = entries.filter((entry) => entry.status !== 'deleted')
     found += live.length
     if (found > MAX_ENTRIES) throw tooManyFiles()
-    return live.map((entry) => toScanFile(state, entry.file, manifest.manifest_path))
+    return live.map((entry) => toScanFile(state, entry, manifest.manifest_path))
   })
   return lists.flat()
 }
 
-function toScanFile(state: TableState, file: DataFile, manifest: string): ScanFile {
+function toScanFile(state: TableState, { file, snapshotId }: ManifestEntry, manifest: string): ScanFile {
   const path = state.files.pathOf(file.uri)
   const { store } = state.files
   return {
@@ -142,6 +145,7 @@ function toScanFile(state: TableState, file: DataFile, manifest: string): ScanFi
     rows: file.rows,
     sizeBytes: file.sizeBytes,
     manifest,
+    addedIn: String(snapshotId),
     file,
   }
 }
