@@ -22,7 +22,7 @@ export interface Scan {
   readonly files: readonly ScanFile[]
   /** Files of position deletes: the rows of `files` that are gone. */
   readonly deletes: readonly ScanFile[]
-  /** Less those that are gone; too few where other engines have listed a row twice. */
+  /** Less those that are gone; too few where other engines have listed a row twice, or rows of a file that went. */
   readonly rows: number
   readonly bytes: number
 }
