@@ -47,6 +47,8 @@ export interface MergeRequest {
   readonly targetFileBytes?: number
   /** Files of fewer rows are written anew for any of them. Default 10,000. */
   readonly smallFileRows?: number
+  /** Files of which as many or more of their rows are gone are written anew. Default 0.1. */
+  readonly maxDeletedShare?: number
   /** The rows of `changed` have the column `MARKS`, too, and those that stay keep theirs. */
   readonly marks?: boolean
 }
@@ -193,7 +195,7 @@ function findsPositions({ metadata }: TableState, scan: Scan, next: TableSchema)
 /** The files to be written anew, and those of which some rows go. @param found for each file how many rows are to go */
 function part(
   { dir }: MergeContext,
-  { base, scan, smallFileRows = SMALL_FILE_ROWS }: MergeRequest,
+  { base, scan, smallFileRows = SMALL_FILE_ROWS, maxDeletedShare = MAX_DELETED_SHARE }: MergeRequest,
   { rows }: StepResult,
 ): { readonly files: readonly ScanFile[]; readonly marked: readonly MarkedFile[] } {
   const going = new Map(rows.map(([uri, count]) => [String(uri), Number(count)]))
@@ -207,7 +209,7 @@ function part(
     const count = going.get(file.uri)
     if (count === undefined && !(gathers && isSmall(file))) continue
     const gone = (count ?? 0) + (before?.get(file.uri)?.rows ?? 0)
-    const isMarked = !isSmall(file) && gone < file.rows * MAX_DELETED_SHARE && marked.length < MAX_MARKED_FILES
+    const isMarked = !isSmall(file) && gone < file.rows * maxDeletedShare && marked.length < MAX_MARKED_FILES
     if (isMarked) marked.push(newMarkedFile(file, dir))
     else files.push(file)
   }
