@@ -1,4 +1,4 @@
-/** Tables of random histories, written by Sluice, with the model of every snapshot beside them. */
+/** Tables of random histories, written by Sluice, with the model of every snapshot beside them. The last ones lose rows by lists. */
 
 import assert from 'node:assert/strict'
 import { sqlType } from '@sluice/engine'
@@ -43,6 +43,11 @@ export async function generateLake(lake: TestLake, tenant: string, seed: number)
       await generateTable(lake, { warehouse: tenant, namespace: SANDBOX, table: `t${at}` }, partitionings, seed + at),
     )
   }
+  const scans = await Promise.all(tables.map(({ ref }) => lake.lake.scan(ref)))
+  assert.ok(
+    scans.some(({ deletes }) => deletes.length > 0),
+    'lists are there to be read',
+  )
   return tables
 }
 
