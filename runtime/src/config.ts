@@ -346,6 +346,27 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    mcp: Type.Object(
+      {
+        enabled: Type.Boolean({ default: true, description: 'Whether agents are served at /mcp.' }),
+        rows_per_day: Type.Integer({
+          default: 20_000,
+          minimum: 0,
+          description: 'Rows that agents get a day (of UTC) for one principal through one client.',
+        }),
+        kilobytes_per_day: Type.Integer({
+          default: 10_000,
+          minimum: 0,
+          description: 'Kilobytes of answers that they get so.',
+        }),
+        engine_seconds_per_day: Type.Integer({
+          default: 1_800,
+          minimum: 0,
+          description: 'Seconds that statements of theirs take so.',
+        }),
+      },
+      closed,
+    ),
     limits: Type.Object(
       {
         workers: Type.Integer({

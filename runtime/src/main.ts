@@ -26,6 +26,7 @@ import { tokenEndOf } from './auth/trino-user.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import { makeFolder } from './command/failures.ts'
+import { ownVersion } from './command/release.ts'
 import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config, IssuerConfig } from './config.ts'
 import { type Assembled, assemble } from './container.ts'
@@ -51,6 +52,7 @@ import { connectionRoutes } from './http/routes/connections.ts'
 import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
+import { mcpRoutes } from './http/routes/mcp.ts'
 import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
@@ -368,6 +370,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...lakeRoutes(platform, ownLimits(config)),
     ...icebergCatalog(platform, url),
     ...catalogLoginRoutes(platform),
+    ...mcpRoutes(platform, { url, issuers: issuers.map(({ issuer }) => issuer), release: ownVersion() }),
     ...(embedded ? oidcRoutes(embedded) : []),
     ...probeRoutes(readiness, metrics),
   ]

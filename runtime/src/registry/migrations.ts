@@ -32,6 +32,7 @@ import { productFreshness } from './migrations/053-product-freshness.ts'
 import { notifications } from './migrations/054-notifications.ts'
 import { runRetention } from './migrations/064-run-retention.ts'
 import { captures } from './migrations/068-captures.ts'
+import { agentBudgets } from './migrations/072-agent-budgets.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -73,5 +74,6 @@ export const registryMigrations: MigrationList = {
     notifications,
     runRetention,
     captures,
+    agentBudgets,
   ],
 }
