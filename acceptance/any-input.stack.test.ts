@@ -14,7 +14,7 @@ const PER_OPERATION = 12
 const PER_LANGUAGE = 120
 const SEED = 7
 /** Streams that last, and what would end the tenant that the others are tried in. */
-const LEFT_OUT = ['followEvents', 'deleteTenant']
+const LEFT_OUT = ['followEvents', 'followChanges', 'deleteTenant']
 
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: day, type: date, role: time, nullable: false }

@@ -459,6 +459,13 @@ export const ConfigSchema = Type.Object(
           minimum: 1,
           description: 'Streams of events at once of one subject; a tenant has half of its requests for them.',
         }),
+        change_spool_mb: Type.Integer({
+          default: 4_096,
+          minimum: 1,
+          maximum: 1_048_576,
+          description:
+            'Of the data folder, for differences that followers of changes are sent. Others make room; one that is larger is not sent.',
+        }),
         rate: Type.Object(
           {
             free: requests(10, 'free'),

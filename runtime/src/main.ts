@@ -48,6 +48,7 @@ import { type Probe, ReadinessChecks } from './http/readiness.ts'
 import type { Route } from './http/route.ts'
 import { applicationKeyRoutes } from './http/routes/application-keys.ts'
 import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
+import { changeRoutes } from './http/routes/changes.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
 import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
@@ -364,6 +365,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...readRoutes(reads),
+    ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),

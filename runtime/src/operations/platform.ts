@@ -13,6 +13,7 @@ import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'
 import type { DashboardSupport } from '../manifest/context.ts'
 import type { ManifestParsing } from '../manifest/parsing.ts'
+import type { ChangeSpools } from '../materializer/change-spools.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
@@ -48,6 +49,7 @@ export interface Platform {
   /** Null where events stay in the registry. */
   readonly bus: EventBus | null
   readonly served: ServedProducts
+  readonly changeSpools: ChangeSpools
   readonly parsing: ManifestParsing
   /** What the dashboard server can show; null where there is none. */
   readonly dashboards: DashboardSupport | null
