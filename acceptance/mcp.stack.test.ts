@@ -120,6 +120,56 @@ describe('the door', () => {
     assert.equal(unknown.body.error.code, -32601)
   })
 
+  it('answers what is no message of the protocol, and nothing of it gets further', async () => {
+    const call = (params: unknown) => ({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+    const malformed: readonly (readonly [string, number])[] = [
+      ['', 400],
+      ['{', 400],
+      ['null', 400],
+      ['"tools/list"', 400],
+      ['[]', 400],
+      ['{"jsonrpc":"2.0","id":1,"method":"ping"} {}', 400],
+      [JSON.stringify({ ...message, jsonrpc: '1.0' }), 400],
+      [JSON.stringify({ ...message, id: null }), 400],
+      [JSON.stringify({ ...message, id: 1.5 }), 400],
+      [JSON.stringify({ ...message, id: { toString: 1 } }), 400],
+      [JSON.stringify({ ...message, method: 7 }), 400],
+      [JSON.stringify(call([])), 400],
+      [JSON.stringify(call({ name: 'query', arguments: { sql: 'x'.repeat(2 * 1024 * 1024) } })), 413],
+      ['['.repeat(200_000), 413],
+    ]
+    const json = { 'content-type': 'application/json' }
+    for (const [body, status] of malformed) {
+      const answer = await viewer.send('/mcp', { method: 'POST', body, headers: json })
+      assert.equal(answer.status, status, `${body.slice(0, 80)}: ${JSON.stringify(answer.body)}`)
+    }
+    for (const type of ['text/plain', 'application/xml', 'multipart/form-data; boundary=x']) {
+      const headers = { 'content-type': type }
+      const answer = await viewer.send('/mcp', { method: 'POST', body: JSON.stringify(message), headers })
+      assert.equal(answer.status, 415, type)
+    }
+    for (const name of ['constructor', '__proto__', 'toString', '', 7, null]) {
+      const { body } = await viewer.post('/mcp', call({ name, arguments: {} }))
+      assert.ok([-32600, -32602].includes(body.error?.code), JSON.stringify(body))
+    }
+  })
+
+  it('takes no session, page or version on trust', async () => {
+    const headers = { 'mcp-session-id': 'somebody', accept: 'application/json, text/event-stream' }
+    const listed = await viewer.post('/mcp', message, headers)
+    assert.deepEqual([listed.status, listed.headers.get('mcp-session-id')], [200, null])
+    const nobody = await new Client(world.deployment.url, null).post('/mcp', message, headers)
+    assert.equal(nobody.status, 401)
+    // A page whose name has come to point here is still another page.
+    const rebound = await viewer.post('/mcp', message, { origin: 'http://attacker.example:8080' })
+    assert.equal(rebound.status, 403)
+    for (const wanted of ['1999-01-01', '', 7, { a: 1 }]) {
+      const hello = { ...message, method: 'initialize', params: { protocolVersion: wanted } }
+      const { body } = await viewer.post('/mcp', hello)
+      assert.equal(body.result.protocolVersion, '2025-11-25')
+    }
+  })
+
   it('tells its tools in few words', async () => {
     const { tools } = await agent.listTools()
     assert.deepEqual(
@@ -159,6 +209,40 @@ describe('an agent', () => {
     assert.deepEqual([narrow.rows.length, narrow.truncated], [100, true])
     const wide = await found('query', { sql: "SELECT string_agg(city, '') AS all_of_it FROM crm.people" })
     assert.deepEqual([wide.rows, wide.truncated], [[], true])
+  })
+
+  it('is told of wrong and huge arguments in few words', async () => {
+    const long = 'x'.repeat(900_000)
+    const given: readonly (readonly [string, Json])[] = [
+      ['query', { sql: long }],
+      ['query', { [long]: 1 }],
+      ['query', { sql: `SELECT "${long.slice(0, 19_000)}" FROM crm.people` }],
+      ['query', { sql: `SELECT 1 FROM "${long.slice(0, 19_000)}"` }],
+      ['query', { sql: 'SELECT 1', params: Array(100).fill('`'.repeat(8_000)) }],
+      ['query', { sql: 'SELECT ?', params: [['nested']] }],
+      ['query', []],
+      ['query', 'SELECT 1'],
+      ['query', { sql: 'SELECT 1; DROP TABLE crm.people' }],
+      ['sample_rows', { product: 'people', columns: Array(200).fill('"'.repeat(255)) }],
+      ['sample_rows', { product: 'people', limit: 1e9 }],
+      ['sample_rows', { product: 'people', limit: -1 }],
+      ['search_products', { text: '%'.repeat(200), after: '\u{e0041}' }],
+      ['search_products', { text: 7 }],
+      ['describe_product', { product: '../../etc' }],
+    ]
+    for (const [name, args] of given) {
+      const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } }
+      const { status, text } = await viewer.text('/mcp', {
+        method: 'POST',
+        body: JSON.stringify(body),
+        headers: { 'content-type': 'application/json' },
+      })
+      assert.equal(status, 200, `${name} ${text.slice(0, 300)}`)
+      const { isError, structuredContent } = JSON.parse(text).result
+      assert.ok(isError === true || name === 'search_products', `${name} ${text.slice(0, 300)}`)
+      assert.ok(Buffer.byteLength(text) <= 20_000, `${name}: ${text.length} characters`)
+      if (isError) assert.ok(structuredContent.error.code && structuredContent.error.remedy, text)
+    }
   })
 
   it('reads what is hostile as data', async () => {
@@ -259,16 +343,23 @@ describe('what an agent never sees', () => {
   })
 })
 
-it('a runaway agent is stopped by its budget, and nobody else is', async () => {
+it('a runaway agent is stopped by its budget, however many calls at once, and nobody else is', async () => {
   const runaway = await agentWith(await tokenOf(tenant, 'svc-viewers', 'rita'))
   let rows = 0
-  let error: Json = null
-  while (error === null && rows <= 20_100) {
-    const result = await call('query', { sql: 'SELECT id FROM crm.people LIMIT 100' }, runaway)
-    if (result.isError) error = result.structuredContent.error
-    else rows += result.structuredContent.rows.length
+  const askOn = async (): Promise<Json> => {
+    while (rows <= 20_500) {
+      const { isError, structuredContent } = await call(
+        'query',
+        { sql: 'SELECT id FROM crm.people LIMIT 100' },
+        runaway,
+      )
+      if (isError && structuredContent.error.code === 'agent_budget_spent') return
+      assert.ok(!isError, JSON.stringify(structuredContent))
+      rows += structuredContent.rows.length
+    }
   }
-  assert.deepEqual([error?.code, rows], ['agent_budget_spent', 20_000])
+  await Promise.all(Array.from({ length: 4 }, askOn))
+  assert.equal(rows, 20_000)
   assert.equal((await call('search_products', {}, runaway)).structuredContent.error.code, 'agent_budget_spent')
   assert.equal((await found('query', { sql: 'SELECT 1 AS n' })).row_count, 1)
 })

@@ -22,6 +22,7 @@ const KEYWORDS: ReadonlySet<string> = new Set([
   'uniqueItems',
   'pattern',
   'x-secret',
+  'x-folder',
 ])
 
 const TYPES: Readonly<Record<NonNullable<JsonSchema['type']>, (value: unknown) => boolean>> = {

@@ -84,9 +84,18 @@ export interface ReadRequest {
  *
  * `whole` with the schema says of an incremental read that it could not go on from its state and brings every row of
  * the table: rows of former reads that do not come again are gone.
+ *
+ * `repeats` with the schema says that nothing keeps a key from coming more than once, as where each file of a folder brings some
+ * keys anew: of an incremental read the row with the greatest cursor counts then, whether it is the first read or not.
  */
 export type ReadEvent =
-  | { readonly kind: 'schema'; readonly schema: TableSchema; readonly whole?: boolean; readonly marks?: boolean }
+  | {
+      readonly kind: 'schema'
+      readonly schema: TableSchema
+      readonly whole?: boolean
+      readonly marks?: boolean
+      readonly repeats?: boolean
+    }
   | { readonly kind: 'estimate'; readonly rows: number | null }
   | { readonly kind: 'batch'; readonly batch: ColumnBatch }
   | { readonly kind: 'csv'; readonly chunk: CsvChunk }

@@ -16,7 +16,8 @@ export const SDK_VERSION = '1.0.0'
 
 /**
  * JSON Schema (draft 2020-12), the part that settings need. `x-secret: true` marks a value that is stored encrypted
- * and never shown.
+ * and never shown. `x-folder: true` marks a path of the machine, from its root, under which a connector reads: the
+ * operator says which ones a tenant may name, and only that folder is open to the connector.
  */
 export interface JsonSchema {
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean'
@@ -38,6 +39,7 @@ export interface JsonSchema {
   readonly uniqueItems?: boolean
   readonly pattern?: string
   readonly 'x-secret'?: boolean
+  readonly 'x-folder'?: boolean
 }
 
 /** `pointer` is a JSON pointer into the endpoint's config: `/index_columns/0`. */

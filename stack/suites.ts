@@ -8,6 +8,7 @@ export type ServerName =
   | 'iceberg-readers'
   | 'kafka'
   | 'keycloak'
+  | 'mariadb'
   | 'minio'
   | 'postgres'
   | 'redis'
@@ -85,7 +86,7 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(housekeeping|live-source|postgresql-log).stack.test.ts',
+      'test/!(housekeeping|live-source|postgresql-log|s3-files-walls).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -102,6 +103,17 @@ export const SUITES: readonly Suite[] = [
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],
     expectedSeconds: 250,
+  },
+  // The connector for MariaDB on a server, and what one that means ill can do to a runtime.
+  {
+    name: 'mariadb',
+    servers: ['mariadb'],
+    tests: [
+      'plugins/connectors/mariadb/*.stack.test.ts',
+      'stack/sources/mariadb.stack.test.ts',
+      'test/stores/hostile-mariadb.stack.test.ts',
+    ],
+    expectedSeconds: 150,
   },
   {
     name: 'cassandra',
@@ -138,7 +150,11 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'object-store',
     servers: ['versitygw'],
-    tests: ['iceberg/src/store/{s3-contract,s3-network}.stack.test.ts'],
+    tests: [
+      'iceberg/src/store/{s3-contract,s3-network}.stack.test.ts',
+      'plugins/connectors/s3-files/*.stack.test.ts',
+      'test/s3-files-walls.stack.test.ts',
+    ],
     expectedSeconds: 42,
   },
   // The gateway that is deployed, before the servers of two runtimes that are started anew all the time.

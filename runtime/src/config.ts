@@ -282,7 +282,10 @@ export const ConfigSchema = Type.Object(
         '@sluice/timeseries/postgresql',
         '@sluice/analytics/duckdb',
         '@sluice/realtime/lmdb',
+        '@sluice/connectors/files',
+        '@sluice/connectors/mariadb',
         '@sluice/connectors/postgresql',
+        '@sluice/connectors/s3-files',
       ],
       description: 'Packages (with a subpath) or paths of plugins.',
     }),
@@ -305,6 +308,16 @@ export const ConfigSchema = Type.Object(
         allow_cleartext_passwords: Type.Optional(
           Type.Boolean({ description: 'Passwords without verified TLS. Default: to loopback only.' }),
         ),
+      },
+      closed,
+    ),
+    folders: Type.Object(
+      {
+        allow: Type.Record(Type.String(), Type.Array(Type.String()), {
+          default: {},
+          description:
+            'Folders of this machine, from the root, that connections of a tenant may read under, by its id. Default: none.',
+        }),
       },
       closed,
     ),

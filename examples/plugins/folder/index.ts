@@ -22,6 +22,7 @@ export default defineConnector<Settings>({
         pattern: '^/',
         description: 'Where the files are, from the root.',
         examples: ['/data'],
+        'x-folder': true,
       },
     },
     examples: [{ folder: '/data' }],

@@ -1,22 +1,11 @@
-import type { CHECK_STEPS, CheckReport, CheckStep, SluiceError } from '@sluice/sdk'
-import { within } from './deadline.ts'
-import { aborted, sourceFailure } from './failure.ts'
-import { type Line, openTcp, type Protection, protect } from './line.ts'
+import type { CheckReport } from '@sluice/sdk'
+import { CheckSteps, type StepName, tlsMessage, Wanting } from '../server/check-steps.ts'
+import { type Line, openTcp } from '../server/line.ts'
+import { sourceFailure } from './failure.ts'
+import { protect } from './line.ts'
 import { logFacts, missingForLog } from './log/able.ts'
 import { countReadable } from './relation.ts'
 import { login, type Session, type Way } from './session.ts'
-
-type StepName = (typeof CHECK_STEPS)[number]
-
-/** A step that found something wrong without anything having failed. */
-class Wanting extends Error {
-  readonly remedy: string
-
-  constructor(message: string, remedy: string) {
-    super(message)
-    this.remedy = remedy
-  }
-}
 
 /** See `Connector.check`. */
 export async function checkSource(way: Way, signal: AbortSignal): Promise<CheckReport> {
@@ -31,7 +20,7 @@ export async function checkSource(way: Way, signal: AbortSignal): Promise<CheckR
 class CheckRun {
   readonly #way: Way
   readonly #signal: AbortSignal
-  readonly #steps: CheckStep[] = []
+  readonly #steps: CheckSteps
   #latencyMs = 0
   #serverVersion: string | null = null
   #session: Session | null = null
@@ -40,13 +29,15 @@ class CheckRun {
   constructor(way: Way, signal: AbortSignal) {
     this.#way = way
     this.#signal = signal
+    const failed = (error: unknown, name: StepName) => sourceFailure(error, subject(name, way))
+    this.#steps = new CheckSteps(way.host.clock, signal, way.source.connectTimeoutMs, failed)
   }
 
   async report(): Promise<CheckReport> {
     const ok = await this.#walk()
     return {
       ok,
-      steps: this.#steps,
+      steps: this.#steps.done,
       latencyMs: this.#latencyMs,
       ...(this.#serverVersion === null ? {} : { serverVersion: this.#serverVersion }),
     }
@@ -60,29 +51,29 @@ class CheckRun {
   /** Each step hands its find to the next; false after the first that fails. */
   async #walk(): Promise<boolean> {
     const { source, host } = this.#way
-    const to = await this.#step(
+    const to = await this.#steps.step(
       'dns',
       (hurry) => host.network.resolve(source.host, source.port, hurry),
       () => `${source.host} resolves, and connections to it are allowed`,
     )
     if (!to) return false
-    const socket = await this.#step(
+    const socket = await this.#steps.step(
       'tcp',
       (hurry) => openTcp(to, source.port, hurry),
       () => `port ${source.port} accepts connections`,
     )
     if (!socket) return false
-    const line = await this.#step('tls', (hurry) => protect(socket, to.address, source, hurry), tlsMessage)
+    const line = await this.#steps.step('tls', (hurry) => protect(socket, to.address, source, hurry), tlsMessage)
     if (!line) return false
     this.#line = line
-    const session = await this.#step(
+    const session = await this.#steps.step(
       'auth',
       (hurry) => login(this.#way, line, this.#signal, hurry),
       () => `the server lets the user into the database`,
     )
     if (!session) return false
     this.#session = session
-    const count = await this.#step(
+    const count = await this.#steps.step(
       'privileges',
       () => this.#privileges(session),
       ({ tables, log }) =>
@@ -107,24 +98,6 @@ class CheckRun {
       'Let an owner run GRANT USAGE ON SCHEMA and GRANT SELECT ON TABLE to the login; check the setting "schemas".',
     )
   }
-
-  async #step<T>(
-    name: StepName,
-    work: (hurry: AbortSignal) => Promise<T>,
-    done: (result: T) => string,
-  ): Promise<T | null> {
-    const { clock } = this.#way.host
-    try {
-      const result = await within(clock, this.#signal, this.#way.source.connectTimeoutMs, work)
-      this.#steps.push({ name, ok: true, message: done(result) })
-      return result
-    } catch (error) {
-      if (this.#signal.aborted) throw aborted(this.#signal.reason)
-      const failure = error instanceof Wanting ? error : sourceFailure(error, subject(name, this.#way))
-      this.#steps.push({ name, ok: false, message: failure.message, remedy: remedyOf(failure) })
-      return null
-    }
-  }
 }
 
 async function logMessage(session: Session): Promise<string> {
@@ -137,18 +110,4 @@ async function logMessage(session: Session): Promise<string> {
 function subject(name: StepName, { source }: Way): string {
   const server = `${source.host} port ${source.port}`
   return name === 'auth' || name === 'privileges' ? `database ${JSON.stringify(source.database)} at ${server}` : server
-}
-
-function remedyOf(failure: Wanting | SluiceError): string {
-  return failure.remedy ?? 'Check the settings of this connection.'
-}
-
-function tlsMessage({ protection }: Line): string {
-  return TLS_MESSAGES[protection]
-}
-
-const TLS_MESSAGES: Readonly<Record<Protection, string>> = {
-  none: 'the connection is not encrypted',
-  encrypted: "the connection is encrypted; the server's identity is not verified",
-  verified: "the connection is encrypted and the server's certificate is verified",
 }

@@ -1,4 +1,5 @@
-import { type Connector, type ConnectorHost, type ReadRequest, SluiceError } from '@sluice/sdk'
+import type { Connector, ConnectorHost, ReadRequest } from '@sluice/sdk'
+import { connectorClosed } from '../server/failure.ts'
 import { checkSource } from './check.ts'
 import { discoverTables } from './discover.ts'
 import { changeSource } from './log/source.ts'
@@ -24,11 +25,4 @@ export function createConnector(source: Source, host: ConnectorHost): Connector 
       await Promise.all([...way.sessions].map((session) => session.close()))
     },
   }
-}
-
-function connectorClosed(): SluiceError {
-  return new SluiceError('TRANSIENT', 'the connector was closed', {
-    code: 'connector_closed',
-    remedy: 'Open the connection again.',
-  })
 }

@@ -1,4 +1,5 @@
-import { type DiscoveredTable, type DiscoverPage, SluiceError } from '@sluice/sdk'
+import type { DiscoveredTable, DiscoverPage } from '@sluice/sdk'
+import { parsePosition } from '../server/request.ts'
 import { sourceFailure } from './failure.ts'
 import { listRelations, type Relation, type RelationColumn } from './relation.ts'
 import { openSession, type Way } from './session.ts'
@@ -32,22 +33,6 @@ function toPage(found: readonly Relation[], limit: number): DiscoverPage {
   const last = relations.at(-1)
   const next = found.length > limit && last ? JSON.stringify([last.schema, last.name]) : null
   return { tables: relations.map(toTable), next }
-}
-
-function parsePosition(text: string): readonly [string, string] {
-  try {
-    const position: unknown = JSON.parse(text)
-    if (Array.isArray(position) && position.length === 2) {
-      const [schema, name] = position
-      if (typeof schema === 'string' && typeof name === 'string') return [schema, name]
-    }
-  } catch {
-    // Not JSON: refused below like any other text that we have not made.
-  }
-  throw new SluiceError('INVALID_DATA', 'the position in the list of tables is not one of this connector', {
-    code: 'discover_position_invalid',
-    remedy: 'Start the list again from its beginning.',
-  })
 }
 
 function toTable(relation: Relation): DiscoveredTable {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import { OutOfTime } from './deadline.ts'
+import { OutOfTime } from '../server/deadline.ts'
 import { sourceFailure } from './failure.ts'
 
 function coded(code: string, message = 'password "hunter2" of row 4111'): Error {

@@ -2,49 +2,20 @@
  * What went wrong at the source, in our own words. Drivers and servers put passwords, values and SQL into their
  * messages, so nothing of theirs passes on but the SQLSTATE.
  */
-import { type ErrorKind, isSluiceError, SluiceError } from '@sluice/sdk'
-import { OutOfTime } from './deadline.ts'
-import { TlsFailure } from './line.ts'
-
-interface Meaning {
-  readonly kind: ErrorKind
-  readonly code: string
-  /** Follows "<where>: ". */
-  readonly what: string
-  readonly remedy: string
-}
-
-/** The server asked for the password in a form that this line must not carry. */
-export class PasswordWithheld extends Error {
-  override readonly name = 'PasswordWithheld'
-  readonly reason: 'unprotected' | 'none_given'
-
-  constructor(reason: PasswordWithheld['reason']) {
-    super(`password withheld: ${reason}`)
-    this.reason = reason
-  }
-}
-
-const UNREACHABLE = {
-  kind: 'TRANSIENT',
-  code: 'source_unreachable',
-  what: 'the server cannot be reached',
-  remedy: 'Check host and port, that the server listens there, and the firewalls between.',
-} as const satisfies Meaning
-
-const LOST = {
-  kind: 'TRANSIENT',
-  code: 'source_lost',
-  what: 'the server closed the connection in the middle of the work',
-  remedy: 'Try again; if it keeps happening, look into the log of the source server and of proxies before it.',
-} as const satisfies Meaning
-
-const TIMED_OUT = {
-  kind: 'TRANSIENT',
-  code: 'source_timeout',
-  what: 'the server did not answer in time',
-  remedy: 'Try again when the source is less busy, or raise connect_timeout_s or statement_timeout_s.',
-} as const satisfies Meaning
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { OutOfTime } from '../server/deadline.ts'
+import {
+  aborted,
+  BUSY,
+  bare,
+  CHANGED,
+  DEFECT,
+  LOST,
+  lineMeaning,
+  type Meaning,
+  PasswordWithheld,
+  TIMED_OUT,
+} from '../server/failure.ts'
 
 const LOGIN_REFUSED = {
   kind: 'PERMISSION',
@@ -67,20 +38,6 @@ const TABLE_MISSING = {
   remedy: 'Check schema and table, upper and lower case included; discover lists what there is.',
 } as const satisfies Meaning
 
-const CHANGED = {
-  kind: 'TRANSIENT',
-  code: 'source_changed',
-  what: 'the table was altered while it was about to be read',
-  remedy: 'Try again: the next read sees the new columns.',
-} as const satisfies Meaning
-
-const BUSY = {
-  kind: 'TRANSIENT',
-  code: 'source_busy',
-  what: 'the server takes no more connections, or is starting or stopping',
-  remedy: 'Try again later; raise max_connections at the source, or keep connections for this login.',
-} as const satisfies Meaning
-
 const GARBLED = {
   kind: 'INVALID_DATA',
   code: 'source_answer_invalid',
@@ -91,13 +48,6 @@ const GARBLED = {
 const EXCHANGE_FAILED = {
   ...LOGIN_REFUSED,
   what: 'the server and this connector could not prove to each other that they know the password',
-} as const satisfies Meaning
-
-const DEFECT = {
-  kind: 'INTERNAL',
-  code: 'connector_defect',
-  what: 'the connector itself failed',
-  remedy: 'Report it with the log of this process.',
 } as const satisfies Meaning
 
 const BY_STATE: Readonly<Record<string, Meaning>> = {
@@ -172,49 +122,12 @@ const BY_CLASS: Readonly<Record<string, Meaning>> = {
   },
 }
 
-const TLS: Readonly<Record<TlsFailure['reason'], Pick<Meaning, 'what' | 'remedy'>>> = {
-  refused: {
-    what: 'the server does not take encrypted connections',
-    remedy: 'Turn ssl on at the server, or, if the network in between is trusted, set ssl_mode to disable or prefer.',
-  },
-  untrusted: {
-    what: "the server's certificate is not signed by a trusted authority",
-    remedy: "Give the authority's certificate as ssl_root_cert.",
-  },
-  wrong_name: {
-    what: "the server's certificate is made out to another name",
-    remedy: 'Use the host name that stands in the certificate, or ssl_mode verify-ca with ssl_root_cert.',
-  },
-  expired: {
-    what: "the server's certificate is not valid at this time",
-    remedy: 'Renew the certificate at the server, and check the clocks.',
-  },
-  handshake: {
-    what: 'the TLS handshake failed',
-    remedy: 'Check that a PostgreSQL server answers at this port and that it takes TLS 1.2 or newer.',
-  },
-}
-
-/** What a fault point threw: no failure of the source, so it passes on as it is. */
-export class Interrupted extends Error {
-  override readonly name = 'Interrupted'
-}
-
 /** `where` names what the tenant named: `table "sales"."orders"`. An abort by the caller wins over what it caused. */
 export function sourceFailure(error: unknown, where: string, signal?: AbortSignal): SluiceError {
   if (signal?.aborted && !(signal.reason instanceof OutOfTime)) return aborted(signal.reason)
   if (isSluiceError(error)) return error
   const { kind, code, what, remedy } = meaningOf(error)
   return new SluiceError(kind, `${where}: ${what}`, { code, remedy, cause: bare(error) })
-}
-
-export function aborted(reason: unknown): SluiceError {
-  if (isSluiceError(reason)) return reason
-  return new SluiceError('TRANSIENT', 'the read of the source was stopped', {
-    code: 'aborted',
-    remedy: 'Nothing is wrong with the source: start it again.',
-    cause: bare(reason),
-  })
 }
 
 /** The server's verdict, where it was the server that spoke. */
@@ -224,15 +137,12 @@ export function sqlState(error: unknown): string | null {
 }
 
 function meaningOf(error: unknown): Meaning {
-  if (error instanceof OutOfTime) return TIMED_OUT
-  if (error instanceof TlsFailure) return { kind: 'CONFIG', code: `source_tls_${error.reason}`, ...TLS[error.reason] }
+  const ofLine = lineMeaning(error)
+  if (ofLine !== null) return ofLine
   if (error instanceof PasswordWithheld) return withheld(error)
   const state = sqlState(error)
   if (state) return BY_STATE[state] ?? BY_CLASS[state.slice(0, 2)] ?? LOST
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return { ...UNREACHABLE, what: 'the host name cannot be resolved' }
-  if (code === 'ECONNREFUSED') return { ...UNREACHABLE, what: 'nothing listens at this host and port' }
-  if (code === 'EHOSTUNREACH' || code === 'ENETUNREACH' || code === 'ETIMEDOUT') return UNREACHABLE
   if (typeof message === 'string' && message.startsWith('SASL')) return EXCHANGE_FAILED
   if (typeof code === 'string' || isLoss(message)) return LOST
   return isGarbled(error) ? GARBLED : DEFECT
@@ -264,10 +174,4 @@ function withheld(error: PasswordWithheld): Meaning {
     what: 'the server asks for the password in a form that others on the way could use, so it was not sent',
     remedy: 'Use ssl_mode verify-full, or let the server ask by scram-sha-256 instead of password or md5.',
   }
-}
-
-/** Keeps the class and the code of an error, not its text: a logged cause must hold no values. */
-function bare(error: unknown): Error {
-  const { name, code } = (error ?? {}) as { name?: unknown; code?: unknown }
-  return new Error(`${typeof name === 'string' ? name : 'error'}${typeof code === 'string' ? ` ${code}` : ''}`)
 }

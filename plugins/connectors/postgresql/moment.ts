@@ -2,8 +2,8 @@
  * One instant for every read of an opened connector: the snapshot of the first read, whose session stays until the connector
  * is closed.
  */
-import { SluiceError } from '@sluice/sdk'
 import { escapeLiteral } from 'pg'
+import { momentLost } from '../server/failure.ts'
 import { sqlState } from './failure.ts'
 import type { Session } from './session.ts'
 
@@ -70,12 +70,4 @@ async function checkUnchanged(session: Session, oid: string): Promise<void> {
     [oid],
   )
   if (rows.length > 0) throw momentLost(null)
-}
-
-function momentLost(cause: unknown): SluiceError {
-  return new SluiceError('CONFLICT', 'the source does not show this table as it was when the first of them was read', {
-    code: 'source_moment_lost',
-    remedy: 'Read the tables again; each may be read as of its own moment.',
-    cause,
-  })
 }

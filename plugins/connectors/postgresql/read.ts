@@ -1,10 +1,12 @@
-import { type ReadEvent, type ReadRequest, SluiceError, type TableSchema, unsupported } from '@sluice/sdk'
+import type { ReadEvent, ReadRequest } from '@sluice/sdk'
+import { OutOfTime } from '../server/deadline.ts'
+import { Interrupted } from '../server/failure.ts'
+import { chosenColumns, reached, refuseOutright, requestedSchema, tableMissing } from '../server/request.ts'
 import { type CopyOut, isRefused } from './copy-out.ts'
-import { OutOfTime } from './deadline.ts'
-import { Interrupted, sourceFailure, sqlState } from './failure.ts'
+import { sourceFailure, sqlState } from './failure.ts'
 import { planIncrement } from './increment.ts'
 import { type Chosen, carriedRow, rejectsOf } from './reject.ts'
-import { findRelation, type Relation, type RelationColumn, toColumn } from './relation.ts'
+import { findRelation, type Relation, toColumn } from './relation.ts'
 import { copyStatement, qualified } from './select.ts'
 import { openSession, type Session, type Way } from './session.ts'
 import { FULL_STATE } from './state.ts'
@@ -22,7 +24,7 @@ export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator
   const signal = AbortSignal.any([request.signal, late.signal])
   let session: Session | null = null
   try {
-    refuseOutright(way, request, where)
+    refuseOutright(way.source.schemas, request, where)
     session = await openSession(way, signal)
     yield* stream(way, session, { ...request, signal }, where)
   } catch (error) {
@@ -36,8 +38,8 @@ export async function* readTable(way: Way, request: ReadRequest): AsyncGenerator
 
 async function* stream(way: Way, session: Session, request: ReadRequest, where: string): AsyncGenerator<ReadEvent> {
   const relation = await lockedRelation(way, session, request, where)
-  const columns = chosenColumns(relation, request, where)
-  const schema = schemaOf(relation, columns, request, where)
+  const columns = chosenColumns(relation.columns, relation.columns, request, where)
+  const schema = requestedSchema(columns.map(toColumn), relation.primaryKey, request, where)
   const increment =
     request.mode === 'incremental' ? await planIncrement(way, session, relation, columns, request) : null
   const { optional = [], marked = [] } = request
@@ -48,24 +50,16 @@ async function* stream(way: Way, session: Session, request: ReadRequest, where: 
   const marks = asked && judged
   yield { kind: 'schema', schema, whole: !increment?.where, ...(marks ? { marks } : {}) }
   yield { kind: 'estimate', rows: increment?.where ? null : relation.estimatedRows }
-  await reached(way, 'postgresql.after-snapshot')
+  await reached(way.host, 'postgresql.after-snapshot')
   const copy = await session.copyOut(sql, { judged })
   const chosen = { columns, primaryKey: schema.primaryKey, optional: may, marks }
   const carried = yield* carry(copy, chosen, request.signal)
-  await reached(way, 'postgresql.before-state')
+  await reached(way.host, 'postgresql.before-state')
   await (way.moment ? way.moment.end(session) : session.close())
   const rows = copy.rows + carried
   way.host.metrics.count('source_rows_read', rows)
   const state = increment?.nextState(copy.rows + copy.rejects) ?? FULL_STATE
   yield { kind: 'state', state, rows }
-}
-
-async function reached(way: Way, point: string): Promise<void> {
-  try {
-    await way.host.faultPoint(point)
-  } catch (cause) {
-    throw new Interrupted(point, { cause })
-  }
 }
 
 /** Gives how many rows came without some of their values. */
@@ -85,25 +79,6 @@ async function* carry(copy: CopyOut, chosen: Chosen, signal: AbortSignal): Async
     yield* rejectsOf(item, chosen, row !== null)
   }
   return carried
-}
-
-function refuseOutright(way: Way, request: ReadRequest, where: string): void {
-  if (request.mode !== 'full' && request.mode !== 'incremental') throw unsupported('reading by that mode')
-  // A NUL would end the statement early on its way to the server.
-  if (`${request.schema}${request.table}`.includes('\0')) throw tableMissing(where)
-  const { schemas } = way.source
-  if (schemas === null || schemas.includes(request.schema)) return
-  throw new SluiceError('CONFIG', `${where}: its schema is not among those that this connection offers`, {
-    code: 'source_schema_not_offered',
-    remedy: 'Add the schema to the setting "schemas", or read another table.',
-  })
-}
-
-function tableMissing(where: string): SluiceError {
-  return new SluiceError('INVALID_DATA', `${where}: this is no table or view`, {
-    code: 'source_table_missing',
-    remedy: 'Name a table, view, materialized view or foreign table; discover lists them.',
-  })
 }
 
 /**
@@ -127,47 +102,4 @@ async function lockedRelation(way: Way, session: Session, request: ReadRequest, 
   if (relation) await way.moment?.see(session, relation.oid)
   if (relation) return relation
   throw tableMissing(where)
-}
-
-function chosenColumns(relation: Relation, request: ReadRequest, where: string): readonly RelationColumn[] {
-  const byName = new Map(relation.columns.map((column) => [column.name, column]))
-  const names = request.columns.length > 0 ? request.columns : [...byName.keys()]
-  const missing = names.filter((name) => !byName.has(name))
-  if (missing.length > 0) {
-    throw new SluiceError('INVALID_DATA', `${where}: the login finds no column ${list(missing)}`, {
-      code: 'source_column_missing',
-      remedy: 'Discover the table again; the column was dropped, renamed, or is not granted to this login.',
-      details: { columns: missing },
-    })
-  }
-  if (names.length === 0) {
-    throw new SluiceError('INVALID_DATA', `${where}: it has no columns`, {
-      code: 'source_table_empty',
-      remedy: 'Read a table that has columns.',
-    })
-  }
-  return names.flatMap((name) => byName.get(name) ?? [])
-}
-
-function schemaOf(
-  relation: Relation,
-  columns: readonly RelationColumn[],
-  request: ReadRequest,
-  where: string,
-): TableSchema {
-  const chosen = new Set(columns.map((column) => column.name))
-  const missing = request.primaryKey.filter((name) => !chosen.has(name))
-  if (missing.length > 0) {
-    throw new SluiceError('INVALID_DATA', `${where}: the key names ${list(missing)}, which is not read`, {
-      code: 'source_key_not_read',
-      remedy: 'Add the key to the columns that are read, or name another key.',
-      details: { columns: missing },
-    })
-  }
-  const known = relation.primaryKey.every((name) => chosen.has(name)) ? relation.primaryKey : []
-  return { columns: columns.map(toColumn), primaryKey: request.primaryKey.length > 0 ? request.primaryKey : known }
-}
-
-function list(names: readonly string[]): string {
-  return names.map((name) => JSON.stringify(name)).join(', ')
 }

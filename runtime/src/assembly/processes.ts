@@ -5,6 +5,7 @@ import { bundleChild, bundleProgram, codeFolder, createEngine, type PooledEngine
 import type { Logger } from '@sluice/sdk'
 import type pg from 'pg'
 import type { Config } from '../config.ts'
+import { FolderRules } from '../ingestion/folder-rules.ts'
 import { SourceReaders } from '../ingestion/source-readers.ts'
 import { ParseThreads } from '../parsing/parse-threads.ts'
 import type { CpuAccounts, CpuLedger } from '../registry/cpu-accounts.ts'
@@ -76,7 +77,8 @@ export function openThreads(config: Config, logger: Logger): ParseThreads {
 const READERS_BESIDE_RUNS = 4
 
 export function openSources(config: Config, accounts: CpuAccounts, neededWalls: readonly WallName[]): SourceReaders {
-  const { data_dir, secrets_dir, limits } = config
+  const { data_dir, folders, limits, secrets_dir } = config
+  const privateFolders = [data_dir, secrets_dir, process.cwd()]
   return new SourceReaders({
     maxReaders: limits.workers + READERS_BESIDE_RUNS,
     memoryBytes: limits.source_memory_mb * MB,
@@ -84,7 +86,8 @@ export function openSources(config: Config, accounts: CpuAccounts, neededWalls: 
     callMs: limits.source_call_timeout_ms,
     readMs: limits.source_read_timeout_ms,
     codeCacheDir: codeFolderOf(config),
-    privateFolders: [data_dir, secrets_dir, process.cwd()],
+    privateFolders,
+    folders: new FolderRules(folders.allow, [data_dir, secrets_dir]),
     neededWalls,
     accounts,
   })

@@ -76,6 +76,21 @@ export const STORE_CODES = {
     title: 'Source exhausted',
     remedy: 'Try again later, and free resources at the source.',
   },
+  source_file_changed: {
+    status: 503,
+    title: 'File changed while it was read',
+    remedy: 'Sync again; write files under another name, and rename them once they are whole.',
+  },
+  source_file_invalid: {
+    status: 422,
+    title: 'File not readable',
+    remedy: 'Correct the file that the detail names, or how the connection says that it is written.',
+  },
+  source_folder_not_found: {
+    status: 422,
+    title: 'Folder not found',
+    remedy: 'Name in the connection a folder that is there.',
+  },
   source_key_not_read: {
     status: 422,
     title: 'Key not read',
@@ -89,7 +104,7 @@ export const STORE_CODES = {
   source_login_refused: {
     status: 422,
     title: 'Login refused by the source',
-    remedy: 'Check user and password, and that pg_hba.conf lets this user in from here.',
+    remedy: 'Check user and password, and that the server lets this user in from here.',
   },
   source_lost: {
     status: 503,
@@ -106,6 +121,11 @@ export const STORE_CODES = {
     status: 409,
     title: 'No common moment at the source',
     remedy: 'Sync again.',
+  },
+  source_no_files: {
+    status: 422,
+    title: 'No files',
+    remedy: 'Correct the glob of the table, or put a file there.',
   },
   source_not_populated: {
     status: 422,
@@ -132,6 +152,11 @@ export const STORE_CODES = {
     title: 'Column gone from the source',
     remedy: 'Deploy a version that does without the column, or bring it back at the source and sync again.',
   },
+  source_request_invalid: {
+    status: 422,
+    title: 'Not at the source as it was asked for',
+    remedy: 'Discover the tables of the connection again.',
+  },
   source_schema_changed: {
     status: 422,
     title: 'Schema changed at the source',
@@ -141,6 +166,11 @@ export const STORE_CODES = {
     status: 422,
     title: 'Schema not offered',
     remedy: 'Add the schema to the setting "schemas", or read another table.',
+  },
+  source_schema_unknown: {
+    status: 422,
+    title: 'Columns not known',
+    remedy: 'List the columns of the table in the connection.',
   },
   source_state_unknown: {
     status: 422,
@@ -162,6 +192,11 @@ export const STORE_CODES = {
     status: 503,
     title: 'Source time-out',
     remedy: 'Try again when the source is less busy, or raise its time-outs.',
+  },
+  source_too_many_files: {
+    status: 409,
+    title: 'Too many files',
+    remedy: 'Let the glob match fewer files, or move old ones away.',
   },
   source_unreachable: {
     status: 503,

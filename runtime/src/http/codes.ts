@@ -257,6 +257,11 @@ export const ERROR_CODES = {
   mask_pending: { status: 409, title: 'Mask pending', remedy: 'Materialize the product, then read again.' },
   snapshot_not_masked: { status: 409, title: 'Snapshot not masked', remedy: 'Ask for a later snapshot.' },
   invalid_grant: { status: 400, title: 'Invalid grant', remedy: 'Correct the grant as the detail says.' },
+  folder_refused: {
+    status: 403,
+    title: 'Folder refused',
+    remedy: 'Name a folder that the operator allows for the tenant under folders.allow.',
+  },
   address_refused: { status: 403, title: 'Address refused', remedy: 'Use an address that connections may go to.' },
 
   // Names and values

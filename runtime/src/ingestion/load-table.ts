@@ -222,9 +222,10 @@ async function replaceRows(
   schema: TableSchema,
   lake: Lake,
 ): Promise<WrittenRows> {
-  const { ref, limits, signal, read } = request
-  const select = `SELECT * FROM ${INCOMING}`
+  const { ref, limits, signal, read, mode, primaryKey } = request
   const { marks } = read
+  const repeats = read.repeats && mode === 'incremental' && primaryKey.length > 0
+  const select = repeats ? newestByKey(request, marks) : `SELECT * FROM ${INCOMING}`
   const target = { ref, base, select, schema, partitioning: [], rows: 'rewrite', ...(marks ? { marks } : {}) } as const
   const { written } = await lake.write({ csvInput: incoming(request), limits }, [target], signal)
   const [rows] = written

@@ -18,6 +18,8 @@ export interface TableRead {
   readonly whole: boolean
   /** Its rows have marks at their end, beside the columns of the schema. */
   readonly marks: boolean
+  /** A key may come more than once. */
+  readonly repeats: boolean
   /** To be consumed once, to its end. */
   readonly rows: AsyncIterable<Uint8Array>
   /** Ends the read, no row of which was asked for. */
@@ -100,6 +102,7 @@ export async function readTable(
     schema,
     whole: first.whole === true,
     marks,
+    repeats: first.repeats === true,
     rows: rows(),
     async abandon() {
       await events.return?.()

@@ -115,6 +115,7 @@ function schemaEvent(event: Fields): ReadEvent {
     schema: { columns, primaryKey: namesIn(schema, 'primaryKey') },
     ...(event['whole'] === true ? { whole: true } : {}),
     ...(event['marks'] === true ? { marks: true } : {}),
+    ...(event['repeats'] === true ? { repeats: true } : {}),
   }
 }
 

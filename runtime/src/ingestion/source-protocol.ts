@@ -37,6 +37,8 @@ export interface OpenMessage {
   readonly neededWalls: readonly WallName[]
   /** Folders of code that may still be loaded. */
   readonly codeFolders: readonly string[]
+  /** Folders of the machine that the connection may read under. */
+  readonly readFolders: readonly string[]
 }
 
 export type WireReadRequest = Omit<ReadRequest, 'signal'>

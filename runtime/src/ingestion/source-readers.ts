@@ -14,6 +14,7 @@ import { memoryWatchWall } from '@sluice/engine/memory-watch'
 import { UserIds } from '@sluice/engine/user-ids'
 import { type Connector, type ConnectorHost, type ConnectorPlugin, isSluiceError } from '@sluice/sdk'
 import type { CpuAccounts } from '../registry/cpu-accounts.ts'
+import { FolderRules } from './folder-rules.ts'
 import { bundleSourceChild } from './source-bundle.ts'
 import { SourceChild, type SourceChildProgram } from './source-child.ts'
 import { readersBusy, stopped } from './source-failure.ts'
@@ -26,6 +27,8 @@ export interface SourceReaderOptions extends SessionLimits, CallLimits, Pick<Sou
   readonly maxReaders: number
   /** Folders that must stay out of reach: the data's, the keys', the configuration's. */
   readonly privateFolders: readonly string[]
+  /** Which folders connections may name. Absent: none. */
+  readonly folders?: FolderRules
   /** Without these nothing is read (`walls_missing`). Default: none. */
   readonly neededWalls?: readonly WallName[]
   /** Whose work it is, and who may have no more of it now. Absent: nothing is counted. */
@@ -42,6 +45,8 @@ export interface SourceHost extends ConnectorHost {
 interface WalledModule {
   readonly module: string
   readonly codeFolders: readonly string[]
+  /** Of the machine, as the settings name them; judged anew whenever a process begins. */
+  readonly folders: () => readonly string[]
   readonly readsChanges: boolean
 }
 
@@ -83,7 +88,9 @@ export class SourceReaders {
         await (await plugin.open(settings, host)).close()
         const readsChanges = plugin.capabilities.modes.includes('cdc')
         const known = settings as Readonly<Record<string, unknown>>
-        return this.#connector({ module: moduleUrl, codeFolders, readsChanges }, known, host)
+        const folders = () => this.#foldersOf(plugin, known, host.tenant ?? null)
+        folders()
+        return this.#connector({ module: moduleUrl, codeFolders, folders, readsChanges }, known, host)
       },
     }
   }
@@ -120,7 +127,7 @@ export class SourceReaders {
   }
 
   #connector(
-    { module, codeFolders, readsChanges }: WalledModule,
+    { module, codeFolders, folders, readsChanges }: WalledModule,
     settings: Readonly<Record<string, unknown>>,
     host: SourceHost,
   ): Connector {
@@ -129,10 +136,11 @@ export class SourceReaders {
     const tenant = host.tenant ?? null
     const start = async (signal: AbortSignal, timeoutMs: number) => {
       if (tenant !== null) accounts?.refuseSpent(tenant)
+      const readFolders = folders()
       const child = await this.#take(tenant, timeoutMs, signal)
       if (accounts !== undefined) child.cpu.tell((seconds) => accounts.charge(tenant, 'source', seconds))
       const { neededWalls = [] } = this.#options
-      const open = { module, settings, codeFolders, userId: this.#userFor(child), neededWalls }
+      const open = { module, settings, codeFolders, readFolders, userId: this.#userFor(child), neededWalls }
       const onWalls = (walls: readonly Wall[]) => {
         this.#walls = [...walls, memoryWatchWall()]
       }
@@ -150,6 +158,16 @@ export class SourceReaders {
       if (isSluiceError(error) && error.code === 'source_reader_failed') throw error
       throw readersBusy(error)
     }
+  }
+
+  /** Throws PERMISSION `folder_refused`. */
+  #foldersOf(
+    { settingsSchema }: ConnectorPlugin,
+    settings: Readonly<Record<string, unknown>>,
+    tenant: string | null,
+  ): readonly string[] {
+    const rules = this.#options.folders ?? new FolderRules({}, [])
+    return rules.rootsOf(settingsSchema, settings, tenant).filter((folder) => existsSync(folder))
   }
 
   #userFor(child: SourceChild): number | null {

@@ -1,7 +1,8 @@
 /** Reads the log from a position to where it stands now. */
 import type { ChangeEvent, ChangePosition, ChangeSource } from '@sluice/sdk'
 import { escapeIdentifier, escapeLiteral } from 'pg'
-import { Interrupted, sourceFailure, sqlState } from '../failure.ts'
+import { Interrupted } from '../../server/failure.ts'
+import { sourceFailure, sqlState } from '../failure.ts'
 import { openSession, type Session, type Way } from '../session.ts'
 import { LogFold } from './fold.ts'
 import { decode } from './pgoutput.ts'

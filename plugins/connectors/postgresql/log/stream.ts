@@ -2,7 +2,7 @@
  * The receiving end of START_REPLICATION: the log's messages, whole, one after the other. Holds no more than its
  * queue and the one message that is on its way.
  */
-import { OutOfTime } from '../deadline.ts'
+import { OutOfTime } from '../../server/deadline.ts'
 import { COPY_DATA, HEADER_BYTES, Receiver } from '../receiver.ts'
 
 export type LogItem =

@@ -37,14 +37,14 @@ export function serveSource(line: ParentLine, modules: ReadonlyMap<string, Conne
 }
 
 async function open(
-  { module, settings, memoryBytes, userId, neededWalls, codeFolders }: OpenMessage,
+  { module, settings, memoryBytes, userId, neededWalls, codeFolders, readFolders }: OpenMessage,
   line: ParentLine,
   modules: ReadonlyMap<string, ConnectorPlugin>,
   { native, keepsRing }: Machine,
 ): Promise<Connector> {
   const walls = await shutIn(
     {
-      open: { files: [], readTrees: codeFolders, writeTrees: [] },
+      open: { files: [], readTrees: [...codeFolders, ...readFolders], writeTrees: [] },
       userId,
       pipes: [],
       moreBytes: memoryBytes + MEMORY_HEADROOM_BYTES,

@@ -1,4 +1,5 @@
 /** Connections: registered with sealed secrets, tested, discovered, synced. */
+import { isDeepStrictEqual } from 'node:util'
 import type { TableRef } from '@sluice/iceberg'
 import type { CheckReport, Connector, ConnectorPlugin, DiscoveredTable } from '@sluice/sdk'
 import { SluiceError } from '@sluice/sdk'
@@ -55,7 +56,7 @@ export async function registerConnection(
   requireText(request.name, 'name', NAME, 'Use up to 63 letters, digits, "_" and "-", beginning with a letter.')
   const schedule = request.schedule && scheduleOf(request.schedule, platform.config.limits.schedule_interval_ms)
   const plugin = connectorPlugin(platform, request.connectorType)
-  const settings = await checkedByPlugin(platform, plugin, parseConfig(request.configText, plugin))
+  const settings = await checkedByPlugin(platform, call.tenant, plugin, parseConfig(request.configText, plugin))
   const { open, secrets } = splitSecrets(plugin, settings)
   return inTransaction(platform.pool, async (tx) => {
     const created = await createConnection(tx, {
@@ -104,15 +105,19 @@ export async function changeConnection(
   const parsed =
     change.configText === undefined
       ? null
-      : splitSecrets(plugin, await checkedByPlugin(platform, plugin, parseConfig(change.configText, plugin)))
+      : splitSecrets(
+          plugin,
+          await checkedByPlugin(platform, call.tenant, plugin, parseConfig(change.configText, plugin)),
+        )
   return inTransaction(platform.pool, async (tx) => {
     // As it is from here on: who sends settings of before would else bring these back, beside a secret of later.
     const connection = await lockConnection(tx, call.tenant, before.id)
     if (connection === null) throw notFound('connection')
-    const moved =
-      parsed === null ? [] : changedSettings(connection, parsed.open).filter((name) => !SAME_SOURCE.test(name))
+    const changed = parsed === null ? [] : changedSettings(connection, parsed.open)
+    const moved = changed.filter((name) => leadsElsewhere(name, connection.config[name], parsed?.open[name]))
+    const mapped = changed.filter((name) => !moved.includes(name) && isMap(parsed?.open[name]))
     // Not compared with those that are stored: whoever may not change them could guess them so.
-    const login = [...moved, ...Object.keys(parsed?.secrets ?? {})]
+    const login = [...moved, ...mapped, ...Object.keys(parsed?.secrets ?? {})]
     if (login.length > 0 && !ownsConnection(call.principal, connection)) throw ownerRequired(login)
     if (parsed !== null && moved.length > 0) checkSecretsAreSent(connection, parsed.secrets, moved)
     if (moved.length > 0) await leaveCapture(tx, platform, connection)
@@ -178,8 +183,22 @@ function rawTables(platform: Platform, { tenant, name }: Connection): Promise<re
 /** With these changed, rows are read from where they were, by the login that it was. */
 const SAME_SOURCE = /^(schemas?|tables?|\w+_m?s)$/
 
+const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/**
+ * A list of tables says which of them are read. A map says of what each is made, as of which files: with another entry in
+ * place of one that was there, the rows of a name would be others, and rights to it would be rights to these.
+ */
+function leadsElsewhere(name: string, before: unknown, after: unknown): boolean {
+  if (!SAME_SOURCE.test(name)) return true
+  if (!isMap(before)) return false
+  return Object.keys(before).some((entry) => !isMap(after) || !isDeepStrictEqual(before[entry], after[entry]))
+}
+
 function changedSettings(connection: Connection, open: Readonly<Record<string, unknown>>): readonly string[] {
-  const isSame = (name: string) => JSON.stringify(open[name]) === JSON.stringify(connection.config[name])
+  // The registry keeps members in an order of its own.
+  const isSame = (name: string) => isDeepStrictEqual(open[name], connection.config[name])
   return [...new Set([...Object.keys(open), ...Object.keys(connection.config)])].filter((name) => !isSame(name))
 }
 
@@ -348,11 +367,12 @@ export function readsAtOneMoment(platform: Platform, connection: Connection): bo
 /** What its schema cannot say of the settings, the plugin says itself, when it is opened. */
 async function checkedByPlugin(
   platform: Platform,
+  tenant: string,
   plugin: ConnectorPlugin,
   settings: Readonly<Record<string, unknown>>,
 ): Promise<Readonly<Record<string, unknown>>> {
   try {
-    await (await plugin.open(settings, platform.connectorHost)).close()
+    await (await plugin.open(settings, hostOf(platform, tenant))).close()
     return settings
   } catch (error) {
     throw refusedByPlugin(error)

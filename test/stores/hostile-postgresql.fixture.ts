@@ -1,26 +1,14 @@
 /** A server that speaks as much of PostgreSQL as its connector asks for, and then sends whatever a test wants. */
 import { createServer, type Socket } from 'node:net'
+import { type Attack, flood, floodAfter, GARBAGE, type HostileKind, type HostileSource } from './hostile-source.ts'
 
-/** Where in the conversation it turns hostile: `rows` is in the middle of `COPY … TO STDOUT`. */
-export type Place = 'login' | 'query' | 'catalog' | 'rows'
-export const PLACES = ['login', 'query', 'catalog', 'rows'] as const
+/** `rows` is in the middle of `COPY … TO STDOUT`. */
+type Place = 'login' | 'query' | 'catalog' | 'rows'
 
-/** Takes the line over. */
-export type Attack = (line: Socket) => void
-
-export interface HostileSource {
-  readonly port: number
-  /** From the next connection on; null: none. */
-  attack(place: Place, attack: Attack | null): void
-  /** What discover and read find. */
-  columns: readonly string[]
-  stop(): Promise<void>
-}
-
-export const BACKEND_TYPES = [...'RKSZTDCENA123nsItGHWdcVv'] as const
+const BACKEND_TYPES = [...'RKSZTDCENA123nsItGHWdcVv'] as const
 
 /** A well-formed message of every type, as far as one can be well-formed alone. */
-export const BODIES: Readonly<Record<string, Buffer>> = {
+const BODIES: Readonly<Record<string, Buffer>> = {
   R: int32(0),
   K: Buffer.concat([int32(1), int32(2)]),
   S: Buffer.from('server_version\x0016.0\0'),
@@ -40,11 +28,7 @@ export const BODIES: Readonly<Record<string, Buffer>> = {
   v: Buffer.concat([int32(0), int32(0)]),
 }
 
-export function message(
-  type: string,
-  body: Buffer = BODIES[type] ?? Buffer.alloc(0),
-  length = body.length + 4,
-): Buffer {
+function message(type: string, body: Buffer = BODIES[type] ?? Buffer.alloc(0), length = body.length + 4): Buffer {
   const header = Buffer.alloc(5)
   header.write(type, 0, 'latin1')
   header.writeUInt32BE(length >>> 0, 1)
@@ -58,8 +42,8 @@ const BOOL = 16
 const INT4 = 23
 const FLOAT8 = 701
 
-export async function startHostileSource(): Promise<HostileSource> {
-  let attacking: { readonly place: Place; readonly attack: Attack } | null = null
+async function startHostilePostgresql(): Promise<HostileSource> {
+  let attacking: { readonly place: string; readonly attack: Attack } | null = null
   const lines = new Set<Socket>()
   const server = createServer((line) => {
     lines.add(line)
@@ -70,6 +54,7 @@ export async function startHostileSource(): Promise<HostileSource> {
   const source: HostileSource = {
     port: (server.address() as { port: number }).port,
     columns: ['id'],
+    message,
     attack: (place, attack) => {
       attacking = attack === null ? null : { place, attack }
     },
@@ -220,4 +205,33 @@ function int32(value: number): Buffer {
   const bytes = Buffer.alloc(4)
   bytes.writeInt32BE(value)
   return bytes
+}
+
+export const hostilePostgresql: HostileKind = {
+  plugin: '@sluice/connectors/postgresql',
+  schema: 'public',
+  start: startHostilePostgresql,
+  bodies: Object.fromEntries(BACKEND_TYPES.map((type) => [type, BODIES[type] ?? Buffer.alloc(0)])),
+  places: ['login', 'query', 'catalog', 'rows'],
+  lengths: { 'of length zero': 0, 'of negative length': -1, 'announced as 2 GiB': 0x7fffffff },
+  endless: [
+    [
+      'rows without end where the catalog was asked for',
+      'catalog',
+      'discover',
+      () => flood(message('D', Buffer.alloc(64 * 1024))),
+    ],
+    ['notices without end', 'rows', 'read', () => flood(Buffer.concat(Array(500).fill(message('N'))))],
+    ['a message of 2 GiB that comes', 'query', 'discover', () => floodAfter(message('D', GARBAGE, 0x7fffffff))],
+    ['a row of 4 GiB that comes', 'rows', 'read', () => floodAfter(message('d', GARBAGE, 0xfffffff0))],
+    ['an error without fields', 'login', 'check', () => (line) => line.write(message('E', Buffer.alloc(0)))],
+    ['silence', 'query', 'check', () => () => {}],
+    ['silence', 'catalog', 'discover', () => () => {}],
+    ['silence', 'rows', 'read', () => () => {}],
+  ],
+  names: [
+    ...['a"b', "a'b", 'a\nb', 'a\tb', '\u202egnp.exe', '\u0007bell', '\u001b[31mred', ' '],
+    ...['ä'.repeat(31), '$1'],
+  ],
+  mostColumns: 10_000,
 }

@@ -1,0 +1,85 @@
+/** The records of one file, each as cells by column, or why it has none. */
+import { isUtf8 } from 'node:buffer'
+import { contentOf } from './content.ts'
+import { BadRecord, csvCells } from './csv-cells.ts'
+import { fileInvalid } from './failure.ts'
+import type { OpenFile } from './file-store.ts'
+import { type JsonCell, jsonCells } from './json-cells.ts'
+import { BrokenFile, type FileRecord, RecordSplitter } from './records.ts'
+import { isColumnName, MAX_COLUMNS, type TableOfFiles } from './table-settings.ts'
+
+export type RowCells = readonly (string | null)[] | ReadonlyMap<string, JsonCell> | BadRecord
+
+export interface RawRow {
+  readonly cells: RowCells
+  /** As it stands in the file; bytes that are no UTF-8 one by one. */
+  raw(): string
+}
+
+/** Pieces of a file: of a CSV file with the names of its columns, in its order. */
+export interface RowsPiece {
+  readonly header: readonly string[] | null
+  readonly rows: readonly RawRow[]
+}
+
+export async function* rowsOfFile(
+  table: TableOfFiles,
+  path: string,
+  file: OpenFile,
+  signal: AbortSignal,
+): AsyncGenerator<RowsPiece> {
+  const isCsv = table.format === 'csv'
+  const splitter = new RecordSplitter(isCsv ? table.dialect : null)
+  let header: readonly string[] | null =
+    isCsv && !table.dialect.header ? (table.columns ?? []).map(({ name }) => name) : null
+  const piece = (records: readonly FileRecord[]): RowsPiece => {
+    let from = 0
+    if (isCsv && header === null && records[0] !== undefined) {
+      header = headerOf(table, records[0])
+      from = 1
+    }
+    const width = header?.length ?? 0
+    const rows = records
+      .slice(from)
+      .flatMap((record) => (isBlank(record, isCsv, width) ? [] : [rowOf(table, record, width)]))
+    return { header, rows }
+  }
+  try {
+    for await (const chunk of contentOf(file, path, signal)) yield piece(splitter.push(chunk))
+    yield piece(splitter.end())
+  } catch (error) {
+    throw error instanceof BrokenFile ? fileInvalid(path, error.message, error.remedy) : error
+  }
+}
+
+/** A line without anything carries nothing; where a table has one column, it is its value. */
+function isBlank({ bytes }: FileRecord, isCsv: boolean, width: number): boolean {
+  if (isCsv) return bytes.length === 0 && width > 1
+  return bytes.length < 64 && bytes.toString('latin1').trim() === ''
+}
+
+function rowOf({ format, dialect }: TableOfFiles, { bytes }: FileRecord, width: number): RawRow {
+  const isText = isUtf8(bytes)
+  const text = isText ? bytes.toString('utf8') : ''
+  const raw = () => (isText ? text : bytes.toString('latin1'))
+  if (!isText) return { cells: new BadRecord('it is not written in UTF-8'), raw }
+  if (format === 'jsonl') return { cells: jsonCells(text), raw }
+  const cells = csvCells(text, dialect)
+  if (cells instanceof BadRecord || cells.length === width) return { cells, raw }
+  return { cells: new BadRecord(`it has ${cells.length} values, and the file ${width} columns`), raw }
+}
+
+function headerOf({ dialect }: TableOfFiles, { bytes }: FileRecord): readonly string[] {
+  const cells = isUtf8(bytes)
+    ? csvCells(bytes.toString('utf8'), { ...dialect, nullText: '' })
+    : new BadRecord('it is not written in UTF-8')
+  if (cells instanceof BadRecord)
+    throw new BrokenFile(`its header cannot be read: ${cells.reason}`, 'Correct the first line.')
+  const names = cells.map((cell) => cell ?? '')
+  const isRight = names.every(isColumnName) && new Set(names).size === names.length && names.length <= MAX_COLUMNS
+  if (isRight) return names
+  throw new BrokenFile(
+    'its header names a column twice, or one by nothing, by more than 128 characters or by those of control',
+    `Give each of up to ${MAX_COLUMNS} columns a name of its own.`,
+  )
+}

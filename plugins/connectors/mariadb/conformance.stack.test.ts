@@ -1,0 +1,5 @@
+import { testConnector } from '@sluice/conformance'
+import { start } from './conformance.ts'
+import plugin from './index.ts'
+
+testConnector({ plugin, start, level: 'full' })

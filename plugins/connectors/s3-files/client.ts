@@ -1,0 +1,57 @@
+/** The driver, on sockets that go where the host says that the connection may. */
+import http from 'node:http'
+import https from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import type { NetworkPolicy } from '@sluice/sdk'
+import { Client } from 'minio'
+import type { BucketPlace } from './settings.ts'
+
+export type S3Reader = Pick<Client, 'getObject' | 'listObjectsV2Query'>
+
+const SILENCE_MS = 60_000
+
+/** For one question: its requests end with the signal. Sockets are not kept, so that none is left. */
+export function clientOf(place: BucketPlace, network: NetworkPolicy, signal: AbortSignal): S3Reader {
+  const driver = place.isTls ? https : http
+  const lookup = lookupBy(network, place.port, signal)
+  const request = ((options: http.RequestOptions, answered: (response: http.IncomingMessage) => void) => {
+    const asked = driver.request({ ...options, agent: false, lookup, signal }, answered)
+    return asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error('the server said nothing for too long')))
+  }) as typeof http.request
+  return new CheckedClient({
+    endPoint: place.host,
+    port: place.port,
+    useSSL: place.isTls,
+    region: place.region,
+    accessKey: place.accessKey,
+    secretKey: place.secretKey,
+    pathStyle: place.pathStyle,
+    retryOptions: { disableRetry: true },
+    transport: { request },
+  })
+}
+
+function lookupBy(network: NetworkPolicy, port: number, signal: AbortSignal): LookupFunction {
+  return (host, options, found) => {
+    network.resolve(host, port, signal).then(
+      ({ address, family }) => {
+        if (options.all === true) found(null, [{ address, family }])
+        else found(null, address, family)
+      },
+      (error: NodeJS.ErrnoException) => found(error, ''),
+    )
+  }
+}
+
+/** The driver's parser takes a list of objects that was cut for a shorter one: what is missing of it would be gone. */
+class CheckedClient extends Client {
+  override async makeRequestAsync(...request: Parameters<Client['makeRequestAsync']>): Promise<http.IncomingMessage> {
+    const answer = await super.makeRequestAsync(...request)
+    if (!request[0].query?.includes('list-type=2')) return answer
+    const body = await text(answer)
+    if (!body.trimEnd().endsWith('</ListBucketResult>')) throw new Error('a list of objects was cut')
+    return Readable.from([Buffer.from(body)]) as http.IncomingMessage
+  }
+}

@@ -1,0 +1,18 @@
+/** Reads tables out of a bucket of S3: CSV and JSON lines, in full or by the objects that are new. */
+import { defineConnector } from '@sluice/sdk'
+import { createConnector } from '../files/connector.ts'
+import { Bucket } from './bucket.ts'
+import { parseBucketSettings, type S3FilesSettings, settingsSchema } from './settings.ts'
+
+export default defineConnector<S3FilesSettings>({
+  type: 's3-files',
+  name: 's3-files',
+  version: '0.1.0',
+  description: 'Tables in a bucket of S3, of CSV and JSON-lines files.',
+  settingsSchema,
+  capabilities: { modes: ['full', 'incremental'], csv: true },
+  async open(settings, host) {
+    const { place, tables } = parseBucketSettings(settings)
+    return createConnector(new Bucket(place, host.network), tables, host)
+  },
+})

@@ -1,0 +1,221 @@
+/**
+ * A product over a folder of CSV files, as its users run it: files come, are corrected and go, and what lookup serves is what
+ * the folder has. What the operator has not allowed is not read, whatever leads there.
+ */
+import assert from 'node:assert/strict'
+import { chmod, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, before, it } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
+import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { RuntimeProcess } from './crash/runtime-process.ts'
+
+const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: city, type: string }
+  - { name: price, type: "decimal(38,9)" }
+`
+const FOUND_OUT = { orders: { glob: '**/*.csv*', format: 'csv', primary_key: ['id'], cursor_column: 'at' } }
+
+const COLUMN_TYPES = { id: 'long', at: 'date', city: 'string', price: 'decimal(38,9)' }
+const TABLES = {
+  orders: { ...FOUND_OUT.orders, columns: Object.entries(COLUMN_TYPES).map(([name, type]) => ({ name, type })) },
+}
+
+let folder: string
+let files: string
+let runtime: RuntimeProcess
+let developer: Client
+let colleague: Client
+let viewer: Client
+
+/** Readable by whoever the runtime reads files as, and there as a whole at once. */
+async function put(path: string, content: string | Uint8Array): Promise<void> {
+  const whole = join(files, path)
+  await mkdir(dirname(whole), { recursive: true })
+  await writeFile(join(files, '.next'), content, { mode: 0o644 })
+  await rename(join(files, '.next'), whole)
+}
+
+async function sync(state = 'succeeded'): Promise<Json> {
+  const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
+  const run = await developer.untilEnded(id)
+  assert.equal(run.state, state, JSON.stringify(run))
+  return run
+}
+
+async function served(): Promise<readonly Json[]> {
+  const { data } = await ok(viewer.get('/api/v1/products/people/latest?limit=100'))
+  return data.toSorted((one: Json, other: Json) => one.id - other.id)
+}
+
+const register = (name: string, settings: unknown) =>
+  developer.post('/api/v1/connections', {
+    name,
+    connector_type: 'files',
+    config_encrypted: JSON.stringify(settings),
+  })
+
+const change = (client: Client, tables: unknown) =>
+  client.send('/api/v1/connections/db', {
+    method: 'PATCH',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ config_encrypted: JSON.stringify({ folder: files, tables }) }),
+  })
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-files-source-'))
+  await chmod(folder, 0o755)
+  files = join(folder, 'files')
+  await mkdir(files)
+  await mkdir(join(folder, 'others'))
+  await writeFile(join(folder, 'others/secret.csv'), 'id,at,city,price\n99,2026-01-01,hidden,1.5\n')
+  const config = join(folder, 'sluice.yaml')
+  await writeFile(config, `upkeep: { compare_minutes: 0 }\nfolders: { allow: { acme: [${JSON.stringify(files)}] } }\n`)
+  const data = join(folder, 'data')
+  runtime = await RuntimeProcess.spawn(data, null, 0, config)
+  const url = await runtime.address()
+  assert.ok(url, runtime.output)
+  const token = (groups: readonly string[], user: string) =>
+    issueToken(data, { tenant: 'acme', groups: [...groups], user }, { ttlS: 3600 })
+  const admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 3600 }))
+  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
+  developer = new Client(url, await token(['svc-developers'], 'dora'))
+  colleague = new Client(url, await token(['svc-developers'], 'carl'))
+  viewer = new Client(url, await token(['svc-viewers'], 'vera'))
+})
+
+after(async () => {
+  await runtime?.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+it('a folder that the operator has not allowed is refused by name of the setting', async () => {
+  for (const refused of [join(folder, 'others'), folder, '/etc', join(files, '../others')]) {
+    const answer = await register('db', { folder: refused, tables: TABLES })
+    assert.equal(answer.status, 403, JSON.stringify(answer.body))
+    assert.match(JSON.stringify(answer.body), /folder_refused.*folders\.allow/)
+  }
+})
+
+it('check says what is wrong, and what to do', async () => {
+  await ok(register('db', { folder: files, tables: TABLES }))
+  const report = await ok(developer.post('/api/v1/connections/db/test'))
+  assert.match(JSON.stringify(report), /no file matches.*put a file there/)
+  await put(
+    '2026/orders-1.csv',
+    'id,at,city,price\n1,2026-01-01,Bonn,0.1\n2,2026-01-01,"Köln, Süd",123456789012345678.000000001\n',
+  )
+  const fine = await ok(developer.post('/api/v1/connections/db/test'))
+  assert.match(JSON.stringify(fine), /1 tables can be read/)
+})
+
+it('tables are listed with the columns that their files have', async () => {
+  await ok(register('found', { folder: files, tables: FOUND_OUT }))
+  const { tables } = await ok(developer.get('/api/v1/connections/found/discover'))
+  const [orders] = tables
+  assert.equal(`${orders.schema}.${orders.name}`, 'files.orders')
+  assert.deepEqual(
+    orders.columns.map(({ name, type }: Json) => `${name} ${type}`),
+    Object.entries(COLUMN_TYPES).map(([name, type]) => `${name} ${type}`),
+  )
+})
+
+it('a product serves what the files have', async () => {
+  const product = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  await ok(developer.post('/api/v1/products', product))
+  const endpoints = '  - type: lookup\n    config: { index_columns: [id] }\n'
+  const texts = manifests('files.orders', { columns: COLUMNS, endpoints })
+  const upload = { ...texts, inputs: texts.inputs.replace('mode: full', 'mode: incremental') }
+  await ok(developer.upload('/api/v1/products/people/manifests', upload))
+  await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0' }))
+  await sync()
+  assert.deepEqual(
+    (await served()).map(({ id, city, price }) => [id, city, price]),
+    [
+      [1, 'Bonn', '0.100000000'],
+      [2, 'Köln, Süd', '123456789012345678.000000001'],
+    ],
+  )
+})
+
+it('files that are new are read alone; rows that have left are gone', async () => {
+  await put('2026/orders-2.csv.gz', gzipSync('price,city,at,id\r\n,Ulm,2026-01-02,3\r\n4,"",2026-01-02,4\r\n'))
+  const added = await sync()
+  assert.match(JSON.stringify(added), /"rows_read":2/)
+  assert.deepEqual((await served()).map(({ id, city, price }) => [id, city, price]).slice(2), [
+    [3, 'Ulm', null],
+    [4, '', '4.000000000'],
+  ])
+  await put('2026/orders-1.csv', 'id,at,city,price\n1,2026-01-03,Aachen,0.1\n')
+  await rm(join(files, '2026/orders-2.csv.gz'))
+  await sync()
+  assert.deepEqual(
+    (await served()).map(({ id, city }) => [id, city]),
+    [[1, 'Aachen']],
+  )
+})
+
+it('of a key that several files bring the row with the greatest cursor counts, when they are read at once, too', async () => {
+  const cities = async () => (await served()).map(({ id, city }) => [id, city])
+  await put('2026/orders-0.csv', 'id,at,city,price\n1,2026-01-05,Ulm,1\n2,2026-01-01,Hof,1\n1,2026-01-04,Suhl,1\n')
+  await sync()
+  const expected = [
+    [1, 'Ulm'],
+    [2, 'Hof'],
+  ]
+  assert.deepEqual(await cities(), expected)
+  await ok(change(developer, { orders: { ...TABLES.orders, null_text: 'nothing' } }))
+  assert.match(JSON.stringify(await sync()), /"rows_read":4/)
+  assert.deepEqual(await cities(), expected)
+  await rm(join(files, '2026/orders-0.csv'))
+  await ok(change(developer, TABLES))
+  await sync()
+  assert.deepEqual(await cities(), [[1, 'Aachen']])
+})
+
+it('what a table is made of is changed by the creator of the connection alone, and moves its rows', async () => {
+  const more = { ...TABLES, more: { glob: 'more/*.csv', format: 'csv' } }
+  const other = { orders: { ...TABLES.orders, glob: 'salaries/*.csv' } }
+  for (const tables of [more, other]) assert.equal((await change(colleague, tables)).status, 403)
+  await ok(change(developer, more))
+  assert.match(JSON.stringify(await sync()), /"rows_read":0/, 'one table more changes nothing for the others')
+  await ok(change(developer, { orders: { ...TABLES.orders, null_text: 'none' }, more: more.more }))
+  assert.match(JSON.stringify(await sync()), /"rows_read":1/, 'a table that is made otherwise is read whole')
+  await ok(change(developer, TABLES))
+})
+
+it('a row that cannot be carried is in the quarantine as it stands, with the reason', async () => {
+  await put('2026/orders-3.csv', 'id,at,city,price\n5,2026-01-04,Trier,1\n6,2026-01-04,Jena\nseven,2026-01-04,Gera,1\n')
+  await sync()
+  assert.deepEqual(
+    (await served()).map(({ id }) => id),
+    [1, 5],
+  )
+  const quarantine = await ok(developer.get('/api/v1/connections/db/quarantine'))
+  const text = JSON.stringify(quarantine)
+  assert.match(text, /6,2026-01-04,Jena/)
+  assert.match(text, /it has 3 values, and the file 4 columns/)
+  assert.match(text, /it is no long/)
+})
+
+it('links are no files of the folder, whatever they lead to', async () => {
+  await symlink(join(folder, 'others/secret.csv'), join(files, '2026/orders-4.csv'))
+  await symlink(join(folder, 'others'), join(files, '2027'))
+  await sync()
+  assert.deepEqual(
+    (await served()).map(({ id }) => id),
+    [1, 5],
+  )
+})
+
+it('a folder that is empty for once does not empty the product', async () => {
+  await rename(join(files, '2026'), join(files, '.away'))
+  const run = await sync('failed')
+  assert.match(JSON.stringify(run), /no file matches/)
+  assert.deepEqual(
+    (await served()).map(({ id }) => id),
+    [1, 5],
+  )
+})

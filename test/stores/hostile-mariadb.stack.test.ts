@@ -1,0 +1,4 @@
+import { hostileMariadb } from './hostile-mariadb.fixture.ts'
+import { testHostileSource } from './hostile-source.ts'
+
+testHostileSource(hostileMariadb)
