@@ -78,10 +78,16 @@ class Follower {
   async follow(query: string): Promise<void> {
     while (!this.#isStopped) {
       this.connections += 1
-      for await (const event of eventsOf(this.client, query, this.lastId)) {
-        if (this.#isStopped) return
-        this.#apply(event)
-        if (this.#drop?.()) break
+      try {
+        for await (const event of eventsOf(this.client, query, this.lastId)) {
+          if (this.#isStopped) return
+          this.#apply(event)
+          if (this.#drop?.()) break
+        }
+      } catch (error) {
+        // Nobody answers, or who did is gone.
+        if (this.#drop === null || !(error instanceof TypeError)) throw error
+        await new Promise((resolve) => setTimeout(resolve, 100))
       }
       if (this.#drop === null) {
         this.isEnded = true
@@ -215,6 +221,38 @@ describe('a follower', () => {
     await changeSome(next)
     await synced()
     await Promise.all(all)
+  })
+
+  it('loses nothing and hears nothing twice where the runtime is killed amid an epoch', async (t) => {
+    const { crash } = world.deployment
+    if (crash === null) return t.skip('the runtime under test is another’s to kill')
+    const rows = Number((await world.source.query('SELECT count(*) FROM change_people')).rows[0].count)
+    // Amid all rows that there are, and amid the difference that changes each of them.
+    const moments = [Math.floor(rows / 2), Math.floor(rows * 1.5)]
+    const crashes: Promise<void>[] = []
+    const follower = new Follower(cleared, () => {
+      const isMoment = follower.texts.length === moments[crashes.length]
+      if (isMoment) crashes.push(crash())
+      return isMoment
+    })
+    const following = follower.follow('?from=start')
+    const first = Math.max(...expected.keys())
+    await follower.reaches(first)
+    await Promise.all(crashes)
+    await world.source.query("UPDATE change_people SET city = city || '.'")
+    const { rows: wanted } = await world.source.query('SELECT id, email, city FROM change_people')
+    const { id: run } = await ok(owner.post('/api/v1/connections/db/sync'))
+    await follower.reaches(first + 1)
+    await Promise.all(crashes)
+    assert.equal((await owner.untilEnded(run)).state, 'succeeded')
+    assert.equal(crashes.length, 2)
+    assert.equal(follower.state, stateOf(wanted))
+    assert.deepEqual([follower.epochs, follower.resets], [[first, first + 1], 0])
+    assert.equal(follower.texts.length, 2 * rows + 2)
+    follower.stop()
+    await world.source.query("UPDATE change_people SET city = 'end' WHERE id = (SELECT min(id) FROM change_people)")
+    await synced()
+    await following
   })
 
   it('that begins now hears what comes, and nothing of before', async () => {

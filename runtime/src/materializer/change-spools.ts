@@ -46,6 +46,7 @@ interface Spool {
   /** As far as it is known. */
   bytes: number
   isWritten: boolean
+  readAtMs: number
 }
 
 const PIECE_BYTES = 64 * 1024
@@ -56,6 +57,9 @@ const UPSERT = 'u'
 const DELETE = 'd'
 /** One that others push out while it is read is computed again so often for one piece. */
 const MAX_LOOKS = 5
+/** Rows are on disk no longer than somebody follows: the lake may forget them, and tenants go. */
+const KEPT_MS = 10 * 60_000
+const SWEEP_MS = 60_000
 
 export class ChangeSpools {
   readonly #options: ChangeSpoolsOptions
@@ -65,6 +69,8 @@ export class ChangeSpools {
   #bytes = 0
   #computed = 0
   #followers = 0
+
+  readonly #sweep = setInterval(() => this.#forgetUnread(), SWEEP_MS).unref()
 
   constructor(options: ChangeSpoolsOptions) {
     this.#options = options
@@ -102,6 +108,7 @@ export class ChangeSpools {
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#sweep)
     this.#closing.abort()
     // Whoever waits for one is told there.
     await Promise.allSettled([...this.#spools.values()].map(({ written }) => written))
@@ -113,6 +120,7 @@ export class ChangeSpools {
     if (known !== undefined) {
       this.#spools.delete(key)
       this.#spools.set(key, known)
+      known.readAtMs = performance.now()
       return known
     }
     const file = join(this.#options.directory, `${key}-${this.#computed}.lines`)
@@ -121,6 +129,7 @@ export class ChangeSpools {
       file,
       bytes: 0,
       isWritten: false,
+      readAtMs: performance.now(),
       written: Promise.resolve().then(() => this.#write(step, spool)),
     }
     // Whoever waits for it is told; the next one that asks begins anew.
@@ -170,6 +179,13 @@ export class ChangeSpools {
     if (this.#bytes + bytes > maxBytes) throw tooLarge(maxBytes)
     this.#bytes += bytes
     spool.bytes += bytes
+  }
+
+  #forgetUnread(): void {
+    const before = performance.now() - KEPT_MS
+    for (const spool of this.#spools.values()) {
+      if (spool.isWritten && spool.readAtMs < before) this.#forget(spool)
+    }
   }
 
   #forget(spool: Spool): void {

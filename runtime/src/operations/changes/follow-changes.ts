@@ -30,7 +30,7 @@ export interface ChangePlace {
 }
 
 export interface FollowedChange {
-  readonly kind: 'upsert' | 'delete' | 'epoch' | 'reset'
+  readonly kind: 'upsert' | 'delete' | 'epoch' | 'reset' | 'problem'
   readonly json: string
   /** After it. */
   readonly place: ChangePlace
@@ -48,7 +48,7 @@ const STREAM_MS = 60 * 60_000
 
 /**
  * Throws what a read of the product would, CONFLICT `not_materialized`, and INVALID_DATA `changes_need_key` where its rows cannot be
- * told apart. What comes after that ends the stream: whoever asks again is told why.
+ * told apart. What comes after that ends the stream, with a `problem`.
  */
 export async function followChanges(
   platform: Platform,
@@ -147,6 +147,9 @@ class Follower {
       }
     } catch (error) {
       if (!isEnd(error)) throw error
+      // Whoever comes back to this place by himself would be begun anew, and end here again.
+      const { code, message, remedy = null } = error
+      yield { kind: 'problem', json: JSON.stringify({ code, detail: message, remedy }), place }
     } finally {
       rights.release()
     }
@@ -278,8 +281,8 @@ function shapeOf(parts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)
 }
 
-/** What is told to whoever asks again. */
-function isEnd(error: unknown): boolean {
+/** What the reader may be told, and can do something about. */
+function isEnd(error: unknown): error is SluiceError {
   return error instanceof SluiceError && ['PERMISSION', 'INVALID_DATA', 'CONFLICT', 'QUOTA'].includes(error.kind)
 }
 
