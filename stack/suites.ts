@@ -47,8 +47,13 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'crash',
     servers: [],
-    // A runtime that is killed, and one whose lake, stores or issuers fail.
-    tests: ['test/crash/*.test.ts', 'test/*.int.test.ts', 'test/stores/*.int.test.ts'],
+    // A runtime that is killed, and one whose lake, stores or issuers fail; and commits that end at each of their steps.
+    tests: [
+      'test/crash/*.test.ts',
+      'test/*.int.test.ts',
+      'test/stores/*.int.test.ts',
+      'runtime/src/lake/*.stack.test.ts',
+    ],
     env: { SLUICE_CRASH_KILLS: '8' },
     expectedSeconds: 600,
     isAlwaysRun: true,
@@ -167,8 +172,8 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'catalog',
     servers: ['iceberg-readers'],
-    tests: ['stack/catalog/catalog.stack.test.ts'],
-    expectedSeconds: 45,
+    tests: ['stack/catalog/{catalog,position-deletes}.stack.test.ts'],
+    expectedSeconds: 80,
   },
   {
     name: 'kafka',

@@ -65,20 +65,24 @@ export function parquetOptions(types: readonly LogicalType[]): readonly string[]
  * A column as it is read from a file that may have been written with such filters. An expression is not looked up in
  * them; zeros of files have no sign, so that bytes alone need it.
  */
-export function fromFile(name: string, type: LogicalType): string {
-  const column = quoteName(name)
-  return type === 'binary' ? `${column} || ''::BLOB AS ${column}` : column
+export function fromFile(name: string, type: LogicalType, readAs = name): string {
+  const column = quoteName(readAs)
+  if (type === 'binary') return `${column} || ''::BLOB AS ${quoteName(name)}`
+  return readAs === name ? column : `${column} AS ${quoteName(name)}`
 }
 
 /** A relation over parquet files, columns by field id and in the order given. */
 export function parquetRelation(table: EngineTable): string {
   const { files, columns, deletes = [] } = table
   if (files.length === 0) return emptyRelation(columns)
+  // Beside the places of rows the engine has no other column of that name.
+  const readAs = ({ name }: EngineColumn) =>
+    deletes.length > 0 && name.toLowerCase() === 'file_row_number' ? COLUMN_BESIDE_PLACES : name
   const schema = columns.map(
     (column) =>
-      `${column.fieldId}: {name: ${quoteText(column.name)}, type: ${quoteText(fileType(column.type))}, default_value: NULL}`,
+      `${column.fieldId}: {name: ${quoteText(readAs(column))}, type: ${quoteText(fileType(column.type))}, default_value: NULL}`,
   )
-  const names = columns.map((column) => castFromFile(column)).join(', ')
+  const names = columns.map((column) => castFromFile(column, readAs(column))).join(', ')
   const read = `read_parquet([${files.map(quoteText).join(', ')}], schema = MAP {${schema.join(', ')}}`
   if (deletes.length === 0) return `SELECT ${names} FROM ${read})`
   return `SELECT ${names} FROM ${read}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true) AS kept
@@ -88,6 +92,7 @@ export function parquetRelation(table: EngineTable): string {
 
 /** Of the file that a row is in: a name that no column of a table has. */
 export const FILE_COLUMN = '  file  '
+const COLUMN_BESIDE_PLACES = '  row number  '
 
 /** From the path that the engine opens to the name that delete files use. */
 export function fileNames({ files, deletedFrom = files }: Pick<EngineTable, 'files' | 'deletedFrom'>): string {
@@ -95,8 +100,8 @@ export function fileNames({ files, deletedFrom = files }: Pick<EngineTable, 'fil
   return `MAP {${entries.join(', ')}}`
 }
 
-function castFromFile({ name, type }: EngineColumn): string {
-  return type === 'json' ? `${quoteName(name)}::JSON AS ${quoteName(name)}` : fromFile(name, type)
+function castFromFile({ name, type }: EngineColumn, readAs: string): string {
+  return type === 'json' ? `${quoteName(readAs)}::JSON AS ${quoteName(name)}` : fromFile(name, type, readAs)
 }
 
 /** A relation of the rows themselves. */

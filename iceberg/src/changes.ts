@@ -1,5 +1,6 @@
 import { type EngineTable, quoteName } from '@sluice/engine'
 import type { LakeSchema } from './format/table-schema.ts'
+import { deletesByFile } from './position-deletes.ts'
 import { engineTable, type Scan } from './scan.ts'
 
 /**
@@ -31,9 +32,8 @@ const AFTER = 'lake_after'
  */
 export function describeChanges(from: Scan | null, to: Scan, key: readonly string[]): Changes {
   const held = new Set(from?.files.map((file) => file.uri))
-  // A file that both hold may have lost other rows in each, so with unequal deletes nothing is known to be the same.
-  const sameDeletes = from !== null && urisOf(from.deletes) === urisOf(to.deletes)
-  const shared = new Set(to.files.map((file) => file.uri).filter((uri) => sameDeletes && held.has(uri)))
+  const sameDeletes = from === null ? () => false : equalDeletes(from, to)
+  const shared = new Set(to.files.map((file) => file.uri).filter((uri) => held.has(uri) && sameDeletes(uri)))
   const only = (scan: Scan): Scan => ({ ...scan, files: scan.files.filter((file) => !shared.has(file.uri)) })
   const before = from === null ? { ...to, files: [], deletes: [] } : only(from)
   const after = only(to)
@@ -44,6 +44,17 @@ export function describeChanges(from: Scan | null, to: Scan, key: readonly strin
     ...(key.length === 0 ? rowStatements(columns) : keyStatements(columns, key)),
     isEmpty: before.files.length === 0 && after.files.length === 0,
   }
+}
+
+/**
+ * Whether a file that both hold has lost the same rows in each. With unequal deletes of which nobody knows what files they are
+ * of, nothing is known to be the same.
+ */
+function equalDeletes(from: Scan, to: Scan): (uri: string) => boolean {
+  const [before, after] = [deletesByFile(from), deletesByFile(to)]
+  if (before !== null && after !== null) return (uri) => before.get(uri)?.uri === after.get(uri)?.uri
+  const areSame = urisOf(from.deletes) === urisOf(to.deletes)
+  return () => areSame
 }
 
 const urisOf = (files: Scan['files']): string => JSON.stringify(files.map((file) => file.uri).sort())

@@ -117,7 +117,7 @@ export async function stageCommit(context: Context, request: CommitRequest): Pro
     snapshotId: String(made.snapshot['snapshot-id']),
     committedAtMs: made.snapshot['timestamp-ms'],
     addedRows: Number(made.snapshot.summary['added-records'] ?? 0),
-    removedRows: Number(made.snapshot.summary['deleted-records'] ?? 0),
+    removedRows: removedRows(made.snapshot.summary),
     totalRows: made.totalRows,
     addedBytes: made.writtenBytes + written.sizeBytes + request.files.reduce((sum, file) => sum + file.sizeBytes, 0),
     writeId: request.writeId ?? null,
@@ -301,10 +301,18 @@ async function oldContent(context: Context, restored: Snapshot, parent: Snapshot
   return { manifests, summary, writtenBytes: 0 }
 }
 
+/** Of a file that goes, its rows that were deleted before are gone already. */
+function removedRows(summary: Snapshot['summary']): number {
+  const count = (name: string) => Number(summary[name] ?? 0)
+  return count('deleted-records') + count('added-position-deletes') - count('removed-position-deletes')
+}
+
 function liveRows(manifests: readonly ManifestFile[]): number {
-  return manifests
-    .filter((manifest) => manifest.content === 0)
-    .reduce((sum, manifest) => sum + Number(manifest.added_rows_count) + Number(manifest.existing_rows_count), 0)
+  const rows = (content: number) =>
+    manifests
+      .filter((manifest) => manifest.content === content)
+      .reduce((sum, manifest) => sum + Number(manifest.added_rows_count) + Number(manifest.existing_rows_count), 0)
+  return Math.max(0, rows(0) - rows(1))
 }
 
 function summaryOf(
@@ -315,7 +323,7 @@ function summaryOf(
 ): Snapshot['summary'] {
   const added = sizes(change.added)
   const removed = sizes(written.removed)
-  const isAppend = change.removed !== 'all' && change.removed.length === 0
+  const isAppend = change.removed !== 'all' && change.removed.length === 0 && added.deleteFiles === 0
   const total = (name: string, plus: number, minus: number) => {
     const before = parent === null || change.removed === 'all' ? 0 : totalOf(parent, name)
     return before === null ? {} : { [name]: String(before + plus - (change.removed === 'all' ? 0 : minus)) }
@@ -325,7 +333,7 @@ function summaryOf(
       ? 'replace'
       : isAppend
         ? 'append'
-        : change.added.length === 0 && removed.files > 0
+        : added.files === 0 && removed.files + added.deleteFiles > 0
           ? 'delete'
           : 'overwrite',
     'added-data-files': String(added.files),
@@ -334,11 +342,25 @@ function summaryOf(
     'deleted-data-files': String(removed.files),
     'deleted-records': String(removed.rows),
     'removed-files-size': String(removed.bytes),
+    ...(added.deleteFiles === 0
+      ? {}
+      : {
+          'added-delete-files': String(added.deleteFiles),
+          'added-position-delete-files': String(added.deleteFiles),
+          'added-position-deletes': String(added.deletes),
+        }),
+    ...(removed.deleteFiles === 0
+      ? {}
+      : {
+          'removed-delete-files': String(removed.deleteFiles),
+          'removed-position-delete-files': String(removed.deleteFiles),
+          'removed-position-deletes': String(removed.deletes),
+        }),
     ...total('total-data-files', added.files, removed.files),
     ...total('total-records', added.rows, removed.rows),
     ...total('total-files-size', added.bytes, removed.bytes),
-    ...total('total-delete-files', 0, 0),
-    ...total('total-position-deletes', 0, 0),
+    ...total('total-delete-files', added.deleteFiles, removed.deleteFiles),
+    ...total('total-position-deletes', added.deletes, removed.deletes),
     ...total('total-equality-deletes', 0, 0),
   }
 }
@@ -348,10 +370,10 @@ function totalOf(snapshot: Snapshot | null, name: string): number | null {
   return Number.isSafeInteger(total) ? total : null
 }
 
-function sizes(files: readonly DataFile[]): { readonly files: number; readonly rows: number; readonly bytes: number } {
-  return {
-    files: files.length,
-    rows: files.reduce((sum, file) => sum + file.rows, 0),
-    bytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
-  }
+function sizes(all: readonly DataFile[]) {
+  const files = all.filter(({ content }) => content === 'data')
+  const deletes = all.filter(({ content }) => content === 'deletes')
+  const rows = (some: readonly DataFile[]) => some.reduce((sum, file) => sum + file.rows, 0)
+  const bytes = all.reduce((sum, file) => sum + file.sizeBytes, 0)
+  return { files: files.length, rows: rows(files), bytes, deleteFiles: deletes.length, deletes: rows(deletes) }
 }

@@ -4,6 +4,7 @@ import type { DataFile } from './format/data-file.ts'
 import { fileFields, hasMarks } from './format/marks.ts'
 import { sortColumns } from './format/sort-order.ts'
 import { toTableSchema } from './format/table-schema.ts'
+import { deletesByFile, deletesOf } from './position-deletes.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
 import type { TableState } from './table-state.ts'
 import type { WriteJob, WriteTarget, WrittenData } from './write.ts'
@@ -19,21 +20,30 @@ export interface CompactionOptions {
 const DEFAULT_TARGET_BYTES = 128 * 1024 * 1024
 const DEFAULT_MIN_FILES = 8
 const SMALL_SHARE = 0.75
+/** A file of which more rows are gone is written anew, however large it is. Merges let no more than twice as many be gone. */
+const WORN_SHARE = 0.05
 /** Of one rewrite, so that it ends in time and a conflict throws little away; the rest is taken by the next one. */
 const MAX_REWRITTEN_BYTES = 2 * 1024 * 1024 * 1024
 const MAX_REWRITTEN_FILES = 5_000
 
-/** The files that are worth being rewritten into fewer; none where the table is well as it is. */
+/** The files that are worth being rewritten: into fewer, or without rows that are gone; none where the table is well as it is. */
 export function smallFiles(
   state: TableState,
   scan: Scan,
   options: Omit<CompactionOptions, 'limits'>,
 ): readonly ScanFile[] {
   const target = options.targetFileBytes ?? DEFAULT_TARGET_BYTES
-  const small = scan.files.filter((file) => file.sizeBytes < target * SMALL_SHARE)
+  const worn = wornFiles(state, scan)
+  const small = scan.files.filter((file) => file.sizeBytes < target * SMALL_SHARE && !worn.has(file))
   const groups = [...Map.groupBy(small, ({ file }) => partitionKey(state, file)).values()]
   const chosen: ScanFile[] = []
   let bytes = 0
+  for (const file of worn) {
+    const isFull = chosen.length >= MAX_REWRITTEN_FILES || bytes + file.sizeBytes > MAX_REWRITTEN_BYTES
+    if (isFull && chosen.length > 0) return chosen
+    chosen.push(file)
+    bytes += file.sizeBytes
+  }
   // Where most files are is most to win.
   for (const group of groups.toSorted((a, b) => b.length - a.length)) {
     if (group.length < (options.minFiles ?? DEFAULT_MIN_FILES)) break
@@ -44,6 +54,20 @@ export function smallFiles(
     }
   }
   return chosen
+}
+
+/**
+ * Their readers pass over many rows that are gone; or they are as old as the history, so that rows which are gone do not lie in
+ * files for longer than it is kept. Where delete files tell of several files, nobody knows of which how many.
+ */
+function wornFiles({ metadata }: TableState, scan: Scan): ReadonlySet<ScanFile> {
+  const deletes = deletesByFile(scan)
+  const known = new Set(metadata.snapshots.map((snapshot) => String(snapshot['snapshot-id'])))
+  const isWorn = (file: ScanFile) => {
+    const gone = deletes?.get(file.uri)?.rows ?? 0
+    return gone > file.rows * WORN_SHARE || (gone > 0 && !known.has(file.addedIn))
+  }
+  return new Set(scan.files.filter(isWorn))
 }
 
 /** Files of former partition specs end in the present one, so they are counted together. */
@@ -88,14 +112,17 @@ export function compactionCommit(
   files: readonly ScanFile[],
   written: WrittenData,
 ): CommitRequest {
+  // Those of other engines may be of files that stay, too.
+  const deletes = deletesByFile(scan) === null ? [] : deletesOf(scan, files)
+  const leaving = [...files, ...deletes]
   const own = Object.entries(scan.summary).filter(([name]) => name.startsWith('sluice.'))
   return {
     base: state,
     plan: written.plan,
     operation: 'rewrite',
     files: written.files,
-    removed: files.map((file) => file.uri),
-    removedFrom: [...new Set(files.map((file) => file.manifest))],
+    removed: leaving.map((file) => file.uri),
+    removedFrom: [...new Set(leaving.map((file) => file.manifest))],
     summary: { ...Object.fromEntries(own), 'sluice.upkeep': 'compact' },
     writeId: written.writeId,
   }

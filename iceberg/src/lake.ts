@@ -10,6 +10,7 @@ import { Manifests } from './manifests.ts'
 import { type DeleteRequest, type MergeRequest, planDelete, planMerge, type TouchedFiles } from './merge.ts'
 import { notePath, readNote } from './newest-note.ts'
 import { type Belonging, LakeOwners } from './owners.ts'
+import { adoptPositions } from './position-deletes.ts'
 import { publishAll } from './publish.ts'
 import { type Scan, scanTable, sharedManifests } from './scan.ts'
 import type { ObjectStore } from './store/object-store.ts'
@@ -151,7 +152,7 @@ export class Lake {
   }
 
   /**
-   * Writes the files that a merge by key needs: those that hold a changed row are written anew, the others stay. Throws
+   * Writes the files that a merge by key needs: new rows, the files that are written anew, and lists of rows that are gone. Throws
    * as `write` does. May be repeated, unless its job has an input that streams.
    */
   async merge(request: MergeRequest, signal: AbortSignal): Promise<ChangedFiles> {
@@ -174,9 +175,21 @@ export class Lake {
     const run = await this.write(plan.job, [plan.target], signal)
     const [written] = run.written
     if (written === undefined) throw new Error('nothing was written')
-    const removedFrom = [...new Set(plan.files.map((file) => file.manifest))]
+    const deletes = await adoptPositions(this.#reader.files(plan.target.ref), plan.marked, run.results)
+    const leaving = [...plan.files, ...plan.deletes]
     const { results, gone, unexplained } = plan
-    return { written, removed: plan.files.map((file) => file.uri), removedFrom, results, gone, unexplained }
+    return {
+      written: {
+        ...written,
+        files: [...written.files, ...deletes],
+        sizeBytes: deletes.reduce((sum, file) => sum + file.sizeBytes, written.sizeBytes),
+      },
+      removed: leaving.map((file) => file.uri),
+      removedFrom: [...new Set(leaving.map((file) => file.manifest))],
+      results,
+      gone,
+      unexplained,
+    }
   }
 
   /** Writes manifests and metadata of a new snapshot, invisible until it is published. */

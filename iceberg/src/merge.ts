@@ -3,6 +3,7 @@ import {
   type EngineStep,
   FILE_COLUMN,
   fileCell,
+  fileNames,
   fileType,
   fromFile,
   parquetOptions,
@@ -12,15 +13,16 @@ import {
 } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
 import { fileFields, hasMarks } from './format/marks.ts'
-import { type LakeSchema, toTableSchema } from './format/table-schema.ts'
+import { fromIceberg, type LakeSchema, toTableSchema } from './format/table-schema.ts'
+import { deletesByFile, deletesOf, type MarkedFile, newMarkedFile, positionsStep } from './position-deletes.ts'
 import { engineTable, type Scan, type ScanFile } from './scan.ts'
 import type { ObjectStore } from './store/object-store.ts'
 import type { TableState } from './table-state.ts'
 import { type JobRunner, planTable, type WriteJob, type WriteTarget } from './write.ts'
 
 /**
- * A change of some rows, by writing anew only the files that hold any of them (copy-on-write: readers see plain files,
- * and no engine has to know of delete files).
+ * A change of some rows. Of a large file that few of them are in, their positions are listed as deleted; other files that hold
+ * any are written anew.
  */
 export interface MergeRequest {
   readonly base: TableState
@@ -43,6 +45,10 @@ export interface MergeRequest {
   readonly present?: () => Promise<PresentKeys>
   readonly sortBy?: readonly string[]
   readonly targetFileBytes?: number
+  /** Files of fewer rows are written anew for any of them. Default 10,000. */
+  readonly smallFileRows?: number
+  /** Files of which as many or more of their rows are gone are written anew. Default 0.1. */
+  readonly maxDeletedShare?: number
   /** The rows of `changed` have the column `MARKS`, too, and those that stay keep theirs. */
   readonly marks?: boolean
 }
@@ -71,6 +77,10 @@ export interface TouchedFiles {
   readonly target: WriteTarget
   /** The files whose rows are written anew, or are gone. */
   readonly files: readonly ScanFile[]
+  /** The files of position deletes that go with them, or are replaced by those of `marked`. */
+  readonly deletes: readonly ScanFile[]
+  /** What the last collecting steps of the job write. */
+  readonly marked: readonly MarkedFile[]
   /** Of the request's own job. */
   readonly results: readonly StepResult[]
   /** How many rows go because their key is not among those that are present. */
@@ -85,6 +95,14 @@ const GONE = 'lake_gone'
 const BEFORE = 'lake_before'
 const TOUCHED = 'lake_touched'
 
+const SMALL_FILE_ROWS = 10_000
+/** Of a table without partitions. More are written into one by the next merge. */
+const MAX_SMALL_FILES = 16
+/** Where more rows of a file are gone, it is written anew: all its readers pass over each of them. */
+const MAX_DELETED_SHARE = 0.1
+/** Each is a step of one job. */
+const MAX_MARKED_FILES = 500
+
 interface MergeContext {
   readonly store: ObjectStore
   readonly engine: JobRunner
@@ -92,7 +110,7 @@ interface MergeContext {
   readonly dir: string
 }
 
-/** Keeps the changed rows aside and finds the files that hold one of their keys, reading the key columns alone. */
+/** Keeps the changed rows aside and finds where rows with one of their keys are, reading the key columns alone. */
 export async function planMerge(
   context: MergeContext,
   request: MergeRequest,
@@ -103,11 +121,12 @@ export async function planMerge(
   const planned = planTable(target).schema.schema
   const schema = { ...planned, fields: fileFields(planned.fields, request.marks) }
   const file = join(context.dir, 'changed.parquet')
-  const looksForKeys = rows === 'keep' && scan.files.length > 0 && scan.deletes.length === 0
+  const looksForKeys = rows === 'keep' && scan.files.length > 0 && findsPositions(base, scan, request.schema)
   const gone =
     request.gone === undefined ? null : { file: join(context.dir, 'gone.parquet'), schema: ofKey(schema, key) }
   const others = { present: present ? presentFile(context) : null, gone: gone?.file ?? null }
-  const find = looksForKeys ? [touchedStep(scan, schema, key, file, others)] : []
+  const hits = join(context.dir, 'hits.parquet')
+  const find = looksForKeys ? hitSteps(scan, schema, key, { ...others, changed: file, hits }) : []
   const aside = [
     ...(job.steps ?? []),
     keepAside(request.changed, file, schema),
@@ -115,13 +134,13 @@ export async function planMerge(
     ...(present ? [] : find),
   ]
   const asides = gone === null ? [file] : [file, gone.file]
-  const readPaths = [...(job.readPaths ?? []), ...asides, ...scan.files.map(localOf)]
+  const readPaths = [...(job.readPaths ?? []), ...asides, hits, ...[...scan.files, ...scan.deletes].map(localOf)]
   const own = { ...job, trust: 'own', steps: aside, readPaths, writeDirs: [context.dir] } as const
   const run = await context.engine.run(own, signal)
-  const swept = present ? await sweep(context, request, await present(), { schema, file, find }, signal) : null
+  const swept = present ? await sweep(context, request, await present(), { schema, file, find, hits }, signal) : null
   const found = looksForKeys ? (swept?.found ?? run.results.at(-1)) : undefined
-  // With delete files around, rows cannot be told from those that are gone by their file alone: all is written anew.
-  const files = found === undefined ? scan.files : namedIn(scan, found)
+  const { files, marked } = found === undefined ? { files: scan.files, marked: [] } : part(context, request, found)
+  const former = (one: ScanFile) => deletesOf(scan, [one]).map(localOf)
   const columns = schema.fields.map((field) => quoteName(field.name)).join(', ')
   const without = gone === null ? '' : ` ANTI JOIN ${GONE} g ON ${sameKey('g', key)}`
   const kept = `SELECT ${list('t', schema)} FROM ${TOUCHED} t ANTI JOIN ${CHANGED} c ON ${sameKey('c', key)}${without}`
@@ -129,11 +148,18 @@ export async function planMerge(
   return {
     job: {
       tables: [
-        engineTable({ ...scan, files }, [TOUCHED], asWritten(base, schema)),
+        engineTable({ ...scan, files, deletes: deletesOf(scan, files) }, [TOUCHED], asWritten(base, schema)),
         asideTable(CHANGED, file, schema),
         ...(swept ? [asideTable(PRESENT, presentFile(context), swept.schema)] : []),
         ...(gone === null ? [] : [asideTable(GONE, gone.file, gone.schema)]),
       ],
+      ...(marked.length === 0
+        ? {}
+        : {
+            steps: marked.map((one) => positionsStep(one, [hits, ...former(one.file)])),
+            readPaths: [hits, ...marked.flatMap((one) => former(one.file))],
+            writeDirs: [context.dir],
+          }),
       limits: job.limits,
     },
     target: {
@@ -148,10 +174,46 @@ export async function planMerge(
       ...(request.marks === true ? { marks: true } : {}),
     },
     files,
+    deletes: found === undefined ? scan.deletes : deletesOf(scan, [...files, ...marked.map((one) => one.file)]),
+    marked,
     results: looksForKeys && !present ? run.results.slice(0, -1) : run.results,
     gone: swept?.gone ?? 0,
     unexplained: swept?.unexplained ?? 0,
   }
+}
+
+/**
+ * Whether rows can be told by their file and their place in it. The engine gives no places where a file, of before or to come,
+ * has a column of the name that it has for them.
+ */
+function findsPositions({ metadata }: TableState, scan: Scan, next: TableSchema): boolean {
+  const taken = ({ name }: { readonly name: string }) => name.toLowerCase() === 'file_row_number'
+  const former = metadata.schemas.flatMap((schema) => fromIceberg(schema).fields)
+  return !former.some(taken) && !next.columns.some(taken) && deletesByFile(scan) !== null
+}
+
+/** The files to be written anew, and those of which some rows go. @param found for each file how many rows are to go */
+function part(
+  { dir }: MergeContext,
+  { base, scan, smallFileRows = SMALL_FILE_ROWS, maxDeletedShare = MAX_DELETED_SHARE }: MergeRequest,
+  { rows }: StepResult,
+): { readonly files: readonly ScanFile[]; readonly marked: readonly MarkedFile[] } {
+  const going = new Map(rows.map(([uri, count]) => [String(uri), Number(count)]))
+  const isSmall = (file: ScanFile) => file.rows < smallFileRows
+  const small = scan.files.filter(isSmall)
+  const gathers = base.spec.fields.length === 0 && small.length > MAX_SMALL_FILES
+  const before = deletesByFile(scan)
+  const marked: MarkedFile[] = []
+  const files: ScanFile[] = []
+  for (const file of scan.files) {
+    const count = going.get(file.uri)
+    if (count === undefined && !(gathers && isSmall(file))) continue
+    const gone = (count ?? 0) + (before?.get(file.uri)?.rows ?? 0)
+    const isMarked = !isSmall(file) && gone < file.rows * maxDeletedShare && marked.length < MAX_MARKED_FILES
+    if (isMarked) marked.push(newMarkedFile(file, dir))
+    else files.push(file)
+  }
+  return { files, marked }
 }
 
 const sameKey = (other: string, key: readonly string[]): string =>
@@ -169,7 +231,12 @@ async function sweep(
   context: MergeContext,
   { base, scan, key, job }: MergeRequest,
   present: PresentKeys,
-  known: { readonly schema: LakeSchema; readonly file: string; readonly find: readonly EngineStep[] },
+  known: {
+    readonly schema: LakeSchema
+    readonly file: string
+    readonly find: readonly EngineStep[]
+    readonly hits: string
+  },
   signal: AbortSignal,
 ) {
   const { version } = present
@@ -194,7 +261,7 @@ async function sweep(
         { sql: unexplained, rows: 'collect' },
         ...known.find,
       ],
-      readPaths: [...(present.job.readPaths ?? []), known.file, file, ...scan.files.map(localOf)],
+      readPaths: [...(present.job.readPaths ?? []), known.file, file, known.hits, ...scan.files.map(localOf)],
       writeDirs: [context.dir],
       limits: job.limits,
     },
@@ -214,24 +281,37 @@ function staleRows(file: string, key: readonly string[], version: string): strin
 
 const countIn = (result: StepResult | undefined): number => Number(result?.rows[0]?.[0] ?? 0)
 
-/** The names of the files with a row that was changed or, by the keys that are present, is gone. */
-function touchedStep(
+/** Keeps aside where rows are that were changed or, by the keys that are present, are gone, and counts them for each file. */
+function hitSteps(
   scan: Scan,
   schema: LakeSchema,
   key: readonly string[],
-  changed: string,
-  { present, gone }: { readonly present: string | null; readonly gone: string | null },
-): EngineStep {
-  const rows = namedRows(scan, schema, key)
+  aside: {
+    readonly changed: string
+    readonly present: string | null
+    readonly gone: string | null
+    readonly hits: string
+  },
+): readonly EngineStep[] {
+  const rows = liveRows(scan, schema, key)
   const keys = key.map(quoteName).join(', ')
   const joined = (kind: string, file: string) =>
-    `SELECT DISTINCT ${FILE} FROM ${rows} ${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`
+    `SELECT ${FILE} AS file_path, ${POSITION} AS pos FROM ${rows}
+      ${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`
   const parts = [
-    joined('SEMI', changed),
-    ...(gone === null ? [] : [joined('SEMI', gone)]),
-    ...(present === null ? [] : [joined('ANTI', present)]),
+    joined('SEMI', aside.changed),
+    ...(aside.gone === null ? [] : [joined('SEMI', aside.gone)]),
+    ...(aside.present === null ? [] : [joined('ANTI', aside.present)]),
   ]
-  return { sql: parts.join(' UNION '), rows: 'collect', maxRows: scan.files.length }
+  const hits = quoteText(aside.hits)
+  return [
+    { sql: `COPY (${parts.join(' UNION ')}) TO ${hits} (FORMAT parquet)` },
+    {
+      sql: `SELECT file_path, count(*) FROM read_parquet(${hits}) GROUP BY file_path`,
+      rows: 'collect',
+      maxRows: scan.files.length,
+    },
+  ]
 }
 
 /** The new columns, by the ids that the files have them under: a column of another type is another one from now on. */
@@ -251,23 +331,24 @@ export async function planDelete(
   const schema = { ...base.schema, fields: fileFields(base.schema.fields, marks) }
   const all = schema.fields.map((field) => field.name)
   const condition = `coalesce((${where}), false)`
-  const sql = `SELECT DISTINCT ${FILE} FROM ${namedRows(scan, schema, all)} WHERE ${condition}`
-  const isFound = scan.files.length > 0 && scan.deletes.length === 0
+  const sql = `SELECT DISTINCT ${FILE} FROM ${liveRows(scan, schema, all)} WHERE ${condition}`
+  const isFound = scan.files.length > 0 && findsPositions(base, scan, toTableSchema(base.schema))
   const run = isFound
     ? await context.engine.run(
         {
           ...job,
           trust: 'own',
           steps: [...(job.steps ?? []), { sql, rows: 'collect', maxRows: scan.files.length }],
-          readPaths: [...(job.readPaths ?? []), ...scan.files.map(localOf)],
+          readPaths: [...(job.readPaths ?? []), ...[...scan.files, ...scan.deletes].map(localOf)],
         },
         signal,
       )
     : null
   const found = run?.results.at(-1)
   const files = found === undefined ? scan.files : namedIn(scan, found)
+  const deletes = found === undefined ? scan.deletes : deletesOf(scan, files)
   return {
-    job: { tables: [engineTable({ ...scan, files }, [TOUCHED], schema)], limits: job.limits },
+    job: { tables: [engineTable({ ...scan, files, deletes }, [TOUCHED], schema)], limits: job.limits },
     target: {
       ref: base.ref,
       base,
@@ -277,6 +358,8 @@ export async function planDelete(
       ...(marks ? { marks } : {}),
     },
     files,
+    deletes,
+    marked: [],
     results: run?.results.slice(0, -1) ?? [],
     gone: 0,
     unexplained: 0,
@@ -284,22 +367,29 @@ export async function planDelete(
 }
 
 const FILE = quoteName(FILE_COLUMN)
+const POSITION = 'file_row_number'
 
-/** The rows of the files, each with the name of its file. */
-function namedRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): string {
+/** The rows of the files that are not deleted, each with the address of its file and its place there. */
+function liveRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): string {
   const fields = schema.fields.filter((field) => columns.includes(field.name))
   const types = fields.map(
     ({ id, name, type }) =>
       `${id}: {name: ${quoteText(name)}, type: ${quoteText(fileType(type))}, default_value: NULL}`,
   )
-  const files = scan.files.map((file) => quoteText(localOf(file))).join(', ')
-  const cells = [...fields.map(({ name, type }) => fromFile(name, type)), FILE].join(', ')
-  return `(SELECT ${cells} FROM read_parquet([${files}], schema = MAP {${types.join(', ')}}, filename = ${quoteText(FILE_COLUMN)}))`
+  const files = scan.files.map(localOf)
+  const uris = fileNames({ files, deletedFrom: scan.files.map(({ uri }) => uri) })
+  const cells = fields.map(({ name, type }) => fromFile(name, type))
+  const all = [...cells, `${uris}[${FILE}] AS ${FILE}`, POSITION].join(', ')
+  const read = `SELECT ${all} FROM read_parquet([${files.map(quoteText).join(', ')}], schema = MAP {${types.join(', ')}}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true)`
+  if (scan.deletes.length === 0) return `(${read})`
+  const deletes = scan.deletes.map((file) => quoteText(localOf(file))).join(', ')
+  return `(SELECT * FROM (${read}) r ANTI JOIN (SELECT file_path, pos FROM read_parquet([${deletes}])) d
+    ON r.${FILE} = d.file_path AND r.${POSITION} = d.pos)`
 }
 
 function namedIn(scan: Scan, { rows }: StepResult): readonly ScanFile[] {
-  const names = new Set(rows.map(([name]) => String(name)))
-  return scan.files.filter((file) => names.has(localOf(file)))
+  const uris = new Set(rows.map(([uri]) => String(uri)))
+  return scan.files.filter((file) => uris.has(file.uri))
 }
 
 function keepAside(changed: string, file: string, schema: LakeSchema): EngineStep {

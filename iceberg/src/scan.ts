@@ -1,6 +1,7 @@
 import type { EngineTable } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { DataFile } from './format/data-file.ts'
+import type { ManifestEntry } from './format/manifest-entries.ts'
 import { type Snapshot, schemaById } from './format/metadata.ts'
 import { fromIceberg, type LakeSchema } from './format/table-schema.ts'
 import { MAX_ENTRIES, type Manifests } from './manifests.ts'
@@ -19,8 +20,9 @@ export interface Scan {
   /** The schema of that snapshot, with field ids. */
   readonly schema: LakeSchema
   readonly files: readonly ScanFile[]
-  /** Files of position deletes, which other engines write; Sluice writes none, but honours them. */
+  /** Files of position deletes: the rows of `files` that are gone. */
   readonly deletes: readonly ScanFile[]
+  /** Less those that are gone; too few where other engines have listed a row twice, or rows of a file that went. */
   readonly rows: number
   readonly bytes: number
 }
@@ -35,6 +37,8 @@ export interface ScanFile {
   readonly sizeBytes: number
   /** The manifest that lists it. */
   readonly manifest: string
+  /** The snapshot that brought it, which may have expired. */
+  readonly addedIn: SnapshotId
   readonly file: DataFile
 }
 
@@ -49,6 +53,8 @@ export async function scanTable(
   const snapshot = chooseSnapshot(state.metadata, choice)
   const all = snapshot === null ? [] : await filesOf(manifests, state, snapshot, skipped, signal)
   const files = all.filter(({ file }) => file.content === 'data')
+  const deletes = all.filter(({ file }) => file.content === 'deletes')
+  const rowsOf = (some: readonly ScanFile[]) => some.reduce((sum, file) => sum + file.rows, 0)
   return {
     ref: state.ref,
     snapshotId: snapshot === null ? null : String(snapshot['snapshot-id']),
@@ -56,8 +62,8 @@ export async function scanTable(
     summary: snapshot?.summary ?? {},
     schema: schemaOf(state, snapshot),
     files,
-    deletes: all.filter(({ file }) => file.content === 'deletes'),
-    rows: files.reduce((sum, file) => sum + file.rows, 0),
+    deletes,
+    rows: Math.max(0, rowsOf(files) - rowsOf(deletes)),
     bytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
   }
 }
@@ -124,12 +130,12 @@ async function liveFiles(
     const live = entries.filter((entry) => entry.status !== 'deleted')
     found += live.length
     if (found > MAX_ENTRIES) throw tooManyFiles()
-    return live.map((entry) => toScanFile(state, entry.file, manifest.manifest_path))
+    return live.map((entry) => toScanFile(state, entry, manifest.manifest_path))
   })
   return lists.flat()
 }
 
-function toScanFile(state: TableState, file: DataFile, manifest: string): ScanFile {
+function toScanFile(state: TableState, { file, snapshotId }: ManifestEntry, manifest: string): ScanFile {
   const path = state.files.pathOf(file.uri)
   const { store } = state.files
   return {
@@ -139,6 +145,7 @@ function toScanFile(state: TableState, file: DataFile, manifest: string): ScanFi
     rows: file.rows,
     sizeBytes: file.sizeBytes,
     manifest,
+    addedIn: String(snapshotId),
     file,
   }
 }

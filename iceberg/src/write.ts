@@ -49,7 +49,8 @@ export interface WriteTarget {
 }
 
 /** What the job reads and does first: the engine's own words. Its trust is the runtime's. */
-export interface WriteJob extends Pick<EngineJob, 'tables' | 'csvInput' | 'steps' | 'readPaths' | 'limits'> {
+export interface WriteJob
+  extends Pick<EngineJob, 'tables' | 'csvInput' | 'steps' | 'readPaths' | 'writeDirs' | 'limits'> {
   /** Given the results of its own collecting steps, those after a gate that has closed left out; what it throws ends the write. */
   readonly judge?: (results: readonly StepResult[]) => void
 }
@@ -140,7 +141,8 @@ export async function writeData(
     const own = (job.steps ?? []).filter((step) => step.rows === 'collect').length
     const steps = [...(job.steps ?? []), ...requests.flatMap(writeSteps)]
     const limits = orderly(job.limits, requests)
-    const run = await context.engine.run({ ...job, limits, trust: 'own', steps, writeDirs: [workspace.dir] }, signal)
+    const writeDirs = [...(job.writeDirs ?? []), workspace.dir]
+    const run = await context.engine.run({ ...job, limits, trust: 'own', steps, writeDirs }, signal)
     judge?.(run.results.slice(0, own))
     const written: WrittenData[] = []
     for (const [at, target] of targets.entries()) {

@@ -1,13 +1,15 @@
-/** Tables of random histories, written by Sluice, with the model of every snapshot beside them. */
+/** Tables of random histories, written by Sluice, with the model of every snapshot beside them. The last ones lose rows by lists. */
 
+import assert from 'node:assert/strict'
+import { sqlType } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
-import { commitStep, type TestLake } from '@sluice/iceberg/testing'
+import { commitStep, LIMITS, publish, type TestLake } from '@sluice/iceberg/testing'
 import { SANDBOX } from '../../runtime/src/lake/tenant-layout.ts'
 import { type Cell, isFloating } from './cells.ts'
 import { type Question, questions } from './filters.ts'
 import { History, KEY, type Partitioning, type Step, type TableState } from './history.ts'
 import { Random } from './random.ts'
-import { writingSelect } from './sql.ts'
+import { quoted, writingSelect } from './sql.ts'
 
 export interface GeneratedTable {
   readonly ref: TableRef
@@ -41,6 +43,11 @@ export async function generateLake(lake: TestLake, tenant: string, seed: number)
       await generateTable(lake, { warehouse: tenant, namespace: SANDBOX, table: `t${at}` }, partitionings, seed + at),
     )
   }
+  const scans = await Promise.all(tables.map(({ ref }) => lake.lake.scan(ref)))
+  assert.ok(
+    scans.some(({ deletes }) => deletes.length > 0),
+    'lists are there to be read',
+  )
   return tables
 }
 
@@ -56,6 +63,13 @@ async function generateTable(
     const { snapshotId } = await commitStep(lake, ref, await lakeStep(lake, ref, step))
     snapshots.push({ id: snapshotId as string, state: withoutNegativeZero(step.after) })
   }
+  // The second list of a file takes the place of the first.
+  for (let round = 0; round < 2; round += 1) {
+    const before = snapshots.at(-1)?.state as TableState
+    const after = { ...before, rows: before.rows.filter(() => random.chance(0.8)) }
+    const id = await deleteByLists(lake, ref, before, after)
+    if (id !== null) snapshots.push({ id, state: after })
+  }
   const state = await lake.lake.load(ref)
   return {
     ref,
@@ -65,6 +79,43 @@ async function generateTable(
     questions: questions(random, snapshots.at(-1)?.state as TableState),
   }
 }
+
+/** Null where no row goes. */
+async function deleteByLists(
+  lake: TestLake,
+  ref: TableRef,
+  before: TableState,
+  after: TableState,
+): Promise<string | null> {
+  const id = keyId(before)
+  const gone = before.rows.filter((row) => !after.rows.includes(row)).map((row) => row.get(id))
+  if (gone.length === 0) return null
+  const base = (await lake.lake.load(ref)) ?? assert.fail('there is no table')
+  const schema = schemaOf(before)
+  const none = schema.columns.map(({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoted(name)}`)
+  const { written, removed, removedFrom } = await lake.lake.merge(
+    {
+      ...{ base, scan: await lake.lake.scan(base), schema, rows: 'keep', key: [KEY], job: { limits: LIMITS } },
+      ...{ smallFileRows: 0, maxDeletedShare: 1 },
+      changed: `SELECT ${none.join(', ')} WHERE false`,
+      gone: `SELECT CAST(unnest([${gone.join(', ')}]) AS INTEGER) AS ${quoted(KEY)}`,
+    },
+    AbortSignal.timeout(600_000),
+  )
+  const { plan, files, writeId } = written
+  const change = { base, plan, operation: 'overwrite', files, removed, removedFrom, writeId, summary: {} } as const
+  const staged = await lake.lake.stage(ref, change)
+  await publish(lake, staged)
+  return staged.snapshotId
+}
+
+const keyId = ({ columns }: TableState) =>
+  columns.find(({ name }) => name === KEY)?.id ?? assert.fail('there is no key')
+
+const schemaOf = ({ columns }: TableState) => ({
+  columns: columns.map(({ name, type }) => ({ name, type, nullable: name !== KEY })),
+  primaryKey: [KEY],
+})
 
 /** The lake writes each zero without a sign. */
 function withoutNegativeZero({ columns, rows }: TableState): TableState {
@@ -76,11 +127,7 @@ function withoutNegativeZero({ columns, rows }: TableState): TableState {
 
 async function lakeStep(lake: TestLake, ref: TableRef, step: Step) {
   const { operation, renames, partitioning, after } = step
-  const schema = {
-    columns: after.columns.map(({ name, type }) => ({ name, type, nullable: name !== KEY })),
-    primaryKey: [KEY],
-  }
-  const common = { schema, select: writingSelect(step), partitioning, renames }
+  const common = { schema: schemaOf(after), select: writingSelect(step), partitioning, renames }
   if (operation !== 'rewrite') return { ...common, operation }
   const { files } = await lake.lake.scan(ref)
   return { ...common, operation: 'overwrite', removed: files.map(({ uri }) => uri) } as const

@@ -12,7 +12,7 @@ export interface LakeState {
   readonly snapshotId: string
   /** Absolute paths of the data files on this machine. */
   readonly files: readonly string[]
-  /** Position deletes of other engines, and what they call each of `files`. */
+  /** Position deletes, and what they call each of `files`. */
   readonly deletes?: Pick<EngineTable, 'deletes' | 'deletedFrom'>
   readonly columns: readonly LakeColumn[]
   readonly primaryKey: readonly string[]

@@ -63,8 +63,12 @@ async function listMarked(
   const found = `list_has_any(from_json(${column}, '["VARCHAR"]'), [${marked.map(quoteText).join(', ')}])`
   // Of a mark that cannot be understood nobody knows what its row lacks.
   const meets = `CASE WHEN json_valid(${column}) THEN coalesce(${found}, true) ELSE true END`
-  const listed = `SELECT ${fileNames(table)}[${quoteName(FILE_COLUMN)}] AS file_path, file_row_number AS pos FROM ${rows}
+  const all = `SELECT ${fileNames(table)}[${quoteName(FILE_COLUMN)}] AS file_path, file_row_number AS pos FROM ${rows}
     WHERE ${column} IS NOT NULL AND ${meets}`
+  // What is gone already is not left out once more.
+  const { deletes = [] } = state.deletes ?? {}
+  const gone = `SELECT file_path, pos FROM read_parquet([${deletes.map(quoteText).join(', ')}])`
+  const listed = deletes.length === 0 ? all : `FROM (${all}) ANTI JOIN (${gone}) USING (file_path, pos)`
   const { results } = await engine.run(
     {
       trust: 'own',
@@ -74,7 +78,7 @@ async function listMarked(
         { sql: `COPY (${listed}) TO ${quoteText(file)} (FORMAT parquet)` },
         { sql: `SELECT count(*) FROM read_parquet(${quoteText(file)})`, rows: 'collect' },
       ],
-      readPaths: [...state.files, file],
+      readPaths: [...state.files, ...deletes, file],
       writeDirs: [dir],
       limits: ownLimits,
     },

@@ -62,6 +62,8 @@ describe('rows of a product without a transform', () => {
       lost: {},
     })
     assert.notEqual(await asTheyLie({ input: { columns: ['id', 'amount'] } }), null)
+    const deletes = { deletes: ['/lake/d.parquet'], deletedFrom: ['a'] }
+    assert.deepEqual((await asTheyLie({ state: { deletes } }))?.deletes, deletes)
   })
 
   for (const [what, changes] of Object.entries({
@@ -72,7 +74,6 @@ describe('rows of a product without a transform', () => {
     },
     'that a condition chooses': { input: { where: 'id > 1' } },
     'of the tenant’s own tables': { input: { connection: 'sandbox' } },
-    'some of which are deleted': { state: { deletes: { deletes: ['/lake/d.parquet'], deletedFrom: ['a'] } } },
     'with a transform': { compute: { transform: 'SELECT * FROM people' } },
   })) {
     it(`are made by a process behind a tenant’s walls: ${what}`, async () => {

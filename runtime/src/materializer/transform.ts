@@ -25,6 +25,8 @@ import { stagedColumns } from './staged-columns.ts'
 export interface StagedRows {
   /** In the scratch folder, or of the lake where the rows are an input's as they lie there. */
   readonly files: readonly string[]
+  /** Of an input as it lies there: its rows that are gone, or that the product is made without. */
+  readonly deletes?: NonNullable<LakeState['deletes']>
   readonly columns: readonly LakeColumn[]
   readonly primaryKey: readonly string[]
   readonly rowCount: number
@@ -67,10 +69,11 @@ export interface InputState {
   readonly changes?: ColumnChanges
 }
 
-export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'columns'>): EngineTable {
+export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'deletes' | 'columns'>): EngineTable {
   return {
     name: [name],
     files: rows.files,
+    ...rows.deletes,
     columns: rows.columns.map((column) => ({ name: column.name, type: column.type, fieldId: column.id })),
   }
 }
@@ -139,14 +142,16 @@ async function embeddedRows(
  * null where something is to be chosen or cast. Not of the tenant's own files, which are read behind a tenant's walls alone.
  */
 function sameRows({ input, state }: InputState, wanted: readonly Column[]): Omit<StagedRows, 'primaryKey'> | null {
-  if (input.connection === SANDBOX || input.where !== null || state.deletes !== undefined) return null
+  if (input.connection === SANDBOX || input.where !== null) return null
   const columns = wanted.map(({ name, type }) =>
     state.columns.find(
       (own) => own.name === name && own.type === type && (input.columns === null || input.columns.includes(name)),
     ),
   )
   if (columns.includes(undefined)) return null
-  return { files: state.files, columns: columns as readonly LakeColumn[], rowCount: state.rowCount, lost: {} }
+  const { files, rowCount, deletes } = state
+  const gone = deletes === undefined ? {} : { deletes }
+  return { files, ...gone, columns: columns as readonly LakeColumn[], rowCount, lost: {} }
 }
 
 /** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through. */

@@ -87,6 +87,58 @@ test('a commit that dies at any step leaves the old state, and the next one is w
   }
 })
 
+test('a merge that dies between new rows, lists of deleted ones and the commit loses no row and shows none twice', {
+  timeout: 600_000,
+}, async () => {
+  const ref: TableRef = { warehouse: 'crashed', namespace: 'kept', table: `t_${randomUUID()}` }
+  await commitStep(lake, ref, { ...append(0), select: 'SELECT CAST(range AS INTEGER) AS id FROM range(500)' })
+  const left = new Set(Array.from({ length: 500 }, (_, id) => id))
+  const rows = async () => (await readScan(lake, await lake.lake.scan(ref))).map(([id]) => id)
+  for (let step = 0; ; step += 1) {
+    const dying = dyingLake(step)
+    const died = await mergeStep(dying.test, ref, 400 + step, 1_000 + step).then(
+      () => false,
+      (error: unknown) => {
+        if (error instanceof Dead || (error as Error).cause instanceof Dead) return true
+        throw error
+      },
+    )
+    assert.deepEqual(await lake.lake.check(ref, signal()), [], `after step ${step}`)
+    if (!died) {
+      left.delete(400 + step)
+      left.add(1_000 + step)
+    }
+    assert.deepEqual(await rows(), [...left].sort(ascending), `after step ${step}`)
+    if (!died) {
+      assert.ok(step >= 7, 'a lease, rows, a list, a manifest of each, a list and metadata were written one by one')
+      return
+    }
+    await mergeStep(lake, ref, step, 2_000 + step)
+    left.delete(step)
+    left.add(2_000 + step)
+    assert.equal((await lake.lake.scan(ref)).deletes.length, 1)
+    assert.deepEqual(await rows(), [...left].sort(ascending))
+  }
+})
+
+const ascending = (a: number, b: number) => a - b
+
+async function mergeStep(by: RegistryLake, ref: TableRef, gone: number, added: number): Promise<void> {
+  const base = (await by.lake.load(ref)) ?? assert.fail('there is no table')
+  const { written, removed, removedFrom } = await by.lake.merge(
+    {
+      ...{ base, scan: await by.lake.scan(base), schema: SCHEMA, rows: 'keep', key: ['id'], smallFileRows: 100 },
+      job: { limits: LIMITS },
+      changed: `SELECT ${added} AS id`,
+      gone: `SELECT ${gone} AS id`,
+    },
+    signal(),
+  )
+  const { plan, files, writeId } = written
+  const change = { base, plan, operation: 'overwrite', files, removed, removedFrom, writeId, summary: {} } as const
+  await publish(by, await by.lake.stage(ref, change))
+}
+
 test('a publication that is rolled back is none, and publishing it later is refused or done once', async () => {
   const ref: TableRef = { warehouse: 'crashed', namespace: 'kept', table: `t_${randomUUID()}` }
   await commitStep(lake, ref, append(0))
