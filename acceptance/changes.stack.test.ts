@@ -294,33 +294,6 @@ describe('a follower', () => {
   })
 })
 
-it('whoever comes back after the lake has let his state go begins anew', async () => {
-  const files = manifests('public.change_people')
-  await deployVersion(owner, 'people', '1.0.1', { ...files, output: `${files.output}retention: { keep_last: 1 }\n` })
-  const follower = new Follower(viewer)
-  for await (const { id } of eventsOf(viewer, '?from=now')) {
-    follower.lastId = id
-    break
-  }
-  for (const city of ['one', 'two']) {
-    await world.source.query(`UPDATE change_people SET city = '${city}' WHERE id % 3 = 0`)
-    await synced()
-  }
-  await ok(owner.post('/api/v1/lake/expire'))
-  const following = follower.follow('')
-  await until('it begins anew', () => follower.resets === 1 && follower.epochs.length === 1)
-  assert.match(follower.texts[0] ?? '', /event: (reset|epoch)/)
-  assert.ok(
-    follower.texts.some((text) => text.includes('"reason":"expired"')),
-    follower.texts[0],
-  )
-  assert.equal(follower.state, await productOf(viewer))
-  follower.stop()
-  await world.source.query("UPDATE change_people SET city = 'three' WHERE id % 3 = 0")
-  await synced()
-  await following
-})
-
 describe('policy', () => {
   it('of another class is told by a reset, and what follows obeys it', async () => {
     const follower = new Follower(viewer)
