@@ -14,7 +14,7 @@ const PER_OPERATION = 12
 const PER_LANGUAGE = 120
 const SEED = 7
 /** Streams that last, and what would end the tenant that the others are tried in. */
-const LEFT_OUT = ['followEvents', 'deleteTenant']
+const LEFT_OUT = ['followEvents', 'followChanges', 'deleteTenant']
 
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
   - { name: day, type: date, role: time, nullable: false }
@@ -285,6 +285,29 @@ describe('no input makes a server error', () => {
         }),
       )
     assert.deepEqual(await failuresOf([[developer, sent, PER_LANGUAGE]]), [])
+  })
+
+  it('of messages of agents', async () => {
+    const message = { jsonrpc: '2.0', id: 1 }
+    const listed = await viewer.post('/mcp', { ...message, method: 'tools/list' })
+    const cases = (listed.body.result.tools as readonly Json[]).map(({ name, inputSchema }) => {
+      const sent = fitting(inputSchema, {}).map((given): Sent => {
+        const body = JSON.stringify({ ...message, method: 'tools/call', params: { name, arguments: given } })
+        return { method: 'POST', path: '/mcp', headers: { 'content-type': 'application/json' }, body }
+      })
+      return [developer, sent, PER_OPERATION] as const
+    })
+    assert.equal(cases.length, 5)
+    const method = fc.oneof(fc.constantFrom('initialize', 'tools/call', 'tools/list', 'ping'), text)
+    const other = fc.record({ jsonrpc: fc.constantFrom('2.0', '1.0'), id: fc.json(), method, params: fc.object() }).map(
+      (one): Sent => ({
+        method: 'POST',
+        path: '/mcp',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(one),
+      }),
+    )
+    assert.deepEqual(await failuresOf([...cases, [viewer, other, PER_LANGUAGE]]), [])
   })
 
   it('of texts with a language: keys, filters, times, orders, SQL', async () => {

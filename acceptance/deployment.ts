@@ -19,6 +19,8 @@ export interface Deployment {
   readonly source: Login
   /** Of the same flags the same token, for as long as the deployment is open. */
   token(flags: readonly string[]): Promise<string>
+  /** Kills the runtime, and starts it again at the same address. Null where it was not started here. */
+  readonly crash: (() => Promise<void>) | null
   stop(): Promise<void>
 }
 
@@ -40,6 +42,7 @@ export async function openDeployment(): Promise<Deployment> {
       tokens.set(flags.join(' '), known)
       return known
     },
+    crash: started?.crash ?? null,
     async stop() {
       await onServer(server, `DROP DATABASE ${database} WITH (FORCE)`)
       await started?.stop()

@@ -2,7 +2,7 @@
  * An embedded runtime on a folder of its own, and a PostgreSQL to take data from. Run as a program it prints the
  * variables that name both (see `deployment.ts`) as JSON on one line, and ends when its standard input does.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,6 +16,8 @@ const RATE = '5000'
 
 export interface EmbeddedRuntime {
   readonly env: Readonly<Record<string, string>>
+  /** Kills it without a word, and starts it again at the same address. */
+  crash(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -23,7 +25,38 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-acceptance-'))
   const data = join(folder, 'data')
   const source = await startThrowawayServer({ keepsProcessAlive: true })
-  const child = spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', '0'], {
+  let child = start(data, '0')
+  const end = async (signal: NodeJS.Signals) => {
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    if (child.exitCode === null) child.kill(signal)
+    if (child.exitCode === null) await ended
+  }
+  const stop = async () => {
+    await end('SIGTERM')
+    await source.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    const env = {
+      SLUICE_ACCEPTANCE_URL: await addressOf(data, () => child.exitCode),
+      SLUICE_ACCEPTANCE_SOURCE: formatAddress(source.tcpAddress),
+      SLUICE_ACCEPTANCE_TOKENS: `${process.execPath} ${launcher} token --data-dir ${data}`,
+    }
+    const crash = async () => {
+      await end('SIGKILL')
+      await rm(join(data, 'runtime.json'))
+      child = start(data, new URL(env.SLUICE_ACCEPTANCE_URL).port)
+      await addressOf(data, () => child.exitCode)
+    }
+    return { env, crash, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+function start(data: string, port: string): ChildProcess {
+  return spawn(process.execPath, [launcher, 'start', '--data-dir', data, '--port', port], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: {
       ...process.env,
@@ -34,24 +67,6 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
       SLUICE_LIMITS__SCHEDULE_INTERVAL_MS: '1000',
     },
   })
-  const stop = async () => {
-    const ended = new Promise((resolve) => child.once('exit', resolve))
-    if (child.exitCode === null) child.kill('SIGTERM')
-    if (child.exitCode === null) await ended
-    await source.stop()
-    await rm(folder, { recursive: true, force: true })
-  }
-  try {
-    const env = {
-      SLUICE_ACCEPTANCE_URL: await addressOf(data, () => child.exitCode),
-      SLUICE_ACCEPTANCE_SOURCE: formatAddress(source.tcpAddress),
-      SLUICE_ACCEPTANCE_TOKENS: `${process.execPath} ${launcher} token --data-dir ${data}`,
-    }
-    return { env, stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
 }
 
 async function addressOf(data: string, exitCode: () => number | null): Promise<string> {

@@ -209,6 +209,37 @@ async function loaded(reader: Reader, level: Level): Promise<Heard> {
   return { ...answer, sees: JSON.parse(answer.text).metadata.location.includes('masked') ? 'masked' : 'clear' }
 }
 
+/** All rows that there are, by the stream of those that change. */
+async function followed(reader: Reader, level: Level): Promise<Heard> {
+  const controller = new AbortController()
+  const path = `/api/v1/products/${productOf(level)}/changes?from=start`
+  const response = await as(reader).begin(path, headersOf(reader), controller.signal)
+  if (!response.ok) return { status: response.status, text: await response.text() }
+  let text = ''
+  try {
+    for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += chunk
+      if (/^event: epoch$/m.test(text)) break
+    }
+  } finally {
+    controller.abort()
+  }
+  return { status: response.status, text }
+}
+
+/** Administrators and developers lend an agent what members may do; nobody lends a class, or what names its readers. */
+function lentRows(reader: Reader, level: Level): Sees {
+  const own = reader === 'admin' ? (level === 'public' ? 'masked' : 'nothing') : rowsOf(reader, level)
+  return level === 'restricted' || own === 'nothing' ? 'nothing' : 'masked'
+}
+
+async function byAgent(reader: Reader, level: Level): Promise<Heard> {
+  const sent = headersOf(reader, { 'content-type': 'application/json' })
+  const call = { name: 'sample_rows', arguments: { product: `crm.${productOf(level)}` } }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call })
+  return as(reader).text('/mcp', { method: 'POST', headers: sent, body })
+}
+
 const LOADS_NOTHING: readonly Reader[] = KEYS
 
 interface Door {
@@ -263,6 +294,12 @@ const ROWS: Readonly<Record<string, Door>> = {
     },
     expected: rowsOf,
   },
+  changes: {
+    operation: 'followChanges',
+    action: 'read.changes',
+    open: followed,
+    expected: rowsOf,
+  },
   catalog: {
     operation: 'icebergTable',
     action: 'read.iceberg',
@@ -283,6 +320,11 @@ const notForKeys =
     KEYS.includes(reader) ? 'nothing' : expected(reader, level)
 
 const CHECKED: Readonly<Record<string, Door>> = {
+  agents: {
+    operation: 'callMcp',
+    open: byAgent,
+    expected: lentRows,
+  },
   quality: {
     operation: 'listQuality',
     open: (reader, level) => get(reader, `/api/v1/products/${productOf(level)}/quality`),

@@ -81,6 +81,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   readLookup: READER,
   readTimeseries: READER,
   readRealtime: READER,
+  followChanges: READER,
   /** What a caller may not read is told by each item, as if it were not there. */
   readKeys: ANY_TOKEN,
   query: ANY_TOKEN,
@@ -103,7 +104,16 @@ const RULES: Readonly<Record<string, Rule>> = {
 }
 
 /** Operations that take a key of an application; all others refuse it. */
-const FOR_KEYS = ['listProducts', 'getProduct', 'readLookup', 'readTimeseries', 'readRealtime', 'readKeys', 'query']
+const FOR_KEYS = [
+  'listProducts',
+  'getProduct',
+  'readLookup',
+  'readTimeseries',
+  'readRealtime',
+  'followChanges',
+  'readKeys',
+  'query',
+]
 
 /** Tables of engines' catalogs and logins have tests of their own, with their own clients. */
 const ELSEWHERE = /catalog|iceberg/i
@@ -205,7 +215,7 @@ async function ask(operation: Operation, caller: Caller): Promise<Answer> {
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (['uploadManifests', 'planProduct'].includes(operation.id))
     return upload(client, `${addressOf(operation)}${query}`, headers)
-  if (operation.id === 'followEvents') return beginOf(operation, caller, headers)
+  if (['followEvents', 'followChanges'].includes(operation.id)) return beginOf(operation, caller, headers)
   const init = { method: operation.method, headers, ...(body === undefined ? {} : { body }) }
   return client.send(`${addressOf(operation)}${query}`, init)
 }

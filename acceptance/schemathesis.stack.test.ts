@@ -14,8 +14,8 @@ import { onboardPeople, openWorld, type World } from './world.ts'
 
 const VERSION = '4.32.5'
 const CONFIG = join(import.meta.dirname, 'schemathesis.toml')
-/** A stream of events ends only with its token; deleting the tenant would end the test. */
-const EXCLUDED = ['--exclude-operation-id', 'followEvents', '--exclude-operation-id', 'deleteTenant']
+/** Streams of events end only with their token; deleting the tenant would end the test. */
+const EXCLUDED = ['followEvents', 'followChanges', 'deleteTenant'].flatMap((id) => ['--exclude-operation-id', id])
 
 const ENDPOINTS = `  - type: lookup
     config: { index_columns: [id] }

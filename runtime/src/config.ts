@@ -359,6 +359,27 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    mcp: Type.Object(
+      {
+        enabled: Type.Boolean({ default: true, description: 'Whether agents are served at /mcp.' }),
+        rows_per_day: Type.Integer({
+          default: 20_000,
+          minimum: 0,
+          description: 'Rows that agents get a day (of UTC) for one principal through one client.',
+        }),
+        kilobytes_per_day: Type.Integer({
+          default: 10_000,
+          minimum: 0,
+          description: 'Kilobytes of answers that they get so.',
+        }),
+        engine_seconds_per_day: Type.Integer({
+          default: 1_800,
+          minimum: 0,
+          description: 'Seconds that statements of theirs take so.',
+        }),
+      },
+      closed,
+    ),
     limits: Type.Object(
       {
         workers: Type.Integer({
@@ -450,6 +471,13 @@ export const ConfigSchema = Type.Object(
           default: 5,
           minimum: 1,
           description: 'Streams of events at once of one subject; a tenant has half of its requests for them.',
+        }),
+        change_spool_mb: Type.Integer({
+          default: 4_096,
+          minimum: 1,
+          maximum: 1_048_576,
+          description:
+            'Of the data folder, for differences that followers of changes are sent. Others make room; one that is larger is not sent.',
         }),
         rate: Type.Object(
           {

@@ -16,7 +16,7 @@ import type { Confinement } from './assembly/confinement.ts'
 import { openDashboardServer } from './assembly/dashboard-server.ts'
 import { openBus, openChanges } from './assembly/event-bus.ts'
 import type { Lifecycle } from './assembly/lifecycle.ts'
-import { materializeDeps } from './assembly/materialization.ts'
+import { materializeDeps, openChangeSpools } from './assembly/materialization.ts'
 import { createConnectorHost, defaultSettings, lakeEngineOver, tellProof } from './assembly/plugin-host.ts'
 import { codeFolderOf, cpuLedger, openEngine, openSources, openThreads } from './assembly/processes.ts'
 import { type Databases, openDatabases, openObjectStore } from './assembly/storage.ts'
@@ -33,6 +33,7 @@ import { pushPlugin } from './ingestion/push/plugin.ts'
 import type { SourceReaders } from './ingestion/source-readers.ts'
 import { registryCatalog, storeAddresses } from './lake/registry-catalog.ts'
 import { parsingIn } from './manifest/parsing.ts'
+import type { ChangeSpools } from './materializer/change-spools.ts'
 import { cpuMetrics, slotMetrics } from './metrics/engine.ts'
 import { MIGRATIONS } from './migrations.ts'
 import type { Platform } from './operations/platform.ts'
@@ -176,6 +177,11 @@ export async function assemble(
     () => listenForChanges(databases, served),
     (listener) => listener.close(),
   )
+  const changeSpools = await lifecycle.start(
+    'differences for followers of changes',
+    () => openChangeSpools(engine, config, scratchDirectory, metrics),
+    (opened) => opened.close(),
+  )
   container.register(TOKENS.config, { useValue: config })
   container.register(TOKENS.logger, { useValue: logger })
   container.register(TOKENS.faultPoint, { useValue: faultPoint })
@@ -212,6 +218,7 @@ export async function assemble(
         scratchDirectory,
         sources,
         accounts,
+        changeSpools,
         mostTenants: isConfined ? 1 : null,
       }),
   })
@@ -284,6 +291,7 @@ function platformOf(
     scratchDirectory,
     sources,
     accounts,
+    changeSpools,
     mostTenants,
   }: {
     readonly connectorHost: ConnectorHost
@@ -291,6 +299,7 @@ function platformOf(
     readonly scratchDirectory: string
     readonly sources: SourceReaders
     readonly accounts: CpuAccounts
+    readonly changeSpools: ChangeSpools
     readonly mostTenants: number | null
   },
 ): Platform {
@@ -313,6 +322,7 @@ function platformOf(
     events: from.resolve(TOKENS.events),
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
+    changeSpools,
     parsing: parsingIn(from.resolve(TOKENS.threads)),
     pushes: new PushIntake({
       pool: from.resolve(TOKENS.pool),

@@ -28,7 +28,9 @@ export interface Principal {
   readonly tokenExpiresAtMs: number
   /** Milliseconds since 1970; 0 where the token does not say. Of two tokens of a person the later one tells the truth. */
   readonly tokenIssuedAtMs: number
-  /** Of an application key: what it is for. Absent: a person, or a service with a token of its own. */
+  /** The OAuth client that the token was given to, where it says so: `azp` or `client_id`. */
+  readonly client?: string
+  /** Of an application key, and of whoever an agent asks for: what it is for. Absent: a person, or a service with a token of its own. */
   readonly key?: KeyScope
 }
 
@@ -44,6 +46,8 @@ export interface KeyScope {
   readonly operations: readonly KeyOperation[]
   /** Classes to show in clear where its maker sees them so; `*`: all of those. */
   readonly unmask: ReadonlySet<string>
+  /** An agent asks, in the name of a person or a key: restricted products are not for it. */
+  readonly isAgents?: boolean
 }
 
 /** One attempt under an Idempotency-Key, held by this call until its answer is recorded or given up. */

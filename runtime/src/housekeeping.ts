@@ -15,6 +15,7 @@ import { undoAbandoned } from './operations/tenants/tenants.ts'
 import { FRESHNESS_JOB, freshnessWatch } from './operations/upkeep/freshness-watch.ts'
 import { keepUp, type UpkeepTask } from './operations/upkeep/lake-upkeep.ts'
 import { StoreProbes } from './plugins/store-probes.ts'
+import { pruneAgentBudgets } from './registry/agent-budgets.ts'
 import { pruneIdempotencyKeys } from './registry/idempotency.ts'
 import { pruneIncidents } from './registry/incidents.ts'
 import type { PagePosition } from './registry/paging.ts'
@@ -163,6 +164,7 @@ async function prune({ pool, config }: Platform, signal: AbortSignal): Promise<v
   while ((await pruneIdempotencyKeys(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   while ((await inTransaction(pool, (tx) => prunePushKeys(tx, PRUNED_AT_ONCE))) > 0) signal.throwIfAborted()
   while ((await pruneRateBuckets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
+  while ((await pruneAgentBudgets(pool, PRUNED_AT_ONCE)) === PRUNED_AT_ONCE) signal.throwIfAborted()
   for (const tenant of await tenantsWithTopics(pool)) {
     while ((await inTransaction(pool, (tx) => pruneEvents(tx, tenant))) > 0) signal.throwIfAborted()
   }

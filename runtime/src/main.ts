@@ -26,6 +26,7 @@ import { tokenEndOf } from './auth/trino-user.ts'
 import { TokenVerifier } from './auth/verifier.ts'
 import { ADDRESS_FILE } from './command/client.ts'
 import { makeFolder } from './command/failures.ts'
+import { ownVersion } from './command/release.ts'
 import { TrinoStatements } from './compute/trino-statements.ts'
 import type { Config, IssuerConfig } from './config.ts'
 import { type Assembled, assemble } from './container.ts'
@@ -47,10 +48,12 @@ import { type Probe, ReadinessChecks } from './http/readiness.ts'
 import type { Route } from './http/route.ts'
 import { applicationKeyRoutes } from './http/routes/application-keys.ts'
 import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
+import { changeRoutes } from './http/routes/changes.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
 import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
+import { mcpRoutes } from './http/routes/mcp.ts'
 import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
@@ -368,12 +371,14 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...readRoutes(reads),
+    ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
     ...lakeRoutes(platform, ownLimits(config)),
     ...icebergCatalog(platform, url),
     ...catalogLoginRoutes(platform),
+    ...mcpRoutes(platform, { url, issuers: issuers.map(({ issuer }) => issuer), release: ownVersion() }),
     ...(embedded ? oidcRoutes(embedded) : []),
     ...probeRoutes(readiness, metrics),
   ]

@@ -1,11 +1,16 @@
 /** What materializations work with. */
-import type { EngineLimits } from '@sluice/engine'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Engine, EngineLimits } from '@sluice/engine'
+import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { wishDashboards } from '../dashboards/states.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { ChangeSpools } from '../materializer/change-spools.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
+import { spoolMetrics } from '../metrics/change-spools.ts'
 import type { Platform } from '../operations/platform.ts'
 import { openSight, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
@@ -22,6 +27,20 @@ const MB = 1024 * 1024
 const OWN_MEMORY_BYTES = 512 * MB
 const SPILL_BYTES = 64 * 1024 * MB
 const THREADS = 2
+
+export async function openChangeSpools(
+  engine: Engine,
+  config: Config,
+  scratchDirectory: string,
+  metrics: Registry,
+): Promise<ChangeSpools> {
+  const directory = join(scratchDirectory, 'changes')
+  await mkdir(directory, { recursive: true, mode: 0o700 })
+  const maxBytes = config.limits.change_spool_mb * MB
+  const spools = new ChangeSpools({ engine, limits: ownLimits(config), directory, maxBytes })
+  spoolMetrics(metrics, spools)
+  return spools
+}
 
 export function materializeDeps(platform: Platform, faultPoint: FaultPoint): MaterializeDeps {
   const { config, pool, masters, rules } = platform

@@ -28,6 +28,7 @@ export function principalOf(payload: JWTPayload, issuer: TrustedIssuer): Princip
   if (isAdmin && !issuer.mayClaimAdmin) {
     throw tokenRefused('token_claim_refused', 'the issuer of this token may not claim the admin role')
   }
+  const client = payload['azp'] ?? payload['client_id']
   return {
     issuer: identityOf(issuer),
     subject: name(payload.sub, 'sub'),
@@ -40,6 +41,7 @@ export function principalOf(payload: JWTPayload, issuer: TrustedIssuer): Princip
     email: emailOf(payload, issuer),
     tokenExpiresAtMs: (payload.exp as number) * 1000,
     tokenIssuedAtMs: issuedAtMs(payload),
+    ...(client === undefined || client === null ? {} : { client: name(client, 'azp') }),
   }
 }
 

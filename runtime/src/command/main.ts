@@ -1,6 +1,5 @@
 /** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use. */
 import { existsSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
@@ -26,6 +25,7 @@ import { printOut } from './output.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
 import { PRODUCT_COMMANDS } from './product-commands.ts'
 import { QUERY_COMMANDS } from './query-command.ts'
+import { ownVersion } from './release.ts'
 import { RUN_COMMANDS } from './run-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 import { TOKEN_COMMANDS } from './token-command.ts'
@@ -89,11 +89,6 @@ function nearHelp(words: readonly string[]): string {
   const group = commandsUnder(COMMANDS, words.slice(0, 1))
   const near = group.length > 0 ? group : commandsCalled(COMMANDS, words[0])
   return near.length > 0 ? overview(near) : 'sluice help lists the commands.'
-}
-
-function ownVersion(): string {
-  const manifest = createRequire(import.meta.url)('@sluice/runtime/package.json') as { readonly version: string }
-  return manifest.version
 }
 
 function helpFor(words: readonly string[]): string {

@@ -66,6 +66,13 @@ export class EventFeed {
     }
   }
 
+  /** Rings with each event of the tenant's, until it is disposed of. */
+  announcements(tenant: string): Bell & Disposable {
+    const bell = new Bell()
+    this.#add(tenant, bell.ring)
+    return Object.assign(bell, { [Symbol.dispose]: () => this.#remove(tenant, bell.ring) })
+  }
+
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#listener.close()

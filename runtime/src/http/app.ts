@@ -165,6 +165,8 @@ class Edge {
     if (match === null) return this.#withoutRoute(exchange, method)
     const { route } = match.compiled
     exchange.routePath = route.path
+    exchange.challenge = route.challenge ?? null
+    route.admits?.(ctx.req.headers)
     if (route.unlimited !== true) this.#refuseOverload(ctx.req)
     exchange.timeoutMs = route.timeoutMs ?? DEFAULT_TIMEOUT_MS
     exchange.deadlineMs = performance.now() + exchange.timeoutMs
@@ -332,8 +334,8 @@ class Edge {
 }
 
 function contextOf(exchange: Exchange) {
-  const { requestId, path, principal } = exchange
-  return { requestId, instance: path, mayKnowFiles: mayKnowFiles(principal) }
+  const { requestId, path, principal, challenge } = exchange
+  return { requestId, instance: path, challenge, mayKnowFiles: mayKnowFiles(principal) }
 }
 
 /** The guard has made true what the route's kind of call promises: a principal, a tenant. */

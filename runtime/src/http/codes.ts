@@ -376,6 +376,22 @@ export const ERROR_CODES = {
   deployment_superseded: { status: 409, title: 'Superseded', remedy: 'Ask for it again if it is still wanted.' },
   run_cancelled: { status: 409, title: 'Run cancelled', remedy: 'Start it again if it is still wanted.' },
   snapshot_not_found: { status: 404, title: 'No such snapshot', remedy: 'Take an id from the list of snapshots.' },
+  changes_need_key: {
+    status: 422,
+    title: 'Changes need a key',
+    remedy:
+      'Give the product an identity column, or ask for a grant that unmasks it; read the product otherwise until then.',
+  },
+  changes_too_large: {
+    status: 422,
+    title: 'Changes too large',
+    remedy: 'Read the product as parquet by POST /api/v1/query, then follow its changes from now.',
+  },
+  agent_budget_spent: {
+    status: 429,
+    title: 'Budget of agents used up',
+    remedy: 'Stop here; it begins anew at midnight UTC.',
+  },
   cpu_time_spent: { status: 429, title: 'CPU time used up', remedy: 'Wait for as long as Retry-After says.' },
   engine_busy: { status: 503, title: 'Engine busy', remedy: TRY_AGAIN },
   store_unavailable: { status: 503, title: 'Store unavailable', remedy: TRY_AGAIN },

@@ -23,6 +23,8 @@ export class Exchange implements Call, Timed {
   readonly startedAtMs = performance.now()
   path = '/'
   routePath = ''
+  /** Of the route: what stands in its challenge besides. */
+  challenge: string | null = null
   principal: Principal | null = null
   tenant: string | null = null
   namedTenant: string | null = null

@@ -25,6 +25,8 @@ interface ProblemContext {
   readonly instance: string
   /** True for those who may learn which file of the lake is broken: developers of the tenant, and administrators. */
   readonly mayKnowFiles?: boolean
+  /** What stands behind the realm where a token is asked for. */
+  readonly challenge?: string | null
 }
 
 const RESERVED = ['type', 'title', 'status', 'detail', 'instance', 'code', 'request_id', 'remedy']
@@ -78,7 +80,7 @@ function asProblem(error: unknown, context: ProblemContext): Problem {
     remedy: error.remedy ?? remedy,
     ...extensions(error),
   }
-  return { status, headers: headersOf(error, status), body: JSON.stringify(body) }
+  return { status, headers: headersOf(error, status, context), body: JSON.stringify(body) }
 }
 
 const DAMAGE = ['lake_file_corrupted', 'lake_path_foreign', 'lake_pointer_missing'] as const
@@ -128,18 +130,19 @@ function extensions(error: SluiceError): Record<string, unknown> {
   return Object.fromEntries(Object.entries(error.details ?? {}).filter(([key]) => !RESERVED.includes(key)))
 }
 
-function headersOf(error: SluiceError, status: number): Record<string, string> {
+function headersOf(error: SluiceError, status: number, context: ProblemContext): Record<string, string> {
   const headers: Record<string, string> = {}
-  if (status === 401) headers['WWW-Authenticate'] = challenge(error)
+  if (status === 401) headers['WWW-Authenticate'] = challengeOf(error, context)
   const retryAfterMs = error.retryAfterMs ?? (status === 503 ? 1_000 : undefined)
   if (retryAfterMs !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfterMs / 1000)))
   return headers
 }
 
 /** RFC 6750: no error attribute where no token was sent. Messages of refused tokens are fixed texts. */
-function challenge(error: SluiceError): string {
-  if (error.code === 'token_missing') return 'Bearer realm="sluice"'
-  return `Bearer realm="sluice", error="invalid_token", error_description="${error.message.replace(/[^ !#-[\]-~]/g, '')}"`
+function challengeOf(error: SluiceError, { challenge }: ProblemContext): string {
+  const scheme = ['Bearer realm="sluice"', ...(challenge == null ? [] : [challenge])].join(', ')
+  if (error.code === 'token_missing') return scheme
+  return `${scheme}, error="invalid_token", error_description="${error.message.replace(/[^ !#-[\]-~]/g, '')}"`
 }
 
 function kindOfStatus(status: number): ErrorKind {

@@ -2,6 +2,7 @@
  * A route is data: what it accepts, what it answers and which operation it calls. Validation, the OpenAPI document and
  * the reference page all come from it.
  */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { AuthenticatedCall, Call, KeyOperation, TenantCall } from '../flow.ts'
 import type { KnownCode } from './codes.ts'
@@ -118,6 +119,10 @@ interface RouteHead {
   readonly example?: OperationExample
   /** Not in the OpenAPI document. */
   readonly hidden?: boolean
+  /** Stands behind the realm where a token is asked for (401). */
+  readonly challenge?: string
+  /** Throws where the headers alone refuse the request: before its token is looked at. */
+  admits?(headers: IncomingHttpHeaders): void
 }
 
 export interface RouteSpec<

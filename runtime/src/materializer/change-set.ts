@@ -37,6 +37,8 @@ export interface ChangeSetOptions {
   /** An empty folder for the difference; the caller removes it when the stores are done. */
   readonly directory: string
   readonly signal: AbortSignal
+  /** Whether a difference is read in the order of the key, so that computed again it is the same to the byte. Default: in none. */
+  readonly isOrdered?: boolean
   /** Lends a process that may open the states' files and write below the folder, if one can be had; whoever lends it ends it. */
   readonly lend?: () => Promise<EngineSession | null>
 }
@@ -80,8 +82,8 @@ export async function deltaChangeSet(
   }
   const steps = [
     ...(having === null ? [] : [keptStep('before', having), keptStep('after', having)]),
-    copyStep(sql.upserts, files.upserts, after),
-    copyStep(sql.deletes, files.deletes, after),
+    copyStep(sql.upserts, files.upserts, after, options.isOrdered),
+    copyStep(sql.deletes, files.deletes, after, options.isOrdered),
   ]
   const lent = await askLent(tables, steps, options)
   const session = lent === null ? await openFor(tables, steps, options) : null
@@ -226,15 +228,16 @@ function storedTable(file: string, columns: LakeState['columns']): EngineTable {
   }
 }
 
-function copyStep(select: string, file: string, state: LakeState) {
+function copyStep(select: string, file: string, state: LakeState, isOrdered = false) {
   const ids = state.columns.map((column) => `${quoteName(column.name)}: ${column.id}`)
   const used = select.startsWith('SELECT b.')
     ? state.columns.filter((c) => state.primaryKey.includes(c.name))
     : state.columns
   const fieldIds = used.length === state.columns.length ? ids : used.map((c) => `${quoteName(c.name)}: ${c.id}`)
   const options = [...parquetOptions(used.map(({ type }) => type)), `FIELD_IDS {${fieldIds.join(', ')}}`]
+  const rows = isOrdered ? `SELECT * FROM (${select}) ORDER BY ${state.primaryKey.map(quoteName).join(', ')}` : select
   return {
-    sql: `COPY (${select}) TO ${quoteText(file)} (${options.join(', ')})`,
+    sql: `COPY (${rows}) TO ${quoteText(file)} (${options.join(', ')})`,
     rows: 'collect' as const,
   }
 }

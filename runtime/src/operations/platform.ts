@@ -14,6 +14,7 @@ import type { Principal, TenantCall } from '../flow.ts'
 import type { PushIntake } from '../ingestion/push/intake.ts'
 import type { DashboardSupport } from '../manifest/context.ts'
 import type { ManifestParsing } from '../manifest/parsing.ts'
+import type { ChangeSpools } from '../materializer/change-spools.ts'
 import type { PluginSet } from '../plugins/plugin-set.ts'
 import type { NamingIssuer } from '../policy/identity.ts'
 import type { MaskingRules } from '../policy/masking.ts'
@@ -49,6 +50,7 @@ export interface Platform {
   /** Null where events stay in the registry. */
   readonly bus: EventBus | null
   readonly served: ServedProducts
+  readonly changeSpools: ChangeSpools
   readonly parsing: ManifestParsing
   /** Takes rows that are pushed. */
   readonly pushes: PushIntake

@@ -39,6 +39,11 @@ export function personOf(principal: Principal): Pick<Principal, 'issuer' | 'subj
   return principal.key?.maker ?? principal
 }
 
+/** Not so whoever an agent asks for with a token of his own: he is within a scope, too, and is who made it. */
+export function isApplicationKey({ issuer, subject, key }: Principal): boolean {
+  return key !== undefined && (key.maker.subject !== subject || key.maker.issuer !== issuer)
+}
+
 /** Whether the product exists for the principal: of an application key, whether it was made for it. */
 export function isInScope({ key }: Pick<Principal, 'key'>, productId: string): boolean {
   return key === undefined || key.products === null || key.products.has(productId)
@@ -76,6 +81,8 @@ function refusalOf(
       if (isMember && own.length > 0) return null
       return deny('it is confidential, and neither you nor your teams hold a grant', 'Ask its owner for a grant.')
     case 'restricted':
+      if (principal.key?.isAgents === true)
+        return deny('it is restricted, and agents read none of those', 'Read it without one.')
       if (principal.key?.products === null) {
         return deny('it is restricted, and the key does not name it', 'Make a key that names the product.')
       }

@@ -5,7 +5,7 @@
 import type { EngineRun } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import { stricter } from '../../policy/classification.ts'
+import { isApplicationKey, stricter } from '../../policy/classification.ts'
 import { presentedKey } from '../../registry/application-keys.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'
@@ -100,7 +100,7 @@ export class HeldRights {
     const { principal, tenant } = this.#call
     if (principal.tokenExpiresAtMs <= Date.now()) return 'the token that it began with has ended'
     if ((await findTenant(this.#platform.pool, tenant))?.status !== 'active') return 'its tenant is not active'
-    if (principal.key !== undefined && !(await this.#isKeyGood())) return 'the key that it began with is good no more'
+    if (isApplicationKey(principal) && !(await this.#isKeyGood())) return 'the key that it began with is good no more'
     for (const { name, isStillReadable } of this.#held.tables) {
       if (!(await isStillReadable())) return `${name} may not be read by its author any more`
     }

@@ -110,7 +110,11 @@ const isUnreadable = ({ code }: SluiceError) => code === 'product_forbidden' || 
 const noProduct = () => new SluiceError('INVALID_DATA', NO_PRODUCT.message, NO_PRODUCT)
 
 /** A name is looked for among what the caller may read: products of the same name elsewhere do not show. */
-async function findReadable(reference: string, call: TenantCall, deps: ReadDeps): Promise<ServedProduct> {
+export async function findReadable(
+  reference: string,
+  call: TenantCall,
+  deps: Pick<ReadDeps, 'find' | 'rules'>,
+): Promise<ServedProduct> {
   try {
     return await deps.find(call.tenant, reference, undefined)
   } catch (error) {

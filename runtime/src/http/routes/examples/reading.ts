@@ -46,6 +46,18 @@ export const READING_EXAMPLES: OperationExamples = {
     query: { key: '7' },
     answers: { 200: answer('realtime:lmdb', row, { ttl_remaining_s: 86_393 }) },
   },
+  followChanges: {
+    params: { name: PRODUCT },
+    query: { from: 'start' },
+    also: {
+      'text/event-stream': [
+        'retry: 3000\n\n',
+        `id: AcmWcjNn…\nevent: upsert\ndata: ${JSON.stringify(row)}\n\n`,
+        'id: AcmWcjNo…\nevent: delete\ndata: {"id":8}\n\n',
+        `id: AcmWcjNp…\nevent: epoch\ndata: ${JSON.stringify({ epoch: 2, version: '1.0.0', committed_at: at('08:15:03') })}\n\n`,
+      ].join(''),
+    },
+  },
   readKeys: {
     body: {
       items: [

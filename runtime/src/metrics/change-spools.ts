@@ -1,0 +1,28 @@
+/** Followers of changes, and what is kept on disk for them. */
+import { Counter, Gauge, type Registry } from 'prom-client'
+import type { ChangeSpools } from '../materializer/change-spools.ts'
+
+export function spoolMetrics(registry: Registry, spools: Pick<ChangeSpools, 'load'>): void {
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value())
+      },
+    })
+  gauge('sluice_change_streams', 'Streams of changes that are open.', () => spools.load().followers)
+  gauge('sluice_change_spool_bytes', 'Differences kept on disk for them.', () => spools.load().bytes)
+  let told = 0
+  new Counter({
+    name: 'sluice_change_differences_total',
+    help: 'Differences of two epochs that were computed for them, each once for all that follow.',
+    registers: [registry],
+    collect() {
+      const { computed } = spools.load()
+      this.inc(computed - told)
+      told = computed
+    },
+  })
+}
