@@ -232,6 +232,30 @@ describe('the server', () => {
     await server[Symbol.asyncDispose]()
   })
 
+  it('sends on, when it stops, what a slow client has yet to read of an answer', async () => {
+    const text = 'x'.repeat(32 * 1024 * 1024)
+    const long = defineRoute({
+      method: 'GET',
+      path: '/long',
+      name: 'long',
+      summary: 'Long',
+      tags: ['Test'],
+      auth: 'none',
+      responses,
+      handler: () => ({ body: text }),
+    })
+    await using server = await startTestServer([long])
+    const client = connect(server.port, '127.0.0.1')
+    client.write('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')
+    await once(client, 'readable')
+    const stopped = server.server.stop(60_000)
+    await assert.rejects(fetch(server.url))
+    let receivedBytes = 0
+    for await (const chunk of client) receivedBytes += (chunk as Buffer).length
+    assert.ok(receivedBytes > text.length, `received ${receivedBytes} bytes`)
+    await stopped
+  })
+
   it('cuts what has not ended when its time to stop is over', async () => {
     const never = defineRoute({
       method: 'GET',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, Server as Listener, type Socket } from 'node:net'
 import { SluiceError } from '@sluice/sdk'
 import type { HttpApp } from './app.ts'
 import { markAwaitingContinue } from './body.ts'
@@ -73,9 +73,14 @@ export async function startServer(app: HttpApp, options: ServerOptions): Promise
     void handler(request, response)
   })
   server.on('clientError', refuseClient)
+  const sockets = new Set<Socket>()
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   await listen(server, options)
   const { address, port } = server.address() as AddressInfo
-  return { host: address, port, stop: (graceMs) => stop(server, app, graceMs) }
+  return { host: address, port, stop: (graceMs) => stop(server, sockets, app, graceMs) }
 }
 
 function listen(server: Server, options: ServerOptions): Promise<void> {
@@ -136,16 +141,18 @@ function inWords(cause: NodeJS.ErrnoException, { host, port }: ServerOptions): u
   })
 }
 
-async function stop(server: Server, app: HttpApp, graceMs: number): Promise<void> {
+async function stop(server: Server, sockets: ReadonlySet<Socket>, app: HttpApp, graceMs: number): Promise<void> {
   const untilMs = performance.now() + graceMs
   passOverConnections(server)
   app.drain()
   await acceptWaiting(server)
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-  while (app.inFlight > 0 && performance.now() < untilMs)
+  // Not as a server of HTTP closes: that takes for idle what has been answered and not yet sent.
+  const closed = new Promise<void>((resolve) => Listener.prototype.close.call(server, () => resolve()))
+  const isAnswering = () => app.inFlight > 0 || [...sockets].some((socket) => socket.writableLength > 0)
+  while (isAnswering() && performance.now() < untilMs)
     await new Promise((resolve) => setTimeout(resolve, DRAIN_CHECK_MS))
-  server.closeIdleConnections()
-  if (app.inFlight > 0) server.closeAllConnections()
+  server.close()
+  if (isAnswering()) server.closeAllConnections()
   else setTimeout(() => server.closeAllConnections(), Math.max(0, untilMs - performance.now())).unref()
   await closed
 }
