@@ -65,13 +65,18 @@ it('upkeep of the lake tells how much a table holds to who may read it alone', a
   })
   assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
   await owner.post('/api/v1/products/crm.events/deploy', { version: '1.0.0', dry_run: false })
-  const compacted = async (reader: Client) => {
+  const asked = async (reader: Client) => {
     for (let synced = 0; synced < 8; synced++) {
       const { body } = await owner.post('/api/v1/connections/db/sync')
       assert.equal((await owner.untilEnded(body.id)).state, 'succeeded')
       await world.source.query('INSERT INTO attacked_events SELECT max(id) + 1, now() FROM attacked_events')
     }
     const { body } = await reader.post('/api/v1/lake/compact', { table: 'raw_db.attacked_events' })
+    return body
+  }
+  // The runtime compacts by itself, too: a new tenant's tables within its first minute, then hourly. Once it may be first.
+  const compacted = async (reader: Client) => {
+    const body = await asked(reader).then((first) => (first.tables.length > 0 ? first : asked(reader)))
     const [table] = body.tables
     assert.equal(table?.compacted, true, JSON.stringify(body))
     return Object.keys(table)
