@@ -1,8 +1,13 @@
 /** Followers of changes, and what is kept on disk for them. */
 import { Counter, Gauge, type Registry } from 'prom-client'
-import type { ChangeSpools } from '../materializer/change-spools.ts'
 
-export function spoolMetrics(registry: Registry, spools: Pick<ChangeSpools, 'load'>): void {
+export interface SpoolLoad {
+  readonly followers: number
+  readonly bytes: number
+  readonly computed: number
+}
+
+export function spoolMetrics(registry: Registry, spools: { load(): SpoolLoad }): void {
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({
       name,
