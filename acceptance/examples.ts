@@ -4,6 +4,7 @@ import type { Json } from './client.ts'
 
 /** Hosts that belong to nobody, and folders of machines: an example names none but those of documentation. */
 const REAL_PLACES = /\b(?:localhost|127\.0\.0\.1|10\.\d+\.\d+\.\d+|192\.168\.)|\/(?:tmp|home|root|var|work)\/|file:\/\//
+const LINES = 'application/x-ndjson'
 const FILES_OF_BYTES = ['application/vnd.apache.parquet']
 
 /** What operations lack examples of, and what is wrong with those that they have; each by name. */
@@ -28,7 +29,8 @@ function operationFaults(document: Json, operation: Json): readonly string[] {
   const contents = [['body', operation.requestBody], ...goodAnswers(operation)] as const
   for (const [what, part] of contents) {
     for (const [type, { schema, example }] of Object.entries<Json>(part?.content ?? {})) {
-      if (!FILES_OF_BYTES.includes(type)) check(document, `${what} ${type}`, schema, example, faults)
+      if (what === 'body' && type === LINES) checkLines(schema, faults)
+      else if (!FILES_OF_BYTES.includes(type)) check(document, `${what} ${type}`, schema, example, faults)
     }
   }
   const text = JSON.stringify([operation.parameters, contents])
@@ -39,6 +41,13 @@ function operationFaults(document: Json, operation: Json): readonly string[] {
 
 const goodAnswers = (operation: Json): readonly (readonly [string, Json])[] =>
   Object.entries<Json>(operation.responses).filter(([status]) => status.startsWith('2'))
+
+/** Generators of requests that cannot write lines give up where the document has an example of them: the words have it. */
+function checkLines({ description = '' }: Json, faults: string[]): void {
+  const line = /`(\{[^`]+\})`/.exec(description)?.[1]
+  if (line === undefined) faults.push(`no example of ${LINES} in the description of the body`)
+  else JSON.parse(line)
+}
 
 function check(document: Json, what: string, schema: Json, example: unknown, faults: string[]): void {
   if (example === undefined) {
