@@ -16,7 +16,7 @@ import type { LakeState } from './lake-state.ts'
 export interface ChangeSpoolsOptions {
   readonly engine: Engine
   readonly limits: EngineLimits
-  /** Is there, and is nobody else's. */
+  /** Is there, and is nobody else's; it goes with `close`. */
   readonly directory: string
   /** Of all files together. */
   readonly maxBytes: number
@@ -112,6 +112,8 @@ export class ChangeSpools {
     this.#closing.abort()
     // Whoever waits for one is told there.
     await Promise.allSettled([...this.#spools.values()].map(({ written }) => written))
+    // No rows stay on disk of a runtime that does not run.
+    await rm(this.#options.directory, { recursive: true, force: true })
   }
 
   #spoolOf(step: SpooledStep): Spool {
