@@ -1,5 +1,6 @@
 /** Followers of changes, and what is kept on disk for them. */
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Gauge, type Registry } from 'prom-client'
+import { runningTotal } from './running-total.ts'
 
 export interface SpoolLoad {
   readonly followers: number
@@ -19,15 +20,10 @@ export function spoolMetrics(registry: Registry, spools: { load(): SpoolLoad }):
     })
   gauge('sluice_change_streams', 'Streams of changes that are open.', () => spools.load().followers)
   gauge('sluice_change_spool_bytes', 'Differences kept on disk for them.', () => spools.load().bytes)
-  let told = 0
-  new Counter({
-    name: 'sluice_change_differences_total',
-    help: 'Differences of two epochs that were computed for them, each once for all that follow.',
-    registers: [registry],
-    collect() {
-      const { computed } = spools.load()
-      this.inc(computed - told)
-      told = computed
-    },
-  })
+  runningTotal(
+    registry,
+    'sluice_change_differences_total',
+    'Differences of two epochs that were computed for them, each once for all that follow.',
+    () => spools.load().computed,
+  )
 }

@@ -1,5 +1,6 @@
 /** Lines of the log that nobody took. */
-import { Counter, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
+import { runningTotal } from './running-total.ts'
 
 export interface CountsDropped {
   /** Since the start. */
@@ -7,15 +8,10 @@ export interface CountsDropped {
 }
 
 export function logMetrics(registry: Registry, { dropped }: Partial<CountsDropped>): void {
-  let told = 0
-  new Counter({
-    name: 'sluice_log_lines_dropped_total',
-    help: 'Lines of the log that were dropped because nobody read the pipe that it is written to.',
-    registers: [registry],
-    collect() {
-      const now = dropped?.() ?? 0
-      this.inc(now - told)
-      told = now
-    },
-  })
+  runningTotal(
+    registry,
+    'sluice_log_lines_dropped_total',
+    'Lines of the log that were dropped because nobody read the pipe that it is written to.',
+    () => dropped?.() ?? 0,
+  )
 }
