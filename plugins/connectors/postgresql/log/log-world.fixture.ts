@@ -142,8 +142,10 @@ export class Tables {
     }
     const former = from == null ? undefined : this.#former.get(`${stream} ${JSON.stringify(JSON.parse(from))}`)
     const there = rows.get(key)
-    // A log that is told of a table that is newer may lack the former row: it is where it went to already.
+    // A log that is told of a table that is newer may lack the former row: it is where it went to already. Where another row
+    // has taken the key that it gave up, nothing says which of the two has the value, as in the runtime.
     for (const name of unchanged ? (JSON.parse(unchanged) as string[]) : []) {
+      if (former !== undefined && there !== undefined && former[name] !== there[name]) this.mustReread.add(stream)
       entry[name] = former?.[name] === undefined ? there?.[name] : former[name]
     }
     rows.set(key, entry)
