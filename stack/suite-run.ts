@@ -39,12 +39,27 @@ export async function runSuite(suite: Suite, isShown: boolean): Promise<Report> 
     const tested = await runTests(suite, addresses, folder, isShown)
     failures.push(tested.failures)
     output = tested.output
+    if (tested.failures !== '') failures.push(await warningsIn(folder))
   } catch (error) {
     failures.push(inspect(error))
   }
   for (const server of running.reverse()) await server.stop().catch((error) => failures.push(inspect(error)))
   await rm(folder, { recursive: true, force: true })
   return { failures: failures.join('\n').trim(), output }
+}
+
+const MAX_WARNINGS = 40
+const WARNING_CHARACTERS = 600
+
+/** The last that runtimes under test warned of, which may be why a test failed; their logs go with the folder. */
+async function warningsIn(folder: string): Promise<string> {
+  const warnings: string[] = []
+  for (const name of globSync('**/runtime-*.log', { cwd: folder })) {
+    const lines = (await readFile(join(folder, name), 'utf8')).split('\n')
+    const bad = lines.filter((line) => /"level":("(warn|error|fatal)"|[4-6]0)/.test(line)).slice(-MAX_WARNINGS)
+    if (bad.length > 0) warnings.push(name, ...bad.map((line) => line.slice(0, WARNING_CHARACTERS)))
+  }
+  return warnings.join('\n')
 }
 
 /** The suites that run come to their end with them, servers and all. */

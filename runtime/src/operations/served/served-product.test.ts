@@ -14,6 +14,7 @@ function productWith(variants: readonly string[], targets: readonly string[]): S
     targets: new Map(targets.map((variant) => [variant, {}])),
     isServed: true,
     rebuilding: new Set(),
+    isSettled: true,
   }
   return {
     domain: 'crm',

@@ -45,6 +45,8 @@ export interface ServedEndpoint {
   readonly isServed: boolean
   /** Variants whose copy the store has lost. */
   readonly rebuilding: ReadonlySet<Variant>
+  /** False where a copy of any variant is still to be written, so that another one is served soon. */
+  readonly isSettled: boolean
 }
 
 /** A variant's committed state in the lake. */

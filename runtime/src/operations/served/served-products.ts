@@ -171,11 +171,14 @@ export class ServedProducts {
         isServed: this.#deps.plugins.serving(type) !== undefined,
         targets: new Map(),
         rebuilding: new Set(),
+        isSettled: true,
       })
     const load = async (state: EndpointState): Promise<void> => {
       const serving = this.#deps.plugins.serving(state.endpoint)
       const endpoint = endpoints.get(state.endpoint)
       if (endpoint && state.error?.code === COPY_LOST) endpoint.rebuilding.add(state.variant)
+      // Nobody tells when a copy has come: only of epochs.
+      if (endpoint && state.state !== 'ok') endpoint.isSettled = false
       if (!serving || !endpoint || state.appliedEpoch === null) return
       const applied =
         newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
@@ -188,6 +191,7 @@ export class ServedProducts {
       const expected = { epoch: state.appliedEpoch, committedAt: applied.committedAt }
       if (await this.#copies.isLost(state, expected, serving.store, target)) {
         endpoint.rebuilding.add(state.variant)
+        endpoint.isSettled = false
         return
       }
       endpoint.targets.set(state.variant, {
@@ -211,6 +215,7 @@ export class ServedProducts {
 interface LoadedEndpoint extends ServedEndpoint {
   readonly targets: Map<Variant, ServedTarget>
   readonly rebuilding: Set<Variant>
+  isSettled: boolean
 }
 
 type Version = ProductVersion<ManifestSet>
@@ -239,7 +244,10 @@ function isSettled(product: ServedProduct): boolean {
   if (product.variants.size === 0) return false
   const newest = product.variants.get('clear')?.epoch
   return [...product.endpoints.values()].every(
-    ({ targets }) => targets.size > 0 && [...targets.values()].every((target) => target.epoch === newest),
+    (endpoint) =>
+      endpoint.isSettled &&
+      endpoint.targets.size > 0 &&
+      [...endpoint.targets.values()].every((target) => target.epoch === newest),
   )
 }
 

@@ -1,0 +1,84 @@
+/**
+ * A copy that a store lacked and that another runtime has written: nobody tells the others, since they are told of epochs
+ * alone, and their readers get its rows from then on all the same.
+ */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type pg from 'pg'
+import { Client as Source } from 'pg'
+import { Client, manifests, ok } from '../acceptance/client.ts'
+import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { withDatabase } from './crash/databases.ts'
+import { RuntimeProcess } from './crash/runtime-process.ts'
+import { until } from './until.ts'
+
+let folder: string
+let data: string
+let server: EmbeddedServer
+let runtime: RuntimeProcess
+let admin: Client
+let developer: Client
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-come-'))
+  data = join(folder, 'data')
+  server = await startEmbeddedServer({ dataFolder: join(folder, 'source'), durable: false })
+  const { host, port, user, password } = server.tcpAddress
+  const source = new Source({ host, port, user, password, database: 'postgres' })
+  await source.connect()
+  await source.query(`CREATE TABLE people (id int PRIMARY KEY, email text, city text);
+    INSERT INTO people SELECT i, 'a' || i || '@c.test', 'here' FROM generate_series(1, 5) i`)
+  await source.end()
+  runtime = await RuntimeProcess.spawn(data, null)
+  const url = await runtime.address()
+  assert.ok(url, runtime.output)
+  const as = async (claims: Parameters<typeof issueToken>[1]) =>
+    new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
+  admin = await as({ role: 'admin' })
+  developer = await as({ tenant: 'acme', groups: ['svc-developers'], user: 'dora' })
+  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
+  const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
+  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+  const wanted = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  await ok(developer.post('/api/v1/products', wanted))
+  await ok(developer.upload('/api/v1/products/people/manifests', manifests('public.people')))
+  await ok(developer.post('/api/v1/products/people/deploy', { version: '1.0.0', dry_run: false }))
+  const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
+  assert.equal((await developer.untilEnded(id)).state, 'succeeded')
+})
+
+after(async () => {
+  await runtime?.stop()
+  await server?.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const read = () => developer.get('/api/v1/products/people/latest?filter=id:3')
+/** What the other runtime writes down of the twin, which the developer reads; the copy in clear is as it was. */
+const note = (change: string) =>
+  withDatabase(data, 'sluice_registry', (registry: pg.Client) =>
+    registry.query(`update endpoint_states set updated_at = now(), ${change}
+      where endpoint = 'lookup' and variant <> 'clear'`),
+  )
+
+const LOST = '{"code": "store_copy_lost", "message": "the store no longer has its copy", "remedy": "-"}'
+
+for (const [what, error] of [
+  ['is being built anew', `'${LOST}'`],
+  ['is yet to be written', 'null'],
+] as const) {
+  test(`a copy that ${what} is read as soon as it is said to be there`, async () => {
+    await until('it is read', async () => (await read()).status === 200)
+    const { body } = await developer.get('/api/v1/products/people')
+    const epoch = Number(body.last_materialization.epoch)
+    await note(`state = 'pending', applied_epoch = null, next_retry_at = now() + interval '1 hour', error = ${error}`)
+    await until('it is known to be missing', async () => (await read()).status !== 200)
+    await note(`state = 'ok', applied_epoch = ${epoch}, next_retry_at = null, error = null`)
+    const found = await read()
+    assert.equal(found.status, 200, JSON.stringify(found.body))
+  })
+}
