@@ -12,6 +12,7 @@ import { Client as Source } from 'pg'
 import { Client, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../runtime/src/database/embedded-server.ts'
+import { lostCopy } from '../runtime/src/registry/endpoint-states.ts'
 import { withDatabase } from './crash/databases.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 import { until } from './until.ts'
@@ -20,7 +21,6 @@ let folder: string
 let data: string
 let server: EmbeddedServer
 let runtime: RuntimeProcess
-let admin: Client
 let developer: Client
 
 before(async () => {
@@ -38,7 +38,7 @@ before(async () => {
   assert.ok(url, runtime.output)
   const as = async (claims: Parameters<typeof issueToken>[1]) =>
     new Client(url, await issueToken(data, claims, { ttlS: 3600 }))
-  admin = await as({ role: 'admin' })
+  const admin = await as({ role: 'admin' })
   developer = await as({ tenant: 'acme', groups: ['svc-developers'], user: 'dora' })
   await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
   const login = JSON.stringify({ host, port, user, password, database: 'postgres', ssl_mode: 'prefer' })
@@ -65,10 +65,8 @@ const note = (change: string) =>
       where endpoint = 'lookup' and variant <> 'clear'`),
   )
 
-const LOST = '{"code": "store_copy_lost", "message": "the store no longer has its copy", "remedy": "-"}'
-
 for (const [what, error] of [
-  ['is being built anew', `'${LOST}'`],
+  ['is being built anew', `'${JSON.stringify(lostCopy('emptied'))}'`],
   ['is yet to be written', 'null'],
 ] as const) {
   test(`a copy that ${what} is read as soon as it is said to be there`, async () => {
