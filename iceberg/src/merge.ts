@@ -293,11 +293,16 @@ function hitSteps(
     readonly hits: string
   },
 ): readonly EngineStep[] {
-  const rows = liveRows(scan, schema, key)
   const keys = key.map(quoteName).join(', ')
-  const joined = (kind: string, file: string) =>
-    `SELECT ${FILE} AS file_path, ${POSITION} AS pos FROM ${rows}
-      ${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`
+  const joined = (kind: string, file: string) => {
+    const rows = liveRows(
+      scan,
+      schema,
+      key,
+      `${kind} JOIN (SELECT ${keys} FROM read_parquet(${quoteText(file)})) USING (${keys})`,
+    )
+    return `SELECT ${FILE} AS file_path, ${POSITION} AS pos FROM ${rows}`
+  }
   const parts = [
     joined('SEMI', aside.changed),
     ...(aside.gone === null ? [] : [joined('SEMI', aside.gone)]),
@@ -331,7 +336,7 @@ export async function planDelete(
   const schema = { ...base.schema, fields: fileFields(base.schema.fields, marks) }
   const all = schema.fields.map((field) => field.name)
   const condition = `coalesce((${where}), false)`
-  const sql = `SELECT DISTINCT ${FILE} FROM ${liveRows(scan, schema, all)} WHERE ${condition}`
+  const sql = `SELECT DISTINCT ${FILE} FROM ${liveRows(scan, schema, all, `WHERE ${condition}`)}`
   const isFound = scan.files.length > 0 && findsPositions(base, scan, toTableSchema(base.schema))
   const run = isFound
     ? await context.engine.run(
@@ -369,8 +374,12 @@ export async function planDelete(
 const FILE = quoteName(FILE_COLUMN)
 const POSITION = 'file_row_number'
 
-/** The rows of the files that are not deleted, each with the address of its file and its place there. */
-function liveRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): string {
+/**
+ * The rows of the files that are not deleted, each with the address of its file and its place there.
+ *
+ * @param filter of the columns: what it leaves out is passed over where the files' bounds tell of it, and asked nothing else
+ */
+function liveRows(scan: Scan, schema: LakeSchema, columns: readonly string[], filter: string): string {
   const fields = schema.fields.filter((field) => columns.includes(field.name))
   const types = fields.map(
     ({ id, name, type }) =>
@@ -379,8 +388,9 @@ function liveRows(scan: Scan, schema: LakeSchema, columns: readonly string[]): s
   const files = scan.files.map(localOf)
   const uris = fileNames({ files, deletedFrom: scan.files.map(({ uri }) => uri) })
   const cells = fields.map(({ name, type }) => fromFile(name, type))
-  const all = [...cells, `${uris}[${FILE}] AS ${FILE}`, POSITION].join(', ')
-  const read = `SELECT ${all} FROM read_parquet([${files.map(quoteText).join(', ')}], schema = MAP {${types.join(', ')}}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true)`
+  const all = [...cells, FILE, POSITION].join(', ')
+  const file = `SELECT ${all} FROM read_parquet([${files.map(quoteText).join(', ')}], schema = MAP {${types.join(', ')}}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true)`
+  const read = `SELECT * REPLACE (${uris}[${FILE}] AS ${FILE}) FROM (${file}) ${filter}`
   if (scan.deletes.length === 0) return `(${read})`
   const deletes = scan.deletes.map((file) => quoteText(localOf(file))).join(', ')
   return `(SELECT * FROM (${read}) r ANTI JOIN (SELECT file_path, pos FROM read_parquet([${deletes}])) d

@@ -46,6 +46,8 @@ const LAST = 'log_last'
 const LIVES = 'log_lives'
 const CHAINS = 'log_chains'
 const KNOWN = 'log_known'
+const WANTED = 'log_wanted'
+const HELD = 'log_held'
 const FOUND = 'log_found'
 
 /** No source has such names, whatever it calls its columns. */
@@ -80,7 +82,7 @@ export function foldLog(request: FoldRequest): Fold {
       { sql: livesSql(key.length) },
       { sql: chainsSql(key.length) },
       { sql: knownSql(others) },
-      { sql: foundSql(request, others) },
+      ...foundSteps(request, others),
       { sql: countSql(request, others), rows: 'collect' },
     ],
     changed: changedSql(request, others),
@@ -204,15 +206,9 @@ function knownSql(others: readonly Column[]): string {
  * the key that the first of its lives came from, or had. In a table that is newer than that, it may lie under its last
  * key already, and another row under the first.
  */
-function foundSql({ schema, base, isFresh }: FoldRequest, others: readonly Column[]): string {
+function foundSteps({ schema, base, isFresh }: FoldRequest, others: readonly Column[]): readonly EngineStep[] {
   const key = schema.primaryKey
-  const n = key.length
-  if (base === null) return `CREATE TEMP TABLE ${FOUND} AS SELECT last, false AS found FROM ${KNOWN}`
-  const root = Array.from(
-    { length: n },
-    (_, at) => `arg_max(CASE WHEN moved THEN f${at} ELSE k${at} END, depth) AS r${at}`,
-  )
-  const own = Array.from({ length: n }, (_, at) => `arg_min(k${at}, depth) AS k${at}`)
+  if (base === null) return [{ sql: `CREATE TEMP TABLE ${FOUND} AS SELECT last, false AS found FROM ${KNOWN}` }]
   const based = (alias: string, letter: string) =>
     key.map((name, at) => `${alias}.${quoteName(name)} = w.${letter}${at}`).join(' AND ')
   // Of the one row that is there twice, under either key, each value is the same.
@@ -226,25 +222,41 @@ function foundSql({ schema, base, isFresh }: FoldRequest, others: readonly Colum
         WHEN own_there AND NOT w.own_before THEN 'own'
         WHEN root_there AND NOT own_there AND NOT w.root_after THEN 'root' END`
     : `CASE WHEN root_there THEN 'root' END`
-  const same = key.map((_, at) => `e.k${at} = w.k${at}`).join(' AND ')
-  const sameRoot = key.map((_, at) => `e.k${at} = w.r${at}`).join(' AND ')
-  return `CREATE TEMP TABLE ${FOUND} AS
-    WITH wanted AS (
-      SELECT last, bool_or(moved) AS moves, arg_min(life, depth) AS entered, arg_max(life, depth) AS first_life,
-        ${[...root, ...own].join(', ')} FROM ${CHAINS} GROUP BY last),
-    w AS MATERIALIZED (
-      SELECT *, EXISTS (SELECT 1 FROM ${PLACES} e WHERE ${same.replaceAll('w.', 'wanted.')} AND e.ord < wanted.entered) AS own_before,
-        EXISTS (SELECT 1 FROM ${PLACES} e WHERE ${sameRoot.replaceAll('w.', 'wanted.')} AND e.op = 'u'
-          AND e.ord > wanted.first_life) AS root_after
-      FROM wanted),
-    looked AS (
+  const found = `CREATE TEMP TABLE ${FOUND} AS
+    WITH looked AS (
       SELECT w.*, b.${quoteName(key[0] as string)} IS NOT NULL AS root_there,
         o.${quoteName(key[0] as string)} IS NOT NULL AS own_there
-      FROM w LEFT JOIN ${BASE} b ON ${based('b', 'r')} LEFT JOIN ${BASE} o ON ${based('o', 'k')}),
+      FROM ${WANTED} w LEFT JOIN ${HELD} b ON ${based('b', 'r')} LEFT JOIN ${HELD} o ON ${based('o', 'k')}),
     chosen AS (SELECT *, ${taken.replaceAll('w.', '')} AS takes FROM looked)
     SELECT ${['c.last', 'c.takes IS NOT NULL AS found', ...values].join(', ')}
-    FROM chosen c LEFT JOIN ${BASE} b ON c.takes = 'root' AND ${based('b', 'r').replaceAll('w.', 'c.')}
-      LEFT JOIN ${BASE} o ON c.takes = 'own' AND ${based('o', 'k').replaceAll('w.', 'c.')}`
+    FROM chosen c LEFT JOIN ${HELD} b ON c.takes = 'root' AND ${based('b', 'r').replaceAll('w.', 'c.')}
+      LEFT JOIN ${HELD} o ON c.takes = 'own' AND ${based('o', 'k').replaceAll('w.', 'c.')}`
+  return [{ sql: wantedSql(key.length) }, { sql: heldSql(key) }, { sql: found }]
+}
+
+/** By last state its keys in the table: `r` of the first of its lives, or where that came from, and `k`, its last. */
+function wantedSql(count: number): string {
+  const root = keys(count, 'f').map(
+    (name, at) => `arg_max(CASE WHEN moved THEN ${name} ELSE k${at} END, depth) AS r${at}`,
+  )
+  const own = keys(count).map((name) => `arg_min(${name}, depth) AS ${name}`)
+  const same = keys(count).map((name) => `e.${name} = wanted.${name}`)
+  const sameRoot = keys(count).map((name, at) => `e.${name} = wanted.r${at}`)
+  return `CREATE TEMP TABLE ${WANTED} AS
+    SELECT *, EXISTS (SELECT 1 FROM ${PLACES} e WHERE ${same.join(' AND ')} AND e.ord < wanted.entered) AS own_before,
+      EXISTS (SELECT 1 FROM ${PLACES} e WHERE ${sameRoot.join(' AND ')} AND e.op = 'u' AND e.ord > wanted.first_life)
+        AS root_after
+    FROM (
+      SELECT last, bool_or(moved) AS moves, arg_min(life, depth) AS entered, arg_max(life, depth) AS first_life,
+        ${[...root, ...own].join(', ')} FROM ${CHAINS} GROUP BY last) wanted`
+}
+
+/** The table's rows under any of these keys. It is read once, and where its bounds tell that none is there, not at all. */
+function heldSql(key: readonly string[]): string {
+  const [roots, own] = [keys(key.length, 'r'), keys(key.length)].map((names) => names.join(', '))
+  const same = key.map((name, at) => `b.${quoteName(name)} = w.r${at}`).join(' AND ')
+  return `CREATE TEMP TABLE ${HELD} AS SELECT b.* FROM ${BASE} b
+    SEMI JOIN (SELECT ${roots} FROM ${WANTED} UNION SELECT ${own} FROM ${WANTED}) w ON ${same}`
 }
 
 function countSql({ base }: FoldRequest, others: readonly Column[]): string {
