@@ -29,22 +29,26 @@ Object.assign(accessors, { textDecoder: new TextDecoder('utf-8', { ignoreBOM: tr
 export class DuckDbWorkshop implements LakeWorkshop {
   readonly #folder: string
   readonly #instance: DuckDBInstance
+  readonly #listsDeletes: boolean
   #snapshots = 0
   #databases = 0
   readonly #idle: DuckDBConnection[] = []
   readonly engine: LakeEngine = { query: (query) => this.#query(query) }
 
-  private constructor(folder: string, instance: DuckDBInstance) {
+  private constructor(folder: string, instance: DuckDBInstance, listsDeletes: boolean) {
     this.#folder = folder
     this.#instance = instance
+    this.#listsDeletes = listsDeletes
   }
 
-  static async open(): Promise<DuckDbWorkshop> {
+  static async open(listsDeletes: boolean): Promise<DuckDbWorkshop> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
-    return new DuckDbWorkshop(folder, await DuckDBInstance.create(':memory:', { threads: '1' }))
+    return new DuckDbWorkshop(folder, await DuckDBInstance.create(':memory:', { threads: '1' }), listsDeletes)
   }
 
-  async write({ schema }: Target, rows: readonly Row[]): Promise<LakeSnapshot> {
+  async write({ schema }: Target, present: readonly Row[]): Promise<LakeSnapshot> {
+    // Each row is there twice, and the second one is gone: whoever passes over the list has every row once too often.
+    const rows = this.#listsDeletes ? [...present, ...present] : present
     this.#snapshots += 1
     const file = join(this.#folder, `${this.#snapshots}.parquet`)
     const names = schema.columns.map(({ name }) => quotedName(name))
@@ -61,7 +65,18 @@ export class DuckDbWorkshop implements LakeWorkshop {
       ),
     )
     const fieldIds = Object.fromEntries(schema.columns.map(({ name }, index) => [name, index + 1]))
-    return { snapshotId: String(this.#snapshots), files: [file], fieldIds }
+    const snapshot = { snapshotId: String(this.#snapshots), files: [file], fieldIds }
+    return this.#listsDeletes ? { ...snapshot, ...(await this.#list(file, present.length)) } : snapshot
+  }
+
+  /** A list of as many rows of the file, behind as many that stay. */
+  async #list(file: string, count: number): Promise<Pick<LakeSnapshot, 'deletes' | 'deletedFrom'>> {
+    const list = `${file}.deletes`
+    // What the lake calls a file is not where it lies.
+    const name = `lake:${file}`
+    const rows = `SELECT ${quotedText(name)} AS file_path, i AS pos FROM range(${count}, ${2 * count}) t(i)`
+    await this.#apart((connection) => connection.run(`COPY (${rows}) TO ${quotedText(list)} (FORMAT parquet)`))
+    return { deletes: [list], deletedFrom: [name] }
   }
 
   async close(): Promise<void> {
@@ -115,7 +130,10 @@ function parameter(value: Value) {
   return value instanceof Uint8Array ? new DuckDBBlobValue(value) : value
 }
 
-async function addView(connection: DuckDBConnection, { name, files, columns }: LakeTable): Promise<void> {
+async function addView(
+  connection: DuckDBConnection,
+  { name, files, columns, deletes = [], deletedFrom = files }: LakeTable,
+): Promise<void> {
   if (name.length > 1) await connection.run(`CREATE SCHEMA IF NOT EXISTS ${quotedName(name[0] ?? '')}`)
   const schema = columns.map(
     (column) =>
@@ -125,7 +143,14 @@ async function addView(connection: DuckDBConnection, { name, files, columns }: L
     const quoted = quotedName(column.name)
     return column.type === 'json' ? `${quoted}::JSON AS ${quoted}` : quoted
   })
-  const source = `read_parquet([${files.map(quotedText).join(', ')}], schema = MAP {${schema.join(', ')}})`
+  const read = `read_parquet([${files.map(quotedText).join(', ')}], schema = MAP {${schema.join(', ')}}`
+  const names = files.map((file, at) => `${quotedText(file)}: ${quotedText(deletedFrom[at] ?? file)}`)
+  const lists = deletes.map(quotedText).join(', ')
+  const source =
+    deletes.length === 0
+      ? `${read})`
+      : `${read}, filename = '  file  ', file_row_number = true) AS kept ANTI JOIN read_parquet([${lists}]) AS gone
+    ON MAP {${names.join(', ')}}[kept."  file  "] = gone.file_path AND kept.file_row_number = gone.pos`
   await connection.run(`CREATE VIEW ${name.map(quotedName).join('.')} AS SELECT ${select.join(', ')} FROM ${source}`)
 }
 

@@ -9,8 +9,12 @@ export interface LakeWorkshop {
   close(): Promise<void>
 }
 
-/** Throws a plain Error where the package is not installed. */
-export async function openLakeWorkshop(): Promise<LakeWorkshop> {
+/**
+ * Throws a plain Error where the package is not installed.
+ *
+ * @param listsDeletes for a store that says `lakeDeletes`: each file has rows that are gone, too, and a list of them
+ */
+export async function openLakeWorkshop(listsDeletes = false): Promise<LakeWorkshop> {
   const { DuckDbWorkshop } = await import('./lake-duckdb.ts')
-  return DuckDbWorkshop.open()
+  return DuckDbWorkshop.open(listsDeletes)
 }

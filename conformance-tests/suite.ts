@@ -109,7 +109,9 @@ export class Session {
 
   async #inContext(fixture: Fixture, label: string, run: (context: CheckContext) => Promise<void>): Promise<void> {
     const { plugin, knobs = {}, level = 'core', seed = 1, manifest, schedules } = this.#options
-    const lake = plugin.capabilities.commit === 'lake' ? await (fixture.openLake ?? openLakeWorkshop)() : null
+    const { commit, lakeDeletes = false } = plugin.capabilities
+    const open = fixture.openLake?.bind(fixture) ?? (() => openLakeWorkshop(lakeDeletes))
+    const lake = commit === 'lake' ? await open() : null
     try {
       const context = await CheckContext.open({
         ...{ plugin, fixture, knobs, level, seed, label, lake },

@@ -15,6 +15,8 @@ export interface Capabilities {
    * older writer is refused key by key. `lake`: the store keeps no rows and reads the lake's files.
    */
   readonly commit: 'atomic' | 'per-key' | 'lake'
+  /** Of a store that reads the lake's files: it passes over rows that `LakeSnapshot.deletes` names. Default: it does not know of them. */
+  readonly lakeDeletes?: boolean
   readonly operations: readonly ReadOperation[]
   readonly filters: readonly FilterOperator[]
   /** Ways to read of its own, by name (`OPERATION_NAME`, and none of `operations`). */

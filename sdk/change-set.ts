@@ -38,6 +38,13 @@ export interface LakeSnapshot {
   readonly snapshotId: string
   /** Absolute URIs of the data files. Not secret, but of one tenant: they never stand in an answer. */
   readonly files: readonly string[]
+  /**
+   * Iceberg position delete files: rows that they name are gone. Where a store does not say that it passes over them
+   * (`Capabilities.lakeDeletes`), there are none.
+   */
+  readonly deletes?: readonly string[]
+  /** What these call each of `files`, in the same order. */
+  readonly deletedFrom?: readonly string[]
   /** Iceberg field ids by column name: files are read by id, so that renamed columns are found. */
   readonly fieldIds: Readonly<Record<string, number>>
 }

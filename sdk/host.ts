@@ -37,6 +37,9 @@ export interface LakeTable {
   /** `['sales', 'orders']` is addressed as sales.orders. */
   readonly name: readonly string[]
   readonly files: readonly string[]
+  /** As `LakeSnapshot` has them. */
+  readonly deletes?: readonly string[]
+  readonly deletedFrom?: readonly string[]
   readonly columns: readonly { readonly name: string; readonly type: string; readonly fieldId: number }[]
 }
 

@@ -91,7 +91,7 @@ export const SUITES: readonly Suite[] = [
     servers: [],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
-      'test/!(housekeeping|live-source|postgresql-log|pushed-rows|s3-files-walls).stack.test.ts',
+      'test/!(housekeeping|large-product|live-source|postgresql-log|pushed-rows|s3-files-walls).stack.test.ts',
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
@@ -103,7 +103,7 @@ export const SUITES: readonly Suite[] = [
     name: 'logs',
     servers: [],
     tests: [
-      'test/{live-source,postgresql-log}.stack.test.ts',
+      'test/{large-product,live-source,postgresql-log}.stack.test.ts',
       'runtime/src/ingestion/*.stack.test.ts',
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],

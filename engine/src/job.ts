@@ -17,10 +17,17 @@ export interface EngineTable {
   readonly columns: readonly EngineColumn[]
   /** Iceberg position delete files. A row is left out when one of them names its file and position. */
   readonly deletes?: readonly string[]
-  /** What the delete files call each of `files`, in the same order. Default: the paths themselves. */
+  /** Files of the same shape. Where there are any, a row is there only when one of them names its file and position. */
+  readonly only?: readonly string[]
+  /** What these files call each of `files`, in the same order. Default: the paths themselves. */
   readonly deletedFrom?: readonly string[]
   /** The rows themselves, in place of files: a value for each column. */
   readonly rows?: readonly (readonly (string | number | null)[])[]
+}
+
+/** All that a relation is read from. */
+export function filesOf({ files, deletes = [], only = [] }: EngineTable): readonly string[] {
+  return [...files, ...deletes, ...only]
 }
 
 export interface EngineColumn {

@@ -73,21 +73,26 @@ export function fromFile(name: string, type: LogicalType, readAs = name): string
 
 /** A relation over parquet files, columns by field id and in the order given. */
 export function parquetRelation(table: EngineTable): string {
-  const { files, columns, deletes = [] } = table
+  const { files, columns, deletes = [], only = [] } = table
   if (files.length === 0) return emptyRelation(columns)
+  const findsPlaces = deletes.length + only.length > 0
   // Beside the places of rows the engine has no other column of that name.
   const readAs = ({ name }: EngineColumn) =>
-    deletes.length > 0 && name.toLowerCase() === 'file_row_number' ? COLUMN_BESIDE_PLACES : name
+    findsPlaces && name.toLowerCase() === 'file_row_number' ? COLUMN_BESIDE_PLACES : name
   const schema = columns.map(
     (column) =>
       `${column.fieldId}: {name: ${quoteText(readAs(column))}, type: ${quoteText(fileType(column.type))}, default_value: NULL}`,
   )
   const names = columns.map((column) => castFromFile(column, readAs(column))).join(', ')
   const read = `read_parquet([${files.map(quoteText).join(', ')}], schema = MAP {${schema.join(', ')}}`
-  if (deletes.length === 0) return `SELECT ${names} FROM ${read})`
-  return `SELECT ${names} FROM ${read}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true) AS kept
-    ANTI JOIN (SELECT file_path, pos FROM read_parquet([${deletes.map(quoteText).join(', ')}])) AS gone
-    ON ${fileNames(table)}[kept.${quoteName(FILE_COLUMN)}] = gone.file_path AND kept.file_row_number = gone.pos`
+  if (!findsPlaces) return `SELECT ${names} FROM ${read})`
+  const joined = (kind: string, lists: readonly string[], as: string) =>
+    lists.length === 0
+      ? ''
+      : `
+    ${kind} JOIN (SELECT file_path, pos FROM read_parquet([${lists.map(quoteText).join(', ')}])) AS ${as}
+    ON ${fileNames(table)}[kept.${quoteName(FILE_COLUMN)}] = ${as}.file_path AND kept.file_row_number = ${as}.pos`
+  return `SELECT ${names} FROM ${read}, filename = ${quoteText(FILE_COLUMN)}, file_row_number = true) AS kept${joined('SEMI', only, 'listed')}${joined('ANTI', deletes, 'gone')}`
 }
 
 /** Of the file that a row is in: a name that no column of a table has. */

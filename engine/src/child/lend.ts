@@ -11,6 +11,7 @@ export function lendFiles(job: ChildJob): ChildJob {
     ...table,
     files: table.files.map((file) => lendFile(file, job.userId)),
     ...(table.deletes ? { deletes: table.deletes.map((file) => lendFile(file, job.userId)) } : {}),
+    ...(table.only ? { only: table.only.map((file) => lendFile(file, job.userId)) } : {}),
     deletedFrom: table.deletedFrom ?? table.files,
   }))
   if (job.output?.kind !== 'parquet-files') return { ...job, tables }

@@ -1,3 +1,4 @@
+import { filesOf } from '../job.ts'
 import { type ChildJob, INPUT_FD, OUTPUT_FD } from '../protocol.ts'
 import type { OpenPaths } from '../walls/landlock.ts'
 import { allDown, type Native, shutIn } from '../walls/shut-in.ts'
@@ -29,7 +30,7 @@ export async function putUpWalls(job: ChildJob, native: Native | null): Promise<
 function paths(job: ChildJob): OpenPaths {
   const output = job.output?.kind === 'parquet-files' ? [job.output.dir] : []
   return {
-    files: job.tables.flatMap((table) => [...table.files, ...(table.deletes ?? [])]),
+    files: job.tables.flatMap((table) => filesOf(table)),
     readTrees: job.readPaths,
     writeTrees: [...job.writeDirs, ...output, ...(job.tempDir === null ? [] : [job.tempDir])],
   }

@@ -1,4 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { filesOf } from '../job.ts'
 import { type ChildJob, INPUT_FD, OUTPUT_FD } from '../protocol.ts'
 import { quoteText } from '../sql-text.ts'
 import { execute } from './duckdb.ts'
@@ -24,7 +25,7 @@ export async function lockSettings(connection: DuckDBConnection, job: ChildJob):
 }
 
 function allowedFiles(job: ChildJob): string[] {
-  const files = job.tables.flatMap((table) => [...table.files, ...(table.deletes ?? [])])
+  const files = job.tables.flatMap(filesOf)
   // The folder itself too: DuckDB looks at it before it writes into it.
   return [...files, ...writtenDirs(job), ...job.readPaths, descriptorPath(INPUT_FD), descriptorPath(OUTPUT_FD)]
 }

@@ -56,7 +56,9 @@ function tableOf(name: readonly string[], { schema, snapshot }: RegisteredEpoch)
     const fieldId = snapshot.fieldIds[column]
     return fieldId === undefined ? [] : [{ name: column, type, fieldId }]
   })
-  return { name, files: snapshot.files, columns }
+  const { files, deletes, deletedFrom } = snapshot
+  const gone = deletes === undefined || deletedFrom === undefined ? {} : { deletes, deletedFrom }
+  return { name, files, ...gone, columns }
 }
 
 async function rowsOf(engine: LakeEngine, query: LakeQuery, selected: readonly SelectedColumn[]): Promise<Row[]> {

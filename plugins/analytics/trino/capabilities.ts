@@ -2,6 +2,7 @@ import { type Capabilities, EXACT_TYPES } from '@sluice/sdk'
 
 export const capabilities: Capabilities = {
   commit: 'lake',
+  lakeDeletes: true,
   operations: ['scan'],
   filters: ['eq', 'ne', 'lt', 'le', 'gt', 'ge', 'in'],
   recover: true,

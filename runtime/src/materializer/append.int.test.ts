@@ -56,6 +56,7 @@ async function materialized(product: string, source: TableRef, rows: string, epo
       inputs: [{ input, state, table: source } as unknown as InputState],
       runId: `run_${randomUUID()}`,
       epoch,
+      takesDeletes: true,
       limits: LIMITS,
       ownLimits: LIMITS,
       signal: AbortSignal.timeout(600_000),

@@ -30,6 +30,7 @@ import {
 } from '@sluice/sdk'
 import { difference } from './difference.ts'
 import { type LakeState, sameFields, stateSchema, stateTable } from './lake-state.ts'
+import { ownRows } from './own-rows.ts'
 
 export interface ChangeSetOptions {
   readonly engine: Engine
@@ -72,15 +73,16 @@ export async function deltaChangeSet(
   const schema = stateSchema(after)
   const [earlier, later] = having === null ? ['before', 'after'] : ['kept_before', 'kept_after']
   const sql = difference(earlier, later, schema)
-  const same = sameFields(before, after)
-  const tables = same
-    ? [stateTable('before', own(before, after), after.columns), stateTable('after', own(after, before))]
-    : [stateTable('before', before), stateTable('after', after)]
+  const sides = sameFields(before, after)
+    ? [ownRows('before', before, after, after.columns), ownRows('after', after, before, after.columns)]
+    : [{ tables: [stateTable('before', before)] }, { tables: [stateTable('after', after)] }]
+  const tables = sides.flatMap((side) => side.tables)
   const files = {
     upserts: join(options.directory, 'upserts.parquet'),
     deletes: join(options.directory, 'deletes.parquet'),
   }
   const steps = [
+    ...sides.flatMap(({ step }) => step ?? []),
     ...(having === null ? [] : [keptStep('before', having), keptStep('after', having)]),
     copyStep(sql.upserts, files.upserts, after, options.isOrdered),
     copyStep(sql.deletes, files.deletes, after, options.isOrdered),
@@ -204,13 +206,6 @@ function keptStep(relation: 'before' | 'after', column: string) {
   }
 }
 
-/** The state without the files that the other one has, too: a key in one of those is in no other file of either. */
-function own(state: LakeState, other: LakeState): LakeState {
-  if (state.deletes !== undefined || other.deletes !== undefined) return state
-  const shared = new Set(other.files)
-  return { ...state, files: state.files.filter((file) => !shared.has(file)) }
-}
-
 interface Part {
   readonly table: EngineTable
   readonly count: number
@@ -268,6 +263,7 @@ function opened(
     lake: {
       snapshotId: state.snapshotId,
       files: state.files,
+      ...state.deletes,
       fieldIds: Object.fromEntries(state.columns.map((column) => [column.name, column.id])),
     },
   }

@@ -105,6 +105,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         inputs,
         runId: request.runId,
         epoch: fence.epoch + 1,
+        takesDeletes: storesTakeDeletes(deployed.manifests, deps),
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
         ownLimits: { ...deps.limits, room },
         signal,
@@ -153,6 +154,14 @@ async function commitEpoch(
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)
   return materialization
+}
+
+/** A store that reads the lake's own files says whether it does; to any other, rows that are gone are told. */
+function storesTakeDeletes({ serving }: ManifestSet, { plugins }: MaterializeDeps): boolean {
+  return serving.endpoints.every(({ type }) => {
+    const capabilities = plugins.serving(type)?.plugin.capabilities
+    return capabilities !== undefined && (capabilities.commit !== 'lake' || capabilities.lakeDeletes === true)
+  })
 }
 
 async function currentVersion(tx: pg.PoolClient, productId: string): Promise<string | null> {

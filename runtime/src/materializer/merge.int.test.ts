@@ -71,6 +71,7 @@ function follow(keepMissing?: boolean, isChecked = true) {
           inputs: [{ input, state, table } as unknown as InputState],
           runId: `run_${randomUUID()}`,
           epoch,
+          takesDeletes: true,
           limits: LIMITS,
           ownLimits: LIMITS,
           signal: AbortSignal.timeout(600_000),

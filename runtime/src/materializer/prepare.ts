@@ -5,17 +5,26 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Engine, type EngineLimits, type EngineStep, quoteName } from '@sluice/engine'
-import type { Lake, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '@sluice/iceberg'
+import type { CommitRequest, Lake, Scan, StagedCommit, TableState, WriteTarget, WrittenData } from '@sluice/iceberg'
 import { SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
 import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
+import {
+  type ChangedInput,
+  changedInput,
+  FEW_ROWS,
+  INPUTS,
+  type MergeableRequest,
+  mergeChanged,
+  RECIPE,
+  recipeOf,
+} from './changed-rows.ts'
 import { mergeSelect, unseenSelect } from './difference.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
-import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
+import { maskKeySteps, twinSelect } from './mask-sql.ts'
 import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import {
   checkRows,
@@ -40,22 +49,12 @@ export interface PrepareDeps {
   readonly nowMs: () => number
 }
 
-export interface PrepareRequest {
-  readonly tenant: string
-  readonly domain: string
-  readonly product: string
+export interface PrepareRequest extends MergeableRequest {
   readonly version: string
-  readonly manifests: ManifestSet
-  readonly variants: readonly VariantPlan[]
-  readonly keys: readonly MaskKey[]
-  readonly inputs: readonly InputState[]
   readonly runId: string
   readonly epoch: number
   /** Of the author's SQL. */
   readonly limits: EngineLimits
-  /** Of our own jobs. */
-  readonly ownLimits: EngineLimits
-  readonly signal: AbortSignal
 }
 
 export interface Prepared {
@@ -108,12 +107,6 @@ export async function prepare(request: PrepareRequest, deps: PrepareDeps): Promi
   }
 }
 
-/**
- * So few rows are held against their rules by the job that writes them, which ends there where one is broken: a process
- * of its own takes longer than they do. Not where checks come in between, which are made of rows that keep the rules.
- */
-const FEW_ROWS = 100_000
-
 async function prepareIn(directory: string, asked: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
   const { manifests, ownLimits, signal } = asked
   const inputs = await withoutMarkedRows(asked.inputs, manifests, { engine: deps.engine, ownLimits, directory, signal })
@@ -129,9 +122,13 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
     signal,
   })
   await deps.faultPoint('materializer.transformed')
-  const isFew = staged.rowCount <= FEW_ROWS && manifests.quality.checks.length === 0
+  const changed = await changedInput(request, staged, deps)
+  // So few rows are held against their rules by the job that writes them, which ends there where one is broken: a process of its
+  // own takes longer than they do. Not where checks come in between, which are made of rows that keep the rules.
+  const isFew = staged.rowCount <= (request.fewRows ?? FEW_ROWS) && manifests.quality.checks.length === 0
   const giver = rowGiver(manifests)
-  if (!isFew) await checkRows(staged, schema, giver, { engine: deps.engine, ownLimits: request.ownLimits, signal })
+  if (!isFew && changed === null)
+    await checkRows(staged, schema, giver, { engine: deps.engine, ownLimits: request.ownLimits, signal })
   const run = {
     tenant: request.tenant,
     engine: deps.engine,
@@ -149,7 +146,10 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
   const bad = decision.action === 'quarantine' ? quarantineCondition(decision.checks, plan.badRows) : null
   await deps.faultPoint('materializer.checked')
   const rules = isFew ? rowRules(OUTPUT_ALIAS, schema, giver) : null
-  const written = await writeTables(staged, bad, rules, request, deps)
+  const written =
+    changed === null
+      ? await writeTables(request.variants, staged, bad, rules, request, deps)
+      : await mergeTables(changed, staged, request, deps)
   await deps.faultPoint('materializer.twins-written')
   return { ...(await stageAll(written, results, request, deps)), lost: staged.lost, violations, inputs }
 }
@@ -161,18 +161,46 @@ interface Destination {
   readonly appends: boolean
 }
 
-/** One engine job writes every table of the product from the same rows. */
+interface WrittenTable {
+  readonly variant: VariantPlan
+  readonly quarantine: boolean
+  readonly ref: WriteTarget['ref']
+  readonly base: TableState | null
+  readonly change: Pick<CommitRequest, 'operation' | 'removed' | 'removedFrom'>
+  readonly written: WrittenData
+}
+
+/** Tables with a key are given the rows that have changed; twins without one are written anew. */
+async function mergeTables(
+  changed: ChangedInput,
+  staged: StagedRows,
+  request: PrepareRequest,
+  deps: PrepareDeps,
+): Promise<readonly WrittenTable[]> {
+  const tables: WrittenTable[] = []
+  for (const variant of request.variants.filter((one) => changed.bases.has(one.variant))) {
+    const { written, removed, removedFrom } = await mergeChanged(variant, changed, request, deps)
+    const base = changed.bases.get(variant.variant) as TableState
+    const change = { operation: 'overwrite', removed, removedFrom } as const
+    tables.push({ variant, quarantine: false, ref: base.ref, base, change, written })
+  }
+  const others = request.variants.filter((one) => !changed.bases.has(one.variant))
+  return others.length === 0 ? tables : [...tables, ...(await writeTables(others, staged, null, null, request, deps))]
+}
+
+/** One engine job writes tables of the product from the same rows: of these variants, and of rows that were put aside. */
 async function writeTables(
+  variants: readonly VariantPlan[],
   staged: StagedRows,
   bad: string | null,
   rules: RowRules | null,
   request: PrepareRequest,
   deps: PrepareDeps,
-): Promise<readonly (Destination & { readonly written: WrittenData })[]> {
+): Promise<readonly WrittenTable[]> {
   const bases = new Map<string, TableState | null>()
   for (const { variant } of request.variants) bases.set(variant, await deps.lake.load(refOf(request, variant)))
   const before = await currentState(bases.get('clear') ?? null, request, deps)
-  const own = request.variants.map((variant) =>
+  const own = variants.map((variant) =>
     destinationOf(variant, bases.get(variant.variant) ?? null, before !== null, request),
   )
   const destinations = [...own, ...(await quarantineDestinations(bad !== null, request, deps))]
@@ -194,7 +222,14 @@ async function writeTables(
     destinations.map((destination) => destination.target),
     request.signal,
   )
-  return destinations.map((destination, index) => ({ ...destination, written: run.written[index] as WrittenData }))
+  return destinations.map(({ variant, quarantine, target, appends }, index) => ({
+    variant,
+    quarantine,
+    ref: target.ref,
+    base: target.base,
+    change: { operation: appends ? 'append' : 'replace' },
+    written: run.written[index] as WrittenData,
+  }))
 }
 
 const BEFORE = '__before'
@@ -310,7 +345,7 @@ function refOf(request: PrepareRequest, variant: string) {
 }
 
 async function stageAll(
-  written: readonly (Destination & { readonly written: WrittenData })[],
+  written: readonly WrittenTable[],
   checks: readonly CheckResult[],
   request: PrepareRequest,
   deps: PrepareDeps,
@@ -319,13 +354,13 @@ async function stageAll(
   const snapshots: Record<string, string> = {}
   let rowCount = 0
   let quarantined = 0
-  for (const { variant, quarantine, target, appends, written: data } of written) {
+  for (const { variant, quarantine, ref, base, change, written: data } of written) {
     const commit = await deps.lake.stage(
-      target.ref,
+      ref,
       {
-        base: target.base,
+        base,
         plan: data.plan,
-        operation: appends ? 'append' : 'replace',
+        ...change,
         files: data.files,
         writeId: data.writeId,
         summary: summaryOf(request, variant),
@@ -365,7 +400,8 @@ function summaryOf(request: PrepareRequest, variant: VariantPlan): Readonly<Reco
     'sluice.version': request.version,
     'sluice.variant': variant.variant,
     // Of raw tables, whose own snapshots name the source's cursor: a twin's readers may not know that.
-    'sluice.inputs': inputsText(request),
+    [INPUTS]: inputsText(request),
+    [RECIPE]: recipeOf(request.manifests, variant, request.keys),
     [MASKED_COLUMNS]: maskedColumns(variant),
   }
 }

@@ -1,0 +1,160 @@
+/**
+ * A product of so many rows that only those which have changed are written: as its users run it, over the log of a PostgreSQL, with
+ * every kind of store, a twin, checks, upkeep and a way back. What each of them shows is what the source has.
+ */
+import assert from 'node:assert/strict'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, it } from 'node:test'
+import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
+import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
+import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { RuntimeProcess } from './crash/runtime-process.ts'
+
+const ROWS = 120_000
+const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: email, type: string, classification: pii.identifier }
+  - { name: city, type: string }
+  - { name: seen, type: timestamp }
+`
+const ENDPOINTS = `  - type: lookup
+  - type: realtime
+    config: { key_template: "{id}" }
+  - type: timeseries
+    config: { time_column: seen }
+  - type: analytics
+`
+/** The whole content as one text, in words that PostgreSQL and the engine have in common. */
+const CONTENT = (table: string, columns: readonly string[]) =>
+  `SELECT count(*)::BIGINT AS n, md5(string_agg(concat_ws('|', ${columns.map((name) => `coalesce(${name}::VARCHAR, '-')`).join(', ')}), ',' ORDER BY id)) AS content FROM ${table}`
+
+let folder: string
+let data: string
+let source: SourceCluster
+let runtime: RuntimeProcess
+let developer: Client
+let viewer: Client
+let admin: Client
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-large-'))
+  data = join(folder, 'data')
+  source = await startCluster({ wal_level: 'logical', max_replication_slots: '4', max_wal_senders: '8' })
+  const { user, database } = source.settings
+  await source.sql(`ALTER ROLE ${user} REPLICATION; GRANT CREATE ON DATABASE ${database} TO ${user};
+    CREATE TABLE people (id int PRIMARY KEY, email text, city text, seen timestamp, unused text); ALTER TABLE people OWNER TO ${user};
+    INSERT INTO people SELECT i, 'm' || i || '@example.com', 'city ' || i % 100, '2026-01-01'::timestamp + i * interval '1 second', 'u'
+      FROM generate_series(1, ${ROWS}) i`)
+  const config = join(folder, 'sluice.yaml')
+  await writeFile(config, 'upkeep: { compare_minutes: 0 }\n')
+  runtime = await RuntimeProcess.spawn(data, null, 0, config)
+  const url = await runtime.address()
+  assert.ok(url, runtime.output)
+  const token = (groups: readonly string[], name: string) =>
+    issueToken(data, { tenant: 'acme', groups: [...groups], user: name }, { ttlS: 36_000 })
+  admin = new Client(url, await issueToken(data, { role: 'admin' }, { ttlS: 36_000 }))
+  await ok(admin.post('/api/v1/tenants', { slug: 'acme', display_name: 'Acme', tier: 'enterprise' }))
+  developer = new Client(url, await token(['svc-developers'], 'dora'))
+  viewer = new Client(url, await token(['svc-viewers'], 'vera'))
+  const { host, port, password } = source.settings
+  const login = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
+  await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
+})
+
+after(async () => {
+  await runtime?.stop()
+  await source?.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function deploy(version: string): Promise<void> {
+  const texts = manifests('people', { endpoints: ENDPOINTS, columns: COLUMNS })
+  const files = { ...texts, inputs: texts.inputs.replace('mode: full', 'mode: cdc') }
+  const product = { name: 'people', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  await developer.post('/api/v1/products', product)
+  await ok(developer.upload('/api/v1/products/people/manifests', files))
+  const plan = await ok(developer.post('/api/v1/products/people/deploy', { version, dry_run: true }))
+  await ok(developer.post('/api/v1/products/people/deploy', { version, dry_run: false, digest: plan.digest }))
+}
+
+async function sync(): Promise<void> {
+  const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
+  const run = await developer.untilEnded(id)
+  assert.equal(run.state, 'succeeded', JSON.stringify(run))
+}
+
+async function queried(client: Client, sql: string): Promise<Json> {
+  const { rows } = await ok(client.post('/api/v1/query', { sql }))
+  return Array.isArray(rows[0]) ? rows[0] : Object.values(rows[0])
+}
+
+/** @param ids keys whose rows are looked up one by one, too, there or not */
+async function shownIsSource(ids: readonly number[]): Promise<void> {
+  const columns = ['id', 'city']
+  const [wanted] = await source.sql(CONTENT('people', columns))
+  assert.deepEqual((await queried(developer, CONTENT('crm.people', columns))).map(String), [
+    String(wanted?.n),
+    wanted?.content,
+  ])
+  const [hidden] = await source.sql(
+    'SELECT count(*) AS n, count(DISTINCT email) AS emails, count(seen) AS seen FROM people',
+  )
+  const masked = 'SELECT count(*), count(DISTINCT email), count(seen) FROM crm.people'
+  assert.deepEqual((await queried(viewer, masked)).map(Number), [hidden?.n, hidden?.emails, hidden?.seen].map(Number))
+  const rows = await source.sql(`SELECT id, city FROM people WHERE id IN (${ids.join(', ')})`)
+  for (const client of [developer, viewer]) {
+    for (const id of ids) {
+      const row = rows.find((one) => one.id === id) ?? null
+      const realtime = await client.get(`/api/v1/products/people/realtime?key=${id}&columns=id,city`)
+      assert.deepEqual(realtime.status === 404 ? null : realtime.body.data[0], row, `realtime, key ${id}`)
+      const latest = await ok(client.get(`/api/v1/products/people/latest?filter=id:${id}&columns=id,city`))
+      assert.deepEqual(latest.data[0] ?? null, row, `lookup, key ${id}`)
+    }
+  }
+  const [times] = await source.sql("SELECT count(*) AS n FROM people WHERE seen >= '2030-01-01'")
+  const series = await ok(
+    developer.get('/api/v1/products/people/timeseries?from=2030-01-01T00:00:00Z&to=2031-01-01T00:00:00Z&limit=1000'),
+  )
+  assert.equal(series.data.length, Number(times?.n))
+}
+
+it('is brought up to date by the rows that changed, wherever it is read', async () => {
+  await deploy('1.0.0')
+  await sync()
+  await shownIsSource([1, 2, 3])
+  for (const [statement, ids] of [
+    ["UPDATE people SET city = 'moved' WHERE id IN (5, 70000)", [5, 70_000]],
+    ["UPDATE people SET email = 'other@example.com' WHERE id = 6", [6]],
+    ["UPDATE people SET unused = 'other' WHERE id = 7", [7]],
+    ['DELETE FROM people WHERE id BETWEEN 100 AND 110', [99, 100, 110, 111]],
+    [
+      `INSERT INTO people SELECT i, NULL, 'new', '2030-05-05', 'u' FROM generate_series(${ROWS + 1}, ${ROWS + 30}) i`,
+      [ROWS + 1, ROWS + 30],
+    ],
+    ['UPDATE people SET id = id + 1000000 WHERE id IN (200, 201)', [200, 1_000_200]],
+    ["UPDATE people SET city = 'many' WHERE id % 50 = 0", [50, 51, 100_000]],
+    ['UPDATE people SET seen = NULL WHERE id IN (300, 301)', [300]],
+    ["INSERT INTO people VALUES (105, 'back@example.com', 'back', '2026-02-02', 'u')", [105, 104]],
+  ] as const) {
+    await source.sql(statement)
+    await sync()
+    await shownIsSource(ids)
+  }
+  // Otherwise it was written whole each time, and this shows nothing.
+  const files = await readdir(join(data, 'lake'), { recursive: true })
+  const lists = files.filter((file) => file.endsWith('-deletes.parquet') && file.includes('crm'))
+  assert.ok(lists.length > 10, lists.join(' '))
+})
+
+it('keeps its content through upkeep, and goes on after it', async () => {
+  const before = await queried(developer, CONTENT('crm.people', ['id', 'city']))
+  for (const task of ['compact', 'expire', 'check']) {
+    const report = await ok(developer.post(`/api/v1/lake/${task}`))
+    assert.ok(!JSON.stringify(report).includes('"error"'), JSON.stringify(report))
+  }
+  assert.deepEqual(await queried(developer, CONTENT('crm.people', ['id', 'city'])), before)
+  await source.sql("UPDATE people SET city = 'after upkeep' WHERE id IN (8, 9)")
+  await sync()
+  await shownIsSource([8, 9, 10])
+})
