@@ -28,6 +28,7 @@ it('says which command was probably meant, and nothing where none is alike', () 
     [['querry'], 'query'],
     [['keys', 'rotate'], 'keys rotate-master'],
     [['list', 'products'], 'product list'],
+    [['product', 'sync'], 'sync'],
     [['keys', 'frobnicate'], null],
     [['frobnicate', 'everything'], null],
     [[], null],

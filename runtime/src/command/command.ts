@@ -115,7 +115,8 @@ export function meantCommand(commands: Readonly<Record<string, Command>>, words:
     if (close !== undefined) return close
   }
   const groups = new Set(names.map((name) => name.split(' ')[0] as string))
-  if (groups.has(first)) return null
+  // `connection sync` is `sync`.
+  if (groups.has(first)) return names.includes(second) ? second : null
   return nearest(first, groups) ?? null
 }
 

@@ -46,7 +46,9 @@ export function servedBy(
   return {
     ...{ id: 'p1', tenant: 'acme', domain: target.domain, name: target.product, policyVersion: '1', ...level },
     ...{ columns, formerColumns: [], raised: new Map(), grants: [] },
-    endpoints: new Map([[type, { type, targets, isServed: true, rebuilding: new Set(), isSettled: true }]]),
+    endpoints: new Map([
+      [type, { type, targets, isServed: true, rebuilding: new Set(), coming: new Set(), isSettled: true }],
+    ]),
     variants: new Map([
       [CLEAR, { variant: CLEAR, epoch: 1, snapshotId: '1', committedAt: AT, readAt: AT, maskedColumns: [] }],
     ]),

@@ -8,12 +8,17 @@ const access: ReadAccess = {
   audit: false,
 }
 
-function productWith(variants: readonly string[], targets: readonly string[]): ServedProduct {
+function productWith(
+  variants: readonly string[],
+  targets: readonly string[],
+  coming: readonly string[] = [],
+): ServedProduct {
   const endpoint = {
     type: 'lookup',
     targets: new Map(targets.map((variant) => [variant, {}])),
     isServed: true,
     rebuilding: new Set(),
+    coming: new Set(coming),
     isSettled: true,
   }
   return {
@@ -31,4 +36,6 @@ it('a copy that a raised class asks for and that is not made yet is pending, not
   const keyedByMasked = productWith(['clear', 'masked'], ['clear'])
   assert.throws(() => servedTarget(keyedByMasked, 'lookup', access), { code: 'column_masked' })
   assert.throws(() => servedTarget(productWith([], []), 'lookup', access), { code: 'not_materialized' })
+  const halfWritten = productWith(['clear', 'masked'], ['clear'], ['masked'])
+  assert.throws(() => servedTarget(halfWritten, 'lookup', access), { code: 'not_materialized' })
 })

@@ -45,6 +45,8 @@ export interface ServedEndpoint {
   readonly isServed: boolean
   /** Variants whose copy the store has lost. */
   readonly rebuilding: ReadonlySet<Variant>
+  /** Variants whose copy the store is to have, and has not been given yet. */
+  readonly coming: ReadonlySet<Variant>
   /** False where a copy of any variant is still to be written, so that another one is served soon. */
   readonly isSettled: boolean
 }
@@ -177,6 +179,8 @@ export function servedTarget(product: ServedProduct, type: string, access: ReadA
   if (!endpoint.isServed) throw storeMissing([type])
   if (endpoint.rebuilding.has(access.variant)) throw copyRebuilding()
   refuseUnmade(product, access)
+  // Another variant's copy may be there already.
+  if (endpoint.coming.has(access.variant)) throw notMaterialized(product)
   if (access.masks.length > 0 && endpoint.targets.size > 0) {
     throw new SluiceError('PERMISSION', `the ${type} endpoint is keyed by a column that is masked for you`, {
       code: 'column_masked',

@@ -171,6 +171,7 @@ export class ServedProducts {
         isServed: this.#deps.plugins.serving(type) !== undefined,
         targets: new Map(),
         rebuilding: new Set(),
+        coming: new Set(),
         isSettled: true,
       })
     const load = async (state: EndpointState): Promise<void> => {
@@ -179,6 +180,7 @@ export class ServedProducts {
       if (endpoint && state.error?.code === COPY_LOST) endpoint.rebuilding.add(state.variant)
       // Nobody tells when a copy has come: only of epochs.
       if (endpoint && state.state !== 'ok') endpoint.isSettled = false
+      if (endpoint && state.appliedEpoch === null) endpoint.coming.add(state.variant)
       if (!serving || !endpoint || state.appliedEpoch === null) return
       const applied =
         newest?.epoch === state.appliedEpoch ? newest : await findEpoch(this.#deps.pool, product.id, state.appliedEpoch)
@@ -215,6 +217,7 @@ export class ServedProducts {
 interface LoadedEndpoint extends ServedEndpoint {
   readonly targets: Map<Variant, ServedTarget>
   readonly rebuilding: Set<Variant>
+  readonly coming: Set<Variant>
   isSettled: boolean
 }
 
