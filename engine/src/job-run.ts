@@ -80,7 +80,7 @@ export class JobRun {
 
   async #settledRun(
     results: readonly StepResult[],
-    { columns, lineage, textColumns }: Opened,
+    { columns, lineage, textColumns, isRowWise }: Opened,
     room: RoomWatch | null,
   ): Promise<EngineRun> {
     const done = await this.#done.promise
@@ -91,7 +91,10 @@ export class JobRun {
     if (excess) throw excess
     const files = await this.#hooks.keep(done.files)
     const summary = { rows: done.rows, bytes: 0, truncated: false }
-    const inspected = textColumns === undefined ? {} : { textColumns }
+    const inspected = {
+      ...(textColumns === undefined ? {} : { textColumns }),
+      ...(isRowWise === undefined ? {} : { isRowWise }),
+    }
     return { results, columns, lineage, ...inspected, files, output: noBytes(), finished: Promise.resolve(summary) }
   }
 

@@ -21,13 +21,16 @@ export interface EngineTable {
   readonly only?: readonly string[]
   /** What these files call each of `files`, in the same order. Default: the paths themselves. */
   readonly deletedFrom?: readonly string[]
+  /** More files, with lists of their own. */
+  readonly also?: Pick<EngineTable, 'files' | 'deletes' | 'only' | 'deletedFrom'>
   /** The rows themselves, in place of files: a value for each column. */
   readonly rows?: readonly (readonly (string | number | null)[])[]
 }
 
 /** All that a relation is read from. */
-export function filesOf({ files, deletes = [], only = [] }: EngineTable): readonly string[] {
-  return [...files, ...deletes, ...only]
+export function filesOf(table: Pick<EngineTable, 'files' | 'deletes' | 'only' | 'also'>): readonly string[] {
+  const { files, deletes = [], only = [], also } = table
+  return [...files, ...deletes, ...only, ...(also === undefined ? [] : filesOf(also))]
 }
 
 export interface EngineColumn {
@@ -271,6 +274,8 @@ export interface EngineRun {
   readonly lineage: readonly ColumnLineage[]
   /** Of an inspected text that stands `within` another: what it gives by itself, where it can stand alone. */
   readonly textColumns?: readonly ResultColumn[]
+  /** Of an inspected statement: whether each row is made of one row of its only table, whatever other rows that has. */
+  readonly isRowWise?: boolean
   /** Of a tenant's streamed output: whether the statement says the same whenever it is asked of the same rows. */
   readonly isStable?: boolean
 }

@@ -122,6 +122,7 @@ export interface Opening {
   readonly textColumns?: readonly ResultColumn[]
   /** Of a tenant's statement: whether it says the same whenever it is asked of the same rows. */
   readonly isStable?: boolean
+  readonly isRowWise?: boolean
 }
 
 export type FromChild =

@@ -72,7 +72,12 @@ export function fromFile(name: string, type: LogicalType, readAs = name): string
 }
 
 /** A relation over parquet files, columns by field id and in the order given. */
-export function parquetRelation(table: EngineTable): string {
+export function parquetRelation({ also, ...table }: EngineTable): string {
+  if (also === undefined) return listedRelation(table)
+  return `${listedRelation(table)} UNION ALL ${listedRelation({ name: table.name, columns: table.columns, ...also })}`
+}
+
+function listedRelation(table: EngineTable): string {
   const { files, columns, deletes = [], only = [] } = table
   if (files.length === 0) return emptyRelation(columns)
   const findsPlaces = deletes.length + only.length > 0

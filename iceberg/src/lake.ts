@@ -198,6 +198,11 @@ export class Lake {
     return stageCommit(this.#context(request.base?.files ?? this.#reader.files(ref), signal), request)
   }
 
+  /** The table as the commit leaves it, for who looks at it before anybody else can. */
+  stagedState({ ref, to }: StagedCommit): Promise<TableState> {
+    return this.#reader.stateAt(this.#reader.files(ref), to)
+  }
+
   /**
    * Makes staged commits visible. Where the catalog is a transaction of the caller's, all of them with its COMMIT or none;
    * else one after the other. Repeatable. Throws CONFLICT `lake_commit_conflict`.

@@ -2,6 +2,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { DuckDBTypeId } from '@duckdb/node-api'
 import { isSluiceError, SluiceError, type Value } from '@sluice/sdk'
 import { fromDriver } from '../driver-error.ts'
+import { isRowWise } from '../guard/row-wise.ts'
 import type { EngineTable } from '../job.ts'
 import { columnLineage } from '../lineage/lineage.ts'
 import { fromWire, type Opening, type WireInspectOutput } from '../protocol.ts'
@@ -26,7 +27,7 @@ export async function inspect(
   const columns = resultColumns(shape)
   const textColumns = output.within ? await columnsAlone(connection, output.sql, names) : null
   const lineage = columnLineage(tree, tables, columns, output.comparable)
-  return { columns, lineage, ...(textColumns === null ? {} : { textColumns }) }
+  return { columns, lineage, isRowWise: isRowWise(tree), ...(textColumns === null ? {} : { textColumns }) }
 }
 
 /** Null of a text that can stand in brackets only. */

@@ -1,4 +1,5 @@
 import { constants, fchmodSync, fchownSync, fstatSync, openSync } from 'node:fs'
+import type { EngineTable } from '../job.ts'
 import type { ChildJob } from '../protocol.ts'
 
 /**
@@ -7,15 +8,25 @@ import type { ChildJob } from '../protocol.ts'
  * in it stays one file.
  */
 export function lendFiles(job: ChildJob): ChildJob {
-  const tables = job.tables.map((table) => ({
+  const tables = job.tables.map(({ also, ...table }) => ({
     ...table,
-    files: table.files.map((file) => lendFile(file, job.userId)),
-    ...(table.deletes ? { deletes: table.deletes.map((file) => lendFile(file, job.userId)) } : {}),
-    ...(table.only ? { only: table.only.map((file) => lendFile(file, job.userId)) } : {}),
-    deletedFrom: table.deletedFrom ?? table.files,
+    ...lent(table, job.userId),
+    ...(also === undefined ? {} : { also: { ...also, ...lent(also, job.userId) } }),
   }))
   if (job.output?.kind !== 'parquet-files') return { ...job, tables }
   return { ...job, tables, output: { ...job.output, dir: lendFolder(job.output.dir, job.userId) } }
+}
+
+type Lists = Pick<EngineTable, 'files' | 'deletes' | 'only' | 'deletedFrom'>
+
+function lent({ files, deletes, only, deletedFrom = files }: Lists, userId: number | null): Lists {
+  const all = (paths: readonly string[]) => paths.map((path) => lendFile(path, userId))
+  return {
+    files: all(files),
+    ...(deletes === undefined ? {} : { deletes: all(deletes) }),
+    ...(only === undefined ? {} : { only: all(only) }),
+    deletedFrom,
+  }
 }
 
 const READ_BY_OTHERS = 0o004

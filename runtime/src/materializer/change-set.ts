@@ -73,16 +73,14 @@ export async function deltaChangeSet(
   const schema = stateSchema(after)
   const [earlier, later] = having === null ? ['before', 'after'] : ['kept_before', 'kept_after']
   const sql = difference(earlier, later, schema)
-  const sides = sameFields(before, after)
+  const tables = sameFields(before, after)
     ? [ownRows('before', before, after, after.columns), ownRows('after', after, before, after.columns)]
-    : [{ tables: [stateTable('before', before)] }, { tables: [stateTable('after', after)] }]
-  const tables = sides.flatMap((side) => side.tables)
+    : [stateTable('before', before), stateTable('after', after)]
   const files = {
     upserts: join(options.directory, 'upserts.parquet'),
     deletes: join(options.directory, 'deletes.parquet'),
   }
   const steps = [
-    ...sides.flatMap(({ step }) => step ?? []),
     ...(having === null ? [] : [keptStep('before', having), keptStep('after', having)]),
     copyStep(sql.upserts, files.upserts, after, options.isOrdered),
     copyStep(sql.deletes, files.deletes, after, options.isOrdered),

@@ -1,16 +1,29 @@
 /**
- * A product that takes its input as it lies is brought to the next epoch by the rows that the input has changed since the last one:
- * what else it holds stays where it is.
+ * A product whose rows are each made of one row of its only input is brought to the next epoch by the rows that the input has
+ * changed since the last one: what else it holds stays where it is.
  */
 import { createHash } from 'node:crypto'
-import { type EngineLimits, type EngineStep, type EngineTable, quoteName } from '@sluice/engine'
+import type { Engine, EngineLimits, EngineStep, EngineTable } from '@sluice/engine'
+import { quoteName } from '@sluice/engine'
 import type { ChangedFiles, Lake, Scan, TableRef, TableState } from '@sluice/iceberg'
 import { isSluiceError, type Variant } from '@sluice/sdk'
+import { SANDBOX } from '../lake/tenant-layout.ts'
 import { keepsMissing, type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import { type LakeColumn, type LakeState, stateOfScan } from './lake-state.ts'
 import { type MaskKey, maskKeySteps, twinSelect } from './mask-sql.ts'
 import { ownRows } from './own-rows.ts'
-import { type InputState, type RowRules, rowGiver, rowRules, type StagedRows } from './transform.ts'
+import { keysCopied } from './row-wise.ts'
+import {
+  chosenColumns,
+  type InputState,
+  type RowRules,
+  rowGiver,
+  rowRules,
+  sameRows,
+  stagedTable,
+  type TransformDeps,
+  transformed,
+} from './transform.ts'
 import { lakeTable, layoutOf, type VariantPlan } from './variants.ts'
 
 /** Of a product with fewer rows all are written anew: one job does that, and finding what has changed takes two a variant. */
@@ -24,6 +37,8 @@ const FORMAT = 1
 /** What a variant's snapshot says of how its rows are made. */
 export const RECIPE = 'sluice.recipe'
 export const INPUTS = 'sluice.inputs'
+/** Values that lost something by the cast to their column's type, by column; of the clear table alone. */
+export const LOST = 'sluice.lost'
 
 /** Equal where the same input rows would be made the same rows of the variant. */
 export function recipeOf(
@@ -52,82 +67,128 @@ export interface MergeableRequest {
   readonly takesDeletes: boolean
   /** A product of so few rows is written whole. Default `FEW_ROWS`. */
   readonly fewRows?: number
+  /** Of the author's SQL. */
+  readonly limits: EngineLimits
   /** Of our own jobs. */
   readonly ownLimits: EngineLimits
   readonly signal: AbortSignal
 }
 
-/** How the input has changed since the product's last epoch. */
-export interface ChangedInput {
+/** What has changed since the product's last epoch. */
+export interface ChangedRows {
   /** The relations `before` and `after`, in the columns of the output: they differ as the whole states do. */
   readonly tables: readonly EngineTable[]
-  readonly steps: readonly EngineStep[]
   /** By variant: the table that the last epoch has left. Variants that it lacks are to be written whole. */
   readonly bases: ReadonlyMap<Variant, TableState>
+  /** Of all rows, by column. */
+  readonly lost: Readonly<Record<string, number>>
 }
 
-type Deps = { readonly lake: Lake }
+type Deps = { readonly lake: Lake; readonly engine: Engine }
 
-/** Whether the manifests say that a row of the product is one of its only input, by the same key. */
+/** Whether the manifests let a row of the product be one of its only input. */
 function takesRows({ inputs, compute, output, quality }: ManifestSet): boolean {
   const [input] = inputs
-  const isCopy = inputs.length === 1 && input?.where === null && compute.transform === null
+  const isOne = inputs.length === 1 && input?.where === null && input.connection !== SANDBOX
   const putsAside = quality.checks.some(({ onError }) => onError === 'quarantine')
   const hasKeys = output.writeMode !== 'append' && output.primaryKey.length > 0
-  return isCopy && compute.engine !== 'distributed' && hasKeys && !putsAside
+  return isOne && compute.engine !== 'distributed' && hasKeys && !putsAside
 }
 
 /**
  * Null where the product is to be written whole. That is decided by manifests, files and counts of rows, never by values: it
  * shows in the files of twins.
  */
-export async function changedInput(
+export async function changedRows(
   request: MergeableRequest,
-  staged: StagedRows,
-  { lake }: Deps,
-): Promise<ChangedInput | null> {
-  const { manifests, inputs, variants, keys, signal } = request
+  transform: TransformDeps,
+  deps: Deps,
+): Promise<ChangedRows | null> {
+  const { manifests, inputs, signal } = request
   const [input] = inputs
-  if (
-    !request.takesDeletes ||
-    input === undefined ||
-    staged.rowCount <= (request.fewRows ?? FEW_ROWS) ||
-    !takesRows(manifests)
-  )
-    return null
-  if ((input.marked ?? []).length > 0 || !isSameSet(manifests.output.primaryKey, input.state.primaryKey)) return null
+  if (!request.takesDeletes || input === undefined || !takesRows(manifests)) return null
+  if ((input.marked ?? []).length > 0) return null
+  const last = await lastEpoch(request, input, deps.lake)
+  if (last === null || !(await hasSameKey(input, request, deps))) return null
+  const former = await formerScan(input.table, last.snapshotId, deps.lake, signal)
+  const now = await deps.lake.scan(input.table, { snapshotId: input.state.snapshotId }, signal)
+  if (former === null || changedShare(former, now) > MAX_CHANGED_SHARE) return null
+  const columns = chosenColumns(input)
+  const state = stateOfScan(former)
+  if (state === null || !hasColumns(state, columns)) return null
+  const sides = [ownRows('before', state, input.state, columns), ownRows('after', input.state, state, columns)] as const
+  const wanted = outputSchema(manifests.output).columns
+  if (manifests.compute.transform === null) {
+    const lying = sameRows(input, wanted)
+    if (lying !== null) {
+      const inOrder = (table: EngineTable) => ({ ...table, columns: stagedTable('', lying).columns })
+      return { tables: sides.map(inOrder), bases: last.bases, lost: {} }
+    }
+  }
+  const rowsOf = (side: string, table: EngineTable) =>
+    transformed(`changed-${side}`, { ...table, name: [input.input.name] }, manifests, wanted, transform)
+  const [before, after] = sides
+  // Each to its end: both write into the folder of this materialization.
+  const ended = await Promise.allSettled([rowsOf('before', before), rowsOf('after', after)])
+  const [gone, come] = ended.map((one) => {
+    if (one.status === 'rejected') throw one.reason
+    return one.value
+  }) as [Transformed, Transformed]
+  return {
+    tables: [stagedTable('before', gone), stagedTable('after', come)],
+    bases: last.bases,
+    lost: lostNow(last.lost, gone.lost, come.lost),
+  }
+}
+
+type Transformed = Awaited<ReturnType<typeof transformed>>
+
+interface LastEpoch extends Pick<ChangedRows, 'bases' | 'lost'> {
+  /** What of the input it was made of. */
+  readonly snapshotId: string
+}
+
+/** Null where there is none, where its rows would be made otherwise now, and where it has few. */
+async function lastEpoch(request: MergeableRequest, input: InputState, lake: Lake): Promise<LastEpoch | null> {
+  const { manifests, variants, keys, signal, fewRows = FEW_ROWS } = request
   const bases = new Map<Variant, TableState>()
   const origins: (readonly [epoch: string | undefined, inputs: string])[] = []
+  let lost = {}
   for (const plan of variants) {
     if (plan.schema.primaryKey.length === 0) continue
-    const ref = lakeTable(request.tenant, request.domain, request.product, plan.variant)
-    const base = await lake.load(ref, { signal })
+    const base = await lake.load(lakeTable(request.tenant, request.domain, request.product, plan.variant), { signal })
     // What upkeep writes anew says the same of itself.
     const summary = base && lake.snapshots(base).find(({ snapshotId }) => snapshotId === base.snapshotId)?.summary
     if (!base || summary?.[RECIPE] !== recipeOf(manifests, plan, keys)) continue
     bases.set(plan.variant, base)
     origins.push([summary['sluice.epoch'], summary[INPUTS] ?? ''])
+    if (plan.variant !== 'clear') continue
+    if (Number(summary['total-records'] ?? 0) <= fewRows) return null
+    lost = JSON.parse(summary[LOST] ?? '{}')
   }
   const [origin] = origins
   const isOne = origins.every((other) => other[0] === origin?.[0] && other[1] === origin?.[1])
   const prefix = `${input.input.name}=`
   if (origin === undefined || !isOne || !bases.has('clear') || !origin[1].startsWith(prefix)) return null
-  const former = await formerScan(input.table, origin[1].slice(prefix.length), lake, signal)
-  const now = await lake.scan(input.table, { snapshotId: input.state.snapshotId }, signal)
-  if (former === null || changedShare(former, now) > MAX_CHANGED_SHARE) return null
-  const state = stateOfScan(former)
-  if (state === null || !hasColumns(state, staged.columns)) return null
-  const before = ownRows('before', state, input.state, staged.columns)
-  const after = ownRows('after', input.state, state, staged.columns)
-  return {
-    tables: [...before.tables, ...after.tables],
-    steps: [before, after].flatMap(({ step }) => step ?? []),
-    bases,
-  }
+  return { bases, lost, snapshotId: origin[1].slice(prefix.length) }
 }
 
-const isSameSet = (left: readonly string[], right: readonly string[]): boolean =>
-  left.length === right.length && left.every((name) => right.includes(name))
+/** Whether the output's key is the input's, column by column, as it is there. */
+async function hasSameKey(input: InputState, request: MergeableRequest, { engine }: Deps): Promise<boolean> {
+  const { compute, output } = request.manifests
+  const copied =
+    compute.transform === null
+      ? new Map(output.primaryKey.map((name) => [name, name]))
+      : await keysCopied(engine, compute.transform, input, request)
+  const named = copied && output.primaryKey.map((name) => copied.get(name))
+  if (!named || named.length !== input.state.primaryKey.length) return false
+  return input.state.primaryKey.every((name) => {
+    const at = named.indexOf(name)
+    const typeOf = (columns: readonly { readonly name: string; readonly type: string }[], wanted: string | undefined) =>
+      columns.find((column) => column.name === wanted)?.type
+    return at >= 0 && typeOf(output.columns, output.primaryKey[at]) === typeOf(input.state.columns, name)
+  })
+}
 
 /** Null where it has expired. */
 async function formerScan(table: TableRef, snapshotId: string, lake: Lake, signal: AbortSignal): Promise<Scan | null> {
@@ -156,38 +217,44 @@ function hasColumns(state: LakeState, columns: readonly LakeColumn[]): boolean {
   )
 }
 
+type Lost = Readonly<Record<string, number>>
+
+/** Of rows that have not changed nobody has to count again what they lost. */
+function lostNow(last: Lost, gone: Lost, come: Lost): Lost {
+  const columns = new Set([last, gone, come].flatMap(Object.keys))
+  const counts = [...columns].map((name) => [name, (last[name] ?? 0) - (gone[name] ?? 0) + (come[name] ?? 0)] as const)
+  return Object.fromEntries(counts.filter(([, count]) => count > 0))
+}
+
 /**
  * Writes the rows of one variant that are others than before; rows that look the same in it stay where they are, so that it does
  * not tell that hidden values have changed. Throws INVALID_DATA for rows that break the product's rules.
  */
 export async function mergeChanged(
   plan: VariantPlan,
-  { tables, steps, bases }: ChangedInput,
+  { tables, bases }: ChangedRows,
   request: MergeableRequest,
-  { lake }: Deps,
+  { lake }: Pick<Deps, 'lake'>,
 ): Promise<ChangedFiles> {
   const { manifests, keys, ownLimits, signal } = request
   const { output } = manifests
   const base = bases.get(plan.variant) as TableState
-  const key = plan.schema.primaryKey
-  const names = (of: readonly { readonly name: string }[]) => of.map(({ name }) => quoteName(name)).join(', ')
   const isClear = plan.masks.length === 0
+  const names = output.columns.map(({ name }) => quoteName(name)).join(', ')
   const rowsOf = (relation: string) =>
-    isClear
-      ? `SELECT ${names(output.columns)} FROM ${quoteName(relation)}`
-      : twinSelect(relation, output.columns, plan.masks, keys)
-  const keyColumns = key.map(quoteName).join(', ')
+    isClear ? `SELECT ${names} FROM ${quoteName(relation)}` : twinSelect(relation, output.columns, plan.masks, keys)
+  const key = plan.schema.primaryKey.map(quoteName).join(', ')
   // Once, by the variant that has all values.
   const rules: RowRules | null = isClear ? rowRules('after', outputSchema(output), rowGiver(manifests)) : null
-  const gone = `SELECT ${keyColumns} FROM (${rowsOf('before')}) ANTI JOIN (${rowsOf('after')}) USING (${keyColumns})`
+  const gone = `SELECT ${key} FROM (${rowsOf('before')}) ANTI JOIN (${rowsOf('after')}) USING (${key})`
   const changed = await lake.merge(
     {
       base,
       scan: await lake.scan(base, {}, signal),
       schema: plan.schema,
       rows: 'keep',
-      key,
-      job: { tables, steps: [...steps, ...maskKeySteps(keys), ...ungated(rules)], limits: ownLimits },
+      key: plan.schema.primaryKey,
+      job: { tables, steps: [...maskKeySteps(keys), ...ungated(rules)], limits: ownLimits },
       changed: `${rowsOf('after')} EXCEPT ${rowsOf('before')}`,
       ...(keepsMissing(output) ? {} : { gone }),
       sortBy: layoutOf(plan, output).sortBy,

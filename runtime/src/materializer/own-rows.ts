@@ -1,34 +1,25 @@
 /** The rows that one state of a table has and another one has not, as far as files and lists of rows that are gone tell. */
-import { type EngineStep, type EngineTable, quoteName } from '@sluice/engine'
+import type { EngineTable } from '@sluice/engine'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
-
-export interface OwnRows {
-  readonly tables: readonly EngineTable[]
-  /** Makes a view of the name, where one table is not enough. */
-  readonly step?: EngineStep
-}
 
 /**
  * A relation of the state without the rows that lie at the same place of the same file in `other`: a key that has one of those
  * is nowhere else in either. Each state must have a key at most once, and both the columns `as`, by the same ids.
  */
-export function ownRows(name: string, state: LakeState, other: LakeState, as: readonly LakeColumn[]): OwnRows {
+export function ownRows(name: string, state: LakeState, other: LakeState, as: readonly LakeColumn[]): EngineTable {
   const shared = new Set(other.files)
-  const own = part(state, (file) => !shared.has(file))
+  const own = stateTable(
+    name,
+    part(state, (file) => !shared.has(file)),
+    as,
+  )
   const both = part(state, (file) => shared.has(file))
-  const listed = other.deletes?.deletes ?? []
-  const whole = stateTable(name, own, as)
-  if (both.files.length === 0 || listed.length === 0 || sameLists(state, other)) return { tables: [whole] }
+  const only = other.deletes?.deletes ?? []
+  if (both.files.length === 0 || only.length === 0 || sameLists(state, other)) return own
   // Of a file that both have: what is gone in the other one, and is here.
   const names = namesOf(other)
-  const gone: EngineTable = {
-    ...stateTable(`${name}_gone`, both, as),
-    only: listed,
-    deletedFrom: both.files.map((file) => names.get(file) ?? file),
-  }
-  const [first, second] = [`${name}_own`, `${name}_gone`].map(quoteName)
-  const sql = `CREATE OR REPLACE TEMP VIEW ${quoteName(name)} AS SELECT * FROM ${first} UNION ALL SELECT * FROM ${second}`
-  return { tables: [{ ...whole, name: [`${name}_own`] }, gone], step: { sql } }
+  const deletedFrom = both.files.map((file) => names.get(file) ?? file)
+  return { ...own, also: { files: both.files, ...both.deletes, only, deletedFrom } }
 }
 
 /** What delete files call each file. */

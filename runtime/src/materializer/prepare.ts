@@ -12,10 +12,11 @@ import type { FaultPoint } from '../fault-points.ts'
 import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import {
-  type ChangedInput,
-  changedInput,
+  type ChangedRows,
+  changedRows,
   FEW_ROWS,
   INPUTS,
+  LOST,
   type MergeableRequest,
   mergeChanged,
   RECIPE,
@@ -34,6 +35,7 @@ import {
   rowRules,
   type StagedRows,
   stagedTable,
+  type TransformDeps,
   transformRows,
 } from './transform.ts'
 import { lakeTable, layoutOf, QUARANTINE, type VariantPlan } from './variants.ts'
@@ -111,47 +113,97 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
   const { manifests, ownLimits, signal } = asked
   const inputs = await withoutMarkedRows(asked.inputs, manifests, { engine: deps.engine, ownLimits, directory, signal })
   const request = { ...asked, inputs }
-  const schema = outputSchema(manifests.output)
-  const staged = await transformRows(inputs, manifests, schema, {
+  const transform: TransformDeps = {
     tenant: request.tenant,
     engine: deps.engine,
     distributed: deps.distributed,
     limits: request.limits,
-    ownLimits: request.ownLimits,
+    ownLimits,
     directory,
     signal,
-  })
+  }
+  const changed = await changedRows(request, transform, deps)
+  if (changed !== null) return prepareChanged(changed, request, deps)
+  const schema = outputSchema(manifests.output)
+  const staged = await transformRows(inputs, manifests, schema, transform)
   await deps.faultPoint('materializer.transformed')
-  const changed = await changedInput(request, staged, deps)
   // So few rows are held against their rules by the job that writes them, which ends there where one is broken: a process of its
   // own takes longer than they do. Not where checks come in between, which are made of rows that keep the rules.
   const isFew = staged.rowCount <= (request.fewRows ?? FEW_ROWS) && manifests.quality.checks.length === 0
   const giver = rowGiver(manifests)
-  if (!isFew && changed === null)
-    await checkRows(staged, schema, giver, { engine: deps.engine, ownLimits: request.ownLimits, signal })
+  if (!isFew) await checkRows(staged, schema, giver, { engine: deps.engine, ownLimits, signal })
+  const { results, bad, violations } = await judge(staged, request, deps)
+  await deps.faultPoint('materializer.checked')
+  const rules = isFew ? rowRules(OUTPUT_ALIAS, schema, giver) : null
+  const written = await writeTables(request.variants, staged, bad, rules, request, deps)
+  await deps.faultPoint('materializer.twins-written')
+  const commits = await stageAll(written, staged.lost, request, deps)
+  return { ...preparedOf(commits), checks: results, lost: staged.lost, violations, inputs }
+}
+
+/** Runs the checks over the rows that are to be the product's. Throws `QualityBlocked`. */
+async function judge(staged: StagedRows, request: PrepareRequest, deps: PrepareDeps) {
+  const { manifests, inputs, variants, keys } = request
   const run = {
     tenant: request.tenant,
     engine: deps.engine,
     limits: request.limits,
     ownLimits: request.ownLimits,
     nowMs: deps.nowMs(),
-    signal,
+    signal: request.signal,
   }
   const checked = await runChecks(manifests.quality.checks, staged, inputs, run)
   const { results, plan } = checked
-  const { variants, keys } = request
   const violations = await violatingRows(checked, staged, inputs, { output: manifests.output, variants, keys }, run)
   const decision = decide(results)
   if (decision.action === 'block') throw new QualityBlocked(decision.checks, results, violations)
   const bad = decision.action === 'quarantine' ? quarantineCondition(decision.checks, plan.badRows) : null
+  return { results, bad, violations }
+}
+
+/** The clear table is given its changed rows before the checks, which are of all that it holds then; nobody sees it until the commit. */
+async function prepareChanged(changed: ChangedRows, request: PrepareRequest, deps: PrepareDeps): Promise<Prepared> {
+  const { variants, inputs, manifests, signal } = request
+  const { lost } = changed
+  const [clear, ...twins] = variants as readonly [VariantPlan, ...VariantPlan[]]
+  const first = await stageAll([await mergeTable(clear, changed, request, deps)], lost, request, deps)
+  await deps.faultPoint('materializer.transformed')
+  const state = stateOfScan(
+    await deps.lake.scan(await deps.lake.stagedState((first[0] as StagedTable).commit), {}, signal),
+  )
+  if (state === null) throw new Error('a staged table has no snapshot')
+  const columns = orderedAs(state.columns, manifests.output.columns)
+  const staged: StagedRows = { ...state, columns, lost }
+  const { results, violations } = await judge(staged, request, deps)
   await deps.faultPoint('materializer.checked')
-  const rules = isFew ? rowRules(OUTPUT_ALIAS, schema, giver) : null
-  const written =
-    changed === null
-      ? await writeTables(request.variants, staged, bad, rules, request, deps)
-      : await mergeTables(changed, staged, request, deps)
+  const written: WrittenTable[] = []
+  for (const twin of twins.filter(({ variant }) => changed.bases.has(variant))) {
+    written.push(await mergeTable(twin, changed, request, deps))
+  }
+  const others = twins.filter(({ variant }) => !changed.bases.has(variant))
+  if (others.length > 0) written.push(...(await writeTables(others, staged, null, null, request, deps)))
   await deps.faultPoint('materializer.twins-written')
-  return { ...(await stageAll(written, results, request, deps)), lost: staged.lost, violations, inputs }
+  const commits = [...first, ...(await stageAll(written, lost, request, deps))]
+  return { ...preparedOf(commits), checks: results, lost, violations, inputs }
+}
+
+function orderedAs<C extends { readonly name: string }>(
+  columns: readonly C[],
+  order: readonly { readonly name: string }[],
+) {
+  return order.flatMap(({ name }) => columns.filter((column) => column.name === name))
+}
+
+async function mergeTable(
+  variant: VariantPlan,
+  changed: ChangedRows,
+  request: PrepareRequest,
+  deps: PrepareDeps,
+): Promise<WrittenTable> {
+  const { written, removed, removedFrom } = await mergeChanged(variant, changed, request, deps)
+  const base = changed.bases.get(variant.variant) as TableState
+  const change = { operation: 'overwrite', removed, removedFrom } as const
+  return { variant, quarantine: false, ref: base.ref, base, change, written }
 }
 
 interface Destination {
@@ -168,24 +220,6 @@ interface WrittenTable {
   readonly base: TableState | null
   readonly change: Pick<CommitRequest, 'operation' | 'removed' | 'removedFrom'>
   readonly written: WrittenData
-}
-
-/** Tables with a key are given the rows that have changed; twins without one are written anew. */
-async function mergeTables(
-  changed: ChangedInput,
-  staged: StagedRows,
-  request: PrepareRequest,
-  deps: PrepareDeps,
-): Promise<readonly WrittenTable[]> {
-  const tables: WrittenTable[] = []
-  for (const variant of request.variants.filter((one) => changed.bases.has(one.variant))) {
-    const { written, removed, removedFrom } = await mergeChanged(variant, changed, request, deps)
-    const base = changed.bases.get(variant.variant) as TableState
-    const change = { operation: 'overwrite', removed, removedFrom } as const
-    tables.push({ variant, quarantine: false, ref: base.ref, base, change, written })
-  }
-  const others = request.variants.filter((one) => !changed.bases.has(one.variant))
-  return others.length === 0 ? tables : [...tables, ...(await writeTables(others, staged, null, null, request, deps))]
 }
 
 /** One engine job writes tables of the product from the same rows: of these variants, and of rows that were put aside. */
@@ -344,37 +378,40 @@ function refOf(request: PrepareRequest, variant: string) {
   return lakeTable(request.tenant, request.domain, request.product, variant)
 }
 
+interface StagedTable extends Pick<WrittenTable, 'variant' | 'quarantine' | 'written'> {
+  readonly commit: StagedCommit
+}
+
 async function stageAll(
-  written: readonly WrittenTable[],
-  checks: readonly CheckResult[],
+  tables: readonly WrittenTable[],
+  lost: Prepared['lost'],
   request: PrepareRequest,
   deps: PrepareDeps,
-): Promise<Omit<Prepared, 'lost' | 'violations' | 'inputs'>> {
-  const commits: StagedCommit[] = []
+): Promise<readonly StagedTable[]> {
+  const staged: StagedTable[] = []
+  for (const { variant, quarantine, ref, base, change, written } of tables) {
+    const { plan, files, writeId } = written
+    const summary = summaryOf(request, variant, lost)
+    const commit = { base, plan, ...change, files, writeId, summary, tags: [`v${request.version}`] }
+    staged.push({ variant, quarantine, written, commit: await deps.lake.stage(ref, commit, request.signal) })
+  }
+  await deps.faultPoint('materializer.staged')
+  return staged
+}
+
+function preparedOf(
+  tables: readonly StagedTable[],
+): Pick<Prepared, 'commits' | 'snapshots' | 'rowCount' | 'quarantined'> {
   const snapshots: Record<string, string> = {}
   let rowCount = 0
   let quarantined = 0
-  for (const { variant, quarantine, ref, base, change, written: data } of written) {
-    const commit = await deps.lake.stage(
-      ref,
-      {
-        base,
-        plan: data.plan,
-        ...change,
-        files: data.files,
-        writeId: data.writeId,
-        summary: summaryOf(request, variant),
-        tags: [`v${request.version}`],
-      },
-      request.signal,
-    )
-    commits.push(commit)
-    if (quarantine) quarantined = variant.masks.length === 0 ? data.rows : quarantined
-    else snapshots[variant.variant] = commit.snapshotId as string
-    if (!quarantine && variant.masks.length === 0) rowCount = commit.totalRows
+  for (const { variant, quarantine, written, commit } of tables) {
+    const isClear = variant.masks.length === 0
+    if (!quarantine) snapshots[variant.variant] = commit.snapshotId as string
+    if (isClear && quarantine) quarantined = written.rows
+    if (isClear && !quarantine) rowCount = commit.totalRows
   }
-  await deps.faultPoint('materializer.staged')
-  return { commits, snapshots, rowCount, quarantined, checks }
+  return { commits: tables.map(({ commit }) => commit), snapshots, rowCount, quarantined }
 }
 
 const MASKED_COLUMNS = 'sluice.masked-columns'
@@ -393,7 +430,11 @@ function inputsText({ inputs }: PrepareRequest): string {
 }
 
 /** What each snapshot says of itself to any reader of the lake. */
-function summaryOf(request: PrepareRequest, variant: VariantPlan): Readonly<Record<string, string>> {
+function summaryOf(
+  request: PrepareRequest,
+  variant: VariantPlan,
+  lost: Prepared['lost'],
+): Readonly<Record<string, string>> {
   return {
     'sluice.epoch': String(request.epoch),
     'sluice.run': request.runId,
@@ -402,6 +443,7 @@ function summaryOf(request: PrepareRequest, variant: VariantPlan): Readonly<Reco
     // Of raw tables, whose own snapshots name the source's cursor: a twin's readers may not know that.
     [INPUTS]: inputsText(request),
     [RECIPE]: recipeOf(request.manifests, variant, request.keys),
+    ...(variant.masks.length === 0 && Object.keys(lost).length > 0 ? { [LOST]: JSON.stringify(lost) } : {}),
     [MASKED_COLUMNS]: maskedColumns(variant),
   }
 }

@@ -6,6 +6,7 @@ import {
   type EngineLimits,
   type EngineStep,
   type EngineTable,
+  filesOf,
   lostValues,
   quoteName,
   type StepResult,
@@ -133,15 +134,39 @@ async function embeddedRows(
   }
   const tables: EngineTable[] = []
   for (const input of inputs) tables.push(await inputTable(input, deps))
-  const sql = manifests.compute.transform ?? `SELECT * FROM ${quoteName(first.input.name)}`
-  return writeRows('output', sql, stagedColumns(columns), tables, deps)
+  return writeRows('output', transformOf(manifests, tables), stagedColumns(columns), tables, deps)
+}
+
+/** Without one, the rows of the first input. */
+function transformOf({ compute }: ManifestSet, [first]: readonly EngineTable[]): string {
+  return compute.transform ?? `SELECT * FROM ${quoteName(first?.name[0] ?? '')}`
+}
+
+/** What the transform makes of some rows of its only input; each of what it makes is of one of them. */
+export async function transformed(
+  folder: string,
+  table: EngineTable,
+  manifests: ManifestSet,
+  columns: readonly Column[],
+  deps: TransformDeps,
+): Promise<Omit<StagedRows, 'primaryKey'>> {
+  if (filesOf(table).length === 0) return { files: [], columns: stagedColumns(columns), rowCount: 0, lost: {} }
+  return writeRows(folder, transformOf(manifests, [table]), stagedColumns(columns), [table], deps)
+}
+
+/** Columns of the input that the product may name. */
+export function chosenColumns({ input, state }: Pick<InputState, 'input' | 'state'>): readonly LakeColumn[] {
+  return input.columns ? state.columns.filter((column) => input.columns?.includes(column.name)) : state.columns
 }
 
 /**
  * The input's rows without a copy, where each output column is one of its columns under the same name and of the same type;
  * null where something is to be chosen or cast. Not of the tenant's own files, which are read behind a tenant's walls alone.
  */
-function sameRows({ input, state }: InputState, wanted: readonly Column[]): Omit<StagedRows, 'primaryKey'> | null {
+export function sameRows(
+  { input, state }: InputState,
+  wanted: readonly Column[],
+): Omit<StagedRows, 'primaryKey'> | null {
   if (input.connection === SANDBOX || input.where !== null) return null
   const columns = wanted.map(({ name, type }) =>
     state.columns.find(
@@ -156,7 +181,7 @@ function sameRows({ input, state }: InputState, wanted: readonly Column[]): Omit
 
 /** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through. */
 async function inputTable({ input, state }: InputState, deps: TransformDeps): Promise<EngineTable> {
-  const columns = input.columns ? state.columns.filter((column) => input.columns?.includes(column.name)) : state.columns
+  const columns = chosenColumns({ input, state })
   const whole = stateTable(input.name, { ...state, columns })
   if (input.where === null) return whole
   const all = stateTable(input.name, state)
