@@ -200,7 +200,7 @@ export class Lake {
 
   /** The table as the commit leaves it, for who looks at it before anybody else can. */
   stagedState({ ref, to }: StagedCommit): Promise<TableState> {
-    return this.#reader.stateAt(this.#reader.files(ref), to)
+    return this.#reader.stateAt(this.#reader.filesAt(ref, to), to)
   }
 
   /**

@@ -1,6 +1,6 @@
 import { copyFile, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, sep } from 'node:path'
-import type { Engine, EngineJob } from '@sluice/engine'
+import { type Engine, type EngineJob, filesOf } from '@sluice/engine'
 import { mapAtOnce } from './at-once.ts'
 
 const FETCHED_AT_ONCE = 4
@@ -135,7 +135,7 @@ export class ObjectCache {
 export function withObjects(engine: Engine, cache: ObjectCache): Engine {
   return {
     async run(job, signal) {
-      const release = await cache.hold(filesOf(job), signal)
+      const release = await cache.hold(readBy(job), signal)
       try {
         const run = await engine.run(job, signal)
         if (job.output === undefined) await release()
@@ -148,7 +148,7 @@ export function withObjects(engine: Engine, cache: ObjectCache): Engine {
       }
     },
     async open(job, signal) {
-      const release = await cache.hold(filesOf(job), signal)
+      const release = await cache.hold(readBy(job), signal)
       try {
         const session = await engine.open(job, signal)
         // What cannot be given back takes room until it is dropped.
@@ -165,9 +165,8 @@ export function withObjects(engine: Engine, cache: ObjectCache): Engine {
   }
 }
 
-function filesOf(job: Pick<EngineJob, 'tables' | 'readPaths'>): readonly string[] {
-  const inTables = (job.tables ?? []).flatMap((table) => [...table.files, ...(table.deletes ?? [])])
-  return [...inTables, ...(job.readPaths ?? [])]
+function readBy({ tables = [], readPaths = [] }: Pick<EngineJob, 'tables' | 'readPaths'>): readonly string[] {
+  return [...tables.flatMap(filesOf), ...readPaths]
 }
 
 function exists(file: string): Promise<boolean> {
