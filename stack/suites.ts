@@ -102,6 +102,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'logs',
     servers: [],
+    startedByTests: ['versitygw'],
     tests: [
       'test/{large-product,live-source,postgresql-log}.stack.test.ts',
       'runtime/src/ingestion/*.stack.test.ts',

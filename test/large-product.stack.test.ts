@@ -6,10 +6,12 @@ import assert from 'node:assert/strict'
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { type SourceCluster, startCluster } from '../plugins/connectors/postgresql/source-server.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
+import { freePort } from '../runtime/src/database/free-port.ts'
+import { addressOf, startVersitygw } from '../stack/servers/versitygw.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
 
 const ROWS = 120_000
@@ -32,12 +34,14 @@ const CONTENT = (table: string, columns: readonly string[]) =>
 let folder: string
 let data: string
 let source: SourceCluster
+let objects: Awaited<ReturnType<typeof startVersitygw>> | undefined
 let runtime: RuntimeProcess
 let developer: Client
 let viewer: Client
 let admin: Client
 
-before(async () => {
+/** @param lake what the configuration says of the object store, if anything */
+async function open(lake: (folder: string) => Promise<object>): Promise<void> {
   folder = await mkdtemp(join(tmpdir(), 'sluice-large-'))
   data = join(folder, 'data')
   source = await startCluster({ wal_level: 'logical', max_replication_slots: '4', max_wal_senders: '8' })
@@ -47,7 +51,7 @@ before(async () => {
     INSERT INTO people SELECT i, 'm' || i || '@example.com', 'city ' || i % 100, '2026-01-01'::timestamp + i * interval '1 second', 'u'
       FROM generate_series(1, ${ROWS}) i`)
   const config = join(folder, 'sluice.yaml')
-  await writeFile(config, 'upkeep: { compare_minutes: 0 }\n')
+  await writeFile(config, JSON.stringify({ upkeep: { compare_minutes: 0 }, ...(await lake(folder)) }))
   runtime = await RuntimeProcess.spawn(data, null, 0, config)
   const url = await runtime.address()
   assert.ok(url, runtime.output)
@@ -60,13 +64,21 @@ before(async () => {
   const { host, port, password } = source.settings
   const login = JSON.stringify({ host, port, user, password, database, ssl_mode: 'prefer' })
   await ok(developer.post('/api/v1/connections', { name: 'db', connector_type: 'postgresql', config_encrypted: login }))
-})
+}
 
-after(async () => {
+async function close(): Promise<void> {
   await runtime?.stop()
   await source?.stop()
+  await objects?.stop()
   await rm(folder, { recursive: true, force: true })
-})
+}
+
+async function startObjects(folder: string): Promise<object> {
+  const login = { key: 'sluice', secret: 'for-tests-alone', port: await freePort() }
+  objects = await startVersitygw(join(folder, 'lake'), login)
+  const endpoint = addressOf(login).SLUICE_TEST_S3_URL
+  return { object_store: { type: 's3', endpoint, access_key_id: login.key, secret_access_key: login.secret } }
+}
 
 /** @param transform null: the table as it lies */
 async function deploy(name: string, transform: string | null): Promise<void> {
@@ -131,45 +143,54 @@ async function shownIsSource(ids: readonly number[]): Promise<void> {
   assert.equal(series.data.length, Number(times?.n))
 }
 
-it('is brought up to date by the rows that changed, wherever it is read', async () => {
-  await deploy('people', null)
-  await deploy('shouted', TRANSFORM.replace('INPUT', 'source'))
-  await sync()
-  await shownIsSource([1, 2, 3])
-  for (const [statement, ids] of [
-    ["UPDATE people SET city = 'moved' WHERE id IN (5, 70000)", [5, 70_000]],
-    ["UPDATE people SET email = 'other@example.com' WHERE id = 6", [6]],
-    ["UPDATE people SET unused = 'other' WHERE id = 7", [7]],
-    ['DELETE FROM people WHERE id BETWEEN 100 AND 110', [99, 100, 110, 111]],
-    [
-      `INSERT INTO people SELECT i, NULL, 'new', '2030-05-05', 'u' FROM generate_series(${ROWS + 1}, ${ROWS + 30}) i`,
-      [ROWS + 1, ROWS + 30],
-    ],
-    ['UPDATE people SET id = id + 1000000 WHERE id IN (200, 201)', [200, 1_000_200]],
-    ["UPDATE people SET city = 'many' WHERE id % 50 = 0", [50, 51, 100_000]],
-    ['UPDATE people SET seen = NULL WHERE id IN (300, 301)', [300]],
-    ["INSERT INTO people VALUES (105, 'back@example.com', 'back', '2026-02-02', 'u')", [105, 104]],
-  ] as const) {
-    await source.sql(statement)
-    await sync()
-    await shownIsSource(ids)
-  }
-  // Otherwise it was written whole each time, and this shows nothing.
-  const files = await readdir(join(data, 'lake'), { recursive: true })
-  for (const table of ['people', 'shouted']) {
-    const lists = files.filter((file) => file.endsWith('-deletes.parquet') && file.includes(`crm/${table}`))
-    assert.ok(lists.length > 5, `${table}: ${lists.join(' ')}`)
-  }
-})
+for (const [where, lake] of [
+  ['a folder', async () => ({})],
+  ['S3', startObjects],
+] as const) {
+  describe(`a large product, its lake in ${where}`, () => {
+    before(() => open(lake))
+    after(close)
+    it('is brought up to date by the rows that changed, wherever it is read', async () => {
+      await deploy('people', null)
+      await deploy('shouted', TRANSFORM.replace('INPUT', 'source'))
+      await sync()
+      await shownIsSource([1, 2, 3])
+      for (const [statement, ids] of [
+        ["UPDATE people SET city = 'moved' WHERE id IN (5, 70000)", [5, 70_000]],
+        ["UPDATE people SET email = 'other@example.com' WHERE id = 6", [6]],
+        ["UPDATE people SET unused = 'other' WHERE id = 7", [7]],
+        ['DELETE FROM people WHERE id BETWEEN 100 AND 110', [99, 100, 110, 111]],
+        [
+          `INSERT INTO people SELECT i, NULL, 'new', '2030-05-05', 'u' FROM generate_series(${ROWS + 1}, ${ROWS + 30}) i`,
+          [ROWS + 1, ROWS + 30],
+        ],
+        ['UPDATE people SET id = id + 1000000 WHERE id IN (200, 201)', [200, 1_000_200]],
+        ["UPDATE people SET city = 'many' WHERE id % 50 = 0", [50, 51, 100_000]],
+        ['UPDATE people SET seen = NULL WHERE id IN (300, 301)', [300]],
+        ["INSERT INTO people VALUES (105, 'back@example.com', 'back', '2026-02-02', 'u')", [105, 104]],
+      ] as const) {
+        await source.sql(statement)
+        await sync()
+        await shownIsSource(ids)
+      }
+      // Otherwise it was written whole each time, and this shows nothing.
+      const files = await readdir(folder, { recursive: true })
+      for (const table of ['people', 'shouted']) {
+        const lists = files.filter((file) => file.endsWith('-deletes.parquet') && file.includes(`crm/${table}`))
+        assert.ok(lists.length > 5, `${table}: ${lists.join(' ')}`)
+      }
+    })
 
-it('keeps its content through upkeep, and goes on after it', async () => {
-  const before = await queried(developer, CONTENT('crm.people', ['id', 'city']))
-  for (const task of ['compact', 'expire', 'check']) {
-    const report = await ok(developer.post(`/api/v1/lake/${task}`))
-    assert.ok(!JSON.stringify(report).includes('"error"'), JSON.stringify(report))
-  }
-  assert.deepEqual(await queried(developer, CONTENT('crm.people', ['id', 'city'])), before)
-  await source.sql("UPDATE people SET city = 'after upkeep' WHERE id IN (8, 9)")
-  await sync()
-  await shownIsSource([8, 9, 10])
-})
+    it('keeps its content through upkeep, and goes on after it', async () => {
+      const before = await queried(developer, CONTENT('crm.people', ['id', 'city']))
+      for (const task of ['compact', 'expire', 'check']) {
+        const report = await ok(developer.post(`/api/v1/lake/${task}`))
+        assert.ok(!JSON.stringify(report).includes('"error"'), JSON.stringify(report))
+      }
+      assert.deepEqual(await queried(developer, CONTENT('crm.people', ['id', 'city'])), before)
+      await source.sql("UPDATE people SET city = 'after upkeep' WHERE id IN (8, 9)")
+      await sync()
+      await shownIsSource([8, 9, 10])
+    })
+  })
+}
