@@ -42,6 +42,11 @@ interface Stored {
   readonly registration: Registration | null
 }
 
+/** All that is read for the rows of the epoch. */
+export function filesOf({ files, deletes = [] }: Pick<LakeSnapshot, 'files' | 'deletes'>): readonly string[] {
+  return [...files, ...deletes]
+}
+
 /** So often a state may be overtaken while it is read or written before the call gives up. */
 const MAX_ATTEMPTS = 20
 

@@ -101,8 +101,10 @@ function queryOver(files: readonly string[]): LakeQuery {
   }
 }
 
-async function names(target: Target, files: readonly string[]): Promise<string> {
-  const result = await store.query?.(target.scope, queryOver(files))
+async function names(target: Target, files: readonly string[], deletes?: readonly string[]): Promise<string> {
+  const query = queryOver(files)
+  const tables = query.tables.map((table) => ({ ...table, ...(deletes === undefined ? {} : { deletes }) }))
+  const result = await store.query?.(target.scope, { ...query, tables })
   return (await Array.fromAsync(result?.batches ?? [])).map(({ json }) => json).join()
 }
 
@@ -119,6 +121,8 @@ test('a query reaches files of its tenant’s registrations and no others', asyn
   for (const files of [theirs.files, loose.files, [...mine.files, ...theirs.files]]) {
     await assert.rejects(names(acme, files), isUnregistered)
   }
+  // Nor as a list of rows that are gone.
+  await assert.rejects(names(acme, mine.files, theirs.files), isUnregistered)
 })
 
 test('the former epoch’s files stay for queries that have begun, the one before goes', async () => {

@@ -15,7 +15,7 @@ import {
 } from '@sluice/sdk'
 import { provisioned, provisionSteps } from './provisioning.ts'
 import { readPage } from './reading.ts'
-import type { Registrations } from './registrations.ts'
+import { filesOf, type Registrations } from './registrations.ts'
 import { register } from './writing.ts'
 
 const ENFORCED_BY = 'a statement’s engine is given the files of its tenant’s registrations and no others'
@@ -111,8 +111,12 @@ export function openStore(registrations: Registrations, host: Host): ServingStor
 /** Whoever made the list of files: none that another tenant registered, or nobody, reaches the engine. */
 async function checkFiles(registrations: Registrations, scope: TenantScope, query: LakeQuery): Promise<void> {
   const own = await registrations.ofTenant(tenantOf(scope))
-  const known = new Set(own.flatMap(({ current, formerFiles }) => [...(current?.snapshot.files ?? []), ...formerFiles]))
-  if (query.tables.every((table) => table.files.every((file) => known.has(file)))) return
+  const registered = own.flatMap(({ current, formerFiles }) => [
+    ...(current ? filesOf(current.snapshot) : []),
+    ...formerFiles,
+  ])
+  const known = new Set(registered)
+  if (query.tables.flatMap(filesOf).every((file) => known.has(file))) return
   throw new SluiceError('PERMISSION', 'the query names a file that is not registered for its tenant', {
     code: 'file_not_registered',
     remedy: 'Query products that have been materialized to this endpoint.',

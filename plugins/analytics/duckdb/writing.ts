@@ -8,7 +8,7 @@ import {
   SluiceError,
   type Target,
 } from '@sluice/sdk'
-import type { Registration, Registrations } from './registrations.ts'
+import { filesOf, type Registration, type Registrations } from './registrations.ts'
 
 export async function register(
   registrations: Registrations,
@@ -40,7 +40,7 @@ function registered(now: Registration, changes: ChangeSet, commit: Commit): Regi
   return {
     ...now,
     fence,
-    formerFiles: now.current?.snapshot.files ?? [],
+    formerFiles: now.current === null ? [] : filesOf(now.current.snapshot),
     current: { applied: { epoch, fence, committedAt }, schema: changes.schema, snapshot: changes.lake },
   }
 }
