@@ -3,12 +3,14 @@ import { isSluiceError } from '@sluice/sdk'
 import type { DependencyContainer } from 'tsyringe'
 import { TOKENS } from './assembly/tokens.ts'
 import { appendEvent } from './events/outbox.ts'
+import { makeWave } from './ingestion/make-wave.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { productProgress } from './ingestion/product-progress.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
 import { type RunPlace, Worker } from './ingestion/worker.ts'
 import { askForJobs } from './jobs/claims.ts'
 import type { JobKind, JobSource } from './jobs/worker.ts'
+import type { ManifestSet } from './manifest/manifest-set.ts'
 import { type ComparisonDeps, type ComparisonJob, comparisonJob } from './materializer/comparison-job.ts'
 import { type MaterializeDeps, materialize } from './materializer/materialize.ts'
 import { rollBack } from './materializer/roll-back.ts'
@@ -25,10 +27,12 @@ import { onAccountOf } from './registry/cpu-accounts.ts'
 import { recordedError } from './registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
 import { latestEpoch } from './registry/materializations.ts'
-import { findProduct } from './registry/products.ts'
+import { PRODUCTS } from './registry/product-sources.ts'
+import { findProduct, productsInServiceReading } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
 import { appendRunLog, saveRunResult } from './registry/run-progress.ts'
 import type { RunKind } from './registry/runs.ts'
+import { findVersion } from './registry/versions.ts'
 
 const DUE_AT_ONCE = 100
 const RETRY_POLL_MS = 1_000
@@ -71,6 +75,7 @@ async function execute(
   }
   const product = await findProduct(platform.pool, run.tenant, run.productId as string)
   if (!product) return {}
+  const { pool } = platform
   const rollback = rollbackOf(run)
   const { report, settle } = productProgress(platform.pool, lease, product, [])
   const about = { product, runId: run.id, signal, report }
@@ -90,8 +95,16 @@ async function execute(
     },
   )
   platform.served.drop(run.tenant)
-  await appendRunLog(platform.pool, lease, outcome.state === 'succeeded' ? 'info' : 'warn', outcomeText(outcome))
-  return { products: [outcome] }
+  await appendRunLog(pool, lease, outcome.state === 'succeeded' ? 'info' : 'warn', outcomeText(outcome))
+  const version = product.currentVersion && (await findVersion<ManifestSet>(pool, product.id, product.currentVersion))
+  if (!version) return { products: [outcome] }
+  // What is made of it follows in the same run, so that all of it rests on the same rows.
+  const first = [{ product, manifests: version.normalised }]
+  const wave = await makeWave({ lease, signal }, first, { unread: () => null, done: [outcome] }, ingestion)
+  await saveRunResult(pool, lease, { products: wave.outcomes })
+  // What came back stays, whatever others make of it.
+  if (rollback === null && wave.errors.length > 0) throw wave.errors[0]
+  return { products: wave.outcomes }
 }
 
 function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps {
@@ -112,6 +125,10 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
       await appendEvent(tx, { tenant, kind: 'ingestion', name: 'log_begun_anew', subject: id, data })
     },
     productsOf: (connection) => readersOf(pool, connection),
+    async readersOfProducts(tenant) {
+      const readers = await productsInServiceReading<ManifestSet>(pool, tenant, PRODUCTS)
+      return readers.map(({ product, normalised }) => ({ product, manifests: normalised }))
+    },
     async materialize(request) {
       const result = await materialize(request, deps)
       platform.served.drop(request.product.tenant)

@@ -13,6 +13,7 @@ import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
 import type { Platform } from '../operations/platform.ts'
 import { openSight, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
+import { upstreamAccess } from '../operations/served/upstream-access.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
 import { withRaised } from '../policy/raised.ts'
 import { productGrants } from '../registry/grants.ts'
@@ -74,6 +75,7 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       return tenant === undefined ? [] : productGrants(pool, tenant, productId)
     },
     maskSecret: (tenant, classification) => maskKey(pool, masters, tenant, classification),
+    upstreamOf: (product, version, input) => upstreamAccess(platform, product, version, input),
     checkStorage: (tenant) => checkStorage(platform, tenant),
     openChecks: async (product, version, checks) => {
       const sight = await sightOf(pool, product, version)

@@ -85,6 +85,7 @@ interface DeployAnswer {
 }
 
 const FOLDER = { version: 'a semantic version: 1.0.0' }
+const BREAKS = { breaks: 'products made of this one that may not be made any more by this: sales.daily' }
 const LOWER = { lower: 'columns whose class may become lower by this: email,city' }
 
 export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
@@ -123,6 +124,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       digest: 'of the plan that was reviewed: where the folder means something else, nothing is deployed',
       'stores-hash': 'of that plan: where a store would do something else by now, nothing is deployed',
       ...LOWER,
+      ...BREAKS,
       'no-wait': 'do not wait for the content',
     },
     remote: true,
@@ -143,6 +145,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       version: 'a version that was in service',
       snapshot: 'the id of a snapshot',
       ...LOWER,
+      ...BREAKS,
       'no-wait': 'only start it',
     },
     remote: true,
@@ -151,8 +154,8 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       if ((version === undefined) === (snapshot === undefined))
         throw new UsageError('--version or --snapshot is needed')
       const client = await call.client()
-      const lower = listed(call.args, 'lower')
-      const target = { ...(version === undefined ? { snapshot_id: snapshot } : { version }), lower }
+      const named = { lower: listed(call.args, 'lower'), breaks: listed(call.args, 'breaks') }
+      const target = { ...(version === undefined ? { snapshot_id: snapshot } : { version }), ...named }
       const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/rollback`
       const answer = (await client.request('POST', path, target)) as DeployAnswer & {
         readonly run_id: string
@@ -312,7 +315,7 @@ async function deploy(call: CommandCall): Promise<DeployAnswer> {
     ...(digest === undefined ? {} : { digest }),
     ...(stores === undefined ? {} : { stores_hash: stores }),
   }
-  const meant = { ...reviewed, lower: listed(call.args, 'lower') }
+  const meant = { ...reviewed, lower: listed(call.args, 'lower'), breaks: listed(call.args, 'breaks') }
   return (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
 }
 

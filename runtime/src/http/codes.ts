@@ -314,6 +314,17 @@ export const ERROR_CODES = {
   },
   version_exists: { status: 409, title: 'Version exists', remedy: 'Deploy the changes under a new version.' },
   breaking_change: { status: 409, title: 'Breaking change', remedy: 'Deploy it as a new major version.' },
+  breaks_downstream: {
+    status: 409,
+    title: 'Products made of this one would break',
+    remedy: 'Keep the columns that they read, or name the products in breaks.',
+  },
+  product_cycle: { status: 422, title: 'Product made of itself', remedy: 'Take one of the inputs away.' },
+  product_in_use: {
+    status: 409,
+    title: 'Products are made of it',
+    remedy: 'Delete those first, or deploy versions of them that do without it.',
+  },
   not_deployed: { status: 409, title: 'Not deployed', remedy: 'Deploy a version first.' },
   product_paused: {
     status: 409,
@@ -333,6 +344,21 @@ export const ERROR_CODES = {
   },
   input_failed: { status: 409, title: 'Input failed', remedy: 'Correct what the table says, then sync again.' },
   input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
+  input_forbidden: {
+    status: 403,
+    title: 'Input may not be read',
+    remedy: 'Let somebody deploy the product who may read its inputs.',
+  },
+  inputs_of_several_waves: {
+    status: 409,
+    title: 'Inputs rest on different rows',
+    remedy: 'It is made when the input that is behind has been made.',
+  },
+  input_behind: {
+    status: 409,
+    title: 'Input not made anew',
+    remedy: 'Correct what keeps the product that is its input from being made.',
+  },
   quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },
 
   // Reads

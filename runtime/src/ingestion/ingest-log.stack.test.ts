@@ -39,6 +39,9 @@ const COLUMNS: readonly Column[] = [
 const NAMES = ['t', 'u'] as const
 type Name = (typeof NAMES)[number]
 
+/** No input is a product. */
+const noProducts = () => Promise.reject(new Error('no product is read here'))
+
 let lake: RegistryLake
 let masters: MasterKeys
 let scratchDirectory: string
@@ -208,7 +211,12 @@ async function follow(mode: 'cdc' | 'full' = 'cdc') {
     mode: mode as 'cdc' | 'full',
     onSchemaChange: 'evolve',
     capture: () => capture(lake.pool, connection.id),
-    inputs: () => readInputs({ tenant: TENANT } as Product, manifestsNow(), AbortSignal.timeout(60_000), lake),
+    inputs: () =>
+      readInputs({ tenant: TENANT } as Product, manifestsNow(), AbortSignal.timeout(60_000), {
+        pool: lake.pool,
+        lake: lake.lake,
+        upstreamOf: noProducts,
+      }),
     snapshot: async (table: Name) => (await lake.lake.scan(ref(table))).snapshotId,
     rows: async (table: Name) =>
       (await readScan(lake, await lake.lake.scan(ref(table))))

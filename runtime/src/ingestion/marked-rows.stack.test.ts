@@ -33,6 +33,9 @@ const COLUMNS: readonly Column[] = [
   { name: 'at', type: 'integer', nullable: true },
 ]
 
+/** No input is a product. */
+const noProducts = () => Promise.reject(new Error('no product is read here'))
+
 let lake: RegistryLake
 let masters: MasterKeys
 let worlds = 0
@@ -168,7 +171,11 @@ async function follow(products: Record<string, Wanted>) {
       const directory = join(lake.dir, `made-${worlds}-${product}-${Math.random()}`)
       await mkdir(directory)
       const deps = { engine: lake.engine, ownLimits: LIMITS, limits: LIMITS, directory, signal, tenant: TENANT }
-      const read = await readInputs({ tenant: TENANT } as Product, manifests, signal, lake)
+      const read = await readInputs({ tenant: TENANT } as Product, manifests, signal, {
+        pool: lake.pool,
+        lake: lake.lake,
+        upstreamOf: noProducts,
+      })
       const inputs = await withoutMarkedRows(read, manifests, deps)
       return { inputs, manifests, deps: { ...deps, distributed: null } }
     },

@@ -11,30 +11,20 @@ import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
-import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import { type Dispensable, heedsMarks, isReadAsUsed, lacksMarkedRows } from '../materializer/raw-summary.ts'
 import { forgetStreams } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
 import { connectorState, forgetConnectorState, saveConnectorState } from '../registry/connector-states.ts'
-import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
-import { latestEpoch } from '../registry/materializations.ts'
-import type { Product } from '../registry/products.ts'
 import { type RefusedRow, saveQuarantine } from '../registry/quarantine.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
-import {
-  appendRunLog,
-  saveRunResult,
-  saveTableProgress,
-  type TableProgress,
-  tableProgress,
-} from '../registry/run-progress.ts'
+import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
 import { ingestLog, type LogHooks } from './ingest-log.ts'
 import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
-import { outcomeText, type ProductOutcome, publishedOutcome, unpublishedOutcome } from './product-outcome.ts'
-import { productProgress } from './product-progress.ts'
+import { about, makeWave, type WaveDeps } from './make-wave.ts'
+import type { ProductOutcome } from './product-outcome.ts'
 import { ingestPushed } from './push/ingest-pushed.ts'
 import { PUSH_TYPE } from './push/settings.ts'
 import { type ReadOutcome, readTable, type TableRead } from './read-table.ts'
@@ -49,14 +39,9 @@ import {
   tableNotFound,
   tablesOf,
 } from './source-tables.ts'
+import type { DeployedProduct } from './wave.ts'
 
-export interface DeployedProduct {
-  readonly product: Product
-  readonly manifests: ManifestSet
-}
-
-export interface IngestionDeps {
-  readonly pool: pg.Pool
+export interface IngestionDeps extends WaveDeps {
   readonly masters: MasterKeys
   readonly lake: Lake
   readonly logger: Logger
@@ -68,7 +53,6 @@ export interface IngestionDeps {
   readsAtOneMoment(connection: Connection): boolean
   /** The products in service that read from the connection. */
   productsOf(connection: Connection): Promise<readonly DeployedProduct[]>
-  materialize(request: MaterializeRequest): Promise<MaterializeResult>
   checkStorage(tenant: string): Promise<StorageRoom>
   /** For what need not outlive the run; emptied when the runtime starts. */
   readonly scratchDirectory: string
@@ -100,20 +84,16 @@ export async function runIngestion(run: IngestionRun, deps: IngestionDeps): Prom
   const tables = tablesOf(inputs.filter((input) => input.connection === run.connection.name))
   if (tables.length === 0) await log(run, deps, 'warn', 'no deployed product reads from this connection')
   const failures = await ingestTables(run, tables, products, deps)
-  const outcomes: ProductOutcome[] = []
-  const errors: unknown[] = [...failures.values()]
   const followers = products.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
   // The source is closed by now: whoever reads next has its place.
   if (followers.length > 0) await run.toTransforms()
-  for (const deployed of followers) {
-    const { outcome, error } = await materializeProduct(run, deployed, { failures, done: outcomes }, deps)
-    outcomes.push(outcome)
-    if (error !== undefined) errors.push(error)
-    await saveRunResult(deps.pool, run.lease, { products: outcomes })
-  }
+  const unread = ({ manifests }: DeployedProduct) =>
+    inputTables(run, manifests).find((table) => failures.has(table.name))?.name ?? null
+  const wave = await makeWave(run, followers, { unread, done: [] }, deps)
   await deps.faultPoint('ingestion.before-finish')
-  if (errors.length > 0) throw errors[0]
-  return { products: outcomes }
+  const [error] = [...failures.values(), ...wave.errors]
+  if (error !== undefined) throw error
+  return { products: wave.outcomes }
 }
 
 /** How often the tables of a run are begun at another instant before each is read as of its own. */
@@ -527,80 +507,6 @@ function keepRefused(
 ): Promise<void> {
   const place = { tenant: connection.tenant, connectionId: connection.id, table }
   return saveQuarantine(tx, masters, place, { ...read, runId: lease.runId })
-}
-
-/** Codes of what keeps a product from being made anew without being a failure of the run. */
-const LEFT_AS_IT_IS: ReadonlySet<string> = new Set(['input_not_ingested', 'product_paused'])
-
-async function materializeProduct(
-  run: IngestionRun,
-  { product, manifests }: DeployedProduct,
-  before: Before,
-  deps: IngestionDeps,
-): Promise<Materialized> {
-  const { outcome, error } = await outcomeFor(run, { product, manifests }, before, deps)
-  const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
-  const hasLosses = Object.keys(outcome.lossy_values).length > 0
-  await log(run, deps, hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
-  return { outcome, error }
-}
-
-/** What the run has done by then: tables that could not be read, and products. */
-interface Before {
-  readonly failures: ReadonlyMap<string, unknown>
-  readonly done: readonly ProductOutcome[]
-}
-
-interface Materialized {
-  readonly outcome: ProductOutcome
-  /** What makes the whole run a failure. */
-  readonly error?: unknown
-}
-
-async function outcomeFor(
-  run: IngestionRun,
-  { product, manifests }: DeployedProduct,
-  { failures, done }: Before,
-  deps: IngestionDeps,
-): Promise<Materialized> {
-  const left = async (state: 'failed' | 'skipped', reason: RecordedError) =>
-    unpublishedOutcome(product, state, reason, (await latestEpoch(deps.pool, product.id))?.epoch ?? null)
-  const own = inputTables(run, manifests)
-  const failed = own.find((table) => failures.has(table.name))
-  if (failed !== undefined) return { outcome: await left('skipped', inputFailed(failed.name)) }
-  const { report, settle } = productProgress(deps.pool, run.lease, product, done)
-  try {
-    const request = { product, runId: run.lease.runId, signal: run.signal, report }
-    return { outcome: publishedOutcome(product, await deps.materialize(request)) }
-  } catch (error) {
-    run.signal.throwIfAborted()
-    const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
-    const outcome = await left(isLeft ? 'skipped' : 'failed', recordedError(error))
-    return isLeft ? { outcome } : { outcome, error: about(outcome.name, error) }
-  } finally {
-    await settle()
-  }
-}
-
-function inputFailed(table: string): RecordedError {
-  return {
-    code: 'input_failed',
-    message: `its input ${table} could not be read, so it is left as it is`,
-    remedy: 'Correct what the table says, then sync again.',
-  }
-}
-
-/** The error of a run of many parts names the part. */
-function about(part: string, error: unknown): unknown {
-  if (!(error instanceof SluiceError) || error.message.includes(part)) return error
-  const { kind, code, remedy, details, cause, retryAfterMs } = error
-  return new SluiceError(kind, `${part}: ${error.message}`, {
-    code,
-    cause,
-    ...(remedy === undefined ? {} : { remedy }),
-    ...(details === undefined ? {} : { details }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-  })
 }
 
 async function log(

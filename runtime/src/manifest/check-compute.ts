@@ -1,8 +1,9 @@
+import { PRODUCTS } from '../registry/product-sources.ts'
 import type { Schedule } from '../registry/schedules.ts'
 import type { InputsDraft } from './check-inputs.ts'
 import type { OutputDraft } from './check-output.ts'
 import type { CheckedFile, Draft } from './checked-file.ts'
-import { type ManifestContext, qualified } from './context.ts'
+import { type ManifestContext, sourceText } from './context.ts'
 import { parseDuration, parseMemory } from './durations.ts'
 import type { ComputeFile } from './files/compute.ts'
 import type { ComputeManifest, Input, OutputColumn } from './manifest-set.ts'
@@ -53,9 +54,13 @@ export function readCompute(file: CheckedFile, context: TransformContext): Draft
 function distributedFindings(
   engine: string,
   resources: ComputeFile['resources'],
-  { distributed }: TransformContext,
+  { distributed, inputs }: TransformContext,
 ): readonly Finding[] {
   if (engine !== 'distributed') return []
+  if (inputs?.value.some(({ connection }) => connection === PRODUCTS)) {
+    const message = 'products as inputs are read by the embedded engine alone'
+    return [{ manifest: 'compute', path: ['engine'], message, hint: 'Write engine: embedded.' }]
+  }
   if (!distributed) {
     const message = 'this deployment has no Trino for transforms'
     return [{ manifest: 'compute', path: ['engine'], message, hint: 'Set compute.trino, or use auto or embedded.' }]
@@ -127,7 +132,7 @@ function withoutTransform({ inputs, output }: Pick<TransformContext, 'inputs' | 
   const names = input.columns ?? inputs.sources.get(input.name)?.columns.map((column) => column.name)
   if (names === undefined) return []
   const declared = output.value.columns
-  const table = `${qualified(input.table)} of the connection "${input.connection}" (input "${input.name}")`
+  const table = sourceText(input)
   const from = input.columns === null ? table : `the columns that inputs.yaml chooses of ${table}`
   const readable = new Set(names.map((name) => name.toLowerCase()))
   const missing = declared.filter((column) => !readable.has(column.name.toLowerCase()))

@@ -2,11 +2,12 @@ import { lakeNameRefusal } from '@sluice/iceberg/names'
 import type { LogicalType } from '@sluice/sdk'
 import { typeName } from '@sluice/sdk'
 import { didYouMean } from '../parsing/suggestion.ts'
+import { PRODUCTS } from '../registry/product-sources.ts'
 import { type CheckedFile, type Item, repeated } from './checked-file.ts'
 import { DEFAULT_SCHEMA, fullName, isNamed, type ManifestContext, rawTableName, type SourceTable } from './context.ts'
 import type { InputFields } from './files/inputs.ts'
-import type { Input } from './manifest-set.ts'
-import { sourceColumnsRefusal } from './names.ts'
+import type { Archetype, Input } from './manifest-set.ts'
+import { nameRefusal, sourceColumnsRefusal } from './names.ts'
 import type { Finding, Path } from './problem.ts'
 
 export interface InputsDraft {
@@ -21,8 +22,11 @@ export interface InputsDraft {
   readonly findings: readonly Finding[]
 }
 
-/** inputs.yaml with its defaults, held against what the connections are known to have. */
-export function readInputs(file: CheckedFile, context: ManifestContext): InputsDraft {
+/**
+ * inputs.yaml with its defaults, held against what the connections are known to have.
+ * @param archetype null: it could not be read
+ */
+export function readInputs(file: CheckedFile, context: ManifestContext, archetype: Archetype | null): InputsDraft {
   const items = file.items<InputFields>('inputs')
   const list = file.raw('inputs')
   const written = Array.isArray(list) ? list.map((_, index) => file.raw('inputs', index, 'name')) : []
@@ -34,7 +38,7 @@ export function readInputs(file: CheckedFile, context: ManifestContext): InputsD
     message: `the alias "${item.value.name}" stands here twice`,
   }))
   for (const item of items) {
-    const wrong = fieldFindings(item)
+    const wrong = [...fieldFindings(item), ...productFindings(item, context, archetype)]
     const looked = wrong.some((finding) => finding.warning !== true) ? null : lookUp(item, context.connections)
     findings.push(...wrong, ...(looked?.findings ?? []))
     if (looked?.source) {
@@ -49,6 +53,7 @@ export function readInputs(file: CheckedFile, context: ManifestContext): InputsD
 }
 
 function normalised(fields: InputFields): Input | null {
+  if (fields.product !== undefined) return productInput(fields, fields.product)
   if (fields.connection === undefined || fields.table === undefined) return null
   return {
     name: fields.name,
@@ -66,6 +71,67 @@ function normalised(fields: InputFields): Input | null {
   }
 }
 
+/** It has no choice of how it is read: its table in the lake is there as a whole. */
+function productInput({ name, columns, where, epoch }: InputFields, product: string): Input {
+  return {
+    name,
+    connection: PRODUCTS,
+    table: product,
+    mode: 'full',
+    cursorColumn: null,
+    primaryKey: [],
+    columns: columns ?? null,
+    where: where ?? null,
+    onSchemaChange: 'evolve',
+    epoch: epoch ?? 'same_wave',
+  }
+}
+
+const OF_SOURCES = [
+  'connection',
+  'table',
+  'mode',
+  'cursor_column',
+  'primary_key',
+  'deletes',
+  'deletes_reason',
+  'on_schema_change',
+] as const
+
+function productFindings(
+  { path, value }: Item<InputFields>,
+  { product: own }: ManifestContext,
+  archetype: Archetype | null,
+): readonly Finding[] {
+  const finding = (field: string, message: string, hint: string): Finding => {
+    return { manifest: 'inputs', path: [...path, field], message, hint }
+  }
+  const { product } = value
+  if (product === undefined) {
+    return value.epoch === undefined ? [] : [finding('epoch', 'is of inputs that are products', 'Remove it.')]
+  }
+  const [domain = '', name = '', ...rest] = product.split('.')
+  const isName = rest.length === 0 && nameRefusal(domain, 'namespace') === null && nameRefusal(name, 'name') === null
+  return [
+    ...(isName ? [] : [finding('product', `"${product}" is no name of a product`, 'Write namespace.name.')]),
+    ...(domain === own.domain && name === own.name
+      ? [finding('product', 'a product cannot be made of itself', 'Name the product that its rows come from.')]
+      : []),
+    ...(archetype === 'source_aligned'
+      ? [
+          finding(
+            'product',
+            'a product of the archetype source_aligned is made of tables of connections alone',
+            'Write archetype: aggregate or consumer_aligned in product.yaml.',
+          ),
+        ]
+      : []),
+    ...OF_SOURCES.filter((field) => value[field] !== undefined).map((field) =>
+      finding(field, 'is of tables of connections, and this input is a product', 'Remove it.'),
+    ),
+  ]
+}
+
 function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
   const findings: Finding[] = []
   const say = (field: string | null, message: string, hint?: string, warning = false): void => {
@@ -73,11 +139,10 @@ function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
     findings.push({ manifest: 'inputs', path: at, message, ...(hint === undefined ? {} : { hint }), warning })
   }
   if (value.name.toLowerCase() === 'this') say('name', '"this" means the product itself', 'Choose another alias.')
-  if (value.product !== undefined) {
-    say('product', 'products as inputs are not built yet', 'Read the source with connection and table.')
-  } else if (value.connection === undefined || value.table === undefined) {
+  if (value.product !== undefined) return findings
+  if (value.connection === undefined || value.table === undefined) {
     const absent = value.connection === undefined ? 'connection' : 'table'
-    say(null, `"${absent}" is missing`, 'An input names a connection and a table of it.')
+    say(null, `"${absent}" is missing`, 'An input names a connection and a table of it, or a product.')
   }
   if (value.mode === 'cdc' && value.cursor_column !== undefined) {
     say('cursor_column', 'is of no use in mode cdc: the log says what has changed', 'Remove it.')
@@ -126,6 +191,7 @@ interface LookUp {
 }
 
 function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext['connections']): LookUp {
+  if (value.product !== undefined) return lookUpProduct(value.product, [...path, 'product'], connections)
   if (connections === undefined || value.connection === undefined || value.table === undefined) return { findings: [] }
   const tables = connections.get(value.connection)
   if (tables === undefined) {
@@ -139,6 +205,16 @@ function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext
     return { findings: [{ manifest: 'inputs', path: [...path, 'table'], message, hint, warning: true }] }
   }
   return tableNamed(value.table, value.connection, tables, [...path, 'table'])
+}
+
+function lookUpProduct(product: string, path: Path, connections: ManifestContext['connections']): LookUp {
+  const tables = connections?.get(PRODUCTS)
+  const source = tables?.find((table) => isNamed(table, product))
+  if (source !== undefined || tables === undefined || tables === null)
+    return source ? { source, findings: [] } : { findings: [] }
+  const message = `there is no product "${product}" in service that you may read`
+  const hint = 'Deploy it first, or ask its owner for a grant.'
+  return { findings: [{ manifest: 'inputs', path, message, hint }] }
 }
 
 /** A bare name is one in the default schema, where it is read; those elsewhere are only for the hint. */

@@ -1,5 +1,6 @@
 import type { Capabilities, Column, ConfigProblem, HistoryMode, ServingPlugin, TableSchema } from '@sluice/sdk'
-import type { OutputColumn } from './manifest-set.ts'
+import { PRODUCTS } from '../registry/product-sources.ts'
+import type { Input, OutputColumn } from './manifest-set.ts'
 import type { Schema } from './shape-check.ts'
 
 /** What manifests are held against, beside themselves. Plain data: validation does no I/O. */
@@ -41,6 +42,25 @@ export interface SourceTable {
   readonly primaryKey: readonly string[]
   /** A column that grows with every change of a row; null where the source has none that is safe. */
   readonly suggestedCursor: string | null
+}
+
+/** The product that an input is; null: it is a table of a connection. */
+export function productOfInput({
+  connection,
+  table,
+}: {
+  readonly connection: string
+  readonly table: string
+}): { readonly domain: string; readonly name: string } | null {
+  if (connection !== PRODUCTS) return null
+  const [domain = '', name = ''] = table.split('.')
+  return { domain, name }
+}
+
+/** `public.orders of the connection "shop" (input "orders")` */
+export function sourceText(input: Pick<Input, 'name' | 'connection' | 'table'>): string {
+  if (input.connection === PRODUCTS) return `the product ${input.table} (input "${input.name}")`
+  return `${qualified(input.table)} of the connection "${input.connection}" (input "${input.name}")`
 }
 
 /** Where a table lies that inputs.yaml names without a schema. */

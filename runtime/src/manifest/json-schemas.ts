@@ -5,11 +5,6 @@ import { MANIFEST_NAMES, type ManifestName } from './problem.ts'
 
 type JsonSchemaDocument = Readonly<Record<string, unknown>>
 
-/** What the files' own schemas know, so that it is refused with its reason, and editors do not offer. */
-const NOT_BUILT: readonly { readonly file: ManifestName; readonly at: readonly string[]; readonly value?: string }[] = [
-  { file: 'inputs', at: ['properties', 'inputs', 'items', 'properties', 'product'] },
-]
-
 /**
  * The published JSON Schemas (draft 2020-12) of the six files, for editors: made from what validates, with the
  * configs of the endpoint types that this deployment serves. Plain JSON.
@@ -21,7 +16,6 @@ export function manifestSchemas(servingTypes: ServingTypes): Readonly<Record<Man
 
 function schemaDocument(name: ManifestName, servingTypes: ServingTypes): JsonSchemaDocument {
   const schema = JSON.parse(JSON.stringify(FILE_SCHEMAS[name])) as Record<string, unknown>
-  for (const { file, at, value } of NOT_BUILT) if (file === name) takeAway(schema, at, value)
   if (name === 'quality') addTo(schema, ['properties', 'checks', 'items'], oneKindOfCheck())
   if (name === 'serving') addTo(schema, ['properties', 'endpoints', 'items'], configByType(servingTypes))
   return { $schema: 'https://json-schema.org/draft/2020-12/schema', $id: `urn:sluice:manifest:${name}:v1`, ...schema }
@@ -52,14 +46,6 @@ function requiredConfig(servingTypes: ServingTypes, type: string): { readonly re
 
 function addTo(schema: Record<string, unknown>, path: readonly string[], fields: Record<string, unknown>): void {
   Object.assign(nodeAt(schema, path), fields)
-}
-
-/** A field, or one of its values. */
-function takeAway(schema: Record<string, unknown>, path: readonly string[], value: string | undefined): void {
-  const field = path.at(-1) as string
-  const parent = nodeAt(schema, path.slice(0, -1))
-  if (value === undefined) delete parent[field]
-  else addTo(schema, path, { enum: (nodeAt(schema, path)['enum'] as readonly string[]).filter((one) => one !== value) })
 }
 
 function nodeAt(schema: Record<string, unknown>, path: readonly string[]): Record<string, unknown> {

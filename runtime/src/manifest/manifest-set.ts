@@ -1,6 +1,6 @@
 import type { Column, LogicalType, TableSchema } from '@sluice/sdk'
 import type { Schedule } from '../registry/schedules.ts'
-import type { DELETE_MODES, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
+import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
 import type { DIMENSIONS, ON_ERROR, SEVERITIES } from './files/quality.ts'
@@ -43,8 +43,9 @@ export type SchemaChangeMode = (typeof SCHEMA_CHANGE_MODES)[number]
 export interface Input {
   /** The alias. */
   readonly name: string
+  /** `PRODUCTS` of an input that is a product. */
   readonly connection: string
-  /** As written: `name` or `schema.name`. */
+  /** As written: `name` or `schema.name`; of a product `namespace.name`. */
   readonly table: string
   /** `auto`: incremental where the source has a safe cursor, else full; decided when the source is read. */
   readonly mode: (typeof INPUT_MODES)[number] | 'auto'
@@ -61,6 +62,8 @@ export interface Input {
   readonly deletes?: DeleteMode
   /** Why they may stay: with `unseen`, and with nothing else. */
   readonly deletesReason?: string
+  /** Of a product, and of nothing else. */
+  readonly epoch?: (typeof INPUT_EPOCHS)[number]
 }
 
 export type ColumnRole = (typeof COLUMN_ROLES)[number]

@@ -80,7 +80,7 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
     CheckedFile | null
   >
   const product = files.product && readProduct(files.product, context)
-  const inputs = files.inputs && readInputs(files.inputs, context)
+  const inputs = files.inputs && readInputs(files.inputs, context, product?.value?.archetype ?? null)
   const classes = { product: product?.value?.classification ?? null, sensitive: context.sensitiveClasses ?? [] }
   const output = files.output && readOutput(files.output, classes)
   const columns = output?.columns ?? null

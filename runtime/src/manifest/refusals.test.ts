@@ -89,9 +89,22 @@ const INPUTS: readonly Case[] = [
     ],
   },
   {
-    says: 'products as inputs',
-    edits: [['inputs', 'connection: shop\n    table: orders', 'product: sales.orders']],
-    problems: ['inputs[1].product: products as inputs are not built yet'],
+    says: 'a product as an input, with what is of tables',
+    edits: [['inputs', 'connection: shop\n    table: orders', 'product: sales.orders\n    table: orders']],
+    problems: [
+      'inputs[1].table: is of tables of connections, and this input is a product',
+      'inputs[1].mode: is of tables of connections, and this input is a product',
+    ],
+  },
+  {
+    says: 'a product as an input that is no name of one',
+    edits: [['inputs', 'connection: shop\n    table: orders\n    mode: full', 'product: Sales.orders.x']],
+    problems: ['inputs[1].product: "Sales.orders.x" is no name of a product'],
+  },
+  {
+    says: 'an epoch of a table',
+    edits: [['inputs', 'table: orders\n', 'table: orders\n    epoch: latest\n']],
+    problems: ['inputs[1].epoch: is of inputs that are products'],
   },
   {
     says: 'an input without a table',

@@ -1,27 +1,33 @@
 /** How the inputs of a product lie in the lake. */
 import type { Lake, Scan, TableRef, TableState } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
+import { SluiceError, type Variant } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
-import { DEFAULT_SCHEMA, qualified, rawTableName } from '../manifest/context.ts'
+import { DEFAULT_SCHEMA, productOfInput, qualified, rawTableName } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { usedOf } from '../manifest/used-columns.ts'
 import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { findConnectionByName, isOfSource } from '../registry/connections.ts'
+import { readAtOf as epochReadAt } from '../registry/data-ages.ts'
+import { latestEpoch, type Materialization } from '../registry/materializations.ts'
+import { PRODUCTS } from '../registry/product-sources.ts'
 import type { Product } from '../registry/products.ts'
 import { stateOfScan } from './lake-state.ts'
 import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
 import type { InputState } from './transform.ts'
+import { lakeTable } from './variants.ts'
 
 /**
  * The raw table of a source table, in the tenant's own zone of the lake. The connection "sandbox", which nobody can
- * register, stands for the tenant's plain tables.
+ * register, stands for the tenant's plain tables; of a product it is the table that has its values in clear.
  */
-export function rawTable(tenant: string, connection: string, table: string) {
+export function rawTable(tenant: string, connection: string, table: string): TableRef {
+  const product = productOfInput({ connection, table })
+  if (product !== null) return lakeTable(tenant, product.domain, product.name, 'clear')
   if (connection !== SANDBOX) return { warehouse: tenant, namespace: rawDomain(connection), table: rawTableName(table) }
   // The sandbox has no schemas: a dot is part of a name there.
   const own = table.startsWith(`${DEFAULT_SCHEMA}.`) ? table.slice(DEFAULT_SCHEMA.length + 1) : table
@@ -40,22 +46,45 @@ export function connectionOf(domain: string): string | null {
   return domain.startsWith(RAW) ? domain.slice(RAW.length) : null
 }
 
+/** A product as an input: as whoever deployed the version in service is shown it today. */
+export interface UpstreamAccess {
+  readonly productId: string
+  readonly variant: Variant
+  /** Columns that have to be masked in it. */
+  readonly hidden: readonly string[]
+}
+
 export interface InputDeps {
   readonly pool: pg.Pool
   readonly lake: Lake
+  /** Throws PERMISSION `input_forbidden` where it may not be read any more. */
+  upstreamOf(input: Input): Promise<UpstreamAccess>
+}
+
+/** What an epoch of a product keeps of each input, under its alias. */
+interface KeptInput {
+  /** What the input rests on, down to the sources: by the name of a table or a product, which rows of it. */
+  readonly rests_on?: Readonly<Record<string, string>>
 }
 
 /**
  * The inputs as they lie in the lake now, all of one instant: of tables that were committed together none is seen without the
- * others. Throws CONFLICT `input_not_ingested`.
+ * others. Throws CONFLICT `input_not_ingested`, `inputs_of_several_waves`, PERMISSION `input_forbidden`.
  */
 export async function readInputs(
   product: Product,
   manifests: ManifestSet,
   signal: AbortSignal,
-  { lake, pool }: InputDeps,
+  { lake, pool, upstreamOf }: InputDeps,
 ): Promise<readonly InputState[]> {
-  const tables = manifests.inputs.map((input) => rawTable(product.tenant, input.connection, input.table))
+  const upstreams = await Promise.all(
+    manifests.inputs.map((input) => (input.connection === PRODUCTS ? upstreamOf(input) : null)),
+  )
+  const tables = manifests.inputs.map((input, index) => {
+    const table = rawTable(product.tenant, input.connection, input.table)
+    const upstream = upstreams[index]
+    return upstream ? lakeTable(product.tenant, table.namespace, table.table, upstream.variant) : table
+  })
   // Of what is no copy of anything: it is read now.
   const now = (await databaseNow(pool)).toISOString()
   const found = await inTransaction(
@@ -65,14 +94,22 @@ export async function readInputs(
       await refuseUnsettled(db, product.tenant, manifests.inputs)
       const states: (TableState | null)[] = []
       for (const table of tables) states.push(await lake.load(table, { signal, catalog }))
-      return states
+      const epochs: (Materialization | null)[] = []
+      for (const upstream of upstreams) epochs.push(upstream && (await latestEpoch(db, upstream.productId)))
+      return { states, epochs }
     },
     { isolation: 'repeatable read', readOnly: true, signal },
   )
-  return Promise.all(
-    manifests.inputs.map(async (input, index) => {
-      const base = found[index] ?? null
+  const inputs = await Promise.all(
+    manifests.inputs.map(async (input, index): Promise<InputState> => {
+      const base = found.states[index] ?? null
       const scan = base && (await lake.scan(base, {}, signal))
+      const upstream = upstreams[index]
+      if (upstream) {
+        const [epoch, state] = [found.epochs[index], scan && stateOfScan(scan)]
+        if (!epoch || !state) throw notIngested(input)
+        return upstreamState(input, upstream, { epoch, state, table: tables[index] as TableRef })
+      }
       const connection =
         input.connection === SANDBOX ? null : await findConnectionByName(pool, product.tenant, input.connection)
       const isFormer = scan !== null && connection !== null && !isOfSource(scan.summary, connection)
@@ -87,6 +124,8 @@ export async function readInputs(
           table: tables[index] as TableRef,
           moment: summary[MOMENT] ?? null,
           readAt: connection === null ? now : readAtOf(summary, scan?.committedAtMs ?? null),
+          // What upkeep writes anew holds the same rows.
+          restsOn: { [`${input.connection}:${qualified(input.table)}`]: summary[READ_AT] ?? state.snapshotId },
           changes: changesSince(base, state.columns),
           rejected: Number(summary[ROWS_REJECTED] ?? 0),
           marked: markedUsed(summary, manifests, input),
@@ -97,21 +136,84 @@ export async function readInputs(
           ),
         }
       }
-      throw new SluiceError('CONFLICT', `the input "${input.name}" has not been ingested yet`, {
-        code: 'input_not_ingested',
-        remedy:
-          input.connection === SANDBOX
-            ? 'Write the table through the Iceberg catalog first.'
-            : `Sync the connection "${input.connection}".`,
-      })
+      throw notIngested(input)
     }),
   )
+  requireOneWave(inputs)
+  return inputs
+}
+
+function notIngested({ name, connection, table }: Input): SluiceError {
+  const remedies: Readonly<Record<string, string>> = {
+    [SANDBOX]: 'Write the table through the Iceberg catalog first.',
+    [PRODUCTS]: `Materialize the product ${table}: this one is made with it.`,
+  }
+  return new SluiceError('CONFLICT', `the input "${name}" has not been ingested yet`, {
+    code: 'input_not_ingested',
+    remedy: remedies[connection] ?? `Sync the connection "${connection}".`,
+  })
+}
+
+function upstreamState(
+  input: Input,
+  { productId, variant, hidden }: UpstreamAccess,
+  { epoch, state, table }: Pick<InputState, 'state' | 'table'> & { readonly epoch: Materialization },
+): InputState {
+  const masked = epoch.maskedColumns[variant]
+  const shown = hidden.filter((column) => !masked?.includes(column))
+  if (masked === undefined || shown.length > 0)
+    throw inputForbidden(input, 'its columns are hidden in another way by now')
+  const kept = Object.values(epoch.inputs).map((one) => (one as KeptInput | null)?.rests_on ?? {})
+  return {
+    input,
+    state,
+    table,
+    moment: null,
+    readAt: epochReadAt(epoch).toISOString(),
+    restsOn: { ...Object.assign({}, ...kept), [`${input.connection}:${input.table}`]: String(epoch.epoch) },
+    rejected: 0,
+    upstream: { productId, epoch: epoch.epoch as number },
+  }
+}
+
+/** What the version's deployer may not read any more. */
+export function inputForbidden({ name, table }: Input, why: string): SluiceError {
+  return new SluiceError('PERMISSION', `the input "${name}", the product ${table}, may not be read: ${why}`, {
+    code: 'input_forbidden',
+    remedy: 'Let somebody deploy the product who may read its inputs.',
+  })
+}
+
+/**
+ * What is made of one table by several ways is made of the same rows of it by all of them. Inputs that take the latest epoch
+ * stand aside. Throws CONFLICT `inputs_of_several_waves`.
+ */
+function requireOneWave(inputs: readonly InputState[]): void {
+  const rests = new Map<string, { readonly rows: string; readonly input: string }>()
+  for (const { input, restsOn = {} } of inputs) {
+    if (input.epoch === 'latest') continue
+    for (const [table, rows] of Object.entries(restsOn)) {
+      const other = rests.get(table)
+      if (other === undefined) rests.set(table, { rows, input: input.name })
+      else if (other.rows !== rows) throw severalWaves(table, [other.input, input.name])
+    }
+  }
+}
+
+function severalWaves(table: string, [first, second]: readonly [string, string]): SluiceError {
+  const named = table.startsWith(`${PRODUCTS}:`) ? `the product ${table.slice(PRODUCTS.length + 1)}` : table
+  const message = `its inputs "${first}" and "${second}" are made of ${named}, and not of the same rows of it by now`
+  return new SluiceError('CONFLICT', message, {
+    code: 'inputs_of_several_waves',
+    remedy:
+      'It is made when the one that is behind has been made. Where that is not wanted, write epoch: latest for one of them in inputs.yaml.',
+  })
 }
 
 /** Of a table whose log has not passed what its read has seen, some rows are older than others. */
 async function refuseUnsettled(db: pg.PoolClient, tenant: string, inputs: readonly Input[]): Promise<void> {
   for (const name of new Set(inputs.map(({ connection }) => connection))) {
-    const connection = name === SANDBOX ? null : await findConnectionByName(db, tenant, name)
+    const connection = name === SANDBOX || name === PRODUCTS ? null : await findConnectionByName(db, tenant, name)
     const unsettled = connection === null ? new Set<string>() : await unsettledTables(db, connection.id)
     const input = inputs.find((one) => one.connection === name && unsettled.has(qualified(one.table)))
     if (input === undefined) continue

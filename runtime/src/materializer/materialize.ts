@@ -3,7 +3,7 @@ import type { EngineLimits, StorageRoom } from '@sluice/engine'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
 import { raiseFence } from '../registry/fences.ts'
@@ -19,7 +19,7 @@ import {
 import { type Product, pauseOf } from '../registry/products.ts'
 import { type Deployed, deployedVersion, keysFor, type MaskKeyDeps } from './deployed.ts'
 import { noteEpoch, pauseIfOutdated } from './epoch-note.ts'
-import { readInputs } from './inputs.ts'
+import { readInputs, type UpstreamAccess } from './inputs.ts'
 import { productPaused } from './pauses.ts'
 import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prepare.ts'
 import { withProductLock } from './product-lock.ts'
@@ -36,6 +36,8 @@ export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKey
   keepViolations(tx: pg.PoolClient, materialization: Materialization, found: ViolationsByVariant): Promise<void>
   /** Appends to the tenant's events, in the transaction of the commit. */
   announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
+  /** An input of the version that is a product. Throws PERMISSION `input_forbidden`. */
+  upstreamOf(product: Product, version: string, input: Input): Promise<UpstreamAccess>
   /** What the tenant may still store. Throws QUOTA `tier_limit_exceeded`. */
   checkStorage(tenant: string): Promise<StorageRoom>
 }
@@ -89,7 +91,11 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   const current = await inTransaction(deps.pool, async (tx) => currentVersion(tx, product.id))
   const deployed = await deployedVersion(product, current, deps)
   const room = await deps.checkStorage(product.tenant)
-  const inputs = await readInputs(product, deployed.manifests, signal, deps)
+  const inputs = await readInputs(product, deployed.manifests, signal, {
+    pool: deps.pool,
+    lake: deps.lake,
+    upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
+  })
   const record = recordFor(request, deployed, inputs)
   let prepared: Prepared
   try {
@@ -181,8 +187,12 @@ function recordFor(request: MaterializeRequest, deployed: Deployed, inputs: read
       deployed.variants.map((plan) => [plan.variant, plan.masks.map((mask) => mask.column)]),
     ),
     inputs: Object.fromEntries(
-      inputs.map(({ input, state, moment, readAt }) => {
-        return [input.name, { snapshot_id: state.snapshotId, moment, read_at: readAt ?? null }]
+      inputs.map(({ input, state, moment, readAt, restsOn = {}, upstream }) => {
+        const made = upstream && { product_id: upstream.productId, epoch: upstream.epoch }
+        return [
+          input.name,
+          { snapshot_id: state.snapshotId, moment, read_at: readAt ?? null, rests_on: restsOn, ...made },
+        ]
       }),
     ),
     counts: {},

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { quoteName } from '@sluice/engine'
 import { type ManifestSet, outputSchema } from '../manifest/manifest-set.ts'
 import type { Product } from '../registry/products.ts'
-import { readInputs } from './inputs.ts'
+import { type InputDeps, readInputs } from './inputs.ts'
 import { stateOfScan, stateTable } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
 import type { MaterializeDeps } from './materialize.ts'
@@ -11,7 +11,8 @@ import { rowGiver, rowRules, stagedTable, transformRows } from './transform.ts'
 import { lakeTable } from './variants.ts'
 
 export interface LeavingDeps
-  extends Pick<MaterializeDeps, 'pool' | 'engine' | 'distributed' | 'lake' | 'scratchDirectory'> {
+  extends Pick<MaterializeDeps, 'pool' | 'engine' | 'distributed' | 'lake' | 'scratchDirectory'>,
+    Pick<InputDeps, 'upstreamOf'> {
   /** Of the author's SQL, and of ours. */
   readonly limits: MaterializeDeps['limits']
 }

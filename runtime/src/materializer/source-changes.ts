@@ -1,7 +1,7 @@
 /** How the columns of a source's table have changed: their names and types, nothing of rows. */
 import { type NamedColumn, schemaHistory, type TableState } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import { qualified } from '../manifest/context.ts'
+import { sourceText } from '../manifest/context.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 
 export interface ColumnChanges {
@@ -48,11 +48,6 @@ export function changesText({ added, gone, retyped }: ColumnChanges): string {
     ...(gone.length === 0 ? [] : [`gone: ${named(gone)}`]),
     ...(retyped.length === 0 ? [] : [`of another type: ${types}`]),
   ].join('; ')
-}
-
-/** `public.orders of the connection "shop" (input "orders")` */
-export function sourceText(input: Pick<Input, 'name' | 'connection' | 'table'>): string {
-  return `${qualified(input.table)} of the connection "${input.connection}" (input "${input.name}")`
 }
 
 export interface ChangedInput {

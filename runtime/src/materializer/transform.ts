@@ -17,6 +17,7 @@ import { type Column, SluiceError, type TableSchema } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import { SANDBOX } from '../lake/tenant-layout.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
+import { PRODUCTS } from '../registry/product-sources.ts'
 import { keyViolations } from './difference.ts'
 import { distributedRows } from './distributed-rows.ts'
 import { type LakeColumn, type LakeState, stateTable } from './lake-state.ts'
@@ -68,6 +69,10 @@ export interface InputState {
   readonly used?: readonly string[]
   /** Of its columns, against what the table had before; absent: nobody has looked. */
   readonly changes?: ColumnChanges
+  /** Which rows of sources and products it is made of, by their names. */
+  readonly restsOn?: Readonly<Record<string, string>>
+  /** Of a product. */
+  readonly upstream?: { readonly productId: string; readonly epoch: number }
 }
 
 export function stagedTable(name: string, rows: Pick<StagedRows, 'files' | 'deletes' | 'columns'>): EngineTable {
@@ -96,7 +101,10 @@ export function rowGiver({ compute, inputs }: Pick<ManifestSet, 'compute' | 'inp
     }
   }
   return {
-    name: `the source table ${input.table} of the connection ${input.connection}`,
+    name:
+      input.connection === PRODUCTS
+        ? `the product ${input.table}`
+        : `the source table ${input.table} of the connection ${input.connection}`,
     remedy:
       'Correct the rows at the source, leave them out by where in inputs.yaml or a transform in compute.yaml, or change the columns and identity in output.yaml.',
   }

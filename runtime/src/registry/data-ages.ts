@@ -3,6 +3,7 @@
  * not when it was made: rows that were read yesterday are of yesterday, however often they are made anew.
  */
 import type { Materialization } from './materializations.ts'
+import { PRODUCTS } from './product-sources.ts'
 import { maybeOne, type Queryable } from './sql.ts'
 
 /** What of an input is kept with the epoch that was made of it. */
@@ -19,17 +20,19 @@ export function readAtOf({ inputs, committedAt }: Pick<Materialization, 'inputs'
 
 /**
  * How old the rows of a product would be that is made now; null where an input was never read. Tables of the sandbox are
- * no copies of anything: they are as of now.
+ * no copies of anything: they are as of now. Products as inputs are as old as their newest epochs.
  */
 export async function offeredReadAt(db: Queryable, productId: string): Promise<Date | null> {
   const row = await maybeOne<{ readonly at: Date; readonly isWhole: boolean }>(
     db,
     'reading how old inputs are',
-    `select least(min(case when i.connection = 'sandbox' then clock_timestamp() else r.at end), clock_timestamp()) as at,
-       bool_and(i.connection = 'sandbox' or r.at is not null) as "isWhole"
+    `select least(min(case when i.connection = 'sandbox' then clock_timestamp() else coalesce(r.at, f.read_at) end), clock_timestamp()) as at,
+       bool_and(i.connection = 'sandbox' or coalesce(r.at, f.read_at) is not null) as "isWhole"
      from products p join product_versions v on v.product_id = p.id and v.version = p.current_version
        cross join jsonb_to_recordset(v.normalised->'inputs') as i (connection text, "table" text)
        left join connections c on c.tenant = p.tenant and c.name = i.connection
+       left join products u on i.connection = '${PRODUCTS}' and u.tenant = p.tenant and u.domain || '.' || u.name = i."table"
+       left join product_freshness f on f.product_id = u.id
        left join lateral (
          select coalesce(t.read_at, t.updated_at) as at from runs r join run_tables t on t.run_id = r.id
          where r.connection_id = c.id and t.state = 'succeeded' and (c.source_since is null or t.updated_at > c.source_since)

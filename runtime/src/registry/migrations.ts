@@ -32,6 +32,7 @@ import { productFreshness } from './migrations/053-product-freshness.ts'
 import { notifications } from './migrations/054-notifications.ts'
 import { runRetention } from './migrations/064-run-retention.ts'
 import { captures } from './migrations/068-captures.ts'
+import { productInputs } from './migrations/070-product-inputs.ts'
 import { agentBudgets } from './migrations/072-agent-budgets.ts'
 import { pushedRows } from './migrations/074-pushed-rows.ts'
 
@@ -75,6 +76,7 @@ export const registryMigrations: MigrationList = {
     notifications,
     runRetention,
     captures,
+    productInputs,
     agentBudgets,
     pushedRows,
   ],

@@ -146,6 +146,32 @@ export function deployedProducts(db: Queryable, tenant: string): Promise<Product
   )
 }
 
+export interface ProductInService<Normalised> {
+  readonly product: Product
+  readonly normalised: Normalised
+}
+
+/** The products in service whose version has an input of that connection, by namespace and name. At most 10,000. */
+export async function productsInServiceReading<Normalised>(
+  db: Queryable,
+  tenant: string,
+  connectionName: string,
+): Promise<readonly ProductInService<Normalised>[]> {
+  const rows = await many<Product & { readonly normalised: Normalised }>(
+    db,
+    'listing products',
+    `select ${COLUMNS}, (
+       select normalised from product_versions v where v.product_id = p.id and v.version = p.current_version) as normalised
+     from products p
+     where tenant = $1 and status <> 'retired' and exists (
+       select from product_versions v, jsonb_array_elements(v.normalised -> 'inputs') i
+       where v.product_id = p.id and v.version = p.current_version and i ->> 'connection' = $2)
+     order by domain, name limit 10000`,
+    [tenant, connectionName],
+  )
+  return rows.map(({ normalised, ...product }) => ({ product, normalised }))
+}
+
 export interface ProductChange {
   readonly archetype?: ProductArchetype
   readonly description?: string

@@ -3,6 +3,7 @@
  * no more is kept, unless the owner of the source has taken it away. See docs/decisions/0101-classes-outlive-products.md.
  */
 import type { Actor } from './actor.ts'
+import { PRODUCTS } from './product-sources.ts'
 import type { Product } from './products.ts'
 import { change, many, type Queryable, type Transaction } from './sql.ts'
 
@@ -64,18 +65,49 @@ export async function saveRawClasses(
 }
 
 /**
- * By raw column, all that the tenant's products in service say of it, and what is kept of others. Complete: what was left
- * out would be shown.
+ * By raw column, all that the tenant's products in service say of it, and what is kept of others; of columns of products that
+ * others may be made of, what they are and what has raised them. Complete: what was left out would be shown.
  */
 export async function rawClasses(db: Queryable, tenant: string): Promise<Classes> {
-  const rows = await many<ClassRow>(
+  return byColumn([...(await sourceClasses(db, tenant)), ...(await productClasses(db, tenant))])
+}
+
+async function productClasses(db: Queryable, tenant: string): Promise<readonly ClassRow[]> {
+  const rows = await many<ProductColumn>(
+    db,
+    'reading classes',
+    `with live as (
+       select p.id, p.domain || '.' || p.name as product, v.digest, v.normalised
+       from products p join product_versions v on v.product_id = p.id and v.version = p.current_version
+       where p.tenant = $1 and p.status <> 'retired')
+     select product, item ->> 'name' as "column", item ->> 'classification' as class
+     from live, jsonb_array_elements(normalised #> '{output,columns}') item where item ->> 'classification' <> 'public'
+     union select live.product, r.column_name, r.class
+     from live join raised_columns r on r.product_id = live.id and r.digest = live.digest where r.blocks`,
+    [tenant],
+  )
+  return rows.map(({ product, column, class: name }) => ({ rawColumn: productColumn(product, column), class: name }))
+}
+
+interface ProductColumn {
+  readonly product: string
+  readonly column: string
+  readonly class: string
+}
+
+/** As `rawColumn` names the column of an input that is that product. @param product `namespace.name` */
+export function productColumn(product: string, column: string): string {
+  return JSON.stringify([PRODUCTS, product, column.toLowerCase()])
+}
+
+async function sourceClasses(db: Queryable, tenant: string): Promise<readonly ClassRow[]> {
+  return many<ClassRow>(
     db,
     'reading classes',
     `select raw_column as "rawColumn", class from raw_column_classes where tenant = $1 and class <> 'public'
      union select raw_column, class from kept_raw_classes where tenant = $1`,
     [tenant],
   )
-  return byColumn(rows)
 }
 
 /** As `rawClasses`, of one product. */
@@ -91,5 +123,5 @@ interface ClassRow {
 
 function byColumn(rows: readonly ClassRow[]): Classes {
   const found = Map.groupBy(rows, (row) => row.rawColumn)
-  return new Map([...found].map(([column, own]) => [column, own.map((row) => row.class)]))
+  return new Map([...found].map(([column, own]) => [column, [...new Set(own.map((row) => row.class))]]))
 }

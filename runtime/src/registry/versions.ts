@@ -3,6 +3,7 @@
  * texts as they came and what they mean as JSON; of the latter's shape it knows where the columns are.
  */
 import { SluiceError } from '@sluice/sdk'
+import type { Level, Principal } from '../flow.ts'
 import type { Actor } from './actor.ts'
 import { json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
@@ -23,12 +24,33 @@ export interface Draft<Normalised = unknown> extends ManifestRecord<Normalised> 
   readonly uploadedAt: Date
 }
 
+/** What decides as whom an input that is a product is read; its rights are looked at anew at each run. */
+export type UpstreamReader = Pick<
+  Principal,
+  'issuer' | 'subject' | 'groups' | 'isAdmin' | 'isDeveloper' | 'isViewer' | 'claimedClearance'
+>
+
+export interface VersionUpstream {
+  readonly productId: string
+  /** That the reader was shown. */
+  readonly variant: string
+  /** Of the product as it was then. */
+  readonly classification: Level
+  /** Whoever deployed; of its groups those that hold grants on the product. */
+  readonly reader: UpstreamReader
+}
+
+/** By alias. */
+export type VersionUpstreams = Readonly<Record<string, VersionUpstream>>
+
 export interface ProductVersion<Normalised = unknown> extends ManifestRecord<Normalised> {
   readonly version: string
   readonly deployedBy: Actor
   readonly deployedAt: Date
   /** The rules by which it was judged when it was put in service last; null: before there was a word for them. */
   readonly judgedBy: string | null
+  /** Null: no input is a product. */
+  readonly upstreams: VersionUpstreams | null
 }
 
 /** What a version's columns depend on counts, and not only what they are computed from. */
@@ -37,7 +59,7 @@ export const JUDGED_BY_INFLUENCE = 'influence'
 const CONTENT = 'product_id as "productId", manifests, normalised, digest'
 const DRAFT_COLUMNS = `${CONTENT}, warnings, uploaded_by as "uploadedBy", uploaded_at as "uploadedAt"`
 const VERSION_COLUMNS = `${CONTENT}, version, deployed_by as "deployedBy", deployed_at as "deployedAt",
-  judged_by as "judgedBy"`
+  judged_by as "judgedBy", upstreams`
 
 export interface NewDraft extends ManifestRecord {
   readonly warnings: readonly unknown[]
@@ -80,6 +102,7 @@ export interface NewVersion extends ManifestRecord {
   readonly judgedBy?: string
   /** What each of its columns depends on, as it was judged; JSON. */
   readonly origins?: unknown
+  readonly upstreams?: VersionUpstreams | null
 }
 
 /**
@@ -90,9 +113,11 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
   const kept = await maybeOne<ProductVersion>(
     tx,
     'storing the version',
-    `insert into product_versions as v (product_id, version, manifests, normalised, digest, deployed_by, judged_by, origins)
-     values ($1, $2, $3, $4, $5, $6, $7, $8)
-     on conflict (product_id, version) do update set judged_by = excluded.judged_by, origins = excluded.origins
+    `insert into product_versions as v (product_id, version, manifests, normalised, digest, deployed_by, judged_by, origins,
+       upstreams)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+     on conflict (product_id, version) do update set judged_by = excluded.judged_by, origins = excluded.origins,
+       upstreams = excluded.upstreams
        where v.digest = excluded.digest
      returning ${VERSION_COLUMNS}`,
     [
@@ -104,6 +129,7 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
       json(version.deployedBy),
       version.judgedBy ?? null,
       json(version.origins ?? null),
+      json(version.upstreams ?? null),
     ],
   )
   if (kept) return kept

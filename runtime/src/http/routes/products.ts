@@ -224,7 +224,7 @@ function registration(platform: Platform, cursors: Cursors): readonly Route[] {
       ),
       timeoutMs: 120_000,
       responses: { 204: { description: 'It is gone.' } },
-      errors: ['product_not_found', 'ambiguous_product', 'store_missing'],
+      errors: ['product_not_found', 'ambiguous_product', 'product_in_use', 'store_missing'],
       async handler(call) {
         await removeProduct(platform, call, productReference(call), abandonedTypes(call.query.abandon))
         return { empty: true }
@@ -287,6 +287,8 @@ const PLAN_ERRORS = [
   'manifests_invalid',
   'unknown_connector_type',
   'class_lowering_refused',
+  'product_cycle',
+  'input_forbidden',
   'transform_invalid',
   'lossy_cast',
   'check_invalid',
@@ -313,6 +315,7 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
           ...InNamespace.properties,
           version: DeployRequest.properties.version,
           lower: DeployRequest.properties.lower,
+          breaks: DeployRequest.properties.breaks,
         },
         { additionalProperties: false },
       ),
@@ -322,8 +325,8 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
       responses: { 200: { description: 'The plan, as of a dry run.', schema: DryRun } },
       errors: ['invalid_name', ...PLAN_ERRORS],
       async handler(call) {
-        const { version, lower } = call.query
-        const wanted = { version, lower }
+        const { version, lower, breaks } = call.query
+        const wanted = { version, lower, breaks }
         return deployReply(await planManifests(platform, call, productReference(call), call.body, wanted))
       },
     }),
@@ -351,13 +354,14 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'class_lowering_unnamed',
         'classes_changed',
         'breaking_change',
+        'breaks_downstream',
         'version_exists',
         ...PLAN_ERRORS,
       ],
       async handler(call) {
-        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower } = call.body
+        const { version, dry_run: dryRun = false, digest, stores_hash: storesHash, lower, breaks } = call.body
         const answer = keptAnswer(call, deployReply)
-        const wanted = { version, dryRun, digest, storesHash, lower }
+        const wanted = { version, dryRun, digest, storesHash, lower, breaks }
         return answer.reply(await deployProduct(platform, call, productReference(call), wanted, answer.keep))
       },
     }),
@@ -382,12 +386,15 @@ function deployments(platform: Platform, cursors: Cursors): readonly Route[] {
         'class_lowering_unnamed',
         'class_lowering_refused',
         'classes_changed',
+        'breaks_downstream',
+        'product_cycle',
+        'input_forbidden',
         'product_not_found',
         'ambiguous_product',
       ],
       async handler(call) {
-        const { version, snapshot_id: snapshotId, lower } = call.body
-        const target = { ...(version === undefined ? { snapshotId: snapshotId as string } : { version }), lower }
+        const { version, snapshot_id: snapshotId, ...named } = call.body
+        const target = { ...(version === undefined ? { snapshotId: snapshotId as string } : { version }), ...named }
         const answer = keptAnswer(call, rollbackReply)
         return answer.reply(await rollBackProduct(platform, call, productReference(call), target, answer.keep))
       },
@@ -523,7 +530,7 @@ function versionJson(kept: ProductVersion | null) {
 }
 
 function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
-  const { estimatedRows, loweredClasses, reaches, reads, ...same } = plan
+  const { estimatedRows, loweredClasses, reaches, downstream, reads, ...same } = plan
   const told = {
     estimated_rows: estimatedRows,
     lowered_classes: loweredClasses,
@@ -532,6 +539,11 @@ function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnsw
       ...reached,
       blocked: isBlocked,
       in_service: isInService,
+    })),
+    downstream: downstream.map(({ productId, isMoreOpen, ...made }) => ({
+      product_id: productId,
+      ...made,
+      more_open: isMoreOpen,
     })),
     reads: reads.map(readJson),
   }

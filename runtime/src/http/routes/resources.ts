@@ -304,8 +304,9 @@ const deleteMode = () =>
 /** How an input is read. */
 const InputRead = Type.Object({
   input: text(),
-  connection: text(),
-  table: text(),
+  connection: Type.Optional(text()),
+  table: Type.Optional(text()),
+  product: Type.Optional(text('Of an input that is a product, in place of connection and table: namespace.name.')),
   mode: nullable(text('Null: it is not known yet, or no sync reads it.')),
   mode_reason: nullable(text()),
   deletes: deleteMode(),
@@ -407,8 +408,14 @@ export const ProductDetail = Type.Object(
     ),
     lineage: Type.Object({
       inputs: Type.Array(
-        Type.Object({ name: text(), connection: Type.Optional(text()), table: Type.Optional(text()) }),
+        Type.Object({
+          name: text(),
+          connection: Type.Optional(text()),
+          table: Type.Optional(text()),
+          product: Type.Optional(text('Of an input that is a product: namespace.name.')),
+        }),
       ),
+      downstream: Type.Array(text(), { description: 'Products in service that are made of this one: namespace.name.' }),
     }),
     versions: Type.Array(Type.Object({ version: text(), digest: text(), deployed_by: text(), deployed_at: time() })),
     last_materialization: nullable(Snapshot),
@@ -496,6 +503,20 @@ const DeployPlan = Type.Object(
         in_service: Type.Boolean({ description: 'False: past versions alone have such columns.' }),
       }),
       { description: 'Other products with columns made of source columns that are hidden from now on.' },
+    ),
+    downstream: Type.Array(
+      Type.Object({
+        product_id: text(),
+        product: text(),
+        namespace: text(),
+        owner: Type.Object({ team: nullable(text()), email: nullable(text()) }),
+        breaks: Type.Array(text(), {
+          description:
+            'Columns that it reads and would not be given any more: it could not be made, and is to be named in breaks.',
+        }),
+        more_open: Type.Boolean({ description: 'Whether more may read it than this version.' }),
+      }),
+      { description: 'Products in service that are made of this one.' },
     ),
     warnings: Type.Array(Problem),
     reads: Type.Array(InputRead, { description: 'How each input is read from the next sync on.' }),

@@ -149,6 +149,14 @@ const Lower = Type.Optional(
   }),
 )
 
+const Breaks = Type.Optional(
+  Type.Array(Type.String({ minLength: 1, maxLength: 500 }), {
+    maxItems: 1000,
+    description:
+      'Products made of this one, namespace.name, that may not be made any more by this: it is refused where one of those is not named.',
+  }),
+)
+
 export const RollbackRequest = Type.Object(
   {
     version: Type.Optional(Type.String({ maxLength: 100, description: 'A version that was in service.' })),
@@ -160,6 +168,7 @@ export const RollbackRequest = Type.Object(
       }),
     ),
     lower: Lower,
+    breaks: Breaks,
   },
   {
     additionalProperties: false,
@@ -185,6 +194,7 @@ export const DeployRequest = Type.Object(
       }),
     ),
     lower: Lower,
+    breaks: Breaks,
   },
   { additionalProperties: false },
 )

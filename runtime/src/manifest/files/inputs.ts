@@ -4,6 +4,8 @@ import { closed, header, MANIFEST_LIMITS, oneOf, pattern, text } from './shape.t
 export const INPUT_MODES = ['full', 'incremental', 'cdc'] as const
 /** How rows that are gone from the source are found. What a read in full brings not is gone: it needs no word of it. */
 export const DELETE_MODES = ['key_sweep', 'unseen'] as const
+/** Which epoch of a product is read; see decision 176. */
+export const INPUT_EPOCHS = ['same_wave', 'latest'] as const
 export const SCHEMA_CHANGE_MODES = ['evolve', 'freeze', 'fail'] as const
 
 const sourceColumn = (description: string) => Type.String({ description, minLength: 1, maxLength: 255 })
@@ -16,7 +18,18 @@ export const InputFields = closed({
   ),
   connection: Type.Optional(text('The name of a connection.', MANIFEST_LIMITS.nameLength)),
   table: Type.Optional(text('The table at the source: schema.name, or the name of one in the schema public.', 255)),
-  product: Type.Optional(text('Another product: namespace.name.', 2 * MANIFEST_LIMITS.nameLength)),
+  product: Type.Optional(
+    text(
+      'Another product, in place of connection and table: namespace.name. Its newest rows are read, as whoever deploys is shown them.',
+      2 * MANIFEST_LIMITS.nameLength,
+    ),
+  ),
+  epoch: Type.Optional(
+    oneOf(
+      INPUT_EPOCHS,
+      'Of a product: same_wave waits until all inputs rest on the same rows of what they are made of; latest takes what is there. Default: same_wave.',
+    ),
+  ),
   mode: Type.Optional(
     oneOf(
       INPUT_MODES,

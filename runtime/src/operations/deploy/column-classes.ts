@@ -1,18 +1,17 @@
 /** The classes of output columns: inherited from what they are made of, and lowered by few. */
 import { type LogicalType, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
-import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { CLASSIFICATIONS } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, strategyFor } from '../../policy/masking.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import type { Actor } from '../../registry/actor.ts'
-import { findConnectionByName } from '../../registry/connections.ts'
 import type { Product } from '../../registry/products.ts'
-import { rawClasses } from '../../registry/raw-classes.ts'
+import { productColumn, rawClasses } from '../../registry/raw-classes.ts'
 import { deployedVersions } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
+import { ownersBelow } from '../rights/sources-below.ts'
 
 export interface ColumnOrigin {
   readonly column: string
@@ -154,12 +153,7 @@ export async function sourceOwners(
   )
   const now = { normalised: next, deployedAt: new Date() }
   const versions = [now, ...(live === null ? [] : [{ ...now, normalised: live }]), ...hidMore]
-  const owners = versions.map(async ({ normalised, deployedAt }) => {
-    const names = new Set(normalised.inputs.map((input) => input.connection).filter((name) => name !== SANDBOX))
-    const found = await Promise.all([...names].map((name) => findConnectionByName(platform.pool, tenant, name)))
-    return found.map((one) => (one !== null && one.createdAt <= deployedAt ? one.createdBy : null))
-  })
-  return (await Promise.all(owners)).flat()
+  return ownersBelow(platform.pool, tenant, versions)
 }
 
 /**
@@ -221,6 +215,13 @@ export function classesOf(
     }
   }
   return new Map([...classes].map(([source, names]) => [source, [...names]]))
+}
+
+/** What others may be made of: the product's own columns, as inputs of theirs are named. */
+export function ownClasses({ product, output }: ManifestSet): ReadonlyMap<string, readonly string[]> {
+  const name = `${product.domain}.${product.name}`
+  const classed = output.columns.filter(({ classification }) => classification !== 'public')
+  return new Map(classed.map((column) => [productColumn(name, column.name), [column.classification]]))
 }
 
 /** The raw columns whose values those columns have, unchanged. */

@@ -78,8 +78,19 @@ import {
 import { placed, withPlaces } from './problem-places.ts'
 import { checkFollowed, followedProducts, scheduleNotes, wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, type Reach, reachNote, reachOf, requireSameClasses } from './raised-classes.ts'
-import { checkRawGrants, discoverSources, type Sources } from './sources.ts'
+import { canBeMade, checkRawGrants, discoverSources, type Sources } from './sources.ts'
 import { excessColumns } from './transform-columns.ts'
+import {
+  accessBy,
+  breakingProblem,
+  downstreamNotes,
+  downstreamOf,
+  keptUpstreams,
+  opensUpstreams,
+  requireNoCycle,
+  type Upstreams,
+  upstreamsOf,
+} from './upstreams.ts'
 
 export interface DeployAnswer {
   readonly dryRun: boolean
@@ -111,6 +122,8 @@ export interface Checked {
   readonly reach: Reach
   /** The products that its schedule waits for. */
   readonly followed: readonly FollowedProduct[]
+  /** The products that it is made of. */
+  readonly upstreams: Upstreams
 }
 
 export interface DeployRequest {
@@ -122,11 +135,13 @@ export interface DeployRequest {
   readonly storesHash?: string | undefined
   /** Columns whose class may become lower by this. */
   readonly lower?: readonly string[] | undefined
+  /** Products made of this one, `namespace.name`, that may not be made any more by this. */
+  readonly breaks?: readonly string[] | undefined
 }
 
 /**
  * A dry run writes nothing anywhere, and names in its plan what would be a 409. Throws 422 `manifests_invalid` and its
- * kin, 409 `breaking_change`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`.
+ * kin, 409 `breaking_change`, `breaks_downstream`, `version_exists`, `plan_changed`, `draft_of_another`, `class_lowering_unnamed`.
  */
 export async function deployProduct(
   platform: Platform,
@@ -168,7 +183,7 @@ export async function planManifests(
   call: TenantCall,
   reference: string,
   texts: Readonly<Partial<Record<string, string>>>,
-  request: Pick<DeployRequest, 'version' | 'lower'>,
+  request: Pick<DeployRequest, 'version' | 'lower' | 'breaks'>,
 ): Promise<DeployAnswer> {
   requireDeveloper(call.principal)
   checkVersion(request.version)
@@ -186,14 +201,18 @@ async function checkNew(
   platform: Platform,
   call: TenantCall,
   product: Product,
-  request: Pick<DeployRequest, 'version' | 'lower'>,
+  request: Pick<DeployRequest, 'version' | 'lower' | 'breaks'>,
   kept: ManifestRecord<ManifestSet>,
 ): Promise<{ readonly checked: Checked; readonly found: readonly SluiceError[] }> {
   const checked = await checkManifests(platform, call, product, request.version, kept)
   await checkForNow(platform, call, checked).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
   })
-  const problems = [await versionProblem(platform, checked), loweringProblem(checked.lowered, request.lower)]
+  const problems = [
+    await versionProblem(platform, checked),
+    loweringProblem(checked.lowered, request.lower),
+    breakingProblem(checked.plan.downstream, request.breaks),
+  ]
   return { checked, found: problems.filter((problem) => problem !== null) }
 }
 
@@ -268,12 +287,14 @@ export async function checkManifests(
   const connections = await connectionsOf(platform, call.tenant, kept.normalised)
   // Before the source is asked: what it has, and whether it answers, is nothing for those who may not read it.
   await checkRawGrants(platform, call, kept.normalised, connections)
-  const sources = await discoverSources(platform, call, kept.normalised, connections)
+  const upstreams = await upstreamsOf(platform, call, kept.normalised)
+  const sources = await discoverSources(platform, call, kept.normalised, connections, upstreams)
   const parsed = await parseTexts(platform, product, kept.manifests, sources.tables)
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   // Once more: an earlier release may have read the same texts in another way.
   await checkRawGrants(platform, call, manifests, connections)
+  await requireNoCycle(platform.pool, product, manifests)
   const judged = await judgedColumns(platform, call, manifests, sources.tables).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
@@ -290,12 +311,12 @@ export async function checkManifests(
   ]
   const lowering = {
     columns: [...loweredClasses(platform, former, manifests), ...laundered],
-    opens: opensProduct(live, manifests),
+    opens: opensProduct(live, manifests) || opensUpstreams(upstreams, live, manifests),
   }
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
   await requireLogs(platform, meant, connections, sources.tables, call.signal)
-  const leaving = await leavingRows(platform, product, live, meant, call.signal)
+  const leaving = await leavingRows(platform, product, live, meant, accessBy(upstreams), call.signal)
   const lacking = await inputsLackingValues(platform, call.tenant, meant)
   const readings = hidden.size === 0 ? new Map() : await checkReadings(platform, call, manifests, sources.tables)
   const owners = await sourceOwners(platform, product, manifests, lowering, live)
@@ -303,6 +324,9 @@ export async function checkManifests(
   const readers = live === null ? firstReaders(platform, call, manifests) : []
   const readership = await requireReadership(platform, call, product, manifests, readers)
   const reach = await reachOf(platform, call, product, manifests, origins)
+  const downstream = await downstreamOf(platform, product, { live, next: manifests }, (reader, table) =>
+    canBeMade(platform, call, reader, table),
+  )
   const followed = await followedProducts(platform, call, product, manifests).catch(async (error: unknown) => {
     throw await withPlaces(platform.parsing, call.tenant, error, kept.manifests)
   })
@@ -319,6 +343,7 @@ export async function checkManifests(
     judged,
     reach,
     followed,
+    upstreams,
     plan: {
       version,
       verdict: compatibility?.verdict ?? 'initial',
@@ -327,6 +352,7 @@ export async function checkManifests(
       stores: await storePlans(platform, product, manifests, live),
       loweredClasses: lowered,
       reaches: reach.products,
+      downstream,
       estimatedRows: estimatedRows(manifests, sources.estimates),
       warnings: [...parsed.warnings, ...sources.warnings, ...excess, ...readershipWarnings(readership)],
       reads,
@@ -338,6 +364,7 @@ export async function checkManifests(
         ...scheduleNotes(live, meant),
         ...checkNotes(platform, manifests, hidden, readings),
         ...reach.products.map(reachNote),
+        ...downstreamNotes(downstream, manifests),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),
       ],
       problems: [],
@@ -412,11 +439,13 @@ async function commitDeployment(
     const actor = actorOf(call.principal)
     await lockClasses(tx, call.tenant)
     await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
+    await requireNoCycle(tx, product, manifests)
     const fence = await raiseFence(tx, product.id)
     await supersedeDeployments(tx, product.id)
     await saveVersion(tx, {
       judgedBy: JUDGED_BY_INFLUENCE,
       origins: checked.judged.strict,
+      upstreams: keptUpstreams(call, manifests, checked.upstreams),
       productId: product.id,
       version,
       manifests: checked.texts,

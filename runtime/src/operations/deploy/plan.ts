@@ -16,6 +16,7 @@ import { qualified } from '../../manifest/context.ts'
 import { digestOf } from '../../manifest/digest.ts'
 import { type Input, keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
+import type { InputDeps } from '../../materializer/inputs.ts'
 import { rowsLeaving } from '../../materializer/rows-leaving.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import { targetFor } from '../../materializer/targets.ts'
@@ -24,6 +25,7 @@ import type { Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import type { InputRead } from '../products/input-reads.ts'
 import type { Reached } from './raised-classes.ts'
+import type { Downstream } from './upstreams.ts'
 
 export interface DeployPlan {
   readonly version: string
@@ -36,6 +38,8 @@ export interface DeployPlan {
   readonly loweredClasses: readonly string[]
   /** Other products with columns made of source columns that are hidden from now on. */
   readonly reaches: readonly Reached[]
+  /** Products in service that are made of this one. */
+  readonly downstream: readonly Downstream[]
   readonly warnings: readonly Problem[]
   /** How each input is read from the next sync on. */
   readonly reads: readonly InputRead[]
@@ -79,6 +83,7 @@ export async function leavingRows(
   product: Product,
   live: ManifestSet | null,
   next: ManifestSet,
+  upstreamOf: InputDeps['upstreamOf'],
   signal: AbortSignal,
 ): Promise<number | null | undefined> {
   if (live === null || !keepsMissing(live.output) || keepsMissing(next.output)) return undefined
@@ -86,7 +91,8 @@ export async function leavingRows(
   const { pool, engine, distributed, lake, scratchDirectory, config } = platform
   const limits = { ...COUNT_LIMITS, memoryBytes: config.limits.transform_memory_mb * MB }
   try {
-    return await rowsLeaving(product, next, { pool, engine, distributed, lake, scratchDirectory, limits }, signal)
+    const deps = { pool, engine, distributed, lake, scratchDirectory, limits, upstreamOf }
+    return await rowsLeaving(product, next, deps, signal)
   } catch (error) {
     signal.throwIfAborted()
     if (isSluiceError(error)) return null

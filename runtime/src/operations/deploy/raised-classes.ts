@@ -11,14 +11,15 @@ import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { isSensitive } from '../../policy/masking.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { findConnectionByName } from '../../registry/connections.ts'
+import { PRODUCTS } from '../../registry/product-sources.ts'
 import type { Product } from '../../registry/products.ts'
 import { type NewRaisedColumn, raisedColumnsOfTenant, saveRaisedColumns } from '../../registry/raised-classes.ts'
-import { rawClasses, rawClassesOf } from '../../registry/raw-classes.ts'
+import { productColumn, rawClasses, rawClassesOf } from '../../registry/raw-classes.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { type ReadingVersion, versionsReading } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
-import { type ColumnOrigin, classesOf, type HiddenColumns, laundered } from './column-classes.ts'
+import { type ColumnOrigin, classesOf, type HiddenColumns, laundered, ownClasses } from './column-classes.ts'
 import { conceded, strictly } from './judged-columns.ts'
 
 /** A product that has columns which depend on raw columns that are hidden from now on. */
@@ -54,25 +55,32 @@ export async function reachOf(
   manifests: ManifestSet,
   origins: readonly ColumnOrigin[] | null,
 ): Promise<Reach> {
-  const given = onlySensitive(platform, classesOf(manifests, origins))
-  const raised = await raisedBy(platform, product, given)
+  const given = onlySensitive(platform, new Map([...classesOf(manifests, origins), ...ownClasses(manifests)]))
+  const raised = new Map(await raisedBy(platform, product, given))
   const confirmed = await confirmedBy(platform, call, product.tenant, given)
   const named = [...raised.keys(), ...confirmed.flatMap(({ rawColumns }) => rawColumns)]
-  const connections = [...new Set(named.map((raw) => partsOf(raw).connection))]
+  // What is reached may be what other products are made of.
+  const connections = named.length === 0 ? [] : [...new Set([...named.map((raw) => partsOf(raw).connection), PRODUCTS])]
   const versions =
     connections.length === 0
       ? []
       : await versionsReading<ManifestSet, readonly ColumnOrigin[]>(platform.pool, product.tenant, connections)
-  const reading = versions.filter((version) => readsAny(version, raised))
   const columns: NewRaisedColumn[] = [...confirmed]
-  for (const version of reading) {
-    const isOwn = version.productId === product.id
-    if (isOwn && version.digest === manifests.digest) continue
-    const found = await reachedIn(platform, call, product, version, raised)
-    // Of columns that the product still has, the class of today counts for its past, too.
-    columns.push(
-      ...found.filter(({ column }) => !isOwn || !manifests.output.columns.some(({ name }) => name === column)),
-    )
+  const owned = new Set([fullNameOf(manifests)])
+  for (let next: Classes = raised; next.size > 0; ) {
+    const found: NewRaisedColumn[] = []
+    for (const version of versions.filter((one) => readsAny(one, next))) {
+      const isOwn = version.productId === product.id
+      if (isOwn && version.digest === manifests.digest) continue
+      const reached = await reachedIn(platform, call, product, version, next, owned)
+      // Of columns that the product still has, the class of today counts for its past, too.
+      found.push(
+        ...reached.filter(({ column }) => !isOwn || !manifests.output.columns.some(({ name }) => name === column)),
+      )
+    }
+    columns.push(...found)
+    next = below(found, versions, raised, owned)
+    for (const [raw, classes] of next) raised.set(raw, [...(raised.get(raw) ?? []), ...classes])
   }
   return {
     products: productsOf(
@@ -84,6 +92,31 @@ export async function reachOf(
     seen: new Set(versions.map(keyOf)),
     connections,
   }
+}
+
+const fullNameOf = ({ product }: ManifestSet): string => `${product.domain}.${product.name}`
+
+/**
+ * What was reached of versions in service, as columns that other products are made of; without what is `known` already. The
+ * names of those that are hidden by it come to `owned`: what is made of them is hidden in the same way.
+ */
+function below(
+  found: readonly NewRaisedColumn[],
+  versions: readonly Version[],
+  known: Classes,
+  owned: Set<string>,
+): Classes {
+  const next = new Map<string, readonly string[]>()
+  for (const { productId, digest, column, classification, blocks } of found) {
+    const version = versions.find((one) => one.productId === productId && one.digest === digest)
+    if (version === undefined || !version.isInService) continue
+    const name = `${version.namespace}.${version.product}`
+    if (blocks) owned.add(name)
+    const raw = productColumn(name, column)
+    if (known.get(raw)?.includes(classification)) continue
+    next.set(raw, [...new Set([...(next.get(raw) ?? []), classification])])
+  }
+  return next
 }
 
 const keyOf = ({ productId, digest }: Pick<Version, 'productId' | 'digest'>): string => `${productId} ${digest}`
@@ -104,7 +137,9 @@ function onlySensitive({ rules }: Pick<Platform, 'rules'>, classes: Classes): Cl
  */
 async function raisedBy(platform: Platform, product: Product, given: Classes): Promise<Classes> {
   const said = onlySensitive(platform, await rawClasses(platform.pool, product.tenant))
-  const own = onlySensitive(platform, await rawClassesOf(platform.pool, product.id))
+  const prefix = productColumn(`${product.domain}.${product.name}`, '').slice(0, -2)
+  const ownColumns = [...said].filter(([raw]) => raw.startsWith(prefix))
+  const own = new Map([...onlySensitive(platform, await rawClassesOf(platform.pool, product.id)), ...ownColumns])
   const raised = [...given].map(([raw, names]) => {
     const before = own.get(raw) ?? []
     const isReplaced = before.some((name) => !names.includes(name))
@@ -143,6 +178,7 @@ async function reachedIn(
   product: Product,
   version: Version,
   raised: Classes,
+  owned: ReadonlySet<string>,
 ): Promise<readonly NewRaisedColumn[]> {
   const found: NewRaisedColumn[] = []
   for (const classification of new Set([...raised.values()].flat())) {
@@ -150,7 +186,7 @@ async function reachedIn(
     const hidden: HiddenColumns = new Map(rawColumns.map((raw) => [raw, [classification]]))
     const columns = await showing(platform, call, version, hidden)
     if (columns.length === 0) continue
-    const blocks = await ownsAll(platform, call, product.tenant, rawColumns)
+    const blocks = await ownsAll(platform, call, product.tenant, rawColumns, owned)
     const about = { productId: version.productId, digest: version.digest, classification, rawColumns, blocks }
     found.push(
       ...columns.map((column) => ({ ...about, column, raisedIn: product.id, raisedBy: actorOf(call.principal) })),
@@ -191,9 +227,15 @@ async function ownsAll(
   { principal }: TenantCall,
   tenant: string,
   rawColumns: readonly string[],
+  /** `namespace.name` of products whose columns may be hidden from others: the one that is deployed, and those made of it. */
+  owned: ReadonlySet<string> = new Set(),
 ): Promise<boolean> {
   if (principal.isAdmin) return true
-  for (const name of new Set(rawColumns.map((raw) => partsOf(raw).connection))) {
+  const parts = rawColumns.map(partsOf)
+  if (parts.some(({ connection, table }) => connection === PRODUCTS && !owned.has(table))) return false
+  const connections = new Set(parts.map(({ connection }) => connection))
+  connections.delete(PRODUCTS)
+  for (const name of connections) {
     const connection = name === SANDBOX ? null : await findConnectionByName(pool, tenant, name)
     if (connection === null || !ownsConnection(principal, connection)) return false
   }

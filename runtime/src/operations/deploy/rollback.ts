@@ -24,12 +24,15 @@ import { classesOf, copiedBy } from './column-classes.ts'
 import { checkManifests, loweringProblem } from './deploy.ts'
 import { wantedSchedule } from './product-schedule.ts'
 import { keepReach, lockClasses, reachNote, requireSameClasses } from './raised-classes.ts'
+import { breakingProblem, keptUpstreams, requireNoCycle } from './upstreams.ts'
 
 export type RollbackTarget = { readonly version: string } | { readonly snapshotId: string }
 
 export type RollbackRequest = RollbackTarget & {
   /** Columns whose class may become lower by this. */
   readonly lower?: readonly string[] | undefined
+  /** Products made of this one that may not be made any more by this. */
+  readonly breaks?: readonly string[] | undefined
 }
 
 export interface RollbackAnswer {
@@ -70,14 +73,14 @@ export async function rollBackProduct(
   const old = await epochOf(platform, product, target)
   const kept = await findVersion<ManifestSet>(platform.pool, product.id, old.version)
   if (!kept) throw notFound('version')
-  const { lowered, plan, manifests, origins, reach, judged, followed } = await checkManifests(
+  const { lowered, plan, manifests, origins, reach, judged, followed, upstreams } = await checkManifests(
     platform,
     call,
     product,
     old.version,
     kept,
   )
-  const problem = loweringProblem(lowered, target.lower)
+  const problem = loweringProblem(lowered, target.lower) ?? breakingProblem(plan.downstream, target.breaks)
   if (problem !== null) throw problem
   return inTransaction(platform.pool, async (tx) => {
     const createdBy = actorOf(call.principal)
@@ -86,17 +89,19 @@ export async function rollBackProduct(
     // Those of the version in service go on to count until the next deployment.
     await saveRawClasses(tx, product, classesOf(manifests, origins), { keepFormer: true })
     await endKeptClasses(tx, call.tenant, copiedBy(judged.strict, lowered))
-    await saveVersion(tx, { ...kept, judgedBy: JUDGED_BY_INFLUENCE, origins: judged.strict })
+    await requireNoCycle(tx, product, manifests)
+    const about = { judgedBy: JUDGED_BY_INFLUENCE, origins: judged.strict }
+    await saveVersion(tx, { ...kept, ...about, upstreams: keptUpstreams(call, manifests, upstreams) })
     await settleRaisedColumns(tx, product.id, manifests.digest, lowered)
     await keepReach(tx, call, product, reach)
     await supersedeDeployments(tx, product.id)
     const { token } = await raiseFence(tx, product.id)
-    const about = { tenant: call.tenant, productId: product.id, createdBy } as const
+    const work = { tenant: call.tenant, productId: product.id, createdBy } as const
     const { version, digest } = kept
-    const deployment = await createDeployment(tx, { ...about, kind: 'rollback', version, digest, fence: token, plan })
+    const deployment = await createDeployment(tx, { ...work, kind: 'rollback', version, digest, fence: token, plan })
     const schedule = wantedSchedule(call, manifests, followed)
     const input: RollbackInput = { rollback: { epoch: old.epoch as number, deployment: deployment.id, schedule } }
-    const run = await enqueueRun(tx, { ...about, kind: 'materialization', trigger: 'rollback', input: { ...input } })
+    const run = await enqueueRun(tx, { ...work, kind: 'materialization', trigger: 'rollback', input: { ...input } })
     const details = { version, epoch: old.epoch, ...(lowered.length > 0 ? { lowered_classes: lowered } : {}) }
     await audited(tx, call, call.tenant, 'product.rollback', { type: 'product', id: product.id }, details)
     const answer = { deployment, run, notes: reach.products.map(reachNote) }

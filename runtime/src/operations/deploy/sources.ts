@@ -21,12 +21,15 @@ import type { Problem } from '../../manifest/problem.ts'
 import { rawTable } from '../../materializer/inputs.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
 import type { Connection } from '../../registry/connections.ts'
+import { latestEpoch } from '../../registry/materializations.ts'
+import { PRODUCTS } from '../../registry/product-sources.ts'
 import { discoverAll } from '../connections/connections.ts'
 import type { Platform } from '../platform.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
 import { bind } from './bind-sql.ts'
 import type { ColumnOrigin, Comparable } from './column-classes.ts'
 import { withColumnsAtFault } from './transform-columns.ts'
+import { type Upstreams, upstreamTables } from './upstreams.ts'
 
 export interface Sources {
   readonly tables: ReadonlyMap<string, readonly SourceTable[] | null>
@@ -40,6 +43,7 @@ export async function discoverSources(
   call: TenantCall,
   manifests: ManifestSet,
   connections: ReadonlyMap<string, Connection>,
+  upstreams: Upstreams,
 ): Promise<Sources> {
   const tables = new Map<string, readonly SourceTable[] | null>()
   const estimates = new Map<string, number | null>()
@@ -65,6 +69,13 @@ export async function discoverSources(
   }
   if (manifests.inputs.some((input) => input.connection === SANDBOX)) {
     tables.set(SANDBOX, await sandboxSources(platform, call))
+  }
+  if (manifests.inputs.some((input) => input.connection === PRODUCTS)) {
+    tables.set(PRODUCTS, upstreamTables(upstreams))
+    for (const [name, { product }] of upstreams) {
+      const newest = await latestEpoch(platform.pool, product.id)
+      estimates.set(`${PRODUCTS}:${name}`, newest?.counts['rows'] ?? null)
+    }
   }
   return { tables, estimates, warnings: manifests.inputs.length > 0 ? warnings : [] }
 }
@@ -308,6 +319,34 @@ function transformInvalid(error: unknown, manifest: string, path: string): unkno
     details: { errors: [{ manifest, path, message: error.message }], ...error.details },
     cause: error,
   })
+}
+
+/**
+ * Whether the transform can be bound where the product that it reads has these columns. Where another of its tables is not
+ * known, nothing speaks against it.
+ */
+export async function canBeMade(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  table: SourceTable,
+): Promise<boolean> {
+  const tables: EngineTable[] = []
+  for (const input of manifests.inputs) {
+    const isChanged = input.connection === PRODUCTS && isNamed(table, input.table)
+    const known = emptyInput(input, isChanged ? [table] : await lakeCopy(platform, call, input))
+    if (known === null) return !isChanged
+    const missing = input.columns?.some((name) => !known.columns.some((column) => column.name === name))
+    if (isChanged && missing) return false
+    tables.push(known)
+  }
+  try {
+    await bindTransform(platform, call, manifests, tables, () => null)
+    return true
+  } catch (error) {
+    if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return false
+    throw error
+  }
 }
 
 /** The input's table as it was when it was last loaded; none where it never was. */

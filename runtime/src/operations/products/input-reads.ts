@@ -5,7 +5,8 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputManifest } from '../../manifest/manifest-set.ts'
 import type { Connection } from '../../registry/connections.ts'
-import { deployedProducts, type Product } from '../../registry/products.ts'
+import { PRODUCTS } from '../../registry/product-sources.ts'
+import { deployedProducts, type Product, productsInServiceReading } from '../../registry/products.ts'
 import { lastReads, type TableProgress } from '../../registry/run-progress.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion } from '../../registry/versions.ts'
@@ -41,6 +42,15 @@ export async function readersOf(db: Queryable, connection: Connection): Promise<
   })
 }
 
+/** Products in service that are made of this one. */
+export async function productsMadeOf(db: Queryable, { tenant, domain, name }: Product): Promise<readonly Reader[]> {
+  const readers = await productsInServiceReading<ManifestSet>(db, tenant, PRODUCTS)
+  const own = `${domain}.${name}`
+  const reads = ({ inputs }: ManifestSet) =>
+    inputs.some(({ connection, table }) => connection === PRODUCTS && table === own)
+  return readers.flatMap(({ product, normalised }) => (reads(normalised) ? [{ product, manifests: normalised }] : []))
+}
+
 const UNKNOWN = { mode: null, modeReason: null, deletes: null, deletesReason: null, readAt: null } as const
 
 /** As the next sync will read them, with what other products ask of the same tables. */
@@ -63,6 +73,7 @@ export async function plannedReads(
     const table = qualified(input.table)
     const at = { input: input.name, connection: input.connection, table }
     const found = sources.get(input.connection)?.find((source) => isNamed(source, table))
+    if (input.connection === PRODUCTS) return { ...at, ...UNKNOWN, modeReason: EPOCHS[input.epoch ?? 'same_wave'] }
     if (!found || input.connection === SANDBOX) return { ...at, ...UNKNOWN }
     const same = (others.get(input.connection) ?? []).filter(
       (other) => other.connection === input.connection && qualified(other.table) === table,
@@ -70,6 +81,11 @@ export async function plannedReads(
     return { ...at, ...UNKNOWN, ...chosenMode(table, [...inputs.filter(isSame(input)), ...same], found) }
   })
 }
+
+const EPOCHS = {
+  same_wave: 'the newest rows of the product, when all inputs rest on the same rows of what they are made of',
+  latest: 'the newest rows of the product',
+} as const
 
 const isSame = (one: Input) => (other: Input) =>
   one.connection === other.connection && qualified(one.table) === qualified(other.table)
@@ -102,6 +118,7 @@ export async function actualReads(
   return inputs.map((input) => {
     const table = qualified(input.table)
     const at = { input: input.name, connection: input.connection, table }
+    if (input.connection === PRODUCTS) return { ...at, ...UNKNOWN, modeReason: EPOCHS[input.epoch ?? 'same_wave'] }
     return { ...UNKNOWN, ...reads.get(`${input.connection}:${table}`), ...at }
   })
 }
@@ -110,7 +127,9 @@ export async function actualReads(
 function joined({ inputs }: ManifestSet): readonly string[] {
   const tables = Map.groupBy(inputs, ({ connection }) => connection)
   return [...tables].flatMap(([connection, own]) =>
-    connection !== SANDBOX && new Set(own.map(({ table }) => qualified(table))).size > 1 ? [connection] : [],
+    connection !== SANDBOX && connection !== PRODUCTS && new Set(own.map(({ table }) => qualified(table))).size > 1
+      ? [connection]
+      : [],
   )
 }
 
@@ -170,8 +189,7 @@ export function deleteNotes(
 export function readJson({ input, connection, table, mode, modeReason, deletes, deletesReason, readAt }: InputRead) {
   return {
     input,
-    connection,
-    table,
+    ...(connection === PRODUCTS ? { product: table } : { connection, table }),
     mode,
     mode_reason: modeReason,
     deletes,

@@ -1,17 +1,19 @@
 /** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../../flow.ts'
+import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
 import { type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
+import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findVersion, listVersions } from '../../registry/versions.ts'
 import { type Platform, requireMember } from '../platform.ts'
 import { freshnessOf } from '../served/freshness.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
-import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
+import { actualReads, isOfOneMoment, missingText, productsMadeOf, readJson } from './input-reads.ts'
 import { noticesOf } from './product-notices.ts'
 import { productSchedule } from './product-schedules.ts'
 import { connectionsOf, productOf } from './products.ts'
@@ -84,7 +86,10 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     isClear,
     notices: await noticesOf(platform, product, live),
     lineage: {
-      inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) => ({ name, connection, table })),
+      inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) =>
+        connection === PRODUCTS ? { name, product: table } : { name, connection, table },
+      ),
+      downstream: (await productsMadeOf(platform.pool, product)).map(({ product: other }) => fullNameOf(other)),
     },
   }
 }

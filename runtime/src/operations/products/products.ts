@@ -44,6 +44,7 @@ import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
 import { findByReference } from '../served/served-products.ts'
+import { productsMadeOf } from './input-reads.ts'
 import { type RightOne, settleOutdated } from './outdated-registry.ts'
 
 export interface NewProductRequest {
@@ -337,7 +338,7 @@ export async function removeGrant(
 /**
  * The product with every copy: stores first, then the lake's pointers with the registry's row, then the files.
  * @param abandon types of endpoints whose rows may stay where their plugin is not loaded; said by administrators
- * Throws CONFIG `store_missing`, PERMISSION `admin_required`.
+ * Throws CONFIG `store_missing`, PERMISSION `admin_required`, CONFLICT `product_in_use`.
  */
 export async function removeProduct(
   platform: Platform,
@@ -348,6 +349,7 @@ export async function removeProduct(
   requireDeveloper(call.principal)
   if (abandon.length > 0) requireAdmin(call.principal)
   const product = await productOf(platform, call, reference)
+  await requireUnused(platform, product)
   const place = { tenant: call.tenant, productId: product.id }
   const abandoned = await requireReachable(place, abandon, platform)
   await inTransaction(platform.pool, async (tx) => {
@@ -359,6 +361,17 @@ export async function removeProduct(
     dropProduct(platform, call, product, abandoned),
   )
   platform.served.drop(call.tenant)
+}
+
+/** Throws CONFLICT `product_in_use`. */
+async function requireUnused({ pool }: Platform, product: Product): Promise<void> {
+  const names = (await productsMadeOf(pool, product)).map((one) => `${one.product.domain}.${one.product.name}`)
+  if (names.length === 0) return
+  throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
+    code: 'product_in_use',
+    remedy: 'Delete those first, or deploy versions of them that do without it.',
+    details: { products: names },
+  })
 }
 
 /** Stores write no longer than that in most cases; a copy that is there again is told of. */

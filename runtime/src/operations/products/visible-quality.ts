@@ -5,13 +5,14 @@
 
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
-import { qualified } from '../../manifest/context.ts'
+import { productOfInput, qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ClearClasses, decideRead, stricter } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules, masksFor } from '../../policy/masking.ts'
 import { type CheckResult, scoreOf } from '../../quality/verdict.ts'
 import { findConnectionByName } from '../../registry/connections.ts'
 import type { Materialization } from '../../registry/materializations.ts'
+import { findProductsByName } from '../../registry/products.ts'
 import { rawClasses } from '../../registry/raw-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { deployedVersions } from '../../registry/versions.ts'
@@ -112,8 +113,16 @@ export async function grantedSight(
   return { columns, clear: decision.allowed ? decision.clearClasses : new Set(), hidden, rules: platform.rules }
 }
 
-/** Of each version whose rows there are: what a product keeps may be of one before. */
-export async function mayReadInputs(platform: Platform, call: TenantCall, id: string): Promise<boolean> {
+/**
+ * Of each version whose rows there are: what a product keeps may be of one before. Of a product as an input, whoever is
+ * shown all of it in clear.
+ */
+export async function mayReadInputs(
+  platform: Platform,
+  call: TenantCall,
+  id: string,
+  seen: ReadonlySet<string> = new Set(),
+): Promise<boolean> {
   const { isAdmin, isDeveloper, isViewer, key } = call.principal
   // Application keys are for products: of plain tables they are given nothing, so that none of these read all inputs.
   if (key !== undefined) return false
@@ -124,8 +133,26 @@ export async function mayReadInputs(platform: Platform, call: TenantCall, id: st
   )
   for (const { connection: name, table } of tables.values()) {
     if (name === SANDBOX) continue
+    const product = productOfInput({ connection: name, table })
+    if (product !== null) {
+      if (!(await seesProduct(platform, call, product, new Set([...seen, id])))) return false
+      continue
+    }
     const connection = await findConnectionByName(platform.pool, call.tenant, name)
     if (connection === null || !(await mayReadRaw(platform, call, connection, qualified(table)))) return false
   }
   return versions.length > 0
+}
+
+async function seesProduct(
+  platform: Platform,
+  call: TenantCall,
+  { domain, name }: { readonly domain: string; readonly name: string },
+  seen: ReadonlySet<string>,
+): Promise<boolean> {
+  const [product] = await findProductsByName(platform.pool, call.tenant, name, domain)
+  if (product === undefined) return false
+  if (seen.has(product.id)) return true
+  const { clear } = await grantedSight(platform, call, product.id, new Map())
+  return clear === 'all' || mayReadInputs(platform, call, product.id, seen)
 }

@@ -1,13 +1,10 @@
 /** Who may grant what: nobody more than they hold. See docs/decisions/0062-grants-of-what-is-held.md. */
 import { SluiceError } from '@sluice/sdk'
 import type { Principal, TenantCall } from '../../flow.ts'
-import { SANDBOX } from '../../lake/tenant-layout.ts'
-import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
 import { isSubject } from '../../policy/classification.ts'
 import { isActor } from '../../registry/actor.ts'
-import { type Connection, findConnectionByName } from '../../registry/connections.ts'
 import {
   addBasis,
   type EndedGrant,
@@ -22,16 +19,9 @@ import type { Product } from '../../registry/products.ts'
 import type { Transaction } from '../../registry/sql.ts'
 import { deployedVersions, findVersion } from '../../registry/versions.ts'
 import { audited, type Platform } from '../platform.ts'
+import { classificationOf } from '../served/upstream-access.ts'
 import { rawBasis } from './raw-rights.ts'
-
-/** A table that rows of a product came from. */
-export interface ProductSource {
-  readonly name: string
-  /** `schema.table`. */
-  readonly table: string
-  /** Null where the connection is gone: of its name there may be another one now. */
-  readonly connection: Connection | null
-}
+import { type InputSource, inputSources } from './sources-below.ts'
 
 export interface WantedGrant {
   readonly may: 'read' | 'unmask'
@@ -55,7 +45,7 @@ export async function requireHeld(
   const sources = await sourcesOf(platform, product)
   const isOwn =
     subject.subjectType === 'user' && isSubject(principal, subject) && (await isAuthor(platform, principal, product))
-  const bySources = await basisOf(platform, principal, product, sources, isOwn ? 'read' : 'grant')
+  const bySources = await basisOf(platform, principal, product, sources, isOwn ? 'read' : 'grant', wanted)
   if (bySources?.length === 0) return bySources
   const byGrants = basisIn(await productGrants(platform.pool, call.tenant, product.id), principal, wanted)
   const basis = byGrants ?? bySources
@@ -66,7 +56,7 @@ export async function requireHeld(
 /** Whether the principal is a developer who may read every raw table that rows of the product came from. */
 export async function readsSources(platform: Platform, principal: Principal, product: Product): Promise<boolean> {
   if (!principal.isDeveloper) return false
-  return (await basisOf(platform, principal, product, await sourcesOf(platform, product), 'read')) !== null
+  return (await basisOf(platform, principal, product, await sourcesOf(platform, product), 'read', ALL)) !== null
 }
 
 /** Who registered the product, or deployed the version in service. */
@@ -101,7 +91,7 @@ export function basisIn(
 export interface Readership {
   /** Grants that go on for rows of tables which no version before this one has read. */
   readonly grants: readonly ProductGrant[]
-  readonly added: readonly ProductSource[]
+  readonly added: readonly InputSource[]
   /** What grants rest on that the version itself makes: to its author, and to others. */
   readonly needs: { readonly own: readonly GrantNeed[]; readonly others: readonly GrantNeed[] }
 }
@@ -120,22 +110,25 @@ export async function requireReadership(
   const { principal } = call
   const isOther = (subject: GrantSubject) => subject.subjectType === 'team' || !isSubject(principal, subject)
   const before = await sourcesOf(platform, product)
-  const now = await sourcesIn(platform, product.tenant, [{ normalised: manifests, deployedAt: null }])
-  const isKnown = (source: ProductSource) =>
-    before.some((one) => one.table === source.table && one.connection?.id === source.connection?.id)
+  const now = await inputSources(platform.pool, product.tenant, [{ normalised: manifests, deployedAt: null }])
+  const isKnown = (source: InputSource) => before.some((one) => idOf(one) === idOf(source))
   const added = now.filter((source) => !isKnown(source))
   const all = added.length === 0 ? [] : await productGrants(platform.pool, product.tenant, product.id)
   const grants = all.filter(isOther)
-  const others = await basisOf(platform, principal, product, now, 'grant')
+  const others = await basisOf(platform, principal, product, now, 'grant', READ)
   if (readers.some(isOther) && others === null) {
     throw notHeld('product.yaml lets others read what you may not grant', 'Leave access empty')
   }
-  if (grants.length > 0 && (await basisOf(platform, principal, product, added, 'grant')) === null) {
+  for (const grant of grants) {
+    if ((await basisOf(platform, principal, product, added, 'grant', grant)) !== null) continue
     throw notHeld('grants on the product would show others tables that you may not grant', 'Take the grants back')
   }
-  const own = await basisOf(platform, principal, product, now, 'read')
+  const own = await basisOf(platform, principal, product, now, 'read', READ)
   return { grants, added, needs: { own: own ?? [], others: others ?? [] } }
 }
+
+const idOf = (source: InputSource) =>
+  JSON.stringify([source.name, source.table, (source.kind === 'table' ? source.connection : source.product)?.id])
 
 const MOST_NAMED = 20
 
@@ -146,7 +139,7 @@ export function readershipWarnings({ grants, added }: Readership): readonly Prob
     return `${subjectType} ${subject} (${[may, ...classes].join(' ')})`
   })
   const more = grants.length > named.length ? ` and ${grants.length - named.length} more` : ''
-  const tables = added.map(({ name, table }) => `${name}: ${table}`).join(', ')
+  const tables = added.map(({ kind, name, table }) => (kind === 'product' ? table : `${name}: ${table}`)).join(', ')
   const message = `grants on this product hold for its new source, ${tables}, too: ${named.join(', ')}${more}`
   const hint = 'Take back what is not meant for these rows before you deploy.'
   return [{ manifest: 'inputs', line: 1, column: 1, path: 'inputs', message, hint }]
@@ -160,14 +153,16 @@ async function basisOf(
   platform: Platform,
   principal: Principal,
   { createdBy }: Product,
-  sources: readonly ProductSource[],
+  sources: readonly InputSource[],
   to: 'read' | 'grant',
+  wanted: WantedGrant,
+  seen: ReadonlySet<string> = new Set(),
 ): Promise<readonly GrantNeed[] | null> {
   if (principal.isAdmin) return []
   if (sources.length === 0) return isActor(principal, createdBy) ? [] : null
   const needs: GrantNeed[] = []
-  for (const { connection, table } of sources) {
-    const basis = connection === null ? null : await rawBasis(platform, { principal }, connection, table, to)
+  for (const source of sources) {
+    const basis = await basisOfSource(platform, principal, source, to, wanted, seen)
     if (basis === null) return null
     needs.push(...basis)
   }
@@ -175,26 +170,44 @@ async function basisOf(
 }
 
 /** Of all versions that were in service: the lake keeps what they made. */
-async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<readonly ProductSource[]> {
-  return sourcesIn(platform, tenant, await deployedVersions<ManifestSet>(platform.pool, id))
+async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<readonly InputSource[]> {
+  return inputSources(platform.pool, tenant, await deployedVersions<ManifestSet>(platform.pool, id))
 }
 
-async function sourcesIn(
+/**
+ * Of one source. Of a product as an input: by what it is made of itself; to let others read, by grants on it that may be
+ * granted on, and where every member may read it anyway. Versions of the past may have been made of each other: what was
+ * looked at is not looked at again.
+ */
+async function basisOfSource(
   platform: Platform,
-  tenant: string,
-  versions: readonly { readonly normalised: ManifestSet; readonly deployedAt: Date | null }[],
-): Promise<readonly ProductSource[]> {
-  const sources = new Map<string, ProductSource>()
-  for (const { normalised, deployedAt } of versions) {
-    for (const input of normalised.inputs.filter(({ connection }) => connection !== SANDBOX)) {
-      const found = await findConnectionByName(platform.pool, tenant, input.connection)
-      const connection = found !== null && (deployedAt === null || found.createdAt <= deployedAt) ? found : null
-      const source = { name: input.connection, table: qualified(input.table), connection }
-      sources.set(JSON.stringify([source.name, source.table, connection?.id ?? null]), source)
-    }
+  principal: Principal,
+  source: InputSource,
+  to: 'read' | 'grant',
+  wanted: WantedGrant,
+  seen: ReadonlySet<string>,
+): Promise<readonly GrantNeed[] | null> {
+  if (source.kind === 'table') {
+    const { connection, table } = source
+    return connection === null ? null : rawBasis(platform, { principal }, connection, table, to)
   }
-  return [...sources.values()]
+  const { product } = source
+  if (product === null) return null
+  if (seen.has(product.id)) return []
+  const sources = await sourcesOf(platform, product)
+  const bySources = await basisOf(platform, principal, product, sources, to, wanted, new Set([...seen, product.id]))
+  if (bySources !== null || to === 'read') return bySources
+  const grants = await productGrants(platform.pool, product.tenant, product.id)
+  const byGrants = basisIn(grants, principal, wanted)
+  if (byGrants !== null) return byGrants
+  const isOpen = ['public', 'internal'].includes(
+    classificationOf(await platform.served.find(product.tenant, product.id)),
+  )
+  return isOpen && wanted.may === 'read' ? [] : null
 }
+
+const READ: WantedGrant = { may: 'read', classes: [] }
+const ALL: WantedGrant = { may: 'unmask', classes: ['*'] }
 
 function notHeld(message: string, otherwise?: string): SluiceError {
   const ask = 'the creator of the connections that its rows come from, or an administrator'

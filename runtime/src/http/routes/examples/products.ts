@@ -98,6 +98,7 @@ const plan = {
   estimated_rows: null,
   lowered_classes: [],
   reaches: [],
+  downstream: [],
   reads: [{ ...read, read_at: null }],
 }
 
@@ -199,7 +200,7 @@ const detail = {
   },
   reads: [read],
   notices: [],
-  lineage: { inputs: [{ name: 'source', connection: 'shop', table: 'public.customers' }] },
+  lineage: { inputs: [{ name: 'source', connection: 'shop', table: 'public.customers' }], downstream: [] },
   quality: { score: 0, ...quality },
   versions: [{ version: '1.0.0', digest: DIGEST, deployed_by: 'dora', deployed_at: at('08:12:00') }],
   last_materialization: snapshot,

@@ -1,0 +1,145 @@
+/** Makes the products of a wave, one after the other: what it was asked for, and what is made of that. */
+import { SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
+import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
+import type { RecordedError } from '../registry/deployments.ts'
+import { recordedError } from '../registry/deployments.ts'
+import { latestEpoch } from '../registry/materializations.ts'
+import type { RunLease } from '../registry/run-claims.ts'
+import { appendRunLog, saveRunResult } from '../registry/run-progress.ts'
+import {
+  fullNameOf,
+  outcomeText,
+  type ProductOutcome,
+  publishedOutcome,
+  unpublishedOutcome,
+} from './product-outcome.ts'
+import { productProgress } from './product-progress.ts'
+import { type DeployedProduct, type WaveMember, waveOf } from './wave.ts'
+
+export interface WaveDeps {
+  readonly pool: pg.Pool
+  /** The tenant's products in service that have products as inputs. */
+  readersOfProducts(tenant: string): Promise<readonly DeployedProduct[]>
+  materialize(request: MaterializeRequest): Promise<MaterializeResult>
+}
+
+interface WaveRun {
+  readonly lease: RunLease
+  readonly signal: AbortSignal
+}
+
+/** What the run has done by then. */
+interface Before {
+  /** A table of the product's that could not be read in this run; null: none. */
+  unread(deployed: DeployedProduct): string | null
+  /** Of products that were made by themselves; what is made of them follows. */
+  readonly done: readonly ProductOutcome[]
+}
+
+export interface Wave {
+  /** Those that were done before, too. */
+  readonly outcomes: readonly ProductOutcome[]
+  readonly errors: readonly unknown[]
+}
+
+/**
+ * Each product after those that it is made of. One whose inputs could not be made is left as it is, and so is what is made of
+ * it. Repeatable with the same run: what it has published is known again.
+ */
+export async function makeWave(
+  run: WaveRun,
+  first: readonly DeployedProduct[],
+  { unread, done }: Before,
+  deps: WaveDeps,
+): Promise<Wave> {
+  const [one] = first
+  if (one === undefined) return { outcomes: done, errors: [] }
+  const outcomes = [...done]
+  const errors: unknown[] = []
+  for (const member of waveOf(first, await deps.readersOfProducts(one.product.tenant))) {
+    if (outcomes.some(({ id }) => id === member.product.id)) continue
+    const reason = leftBecause(member, unread(member), outcomes)
+    const { outcome, error } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
+    outcomes.push(outcome)
+    if (error !== undefined) errors.push(error)
+    await tell(run, outcome, deps)
+    await saveRunResult(deps.pool, run.lease, { products: outcomes })
+  }
+  return { outcomes, errors }
+}
+
+/** Why nothing is to be made of it now; null: it is made. */
+function leftBecause(
+  { isFirst, upstream }: WaveMember,
+  unread: string | null,
+  outcomes: readonly ProductOutcome[],
+): RecordedError | null {
+  if (unread !== null) return inputFailed(unread)
+  const made = (name: string) => outcomes.find((one) => one.name === name)?.epoch != null
+  const left = upstream.sameWave.find((name) => !made(name))
+  if (left !== undefined) return inputBehind(left)
+  if (isFirst || [...upstream.sameWave, ...upstream.latest].some(made)) return null
+  return inputBehind(upstream.latest[0] ?? '')
+}
+
+async function outcomeFor(
+  run: WaveRun,
+  { product }: DeployedProduct,
+  { reason, done }: { readonly reason: RecordedError | null; readonly done: readonly ProductOutcome[] },
+  deps: WaveDeps,
+): Promise<{ readonly outcome: ProductOutcome /** What makes the whole run a failure. */; readonly error?: unknown }> {
+  const left = async (state: 'failed' | 'skipped', why: RecordedError) =>
+    unpublishedOutcome(product, state, why, (await latestEpoch(deps.pool, product.id))?.epoch ?? null)
+  if (reason !== null) return { outcome: await left('skipped', reason) }
+  const { report, settle } = productProgress(deps.pool, run.lease, product, done)
+  try {
+    const request = { product, runId: run.lease.runId, signal: run.signal, report }
+    return { outcome: publishedOutcome(product, await deps.materialize(request)) }
+  } catch (error) {
+    run.signal.throwIfAborted()
+    const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
+    const outcome = await left(isLeft ? 'skipped' : 'failed', recordedError(error))
+    return isLeft ? { outcome } : { outcome, error: about(fullNameOf(product), error) }
+  } finally {
+    await settle()
+  }
+}
+
+/** Codes of what keeps a product from being made anew without being a failure of the run. */
+const LEFT_AS_IT_IS: ReadonlySet<string> = new Set(['input_not_ingested', 'product_paused', 'inputs_of_several_waves'])
+
+function inputFailed(table: string): RecordedError {
+  return {
+    code: 'input_failed',
+    message: `its input ${table} could not be read, so it is left as it is`,
+    remedy: 'Correct what the table says, then sync again.',
+  }
+}
+
+function inputBehind(product: string): RecordedError {
+  return {
+    code: 'input_behind',
+    message: `its input ${product} was not made anew, so it is left as it is`,
+    remedy: 'Correct what keeps that product from being made.',
+  }
+}
+
+/** The error of a run of many parts names the part. */
+export function about(part: string, error: unknown): unknown {
+  if (!(error instanceof SluiceError) || error.message.includes(part)) return error
+  const { kind, code, remedy, details, cause, retryAfterMs } = error
+  return new SluiceError(kind, `${part}: ${error.message}`, {
+    code,
+    cause,
+    ...(remedy === undefined ? {} : { remedy }),
+    ...(details === undefined ? {} : { details }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+
+async function tell({ lease }: WaveRun, outcome: ProductOutcome, { pool }: WaveDeps): Promise<void> {
+  const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
+  const hasLosses = Object.keys(outcome.lossy_values).length > 0
+  await appendRunLog(pool, lease, hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
+}

@@ -1,0 +1,243 @@
+/** Products as inputs of the version that is deployed: which there are, what its author is shown of them, and who is made of it. */
+import { SluiceError } from '@sluice/sdk'
+import type { TenantCall } from '../../flow.ts'
+import { productOfInput, type SourceTable } from '../../manifest/context.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
+import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
+import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
+import type { Classification } from '../../policy/classification.ts'
+import { masksFor } from '../../policy/masking.ts'
+import { PRODUCTS } from '../../registry/product-sources.ts'
+import { findProductsByName, type Product, productsInServiceReading } from '../../registry/products.ts'
+import type { Queryable } from '../../registry/sql.ts'
+import { findVersion, type VersionUpstream, type VersionUpstreams } from '../../registry/versions.ts'
+import type { Platform } from '../platform.ts'
+import { productsMadeOf } from '../products/input-reads.ts'
+import { accessOrNull, type ServedProduct } from '../served/served-product.ts'
+import { classificationOf, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
+
+/** A product that an input names, where the caller may read it. */
+export interface Upstream {
+  readonly product: Product
+  readonly served: ServedProduct
+  /** The columns that its deployer is shown, and how. */
+  readonly plan: VariantPlan
+  readonly hidden: readonly string[]
+}
+
+/** By `namespace.name`. One that is not in service, or that the caller may not read, is not there for him. */
+export type Upstreams = ReadonlyMap<string, Upstream>
+
+/** Throws PERMISSION `input_forbidden` for one whose columns are hidden in another way than its rows were made. */
+export async function upstreamsOf(
+  platform: Platform,
+  call: TenantCall,
+  { inputs }: Pick<ManifestSet, 'inputs'>,
+): Promise<Upstreams> {
+  const found = new Map<string, Upstream>()
+  for (const input of inputs) {
+    const named = productOfInput(input)
+    if (named === null || found.has(input.table)) continue
+    const upstream = await upstreamNamed(platform, call, input, named)
+    if (upstream !== null) found.set(input.table, upstream)
+  }
+  return found
+}
+
+async function upstreamNamed(
+  platform: Platform,
+  call: TenantCall,
+  input: Input,
+  { domain, name }: { readonly domain: string; readonly name: string },
+): Promise<Upstream | null> {
+  const [product] = await findProductsByName(platform.pool, call.tenant, name, domain)
+  if (product === undefined || product.currentVersion === null || product.status === 'retired') return null
+  const served = await platform.served.find(call.tenant, product.id)
+  const version = await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion)
+  if (version === null) return null
+  const plans = planVariants(version.normalised.output, served.grants, platform.rules)
+  const access = accessOrNull(served, call.principal, platform.rules)
+  if (access === null) return null
+  const hidden = access.masks.map(({ column }) => column)
+  const plan = plans.find(({ variant }) => variant === access.variant)
+  const masked = new Set(plan?.masks.map(({ column }) => column))
+  if (plan === undefined || !hidden.every((column) => masked.has(column))) {
+    throw inputForbidden(input, 'its columns are hidden in another way by now, until it is deployed anew')
+  }
+  return { product, served, plan, hidden }
+}
+
+/** As tables of a source that has their namespaces as schemas. */
+export function upstreamTables(upstreams: Upstreams): readonly SourceTable[] {
+  return [...upstreams.values()].map(({ product, plan }) => tableOf(product, plan))
+}
+
+function tableOf({ domain, name }: Pick<Product, 'domain' | 'name'>, { schema }: VariantPlan): SourceTable {
+  return { schema: domain, name, columns: schema.columns, primaryKey: schema.primaryKey, suggestedCursor: null }
+}
+
+/** What is kept with the version. */
+export function keptUpstreams(
+  { principal }: TenantCall,
+  { inputs }: ManifestSet,
+  upstreams: Upstreams,
+): VersionUpstreams | null {
+  const kept = inputs.flatMap((input) => {
+    const upstream = input.connection === PRODUCTS ? upstreams.get(input.table) : undefined
+    if (upstream === undefined) return []
+    const { product, served, plan } = upstream
+    const about = { productId: product.id, variant: plan.variant, classification: classificationOf(served) }
+    return [[input.name, { ...about, reader: readerOf(principal, served) }] as const]
+  })
+  return kept.length === 0 ? null : Object.fromEntries(kept)
+}
+
+/** As the plan's author is shown them. */
+export function accessBy(upstreams: Upstreams): (input: Input) => Promise<UpstreamAccess> {
+  return async (input) => {
+    const upstream = upstreams.get(input.table)
+    if (upstream === undefined) throw inputForbidden(input, 'it is not there for whoever deploys')
+    const { product, plan, hidden } = upstream
+    return { productId: product.id, variant: plan.variant, hidden }
+  }
+}
+
+/** Whether the version shows more readers what fewer may read of its inputs, and the one in service does not. */
+export function opensUpstreams(upstreams: Upstreams, live: ManifestSet | null, next: ManifestSet): boolean {
+  const reads = (name: string) =>
+    live?.inputs.some(({ connection, table }) => connection === PRODUCTS && table === name)
+  const isOpen = (to: Classification, of: Classification) => isStricter(of, to)
+  return [...upstreams].some(([name, { served }]) => {
+    const of = classificationOf(served)
+    const wasOpen = live !== null && reads(name) === true && isOpen(live.product.classification, of)
+    return isOpen(next.product.classification, of) && !wasOpen
+  })
+}
+
+const nameOf = ({ domain, name }: Pick<Product, 'domain' | 'name'>): string => `${domain}.${name}`
+
+/** Throws INVALID_DATA `product_cycle` where the product would be made of itself. Sees what the transaction has locked. */
+export async function requireNoCycle(db: Queryable, product: Product, { inputs }: ManifestSet): Promise<void> {
+  const named = (manifests: Pick<ManifestSet, 'inputs'>) =>
+    manifests.inputs.filter(({ connection }) => connection === PRODUCTS).map(({ table }) => table)
+  const first = named({ inputs })
+  if (first.length === 0) return
+  const readers = await productsInServiceReading<ManifestSet>(db, product.tenant, PRODUCTS)
+  const made = new Map(readers.map((reader) => [nameOf(reader.product), named(reader.normalised)]))
+  const own = nameOf(product)
+  const ways = new Map<string, readonly string[]>(first.map((name) => [name, [own, name]]))
+  for (const [name, way] of ways) {
+    if (name === own) throw circularInputs(way)
+    for (const next of made.get(name) ?? []) if (!ways.has(next)) ways.set(next, [...way, next])
+  }
+}
+
+function circularInputs(way: readonly string[]): SluiceError {
+  return new SluiceError('INVALID_DATA', `the product would be made of itself: ${way.join(' ← ')}`, {
+    code: 'product_cycle',
+    remedy: 'Take one of these inputs away.',
+    details: { products: way },
+  })
+}
+
+/** A product in service that is made of this one. */
+export interface Downstream {
+  readonly productId: string
+  readonly product: string
+  readonly namespace: string
+  readonly owner: ManifestSet['product']['owner']
+  /** What it reads and would not be given by the version: columns that are gone, hidden from whoever deployed it, or of another type. */
+  readonly breaks: readonly string[]
+  /** Whether more may read it than this version. */
+  readonly isMoreOpen: boolean
+}
+
+/**
+ * The products made of this one, and whether they can go on with the version.
+ * @param canBeMade of manifests that read it, with its columns as they would be
+ */
+export async function downstreamOf(
+  platform: Platform,
+  product: Product,
+  { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
+  canBeMade: (manifests: ManifestSet, table: SourceTable) => Promise<boolean>,
+): Promise<readonly Downstream[]> {
+  const own = nameOf(product)
+  const found: Downstream[] = []
+  for (const { product: reader, manifests } of await productsMadeOf(platform.pool, product)) {
+    const inputs = manifests.inputs.filter(({ connection, table }) => connection === PRODUCTS && table === own)
+    const kept = (await findVersion(platform.pool, reader.id, reader.currentVersion as string))?.upstreams ?? {}
+    const breaks = new Set<string>()
+    for (const { name } of inputs) {
+      const lost = await lostColumns(platform, product, { live, next }, kept[name])
+      if (lost === null) breaks.add('what nobody who deployed it may read then')
+      else if (lost.columns.length > 0 && !(await canBeMade(manifests, lost.table))) {
+        for (const column of lost.columns) breaks.add(column)
+      }
+    }
+    found.push({
+      productId: reader.id,
+      product: reader.name,
+      namespace: reader.domain,
+      owner: manifests.product.owner,
+      breaks: [...breaks],
+      isMoreOpen: isStricter(next.product.classification, reader.classification),
+    })
+  }
+  return found
+}
+
+/** With the table as the reader would be given it; null: nothing of it would be shown to him. */
+async function lostColumns(
+  platform: Platform,
+  product: Product,
+  { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
+  kept: VersionUpstream | undefined,
+): Promise<{ readonly table: SourceTable; readonly columns: readonly string[] } | null> {
+  const served = await platform.served.find(product.tenant, product.id)
+  const planIn = (manifests: ManifestSet) =>
+    planVariants(manifests.output, served.grants, platform.rules).find((plan) => plan.variant === kept?.variant)
+  const plan = planIn(next)
+  const decision = kept && shownTo(kept, { ...served, classification: next.product.classification })
+  if (plan === undefined || !decision?.allowed) return null
+  const masked = new Set(plan.masks.map(({ column }) => column))
+  const hidden = masksFor(next.output.columns, decision.clearClasses, platform.rules)
+    .map(({ column }) => column)
+    .filter((column) => !masked.has(column))
+  const given = plan.schema.columns.filter(({ name }) => !hidden.includes(name))
+  const before = live === null ? [] : (planIn(live)?.schema.columns ?? [])
+  const columns = before
+    .filter(({ name, type }) => !given.some((now) => now.name === name && now.type === type))
+    .map(({ name }) => name)
+  return { table: { ...tableOf(product, plan), columns: given }, columns }
+}
+
+/** For the plan. */
+export function downstreamNotes(downstream: readonly Downstream[], { product }: ManifestSet): readonly string[] {
+  return downstream.flatMap(({ namespace, product: name, owner, breaks, isMoreOpen }) => {
+    const who = owner.team ?? owner.email
+    const of = who === null ? '' : `, of ${who},`
+    return [
+      breaks.length === 0
+        ? `${namespace}.${name}${of} is made of this product, and is made anew with it`
+        : `${namespace}.${name}${of} is made of this product and cannot be with this version: it reads ${breaks.join(', ')}`,
+      ...(isMoreOpen
+        ? [`more may read ${namespace}.${name} than this product, which is ${product.classification}`]
+        : []),
+    ]
+  })
+}
+
+/** Products break where that is asked for by their names. Null: none breaks that is not named. */
+export function breakingProblem(downstream: readonly Downstream[], named: readonly string[] = []): SluiceError | null {
+  const broken = downstream
+    .filter(({ breaks }) => breaks.length > 0)
+    .map(({ namespace, product }) => `${namespace}.${product}`)
+  const unnamed = broken.filter((name) => !named.includes(name))
+  if (unnamed.length === 0) return null
+  return new SluiceError('CONFLICT', `products made of this one could not be made any more: ${unnamed.join(', ')}`, {
+    code: 'breaks_downstream',
+    remedy: 'Keep the columns that they read, or deploy them without these first, or name the products in breaks.',
+    details: { products: unnamed },
+  })
+}

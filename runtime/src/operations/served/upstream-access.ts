@@ -1,0 +1,71 @@
+/** Products as inputs of others: as whom they are read, and what of them is shown to him. */
+import { isSluiceError } from '@sluice/sdk'
+import type { Principal } from '../../flow.ts'
+import type { Input } from '../../manifest/manifest-set.ts'
+import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
+import {
+  CLASSIFICATIONS,
+  type Classification,
+  decideRead,
+  isSubject,
+  type ReadDecision,
+  stricter,
+} from '../../policy/classification.ts'
+import { masksFor } from '../../policy/masking.ts'
+import type { Product } from '../../registry/products.ts'
+import { findVersion, type UpstreamReader, type VersionUpstream } from '../../registry/versions.ts'
+import type { Platform } from '../platform.ts'
+import { NO_PRODUCT, type ServedProduct } from './served-product.ts'
+
+/** What is kept of whoever deploys. */
+export function readerOf(principal: Principal, { grants }: Pick<ServedProduct, 'grants'>): UpstreamReader {
+  const { issuer, subject, isAdmin, isDeveloper, isViewer, claimedClearance } = principal
+  const teams = grants.filter((grant) => grant.subjectType === 'team' && isSubject(principal, grant))
+  const groups = [...new Set(teams.map((grant) => grant.subject))]
+  return { issuer, subject, groups, isAdmin, isDeveloper, isViewer, claimedClearance }
+}
+
+/** As readers meet it: the stricter of what is deployed and what its rows were made under. */
+export function classificationOf({ classification, snapshotClassification }: ServedProduct): Classification {
+  return stricter(classification, snapshotClassification)
+}
+
+/** The input as the version's deployer is shown it today. Throws PERMISSION `input_forbidden`. */
+export async function upstreamAccess(
+  platform: Pick<Platform, 'pool' | 'served' | 'rules'>,
+  product: Product,
+  version: string,
+  input: Input,
+): Promise<UpstreamAccess> {
+  const kept = (await findVersion(platform.pool, product.id, version))?.upstreams?.[input.name]
+  if (kept === undefined) throw inputForbidden(input, 'nobody has deployed it as an input')
+  const served = await platform.served.find(product.tenant, kept.productId).catch((error: unknown) => {
+    if (isSluiceError(error) && error.code === NO_PRODUCT.code) throw inputForbidden(input, 'it was deleted')
+    throw error
+  })
+  requireNoLaxer(input, kept, product, served)
+  const { variant, productId } = kept
+  const decision = shownTo(kept, served)
+  if (!decision.allowed)
+    throw inputForbidden(input, `whoever deployed this version may not read it: ${decision.reason}`)
+  const hidden = masksFor(served.columns, decision.clearClasses, platform.rules).map(({ column }) => column)
+  return { productId, variant, hidden }
+}
+
+/** What its deployer is shown of the product. Nothing of a session is asked for: what matters is what he holds. */
+export function shownTo({ reader, productId }: VersionUpstream, served: ServedProduct): ReadDecision {
+  const principal = { ...reader, tenant: served.tenant, email: null, tokenExpiresAtMs: 0, tokenIssuedAtMs: 0 }
+  return decideRead(principal, { id: productId, classification: classificationOf(served) }, served.grants)
+}
+
+/** A product that was closed to many since then is not shown to them by another one. */
+function requireNoLaxer(input: Input, kept: VersionUpstream, product: Product, served: ServedProduct): void {
+  const now = classificationOf(served)
+  if (!isStricter(now, kept.classification) || !isStricter(now, product.classification)) return
+  throw inputForbidden(input, `it is ${now} by now, and what is made of it is ${product.classification}`)
+}
+
+/** Whether fewer may read the one than the other. */
+export function isStricter(one: Classification, other: Classification): boolean {
+  return CLASSIFICATIONS.indexOf(one) > CLASSIFICATIONS.indexOf(other)
+}
