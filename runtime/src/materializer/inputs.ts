@@ -108,7 +108,8 @@ export async function readInputs(
       if (upstream) {
         const [epoch, state] = [found.epochs[index], scan && stateOfScan(scan)]
         if (!epoch || !state) throw notIngested(input)
-        return upstreamState(input, upstream, { epoch, state, table: tables[index] as TableRef })
+        const changes = changesSince(base, state.columns)
+        return upstreamState(input, upstream, { epoch, state, changes, table: tables[index] as TableRef })
       }
       const connection =
         input.connection === SANDBOX ? null : await findConnectionByName(pool, product.tenant, input.connection)
@@ -157,7 +158,7 @@ function notIngested({ name, connection, table }: Input): SluiceError {
 function upstreamState(
   input: Input,
   { productId, variant, hidden }: UpstreamAccess,
-  { epoch, state, table }: Pick<InputState, 'state' | 'table'> & { readonly epoch: Materialization },
+  { epoch, ...lying }: Pick<InputState, 'state' | 'table' | 'changes'> & { readonly epoch: Materialization },
 ): InputState {
   const masked = epoch.maskedColumns[variant]
   const shown = hidden.filter((column) => !masked?.includes(column))
@@ -166,8 +167,7 @@ function upstreamState(
   const kept = Object.values(epoch.inputs).map((one) => (one as KeptInput | null)?.rests_on ?? {})
   return {
     input,
-    state,
-    table,
+    ...lying,
     moment: null,
     readAt: epochReadAt(epoch).toISOString(),
     restsOn: { ...Object.assign({}, ...kept), [`${input.connection}:${input.table}`]: String(epoch.epoch) },

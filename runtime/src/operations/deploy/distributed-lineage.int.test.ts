@@ -31,7 +31,12 @@ before(async () => {
   })
   // Trino is not asked here: it accepts each of these texts.
   const distributed = { check: async () => undefined }
-  const pool = { query: async () => ({ rows: [{ rawColumn: raw('email'), class: 'pii.identifier' }] }) }
+  // No product is an input here.
+  const rows = [{ rawColumn: raw('email'), class: 'pii.identifier' }]
+  const query = async ({ text }: { readonly text: string }) => ({
+    rows: text.includes('raw_column_classes') ? rows : [],
+  })
+  const pool = { query }
   platform = { engine, distributed, pool, rules: { sensitive: [], strategies: {} } } as unknown as Platform
 })
 

@@ -40,7 +40,11 @@ before(async () => {
   const strategies = { 'pii.identifier': 'hash', pay: 'hash' }
   const rules = { sensitive: ['pay'], strategies }
   const lake = { load: async () => null }
-  platform = { engine, lake, pool: { query: async () => ({ rows }) }, rules } as unknown as Platform
+  // No product is an input here.
+  const query = async ({ text }: { readonly text: string }) => ({
+    rows: text.includes('raw_column_classes') ? rows : [],
+  })
+  platform = { engine, lake, pool: { query }, rules } as unknown as Platform
 })
 
 /** The output columns that are refused; `classes` are those of the output's columns. */
