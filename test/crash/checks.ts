@@ -39,7 +39,7 @@ function checkRegistry(facts: RegistryFacts, runCount: number): void {
     'runs that did not succeed',
   )
   assert.equal(facts.runs.length, runCount, 'runs')
-  for (const product of ['people', 'visits'] as const) {
+  for (const product of ['people', 'visits', 'reach'] as const) {
     const own: readonly CommittedEpoch[] = facts.epochs.filter((one) => one.product === product)
     assert.deepEqual(
       own.map((one) => one.epoch),
@@ -59,6 +59,7 @@ function checkRegistry(facts: RegistryFacts, runCount: number): void {
 const COLUMNS = {
   people: ['person_no', 'full_name', 'email', 'city', 'plan'],
   visits: ['visit_no', 'seen_at', 'pages'],
+  reach: ['person_no', 'city', 'pages'],
 } as const
 
 function tableOf(content: Content, columns: readonly string[]): Table {

@@ -27,7 +27,8 @@ export async function readersOf(dataFolder: string, url: string): Promise<Reader
 }
 
 const PARTS = ['product', 'inputs', 'output', 'quality', 'serving', 'compute']
-export const DOMAINS = { people: 'crm', visits: 'web' } as const
+/** The last one is made of the others. */
+export const DOMAINS = { people: 'crm', visits: 'web', reach: 'web' } as const
 
 /** Returns the connection's id. */
 export async function onboard({ admin, developer }: Readers, source: CrashSource): Promise<string> {
@@ -39,12 +40,13 @@ export async function onboard({ admin, developer }: Readers, source: CrashSource
     connector_type: 'postgresql',
     config_encrypted: JSON.stringify(login),
   })
-  for (const name of ['people', 'visits'] as const) await deploy(developer, name)
+  for (const name of ['people', 'visits', 'reach'] as const) await deploy(developer, name)
   return id
 }
 
-async function deploy(developer: Api, name: 'people' | 'visits'): Promise<void> {
-  const product = { name, namespace: DOMAINS[name], archetype: 'source_aligned', description: '' }
+async function deploy(developer: Api, name: keyof typeof DOMAINS): Promise<void> {
+  const archetype = name === 'reach' ? 'aggregate' : 'source_aligned'
+  const product = { name, namespace: DOMAINS[name], archetype, description: '' }
   const { id } = await developer.post<{ id: string }>('/api/v1/products', product)
   const parts: Record<string, string> = {}
   for (const part of PARTS)

@@ -46,7 +46,7 @@ export class Scenario {
     this.#random = new Seeded(seed)
   }
 
-  /** A tenant with two products, synced once without disturbance. */
+  /** A tenant with two products and one that is made of them, synced once without disturbance. */
   static async open(seed: number): Promise<Scenario> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-crash-'))
     const scenario = new Scenario(folder, await CrashSource.start(join(folder, 'source')), seed)

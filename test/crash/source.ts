@@ -10,6 +10,7 @@ export type Content = ReadonlyMap<string, Row>
 export interface Expected {
   readonly people: Content
   readonly visits: Content
+  readonly reach: Content
 }
 
 const SCHEMA = `
@@ -22,6 +23,8 @@ const SCHEMA = `
 const READ_PEOPLE = 'SELECT person_no::text, full_name, email, city, plan FROM people'
 const READ_VISITS = `SELECT visit_no::text, pages::text,
   to_char(seen_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS seen_at FROM visits`
+
+const READ_REACH = 'SELECT person_no::text, city, pages::text FROM people JOIN visits ON visit_no = person_no'
 
 const PLANS = ['free', 'plus', 'pro'] as const
 
@@ -66,9 +69,11 @@ export class CrashSource {
   /** What the epoch of a sync that begins now must hold. */
   async expected(): Promise<Expected> {
     const [people, visits] = [await this.#rows(READ_PEOPLE), await this.#rows(READ_VISITS)]
+    const reach = await this.#rows(READ_REACH)
     return {
       people: new Map(people.map((row) => [row['person_no'] as string, row])),
       visits: new Map(visits.map((row) => [row['visit_no'] as string, row])),
+      reach: new Map(reach.map((row) => [row['person_no'] as string, row])),
     }
   }
 
