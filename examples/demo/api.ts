@@ -26,6 +26,10 @@ export class Api {
     return this.#send(path, { method: 'POST', ...(body === undefined ? {} : json(body)) })
   }
 
+  patch(path: string, body: unknown): Promise<Json> {
+    return this.#send(path, { method: 'PATCH', ...json(body) })
+  }
+
   async upload(path: string, folder: string): Promise<Json> {
     const form = new FormData()
     for (const part of ['product', 'inputs', 'output', 'quality', 'serving', 'compute']) {

@@ -1,7 +1,7 @@
 /** Reads the orders by every door at once, and looks whether they tell the same: one epoch, the same values, masks where they belong. */
 import type { Api, Json } from './api.ts'
 import type { IcebergReader } from './live-iceberg.ts'
-import { COLUMNS, PERSONAL } from './live-source.ts'
+import { COLUMNS, MARKER, PERSONAL } from './live-source.ts'
 
 export const PRODUCT = 'shop.orders'
 const WINDOW_S = 10
@@ -107,4 +107,10 @@ export function contradictionsOf(round: Omit<Round, 'contradictions'>): readonly
   const isSame = (one: Totals) => JSON.stringify(Object.values(one)) === JSON.stringify(Object.values(sql))
   if (typeof iceberg !== 'string' && !isSame(iceberg)) found.push('PyIceberg and SQL count different rows')
   return found.map((what) => `epoch ${epoch}, order ${key}: ${what}`)
+}
+
+/** The number of the newest transaction that the lookup has. */
+export async function shownChange(developer: Api): Promise<number> {
+  const answer = await developer.get(`/api/v1/products/${PRODUCT}/latest?filter=order_no:${MARKER}&columns=change_no`)
+  return answer['data'][0].change_no
 }

@@ -4,6 +4,8 @@ import pg from 'pg'
 import { type EmbeddedServer, startEmbeddedServer } from '../../runtime/src/database/embedded-server.ts'
 
 export const ROWS = 2000
+/** Every transaction writes its number into this row, too: a reader who finds it there has all transactions up to it. */
+export const MARKER = 1
 /** Of the product and of the table, in the order in which rows are compared. */
 export const COLUMNS = ['order_no', 'customer', 'email', 'status', 'amount', 'change_no', 'changed_at'] as const
 /** Whose values a viewer is shown masked. */

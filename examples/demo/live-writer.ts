@@ -2,13 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Commit } from './live-freshness.ts'
-import { ROWS } from './live-source.ts'
+import { MARKER, ROWS } from './live-source.ts'
 
-/** Every transaction writes its number into this row, too: a reader who finds it there has all transactions up to it. */
-export const MARKER = 1
 /** Between two transactions. */
 const PAUSE_MS = 40
 const RECENT = 6
+/** So many changes a reader may be behind, and is still asked for one of them. */
+const TOUCHED = 10_000
 
 export interface Written {
   readonly transactions: number
@@ -41,7 +41,8 @@ export class LiveWriter {
   readonly #counts = { transactions: 0, inserted: 0, updated: 0, deleted: 0, rolledBack: 0 }
   #nextKey = ROWS + 1
   #changeNo = 0
-  #lastKey = MARKER
+  /** What was inserted and updated of late, oldest first. */
+  readonly #touched: { readonly changeNo: number; readonly key: number }[] = []
   #isStopping = false
   #running: Promise<void> = Promise.resolve()
 
@@ -81,9 +82,11 @@ export class LiveWriter {
     return this.#changeNo
   }
 
-  /** The order that was inserted or updated last. */
-  get lastKey(): number {
-    return this.#lastKey
+  /** An order that transactions up to this number have written, as late as possible, and that is still there. */
+  keyUpTo(changeNo: number): number {
+    const isThere = (one: { readonly changeNo: number; readonly key: number }) =>
+      one.changeNo <= changeNo && this.#keys.includes(one.key)
+    return this.#touched.findLast(isThere)?.key ?? MARKER
   }
 
   /** All keys that there ever were are from 1 to below this. */
@@ -147,7 +150,7 @@ export class LiveWriter {
       count: 'inserted',
       once: () => {
         this.#keys.push(key)
-        this.#lastKey = key
+        this.#touch(changeNo, key)
       },
     }
   }
@@ -159,9 +162,7 @@ export class LiveWriter {
       values: [status, amount, changeNo, key],
       told: `UPDATE ${key} ${status} ${amount}`,
       count: 'updated',
-      once: () => {
-        this.#lastKey = key
-      },
+      once: () => this.#touch(changeNo, key),
     }
   }
 
@@ -175,7 +176,7 @@ export class LiveWriter {
       once: () => {
         this.#forget(key)
         this.#keys.push(other)
-        this.#lastKey = other
+        this.#touch(changeNo, other)
       },
     }
   }
@@ -203,7 +204,11 @@ export class LiveWriter {
 
   #forget(key: number): void {
     this.#keys.splice(this.#keys.indexOf(key), 1)
-    if (this.#lastKey === key) this.#lastKey = MARKER
+  }
+
+  #touch(changeNo: number, key: number): void {
+    this.#touched.push({ changeNo, key })
+    if (this.#touched.length > TOUCHED) this.#touched.shift()
   }
 
   #tell(text: string): void {

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
 import { Api, deploy, type Json, sync, upload } from './api.ts'
-import { endServer, type Server, startServer } from './server.ts'
+import { endProcess, type Server, startServer } from './server.ts'
 import { type DemoSource, startSource } from './source.ts'
 import { step } from './step.ts'
 
@@ -199,7 +199,7 @@ async function walkThrough(keep: boolean): Promise<void> {
       })
     }
   } finally {
-    await endServer(server, 'SIGTERM')
+    await endProcess(server.process, 'SIGTERM')
     await source.close()
     await rm(folder, { recursive: true, force: true })
   }

@@ -16,6 +16,8 @@ export interface ServerOptions {
   readonly log?: number
   /** Whether it stays when somebody presses Ctrl-C, and is ended by the demo. Default false. */
   readonly isApart?: boolean
+  /** Is told of the process before that serves. */
+  readonly onSpawn?: (child: ChildProcess) => void
 }
 
 export async function startServer(dataDirectory: string, options: ServerOptions = {}): Promise<Server> {
@@ -26,6 +28,7 @@ export async function startServer(dataDirectory: string, options: ServerOptions 
     env: { ...process.env, SLUICE_LOG__LEVEL: 'warn', ...options.env },
     detached: options.isApart ?? false,
   })
+  options.onSpawn?.(child)
   return { url: await addressOf(child, join(dataDirectory, 'runtime.json')), process: child }
 }
 
@@ -42,7 +45,7 @@ async function addressOf(child: ChildProcess, file: string): Promise<string> {
 }
 
 /** Resolves when it has ended, asked to by this signal or not. */
-export async function endServer({ process: child }: Server, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+export async function endProcess(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = new Promise((resolve) => child.once('exit', resolve))
   child.kill(signal)
