@@ -87,7 +87,8 @@ export class LiveShow {
     this.#isUp = true
     const upMs = performance.now() - killedMs
     this.#tell(`killed (-9) ${busy}; it answered again after ${inSeconds(upMs)}`)
-    void this.#untilReadable(lastChange).then(() => {
+    void this.#untilReadable(lastChange).then((isReadable) => {
+      if (!isReadable) return
       const took = inSeconds(performance.now() - killedMs)
       this.#tell(`killed (-9) ${busy}; answered after ${inSeconds(upMs)}, new rows after ${took}`)
     })
@@ -102,8 +103,10 @@ export class LiveShow {
     return 'between two syncs'
   }
 
-  async #untilReadable(changeNo: number): Promise<void> {
+  /** A transaction after that number; false where the show is over before. */
+  async #untilReadable(changeNo: number): Promise<boolean> {
     while (!this.#isOver && this.#shown <= changeNo) await sleep(10)
+    return this.#shown > changeNo
   }
 
   /** Looks for the newest commit all the time: that is how freshness is measured. */
