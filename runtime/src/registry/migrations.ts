@@ -34,6 +34,7 @@ import { runRetention } from './migrations/064-run-retention.ts'
 import { captures } from './migrations/068-captures.ts'
 import { agentBudgets } from './migrations/072-agent-budgets.ts'
 import { pushedRows } from './migrations/074-pushed-rows.ts'
+import { rowsRejected } from './migrations/076-rows-rejected.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -77,5 +78,6 @@ export const registryMigrations: MigrationList = {
     captures,
     agentBudgets,
     pushedRows,
+    rowsRejected,
   ],
 }
