@@ -29,6 +29,7 @@ const ROUND: Round = {
 const VIEW: View = {
   elapsedS: 31.7,
   totalS: 60,
+  isWriting: true,
   isUp: true,
   written: { transactions: 1204, inserted: 800, updated: 1300, deleted: 790, rolledBack: 61, rows: 2010 },
   perSecond: 38,
@@ -61,6 +62,7 @@ test('it shows what was written, what is read of it masked and clear, and the ep
   assert.match(text, /PyIceberg +2,013 rows, 532200\.58$/m)
   assert.match(text, /p50 1\.42 s {2}p95 2\.90 s {2}longest 9\.10 s; 1,180 commits readable, 24 not yet$/m)
   assert.match(screenOf({ ...VIEW, isUp: false }).join('\n'), /the runtime is down$/m)
+  assert.match(screenOf({ ...VIEW, isWriting: false }).join('\n'), /^Sluice, live: the writer has stopped +epoch 23$/m)
   const skipped = screenOf({ ...VIEW, round: { ...ROUND, iceberg: 'skipped: no Python has it' } }).join('\n')
   assert.match(skipped, /PyIceberg +skipped: no Python has it$/m)
 })

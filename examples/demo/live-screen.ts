@@ -7,6 +7,7 @@ import type { Written } from './live-writer.ts'
 export interface View {
   readonly elapsedS: number
   readonly totalS: number
+  readonly isWriting: boolean
   readonly isUp: boolean
   readonly written: Written
   readonly perSecond: number
@@ -30,9 +31,9 @@ const BLOCKS = ' ▁▂▃▄▅▆▇█'
 const STEPS_S = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 300, 600]
 
 export function screenOf(view: View): readonly string[] {
-  const { elapsedS, totalS, round, isUp } = view
+  const { elapsedS, totalS, isWriting, round, isUp } = view
   const state = isUp ? `epoch ${round?.epoch ?? '–'}` : 'the runtime is down'
-  const head = `Sluice, live: ${Math.floor(elapsedS)} of ${totalS} s`
+  const head = `Sluice, live: ${isWriting ? `${Math.floor(elapsedS)} of ${totalS} s` : 'the writer has stopped'}`
   const [left, right] = [writtenLines(view), readLines(round, isUp)]
   const rows = Math.max(left.length, right.length)
   const columns = Array.from(
@@ -54,9 +55,9 @@ function writtenLines({ written, perSecond, recent }: View): readonly string[] {
   return [
     'WRITTEN to PostgreSQL, the source',
     `${whole(written.transactions)} transactions, ${perSecond.toFixed(0)} a second`,
-    `${whole(written.inserted)} INSERT  ${whole(written.updated)} UPDATE  ${whole(written.deleted)} DELETE`,
-    `${whole(written.rows)} rows; ${whole(written.rolledBack)} rolled back`,
-    '',
+    `${whole(written.inserted)} INSERT, ${whole(written.updated)} UPDATE`,
+    `${whole(written.deleted)} DELETE; ${whole(written.rows)} rows there`,
+    `${whole(written.rolledBack)} rolled back`,
     ...recent.map((text) => `  ${text}`),
   ]
 }

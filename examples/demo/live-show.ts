@@ -25,6 +25,7 @@ export class LiveShow {
   readonly #freshness = new Freshness()
   readonly #writer: LiveWriter
   readonly #startedMs = performance.now()
+  #stoppedMs: number | null = null
   readonly #failures: string[] = []
   readonly #contradictions: string[] = []
   #round: Round | null = null
@@ -54,6 +55,7 @@ export class LiveShow {
       if (!this.#signal.aborted) await this.#killRuntime()
       await this.#pause(this.#totalS - this.#elapsedS())
       await this.#writer.stop()
+      this.#stoppedMs = performance.now()
       await this.#untilApplied()
     } finally {
       this.#isOver = true
@@ -173,9 +175,10 @@ export class LiveShow {
     return {
       elapsedS,
       totalS: this.#totalS,
+      isWriting: this.#stoppedMs === null,
       isUp: this.#isUp,
       written,
-      perSecond: written.transactions / Math.max(1, elapsedS),
+      perSecond: written.transactions / Math.max(1, ((this.#stoppedMs ?? nowMs) - this.#startedMs) / 1000),
       recent: this.#writer.recent,
       round: this.#round,
       spread: this.#freshness.spread(),
