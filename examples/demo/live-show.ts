@@ -74,6 +74,7 @@ export class LiveShow {
     const waited = sleep(Math.max(0, seconds * 1000), undefined, {
       signal: AbortSignal.any([this.#signal, over.signal]),
     })
+    // It is ended early by whoever presses Ctrl-C.
     await Promise.race([waited.catch(() => undefined), this.#writer.running])
     over.abort()
   }
