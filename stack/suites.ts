@@ -88,7 +88,8 @@ export const SUITES: readonly Suite[] = [
   // What befalls a runtime between two starts: lost copies and changed ones, other releases, mistakes of who runs it; a new user's first steps.
   {
     name: 'operators',
-    servers: [],
+    // PyIceberg, which the live demo reads with where it is.
+    servers: ['iceberg-readers'],
     startedByTests: ['valkey', 'versitygw'],
     tests: [
       'test/!(housekeeping|large-product|live-source|postgresql-log|pushed-rows|s3-files-walls).stack.test.ts',
@@ -96,7 +97,7 @@ export const SUITES: readonly Suite[] = [
     ],
     // The README's commands, as a new user types them.
     programs: ['bash', 'curl'],
-    expectedSeconds: 390,
+    expectedSeconds: 450,
   },
   // Sources that are read by their log, under writers and kills.
   {

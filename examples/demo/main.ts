@@ -1,106 +1,21 @@
 /**
  * Everything the product is for, end to end: a source database with real data, a tenant, three data products, and
  * reads through all four kinds of endpoints, as a developer and as a viewer. What is read is compared with what SQL on
- * the source gives. `--keep` leaves it running.
+ * the source gives. `--keep` leaves it running. `--live` shows another thing: rows that change all the time, see live.ts.
  */
 import { strict as assert } from 'node:assert'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
+import { Api, deploy, type Json, sync, upload } from './api.ts'
+import { endProcess, type Server, startServer } from './server.ts'
 import { type DemoSource, startSource } from './source.ts'
+import { step } from './step.ts'
 
-const keep = process.argv.includes('--keep')
 const startedAt = performance.now()
-let stepCount = 0
-
-async function step<T>(what: string, run: () => Promise<T>, say: (result: T) => string = () => ''): Promise<T> {
-  const start = performance.now()
-  const result = await run()
-  stepCount += 1
-  const seconds = ((performance.now() - start) / 1000).toFixed(2)
-  console.log(`${String(stepCount).padStart(2)}. ${what.padEnd(44)} ${seconds.padStart(6)} s  ${say(result)}`)
-  return result
-}
-
-interface Server {
-  readonly url: string
-  readonly process: ChildProcess
-}
-
-/** The same command as `npm start`, on a folder and a port of its own. */
-async function startServer(dataDirectory: string): Promise<Server> {
-  const launcher = join(import.meta.dirname, '../../runtime/bin/sluice.js')
-  const child = spawn(process.execPath, [launcher, 'start', '--data-dir', dataDirectory, '--port', '0'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, SLUICE_LOG__LEVEL: 'warn' },
-  })
-  const address = join(dataDirectory, 'runtime.json')
-  for (let attempt = 0; attempt < 1200; attempt += 1) {
-    if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}`)
-    const text = await readFile(address, 'utf8').catch(() => null)
-    if (text) return { url: (JSON.parse(text) as { url: string }).url, process: child }
-    await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-  throw new Error('the server did not start within two minutes')
-}
-
-async function stopServer(server: Server): Promise<void> {
-  if (server.process.exitCode !== null) return
-  const ended = new Promise((resolve) => server.process.once('exit', resolve))
-  server.process.kill('SIGTERM')
-  await ended
-}
-
-// biome-ignore lint/suspicious/noExplicitAny: answers are checked where they are used
-type Json = Record<string, any>
-
-class Api {
-  readonly #url: string
-  readonly #token: string
-  readonly #tenant: string | null
-
-  /** `tenant` is for administrators, who have none of their own. */
-  constructor(url: string, token: string, tenant: string | null = null) {
-    this.#url = url
-    this.#token = token
-    this.#tenant = tenant
-  }
-
-  get(path: string): Promise<Json> {
-    return this.#send(path, {})
-  }
-
-  post(path: string, body?: unknown): Promise<Json> {
-    const json = { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }
-    return this.#send(path, { method: 'POST', ...(body === undefined ? {} : json) })
-  }
-
-  async upload(path: string, folder: string): Promise<Json> {
-    const form = new FormData()
-    for (const part of ['product', 'inputs', 'output', 'quality', 'serving', 'compute']) {
-      form.append(part, new Blob([await readFile(join(folder, `${part}.yaml`), 'utf8')]), `${part}.yaml`)
-    }
-    return this.#send(path, { method: 'POST', body: form })
-  }
-
-  async refused(path: string, status: number): Promise<Json> {
-    const response = await fetch(`${this.#url}${path}`, { headers: { authorization: `Bearer ${this.#token}` } })
-    assert.equal(response.status, status, `${path} should be refused with ${status}`)
-    return (await response.json()) as Json
-  }
-
-  async #send(path: string, init: RequestInit): Promise<Json> {
-    const tenant = this.#tenant === null ? {} : { 'x-tenant-id': this.#tenant }
-    const headers = { ...init.headers, ...tenant, authorization: `Bearer ${this.#token}` }
-    const response = await fetch(`${this.#url}${path}`, { ...init, headers })
-    const answer = (await response.json()) as Json
-    if (!response.ok) throw new Error(`${init.method ?? 'GET'} ${path} → ${response.status} ${JSON.stringify(answer)}`)
-    return answer
-  }
-}
 
 async function onboard(admin: Api, developer: Api, source: DemoSource): Promise<void> {
   await step(
@@ -140,32 +55,16 @@ const PRODUCTS = [
 ] as const
 
 async function deployProduct(developer: Api, namespace: string, name: string): Promise<void> {
-  const folder = join(import.meta.dirname, 'products', name)
-  const product = await step(`register ${namespace}.${name}, upload six manifests`, async () => {
-    const archetype = name === 'routes' ? 'aggregate' : 'source_aligned'
-    const created = await developer.post('/api/v1/products', { name, namespace, archetype, description: '' })
-    await developer.upload(`/api/v1/products/${created['id']}/manifests`, folder)
-    return created
-  })
+  const archetype = name === 'routes' ? 'aggregate' : 'source_aligned'
+  const id = await step(`register ${namespace}.${name}, upload six manifests`, () =>
+    upload(developer, namespace, name, archetype),
+  )
   await step(
     '  deploy 1.0.0, dry run',
-    () => developer.post(`/api/v1/products/${product['id']}/deploy`, { version: '1.0.0', dry_run: true }),
+    () => deploy(developer, id, true),
     (plan) => `${plan['verdict'] ?? plan['plan']?.verdict ?? 'plan'}`,
   )
-  await step('  deploy 1.0.0', () =>
-    developer.post(`/api/v1/products/${product['id']}/deploy`, { version: '1.0.0', dry_run: false }),
-  )
-}
-
-async function sync(developer: Api, connectionId: string): Promise<Json> {
-  const started = await developer.post(`/api/v1/connections/${connectionId}/sync`)
-  for (;;) {
-    const run = await developer.get(`/api/v1/ingestion/${started['id']}`)
-    if (run['state'] === 'succeeded') return run
-    if (run['state'] !== 'queued' && run['state'] !== 'running')
-      throw new Error(`the sync failed: ${JSON.stringify(run)}`)
-    await new Promise((resolve) => setTimeout(resolve, 200))
-  }
+  await step('  deploy 1.0.0', () => deploy(developer, id, false))
 }
 
 const PII_COLUMNS = ['email', 'full_name'] as const
@@ -255,7 +154,7 @@ function loginOf({ server, password }: DemoSource): Json {
   return { host, port, database, user: 'reader', password, ssl_mode: 'disable' }
 }
 
-async function main(): Promise<void> {
+async function walkThrough(keep: boolean): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-demo-'))
   const dataDirectory = join(folder, 'data')
   const [source, server] = await step(
@@ -300,10 +199,30 @@ async function main(): Promise<void> {
       })
     }
   } finally {
-    await stopServer(server)
+    await endProcess(server.process, 'SIGTERM')
     await source.close()
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-await main()
+const USAGE = 'npm run demo -- [--keep] [--live [--seconds N]]'
+
+function asked() {
+  try {
+    const { values } = parseArgs({
+      options: { keep: { type: 'boolean' }, live: { type: 'boolean' }, seconds: { type: 'string', default: '60' } },
+    })
+    const seconds = Number(values.seconds)
+    if (!(seconds >= 5 && seconds <= 86_400)) throw new Error('--seconds is a number from 5 to 86400')
+    return { keep: values.keep ?? false, live: values.live ?? false, seconds }
+  } catch (error) {
+    console.error(`${(error as Error).message}
+${USAGE}`)
+    return null
+  }
+}
+
+const options = asked()
+if (options === null) process.exitCode = 2
+else if (!options.live) await walkThrough(options.keep)
+else process.exitCode = await (await import('./live.ts')).showLive(options)

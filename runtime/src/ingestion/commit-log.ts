@@ -89,6 +89,7 @@ export async function commitPiece(
           state: 'succeeded',
           rowsRead: (former?.rowsRead ?? 0) + spooled.rows + spooled.rejected,
           rowsWritten: (former?.rowsWritten ?? 0) + (counts?.changed ?? 0),
+          rowsRejected: (former?.rowsRejected ?? 0) + spooled.rejected,
           rowsRemoved: (former?.rowsRemoved ?? 0) + (counts?.gone ?? 0),
           bytes: (former?.bytes ?? 0) + spooled.bytes,
           error: null,

@@ -35,6 +35,7 @@ import { captures } from './migrations/068-captures.ts'
 import { productInputs } from './migrations/070-product-inputs.ts'
 import { agentBudgets } from './migrations/072-agent-budgets.ts'
 import { pushedRows } from './migrations/074-pushed-rows.ts'
+import { rowsRejected } from './migrations/076-rows-rejected.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -79,5 +80,6 @@ export const registryMigrations: MigrationList = {
     productInputs,
     agentBudgets,
     pushedRows,
+    rowsRejected,
   ],
 }

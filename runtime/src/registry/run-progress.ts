@@ -17,6 +17,8 @@ export interface TableProgress {
   readonly state: 'pending' | 'running' | 'succeeded' | 'failed'
   readonly rowsRead: number
   readonly rowsWritten: number
+  /** Left out, because they could not be carried. A row that changed several times is read as often, and written once. */
+  readonly rowsRejected: number
   /** Rows that were gone at the source, by a read of its keys; null where none was made. */
   readonly rowsRemoved: number | null
   readonly bytes: number
@@ -27,7 +29,12 @@ export interface TableProgress {
 
 const STILL_MINE = `exists (select from runs where id = $1 and token = $2 and state = 'running')`
 
+/** An older release does not keep it; where it reads no log, each row that it read is written or rejected. */
+const REJECTED = `coalesce(t.rows_rejected,
+  case when t.state = 'succeeded' and t.mode <> 'cdc' then t.rows_read - t.rows_written else 0 end)`
+
 const TABLE_COLUMNS = `t.name, t.mode, t.state, t.rows_read as "rowsRead", t.rows_written as "rowsWritten", t.bytes,
+  ${REJECTED} as "rowsRejected",
   t.cursor, t.error, t.mode_reason as "modeReason", case t.mode when 'cdc' then 'log' else t.deletes end as deletes,
   t.deletes_reason as "deletesReason",
   t.rows_removed as "rowsRemoved"`
@@ -43,15 +50,15 @@ export async function saveTableProgress(
     db,
     'recording progress',
     `insert into run_tables (run_id, name, position, mode, state, rows_read, rows_written, bytes, cursor, error,
-       mode_reason, deletes, deletes_reason, rows_removed, read_at)
+       mode_reason, deletes, deletes_reason, rows_removed, read_at, rows_rejected)
      select $1, $3, (select count(*) from run_tables where run_id = $1), $4, $5, $6, $7, $8, $9, $10::jsonb,
-       $11, $12, $13, $14, $15
+       $11, $12, $13, $14, $15, $16
      where ${STILL_MINE}
      on conflict (run_id, name) do update set mode = excluded.mode, state = excluded.state,
        rows_read = excluded.rows_read, rows_written = excluded.rows_written, bytes = excluded.bytes,
        cursor = excluded.cursor, error = excluded.error, mode_reason = excluded.mode_reason,
        deletes = excluded.deletes, deletes_reason = excluded.deletes_reason, rows_removed = excluded.rows_removed,
-       read_at = excluded.read_at, updated_at = now()
+       read_at = excluded.read_at, rows_rejected = excluded.rows_rejected, updated_at = now()
      returning name`,
     [
       lease.runId,
@@ -70,6 +77,7 @@ export async function saveTableProgress(
       table.deletesReason,
       table.rowsRemoved,
       table.readAt ?? null,
+      table.rowsRejected,
     ],
   )
   if (row === null) throw fenced()

@@ -167,6 +167,7 @@ async function commitPiece(taking: Taking, piece: Piece): Promise<AppliedTable> 
         ...{ deletes: 'log', deletesReason: null, state: 'succeeded', error: null },
         rowsRead: (former?.rowsRead ?? 0) + piece.spooled.rows,
         rowsWritten: (former?.rowsWritten ?? 0) + counts.changed,
+        rowsRejected: 0,
         rowsRemoved: (former?.rowsRemoved ?? 0) + counts.gone,
         bytes: (former?.bytes ?? 0) + piece.spooled.bytes,
         readAt: piece.readAt,

@@ -13,8 +13,6 @@ import type { OutcomeSight } from './outcome-sight.ts'
 /** With `bytes` null, and rows in steps, for who may not read the table. */
 export type SeenTable = Omit<TableProgress, 'bytes'> & {
   readonly bytes: number | null
-  /** Left out, because they could not be carried. */
-  readonly rowsRejected: number
 }
 
 /** By `productReader`. */
@@ -80,9 +78,8 @@ type MayRead = (connectionId: string, table: string) => Promise<boolean>
 export async function seenTables(run: Run, tables: readonly TableProgress[], mayRead: MayRead): Promise<SeenTable[]> {
   return Promise.all(
     tables.map(async (table) => {
-      const { rowsRead, rowsWritten, rowsRemoved } = table
-      const rowsRejected = table.state === 'succeeded' ? rowsRead - rowsWritten : 0
-      if (run.connectionId === null || (await mayRead(run.connectionId, table.name))) return { ...table, rowsRejected }
+      const { rowsRead, rowsWritten, rowsRejected, rowsRemoved } = table
+      if (run.connectionId === null || (await mayRead(run.connectionId, table.name))) return table
       const removed = rowsRemoved === null ? null : stepOf(rowsRemoved)
       return {
         ...table,
