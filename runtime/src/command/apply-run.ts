@@ -66,7 +66,9 @@ export async function applyPlan(client: Client, work: ApplyWork, output: Progres
         removed.push(name)
         continue
       }
-      const { version, runId, connections } = await deploy(client, planned, work.choices)
+      const done = await deploy(client, planned, work.choices)
+      if (done === null) continue
+      const { version, runId, connections } = done
       deployed.push({ product: name, version })
       output.write(`${plain(name)} ${version} is deployed\n`)
       if (runId === null) for (const connection of connections) toSync.add(connection)
@@ -93,16 +95,27 @@ async function contentFailure(client: Client, runId: string, output: ProgressOut
   }
 }
 
-async function deploy(client: Client, planned: PlannedProduct, choices: ApplyChoices) {
+interface Deployed {
+  readonly version: string
+  readonly runId: string | null
+  readonly connections: readonly string[]
+}
+
+/** Null where it was found to be deployed already. Throws what refuses it. */
+async function deploy(client: Client, planned: PlannedProduct, choices: ApplyChoices): Promise<Deployed | null> {
   const { product } = planned
   const path = pathOf(product.name)
   const { digest, version } = planned.digest === null ? await planNow(client, planned, choices) : planned
-  if ((await client.find(path)) === null) await client.request('POST', '/api/v1/products', product.registration)
+  if (digest === null) return null
+  const server = (await client.find(path)) as { readonly current_version: string | null } | null
+  if ((server?.current_version ?? null) !== planned.deployed)
+    throw new Error(`somebody has deployed ${server?.current_version} since it was planned`)
+  if (server === null) await client.request('POST', '/api/v1/products', product.registration)
   await client.upload(`${path}/manifests`, product.texts)
   const meant = { version, digest, lower: loweredOf(product.name, choices) }
   const answer = (await client.request('POST', `${path}/deploy`, { dry_run: false, ...meant })) as DeployAnswer
   const connections = answer.plan.reads.flatMap(({ connection }) => connection ?? [])
-  return { version: answer.deployment?.version ?? (version as string), runId: answer.run_id ?? null, connections }
+  return { version: version as string, runId: answer.run_id ?? null, connections }
 }
 
 /** What could not be planned before those that it names were deployed. Throws what refuses it. */

@@ -2,17 +2,19 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import type { Config } from '../config.ts'
+import { nameRefusal } from '../manifest/names.ts'
 import type { ParsedManifests } from '../manifest/parse-manifests.ts'
 import { UsageError } from './arguments.ts'
 import { reasonOf } from './failures.ts'
 import { namedProduct, PARTS, problemLine, readManifests } from './product-files.ts'
 import { namedIn, type Ordered } from './product-order.ts'
+import { plain } from './text-table.ts'
 
 export interface FolderProduct extends Ordered {
   /** namespace.name */
   readonly name: string
   readonly namespace: string
-  /** From the folder that was named; `.` for itself. */
+  /** From the folder that was named, as it can be shown; `.` for itself. */
   readonly folder: string
   /** As the server registers it. */
   readonly registration: unknown
@@ -47,7 +49,7 @@ export async function readProducts(root: string, config: Config): Promise<readon
     try {
       products.push(await readProduct(root, path, parse))
     } catch (error) {
-      problems.push((error as Error).message)
+      problems.push((error as Error).message.replaceAll(path, plain(path)))
     }
   }
   problems.push(...namedTwice(products))
@@ -70,15 +72,23 @@ async function readProduct(
   const texts = await readManifests(path)
   const { registration } = await namedProduct(texts['product'] ?? '', path)
   const { namespace } = registration
+  checkName(path, 'namespace', namespace)
+  checkName(path, 'name', registration.name)
   return {
     name: `${namespace}.${registration.name}`,
     namespace,
-    folder: relative(root, path) || '.',
+    folder: plain(relative(root, path)) || '.',
     registration,
     texts,
     names: namedIn(texts),
     parsed: parse(texts),
   }
+}
+
+/** Before it becomes part of an address. */
+function checkName(path: string, what: 'namespace' | 'name', name: string): void {
+  const refusal = nameRefusal(name, what)
+  if (refusal !== null) throw new UsageError(`${join(path, 'product.yaml')}: the ${what} ${refusal}`)
 }
 
 function namedTwice(products: readonly FolderProduct[]): readonly string[] {
@@ -99,7 +109,7 @@ async function productFolders(root: string): Promise<readonly string[]> {
   const look = async (path: string, level: number): Promise<void> => {
     seen += 1
     if (seen > MOST_FOLDERS) throw new UsageError(`${root} has more than ${MOST_FOLDERS} folders in it`)
-    if (level > MOST_LEVELS) throw new UsageError(`${path} lies deeper than ${MOST_LEVELS} folders in ${root}`)
+    if (level > MOST_LEVELS) throw new UsageError(`${plain(path)} lies deeper than ${MOST_LEVELS} folders in ${root}`)
     const entries = await entriesOf(path)
     if (isProduct(entries.map(({ name }) => name))) found.push(path)
     if (found.length > MOST_PRODUCTS) throw new UsageError(`${root} has more than ${MOST_PRODUCTS} products in it`)
@@ -118,7 +128,7 @@ async function entriesOf(path: string) {
   return await readdir(path, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
     const why =
       error.code === 'ENOENT' ? 'it does not exist' : error.code === 'ENOTDIR' ? 'it is a file' : reasonOf(error)
-    throw new UsageError(`the folder ${path} cannot be read: ${why}`)
+    throw new UsageError(`the folder ${plain(path)} cannot be read: ${why}`)
   })
 }
 
@@ -131,4 +141,4 @@ const isFolder = (path: string): Promise<boolean> =>
 
 /** It may lead out of the folder, or around in it; passed over, its products would seem to be gone. */
 const linked = (path: string): UsageError =>
-  new UsageError(`${path} is a link to a folder, and links are not followed: put the folder itself there`)
+  new UsageError(`${plain(path)} is a link to a folder, and links are not followed: put the folder itself there`)

@@ -5,6 +5,8 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { apply } from '../runtime/src/command/apply.ts'
+import { callOf, type Ending } from '../runtime/src/command/command.ts'
 import { type Client, type Json, manifests, ok } from './client.ts'
 import { loginOf, openWorld, syncNow, type World } from './world.ts'
 
@@ -77,7 +79,8 @@ const FAILING = 'checks:\n  - { name: too_few, row_count: { min: 1000 } }\n'
 
 /** Writes the six files into a folder of that path. */
 async function put(path: string, wanted: Wanted): Promise<void> {
-  const [namespace = '', name = ''] = wanted.product.split('.')
+  const dot = wanted.product.lastIndexOf('.')
+  const [namespace, name] = [wanted.product.slice(0, dot), wanted.product.slice(dot + 1)]
   const { columns = COLUMNS, quality, after: follows, description = 'as it is', where } = wanted
   const files = manifests('public.apply_people', { columns, endpoints: '  - type: lookup\n' })
   const schedule = follows && `trigger: schedule\nschedule: { after: [${follows.join(', ')}] }`
@@ -109,7 +112,7 @@ describe('sluice apply', () => {
     const { code, err, out } = await sluice('apply', 'all')
     assert.deepEqual([code, /no terminal to ask on[^]*--yes deploys without asking/.test(err)], [1, true], err)
     assert.match(out, /^product +action +version +verdict +warnings\ncrm\.people +create +1\.0\.0 +initial/)
-    assert.doesNotMatch(out, /\u001b/, 'no colours where there is no terminal')
+    assert.ok(!out.includes('\u001b'), 'no colours where there is no terminal')
     assert.equal((await developer.get('/api/v1/products')).body.data.length, 0)
   })
 
@@ -181,6 +184,19 @@ describe('sluice apply', () => {
     const files = await sluice('apply', 'bad', '--check')
     assert.deepEqual([files.code, (files.err.match(/^ {2}\S/gm) ?? []).length], [1, 2], files.err)
     assert.match(files.err, /two lacks serving\.yaml[^]*bad\.three is in several folders: again, three/)
+    // What this machine's configuration refuses, the server is asked about.
+    await put('hourly/a', { product: 'bad.hourly' })
+    const compute = `apiVersion: svc/v1\nkind: Compute\ntrigger: schedule\nschedule: { every: 1h }\n`
+    await writeFile(join(folder, 'hourly/a/compute.yaml'), compute)
+    await writeFile(join(folder, 'strict.yaml'), 'limits: { schedule_interval_ms: 86400000 }\n')
+    const strict = ['--config', 'strict.yaml'] as const
+    assert.match(
+      (await sluice('product', 'lint', 'hourly/a', ...strict)).err,
+      /comes more often than every 86400 seconds/,
+    )
+    assert.deepEqual(actions(await json(2, 'apply', 'hourly', '--check', ...strict)), [
+      ['bad.hourly', 'create', '1.0.0'],
+    ])
     const none = await sluice('apply', 'all/crm/people/nothing')
     assert.deepEqual([none.code, /cannot be read: it does not exist/.test(none.err)], [1, true], none.err)
     await mkdir(join(folder, 'empty'))
@@ -282,19 +298,88 @@ describe('sluice apply', () => {
     assert.equal((await product('back.a')).paused, null)
   })
 
+  it('asks whoever is there, and does nothing without a yes', async () => {
+    await put('asked/a', { product: 'asked.a' })
+    await put('asked/b', { product: 'asked.b' })
+    const answered = async (answers: string[], flags: Readonly<Record<string, string>> = {}) => {
+      const asked: string[] = []
+      const ask = async (question: string) => {
+        asked.push(question)
+        return answers.shift() ?? ''
+      }
+      const words = [join(folder, 'asked')]
+      const call = callOf({ words, flags: { url: world.deployment.url, json: 'true', ...flags } }, words, {
+        environment: {},
+        flags: { 'data-dir': folder },
+      })
+      const done = await apply(call, { isTerminal: true, ask }).then(
+        (said) => (said as Json).result,
+        (error: Error) => error.message,
+      )
+      return [asked, done]
+    }
+    process.env['SLUICE_TOKEN'] = token
+    try {
+      const deploy = 'Deploy these 2 products? [y/N] '
+      assert.deepEqual(await answered(['']), [[deploy], 'nothing was done: it was not confirmed'])
+      assert.equal((await developer.get('/api/v1/products/asked.a')).status, 404)
+      const [, { deployed }] = (await answered(['Yes'])) as [string[], Json]
+      assert.deepEqual(
+        deployed.map((one: Json) => one.product),
+        ['asked.a', 'asked.b'],
+      )
+      await rm(join(folder, 'asked/b'), { recursive: true })
+      const remove = 'asked.b: removed with every copy of the data. Type 1 to do so: '
+      assert.deepEqual(await answered(['y'], { prune: 'true' }), [[remove], 'nothing was done: it was not confirmed'])
+      const [, { removed }] = (await answered(['1'], { prune: 'true' })) as [string[], Json]
+      assert.deepEqual(removed, ['asked.b'])
+    } finally {
+      delete process.env['SLUICE_TOKEN']
+    }
+  })
+
+  it('deploys nothing over what somebody else has deployed since the plan', async () => {
+    await put('asked/a', { product: 'asked.a', description: 'mine' })
+    const call = callOf({ words: [], flags: { url: world.deployment.url, json: 'true' } }, [join(folder, 'asked')], {
+      environment: {},
+      flags: { 'data-dir': folder },
+    })
+    const ask = async () => {
+      await put('theirs', { product: 'asked.a', description: 'theirs' })
+      const { code, err } = await sluice('product', 'deploy', 'theirs', '--version', '1.5.0')
+      assert.equal(code, 0, err)
+      return 'y'
+    }
+    process.env['SLUICE_TOKEN'] = token
+    const { code, reason } = (await apply(call, { isTerminal: true, ask }).finally(() => {
+      delete process.env['SLUICE_TOKEN']
+    })) as Ending
+    assert.deepEqual(
+      [code, /somebody has deployed 1\.5\.0 since it was planned/.test(reason ?? '')],
+      [1, true],
+      reason ?? '',
+    )
+    assert.equal((await product('asked.a')).description, 'theirs')
+    assert.deepEqual((await json(0, 'apply', 'asked', '--yes')).result.deployed[0].version, '1.5.1')
+  })
+
   it('takes nothing on trust from names of files and words in them', async () => {
     await put('odd/\u001b[31m\u202ered\n', { product: 'odd.red', columns: '  - { name: "a\\e[2Jb", type: strng }\n' })
     await put('odd/-- flag; $(touch x)', { product: 'odd.flag' })
     const { code, err } = await sluice('apply', 'odd', '--yes')
     assert.equal(code, 1)
-    assert.doesNotMatch(err, /[\u001b\u202e]/)
-    assert.match(err, /·\[31m··?red·/)
+    assert.ok(!err.includes('\u001b') && !err.includes('\u202e'), err)
+    assert.match(err, /^ {2}·\[31m·red·\/output\.yaml:\d+:\d+ /m)
     await rm(join(folder, 'odd'), { recursive: true })
     await put('odd/-- flag; $(touch x)', { product: 'odd.flag' })
     await put('odd/up', { product: '../../tenants/x.y' })
     await put('odd/.hidden', { product: 'odd.hidden' })
     const wrong = await sluice('apply', 'odd', '--yes')
-    assert.deepEqual([wrong.code, /up\/product\.yaml:\d+:\d+ /.test(wrong.err)], [1, true], wrong.err)
+    assert.deepEqual(
+      [wrong.code, /up\/product\.yaml: the namespace must begin with/.test(wrong.err)],
+      [1, true],
+      wrong.err,
+    )
     await rm(join(folder, 'odd/up'), { recursive: true })
     assert.deepEqual(actions(await json(2, 'apply', 'odd', '--check')), [['odd.flag', 'create', '1.0.0']])
     await symlink(folder, join(folder, 'odd/around'))
