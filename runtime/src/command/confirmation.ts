@@ -18,8 +18,10 @@ export function askingAt(input: Stream<Readable> = process.stdin, output: Stream
     async ask(question) {
       const lines = createInterface({ input, output })
       try {
-        const ended = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
-        return (await Promise.race([lines.question(question), ended])).trim()
+        const ended = new Promise<null>((resolve) => lines.once('close', () => resolve(null)))
+        const typed = await Promise.race([lines.question(question), ended])
+        if (typed === null) output.write('\n')
+        return (typed ?? '').trim()
       } finally {
         lines.close()
       }

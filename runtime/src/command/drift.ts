@@ -13,12 +13,9 @@ export async function drift(call: CommandCall): Promise<Ending> {
   const found = await driftsOf(await call.client(), products, call.config)
   const code = found.length === 0 ? 0 : DRIFTED
   if (call.args.flags['json']) return new Ending(code, { drifted: found.length > 0, drifts: found.map(json) }, null)
+  const all = products.length === 1 ? 'the product' : `all ${products.length} products`
   if (found.length === 0)
-    return new Ending(
-      code,
-      `Nothing has drifted: the server has the ${products.length} products as the folder says.`,
-      null,
-    )
+    return new Ending(code, `Nothing has drifted: the server has ${all} as the folder says.`, null)
   const paint = painterFor(process.stdout)
   const lines = [...Map.groupBy(found, ({ product }) => product)].flatMap(([product, own]) => [
     `${plain(product)}:`,
