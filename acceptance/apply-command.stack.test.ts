@@ -171,6 +171,20 @@ describe('sluice apply', () => {
     }
   })
 
+  it('lowers the class of a column by its name alone', async () => {
+    await put('low/a', { product: 'low.a' })
+    await json(0, 'apply', 'low', '--yes')
+    await put('low/a', { product: 'low.a', columns: COLUMNS.replace(', classification: pii.identifier', '') })
+    const { code, out } = await sluice('apply', 'low', '--yes')
+    assert.deepEqual(
+      [code, /low\.a +refused[^]*lower the class of email \(class_lowering_unnamed\)/.test(out)],
+      [1, true],
+      out,
+    )
+    const { products, result } = await json(0, 'apply', 'low', '--yes', '--lower', 'low.a.email')
+    assert.deepEqual([products[0].lowered_classes, result.deployed.length], [['email'], 1])
+  })
+
   it('says all problems of all files at once, with a server’s word for what it knows better', async () => {
     await put('bad/one', { product: 'bad.one', columns: '  - { name: id, type: integr }\n' })
     await put('bad/two', { product: 'bad.two', columns: '  - { name: id, type: strng }\n' })
