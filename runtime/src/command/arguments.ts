@@ -18,6 +18,9 @@ export const SWITCHES: readonly string[] = [
   'grantable',
   'explain',
   'check',
+  'yes',
+  'prune',
+  'yes-prune',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

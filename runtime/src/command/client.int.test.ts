@@ -113,4 +113,21 @@ describe('a client of the commands', () => {
     const client = await open({ url: other, tenant: 'acm' })
     await assert.rejects(client.list('/api/v1/products'), /there is no tenant "acm"/)
   })
+
+  it('waits where it asked too often, and says what else is too much at once', async () => {
+    process.env['SLUICE_TOKEN'] = 'abc'
+    const codes = ['rate_limited', 'rate_limited']
+    let asked = 0
+    const server = createServer((_, reply) => {
+      asked += 1
+      const code = codes.shift()
+      reply.writeHead(code === undefined ? 200 : 429, { 'content-type': 'application/json', 'retry-after': '1' })
+      reply.end(JSON.stringify(code === undefined ? { data: 'here' } : { code, detail: 'too much' }))
+    })
+    const client = await open({ url: await listening(server) })
+    assert.deepEqual([await client.request('POST', '/api/v1/products', {}), asked], [{ data: 'here' }, 3])
+    codes.push('tier_limit_exceeded')
+    await assert.rejects(client.request('GET', '/api/v1/products'), /too much \(tier_limit_exceeded, 429\)/)
+    assert.equal(asked, 4)
+  })
 })

@@ -1,6 +1,7 @@
 /** The commands' way to a running server: its REST API, with a token of the environment or of the folder of keys. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { issueToken } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
 import type { Arguments } from './arguments.ts'
@@ -20,6 +21,10 @@ export interface Client {
 
 const PAGE = 500
 const NOT_FOUND = 404
+const TOO_MANY = 429
+/** A command of many requests goes over the rate of a small tenant at once, and is in time a second later. */
+const LONGEST_WAIT_S = 10
+const MOST_WAITS = 10
 
 type Folders = Pick<Config, 'data_dir' | 'secrets_dir'>
 
@@ -40,9 +45,14 @@ export async function openClient(args: Arguments, folders: Folders): Promise<Cli
   const tenant = isAdminOf(args) ? { 'x-tenant-id': args.flags['tenant'] as string } : {}
   const send = async (method: string, path: string, init: RequestInit): Promise<Response> => {
     const headers = { ...init.headers, ...tenant, authorization: `Bearer ${token}` }
-    const response = await fetchFrom(url, path, { ...init, method, headers })
-    if (response.ok) return response
-    throw new ServerRefused(response.status, describeFailure(url, response.status, await response.text()))
+    for (let attempt = 1; ; attempt += 1) {
+      const response = await fetchFrom(url, path, { ...init, method, headers })
+      if (response.ok) return response
+      const text = await response.text()
+      const waitMs = attempt > MOST_WAITS ? null : waitOf(response, text)
+      if (waitMs === null) throw refusal(url, response.status, text)
+      await sleep(waitMs)
+    }
   }
   const request: Client['request'] = async (method, path, body) =>
     valueOf(url, await send(method, path, jsonBody(body)))
@@ -73,13 +83,25 @@ export async function openClient(args: Arguments, folders: Folders): Promise<Cli
 }
 
 /** What the server answered instead of doing it. */
-class ServerRefused extends Error {
+export class ServerRefused extends Error {
   readonly status: number
+  readonly code: string
+  /** Places in manifests or inputs that it names. */
+  readonly places: NonNullable<ProblemAnswer['errors']>
 
-  constructor(status: number, message: string) {
+  constructor(status: number, { code, errors = [] }: ProblemAnswer, message: string) {
     super(message)
     this.status = status
+    this.code = code
+    this.places = errors
   }
+}
+
+/** How long a request has to wait whose caller asked too often: nothing was done. Null where that is not why, or is long. */
+function waitOf(response: Response, text: string): number | null {
+  if (response.status !== TOO_MANY || problemIn(text)?.code !== 'rate_limited') return null
+  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
+  return seconds <= LONGEST_WAIT_S ? Math.max(1, seconds) * 1000 : null
 }
 
 /** An own token of SLUICE_TOKEN may be an administrator's, who names the tenant; others may name only their own. */
@@ -194,10 +216,15 @@ const FLAG_HINTS: Readonly<Record<string, string>> = {
   tenant_not_active: '"sluice tenant list" names the tenants and how each is.',
 }
 
-/** What is told of single places stands below it; the remedy of an answer with such says no more than to look there. */
-function describeFailure(url: string, status: number, text: string): string {
+function refusal(url: string, status: number, text: string): Error {
   const problem = problemIn(text)
-  if (problem === null) throw otherServer(url, status)
+  return problem === null
+    ? otherServer(url, status)
+    : new ServerRefused(status, problem, describeFailure(status, problem))
+}
+
+/** What is told of single places stands below it; the remedy of an answer with such says no more than to look there. */
+function describeFailure(status: number, problem: ProblemAnswer): string {
   const { detail = problem.title ?? '', errors = [] } = problem
   const lines = errors.flatMap((entry) => {
     const place = entry.manifest ? `${entry.manifest}.yaml` : `${entry.in ?? ''}${entry.pointer ?? ''}`
@@ -229,6 +256,8 @@ interface ProblemAnswer {
     readonly in?: string
     readonly manifest?: string
     readonly pointer?: string
+    /** Within the manifest. */
+    readonly path?: string
     readonly line?: number
     readonly column?: number
     readonly message: string

@@ -128,6 +128,8 @@ it('says with --json what the server answered, whatever the command', async () =
     'connection test',
     'product plan',
     'product deploy',
+    'apply',
+    'drift',
     'query',
   ]
   const remote = Object.entries(ALL).filter(([name, { remote }]) => remote && !others.includes(name))

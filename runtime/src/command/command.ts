@@ -23,8 +23,24 @@ export interface Command {
   readonly flags?: Readonly<Record<string, string>>
   /** Talks to a server: takes --url, --tenant and --data-dir. */
   readonly remote?: boolean
-  /** What it gives is printed: text as it is, values as JSON. Throws where it fails. */
+  /** What exit code 2 says of it, where that is not wrong use: wrong use ends with 1 then. */
+  readonly twoMeans?: string
+  /** What it gives is printed: text as it is, values as JSON, an `Ending` with its code. Throws where it fails. */
   run(call: CommandCall): Promise<unknown>
+}
+
+/** What a command ends with that has something to print, and did not do or find what exit code 0 says. */
+export class Ending {
+  readonly code: number
+  readonly said: unknown
+  /** Goes to standard error. */
+  readonly reason: string | null
+
+  constructor(code: number, said: unknown, reason: string | null) {
+    this.code = code
+    this.said = said
+    this.reason = reason
+  }
 }
 
 export const COMMON_FLAGS = {
@@ -124,7 +140,9 @@ export function helpOf(command: Command): string {
   const flags = { ...command.flags, ...(command.remote ? REMOTE_FLAGS : {}), ...COMMON_FLAGS }
   const width = Math.max(...Object.keys(flags).map((name) => name.length)) + 4
   const lines = Object.entries(flags).map(([name, text]) => `  ${`--${name}`.padEnd(width)}${text}`)
-  return [`sluice ${command.usage}`, `  ${command.summary}`, '', ...lines].join('\n')
+  const codes =
+    command.twoMeans === undefined ? [] : ['', `Exit codes: 0 done, 1 failed or wrong use, 2 ${command.twoMeans}.`]
+  return [`sluice ${command.usage}`, `  ${command.summary}`, '', ...lines, ...codes].join('\n')
 }
 
 export function overview(commands: readonly Command[]): string {
@@ -134,7 +152,11 @@ export function overview(commands: readonly Command[]): string {
       ? `  sluice ${usage.padEnd(width)}${summary}`
       : `  sluice ${usage}\n${' '.repeat(width + 9)}${summary}`,
   )
-  return [...lines, '', 'sluice help COMMAND tells more. Exit codes: 0 done, 1 failed, 2 wrong use.'].join('\n')
+  return [
+    ...lines,
+    '',
+    'sluice help COMMAND tells more. Exit codes: 0 done, 1 failed, 2 wrong use, where a command says no other.',
+  ].join('\n')
 }
 
 /** Refuses flags that the command does not know, and says what was probably meant; and flags that lack their value. */

@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import type { Config } from '../config.ts'
 import { dashboardSupport } from '../dashboards/support.ts'
 import { servingTypesOf } from '../manifest/context.ts'
-import { parseManifests } from '../manifest/parse-manifests.ts'
+import { type ParsedManifests, parseManifests } from '../manifest/parse-manifests.ts'
 import { loadPlugin } from '../plugins/loader.ts'
 import { problemLine, readManifests } from './product-files.ts'
 
@@ -16,19 +16,27 @@ export interface LintResult {
 
 export async function lintFolder(folder: string, config: Config): Promise<LintResult> {
   const texts = await readManifests(folder)
-  const parsed = parseManifests(
-    Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text)])),
-    {
-      product: nameOf(texts['product']),
-      servingTypes: servingTypesOf(await servingPlugins(config)),
-      dashboards: dashboardSupport(config),
-      distributed: true,
-      leastScheduleMs: config.limits.schedule_interval_ms,
-      sensitiveClasses: config.masking.sensitive,
-    },
-  )
+  const parsed = (await manifestParser(config))(texts)
   const shown = parsed.ok ? parsed.warnings : parsed.problems
   return { ok: parsed.ok, lines: shown.map(problemLine) }
+}
+
+/** Reads and checks manifests by what this machine's configuration has: stores, classes, dashboards. */
+export async function manifestParser(
+  config: Config,
+): Promise<(texts: Readonly<Record<string, string>>) => ParsedManifests> {
+  const context = {
+    servingTypes: servingTypesOf(await servingPlugins(config)),
+    dashboards: dashboardSupport(config),
+    distributed: true,
+    leastScheduleMs: config.limits.schedule_interval_ms,
+    sensitiveClasses: config.masking.sensitive,
+  }
+  return (texts) =>
+    parseManifests(Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text)])), {
+      ...context,
+      product: nameOf(texts['product']),
+    })
 }
 
 /** The product is what its own manifest calls it: there is nothing yet to hold it against. */

@@ -1,7 +1,8 @@
-/** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use. */
+/** The `sluice` command. Exit codes: 0 done, 1 failed, 2 wrong use; of some commands 2 says something else. */
 import { existsSync } from 'node:fs'
 import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
+import { APPLY_COMMANDS } from './apply-command.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
 import {
   type Command,
@@ -10,6 +11,7 @@ import {
   checkWords,
   commandsCalled,
   commandsUnder,
+  Ending,
   findCommand,
   helpOf,
   meantCommand,
@@ -28,10 +30,13 @@ import { QUERY_COMMANDS } from './query-command.ts'
 import { ownVersion } from './release.ts'
 import { RUN_COMMANDS } from './run-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
+import { plainLines } from './text-table.ts'
 import { TOKEN_COMMANDS } from './token-command.ts'
 
 /** Flags of the configuration; those with a dot (`--auth.audience`) are so everywhere. */
 const CONFIG_FLAGS = ['data-dir', 'port', 'host', 'config', 'allow-unproved']
+
+const WRONG_USE = 2
 
 export const COMMANDS: Readonly<Record<string, Command>> = {
   start: {
@@ -53,6 +58,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...TENANT_COMMANDS,
   ...CONNECTION_COMMANDS,
   ...PRODUCT_COMMANDS,
+  ...APPLY_COMMANDS,
   ...GRANT_COMMANDS,
   ...APPLICATION_KEY_COMMANDS,
   ...NOTIFICATION_COMMANDS,
@@ -65,6 +71,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
 
 export async function main(argv: readonly string[]): Promise<number> {
   let help = 'sluice help lists the commands.'
+  let wrongUse = WRONG_USE
   try {
     if (argv[0] === '--version' || argv[0] === 'version') return await print(ownVersion())
     const args = parseArguments(argv)
@@ -74,14 +81,23 @@ export async function main(argv: readonly string[]): Promise<number> {
     if (found === null) help = nearHelp(args.words)
     if (found === null || args.flags['help']) return await print(helpFor(args.words))
     help = helpOf(found.command)
+    if (found.command.twoMeans !== undefined) wrongUse = 1
     checkFlags(found.command, args, CONFIG_FLAGS)
     checkWords(found.command, found.name, found.rest)
     const result = await found.command.run(callOf(args, found.rest, sourcesOf(args)))
-    if (result !== undefined) await print(typeof result === 'string' ? result : JSON.stringify(result, null, 2))
-    return 0
+    if (result instanceof Ending) return await end(result)
+    return result === undefined ? 0 : await print(inText(result))
   } catch (error) {
-    return hasLeft(error) ? 1 : fail(error, help)
+    return hasLeft(error) ? 1 : fail(error, help, wrongUse)
   }
+}
+
+const inText = (result: unknown): string => (typeof result === 'string' ? result : JSON.stringify(result, null, 2))
+
+async function end({ code, said, reason }: Ending): Promise<number> {
+  await print(inText(said))
+  if (reason !== null) console.error(`sluice: ${plainLines(reason)}`)
+  return code
 }
 
 /** The commands around words that are none: all of them would push what is wrong off the screen. */
@@ -100,12 +116,13 @@ function helpFor(words: readonly string[]): string {
   throw new UsageError(`there is no command "${words.join(' ')}"${meant === null ? '' : `; did you mean "${meant}"?`}`)
 }
 
-function fail(error: unknown, help: string): number {
-  const wrongUse = error instanceof UsageError
-  const message = inWords(error)
+function fail(error: unknown, help: string, wrongUse: number): number {
+  const isWrongUse = error instanceof UsageError
+  // Names of files and words of manifests stand in it, whoever wrote them.
+  const message = plainLines(inWords(error))
   const remedy = (error as { readonly remedy?: string }).remedy
-  console.error([`sluice: ${message}`, ...(remedy ? [remedy] : []), ...(wrongUse ? ['', help] : [])].join('\n'))
-  return wrongUse ? 2 : 1
+  console.error([`sluice: ${message}`, ...(remedy ? [remedy] : []), ...(isWrongUse ? ['', help] : [])].join('\n'))
+  return isWrongUse ? wrongUse : 1
 }
 
 async function print(text: string): Promise<number> {

@@ -1,8 +1,8 @@
-import { join } from 'node:path'
 import { listed, required, UsageError } from './arguments.ts'
+import { colourOf, painterFor } from './colours.ts'
 import { type Command, type CommandCall, gone, segment, word } from './command.ts'
 import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
-import { type ProblemLine, problemLine, readManifests } from './product-files.ts'
+import { namedProduct, type ProblemLine, problemLine, readManifests } from './product-files.ts'
 import { followRun, productLine, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
 
@@ -20,7 +20,7 @@ interface ProductAnswer {
   readonly schedule_state?: ScheduleStateAnswer | null
 }
 
-interface PlanAnswer {
+export interface PlanAnswer {
   readonly verdict: string
   readonly changes: readonly { readonly verdict: string; readonly subject: string; readonly reason: string }[]
   readonly lake: readonly string[]
@@ -32,7 +32,7 @@ interface PlanAnswer {
   }[]
   readonly estimated_rows: number | null
   readonly lowered_classes: readonly string[]
-  readonly problems: readonly { readonly code: string; readonly message: string }[]
+  readonly problems: readonly { readonly code: string; readonly message: string; readonly remedy?: string | null }[]
   readonly warnings: readonly ProblemLine[]
   readonly reads: readonly ReadLine[]
   readonly notes: readonly string[]
@@ -76,7 +76,7 @@ interface QualityAnswer {
   } | null
 }
 
-interface DeployAnswer {
+export interface DeployAnswer {
   readonly digest: string
   readonly stores_hash?: string
   readonly plan: PlanAnswer
@@ -319,22 +319,10 @@ async function deploy(call: CommandCall): Promise<DeployAnswer> {
   return (await client.request('POST', `${path}/deploy`, { version, dry_run: false, ...meant })) as DeployAnswer
 }
 
-async function namedProduct(text: string, folder: string) {
-  const { readYaml } = await import('../manifest/read-yaml.ts')
-  const reading = readYaml('product', Buffer.from(text))
-  if (!reading.ok) throw new Error([`${folder} has problems`, ...reading.problems.map(problemLine)].join('\n'))
-  const { name, namespace, archetype, description } = reading.file.value as Readonly<Record<string, unknown>>
-  if (typeof name !== 'string' || typeof namespace !== 'string') {
-    throw new UsageError(`${join(folder, 'product.yaml')} does not say name and namespace`)
-  }
-  return {
-    path: `/api/v1/products/${encodeURIComponent(`${namespace}.${name}`)}`,
-    registration: { name, namespace, archetype, description: description ?? '' },
-  }
-}
-
 function shownPlan(plan: PlanAnswer): string {
-  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdict}: ${subject}: ${reason}`)
+  const paint = painterFor(process.stdout)
+  const verdictOf = (verdict: string) => paint(verdict, colourOf(verdict))
+  const changes = plan.changes.map(({ verdict, subject, reason }) => `  ${verdictOf(verdict)}: ${subject}: ${reason}`)
   const stores = plan.stores.flatMap(({ endpoint, variant, steps, columns = [] }) => [
     ...steps.map(({ action, description }) => `  ${endpoint} (${variant}): ${action}: ${description}`),
     ...columns
@@ -342,15 +330,15 @@ function shownPlan(plan: PlanAnswer): string {
       .map(({ name, verdict, reason }) => `  ${endpoint} (${variant}): ${name} is ${verdict}: ${reason}`),
   ])
   return [
-    `Verdict: ${plan.verdict}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
+    `Verdict: ${verdictOf(plan.verdict)}${plan.estimated_rows === null ? '' : `, about ${plan.estimated_rows} rows`}`,
     ...changes,
     ...plan.lake.map((change) => `  lake: ${change}`),
     ...stores,
     ...plan.reads.flatMap(readLine),
     ...plan.notes.map((note) => `  note: ${note}`),
     ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
-    ...plan.problems.map(({ code, message }) => `  would be refused: ${message} (${code})`),
-    ...plan.warnings.map((warning) => `  warning: ${problemLine(warning)}`),
+    ...plan.problems.map(({ code, message }) => `  ${paint('would be refused', 'red')}: ${message} (${code})`),
+    ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${problemLine(warning)}`),
   ].join('\n')
 }
 

@@ -1,11 +1,14 @@
 /** The six manifests of a product in a folder: read, and written to begin with. */
-import { open, readdir, readFile, rm } from 'node:fs/promises'
+import { open, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
 import { makeFolder, reasonOf, refusedIn } from './failures.ts'
 
-const PARTS = ['product', 'inputs', 'output', 'quality', 'serving', 'compute']
+export const PARTS = ['product', 'inputs', 'output', 'quality', 'serving', 'compute']
+
+/** A server takes no larger one. */
+const MOST_BYTES = 256 * 1024
 
 /** Something wrong in a manifest, as the server and the checks say it. */
 export interface ProblemLine {
@@ -41,11 +44,36 @@ function lacking(part: string, others: readonly string[]): string {
   return meant === undefined ? `${part}.yaml` : `${part}.yaml (it has ${meant})`
 }
 
-function textOf(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch((error: unknown) => {
+/** What would never end, or fill the memory, is not begun. */
+async function textOf(file: string): Promise<string> {
+  try {
+    const facts = await stat(file)
+    if (facts.isFile() && facts.size > MOST_BYTES) throw new UsageError(`${file} is larger than 256 KiB`)
+    if (!facts.isFile() && !facts.isDirectory()) throw new UsageError(`${file} is no file`)
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if (error instanceof UsageError) throw error
     throw new UsageError(`${file} cannot be read: ${reasonOf(error)}`)
-  })
+  }
 }
+
+/** What the folder's product is called, and what it is registered as. Throws where product.yaml does not say it. */
+export async function namedProduct(text: string, folder: string) {
+  const { readYaml } = await import('../manifest/read-yaml.ts')
+  const reading = readYaml('product', Buffer.from(text))
+  if (!reading.ok) throw new Error([`${folder} has problems`, ...reading.problems.map(problemLine)].join('\n'))
+  const { name, namespace, archetype, description } = reading.file.value as Readonly<Record<string, unknown>>
+  if (typeof name !== 'string' || typeof namespace !== 'string') {
+    throw new UsageError(`${join(folder, 'product.yaml')} does not say name and namespace`)
+  }
+  return {
+    path: pathOf(`${namespace}.${name}`),
+    registration: { name, namespace, archetype, description: description ?? '' },
+  }
+}
+
+/** @param name namespace.name */
+export const pathOf = (name: string): string => `/api/v1/products/${encodeURIComponent(name)}`
 
 /** Writes the files into `folder`; refuses to overwrite any. */
 export async function initProduct(folder: string): Promise<string> {
