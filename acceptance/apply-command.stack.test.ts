@@ -69,6 +69,8 @@ interface Wanted {
   readonly after?: readonly string[]
   readonly description?: string
   readonly where?: string
+  /** It is made of that product, and of no table. */
+  readonly of?: string
 }
 
 const COLUMNS = `  - { name: id, type: integer, role: identity, nullable: false }
@@ -81,15 +83,17 @@ const FAILING = 'checks:\n  - { name: too_few, row_count: { min: 1000 } }\n'
 async function put(path: string, wanted: Wanted): Promise<void> {
   const dot = wanted.product.lastIndexOf('.')
   const [namespace, name] = [wanted.product.slice(0, dot), wanted.product.slice(dot + 1)]
-  const { columns = COLUMNS, quality, after: follows, description = 'as it is', where } = wanted
+  const { columns = COLUMNS, quality, after: follows, description = 'as it is', where, of } = wanted
   const files = manifests('public.apply_people', { columns, endpoints: '  - type: lookup\n' })
   const schedule = follows && `trigger: schedule\nschedule: { after: [${follows.join(', ')}] }`
   const texts: Readonly<Record<string, string>> = {
     ...files,
     product: `${files.product}description: ${JSON.stringify(description)}\n`
       .replace('name: people', `name: ${name}`)
+      .replace('source_aligned', of === undefined ? 'source_aligned' : 'aggregate')
       .replace('namespace: crm', `namespace: ${namespace}`),
     ...(where === undefined ? {} : { inputs: files.inputs.replace('mode: full', `mode: full, where: "${where}"`) }),
+    ...(of === undefined ? {} : { inputs: files.inputs.replace(/- \{.*\}/, `- { name: source, product: ${of} }`) }),
     ...(quality === undefined ? {} : { quality: `apiVersion: svc/v1\nkind: Quality\n${quality}` }),
     ...(schedule === undefined ? {} : { compute: files.compute.replace('trigger: on_ingestion', schedule) }),
   }
@@ -405,6 +409,42 @@ describe('sluice apply', () => {
     await rm(join(folder, 'odd/-- flag; $(touch x)/quality.yaml'))
     await symlink('/dev/zero', join(folder, 'odd/-- flag; $(touch x)/quality.yaml'))
     assert.match((await sluice('apply', 'odd')).err, /quality\.yaml is no file/)
+  })
+
+  it('deploys products that are made of each other, and changes them together', async () => {
+    const plain = '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: city, type: string }\n'
+    const narrow = plain.replace(/.*city.*\n/, '')
+    await put('made/a/second', { product: 'made.second', of: 'made.base', columns: plain })
+    await put('made/a/third', { product: 'made.third', of: 'made.second', columns: plain })
+    await put('made/z/base', { product: 'made.base', columns: plain })
+    const first = await json(0, 'apply', 'made', '--yes')
+    assert.deepEqual(
+      first.result.deployed.map((one: Json) => one.product),
+      ['made.base', 'made.second', 'made.third'],
+    )
+    await syncNow(developer)
+    const rows = async () =>
+      (await ok(developer.post('/api/v1/query', { sql: 'SELECT count(*) AS n FROM made.third' }))).rows.length
+    assert.equal(await rows(), 1)
+    await put('made/z/base', { product: 'made.base', columns: narrow })
+    const broken = await sluice('apply', 'made', '--yes', '--breaking', 'made.base')
+    assert.equal(broken.code, 1)
+    assert.match(broken.out, /made\.second.*breaks_downstream/s)
+    await put('made/a/second', { product: 'made.second', of: 'made.base', columns: narrow })
+    await put('made/a/third', { product: 'made.third', of: 'made.second', columns: narrow })
+    const breaking = ['--breaking', 'made.base,made.second,made.third']
+    const together = await sluice('apply', 'made', '--yes', ...breaking)
+    assert.equal(together.code, 0, together.err + together.out)
+    assert.equal((await sluice('apply', 'made')).code, 0)
+    const wider = `${narrow}  - { name: email, type: string, classification: pii.identifier }\n`
+    for (const [path, of] of [['z/base'], ['a/second', 'made.base'], ['a/third', 'made.second']] as const) {
+      const name = `made.${path.slice(2)}`
+      await put(`made/${path}`, { product: name, columns: wider, ...(of === undefined ? {} : { of }) })
+    }
+    const widened = await sluice('apply', 'made', '--yes')
+    assert.equal(widened.code, 0, widened.err + widened.out)
+    await put('made/z/base', { product: 'made.base', of: 'made.third', columns: wider })
+    assert.match((await sluice('apply', 'made')).err, /made\.base/)
   })
 })
 

@@ -7,7 +7,7 @@ import { makeWave } from './ingestion/make-wave.ts'
 import { outcomeText, publishedOutcome, unpublishedOutcome } from './ingestion/product-outcome.ts'
 import { productProgress } from './ingestion/product-progress.ts'
 import { type IngestionDeps, runIngestion } from './ingestion/run-ingestion.ts'
-import { type RunPlace, Worker } from './ingestion/worker.ts'
+import { isWorthRetrying, type RunPlace, Worker } from './ingestion/worker.ts'
 import { askForJobs } from './jobs/claims.ts'
 import type { JobKind, JobSource } from './jobs/worker.ts'
 import type { ManifestSet } from './manifest/manifest-set.ts'
@@ -102,8 +102,11 @@ async function execute(
   const first = [{ product, manifests: version.normalised }]
   const wave = await makeWave({ lease, signal }, first, { unread: () => null, done: [outcome] }, ingestion)
   await saveRunResult(pool, lease, { products: wave.outcomes })
-  // What came back stays, whatever others make of it.
-  if (rollback === null && wave.errors.length > 0) throw wave.errors[0]
+  // What others make of it is told of them. What may pass is tried again, by a run that has made this one already.
+  const passing = wave.errors.find(
+    (error) => isSluiceError(error) && (error.kind === 'FENCED' || isWorthRetrying(error)),
+  )
+  if (passing !== undefined) throw passing
   return { products: wave.outcomes }
 }
 

@@ -34,6 +34,8 @@ export interface PlannedProduct {
   readonly digest: string | null
   /** Products of the folder that have to be deployed before this one can be planned. */
   readonly waitsFor: readonly string[]
+  /** Products made of it that get other manifests after it; absent: none. */
+  readonly breaks?: readonly string[]
   readonly plan: PlanAnswer | null
   readonly warnings: readonly string[]
   /** Why it is refused. */
@@ -99,6 +101,16 @@ export async function planProducts(
   choices: ApplyChoices,
 ): Promise<readonly PlannedProduct[]> {
   const planned: PlannedProduct[] = []
+  const changing = async ({ name }: FolderProduct): Promise<readonly string[]> => {
+    const found: string[] = []
+    for (const one of products.filter(({ names }) => names.includes(name))) {
+      const server = onServer.get(one.name) ?? null
+      if (server === null || !one.parsed.ok) continue
+      const standing = await standingOf(client, one, server)
+      if (!isDeployed(standing, one.parsed.manifests.digest)) found.push(one.name)
+    }
+    return found
+  }
   const known = new Set([...onServer.keys(), ...products.map(({ name }) => name)])
   for (const product of products) {
     const server = onServer.get(product.name) ?? null
@@ -109,36 +121,49 @@ export async function planProducts(
     const blocked = before.filter(({ action }) => action === 'refused').map((one) => one.product.name)
     if (absent.length > 0) planned.push(refused(product, server, absent.map(absentRefusal)))
     else if (blocked.length > 0) planned.push(refused(product, server, blocked.map(blockedRefusal)))
-    else planned.push(await planProduct(client, product, server, choices, before))
+    else planned.push(await planProduct(client, product, server, choices, { before, breaks: await changing(product) }))
   }
   return planned
+}
+
+/** What a product stands among in its folder. */
+export interface Beside {
+  /** Products that it names and that are to be deployed first. */
+  readonly before: readonly PlannedProduct[]
+  /** Products that are made of it and get other manifests after it: what breaks the former ones is no reason against it. */
+  readonly breaks: readonly string[]
 }
 
 const absentRefusal = (name: string): string => `it names ${name}, which is neither in the folder nor on the server`
 const blockedRefusal = (name: string): string => `it names ${name}, which is refused`
 
-/** @param before products that it names and that are to be deployed first */
+async function standingOf(client: Client, product: FolderProduct, server: ServerProduct | null): Promise<Standing> {
+  const versions = server === null ? [] : await versionsOf(client, product.name)
+  return { product, server, versions, current: server?.current_version ?? null }
+}
+
 export async function planProduct(
   client: Client,
   product: FolderProduct,
   server: ServerProduct | null,
   choices: ApplyChoices,
-  before: readonly PlannedProduct[],
+  { before, breaks }: Beside,
 ): Promise<PlannedProduct> {
-  const versions = server === null ? [] : await versionsOf(client, product.name)
-  const standing = { product, server, versions, current: server?.current_version ?? null }
+  const standing = await standingOf(client, product, server)
   // Manifests that mean what is deployed need no plan, which asks the sources.
   if (product.parsed.ok && isDeployed(standing, product.parsed.manifests.digest)) return unchanged(standing)
   // Of a major version nothing is refused for what it breaks: the plan says whether it does.
   const version = choices.version ?? nextOf(standing, 'breaking')
   const lower = loweredOf(product.name, choices).map((column) => ['lower', column] as [string, string])
-  const query = new URLSearchParams([['version', version], ...lower])
+  const broken = breaks.map((name) => ['breaks', name] as [string, string])
+  const query = new URLSearchParams([['version', version], ...lower, ...broken])
   try {
     const answer = (await client.upload(`${pathOf(product.name)}/plan?${query}`, product.texts)) as DeployAnswer
-    return judged(standing, answer, choices)
+    return { ...judged(standing, answer, choices), breaks }
   } catch (error) {
     if (!(error instanceof ServerRefused) || error.status === UNAUTHORIZED) throw error
-    return before.length > 0 && isOfNamed(error) ? waiting(standing, before) : refused(product, server, [error.message])
+    if (before.length === 0 || !isOfNamed(error)) return refused(product, server, [error.message])
+    return { ...waiting(standing, before), breaks }
   }
 }
 
@@ -196,10 +221,12 @@ export function loweredOf(name: string, { lower }: Pick<ApplyChoices, 'lower'>):
 }
 
 /** Whether nothing is wrong but for products that it names, which are not there yet or will be others by then. */
-function isOfNamed({ places }: ServerRefused): boolean {
+function isOfNamed({ code, places }: ServerRefused): boolean {
+  // It may be written for columns that they have by then.
+  if (code === 'transform_invalid') return true
   const isNamed = ({ manifest, path = '' }: (typeof places)[number]) =>
-    (manifest === 'compute' && /^schedule\.after\b/.test(path)) ||
-    (manifest === 'inputs' && /^inputs\[\d+\]\.product$/.test(path))
+    (manifest === 'compute' && (path === '' || /^schedule\.after\b/.test(path))) ||
+    (manifest === 'inputs' && /^inputs\[\d+\]\.(product$|columns\b)/.test(path))
   return places.length > 0 && places.every(isNamed)
 }
 

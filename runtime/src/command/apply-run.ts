@@ -105,23 +105,24 @@ interface Deployed {
 async function deploy(client: Client, planned: PlannedProduct, choices: ApplyChoices): Promise<Deployed | null> {
   const { product } = planned
   const path = pathOf(product.name)
-  const { digest, version } = planned.digest === null ? await planNow(client, planned, choices) : planned
+  const { digest, version, breaks = [] } = planned.digest === null ? await planNow(client, planned, choices) : planned
   if (digest === null) return null
   const server = (await client.find(path)) as { readonly current_version: string | null } | null
   if ((server?.current_version ?? null) !== planned.deployed)
     throw new Error(`somebody has deployed ${server?.current_version} since it was planned`)
   if (server === null) await client.request('POST', '/api/v1/products', product.registration)
   await client.upload(`${path}/manifests`, product.texts)
-  const meant = { version, digest, lower: loweredOf(product.name, choices) }
+  const meant = { version, digest, lower: loweredOf(product.name, choices), breaks }
   const answer = (await client.request('POST', `${path}/deploy`, { dry_run: false, ...meant })) as DeployAnswer
   const connections = answer.plan.reads.flatMap(({ connection }) => connection ?? [])
   return { version: version as string, runId: answer.run_id ?? null, connections }
 }
 
 /** What could not be planned before those that it names were deployed. Throws what refuses it. */
-async function planNow(client: Client, { product }: PlannedProduct, choices: ApplyChoices): Promise<PlannedProduct> {
+async function planNow(client: Client, waiting: PlannedProduct, choices: ApplyChoices): Promise<PlannedProduct> {
+  const { product, breaks = [] } = waiting
   const server = (await productsOf(client)).get(product.name) ?? null
-  const planned = await planProduct(client, product, server, choices, [])
+  const planned = await planProduct(client, product, server, choices, { before: [], breaks })
   if (planned.action === 'refused') throw new Error(planned.refusals.join('\n'))
   return planned
 }

@@ -46,7 +46,7 @@ const POLL_MS = 1_000
 const RETRY_MS = 2_000
 
 /** Another moment may give another outcome; anything else fails at once, with its remedy. */
-function isWorthRetrying(error: SluiceError): boolean {
+export function isWorthRetrying(error: SluiceError): boolean {
   return error.kind === 'TRANSIENT' || error.code === 'lake_commit_conflict'
 }
 
