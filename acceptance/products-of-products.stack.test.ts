@@ -426,6 +426,114 @@ describe('a product that somebody may not read', () => {
   })
 })
 
+describe('what has not changed', () => {
+  const pushed = (name: string): Files => ({
+    inputs: `  - { name: source, connection: told, table: ${name} }\n`,
+    columns: `${ID}  - { name: note, type: string }\n`,
+  })
+  const copy = (of: string): Files => ({ inputs: product(of), columns: `${ID}  - { name: note, type: string }\n` })
+  const push = (name: string, ...told: readonly object[]) =>
+    ok(owner.post(`/api/v1/connections/told/events?table=${name}`, told))
+  const sync = async () => {
+    const { id } = await ok(owner.post('/api/v1/connections/told/sync'))
+    return states((await owner.untilEnded(id)).products)
+  }
+  const UNCHANGED = 'inputs_unchanged'
+
+  it('is not made anew, and what is made of it is not', async () => {
+    const columns = [
+      { name: 'id', type: 'integer' },
+      { name: 'note', type: 'string' },
+    ]
+    const tables = { left: { columns, primary_key: ['id'] }, right: { columns, primary_key: ['id'] } }
+    const config_encrypted = JSON.stringify({ tables })
+    await ok(owner.post('/api/v1/connections', { name: 'told', connector_type: 'push', config_encrypted }))
+    await make(owner, 'left', pushed('left'))
+    await make(owner, 'right', pushed('right'))
+    await make(owner, 'right2', copy('crm.right'))
+    await make(owner, 'clocked', {
+      ...copy('crm.right'),
+      transform: 'SELECT id, note || CAST(now() AS VARCHAR) AS note FROM source',
+    })
+    await make(owner, 'fresh', {
+      ...copy('crm.right'),
+      quality: '  - { name: some, sql: "SELECT 1 AS violations WHERE current_date < DATE \'2000-01-01\'" }\n',
+    })
+    await push('left', { id: 1, note: 'a' })
+    await push('right', { id: 1, note: 'b' })
+    await sync()
+    await push('left', { id: 2, note: 'c' })
+    const before = await Promise.all(['right', 'right2'].map(epochOf))
+    const readAt = async () => Date.parse((await ok(owner.get('/api/v1/products/right2'))).freshness.read_at)
+    const readBefore = await readAt()
+    assert.deepEqual(await sync(), {
+      left: 'succeeded',
+      right: UNCHANGED,
+      right2: UNCHANGED,
+      clocked: 'succeeded',
+      fresh: 'succeeded',
+    })
+    assert.deepEqual(await Promise.all(['right', 'right2'].map(epochOf)), before)
+    // A read that finds nothing is one as well.
+    assert.ok((await readAt()) > readBefore)
+    assert.deepEqual(await rows(owner, 'left'), [
+      [1, 'a'],
+      [2, 'c'],
+    ])
+    await push('right', { id: 1, note: 'd' })
+    assert.deepEqual(await sync(), {
+      left: UNCHANGED,
+      right: 'succeeded',
+      right2: 'succeeded',
+      clocked: 'succeeded',
+      fresh: 'succeeded',
+    })
+    assert.deepEqual(await rows(owner, 'right2'), [[1, 'd']])
+  })
+
+  it('is made where another version asks for it, a grant for another twin, or somebody', async () => {
+    await make(
+      owner,
+      'right2',
+      { ...copy('crm.right'), transform: 'SELECT id, upper(note) AS note FROM source' },
+      '1.0.1',
+    )
+    assert.deepEqual(await rows(owner, 'right2'), [[1, 'D']])
+    const before = await epochOf('right2')
+    const { id } = await ok(owner.post('/api/v1/products/right2/materialize'))
+    assert.equal((await owner.untilEnded(id)).state, 'succeeded')
+    assert.equal(await epochOf('right2'), before + 1)
+    const classed = (one: Files): Files => ({
+      ...one,
+      columns: one.columns.replace('type: string', `type: string, classification: ${HIDDEN}`),
+    })
+    await make(owner, 'left', classed(pushed('left')), '2.0.0')
+    assert.equal((await sync())['left'], UNCHANGED)
+    await ok(
+      owner.post('/api/v1/products/left/grants', { subject: { user: 'vito' }, may: 'unmask', classes: [HIDDEN] }),
+    )
+    await sync()
+    assert.deepEqual(await rows(viewer, 'left'), [
+      [1, 'a'],
+      [2, 'c'],
+    ])
+  })
+
+  it('is made where it could not be made before', async () => {
+    await make(
+      owner,
+      'right2',
+      { ...copy('crm.right'), quality: '  - name: few\n    row_count: { max: 1 }\n' },
+      '1.0.2',
+    )
+    await push('right', { id: 2, note: 'e' })
+    assert.equal((await sync())['right2'], 'quality_blocked')
+    assert.equal((await sync())['right2'], 'quality_blocked')
+    await push('right', { id: 2, _op: 'delete' })
+    assert.equal((await sync())['right2'], 'succeeded')
+  })
+})
+
 describe('two tenants', () => {
   it('have nothing of each other’s products', async () => {
     const [, other] = world.tenants

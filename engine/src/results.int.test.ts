@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { openDuckDb } from './child/duckdb.ts'
 import { ALLOWED_FUNCTIONS, ALLOWED_WINDOW_FUNCTIONS } from './guard/functions.ts'
-import { isStable, UNSTABLE_FUNCTIONS } from './guard/stability.ts'
+import { isStable, isStableText, UNSTABLE_FUNCTIONS } from './guard/stability.ts'
 import { createEngine, type EngineJob, type EngineRun, type EngineTable, type PooledEngine } from './index.ts'
 import { accessSet } from './kept-child.ts'
 import { Results } from './results.ts'
@@ -159,6 +159,20 @@ describe('an answer', () => {
       unstable.filter((name) => !UNSTABLE_FUNCTIONS.has(name)),
       [],
     )
+    for (const name of UNSTABLE_FUNCTIONS) {
+      for (const text of [
+        `SELECT ${name.toUpperCase()}() FROM t`,
+        `SELECT a,"${name}" (b)`,
+        `WHERE x>'${name}'::date`,
+        `a.${name}()`,
+      ]) {
+        assert.equal(isStableText(text), false, text)
+      }
+    }
+    for (const text of ['SELECT * FROM t USING SAMPLE 10', 'FROM t TABLESAMPLE 5%'])
+      assert.equal(isStableText(text), false)
+    for (const text of ['SELECT knows, a_now, samples FROM t', "SELECT 'nowhere'"])
+      assert.equal(isStableText(text), true)
     assert.equal(isStable({ statements: [{ node: { function_name: 'NOW', sample: null } }] }), false)
   })
 })

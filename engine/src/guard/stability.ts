@@ -17,6 +17,12 @@ export function isStable(tree: TreeNode): boolean {
   return !isAnyUnstable(tree)
 }
 
+/** The same of a text that nobody has taken apart: false where any word of it might be such a function, or a draw. */
+export function isStableText(sql: string): boolean {
+  const words = sql.split(/[^\p{L}\p{M}\p{N}_]+/u).map(foldName)
+  return !words.some((word) => UNSTABLE_FUNCTIONS.has(word) || word === 'sample' || word === 'tablesample')
+}
+
 function isAnyUnstable(value: unknown): boolean {
   if (typeof value === 'string') return UNSTABLE_FUNCTIONS.has(foldName(value.trim()))
   if (typeof value !== 'object' || value === null) return false

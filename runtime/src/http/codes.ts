@@ -354,6 +354,11 @@ export const ERROR_CODES = {
     title: 'Inputs rest on different rows',
     remedy: 'It is made when the input that is behind has been made.',
   },
+  inputs_unchanged: {
+    status: 409,
+    title: 'Inputs unchanged',
+    remedy: 'Nothing is to be done. To make it all the same: sluice product materialize.',
+  },
   input_behind: {
     status: 409,
     title: 'Input not made anew',

@@ -71,16 +71,16 @@ export async function makeWave(
 
 /** Why nothing is to be made of it now; null: it is made. */
 function leftBecause(
-  { isFirst, upstream }: WaveMember,
+  { upstream }: WaveMember,
   unread: string | null,
   outcomes: readonly ProductOutcome[],
 ): RecordedError | null {
   if (unread !== null) return inputFailed(unread)
-  const made = (name: string) => outcomes.find((one) => one.name === name)?.epoch != null
-  const left = upstream.sameWave.find((name) => !made(name))
-  if (left !== undefined) return inputBehind(left)
-  if (isFirst || [...upstream.sameWave, ...upstream.latest].some(made)) return null
-  return inputBehind(upstream.latest[0] ?? '')
+  const left = upstream.find((name) => {
+    const outcome = outcomes.find((one) => one.name === name)
+    return outcome?.epoch === null && outcome.reason?.code !== UNCHANGED
+  })
+  return left === undefined ? null : inputBehind(left)
 }
 
 async function outcomeFor(
@@ -94,7 +94,7 @@ async function outcomeFor(
   if (reason !== null) return { outcome: await left('skipped', reason) }
   const { report, settle } = productProgress(deps.pool, run.lease, product, done)
   try {
-    const request = { product, runId: run.lease.runId, signal: run.signal, report }
+    const request = { product, runId: run.lease.runId, signal: run.signal, report, ifChanged: true }
     return { outcome: publishedOutcome(product, await deps.materialize(request)) }
   } catch (error) {
     run.signal.throwIfAborted()
@@ -106,8 +106,16 @@ async function outcomeFor(
   }
 }
 
+/** It is what it would be made. */
+const UNCHANGED = 'inputs_unchanged'
+
 /** Codes of what keeps a product from being made anew without being a failure of the run. */
-const LEFT_AS_IT_IS: ReadonlySet<string> = new Set(['input_not_ingested', 'product_paused', 'inputs_of_several_waves'])
+const LEFT_AS_IT_IS: ReadonlySet<string> = new Set([
+  UNCHANGED,
+  'input_not_ingested',
+  'product_paused',
+  'inputs_of_several_waves',
+])
 
 function inputFailed(table: string): RecordedError {
   return {
@@ -141,5 +149,6 @@ export function about(part: string, error: unknown): unknown {
 async function tell({ lease }: WaveRun, outcome: ProductOutcome, { pool }: WaveDeps): Promise<void> {
   const level = { succeeded: 'info', degraded: 'warn', skipped: 'warn', failed: 'error' } as const
   const hasLosses = Object.keys(outcome.lossy_values).length > 0
-  await appendRunLog(pool, lease, hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
+  const isSame = outcome.reason?.code === UNCHANGED
+  await appendRunLog(pool, lease, isSame ? 'info' : hasLosses ? 'warn' : level[outcome.state], outcomeText(outcome))
 }

@@ -10,10 +10,8 @@ export interface DeployedProduct {
 }
 
 export interface WaveMember extends DeployedProduct {
-  /** Whether it is made by itself, and not only because another one was. */
-  readonly isFirst: boolean
-  /** Names of members that it is made of: of those that it waits for, and of those that it takes as they are. */
-  readonly upstream: { readonly sameWave: readonly string[]; readonly latest: readonly string[] }
+  /** Names of members that it is made of, without those that it takes as they are. */
+  readonly upstream: readonly string[]
 }
 
 /**
@@ -25,7 +23,6 @@ export interface WaveMember extends DeployedProduct {
 export function waveOf(first: readonly DeployedProduct[], readers: readonly DeployedProduct[]): readonly WaveMember[] {
   const followers = readers.filter(({ manifests }) => manifests.compute.trigger === 'on_ingestion')
   const members = new Map(first.map((one) => [fullNameOf(one.product), one]))
-  const own = new Set(members.keys())
   // Grows while it is gone through.
   for (const name of members.keys()) {
     for (const reader of followers) {
@@ -42,9 +39,8 @@ export function waveOf(first: readonly DeployedProduct[], readers: readonly Depl
     const inputs = inputsOf(member).filter(({ table }) => members.has(table))
     for (const { table } of inputs) place(table, new Set([...above, name]))
     placed.add(name)
-    const named = (isLatest: boolean) =>
-      inputs.filter(({ epoch }) => (epoch === 'latest') === isLatest).map(({ table }) => table)
-    ordered.push({ ...member, isFirst: own.has(name), upstream: { sameWave: named(false), latest: named(true) } })
+    const upstream = inputs.filter(({ epoch }) => epoch !== 'latest').map(({ table }) => table)
+    ordered.push({ ...member, upstream })
   }
   for (const name of members.keys()) place(name, new Set())
   return ordered

@@ -40,6 +40,15 @@ export const INPUTS = 'sluice.inputs'
 /** Values that lost something by the cast to their column's type, by column; of the clear table alone. */
 export const LOST = 'sluice.lost'
 
+const MAX_INPUTS = 50
+
+/** What `INPUTS` says: `orders=4611686018427387905,customers=…`; of too many inputs nothing. */
+export function inputsText(inputs: readonly InputState[]): string {
+  return inputs.length > MAX_INPUTS
+    ? ''
+    : inputs.map(({ input, state }) => `${input.name}=${state.snapshotId}`).join(',')
+}
+
 /** Equal where the same input rows would be made the same rows of the variant. */
 export function recipeOf(
   { inputs, compute, output }: Pick<ManifestSet, 'inputs' | 'compute' | 'output'>,

@@ -15,6 +15,7 @@ import { readAtOf as epochReadAt } from '../registry/data-ages.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { PRODUCTS } from '../registry/product-sources.ts'
 import type { Product } from '../registry/products.ts'
+import { tableReads } from '../registry/run-progress.ts'
 import { stateOfScan } from './lake-state.ts'
 import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
@@ -96,7 +97,9 @@ export async function readInputs(
       for (const table of tables) states.push(await lake.load(table, { signal, catalog }))
       const epochs: (Materialization | null)[] = []
       for (const upstream of upstreams) epochs.push(upstream && (await latestEpoch(db, upstream.productId)))
-      return { states, epochs }
+      const reads: (Date | null)[] = []
+      for (const input of manifests.inputs) reads.push(await lastRead(db, product.tenant, input))
+      return { states, epochs, reads }
     },
     { isolation: 'repeatable read', readOnly: true, signal },
   )
@@ -124,7 +127,8 @@ export async function readInputs(
           state,
           table: tables[index] as TableRef,
           moment: summary[MOMENT] ?? null,
-          readAt: connection === null ? now : readAtOf(summary, scan?.committedAtMs ?? null),
+          readAt:
+            connection === null ? now : readAtOf(summary, scan?.committedAtMs ?? null, found.reads[index] ?? null),
           // What upkeep writes anew holds the same rows.
           restsOn: { [`${input.connection}:${qualified(input.table)}`]: summary[READ_AT] ?? state.snapshotId },
           changes: changesSince(base, state.columns),
@@ -224,9 +228,19 @@ async function refuseUnsettled(db: pg.PoolClient, tenant: string, inputs: readon
   }
 }
 
-/** A release before this one has not said it; the commit came after the read. */
-function readAtOf(summary: Scan['summary'], committedAtMs: number | null): string | null {
-  return summary[READ_AT] ?? (committedAtMs === null ? null : new Date(committedAtMs).toISOString())
+/** When the newest read of a table of a connection began that was committed, whether it brought a row or not. */
+async function lastRead(db: pg.PoolClient, tenant: string, { connection: name, table }: Input): Promise<Date | null> {
+  const connection = name === SANDBOX || name === PRODUCTS ? null : await findConnectionByName(db, tenant, name)
+  return connection && ((await tableReads(db, connection, [qualified(table)]))[0]?.readAt ?? null)
+}
+
+/**
+ * A log that says nothing of a table leaves it as it is, and was read all the same. A release before this one has not said when
+ * it read; the commit came after that.
+ */
+function readAtOf(summary: Scan['summary'], committedAtMs: number | null, lastReadAt: Date | null): string | null {
+  const said = summary[READ_AT] ?? (committedAtMs === null ? null : new Date(committedAtMs).toISOString())
+  return said !== null && lastReadAt !== null && lastReadAt > new Date(said) ? lastReadAt.toISOString() : said
 }
 
 /** Which columns these are is known to who may read the table, and to nobody else. */

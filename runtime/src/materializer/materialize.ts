@@ -8,10 +8,12 @@ import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
+  latestEpoch,
   lostCounts,
   type Materialization,
   materializationOfRun,
   type NewMaterialization,
+  noteLaterRead,
   recordBlocked,
   recordEpoch,
   reserveEpoch,
@@ -25,6 +27,7 @@ import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prep
 import { withProductLock } from './product-lock.ts'
 import { expectStores, type StoreOutcome, type SyncEndpointsDeps, syncEndpoints } from './sync-endpoints.ts'
 import type { InputState } from './transform.ts'
+import { inputsUnchanged, isUnchanged } from './unchanged.ts'
 import type { ViolationsByVariant } from './violating-rows.ts'
 
 export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKeyDeps {
@@ -46,6 +49,8 @@ export interface MaterializeRequest {
   readonly product: Product
   readonly runId: string
   readonly signal: AbortSignal
+  /** Nothing is made where it would be what it is. */
+  readonly ifChanged?: boolean
   /** Told of the epoch that was published, and of its stores as they take it. */
   readonly report?: (epoch: number, stores: readonly StoreOutcome[]) => void
 }
@@ -58,7 +63,10 @@ export interface MaterializeResult {
   readonly quarantined: number | null
 }
 
-/** Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `product_paused`. */
+/**
+ * Repeatable: a run that has committed its epoch goes on with the stores. Throws CONFLICT `product_paused`, and
+ * `inputs_unchanged` where that is asked for.
+ */
 export async function materialize(request: MaterializeRequest, deps: MaterializeDeps): Promise<MaterializeResult> {
   const { product, signal } = request
   return withProductLock(deps.pool, product.id, signal, async () => {
@@ -96,6 +104,15 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
     lake: deps.lake,
     upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
   })
+  const keys = await keysFor(product.tenant, deployed.variants, deps)
+  if (request.ifChanged === true) {
+    const newest = await latestEpoch(deps.pool, product.id)
+    if (newest !== null && (await isUnchanged({ product, deployed, keys, inputs }, newest, deps.lake, signal))) {
+      const readAts = Object.fromEntries(inputs.map(({ input, readAt }) => [input.name, readAt ?? null]))
+      await inTransaction(deps.pool, (tx) => noteLaterRead(tx, newest, readAts))
+      throw inputsUnchanged()
+    }
+  }
   const record = recordFor(request, deployed, inputs)
   let prepared: Prepared
   try {
@@ -107,7 +124,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         version: deployed.version,
         manifests: deployed.manifests,
         variants: deployed.variants,
-        keys: await keysFor(product.tenant, deployed.variants, deps),
+        keys,
         inputs,
         runId: request.runId,
         epoch: fence.epoch + 1,

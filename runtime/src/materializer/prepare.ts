@@ -16,6 +16,7 @@ import {
   changedRows,
   FEW_ROWS,
   INPUTS,
+  inputsText,
   LOST,
   type MergeableRequest,
   mergeChanged,
@@ -420,15 +421,6 @@ function maskedColumns(variant: VariantPlan): string {
   return variant.masks.map((mask) => mask.column).join(',')
 }
 
-const MAX_INPUTS = 50
-
-/** `orders=4611686018427387905,customers=…` */
-function inputsText({ inputs }: PrepareRequest): string {
-  return inputs.length > MAX_INPUTS
-    ? ''
-    : inputs.map(({ input, state }) => `${input.name}=${state.snapshotId}`).join(',')
-}
-
 /** What each snapshot says of itself to any reader of the lake. */
 function summaryOf(
   request: PrepareRequest,
@@ -441,7 +433,7 @@ function summaryOf(
     'sluice.version': request.version,
     'sluice.variant': variant.variant,
     // Of raw tables, whose own snapshots name the source's cursor: a twin's readers may not know that.
-    [INPUTS]: inputsText(request),
+    [INPUTS]: inputsText(request.inputs),
     [RECIPE]: recipeOf(request.manifests, variant, request.keys),
     ...(variant.masks.length === 0 && Object.keys(lost).length > 0 ? { [LOST]: JSON.stringify(lost) } : {}),
     [MASKED_COLUMNS]: maskedColumns(variant),

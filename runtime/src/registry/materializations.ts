@@ -127,6 +127,30 @@ export async function adoptEpoch(
   await insertEpoch(tx, { ...row, qualityScore: null }, epoch, snapshots, committedAt)
 }
 
+/**
+ * That the rows of the newest epoch are those of a later read, too.
+ * @param readAts of inputs, RFC 3339 by alias; those that are missing stay
+ */
+export async function noteLaterRead(
+  tx: Transaction,
+  { id, tenant, productId, inputs }: Materialization,
+  readAts: Readonly<Record<string, string | null>>,
+): Promise<void> {
+  const later = Object.entries(inputs).map(([name, kept]) => {
+    const read = readAts[name] ?? null
+    return [name, read === null ? kept : { ...(kept as object), read_at: read }] as const
+  })
+  const noted = await maybeOne<Materialization>(
+    tx,
+    'noting a read',
+    `update materializations set inputs = $2 where id = $1 and inputs <> $2 returning ${COLUMNS}`,
+    [id, json(Object.fromEntries(later))],
+  )
+  if (noted === null) return
+  await noteReadAt(tx, productId, readAtOf(noted))
+  await change(tx, 'telling the runtimes of a read', 'select pg_notify($1, $2)', [EPOCHS_CHANNEL, tenant])
+}
+
 /** Records an attempt that was not published. */
 export function recordBlocked(db: Queryable, materialization: NewMaterialization): Promise<Materialization> {
   return insert(db, materialization, null, {}, null)

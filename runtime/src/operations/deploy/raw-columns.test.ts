@@ -42,7 +42,14 @@ describe('a column whose origin is not known', () => {
   const said = (...rows: readonly (readonly [rawColumn: string, name: string])[]) =>
     ({
       rules: { sensitive: ['salary'], strategies: {} },
-      pool: { query: async () => ({ rows: rows.map(([column, name]) => ({ rawColumn: column, class: name })) }) },
+      // No product is an input here.
+      pool: {
+        query: async ({ text }: { readonly text: string }) => ({
+          rows: text.includes('raw_column_classes')
+            ? rows.map(([column, name]) => ({ rawColumn: column, class: name }))
+            : [],
+        }),
+      },
     }) as unknown as Platform
   const next = manifests({ contact: 'public', email: 'pii.identifier' })
   const refused = async (platform: Platform, version: ManifestSet) =>

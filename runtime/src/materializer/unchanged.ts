@@ -1,0 +1,63 @@
+/** Whether a product is already what it would be made now. */
+import { isStableText } from '@sluice/engine'
+import type { Lake } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
+import type { ManifestSet } from '../manifest/manifest-set.ts'
+import type { Materialization } from '../registry/materializations.ts'
+import type { Product } from '../registry/products.ts'
+import { INPUTS, inputsText, RECIPE, recipeOf } from './changed-rows.ts'
+import type { Deployed } from './deployed.ts'
+import type { MaskKey } from './mask-sql.ts'
+import type { InputState } from './transform.ts'
+import { lakeTable } from './variants.ts'
+
+export interface Made {
+  readonly product: Product
+  readonly deployed: Deployed
+  readonly keys: readonly MaskKey[]
+  readonly inputs: readonly InputState[]
+}
+
+/**
+ * By the snapshots of its inputs, and by the recipe that each of its tables was made by: no row is read. False of what may
+ * become another one without them: by the clock or by chance, by rows that are appended, in an engine of others.
+ */
+export async function isUnchanged(
+  { product, deployed, keys, inputs }: Made,
+  newest: Materialization,
+  lake: Lake,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { manifests, variants, version, digest } = deployed
+  const made = inputsText(inputs)
+  if (newest.version !== version || newest.digest !== digest || made === '' || !dependsOnInputsAlone(manifests)) {
+    return false
+  }
+  for (const plan of variants) {
+    const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, plan.variant), { signal })
+    // What upkeep writes anew says the same of itself.
+    const summary = table && lake.snapshots(table).find(({ snapshotId }) => snapshotId === table.snapshotId)?.summary
+    const isOfNewest = summary?.['sluice.epoch'] === String(newest.epoch)
+    if (!isOfNewest || summary[INPUTS] !== made || summary[RECIPE] !== recipeOf(manifests, plan, keys)) return false
+  }
+  return true
+}
+
+function dependsOnInputsAlone({ inputs, compute, output, quality }: ManifestSet): boolean {
+  if (compute.engine === 'distributed' || output.writeMode === 'append') return false
+  const rules = quality.checks.map(({ rule }) => rule)
+  const texts = [
+    compute.transform,
+    ...inputs.map(({ where }) => where),
+    ...rules.map((rule) => (rule.kind === 'sql' ? rule.sql : null)),
+  ]
+  return !rules.some(({ kind }) => kind === 'freshness') && texts.every((text) => text === null || isStableText(text))
+}
+
+/** There is nothing to do, and nothing is published. */
+export function inputsUnchanged(): SluiceError {
+  return new SluiceError('CONFLICT', 'its inputs have the rows that it was made of', {
+    code: 'inputs_unchanged',
+    remedy: 'Nothing is to be done. To make it all the same: sluice product materialize.',
+  })
+}
