@@ -6,5 +6,15 @@ import { nonInterference } from './non-interference.ts'
 import type { Proof } from './proof.ts'
 import { selection } from './selection/proof.ts'
 import { tenants } from './tenants.ts'
+import { waves } from './waves.ts'
 
-export const PROOFS: readonly Proof[] = [crash, conformance, selection, mutations, tenants, nonInterference, answers]
+export const PROOFS: readonly Proof[] = [
+  crash,
+  conformance,
+  selection,
+  mutations,
+  tenants,
+  nonInterference,
+  answers,
+  waves,
+]
