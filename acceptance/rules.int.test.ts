@@ -62,6 +62,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   createProduct: OWN_CHANGE,
   listProducts: OWN_LIST,
   getProduct: MEMBER,
+  getLineage: MEMBER,
   updateProduct: DEVELOPER,
   deleteProduct: DEVELOPER,
   uploadManifests: DEVELOPER,
@@ -107,6 +108,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 const FOR_KEYS = [
   'listProducts',
   'getProduct',
+  'getLineage',
   'readLookup',
   'readTimeseries',
   'readRealtime',
