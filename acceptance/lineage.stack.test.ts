@@ -1,5 +1,7 @@
 /** What products are made of and what is made of them: tables, products and columns, and who is told of it. */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
@@ -233,5 +235,105 @@ describe('lineage', () => {
     const found = await lineage(owner, 'bare')
     assert.deepEqual(found.nodes.length, 1)
     assert.deepEqual([found.nodes[0].product.version, found.nodes[0].columns], [null, []])
+  })
+})
+
+const impact = (client: Client, name: string, column: string) =>
+  ok(client.get(`/api/v1/products/${name}/lineage/impact?column=${column}`))
+const reached = ({ products }: Json) =>
+  Object.fromEntries(
+    products.map(({ name, columns }: Json) => [
+      name,
+      Object.fromEntries(columns.map((column: Json) => [column.name, `${column.manner} ${column.steps}`])),
+    ]),
+  )
+
+describe('the impact of a column', () => {
+  it('is all that is made of it, through any number of products, in which manner', async () => {
+    const email = await impact(owner, 'people', 'email')
+    assert.deepEqual(email.of, { node: node('people'), column: 'email' })
+    assert.deepEqual(reached(email), { spending: { contact: 'copied 1' }, vips: { contact: 'copied 2' } })
+    const city = await impact(owner, 'people', 'CITY')
+    assert.deepEqual(reached(city), { spending: { city: 'copied 1' }, cities: { label: 'computed 2' } })
+    const price = await impact(owner, 'orders', 'price')
+    assert.deepEqual(reached(price), {
+      spending: { cents: 'computed 1' },
+      cities: { id: 'influenced 2', label: 'influenced 2' },
+    })
+    assert.deepEqual(reached(await impact(owner, 'vips', 'contact')), {})
+    const { status, body } = await owner.get('/api/v1/products/people/lineage/impact?column=none')
+    assert.deepEqual([status, body.code], [400, 'unknown_column'])
+  })
+
+  it('begins at a table of a connection, whichever way inputs write it', async () => {
+    const of = (table: string, column: string) =>
+      ok(owner.get(`/api/v1/connections/db/lineage/impact?table=${table}&column=${column}`))
+    const wanted = { people: { email: 'copied 1' }, spending: { contact: 'copied 2' }, vips: { contact: 'copied 3' } }
+    assert.deepEqual(reached(await of('public.lineage_people', 'email')), wanted)
+    assert.deepEqual(reached(await of('lineage_people', 'Email')), wanted)
+    const state = reached(await of('lineage_orders', 'state'))
+    assert.deepEqual(state.orders, { id: 'influenced 1', person: 'influenced 1', price: 'influenced 1' })
+    assert.equal(state.vips.contact, 'influenced 3')
+    assert.deepEqual(reached(await of('lineage_orders', 'none')), {})
+    assert.equal((await foreigner.get('/api/v1/connections/db/lineage/impact?table=t&column=c')).status, 404)
+  })
+
+  it('names who read it, as far as that is recorded, to those alone who may see the audit log', async () => {
+    const grant = { subject: { user: 'clara' }, may: 'read' }
+    await ok(owner.post('/api/v1/products/vips/grants', grant))
+    for (const name of ['vips', 'spending', 'spending'])
+      await ok(cleared.get(`/api/v1/products/${name}/latest?filter=id:1`))
+    await ok(cleared.post('/api/v1/query', { sql: 'SELECT count(*) FROM crm.vips' }))
+    const { products, readers } = await impact(owner, 'people', 'email')
+    const recorded = products.map((product: Json) => [product.name, product.reads_recorded])
+    assert.deepEqual(recorded, [
+      ['spending', 'administrators'],
+      ['vips', 'everybody'],
+    ])
+    const said = readers.data.map((one: Json) => [one.product_id, one.subject, one.reads, one.actions])
+    assert.deepEqual(said, [[ids.get('vips'), 'clara', 2, ['read.lookup', 'read.query']]])
+    assert.deepEqual((await impact(owner, 'orders', 'price')).readers.data, [], 'of other products nothing is told')
+    assert.equal((await impact(viewer, 'people', 'email')).readers, null)
+  })
+})
+
+const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
+
+async function sluice(...words: string[]): Promise<string> {
+  const token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vito'])
+  const env = { ...process.env, SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
+  return new Promise((resolve) => {
+    execFile(process.execPath, [launcher, ...words], { env }, (error, out, err) => resolve(error ? err : out))
+  })
+}
+
+describe('the command', () => {
+  it('draws what a product is made of and what is made of it, with columns where asked', async () => {
+    assert.equal(
+      await sluice('lineage', 'spending'),
+      `crm.spending 1.0.0, internal
+  ← crm.people 1.0.0, internal
+    ← db: public.lineage_people
+  ← crm.orders 1.0.0, internal
+    ← db: public.lineage_orders
+  → crm.cities 1.0.0, internal
+  → crm.vips 1.0.0, restricted
+`,
+    )
+    const down = await sluice('lineage', 'crm.spending', '--down', '--columns')
+    assert.match(down, /^ {4}contact pii\.identifier, masked {2}= crm\.people\.email$/m)
+    assert.match(down, /^ {8}label {2}~ crm\.spending\.city$/m)
+    assert.ok(!down.includes('←'))
+    assert.match(await sluice('lineage', 'spending', '--up', '--depth', '1'), /crm\.orders.*\nThere is more/)
+    assert.match(await sluice('lineage', 'spending', '--up', '--down'), /one of them/)
+  })
+
+  it('lists what is made of a column', async () => {
+    const said = await sluice('impact', 'crm.people.city')
+    assert.match(said, /^crm\.spending +city +public +copied +1$/m)
+    assert.match(said, /^crm\.cities +label +public +computed +2$/m)
+    assert.match(said, /told to developers/)
+    assert.equal(await sluice('impact', 'vips.contact'), 'Nothing is made of it.\n')
+    assert.match(await sluice('impact', 'people'), /PRODUCT\.COLUMN/)
   })
 })

@@ -63,6 +63,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   listProducts: OWN_LIST,
   getProduct: MEMBER,
   getLineage: MEMBER,
+  getImpact: MEMBER,
+  getImpactOfSource: MEMBER,
   updateProduct: DEVELOPER,
   deleteProduct: DEVELOPER,
   uploadManifests: DEVELOPER,
@@ -212,7 +214,11 @@ async function ask(operation: Operation, caller: Caller): Promise<Answer> {
             ? '?version=1.0.0'
             : operation.id === 'pushRows'
               ? '?table=none'
-              : ''
+              : operation.id === 'getImpact'
+                ? '?column=id'
+                : operation.id === 'getImpactOfSource'
+                  ? '?table=rules_people&column=id'
+                  : ''
   const body = operation.hasBody ? JSON.stringify(BODIES[operation.id] ?? {}) : undefined
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (['uploadManifests', 'planProduct'].includes(operation.id))

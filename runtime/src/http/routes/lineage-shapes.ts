@@ -1,7 +1,9 @@
 /** Lineage as JSON, with its schemas. */
 import { type TSchema, Type } from 'typebox'
+import { type Impact, READ_DAYS, type ReachedProduct } from '../../operations/lineage/impact.ts'
 import type { ColumnLineage, Lineage, LineageNode, Place } from '../../operations/lineage/lineage.ts'
 import { MAX_DEPTH, MAX_NODES } from '../../operations/lineage/links.ts'
+import { MANNERS } from '../../operations/lineage/spread.ts'
 import { InNamespace } from './shapes.ts'
 
 const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
@@ -23,7 +25,7 @@ export const LineageQuery = Type.Object(
 
 const PlaceShape = { node: text(NODE), column: text('In lower case.') }
 
-export const ProductInLineage = {
+const ProductInLineage = {
   id: text(),
   namespace: text(),
   name: text(),
@@ -93,7 +95,7 @@ export const LineageShape = Type.Object(
   { $id: 'Lineage' },
 )
 
-export const placeJson = ({ node, column }: Place) => ({ node, column })
+const placeJson = ({ node, column }: Place) => ({ node, column })
 
 export function lineageJson({ root, nodes, edges, truncated }: Lineage) {
   return { root, nodes: nodes.map(nodeJson), edges, truncated }
@@ -110,11 +112,107 @@ function nodeJson({ node, steps, product, table, columns }: LineageNode) {
   }
 }
 
-export function productInLineageJson(product: NonNullable<LineageNode['product']>) {
+function productInLineageJson(product: NonNullable<LineageNode['product']>) {
   const { id, domain: namespace, name, version, owner, classification } = product
   return { id, namespace, name, version, owner, classification }
 }
 
 function columnJson({ influencedBy, ...column }: ColumnLineage) {
   return { ...column, influenced_by: influencedBy }
+}
+
+const ColumnName = Type.String({ minLength: 1, maxLength: 500 })
+
+export const ImpactQuery = Type.Object(
+  { ...InNamespace.properties, column: ColumnName },
+  { additionalProperties: false },
+)
+
+export const SourceImpactQuery = Type.Object(
+  {
+    table: Type.String({ minLength: 1, maxLength: 500, description: 'schema.table, or a table of the schema public.' }),
+    column: ColumnName,
+  },
+  { additionalProperties: false },
+)
+
+export const ImpactShape = Type.Object(
+  {
+    of: Type.Object(PlaceShape),
+    products: Type.Array(
+      Type.Object({
+        ...ProductInLineage,
+        steps: Type.Integer({ description: 'The least of its columns.' }),
+        columns: Type.Array(
+          Type.Object({
+            name: text(),
+            classification: text(),
+            masked: nullable(Type.Boolean({ description: 'For you; null: you may not read the product.' })),
+            steps: Type.Integer({ description: 'By the shortest way.' }),
+            manner: Type.Union(
+              MANNERS.map((manner) => Type.Literal(manner)),
+              {
+                description:
+                  'By the closest way: it has the values unchanged; they are computed from them; rows depend on them; nobody knows that it does not.',
+              },
+            ),
+          }),
+        ),
+        reads_recorded: Type.Union([Type.Literal('everybody'), Type.Literal('administrators')], {
+          description:
+            'Whose reads the audit log keeps: of a restricted product everybody’s, of others those of administrators alone. As the product is classified now: before it was restricted, others were not recorded.',
+        }),
+      }),
+    ),
+    readers: nullable(
+      Type.Object(
+        {
+          days: Type.Integer({ description: 'How far back.' }),
+          data: Type.Array(
+            Type.Object({
+              product_id: text(),
+              issuer: text(),
+              subject: text(),
+              reads: Type.Integer(),
+              last_at: Type.String({ format: 'date-time' }),
+              actions: Type.Array(text('read.lookup, read.query, …')),
+            }),
+          ),
+          truncated: Type.Boolean(),
+        },
+        {
+          description:
+            'Who read these products, as far as reads are recorded; null for who may not see the audit log. Which columns somebody read is not kept, nor what was read of files after they were given, nor what agents read.',
+        },
+      ),
+    ),
+    truncated: Type.Boolean({ description: 'There is more than an answer holds.' }),
+  },
+  { $id: 'Impact' },
+)
+
+export function impactJson({ of, products, readers, truncated }: Impact) {
+  return {
+    of: placeJson(of),
+    products: products.map(reachedProductJson),
+    readers: readers && {
+      days: READ_DAYS,
+      data: readers.found.map(({ productId, reader, reads, lastAt, actions }) => ({
+        product_id: productId,
+        ...reader,
+        reads,
+        last_at: lastAt.toISOString(),
+        actions,
+      })),
+      truncated: readers.isCut,
+    },
+    truncated,
+  }
+}
+
+function reachedProductJson({ product, steps, columns, recorded }: ReachedProduct) {
+  const shown = columns.map(({ name, classification, masked, steps: own, manner }) => {
+    return { name, classification, masked, steps: own, manner }
+  })
+  return { ...productInLineageJson(product), steps, columns: shown, reads_recorded: recorded }
 }

@@ -11,12 +11,13 @@ import { productOf } from '../products/products.ts'
 import { accessOrNull, NO_PRODUCT, type ReadAccess, type ServedProduct } from '../served/served-product.ts'
 import { classificationOf } from '../served/upstream-access.ts'
 import { Links, MAX_NODES, nodeOf, placeOf } from './links.ts'
+import { valuesOf } from './values.ts'
 import { walk } from './walk.ts'
 
 export type Direction = 'upstream' | 'downstream' | 'both'
 
 /** Columns and references to columns of one answer. */
-const MAX_MENTIONS = 50_000
+export const MAX_MENTIONS = 50_000
 const AT_ONCE = 8
 
 export interface Place {
@@ -169,11 +170,6 @@ function columnLineage(
   const deciding = [...new Set([...influences, ...grouped])].map(placeOf)
   const isAll = [...from, ...deciding].every(isThere)
   return { ...about, known: isAll, from: from.filter(isThere), influencedBy: deciding.filter(isThere) }
-}
-
-/** Sources may be too many, where a name could mean several columns; of a column that is copied it is known which one. */
-export function valuesOf({ sources, copied = null }: Pick<ColumnOrigin, 'sources' | 'copied'>): readonly string[] {
-  return copied === null ? [...new Set(sources)] : [copied]
 }
 
 export interface ProductSight {
