@@ -182,7 +182,7 @@ export const ImpactShape = Type.Object(
         },
         {
           description:
-            'Who read these products, as far as reads are recorded; null for who may not see the audit log. Which columns somebody read is not kept, nor what was read of files after they were given, nor what agents read.',
+            'Who read these products, as far as reads are recorded; null for who may not see the audit log. Which columns somebody read is not kept, nor what was read of files after they were given. What agents were told is on record by tool, and is not counted here.',
         },
       ),
     ),
