@@ -62,6 +62,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   createProduct: OWN_CHANGE,
   listProducts: OWN_LIST,
   getProduct: MEMBER,
+  getLineage: MEMBER,
+  getImpact: MEMBER,
+  getImpactOfSource: MEMBER,
   updateProduct: DEVELOPER,
   deleteProduct: DEVELOPER,
   uploadManifests: DEVELOPER,
@@ -107,6 +110,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 const FOR_KEYS = [
   'listProducts',
   'getProduct',
+  'getLineage',
   'readLookup',
   'readTimeseries',
   'readRealtime',
@@ -210,7 +214,11 @@ async function ask(operation: Operation, caller: Caller): Promise<Answer> {
             ? '?version=1.0.0'
             : operation.id === 'pushRows'
               ? '?table=none'
-              : ''
+              : operation.id === 'getImpact'
+                ? '?column=id'
+                : operation.id === 'getImpactOfSource'
+                  ? '?table=rules_people&column=id'
+                  : ''
   const body = operation.hasBody ? JSON.stringify(BODIES[operation.id] ?? {}) : undefined
   if (body !== undefined) headers['content-type'] = 'application/json'
   if (['uploadManifests', 'planProduct'].includes(operation.id))

@@ -53,6 +53,7 @@ import { connectionRoutes } from './http/routes/connections.ts'
 import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
+import { lineageRoutes } from './http/routes/lineage.ts'
 import { mcpRoutes } from './http/routes/mcp.ts'
 import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
@@ -370,6 +371,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...applicationKeyRoutes(platform, cursors),
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
+    ...lineageRoutes(platform),
     ...readRoutes(reads),
     ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),

@@ -21,6 +21,9 @@ export const SWITCHES: readonly string[] = [
   'yes',
   'prune',
   'yes-prune',
+  'up',
+  'down',
+  'columns',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

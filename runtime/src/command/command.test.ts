@@ -142,7 +142,8 @@ it('says with --json what the server answered, whatever the command', async () =
       to: 'x',
       ...(name.endsWith('rollback') ? { version: '1' } : {}),
     }
-    const words = name === 'lake' ? ['check'] : ['x', 'y'].slice(0, wordsOf(one.usage, name))
+    const asked = { lake: ['check'], impact: ['x.y'] }[name]
+    const words = asked ?? ['x', 'y'].slice(0, wordsOf(one.usage, name))
     const call = { words, args: { words, flags }, client: async () => client } as unknown as CommandCall
     const said = await one.run(call)
     const text = typeof said === 'string' ? said : JSON.stringify(said)

@@ -22,6 +22,7 @@ import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
+import { LINEAGE_COMMANDS } from './lineage-commands.ts'
 import { NOTIFICATION_COMMANDS } from './notification-commands.ts'
 import { printOut } from './output.ts'
 import { PLUGIN_COMMANDS } from './plugin-commands.ts'
@@ -59,6 +60,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...CONNECTION_COMMANDS,
   ...PRODUCT_COMMANDS,
   ...APPLY_COMMANDS,
+  ...LINEAGE_COMMANDS,
   ...GRANT_COMMANDS,
   ...APPLICATION_KEY_COMMANDS,
   ...NOTIFICATION_COMMANDS,

@@ -36,6 +36,7 @@ import { productInputs } from './migrations/070-product-inputs.ts'
 import { agentBudgets } from './migrations/072-agent-budgets.ts'
 import { pushedRows } from './migrations/074-pushed-rows.ts'
 import { rowsRejected } from './migrations/076-rows-rejected.ts'
+import { productReads } from './migrations/077-product-reads.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -81,5 +82,6 @@ export const registryMigrations: MigrationList = {
     agentBudgets,
     pushedRows,
     rowsRejected,
+    productReads,
   ],
 }

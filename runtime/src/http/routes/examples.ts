@@ -4,6 +4,7 @@
  */
 import type { OperationExamples } from '../example.ts'
 import { CONNECTION_EXAMPLES } from './examples/connections.ts'
+import { LINEAGE_EXAMPLES } from './examples/lineage.ts'
 import { PLATFORM_EXAMPLES } from './examples/platform.ts'
 import { PRODUCT_EXAMPLES } from './examples/products.ts'
 import { READING_EXAMPLES } from './examples/reading.ts'
@@ -14,6 +15,7 @@ export const EXAMPLES: OperationExamples = {
   ...TENANT_EXAMPLES,
   ...CONNECTION_EXAMPLES,
   ...PRODUCT_EXAMPLES,
+  ...LINEAGE_EXAMPLES,
   ...READING_EXAMPLES,
   ...RUN_EXAMPLES,
   ...PLATFORM_EXAMPLES,

@@ -1,0 +1,74 @@
+import { Type } from 'typebox'
+import { impactOfProductColumn, impactOfSourceColumn } from '../../operations/lineage/impact.ts'
+import { lineageOf } from '../../operations/lineage/lineage.ts'
+import { MAX_DEPTH } from '../../operations/lineage/links.ts'
+import type { Platform } from '../../operations/platform.ts'
+import { defineRoute, type Route } from '../route.ts'
+import {
+  ImpactQuery,
+  ImpactShape,
+  impactJson,
+  LineageQuery,
+  LineageShape,
+  lineageJson,
+  SourceImpactQuery,
+} from './lineage-shapes.ts'
+import { productReference, Reference } from './shapes.ts'
+
+const Params = Type.Object({ product_id: Reference })
+const ConnectionParams = Type.Object({ connection_id: Reference })
+const tags = ['Lineage']
+
+export function lineageRoutes(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products/{product_id}/lineage',
+      name: 'getLineage',
+      summary: 'What a product is made of and what is made of it, down to the columns',
+      tags,
+      auth: 'tenant',
+      forKeys: 'any',
+      params: Params,
+      query: LineageQuery,
+      responses: { 200: { description: 'A graph of products and tables, the nearest first.', schema: LineageShape } },
+      errors: ['product_not_found', 'ambiguous_product'],
+      async handler(call) {
+        const { direction = 'both', depth = MAX_DEPTH } = call.query
+        return { body: lineageJson(await lineageOf(platform, call, productReference(call), { direction, depth })) }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/products/{product_id}/lineage/impact',
+      name: 'getImpact',
+      summary: 'What is made of a column of a product, through any number of products, and who read that',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      query: ImpactQuery,
+      responses: { 200: { description: 'Products and columns, the nearest first.', schema: ImpactShape } },
+      errors: ['product_not_found', 'ambiguous_product', 'unknown_column'],
+      async handler(call) {
+        return {
+          body: impactJson(await impactOfProductColumn(platform, call, productReference(call), call.query.column)),
+        }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/connections/{connection_id}/lineage/impact',
+      name: 'getImpactOfSource',
+      summary: 'What is made of a column of a source table, through any number of products, and who read that',
+      tags,
+      auth: 'tenant',
+      params: ConnectionParams,
+      query: SourceImpactQuery,
+      responses: { 200: { description: 'Products and columns, the nearest first.', schema: ImpactShape } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        return { body: impactJson(await impactOfSourceColumn(platform, call, call.params.connection_id, call.query)) }
+      },
+    }),
+  ]
+}
