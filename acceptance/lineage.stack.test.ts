@@ -228,6 +228,9 @@ describe('lineage', () => {
     const { label } = columnsOf(found, 'cities')
     assert.deepEqual([label.known, label.from.length, label.influenced_by.length], [true, 1, 1])
     assert.equal((await application.get('/api/v1/products/crm.people/lineage')).status, 404)
+    const detail = await ok(application.get('/api/v1/products/spending'))
+    assert.doesNotMatch(JSON.stringify([detail.lineage, detail.reads]), /people|orders|vips/)
+    assert.ok(JSON.stringify((await ok(owner.get('/api/v1/products/spending'))).lineage).includes('crm.'))
   })
 
   it('says that it does not know where nothing was kept', async () => {

@@ -1,13 +1,16 @@
 /** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../../flow.ts'
 import { fullNameOf } from '../../ingestion/product-outcome.ts'
+import { productOfInput } from '../../manifest/context.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
+import { isInScope } from '../../policy/classification.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
 import { type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
+import { findProductsByName } from '../../registry/products.ts'
 import { findVersion, listVersions } from '../../registry/versions.ts'
 import { type Platform, requireMember } from '../platform.ts'
 import { freshnessOf } from '../served/freshness.ts'
@@ -51,6 +54,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   const { owner, tags, slo } = live?.normalised.product ?? UNSAID
   const wantedMs = slo.freshnessMs
   const isClear = await clearColumns(platform, call, product.id)
+  const unseen = live === null ? new Set<string>() : await outOfScope(platform, call, live.normalised)
   return {
     product,
     scheduled,
@@ -82,14 +86,18 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     availability: { objective_percent: slo.availabilityPercent },
     materialization: shown,
     content: contentOf(live?.normalised, isTold ? (newest?.inputs ?? {}) : null),
-    reads: live === null ? [] : await readsOf(platform, call, live.normalised, isTold),
+    reads: live === null ? [] : await readsOf(platform, call, live.normalised, { isTold, unseen }),
     isClear,
     notices: await noticesOf(platform, product, live),
     lineage: {
       inputs: (live?.normalised.inputs ?? []).map(({ name, connection, table }) =>
-        connection === PRODUCTS ? { name, product: table } : { name, connection, table },
+        connection !== PRODUCTS
+          ? { name, connection, table }
+          : { name, ...(unseen.has(table) ? {} : { product: table }) },
       ),
-      downstream: (await productsMadeOf(platform.pool, product)).map(({ product: other }) => fullNameOf(other)),
+      downstream: (await productsMadeOf(platform.pool, product))
+        .filter((made) => isInScope(call.principal, made.product.id))
+        .map((made) => fullNameOf(made.product)),
     },
   }
 }
@@ -109,9 +117,31 @@ function contentOf(manifests: ManifestSet | undefined, materialized: Readonly<Re
   }
 }
 
-async function readsOf(platform: Platform, call: TenantCall, manifests: ManifestSet, isTold: boolean) {
+/** Products that it is made of and that are not there for the caller's key: `namespace.name`. */
+async function outOfScope(
+  { pool }: Platform,
+  { tenant, principal }: TenantCall,
+  { inputs }: ManifestSet,
+): Promise<ReadonlySet<string>> {
+  const unseen = new Set<string>()
+  if (principal.key === undefined) return unseen
+  for (const input of inputs) {
+    const named = productOfInput(input)
+    const [found] = named === null ? [] : await findProductsByName(pool, tenant, named.name, named.domain)
+    if (named !== null && (found === undefined || !isInScope(principal, found.id))) unseen.add(input.table)
+  }
+  return unseen
+}
+
+async function readsOf(
+  platform: Platform,
+  call: TenantCall,
+  manifests: ManifestSet,
+  { isTold, unseen }: { readonly isTold: boolean; readonly unseen: ReadonlySet<string> },
+) {
   const connections = isTold ? await connectionsOf(platform, call.tenant, manifests) : new Map()
-  return (await actualReads(platform.pool, manifests, connections)).map(readJson)
+  const reads = await actualReads(platform.pool, manifests, connections)
+  return reads.filter(({ connection, table }) => connection !== PRODUCTS || !unseen.has(table)).map(readJson)
 }
 
 function changeTopicOf(
