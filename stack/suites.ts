@@ -142,9 +142,18 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance',
     servers: ['runtime'],
-    tests: ['acceptance/!(non-interference|raised-classes|readers|rights|schemathesis).stack.test.ts'],
-    expectedSeconds: 1300,
+    tests: [
+      'acceptance/!(apply-command|command|dbt-import|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis).stack.test.ts',
+    ],
+    expectedSeconds: 900,
     isAlwaysRun: true,
+  },
+  // How products are written, planned, applied as a folder, made of each other, and explained.
+  {
+    name: 'authoring',
+    servers: ['runtime'],
+    tests: ['acceptance/{apply-command,command,dbt-import,lineage,product-init,products-of-products}.stack.test.ts'],
+    expectedSeconds: 700,
   },
   // Who sees what, by every door, and what requests that are made up get.
   {
