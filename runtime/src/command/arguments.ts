@@ -21,6 +21,8 @@ export const SWITCHES: readonly string[] = [
   'yes',
   'prune',
   'yes-prune',
+  'no-guess',
+  'odcs',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

@@ -90,9 +90,15 @@ const LOWER = { lower: 'columns whose class may become lower by this: email,city
 
 export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   'product init': {
-    usage: 'product init FOLDER',
-    summary: 'write six manifests to begin with',
-    run: async (call) => (await import('./product-files.ts')).initProduct(word(call, 0, 'FOLDER')),
+    usage: 'product init FOLDER [--from CONNECTION.SCHEMA.TABLE | --from NAMESPACE.PRODUCT]',
+    summary: 'write six manifests to begin with, of a table or a product that is there where one is named',
+    flags: {
+      from: 'a table of a connection: shop.public.orders; or a product in service: sales.orders',
+      namespace: 'of the new product; default what the folder above says: crm/orders',
+      'no-guess': 'propose no classes by the names of columns',
+    },
+    remote: true,
+    run: async (call) => (await import('./product-init.ts')).initCommand(call),
   },
   'product lint': {
     usage: 'product lint FOLDER',
