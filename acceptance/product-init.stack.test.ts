@@ -1,10 +1,11 @@
 /** `sluice product init --from`: what it writes is planned, deployed, synced and read as it was written. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { parse } from 'yaml'
 import { type Client, type Json, ok } from './client.ts'
 import { loginOf, openWorld, syncNow, type World } from './world.ts'
 
@@ -125,6 +126,36 @@ describe('sluice product init --from', () => {
     )
   })
 
+  it('exports the contract of a product in service, which makes the same product again', async () => {
+    const exported = await sluice('product', 'export', 'web.visits', '--odcs')
+    assert.equal(exported.code, 0, exported.err)
+    assert.match(exported.err, /^not said by the contract: inputs\.yaml: /)
+    await writeFile(join(folder, 'visits.odcs.yaml'), exported.out)
+    const { version, status, servers } = parse(exported.out)
+    const address = `${world.deployment.url}/api/v1/products/web.visits`
+    assert.deepEqual([version, status, servers[0].location], ['1.0.0', 'active', address])
+    assert.equal((await developer.get('/api/v1/products/web.visits')).status, 200)
+    const made = await sluice('product', 'init', 'again', '--from', 'visits.odcs.yaml')
+    assert.deepEqual(
+      [made.code, made.err.trim()],
+      [
+        0,
+        'not said by the manifests: inputs.yaml: the contract does not say where rows come from: fill in the connection, and the table',
+      ],
+    )
+    await done('product', 'lint', 'again')
+    const columns = async (path: string) =>
+      parse(await written(path, 'output')).schema.map(({ name, type, classification }: Json) => [
+        name,
+        type,
+        classification,
+      ])
+    assert.deepEqual(await columns('again'), await columns('web/visits'))
+    const fromFolder = parse(await done('product', 'export', 'again', '--odcs', '--version', '2.0.0'))
+    assert.deepEqual([fromFolder.version, fromFolder.status, fromFolder.servers], ['2.0.0', 'draft', undefined])
+    assert.equal((await sluice('product', 'export', 'again')).code, 2)
+  })
+
   it('writes where its server has the schema of each manifest, for whoever asks', async () => {
     for (const file of await readdir(join(folder, 'web/visits'))) {
       const [, url = ''] =
@@ -152,6 +183,6 @@ describe('sluice product init --from', () => {
       assert.deepEqual([code, wanted.test(err)], [2, true], err)
     }
     assert.equal(await written('web/visits', 'output'), before)
-    assert.deepEqual((await readdir(folder)).toSorted(), ['insight', 'plain', 'web'])
+    assert.deepEqual((await readdir(folder)).toSorted(), ['again', 'insight', 'plain', 'visits.odcs.yaml', 'web'])
   })
 })

@@ -1,9 +1,11 @@
 /** `sluice product init FOLDER --from …`: six manifests of what is there already. */
+import { readFile, stat } from 'node:fs/promises'
 import { nearest } from '../parsing/suggestion.ts'
 import { UsageError } from './arguments.ts'
 import type { Client } from './client.ts'
 import { type CommandCall, word } from './command.ts'
 import { draftOfProduct, type ServedProduct } from './copied-product.ts'
+import { reasonOf } from './failures.ts'
 import { filesOf, type ProductDraft } from './product-draft.ts'
 import { initProduct, pathOf, shownFolder, unusedFolder, writeManifests } from './product-files.ts'
 import { nameFrom, namesOfFolder } from './product-names.ts'
@@ -22,6 +24,8 @@ export async function initCommand(call: CommandCall): Promise<unknown> {
   }
   const namespace = askedNamespace(call)
   await unusedFolder(folder)
+  const file = await contractFile(from)
+  if (file !== null) return initFromContract(call, file, folder, namespace)
   const client = await call.client()
   const { draft, leftOut } = await draftFrom(client, from, folder, namespace, call.args.flags['no-guess'] === undefined)
   const schemas = `${client.url}/api/v1/manifest-schemas`
@@ -38,6 +42,43 @@ function askedNamespace(call: CommandCall): string | null {
   const allowed = nameFrom(namespace, 'namespace')
   if (allowed === namespace) return namespace
   throw new UsageError(`--namespace ${namespace} cannot be one${allowed === null ? '' : `; did you mean ${allowed}?`}`)
+}
+
+interface ContractFile {
+  readonly path: string
+  readonly object: string | null
+}
+
+/** The file and the object that is meant: `FILE#orders`. Null where the words are no file's. */
+async function contractFile(from: string): Promise<ContractFile | null> {
+  const [, path = '', object = null] = /^(.*?\.(?:ya?ml|json))(?:#(.+))?$/is.exec(from) ?? []
+  if (path === '') return null
+  const isFile = await stat(path).then(
+    (facts) => facts.isFile(),
+    () => false,
+  )
+  // A table may be called so, too.
+  return isFile || /\.odcs\.[a-z]+$/i.test(path) ? { path, object } : null
+}
+
+async function initFromContract(
+  call: CommandCall,
+  { path, object }: ContractFile,
+  folder: string,
+  namespace: string | null,
+): Promise<unknown> {
+  const { draftOfContract } = await import('./odcs/reading.ts')
+  const { manifestParser } = await import('./lint.ts')
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new UsageError(`${path} cannot be read: ${error.code === 'ENOENT' ? 'it does not exist' : reasonOf(error)}`)
+  })
+  const folderNamespace = namesOfFolder(folder).namespace
+  const choices = { object, namespace, folderNamespace, guess: call.args.flags['no-guess'] === undefined }
+  const { draft, lost } = draftOfContract(text, choices, await manifestParser(call.config))
+  await writeManifests(folder, filesOf(draft, null))
+  for (const one of lost) console.error(`not said by the manifests: ${plain(one)}`)
+  if (call.args.flags['json']) return { ...facts(folder, draft, []), lost }
+  return told(folder, draft, [])
 }
 
 interface Begun {

@@ -50,6 +50,16 @@ export class ColumnNames {
     this.#taken = new Set(asTheyAre.map((name) => name.toLowerCase()))
   }
 
+  has(name: string): boolean {
+    return this.#taken.has(name.toLowerCase())
+  }
+
+  /** The name as it is, which no other gets then. */
+  keep(name: string): string {
+    this.#taken.add(name.toLowerCase())
+    return name
+  }
+
   nameFor(name: string): string {
     const letters = plainLetters(name)
       .replaceAll(/[^A-Za-z0-9]+/g, '_')

@@ -47,7 +47,7 @@ export interface Drafted {
 
 type SourceColumn = DiscoveredTable['columns'][number]
 
-interface Carried {
+export interface Carried {
   readonly source: string
   readonly column: DraftColumn
 }
@@ -203,7 +203,8 @@ function modeNote({ primary_key: key, suggested_cursor: cursor, columns }: Disco
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-function projection(carried: readonly Carried[], alias: string): string {
+/** A transform that only gives columns their names. */
+export function projection(carried: readonly Carried[], alias: string): string {
   const lines = carried.map(({ source, column }) =>
     source === column.name ? quoted(source) : `${quoted(source)} AS ${quoted(column.name)}`,
   )
