@@ -143,7 +143,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: ['acceptance/!(non-interference|raised-classes|readers|rights|schemathesis).stack.test.ts'],
-    expectedSeconds: 1300,
+    expectedSeconds: 1350,
     isAlwaysRun: true,
   },
   // Who sees what, by every door, and what requests that are made up get.
