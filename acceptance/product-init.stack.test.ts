@@ -140,7 +140,7 @@ describe('sluice product init --from', () => {
       [made.code, made.err.trim()],
       [
         0,
-        'not said by the manifests: inputs.yaml: the contract does not say where rows come from: fill in the connection, and the table',
+        'not said by the manifests: version: give it when you deploy: --version 1.0.0\nnot said by the manifests: inputs.yaml: the contract does not say where rows come from: fill in the connection, and the table',
       ],
     )
     await done('product', 'lint', 'again')

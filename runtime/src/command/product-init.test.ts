@@ -129,6 +129,24 @@ describe('manifests of a table', () => {
     assert.equal(manifests.product.name, 'bestellungen')
   })
 
+  it('give a key that is somebody’s the class whose mask tells rows apart, and no class of a person to the time', () => {
+    const source = table(
+      [column('email', 'string', false), column('birth_date', 'date', false), column('seen', 'date')],
+      { primary_key: ['email'] },
+    )
+    const { manifests, files } = linted(draftOfTable('shop', source, CHOICES).draft)
+    assert.deepEqual(
+      manifests.output.columns.map(({ classification, role }) => [classification, role]),
+      [
+        ['pii.identifier', 'identity'],
+        ['pii.birth_date', 'attribute'],
+        ['public', 'time'],
+      ],
+    )
+    assert.doesNotMatch(files.serving, /type: timeseries/)
+    assert.match(files.serving, /# timeseries would leave out rows without seen/)
+  })
+
   it('have no key that cannot be one, and say so', () => {
     const key = { primary_key: ['a', 'b'] }
     const { files, manifests } = linted(

@@ -20,7 +20,8 @@ export async function initCommand(call: CommandCall): Promise<unknown> {
     for (const flag of ['namespace', 'no-guess']) {
       if (call.args.flags[flag] !== undefined) throw new UsageError(`--${flag} is of use only with --from`)
     }
-    return initProduct(folder)
+    const said = await initProduct(folder)
+    return json ? { folder } : said
   }
   const namespace = askedNamespace(call)
   await unusedFolder(folder)

@@ -56,6 +56,9 @@ export const OWN = {
   onError: 'sluiceOnError',
 } as const
 
+/** The server of contracts that products keep. */
+export const OWN_SERVER = 'sluice'
+
 /** The engine of rules that the standard's library has no metric for. */
 export const OWN_ENGINE = 'sluice'
 

@@ -7,7 +7,7 @@ import type { DraftColumn, ProductDraft } from '../product-draft.ts'
 import { nameFrom } from '../product-names.ts'
 import { keyOf, proposedEndpoints } from '../proposed-parts.ts'
 import { projection } from '../table-draft.ts'
-import { OWN } from './contract.ts'
+import { OWN, OWN_SERVER } from './contract.ts'
 import { ownProperties, Part } from './part.ts'
 import { descriptionOf, ownerOf, sloOf, tagsOf } from './read-agreement.ts'
 import { checksOf } from './read-checks.ts'
@@ -80,12 +80,11 @@ function draftFrom(
   choices: ContractChoices,
   lost: string[],
 ): ProductDraft {
-  for (const key of ['apiVersion', 'kind', 'id', 'version', 'status', 'servers', 'dataProduct', 'contractCreatedTs'])
-    contract.value(key)
+  sayIdentity(contract, object)
   const written = object.text('name') ?? ''
-  for (const key of ['logicalType', 'physicalType', 'id']) object.value(key)
   const title = contract.text('name')
   const name = nameFrom(written, 'name') ?? (title === null ? null : nameFrom(title, 'name')) ?? 'my_product'
+  if (title !== null && title !== written) contract.say('name', 'a product is called as its object is')
   if (name !== written) object.say('name', `"${written.slice(0, 100)}" is ${name} here`)
   const domain = contract.text('domain')
   const ofDomain = domain === null ? null : nameFrom(domain, 'namespace')
@@ -126,6 +125,29 @@ function draftFrom(
       trigger: 'on_ingestion',
     },
   }
+}
+
+/** What a contract is called and where it stands: a product has other words for it, or says it elsewhere. */
+function sayIdentity(contract: Part, object: Part): void {
+  contract.value('apiVersion')
+  contract.value('kind')
+  const own = `${contract.text('domain')}.${object.text('name')}`
+  for (const key of ['id', 'dataProduct']) {
+    const said = contract.text(key)
+    if (said !== null && said !== own) contract.say(key, 'a product has its name, and no other')
+  }
+  const version = contract.text('version')
+  if (version !== null) contract.say('version', `give it when you deploy: --version ${version.slice(0, 50)}`)
+  const status = contract.text('status')
+  if (status !== null && !['active', 'draft'].includes(status))
+    contract.say('status', 'a product is in service, or not yet')
+  for (const server of contract.parts('servers')) {
+    if (server.text('server') !== OWN_SERVER) server.say('', 'a product is served where it is deployed')
+  }
+  const kind = object.text('physicalType')
+  if (kind !== null && kind.toLowerCase() !== 'table')
+    object.say('physicalType', `a ${kind.slice(0, 50)} is read as a table`)
+  if (object.text('logicalType') === 'blob') object.say('logicalType', 'a blob is read as a table')
 }
 
 function tableOf(object: Part, name: string) {

@@ -63,7 +63,11 @@ export function typeFrom(
   options: Readonly<Record<string, unknown>>,
 ): FoundType {
   const known = physical === null ? null : physicalType(physical.slice(0, LONGEST).trim().toLowerCase())
-  if (known !== null) return { type: known, lost: null }
+  // The lake keeps no length of texts, nor how many digits a second has.
+  if (known !== null) {
+    const hasLength = /\(/.test(physical as string) && !known.startsWith('decimal') && known !== 'boolean'
+    return { type: known, lost: hasLength ? `${(physical as string).slice(0, LONGEST)} is ${known} here` : null }
+  }
   const found = logical === null ? null : logicalType(logical, options)
   const unknown = physical === null ? '' : `the type ${physical.slice(0, LONGEST)} is not known, and `
   if (found === null) return { type: 'string', lost: `${unknown}no logical type is said: a string here` }

@@ -5,7 +5,14 @@ import type { ColumnFields, OutputFile } from '../../manifest/files/output.ts'
 import type { ProductFile } from '../../manifest/files/product.ts'
 import type { QualityFile } from '../../manifest/files/quality.ts'
 import type { ServingFile } from '../../manifest/files/serving.ts'
-import { API_VERSION, type ContractProperty, type ContractRule, type CustomProperty, OWN } from './contract.ts'
+import {
+  API_VERSION,
+  type ContractProperty,
+  type ContractRule,
+  type CustomProperty,
+  OWN,
+  OWN_SERVER,
+} from './contract.ts'
 import { contractType } from './types.ts'
 import { writtenRules } from './written-rules.ts'
 
@@ -54,7 +61,7 @@ export function contractOf(manifests: ManifestValues, facts: ContractFacts): Wri
     dataProduct: full,
     ...(product.description ? { description: { purpose: product.description } } : {}),
     ...(product.tags?.length ? { tags: product.tags } : {}),
-    ...(facts.url === null ? {} : { servers: [{ server: 'sluice', type: 'api', location: facts.url }] }),
+    ...(facts.url === null ? {} : { servers: [{ server: OWN_SERVER, type: 'api', location: facts.url }] }),
     schema: [schemaOf(product.name, output, rules)],
     ...teamOf(product.owner),
     ...slaOf(product.slo),
