@@ -369,7 +369,7 @@ const ELSEWHERE = [
     'listNotificationTargets',
   ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
-  ...['getDocs', 'getRoot'],
+  ...['getDocs', 'getRoot', 'getManifestSchema'],
 ]
 /** In the tests below that are about more than one product. */
 const TOGETHER = ['listProducts', 'listIngestion', 'followEvents', 'listAudit', 'listQuarantine', 'discoverConnection']

@@ -96,6 +96,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   followEvents: OWN_LIST,
   keepUpLake: OWN_CHANGE,
   listPlugins: ANY_TOKEN,
+  getManifestSchema: OPEN,
   getOpenIdConfiguration: OPEN,
   getJwks: OPEN,
   getHealth: OPEN,

@@ -54,6 +54,7 @@ import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
 import { lineageRoutes } from './http/routes/lineage.ts'
+import { manifestSchemaRoutes } from './http/routes/manifest-schemas.ts'
 import { mcpRoutes } from './http/routes/mcp.ts'
 import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
@@ -73,6 +74,7 @@ import { scheduleTicks } from './jobs/ticks.ts'
 import { JobWorker } from './jobs/worker.ts'
 import { createWorker, storeComparisons, storeRetries } from './jobs.ts'
 import { strangeBuckets } from './lake/registry-catalog.ts'
+import { servingTypesOf } from './manifest/context.ts'
 import { captureMetrics } from './metrics/captures.ts'
 import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
@@ -377,6 +379,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...queryRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
+    ...manifestSchemaRoutes(servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin))),
     ...lakeRoutes(platform, ownLimits(config)),
     ...icebergCatalog(platform, url),
     ...catalogLoginRoutes(platform),

@@ -24,6 +24,8 @@ export const SWITCHES: readonly string[] = [
   'up',
   'down',
   'columns',
+  'no-guess',
+  'odcs',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

@@ -8,6 +8,8 @@ import type { Arguments } from './arguments.ts'
 import { checkedAddress, otherServer, tokenVariable, unreachable, variable } from './server-address.ts'
 
 export interface Client {
+  /** Of the server, without a slash at its end. */
+  readonly url: string
   /** JSON there and back; null where the answer is empty. Throws what the server says, in words. */
   request(method: string, path: string, body?: unknown): Promise<unknown>
   /** All pages of a list. */
@@ -57,6 +59,7 @@ export async function openClient(args: Arguments, folders: Folders): Promise<Cli
   const request: Client['request'] = async (method, path, body) =>
     valueOf(url, await send(method, path, jsonBody(body)))
   return {
+    url: url.replace(/\/+$/, ''),
     request,
     list: async (path) => {
       const items = await allPages(request, path)

@@ -126,6 +126,8 @@ it('says with --json what the server answered, whatever the command', async () =
     'connection create',
     'connection update',
     'connection test',
+    'product init',
+    'product export',
     'product plan',
     'product deploy',
     'apply',

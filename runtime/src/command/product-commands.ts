@@ -90,9 +90,26 @@ const LOWER = { lower: 'columns whose class may become lower by this: email,city
 
 export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
   'product init': {
-    usage: 'product init FOLDER',
-    summary: 'write six manifests to begin with',
-    run: async (call) => (await import('./product-files.ts')).initProduct(word(call, 0, 'FOLDER')),
+    usage:
+      'product init FOLDER [--from CONNECTION.SCHEMA.TABLE | --from NAMESPACE.PRODUCT | --from CONTRACT.odcs.yaml]',
+    summary: 'write six manifests to begin with; of a table, a product or a contract where one is named',
+    flags: {
+      from: 'a table of a connection: shop.public.orders; a product in service: sales.orders; or a file, a contract by ODCS 3: orders.odcs.yaml',
+      namespace: 'of the new product; default what the folder above says: crm/orders',
+      'no-guess': 'propose no classes by the names of columns',
+    },
+    remote: true,
+    run: async (call) => (await import('./product-init.ts')).initCommand(call),
+  },
+  'product export': {
+    usage: 'product export PRODUCT|FOLDER --odcs [--version V]',
+    summary: 'the contract that a product keeps, by the Open Data Contract Standard 3.1',
+    flags: {
+      odcs: 'the standard; there is no other',
+      version: 'of a folder’s contract; default 1.0.0. Of a product it is the one in service',
+    },
+    remote: true,
+    run: async (call) => (await import('./product-export.ts')).exportCommand(call),
   },
   'product lint': {
     usage: 'product lint FOLDER',

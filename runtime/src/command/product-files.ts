@@ -77,14 +77,29 @@ export const pathOf = (name: string): string => `/api/v1/products/${encodeURICom
 
 /** Writes the files into `folder`; refuses to overwrite any. */
 export async function initProduct(folder: string): Promise<string> {
-  await makeFolder(folder)
-  const files = await readdir(folder)
+  await writeManifests(folder, filesFor(nameFor(folder)))
+  return `Six manifests are in ${folder}. Fill in connection, table and columns, then: npx sluice product plan ${shownFolder(folder)} --tenant T --version 1.0.0`
+}
+
+/** Throws where one of the six is there already. */
+export async function unusedFolder(folder: string): Promise<void> {
+  const files: readonly string[] = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return []
+    throw error
+  })
   const present = PARTS.map((part) => `${part}.yaml`).find((file) => files.includes(file))
   if (present) throw new UsageError(`${join(folder, present)} is there already; name a new folder`)
-  await writeAll(folder, filesFor(nameFor(folder)))
-  const shown = /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
-  return `Six manifests are in ${folder}. Fill in connection, table and columns, then: npx sluice product plan ${shown} --tenant T --version 1.0.0`
 }
+
+export async function writeManifests(folder: string, files: Readonly<Record<string, string>>): Promise<void> {
+  await makeFolder(folder)
+  await unusedFolder(folder)
+  await writeAll(folder, files)
+}
+
+/** As a shell takes it for one word. */
+export const shownFolder = (folder: string): string =>
+  /^[\w./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", "'\\''")}'`
 
 /** All or none: some of them would be in the way of the next try. */
 async function writeAll(folder: string, files: Readonly<Record<string, string>>): Promise<void> {

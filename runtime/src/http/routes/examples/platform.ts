@@ -77,6 +77,12 @@ export const PLATFORM_EXAMPLES: OperationExamples = {
   getRoot: {
     answers: { 200: { service: 'sluice', documentation: '/docs', openapi: '/openapi.json', health: '/healthz' } },
   },
+  getManifestSchema: {
+    params: { manifest: 'product' },
+    answers: {
+      200: { $schema: 'https://json-schema.org/draft/2020-12/schema', title: 'product.yaml', type: 'object' },
+    },
+  },
   getOpenApi: { answers: { 200: { openapi: '3.1.0', info: { title: 'Sluice', version: '1' }, paths: {} } } },
   getDocs: { also: { 'text/html': '<!doctype html><html lang="en"><title>Sluice</title></html>' } },
 }
