@@ -1,5 +1,6 @@
 /** A dbt project as products: which models can be carried, what each becomes, and why others are not. */
 import type { LogicalType } from '@sluice/sdk'
+import { columnRefusal } from '../../manifest/names.ts'
 import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
 import { problemLine } from '../product-files.ts'
 import { type DbtNode, type DbtProject, fieldOf, textsOf } from './artifacts.ts'
@@ -169,7 +170,8 @@ class Carrier {
     const increment = incrementRefusal(model, found.has(inputs.length), this.#dialect)
     if (increment !== null) throw new Refused(increment)
     const read = inputs.filter((_, index) => found.has(index))
-    if (read.length === 0) throw new Refused('it reads no table, and a product is made of one at least')
+    if (read.length === 0)
+      throw new Refused('it reads nothing by ref() or source(), and a product is made of one table at least')
     const judged = await this.#judgedSql(sql, read)
     const notes: string[] = [...modelNotes(model, this.#project)]
     const columns = this.#columns(model, judged, read, notes)
@@ -244,6 +246,9 @@ class Carrier {
       throw new Refused('its columns are not known: run dbt docs generate, then dbt compile --full-refresh')
     const described = new Map(model.columns.map((column) => [column.name.toLowerCase(), column]))
     const classes = inheritedClasses(judged, inputs)
+    const unfit = names.find(({ name }) => !COLUMN_NAME.test(name) || columnRefusal(name) !== null)
+    if (unfit !== undefined)
+      throw new Refused(`its column "${unfit.name}" cannot be called so: give it another name in the model`)
     return names.map(({ name, type: given }): OutputColumn => {
       const said = saying.get(name.toLowerCase())
       const lake = said === undefined ? null : lakeType(said, adapter)
@@ -348,6 +353,9 @@ class Carrier {
     return this.#graph.models.some(({ id }) => this.#graph.readsOf(id).has(model.id))
   }
 }
+
+/** As output.yaml takes them. */
+const COLUMN_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/
 
 class Refused extends Error {}
 

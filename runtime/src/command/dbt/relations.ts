@@ -58,7 +58,7 @@ export function rewritten(sql: string, relations: readonly Relation[], dialect: 
 /** A statement may end with a semicolon, which a transform may not. */
 function withoutEnd(tokens: readonly Token[]): readonly Token[] {
   const last = tokens.findLastIndex(({ kind, text }) => kind !== 'space' && kind !== 'comment' && text !== ';')
-  return tokens.filter(({ kind, text }, index) => index <= last || (kind !== 'space' && text !== ';'))
+  return tokens.filter(({ text }, index) => index <= last || text !== ';')
 }
 
 interface Chain {
@@ -87,11 +87,16 @@ const fold = (name: string): string => name.toLowerCase()
 
 function hitOf({ words }: Chain, relations: readonly Relation[], place: Place): Hit | null {
   const isRead = place.readsTables
+  const isNamed = (parts: readonly string[]) => parts.every((part, at) => fold(part) === fold(words[at] as string))
   const index = relations.findIndex(({ parts }) => {
     const fits = isRead ? words.length === parts.length : words.length > parts.length && parts.length > 2
-    return fits && parts.length > 0 && parts.every((part, at) => fold(part) === fold(words[at] as string))
+    return fits && parts.length > 0 && isNamed(parts)
   })
-  return index < 0 ? null : { index, isRead }
+  if (index >= 0) return { index, isRead }
+  // Some warehouses are asked without the name of the database.
+  if (!isRead || words.length !== 2) return null
+  const short = relations.flatMap(({ parts }, at) => (parts.length > 2 && isNamed(parts.slice(-2)) ? [at] : []))
+  return short.length === 1 ? { index: short[0] as number, isRead } : null
 }
 
 function textOf(
