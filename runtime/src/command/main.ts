@@ -19,6 +19,7 @@ import {
 } from './command.ts'
 import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
+import { DBT_COMMANDS } from './dbt-command.ts'
 import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
@@ -61,6 +62,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...PRODUCT_COMMANDS,
   ...APPLY_COMMANDS,
   ...LINEAGE_COMMANDS,
+  ...DBT_COMMANDS,
   ...GRANT_COMMANDS,
   ...APPLICATION_KEY_COMMANDS,
   ...NOTIFICATION_COMMANDS,
