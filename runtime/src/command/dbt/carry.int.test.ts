@@ -7,7 +7,7 @@ import { parse } from 'yaml'
 import { loadConfig } from '../../config.ts'
 import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
 import { manifestParser } from '../lint.ts'
-import { projectOf, readProject } from './artifacts.ts'
+import { fieldOf, projectOf, readProject } from './artifacts.ts'
 import { type Carried, type Choices, carryProject, type Outcome } from './carry.ts'
 import { checkFree, writeProducts } from './folder.ts'
 import { withJudge } from './judge.ts'
@@ -179,6 +179,10 @@ describe('models of dbt as products', () => {
     const outcome = await carried(hostile)
     assert.deepEqual([outcome.carried, ({} as { polluted?: unknown }).polluted], [[], undefined])
     for (const none of [null, [], {}, { nodes: {} }, 'x']) assert.throws(() => projectOf(none), /no manifest of dbt/)
+    assert.deepEqual(
+      ['constructor', '__proto__', 'toString'].map((name) => fieldOf({}, name)),
+      Array(3).fill(undefined),
+    )
     const deep = join(folder, 'deep')
     await mkdir(deep)
     await writeFile(

@@ -47,6 +47,7 @@ describe('types of warehouses', () => {
     assert.equal(of('NUMBER(10,2)', 'hugeint'), 'decimal(10,2)')
     assert.equal(of('NUMBER(10,2)', 'double'), 'double')
     assert.equal(of('NUMBER', 'double'), 'double')
+    assert.equal(of('NUMBER', 'long'), 'long')
     assert.equal(of('DATE', 'timestamp'), 'timestamp')
     assert.equal(of('VARCHAR', 'date'), 'string')
     assert.equal(of('DATE', null), 'date')

@@ -240,6 +240,25 @@ describe('a contract as a product', () => {
     ])
   })
 
+  it('leaves out checks and endpoints that manifests refuse, and tells why', () => {
+    const refused = CONTRACT.replace(
+      '{ name: rate,',
+      '{ name: rate, quality: [{ metric: invalidValues, arguments: { pattern: "(?=x)" }, mustBe: 0, name: bad }],',
+    ).replace(
+      'price:',
+      'customProperties: [{ property: sluiceEndpoints, value: [{ type: realtime, config: { key_template: nothing } }] }]\nprice:',
+    )
+    const { draft, lost } = draftOfContract(refused, CHOICES, parseAll)
+    const { quality, serving } = parsed(filesOf(draft, null))
+    assert.ok(quality.checks.length === 6 && quality.checks.every(({ name }) => name !== 'bad'))
+    assert.deepEqual(
+      serving.endpoints.map(({ type }) => type),
+      ['lookup', 'analytics', 'realtime'],
+    )
+    assert.ok(lost.some((one) => /^schema\[0\]\.properties\[4\]\.quality\[0\]: cannot be a check here: /.test(one)))
+    assert.ok(lost.some((one) => /^customProperties: sluiceEndpoints: /.test(one)))
+  })
+
   it('is of one object, and of one that is asked for', () => {
     const two = `${CONTRACT}\n  - { name: other, properties: [{ name: a, logicalType: integer }] }\n`
     assert.throws(
