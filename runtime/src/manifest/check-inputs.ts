@@ -140,6 +140,14 @@ function fieldFindings({ path, value }: Item<InputFields>): readonly Finding[] {
   }
   if (value.name.toLowerCase() === 'this') say('name', '"this" means the product itself', 'Choose another alias.')
   if (value.product !== undefined) return findings
+  if (value.connection === PRODUCTS) {
+    say(
+      'connection',
+      `there is no connection "${PRODUCTS}"`,
+      'Name a product by product, in place of connection and table.',
+    )
+    return findings
+  }
   if (value.connection === undefined || value.table === undefined) {
     const absent = value.connection === undefined ? 'connection' : 'table'
     say(null, `"${absent}" is missing`, 'An input names a connection and a table of it, or a product.')
@@ -195,7 +203,8 @@ function lookUp({ path, value }: Item<InputFields>, connections: ManifestContext
   if (connections === undefined || value.connection === undefined || value.table === undefined) return { findings: [] }
   const tables = connections.get(value.connection)
   if (tables === undefined) {
-    const hint = didYouMean(value.connection, connections.keys()) ?? 'Register the connection first.'
+    const named = [...connections.keys()].filter((name) => name !== PRODUCTS)
+    const hint = didYouMean(value.connection, named) ?? 'Register the connection first.'
     const message = `there is no connection "${value.connection}"`
     return { findings: [{ manifest: 'inputs', path: [...path, 'connection'], message, hint }] }
   }

@@ -102,6 +102,13 @@ const INPUTS: readonly Case[] = [
     problems: ['inputs[1].product: "Sales.orders.x" is no name of a product'],
   },
   {
+    says: 'what products are called among connections',
+    edits: [
+      ['inputs', 'connection: shop\n    table: orders', 'connection: "#products"\n    table: sales.orders__masked'],
+    ],
+    problems: ['inputs[1].connection: there is no connection "#products"'],
+  },
+  {
     says: 'an epoch of a table',
     edits: [['inputs', 'table: orders\n', 'table: orders\n    epoch: latest\n']],
     problems: ['inputs[1].epoch: is of inputs that are products'],
