@@ -82,6 +82,7 @@ import { canBeMade, checkRawGrants, discoverSources, type Sources } from './sour
 import { excessColumns } from './transform-columns.ts'
 import {
   accessBy,
+  areMade,
   breakingProblem,
   downstreamNotes,
   downstreamOf,
@@ -434,7 +435,8 @@ async function commitDeployment(
 ): Promise<DeployAnswer> {
   const { product, manifests } = checked
   const { version } = checked.plan
-  const ready = await inputsAreInLake(platform, call.tenant, manifests)
+  const ready =
+    (await inputsAreInLake(platform, call.tenant, manifests)) && (await areMade(platform.pool, checked.upstreams))
   return inTransaction(platform.pool, async (tx) => {
     const actor = actorOf(call.principal)
     await lockClasses(tx, call.tenant)

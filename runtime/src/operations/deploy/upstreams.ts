@@ -7,6 +7,7 @@ import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.t
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
 import type { Classification } from '../../policy/classification.ts'
 import { masksFor } from '../../policy/masking.ts'
+import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProductsByName, type Product, productsInServiceReading } from '../../registry/products.ts'
 import type { Queryable } from '../../registry/sql.ts'
@@ -90,6 +91,15 @@ export function keptUpstreams(
     return [[input.name, { ...about, reader: readerOf(principal, served) }] as const]
   })
   return kept.length === 0 ? null : Object.fromEntries(kept)
+}
+
+/** Whether each has rows as its reader is shown it. Where one has not, the run that makes it makes what follows. */
+export async function areMade(db: Queryable, upstreams: Upstreams): Promise<boolean> {
+  for (const { product, plan, hidden } of upstreams.values()) {
+    const masked = (await latestEpoch(db, product.id))?.maskedColumns[plan.variant]
+    if (masked === undefined || !hidden.every((column) => masked.includes(column))) return false
+  }
+  return true
 }
 
 /** As the plan's author is shown them. */
