@@ -67,6 +67,7 @@ export async function reachOf(
       : await versionsReading<ManifestSet, readonly ColumnOrigin[]>(platform.pool, product.tenant, connections)
   const columns: NewRaisedColumn[] = [...confirmed]
   const owned = new Set([fullNameOf(manifests)])
+  for (const [raw, classes] of below(confirmed, versions, raised, owned)) raised.set(raw, classes)
   for (let next: Classes = raised; next.size > 0; ) {
     const found: NewRaisedColumn[] = []
     for (const version of versions.filter((one) => readsAny(one, next))) {
@@ -182,7 +183,11 @@ async function reachedIn(
 ): Promise<readonly NewRaisedColumn[]> {
   const found: NewRaisedColumn[] = []
   for (const classification of new Set([...raised.values()].flat())) {
-    const rawColumns = [...raised].filter(([, names]) => names.includes(classification)).map(([raw]) => raw)
+    const isRead = (raw: string) => readsAny(version, new Map([[raw, []]]))
+    const rawColumns = [...raised]
+      .filter(([raw, names]) => names.includes(classification) && isRead(raw))
+      .map(([raw]) => raw)
+    if (rawColumns.length === 0) continue
     const hidden: HiddenColumns = new Map(rawColumns.map((raw) => [raw, [classification]]))
     const columns = await showing(platform, call, version, hidden)
     if (columns.length === 0) continue
