@@ -350,11 +350,16 @@ const CHECKED: Readonly<Record<string, Door>> = {
 /** What every member is told: names, columns, versions, and who deployed them; keys of applications where they say so. */
 const NAMED = {
   getProduct: (product: string) => `/api/v1/products/${product}`,
+  getLineage: (product: string) => `/api/v1/products/${product}/lineage`,
+  getImpact: (product: string) => `/api/v1/products/${product}/lineage/impact?column=id`,
   getManifests: (product: string) => `/api/v1/products/${product}/manifests`,
   getManifestsOfVersion: (product: string) => `/api/v1/products/${product}/manifests/1.0.0`,
   listDeployments: (product: string) => `/api/v1/products/${product}/deployments`,
   listGrants: (product: string) => `/api/v1/products/${product}/grants`,
 } as const
+
+/** Of these, what keys of applications are told of their own products. */
+const OF_KEYS = ['getProduct', 'getLineage']
 
 /** Read, and of no product or source: other tests have them. */
 const ELSEWHERE = [
@@ -367,6 +372,7 @@ const ELSEWHERE = [
     'listApplicationKeys',
     'listRawGrants',
     'listNotificationTargets',
+    'getImpactOfSource',
   ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
   ...['getDocs', 'getRoot', 'getManifestSchema'],
@@ -491,9 +497,9 @@ describe('a product', () => {
         const heard = await get(reader, pathOf(productOf(level)))
         const isKey = KEYS.includes(reader)
         const isMember = !OUTSIDE.includes(reader) && !isKey
-        const isOwnKey = operation === 'getProduct' && isKey && refusalOf(reader, level) === 403
+        const isOwnKey = OF_KEYS.includes(operation) && isKey && refusalOf(reader, level) === 403
         const isShown = isOwnKey || (operation === 'listGrants' ? DEVELOPERS.includes(reader) : isMember)
-        const isRefusedKey = isKey && operation !== 'getProduct'
+        const isRefusedKey = isKey && !OF_KEYS.includes(operation)
         const expected = isShown ? 200 : isRefusedKey ? 403 : refusalOf(reader, level)
         return heard.status === expected ? null : `${told(heard)}, not ${expected}`
       })
