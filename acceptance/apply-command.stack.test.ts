@@ -1,6 +1,5 @@
 /** `sluice apply` and `sluice drift`: the real command on folders of products, against a running server. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,15 +7,8 @@ import { after, before, describe, it } from 'node:test'
 import { apply } from '../runtime/src/command/apply.ts'
 import { callOf, type Ending } from '../runtime/src/command/command.ts'
 import { type Client, type Json, manifests, ok } from './client.ts'
+import { type Ended, runSluice } from './sluice-command.ts'
 import { loginOf, openWorld, syncNow, type World } from './world.ts'
-
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
-
-interface Ended {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
 
 let world: World
 let developer: Client
@@ -44,13 +36,7 @@ after(async () => {
 })
 
 function sluice(...words: string[]): Promise<Ended> {
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-  const env = { ...Object.fromEntries(foreign), SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [launcher, ...words], { env, cwd: folder }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err })
-    })
-  })
+  return runSluice(words, { url: world.deployment.url, token, cwd: folder })
 }
 
 async function json(expected: number, ...words: string[]): Promise<Json> {

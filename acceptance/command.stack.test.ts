@@ -1,20 +1,13 @@
 /** The `sluice` command against a running server: what it prints, and how it ends. */
 import assert from 'node:assert/strict'
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { manifests } from './client.ts'
+import { type Ended, LAUNCHER, runSluice } from './sluice-command.ts'
 import { loginOf, openWorld, type World } from './world.ts'
-
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
-
-interface Ended {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
 
 let world: World
 let folder = ''
@@ -38,18 +31,12 @@ after(async () => {
 })
 
 function sluice(words: readonly string[], bearer = token): Promise<Ended> {
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-  const env = { ...Object.fromEntries(foreign), SLUICE_URL: world.deployment.url, SLUICE_TOKEN: bearer }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [launcher, ...words], { env, cwd: folder }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err })
-    })
-  })
+  return runSluice(words, { url: world.deployment.url, token: bearer, cwd: folder })
 }
 
 /** Exit code and what was said where standard output goes there, or to a reader who has gone: `1 sluice: …` */
 function into(where: '/dev/full' | 'closed', words: readonly string[]): Promise<string> {
-  const command = [process.execPath, launcher, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+  const command = [process.execPath, LAUNCHER, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
   const shell = where === 'closed' ? `(${command}; echo $? >&3) | :` : `${command} > ${where}; echo $? >&3`
   const env = { ...process.env, SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
   return new Promise((resolve) => {

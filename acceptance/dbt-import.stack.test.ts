@@ -3,16 +3,15 @@
  * each product has the rows that DuckDB makes of the SQL as dbt compiled it, over the same rows.
  */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { type Client, type Json, ok } from './client.ts'
+import { type Ended, runSluice } from './sluice-command.ts'
 import { loginOf, openWorld, syncNow, type World } from './world.ts'
 
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const project = join(import.meta.dirname, 'dbt-shop')
 const COUNTRIES = 'analytics_lists.countries'
 
@@ -75,14 +74,8 @@ async function builtModels(): Promise<readonly Json[]> {
   return built
 }
 
-function sluice(...words: string[]): Promise<{ readonly code: number; readonly out: string; readonly err: string }> {
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-  const env = { ...Object.fromEntries(foreign), SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [launcher, ...words], { env, cwd: folder }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err })
-    })
-  })
+function sluice(...words: string[]): Promise<Ended> {
+  return runSluice(words, { url: world.deployment.url, token, cwd: folder })
 }
 
 const rowsFor = (client: Client, product: string): Promise<Json> =>

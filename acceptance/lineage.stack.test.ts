@@ -1,9 +1,8 @@
 /** What products are made of and what is made of them: tables, products and columns, and who is told of it. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
-import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Client, type Json, manifests, ok } from './client.ts'
+import { runSluice } from './sluice-command.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
 const HIDDEN = 'pii.identifier'
@@ -300,14 +299,10 @@ describe('the impact of a column', () => {
   })
 })
 
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
-
 async function sluice(...words: string[]): Promise<string> {
   const token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-viewers', '--user', 'vito'])
-  const env = { ...process.env, SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [launcher, ...words], { env }, (error, out, err) => resolve(error ? err : out))
-  })
+  const { code, out, err } = await runSluice(words, { url: world.deployment.url, token })
+  return code === 0 ? out : err
 }
 
 describe('the command', () => {

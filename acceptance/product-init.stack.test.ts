@@ -1,21 +1,13 @@
 /** `sluice product init --from`: what it writes is planned, deployed, synced and read as it was written. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { parse } from 'yaml'
 import { type Client, type Json, ok } from './client.ts'
+import { type Ended, runSluice } from './sluice-command.ts'
 import { loginOf, openWorld, syncNow, type World } from './world.ts'
-
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
-
-interface Ended {
-  readonly code: number
-  readonly out: string
-  readonly err: string
-}
 
 let world: World
 let developer: Client
@@ -54,13 +46,7 @@ after(async () => {
 })
 
 function sluice(...words: string[]): Promise<Ended> {
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-  const env = { ...Object.fromEntries(foreign), SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [launcher, ...words], { env, cwd: folder }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err })
-    })
-  })
+  return runSluice(words, { url: world.deployment.url, token, cwd: folder })
 }
 
 async function done(...words: string[]): Promise<string> {

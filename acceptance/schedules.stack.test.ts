@@ -1,17 +1,15 @@
 /** Connections that sync by themselves, at the times that somebody has set: by the API and by the command. */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { until } from '../test/until.ts'
 import type { Client, Json } from './client.ts'
 import { manifests } from './client.ts'
+import { type Ended, runSluice } from './sluice-command.ts'
 import { deployVersion, loginOf, onboardPeople, openWorld, syncNow, type World } from './world.ts'
 
-const launcher = join(import.meta.dirname, '../runtime/bin/sluice.js')
 const DB = '/api/v1/connections/db'
 
 let world: World
@@ -36,17 +34,9 @@ function patch(body: Json, client = dora, path = DB) {
   return client.send(path, { method: 'PATCH', headers, body: JSON.stringify(body) })
 }
 
-async function sluice(
-  ...words: string[]
-): Promise<{ readonly code: number; readonly out: string; readonly err: string }> {
+async function sluice(...words: string[]): Promise<Ended> {
   const token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
-  const env = { ...Object.fromEntries(foreign), SLUICE_URL: world.deployment.url, SLUICE_TOKEN: token }
-  return new Promise((resolve) => {
-    execFile(process.execPath, [launcher, ...words], { env }, (error, out, err) => {
-      resolve({ code: error ? Number(error.code) : 0, out, err })
-    })
-  })
+  return runSluice(words, { url: world.deployment.url, token })
 }
 
 const scheduledRuns = async (): Promise<readonly Json[]> =>

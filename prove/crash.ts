@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { runChild } from './child.ts'
 import type { Figures, Outcome, Proof, Request } from './proof.ts'
+import { RUNTIME_SOURCES } from './runtime-sources.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const KILLS = 200
@@ -47,14 +48,6 @@ export const crash: Proof = {
   proves: 'Killed at any fault point and any moment, hundreds of times, the runtime loses, repeats and mixes nothing.',
   costs: 'about 20 minutes for 200 kills',
   options: [`--kills N   so many beyond one at each fault point (${KILLS})`],
-  of: [
-    'runtime/**/*.{ts,js,yaml,json}',
-    'sdk/**/*.ts',
-    'engine/**/*.{ts,json}',
-    'iceberg/**/*.{ts,json}',
-    'plugins/**/*.ts',
-    'test/crash/**',
-    'package-lock.json',
-  ],
+  of: [...RUNTIME_SOURCES, 'test/crash/**'],
   run,
 }

@@ -14,6 +14,7 @@ import { versitygw } from '../stack/servers/versitygw.ts'
 import { Fleet, type FleetServers, serversFromEnvironment } from '../stack/several/fleet.ts'
 import { until } from '../test/until.ts'
 import type { Outcome, Proof, Request } from './proof.ts'
+import { RUNTIME_SOURCES } from './runtime-sources.ts'
 
 const TENANTS = 500
 const CLIENTS = 4
@@ -147,14 +148,6 @@ export const tenants: Proof = {
     'Made by four clients through two runtimes, of which one is killed and started all the time, each tenant is whole or undone, and no start fails.',
   costs: 'about 4 minutes for 500 tenants, and installs Redis and an S3 store',
   options: [`--tenants N   so many (${TENANTS})`],
-  of: [
-    'runtime/**/*.{ts,js,yaml,json}',
-    'sdk/**/*.ts',
-    'engine/**/*.{ts,json}',
-    'iceberg/**/*.{ts,json}',
-    'plugins/**/*.ts',
-    'stack/several/*.ts',
-    'package-lock.json',
-  ],
+  of: [...RUNTIME_SOURCES, 'stack/several/*.ts'],
   run,
 }

@@ -13,6 +13,7 @@ import { type SourceCluster, startCluster } from '../plugins/connectors/postgres
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { RuntimeProcess } from '../test/crash/runtime-process.ts'
 import type { Outcome, Proof, Request } from './proof.ts'
+import { RUNTIME_SOURCES } from './runtime-sources.ts'
 
 const LAYERS = 6
 const ROWS = 200
@@ -271,13 +272,6 @@ export const waves: Proof = {
     '--tables N   so many (20)',
     '--rounds N   changes, the second half with kills (20)',
   ],
-  of: [
-    'runtime/**/*.{ts,js,yaml,json}',
-    'sdk/**/*.ts',
-    'engine/**/*.{ts,json}',
-    'iceberg/**/*.{ts,json}',
-    'plugins/**/*.ts',
-    'package-lock.json',
-  ],
+  of: RUNTIME_SOURCES,
   run,
 }
