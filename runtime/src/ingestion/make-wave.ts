@@ -83,12 +83,18 @@ function leftBecause(
   return left === undefined ? null : inputBehind(left)
 }
 
+interface Materialized {
+  readonly outcome: ProductOutcome
+  /** What makes the whole run a failure. */
+  readonly error?: unknown
+}
+
 async function outcomeFor(
   run: WaveRun,
   { product }: DeployedProduct,
   { reason, done }: { readonly reason: RecordedError | null; readonly done: readonly ProductOutcome[] },
   deps: WaveDeps,
-): Promise<{ readonly outcome: ProductOutcome /** What makes the whole run a failure. */; readonly error?: unknown }> {
+): Promise<Materialized> {
   const left = async (state: 'failed' | 'skipped', why: RecordedError) =>
     unpublishedOutcome(product, state, why, (await latestEpoch(deps.pool, product.id))?.epoch ?? null)
   if (reason !== null) return { outcome: await left('skipped', reason) }

@@ -152,6 +152,11 @@ export async function changedRows(
 
 type Transformed = Awaited<ReturnType<typeof transformed>>
 
+/** What the newest snapshot says of itself; what upkeep writes anew says the same. */
+export function newestSummary(table: TableState, lake: Lake): Readonly<Record<string, string>> | undefined {
+  return lake.snapshots(table).find(({ snapshotId }) => snapshotId === table.snapshotId)?.summary
+}
+
 interface LastEpoch extends Pick<ChangedRows, 'bases' | 'lost'> {
   /** What of the input it was made of. */
   readonly snapshotId: string
@@ -166,8 +171,7 @@ async function lastEpoch(request: MergeableRequest, input: InputState, lake: Lak
   for (const plan of variants) {
     if (plan.schema.primaryKey.length === 0) continue
     const base = await lake.load(lakeTable(request.tenant, request.domain, request.product, plan.variant), { signal })
-    // What upkeep writes anew says the same of itself.
-    const summary = base && lake.snapshots(base).find(({ snapshotId }) => snapshotId === base.snapshotId)?.summary
+    const summary = base && newestSummary(base, lake)
     if (!base || summary?.[RECIPE] !== recipeOf(manifests, plan, keys)) continue
     bases.set(plan.variant, base)
     origins.push([summary['sluice.epoch'], summary[INPUTS] ?? ''])

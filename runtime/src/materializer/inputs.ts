@@ -10,7 +10,7 @@ import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { usedOf } from '../manifest/used-columns.ts'
 import { unsettledTables } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
-import { findConnectionByName, isOfSource } from '../registry/connections.ts'
+import { type Connection, findConnectionByName, isOfSource } from '../registry/connections.ts'
 import { readAtOf as epochReadAt } from '../registry/data-ages.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { PRODUCTS } from '../registry/product-sources.ts'
@@ -92,14 +92,13 @@ export async function readInputs(
     pool,
     async (db) => {
       const catalog = registryCatalog(db)
-      await refuseUnsettled(db, product.tenant, manifests.inputs)
+      const connections = await connectionsOf(db, product.tenant, manifests.inputs)
+      await refuseUnsettled(db, connections, manifests.inputs)
       const states: (TableState | null)[] = []
       for (const table of tables) states.push(await lake.load(table, { signal, catalog }))
       const epochs: (Materialization | null)[] = []
       for (const upstream of upstreams) epochs.push(upstream && (await latestEpoch(db, upstream.productId)))
-      const reads: (Date | null)[] = []
-      for (const input of manifests.inputs) reads.push(await lastRead(db, product.tenant, input))
-      return { states, epochs, reads }
+      return { states, epochs, connections, reads: await lastReads(db, connections, manifests.inputs) }
     },
     { isolation: 'repeatable read', readOnly: true, signal },
   )
@@ -114,8 +113,7 @@ export async function readInputs(
         const changes = changesSince(base, state.columns)
         return upstreamState(input, upstream, { epoch, state, changes, table: tables[index] as TableRef })
       }
-      const connection =
-        input.connection === SANDBOX ? null : await findConnectionByName(pool, product.tenant, input.connection)
+      const connection = found.connections.get(input.connection) ?? null
       const isFormer = scan !== null && connection !== null && !isOfSource(scan.summary, connection)
       const state = scan && !isFormer && stateOfScan(scan)
       // What anybody may write says nothing of rows that a connection has brought.
@@ -128,7 +126,9 @@ export async function readInputs(
           table: tables[index] as TableRef,
           moment: summary[MOMENT] ?? null,
           readAt:
-            connection === null ? now : readAtOf(summary, scan?.committedAtMs ?? null, found.reads[index] ?? null),
+            connection === null
+              ? now
+              : readAtOf(summary, scan?.committedAtMs ?? null, found.reads.get(input.name) ?? null),
           // What upkeep writes anew holds the same rows.
           restsOn: { [`${input.connection}:${qualified(input.table)}`]: summary[READ_AT] ?? state.snapshotId },
           changes: changesSince(base, state.columns),
@@ -159,15 +159,21 @@ function notIngested({ name, connection, table }: Input): SluiceError {
   })
 }
 
+/** Whether the epoch has that variant, and has made nothing of it in clear that is to be hidden. */
+export function hasForReader(
+  { maskedColumns }: Pick<Materialization, 'maskedColumns'>,
+  { variant, hidden }: Pick<UpstreamAccess, 'variant' | 'hidden'>,
+): boolean {
+  const masked = maskedColumns[variant]
+  return masked !== undefined && hidden.every((column) => masked.includes(column))
+}
+
 function upstreamState(
   input: Input,
-  { productId, variant, hidden }: UpstreamAccess,
+  access: UpstreamAccess,
   { epoch, ...lying }: Pick<InputState, 'state' | 'table' | 'changes'> & { readonly epoch: Materialization },
 ): InputState {
-  const masked = epoch.maskedColumns[variant]
-  const shown = hidden.filter((column) => !masked?.includes(column))
-  if (masked === undefined || shown.length > 0)
-    throw inputForbidden(input, 'its columns are hidden in another way by now')
+  if (!hasForReader(epoch, access)) throw inputForbidden(input, 'its columns are hidden in another way by now')
   const kept = Object.values(epoch.inputs).map((one) => (one as KeptInput | null)?.rests_on ?? {})
   return {
     input,
@@ -176,7 +182,7 @@ function upstreamState(
     readAt: epochReadAt(epoch).toISOString(),
     restsOn: { ...Object.assign({}, ...kept), [`${input.connection}:${input.table}`]: String(epoch.epoch) },
     rejected: 0,
-    upstream: { productId, epoch: epoch.epoch as number },
+    upstream: { productId: access.productId, epoch: epoch.epoch as number },
   }
 }
 
@@ -214,11 +220,28 @@ function severalWaves(table: string, [first, second]: readonly [string, string])
   })
 }
 
-/** Of a table whose log has not passed what its read has seen, some rows are older than others. */
-async function refuseUnsettled(db: pg.PoolClient, tenant: string, inputs: readonly Input[]): Promise<void> {
+/** By name, those that inputs read from and that are still there; none of the sandbox and of products. */
+async function connectionsOf(
+  db: pg.PoolClient,
+  tenant: string,
+  inputs: readonly Input[],
+): Promise<ReadonlyMap<string, Connection>> {
+  const found = new Map<string, Connection>()
   for (const name of new Set(inputs.map(({ connection }) => connection))) {
     const connection = name === SANDBOX || name === PRODUCTS ? null : await findConnectionByName(db, tenant, name)
-    const unsettled = connection === null ? new Set<string>() : await unsettledTables(db, connection.id)
+    if (connection !== null) found.set(name, connection)
+  }
+  return found
+}
+
+/** Of a table whose log has not passed what its read has seen, some rows are older than others. */
+async function refuseUnsettled(
+  db: pg.PoolClient,
+  connections: ReadonlyMap<string, Connection>,
+  inputs: readonly Input[],
+): Promise<void> {
+  for (const [name, { id }] of connections) {
+    const unsettled = await unsettledTables(db, id)
     const input = inputs.find((one) => one.connection === name && unsettled.has(qualified(one.table)))
     if (input === undefined) continue
     throw new SluiceError('CONFLICT', `the input "${input.name}" was read, and the log of its source was not yet`, {
@@ -228,10 +251,20 @@ async function refuseUnsettled(db: pg.PoolClient, tenant: string, inputs: readon
   }
 }
 
-/** When the newest read of a table of a connection began that was committed, whether it brought a row or not. */
-async function lastRead(db: pg.PoolClient, tenant: string, { connection: name, table }: Input): Promise<Date | null> {
-  const connection = name === SANDBOX || name === PRODUCTS ? null : await findConnectionByName(db, tenant, name)
-  return connection && ((await tableReads(db, connection, [qualified(table)]))[0]?.readAt ?? null)
+/** By alias: when the newest read of its table began that was committed, whether it brought a row or not. */
+async function lastReads(
+  db: pg.PoolClient,
+  connections: ReadonlyMap<string, Connection>,
+  inputs: readonly Input[],
+): Promise<ReadonlyMap<string, Date | null>> {
+  const found = new Map<string, Date | null>()
+  for (const [name, connection] of connections) {
+    const own = inputs.filter((input) => input.connection === name)
+    const tables = [...new Set(own.map(({ table }) => qualified(table)))]
+    const reads = new Map((await tableReads(db, connection, tables)).map((one) => [one.name, one.readAt]))
+    for (const { name: alias, table } of own) found.set(alias, reads.get(qualified(table)) ?? null)
+  }
+  return found
 }
 
 /**

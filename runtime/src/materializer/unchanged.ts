@@ -5,7 +5,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
-import { INPUTS, inputsText, RECIPE, recipeOf } from './changed-rows.ts'
+import { INPUTS, inputsText, newestSummary, RECIPE, recipeOf } from './changed-rows.ts'
 import type { Deployed } from './deployed.ts'
 import type { MaskKey } from './mask-sql.ts'
 import type { InputState } from './transform.ts'
@@ -35,8 +35,7 @@ export async function isUnchanged(
   }
   for (const plan of variants) {
     const table = await lake.load(lakeTable(product.tenant, product.domain, product.name, plan.variant), { signal })
-    // What upkeep writes anew says the same of itself.
-    const summary = table && lake.snapshots(table).find(({ snapshotId }) => snapshotId === table.snapshotId)?.summary
+    const summary = table && newestSummary(table, lake)
     const isOfNewest = summary?.['sluice.epoch'] === String(newest.epoch)
     if (!isOfNewest || summary[INPUTS] !== made || summary[RECIPE] !== recipeOf(manifests, plan, keys)) return false
   }

@@ -75,6 +75,14 @@ export async function productsMadeOfAny(
   )
 }
 
+/** Those that are made of the product, at most 10,000: as `productsMadeOfAny`. */
+export function productsMadeOf(
+  db: Queryable,
+  { tenant, domain, name }: { readonly tenant: string; readonly domain: string; readonly name: string },
+): Promise<readonly LinkedProduct[]> {
+  return productsMadeOfAny(db, tenant, [asSource({ full: `${domain}.${name}` })], { most: 10_000, ids: null })
+}
+
 /** A product as an input of others. */
 export const asSource = ({ full }: Pick<LinkedProduct, 'full'>): LinkedSource => ({ connection: PRODUCTS, table: full })
 

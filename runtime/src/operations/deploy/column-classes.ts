@@ -1,6 +1,7 @@
 /** The classes of output columns: inherited from what they are made of, and lowered by few. */
 import { type LogicalType, SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
+import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { CLASSIFICATIONS } from '../../policy/classification.ts'
@@ -219,7 +220,7 @@ export function classesOf(
 
 /** What others may be made of: the product's own columns, as inputs of theirs are named. */
 export function ownClasses({ product, output }: ManifestSet): ReadonlyMap<string, readonly string[]> {
-  const name = `${product.domain}.${product.name}`
+  const name = fullNameOf(product)
   const classed = output.columns.filter(({ classification }) => classification !== 'public')
   return new Map(classed.map((column) => [productColumn(name, column.name), [column.classification]]))
 }

@@ -9,6 +9,7 @@ import type { TenantCall } from '../../flow.ts'
 import type { SourceTable } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
+import { registryOfClasses } from '../../registry/raw-classes.fixture.ts'
 import type { Platform } from '../platform.ts'
 import { classesOf, hiddenColumns, laundered } from './column-classes.ts'
 import { checkTransform } from './sources.ts'
@@ -31,12 +32,7 @@ before(async () => {
   })
   // Trino is not asked here: it accepts each of these texts.
   const distributed = { check: async () => undefined }
-  // No product is an input here.
-  const rows = [{ rawColumn: raw('email'), class: 'pii.identifier' }]
-  const query = async ({ text }: { readonly text: string }) => ({
-    rows: text.includes('raw_column_classes') ? rows : [],
-  })
-  const pool = { query }
+  const pool = registryOfClasses([{ rawColumn: raw('email'), class: 'pii.identifier' }])
   platform = { engine, distributed, pool, rules: { sensitive: [], strategies: {} } } as unknown as Platform
 })
 

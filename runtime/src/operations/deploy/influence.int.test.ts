@@ -9,6 +9,7 @@ import type { TenantCall } from '../../flow.ts'
 import type { SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
+import { registryOfClasses } from '../../registry/raw-classes.fixture.ts'
 import type { Platform } from '../platform.ts'
 import { judgedColumns } from './judged-columns.ts'
 
@@ -40,11 +41,7 @@ before(async () => {
   const strategies = { 'pii.identifier': 'hash', pay: 'hash' }
   const rules = { sensitive: ['pay'], strategies }
   const lake = { load: async () => null }
-  // No product is an input here.
-  const query = async ({ text }: { readonly text: string }) => ({
-    rows: text.includes('raw_column_classes') ? rows : [],
-  })
-  platform = { engine, lake, pool: { query }, rules } as unknown as Platform
+  platform = { engine, lake, pool: registryOfClasses(rows), rules } as unknown as Platform
 })
 
 /** The output columns that are refused; `classes` are those of the output's columns. */

@@ -5,6 +5,7 @@
 import { SluiceError } from '@sluice/sdk'
 import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
+import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
@@ -66,7 +67,7 @@ export async function reachOf(
       ? []
       : await versionsReading<ManifestSet, readonly ColumnOrigin[]>(platform.pool, product.tenant, connections)
   const columns: NewRaisedColumn[] = [...confirmed]
-  const owned = new Set([fullNameOf(manifests)])
+  const owned = new Set([fullNameOf(manifests.product)])
   for (const [raw, classes] of below(confirmed, versions, raised, owned)) raised.set(raw, classes)
   for (let next: Classes = raised; next.size > 0; ) {
     const found: NewRaisedColumn[] = []
@@ -94,8 +95,6 @@ export async function reachOf(
     connections,
   }
 }
-
-const fullNameOf = ({ product }: ManifestSet): string => `${product.domain}.${product.name}`
 
 /**
  * What was reached of versions in service, as columns that other products are made of; without what is `known` already. The
@@ -138,8 +137,9 @@ function onlySensitive({ rules }: Pick<Platform, 'rules'>, classes: Classes): Cl
  */
 async function raisedBy(platform: Platform, product: Product, given: Classes): Promise<Classes> {
   const said = onlySensitive(platform, await rawClasses(platform.pool, product.tenant))
-  const prefix = productColumn(`${product.domain}.${product.name}`, '').slice(0, -2)
-  const ownColumns = [...said].filter(([raw]) => raw.startsWith(prefix))
+  const name = fullNameOf(product)
+  const isOwn = ({ connection, table }: ReturnType<typeof partsOf>) => connection === PRODUCTS && table === name
+  const ownColumns = [...said].filter(([raw]) => isOwn(partsOf(raw)))
   const own = new Map([...onlySensitive(platform, await rawClassesOf(platform.pool, product.id)), ...ownColumns])
   const raised = [...given].map(([raw, names]) => {
     const before = own.get(raw) ?? []

@@ -5,6 +5,7 @@ import type { TenantCall } from '../../flow.ts'
 import type { SourceTable } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { rawColumn } from '../../quality/check-readings.ts'
+import { registryOfClasses } from '../../registry/raw-classes.fixture.ts'
 import type { Platform } from '../platform.ts'
 import { classesOf, hiddenColumns, laundered } from './column-classes.ts'
 import { checkTransform } from './sources.ts'
@@ -42,14 +43,7 @@ describe('a column whose origin is not known', () => {
   const said = (...rows: readonly (readonly [rawColumn: string, name: string])[]) =>
     ({
       rules: { sensitive: ['salary'], strategies: {} },
-      // No product is an input here.
-      pool: {
-        query: async ({ text }: { readonly text: string }) => ({
-          rows: text.includes('raw_column_classes')
-            ? rows.map(([column, name]) => ({ rawColumn: column, class: name }))
-            : [],
-        }),
-      },
+      pool: registryOfClasses(rows.map(([column, name]) => ({ rawColumn: column, class: name }))),
     }) as unknown as Platform
   const next = manifests({ contact: 'public', email: 'pii.identifier' })
   const refused = async (platform: Platform, version: ManifestSet) =>

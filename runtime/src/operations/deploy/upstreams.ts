@@ -1,11 +1,11 @@
 /** Products as inputs of the version that is deployed: which there are, what its author is shown of them, and who is made of it. */
 import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
+import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { productOfInput, type SourceTable } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
-import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
+import { hasForReader, inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
-import type { Classification } from '../../policy/classification.ts'
 import { masksFor } from '../../policy/masking.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
@@ -13,7 +13,6 @@ import { findProductsByName, type Product, productsInServiceReading } from '../.
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, type VersionUpstream, type VersionUpstreams } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
-import { productsMadeOf } from '../products/input-reads.ts'
 import { accessOrNull, type ServedProduct } from '../served/served-product.ts'
 import { classificationOf, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
 
@@ -23,7 +22,7 @@ export interface Upstream {
   readonly served: ServedProduct
   /** The columns that its deployer is shown, and how. */
   readonly plan: VariantPlan
-  readonly hidden: readonly string[]
+  readonly access: UpstreamAccess
 }
 
 /** By `namespace.name`. One that is not in service, or that the caller may not read, is not there for him. */
@@ -65,7 +64,7 @@ async function upstreamNamed(
   if (plan === undefined || !hidden.every((column) => masked.has(column))) {
     throw inputForbidden(input, 'its columns are hidden in another way by now, until it is deployed anew')
   }
-  return { product, served, plan, hidden }
+  return { product, served, plan, access: { productId: product.id, variant: plan.variant, hidden } }
 }
 
 /** As tables of a source that has their namespaces as schemas. */
@@ -86,8 +85,9 @@ export function keptUpstreams(
   const kept = inputs.flatMap((input) => {
     const upstream = input.connection === PRODUCTS ? upstreams.get(input.table) : undefined
     if (upstream === undefined) return []
-    const { product, served, plan } = upstream
-    const about = { productId: product.id, variant: plan.variant, classification: classificationOf(served) }
+    const { served, access } = upstream
+    const { productId, variant } = access
+    const about = { productId, variant, classification: classificationOf(served) }
     return [[input.name, { ...about, reader: readerOf(principal, served) }] as const]
   })
   return kept.length === 0 ? null : Object.fromEntries(kept)
@@ -95,9 +95,9 @@ export function keptUpstreams(
 
 /** Whether each has rows as its reader is shown it. Where one has not, the run that makes it makes what follows. */
 export async function areMade(db: Queryable, upstreams: Upstreams): Promise<boolean> {
-  for (const { product, plan, hidden } of upstreams.values()) {
-    const masked = (await latestEpoch(db, product.id))?.maskedColumns[plan.variant]
-    if (masked === undefined || !hidden.every((column) => masked.includes(column))) return false
+  for (const { access } of upstreams.values()) {
+    const newest = await latestEpoch(db, access.productId)
+    if (newest === null || !hasForReader(newest, access)) return false
   }
   return true
 }
@@ -107,8 +107,7 @@ export function accessBy(upstreams: Upstreams): (input: Input) => Promise<Upstre
   return async (input) => {
     const upstream = upstreams.get(input.table)
     if (upstream === undefined) throw inputForbidden(input, 'it is not there for whoever deploys')
-    const { product, plan, hidden } = upstream
-    return { productId: product.id, variant: plan.variant, hidden }
+    return upstream.access
   }
 }
 
@@ -116,15 +115,12 @@ export function accessBy(upstreams: Upstreams): (input: Input) => Promise<Upstre
 export function opensUpstreams(upstreams: Upstreams, live: ManifestSet | null, next: ManifestSet): boolean {
   const reads = (name: string) =>
     live?.inputs.some(({ connection, table }) => connection === PRODUCTS && table === name)
-  const isOpen = (to: Classification, of: Classification) => isStricter(of, to)
   return [...upstreams].some(([name, { served }]) => {
     const of = classificationOf(served)
-    const wasOpen = live !== null && reads(name) === true && isOpen(live.product.classification, of)
-    return isOpen(next.product.classification, of) && !wasOpen
+    const wasOpen = live !== null && reads(name) === true && isStricter(of, live.product.classification)
+    return isStricter(of, next.product.classification) && !wasOpen
   })
 }
-
-const nameOf = ({ domain, name }: Pick<Product, 'domain' | 'name'>): string => `${domain}.${name}`
 
 /** Throws INVALID_DATA `product_cycle` where the product would be made of itself. Sees what the transaction has locked. */
 export async function requireNoCycle(db: Queryable, product: Product, { inputs }: ManifestSet): Promise<void> {
@@ -133,8 +129,8 @@ export async function requireNoCycle(db: Queryable, product: Product, { inputs }
   const first = named({ inputs })
   if (first.length === 0) return
   const readers = await productsInServiceReading<ManifestSet>(db, product.tenant, PRODUCTS)
-  const made = new Map(readers.map((reader) => [nameOf(reader.product), named(reader.normalised)]))
-  const own = nameOf(product)
+  const made = new Map(readers.map((reader) => [fullNameOf(reader.product), named(reader.normalised)]))
+  const own = fullNameOf(product)
   const ways = new Map<string, readonly string[]>(first.map((name) => [name, [own, name]]))
   for (const [name, way] of ways) {
     if (name === own) throw circularInputs(way)
@@ -172,10 +168,12 @@ export async function downstreamOf(
   { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
   canBeMade: (manifests: ManifestSet, table: SourceTable) => Promise<boolean>,
 ): Promise<readonly Downstream[]> {
-  const own = nameOf(product)
+  const own = fullNameOf(product)
   const found: Downstream[] = []
-  for (const { product: reader, manifests } of await productsMadeOf(platform.pool, product)) {
+  const readers = await productsInServiceReading<ManifestSet>(platform.pool, product.tenant, PRODUCTS)
+  for (const { product: reader, normalised: manifests } of readers) {
     const inputs = manifests.inputs.filter(({ connection, table }) => connection === PRODUCTS && table === own)
+    if (inputs.length === 0) continue
     const kept = (await findVersion(platform.pool, reader.id, reader.currentVersion as string))?.upstreams ?? {}
     const breaks = new Set<string>()
     for (const { name } of inputs) {

@@ -6,7 +6,7 @@ import { isNamed, qualified, type SourceTable } from '../../manifest/context.ts'
 import { type Input, keepsMissing, type ManifestSet, type OutputManifest } from '../../manifest/manifest-set.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
-import { deployedProducts, type Product, productsInServiceReading } from '../../registry/products.ts'
+import { deployedProducts, type Product } from '../../registry/products.ts'
 import { lastReads, type TableProgress } from '../../registry/run-progress.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { findVersion } from '../../registry/versions.ts'
@@ -40,15 +40,6 @@ export async function readersOf(db: Queryable, connection: Connection): Promise<
     const reads = version?.normalised.inputs.some((input) => input.connection === connection.name)
     return version && reads ? [{ product, manifests: version.normalised }] : []
   })
-}
-
-/** Products in service that are made of this one. */
-export async function productsMadeOf(db: Queryable, { tenant, domain, name }: Product): Promise<readonly Reader[]> {
-  const readers = await productsInServiceReading<ManifestSet>(db, tenant, PRODUCTS)
-  const own = `${domain}.${name}`
-  const reads = ({ inputs }: ManifestSet) =>
-    inputs.some(({ connection, table }) => connection === PRODUCTS && table === own)
-  return readers.flatMap(({ product, normalised }) => (reads(normalised) ? [{ product, manifests: normalised }] : []))
 }
 
 const UNKNOWN = { mode: null, modeReason: null, deletes: null, deletesReason: null, readAt: null } as const

@@ -1,6 +1,5 @@
 /** A product with all that is known of it: owner, versions, columns, endpoints, quality, freshness, lineage. */
 import type { TenantCall } from '../../flow.ts'
-import { fullNameOf } from '../../ingestion/product-outcome.ts'
 import { productOfInput } from '../../manifest/context.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import { keepsMissing, type ManifestSet } from '../../manifest/manifest-set.ts'
@@ -8,6 +7,7 @@ import { isInScope } from '../../policy/classification.ts'
 import { type ChangeTopicState, changeTopicsOf } from '../../registry/change-topics.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
 import { type EndpointState, endpointStates } from '../../registry/endpoint-states.ts'
+import { productsMadeOf } from '../../registry/lineage.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { findProductsByName } from '../../registry/products.ts'
@@ -16,7 +16,7 @@ import { type Platform, requireMember } from '../platform.ts'
 import { freshnessOf } from '../served/freshness.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
-import { actualReads, isOfOneMoment, missingText, productsMadeOf, readJson } from './input-reads.ts'
+import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
 import { noticesOf } from './product-notices.ts'
 import { productSchedule } from './product-schedules.ts'
 import { connectionsOf, productOf } from './products.ts'
@@ -96,8 +96,8 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
           : { name, ...(unseen.has(table) ? {} : { product: table }) },
       ),
       downstream: (await productsMadeOf(platform.pool, product))
-        .filter((made) => isInScope(call.principal, made.product.id))
-        .map((made) => fullNameOf(made.product)),
+        .filter(({ id }) => isInScope(call.principal, id))
+        .map(({ full }) => full),
     },
   }
 }

@@ -25,6 +25,7 @@ import { endpointsLeaving } from '../../registry/endpoint-states.ts'
 import { type EndedGrant, keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
 import { grantAddedTo, grantProduct, type ProductGrant, revokeProductGrant } from '../../registry/grants.ts'
 import { newId } from '../../registry/ids.ts'
+import { productsMadeOf } from '../../registry/lineage.ts'
 import {
   createProduct,
   deleteProduct,
@@ -44,7 +45,6 @@ import { endWhatRested, requireHeld, restsOn } from '../rights/grant-rights.ts'
 import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
 import { findByReference } from '../served/served-products.ts'
-import { productsMadeOf } from './input-reads.ts'
 import { type RightOne, settleOutdated } from './outdated-registry.ts'
 
 export interface NewProductRequest {
@@ -365,7 +365,7 @@ export async function removeProduct(
 
 /** Throws CONFLICT `product_in_use`. */
 async function requireUnused({ pool }: Platform, product: Product): Promise<void> {
-  const names = (await productsMadeOf(pool, product)).map((one) => `${one.product.domain}.${one.product.name}`)
+  const names = (await productsMadeOf(pool, product)).map(({ full }) => full)
   if (names.length === 0) return
   throw new SluiceError('CONFLICT', `products are made of it: ${names.join(', ')}`, {
     code: 'product_in_use',
