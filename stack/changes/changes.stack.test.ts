@@ -224,6 +224,8 @@ describe('topics of changed rows', { timeout: 1_200_000 }, () => {
   it('go with their product and their tenant', async () => {
     const remaining = async () =>
       (await admin.listTopics({})).filter((topic) => topic.startsWith('sluice-changes.acme.'))
+    // It is made of the people, who are kept for as long as it is there.
+    await remove('/api/v1/products/reach', 'developer')
     await remove('/api/v1/products/people', 'developer')
     await products.until('its topics are gone', async () => (await remaining()).join() === VISITS)
     await remove('/api/v1/tenants/acme?confirm=acme', 'admin')

@@ -27,7 +27,7 @@ before(async () => {
 
 after(() => loaded?.close())
 
-describe('during load', { timeout: 1_400_000 }, () => {
+describe('during load', { timeout: 2_800_000 }, () => {
   for (const name of ['PostgreSQL', 'Redis', 'S3']) {
     for (const harm of HARMS) {
       it(`${name} is ${harm} and comes back`, async () => {

@@ -10,7 +10,7 @@ import { KINDS } from './judge.ts'
 import { HARMS, LoadedFleet } from './loaded-fleet.ts'
 
 /** It is a condition that is waited for; this is of a machine that is slow. */
-const SHOWS_WITHIN_MS = 180_000
+const SHOWS_WITHIN_MS = 300_000
 
 const STORES = KINDS.filter((kind) => kind !== 'query')
 
@@ -24,7 +24,8 @@ before(async () => {
     pauseMs: 500,
     readers: ['vito', 'clara'],
     settings: {
-      SLUICE_LIMITS__QUERY_TIMEOUT_MS: '10000',
+      // Trino's first statements are its slowest: those that are ended half-way are begun anew, and never become fast.
+      SLUICE_LIMITS__QUERY_TIMEOUT_MS: '20000',
       SLUICE_EVENTS__KAFKA__CHANGE_TOPICS: 'true',
       SLUICE_EVENTS__KAFKA__CLEARED_PRINCIPAL: 'User:{tenant}-cleared',
     },
@@ -34,7 +35,7 @@ before(async () => {
 
 after(() => loaded?.close())
 
-describe('during load', { timeout: 1_400_000 }, () => {
+describe('during load', { timeout: 2_800_000 }, () => {
   for (const harm of HARMS) {
     it(`Trino is ${harm}: queries are told so, all other reads go on`, async () => {
       const { load } = loaded
