@@ -33,17 +33,21 @@ const COLUMNS = SCHEMA.columns.map((column) => ({
   description: '',
 }))
 
+const POSITIVE = { kind: 'range', column: 'n', min: 0, max: null, exclusive: false }
+/** The engine refuses its pattern, and with it the job that counts for all checks. */
+const REFUSED = { kind: 'matches', column: 'n', pattern: '(' }
+const QUERY = { kind: 'sql', sql: 'SELECT * FROM {{this}} WHERE n < 0' }
+
 /** A product that merges, as of a version with that choice; without one, as of a version from before there was it. */
-function follow(keepMissing?: boolean, isChecked = true) {
+function follow(keepMissing?: boolean, rules: readonly object[] = [POSITIVE]) {
   const product = `p${randomUUID().slice(0, 8)}`
   const table: TableRef = { warehouse: 'acme', namespace: 'raw_db', table: product }
   const chosen = keepMissing === undefined ? {} : { keepMissing }
   const output = { format: 'iceberg', columns: COLUMNS, primaryKey: ['id'], partitioning: [], writeMode: 'merge' }
-  const check = { name: 'positive', severity: 'error', onError: 'quarantine', dimension: 'validity', weight: 1 }
-  const rule = { kind: 'range', column: 'n', min: 0, max: null, exclusive: false }
+  const check = { severity: 'error', onError: 'quarantine', dimension: 'validity', weight: 1, description: '' }
   const manifests = {
     output: { ...output, ...chosen } as unknown as OutputManifest,
-    quality: { checks: isChecked ? [{ ...check, description: '', threshold: { rows: 0 }, rule }] : [] },
+    quality: { checks: rules.map((rule, at) => ({ ...check, name: `check_${at}`, threshold: { rows: 0 }, rule })) },
   }
   let epoch = 0
   return {
@@ -120,12 +124,15 @@ for (const [keepMissing, version] of [
 }
 
 test('rows that break a rule of the product are refused before its checks, and where it has none', async () => {
-  for (const [isChecked, transform, code] of [
-    [true, 'SELECT id, n FROM source UNION ALL SELECT id, -1 FROM source WHERE id = 2', 'duplicate_key'],
-    [false, 'SELECT id, n FROM source UNION ALL SELECT id, -1 FROM source WHERE id = 2', 'duplicate_key'],
-    [false, 'SELECT CASE WHEN id = 1 THEN NULL ELSE id END AS id, n FROM source', 'required_value_missing'],
-  ] as const) {
-    const product = follow(true, isChecked)
-    await assert.rejects(product.with({ 1: 5, 2: 6 }, transform), { kind: 'INVALID_DATA', code })
+  const twice = 'SELECT id, n FROM source UNION ALL SELECT id, -1 FROM source WHERE id = 2'
+  const missing = 'SELECT CASE WHEN id = 1 THEN NULL ELSE id END AS id, n FROM source'
+  for (const rules of [[], [POSITIVE], [QUERY], [REFUSED], [POSITIVE, REFUSED, QUERY]]) {
+    for (const [transform, code] of [
+      [twice, 'duplicate_key'],
+      [missing, 'required_value_missing'],
+    ] as const) {
+      const refused = follow(true, rules).with({ 1: 5, 2: 6 }, transform)
+      await assert.rejects(refused, { kind: 'INVALID_DATA', code }, JSON.stringify(rules))
+    }
   }
 })

@@ -128,22 +128,24 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
   const schema = outputSchema(manifests.output)
   const staged = await transformRows(inputs, manifests, schema, transform)
   await deps.faultPoint('materializer.transformed')
-  // So few rows are held against their rules by the job that writes them, which ends there where one is broken: a process of its
-  // own takes longer than they do. Not where checks come in between, which are made of rows that keep the rules.
-  const isFew = staged.rowCount <= (request.fewRows ?? FEW_ROWS) && manifests.quality.checks.length === 0
-  const giver = rowGiver(manifests)
-  if (!isFew) await checkRows(staged, schema, giver, { engine: deps.engine, ownLimits, signal })
-  const { results, bad, violations } = await judge(staged, request, deps)
+  const rules = staged.rowCount === 0 ? null : rowRules(OUTPUT_ALIAS, schema, rowGiver(manifests))
+  // Rows are held against their rules by the job that counts for the checks. Without checks the job that writes does it, where
+  // they are few: a process of its own takes longer than they do. Either ends there where a rule is broken.
+  const hasChecks = manifests.quality.checks.length > 0
+  const isWithWrite = !hasChecks && staged.rowCount <= (request.fewRows ?? FEW_ROWS)
+  if (rules !== null && !hasChecks && !isWithWrite) {
+    await checkRows(rules, [stagedTable(OUTPUT_ALIAS, staged)], { engine: deps.engine, ownLimits, signal })
+  }
+  const { results, bad, violations } = await judge(staged, hasChecks ? rules : null, request, deps)
   await deps.faultPoint('materializer.checked')
-  const rules = isFew ? rowRules(OUTPUT_ALIAS, schema, giver) : null
-  const written = await writeTables(request.variants, staged, bad, rules, request, deps)
+  const written = await writeTables(request.variants, staged, bad, isWithWrite ? rules : null, request, deps)
   await deps.faultPoint('materializer.twins-written')
   const commits = await stageAll(written, staged.lost, request, deps)
   return { ...preparedOf(commits), checks: results, lost: staged.lost, violations, inputs }
 }
 
-/** Runs the checks over the rows that are to be the product's. Throws `QualityBlocked`. */
-async function judge(staged: StagedRows, request: PrepareRequest, deps: PrepareDeps) {
+/** Runs the checks over the rows that are to be the product's. Throws `QualityBlocked`, and before that what `rules` say. */
+async function judge(staged: StagedRows, rules: RowRules | null, request: PrepareRequest, deps: PrepareDeps) {
   const { manifests, inputs, variants, keys } = request
   const run = {
     tenant: request.tenant,
@@ -153,7 +155,7 @@ async function judge(staged: StagedRows, request: PrepareRequest, deps: PrepareD
     nowMs: deps.nowMs(),
     signal: request.signal,
   }
-  const checked = await runChecks(manifests.quality.checks, staged, inputs, run)
+  const checked = await runChecks(manifests.quality.checks, staged, inputs, rules, run)
   const { results, plan } = checked
   const violations = await violatingRows(checked, staged, inputs, { output: manifests.output, variants, keys }, run)
   const decision = decide(results)
@@ -175,7 +177,7 @@ async function prepareChanged(changed: ChangedRows, request: PrepareRequest, dep
   if (state === null) throw new Error('a staged table has no snapshot')
   const columns = orderedAs(state.columns, manifests.output.columns)
   const staged: StagedRows = { ...state, columns, lost }
-  const { results, violations } = await judge(staged, request, deps)
+  const { results, violations } = await judge(staged, null, request, deps)
   await deps.faultPoint('materializer.checked')
   const written: WrittenTable[] = []
   for (const twin of twins.filter(({ variant }) => changed.bases.has(variant))) {

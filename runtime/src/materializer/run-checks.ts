@@ -1,5 +1,5 @@
 /** Runs a product's quality checks on its staged rows, in the engine, and counts what each finds. */
-import type { Engine, EngineLimits, EngineTable, SourceColumn } from '@sluice/engine'
+import type { Engine, EngineLimits, EngineStep, EngineTable, SourceColumn, StepResult } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { Check } from '../manifest/manifest-set.ts'
 import {
@@ -15,7 +15,7 @@ import {
 import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
 import { type CheckReading, type CheckResult, judge } from '../quality/verdict.ts'
 import { stateTable } from './lake-state.ts'
-import { type InputState, type StagedRows, stagedTable } from './transform.ts'
+import { checkRows, type InputState, type RowRules, type StagedRows, stagedTable } from './transform.ts'
 
 export interface CheckRun {
   readonly tenant: string
@@ -38,11 +38,17 @@ export interface Checked {
 /** The alias of the staged rows; no input may have it, for `__` is refused in names. */
 export const OUTPUT_ALIAS = '__output'
 
-/** A check that cannot be run has not passed; only the engine being away or the run ending throws. */
+/**
+ * A check that cannot be run has not passed. Throws where the engine is away, where the run ends, and what `rules` say,
+ * before any check has seen the rows.
+ *
+ * @param rules of the staged rows by `OUTPUT_ALIAS`; null: they keep them
+ */
 export async function runChecks(
   checks: readonly Check[],
   staged: StagedRows,
   inputs: readonly InputState[],
+  rules: RowRules | null,
   run: CheckRun,
 ): Promise<Checked> {
   const output: CheckTable = {
@@ -56,7 +62,7 @@ export async function runChecks(
   })
   const tables = [stagedTable(OUTPUT_ALIAS, staged), ...inputs.map(({ input, state }) => stateTable(input.name, state))]
   const counts = new Map(plan.counts.map((count) => [count.name, count]))
-  for (const count of await countStatements(plan.statements, tables, run)) counts.set(count.name, count)
+  for (const count of await countKept(plan.statements, rules, tables, run)) counts.set(count.name, count)
   const named = inputs.map(({ input }) => input)
   const readings = new Map<string, CheckReading | null>(checks.map(({ name, rule }) => [name, readingOf(rule, named)]))
   const queryColumns = new Map<string, readonly string[]>()
@@ -75,6 +81,25 @@ function inputTable(name: string, state: InputState['state']): CheckTable {
   return { name: [name], schema: { columns: state.columns, primaryKey: state.primaryKey } }
 }
 
+/** Of rows that keep the rules: the job that counts looks at those first, and ends there where one is broken. */
+async function countKept(
+  statements: readonly CheckStatement[],
+  rules: RowRules | null,
+  tables: readonly EngineTable[],
+  run: CheckRun,
+): Promise<readonly CheckCount[]> {
+  if (rules === null) return countStatements(statements, tables, run)
+  if (statements.length > 0) {
+    const results = await resultsOf([...rules.steps, ...stepsOf(statements)], tables, run)
+    if (results !== null) {
+      rules.judge(results.slice(0, rules.steps.length))
+      return allCounts(statements, results.slice(rules.steps.length))
+    }
+  }
+  await checkRows(rules, tables, run)
+  return countStatements(statements, tables, run)
+}
+
 /** All in one job; where one statement is at fault, each on its own, so that only that one counts as not run. */
 async function countStatements(
   statements: readonly CheckStatement[],
@@ -82,17 +107,25 @@ async function countStatements(
   run: CheckRun,
 ): Promise<readonly CheckCount[]> {
   if (statements.length === 0) return []
-  const steps = statements.map((statement) => ({ sql: statement.sql, rows: 'collect' as const }))
-  const results = await orUnable(run, async () => {
-    return (await run.engine.run({ trust: 'own', tables, steps, limits: run.ownLimits }, run.signal)).results
-  })
-  if (results !== null) {
-    return statements.flatMap((statement, index) => countsOf(statement, results[index]?.rows[0] ?? []))
-  }
+  const results = await resultsOf(stepsOf(statements), tables, run)
+  if (results !== null) return allCounts(statements, results)
   if (statements.length === 1) return []
   const apart: CheckCount[] = []
   for (const statement of statements) apart.push(...(await countStatements([statement], tables, run)))
   return apart
+}
+
+const stepsOf = (statements: readonly CheckStatement[]) =>
+  statements.map(({ sql }) => ({ sql, rows: 'collect' as const }))
+
+function allCounts(statements: readonly CheckStatement[], results: readonly StepResult[]): readonly CheckCount[] {
+  return statements.flatMap((statement, index) => countsOf(statement, results[index]?.rows[0] ?? []))
+}
+
+/** Null where a statement is at fault. */
+function resultsOf(steps: readonly EngineStep[], tables: readonly EngineTable[], run: CheckRun) {
+  const job = { trust: 'own', tables, steps, limits: run.ownLimits } as const
+  return orUnable(run, async () => (await run.engine.run(job, run.signal)).results)
 }
 
 interface CountedQuery {

@@ -272,18 +272,14 @@ export function rowRules(relation: string, schema: TableSchema, giver: RowGiver)
   }
 }
 
-/** In a job of its own. */
+/** In a job of its own. Throws what the rules say. */
 export async function checkRows(
-  staged: StagedRows,
-  schema: TableSchema,
-  giver: RowGiver,
-  deps: RowCheckDeps,
+  { steps, judge }: RowRules,
+  tables: readonly EngineTable[],
+  { engine, ownLimits, signal }: RowCheckDeps,
 ): Promise<void> {
-  const { steps, judge } = rowRules('output', schema, giver)
-  if (staged.rowCount === 0 || steps.length === 0) return
-  const tables = [stagedTable('output', staged)]
-  const { results } = await deps.engine.run({ trust: 'own', tables, steps, limits: deps.ownLimits }, deps.signal)
-  judge(results)
+  if (steps.length === 0) return
+  judge((await engine.run({ trust: 'own', tables, steps, limits: ownLimits }, signal)).results)
 }
 
 function checkMissing(columns: readonly string[], { name, remedy }: RowGiver): void {

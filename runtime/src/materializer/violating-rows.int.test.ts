@@ -156,7 +156,7 @@ test('bad rows are told as reads tell their values, whatever found them', async 
       sql: `SELECT [date, NULL] AS d, {'at': "timestamp"} AS s FROM {{this}} WHERE id = 1`,
     } as Check['rule']),
   ]
-  const checked = await runChecks(checks, staged, [], run)
+  const checked = await runChecks(checks, staged, [], null, run)
   const mask: ColumnMask = { column: 'string', classification: 'pii.name', strategy: 'partial' }
   const schema = { columns: COLUMNS, primaryKey: ['id'] }
   const results = checked.results.map((result) =>
