@@ -7,11 +7,13 @@ import { testEngineProgram } from '@sluice/engine/testing'
 import type { Row, TableSchema } from '@sluice/sdk'
 import type { Catalog } from './catalog.ts'
 import type { CommitRequest, StagedCommit } from './commit.ts'
+import { KeptChild } from './kept-child.fixture.ts'
 import { Lake } from './lake.ts'
 import { engineTable, type Scan } from './scan.ts'
 import { FolderStore } from './store/folder-store.ts'
 import { StoreCatalog } from './store-catalog.ts'
 import type { TableRef } from './table-ref.ts'
+import type { JobRunner } from './write.ts'
 
 export const LIMITS: EngineLimits = { memoryBytes: 1024 ** 3, timeoutMs: 600_000, threads: 2 }
 
@@ -21,6 +23,8 @@ export interface TestLake extends AsyncDisposable {
   readonly store: FolderStore
   readonly engine: Engine
   readonly dir: string
+  /** The same tables, for what a test lays down and looks at: its jobs share a process. */
+  readonly aside: { readonly lake: Lake; readonly engine: JobRunner }
   /** Moves the lake's clock. */
   setTime(ms: number): void
   /** Makes the commits visible. */
@@ -39,10 +43,14 @@ export async function startLakeOver(open: (store: FolderStore) => Catalog): Prom
   const catalog = open(store)
   const children = { maxChildren: 2, warmChildren: 0, maxQueued: 10, ...(await testEngineProgram()) }
   const engine = createEngine({ scratchDir: join(dir, 'scratch'), ...children })
+  const other = createEngine({ scratchDir: join(dir, 'scratch-aside'), ...children })
+  const kept = new KeptChild(other, dir, LIMITS)
   let now: number | null = null
-  const lake = new Lake({ store, catalog, engine, clock: () => now ?? Date.now() })
+  const lakeOf = (runner: JobRunner) => new Lake({ store, catalog, engine: runner, clock: () => now ?? Date.now() })
+  const lake = lakeOf(engine)
   return {
     lake,
+    aside: { lake: lakeOf(kept), engine: kept },
     catalog,
     store,
     engine,
@@ -52,7 +60,7 @@ export async function startLakeOver(open: (store: FolderStore) => Catalog): Prom
     },
     publish: (staged) => lake.publish(catalog, staged),
     async [Symbol.asyncDispose]() {
-      await engine.close()
+      await Promise.all([engine.close(), other.close()])
       await rm(dir, { recursive: true, force: true })
     },
   }
@@ -69,7 +77,7 @@ export interface Step {
 }
 
 /** Writes and stages one change against the table as it is. */
-export async function stageStep({ lake }: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
+export async function stageStep({ aside: { lake } }: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
   const base = await lake.load(ref)
   const { select, schema, operation, removed, renames, partitioning } = step
   const target = {
@@ -113,10 +121,10 @@ export async function readScan(test: TestLake, scan: Scan): Promise<readonly Row
 }
 
 /** All rows of each scan, sorted; one job for all. */
-export async function readScans({ engine }: TestLake, scans: readonly Scan[]): Promise<readonly (readonly Row[])[]> {
+export async function readScans({ aside }: TestLake, scans: readonly Scan[]): Promise<readonly (readonly Row[])[]> {
   const tables = scans.map((scan, at) => engineTable(scan, [`t${at}`]))
   return collect(
-    engine,
+    aside.engine,
     tables,
     scans.map((_, at) => `SELECT * FROM t${at} ORDER BY ALL`),
   )
@@ -124,7 +132,7 @@ export async function readScans({ engine }: TestLake, scans: readonly Scan[]): P
 
 /** The rows of each statement, all in one job. */
 export async function collect(
-  engine: Engine,
+  engine: JobRunner,
   tables: readonly EngineTable[],
   statements: readonly string[],
 ): Promise<readonly (readonly Row[])[]> {

@@ -1,0 +1,42 @@
+/** What tests lay down and look at by one process of an engine: starting one costs more than either. */
+import type { Engine, EngineJob, EngineRun, EngineSession } from '@sluice/engine'
+import type { JobRunner } from './write.ts'
+
+/** Runs plain jobs over files of one folder, one after the other, in a child that stays; others as the engine does. */
+export class KeptChild implements JobRunner {
+  readonly #engine: Engine
+  readonly #directory: string
+  readonly #limits: EngineJob['limits']
+  #session: Promise<EngineSession> | null = null
+
+  constructor(engine: Engine, directory: string, limits: EngineJob['limits']) {
+    this.#engine = engine
+    this.#directory = directory
+    this.#limits = limits
+  }
+
+  async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+    if (!isPlain(job) || job.limits.threads !== this.#limits.threads) return this.#engine.run(job, signal)
+    this.#session ??= this.#open()
+    const session = await this.#session
+    try {
+      // What a job makes beside files is gone with its transaction.
+      const steps = [{ sql: 'BEGIN' }, ...(job.steps ?? []), { sql: 'ROLLBACK' }]
+      return await session.run({ tables: job.tables ?? [], steps })
+    } catch (error) {
+      this.#session = null
+      await session.close()
+      throw error
+    }
+  }
+
+  #open(): Promise<EngineSession> {
+    const job = { trust: 'own', writeDirs: [this.#directory], limits: this.#limits, idleMs: 600_000 } as const
+    return this.#engine.open(job, AbortSignal.timeout(600_000))
+  }
+}
+
+function isPlain({ csvInput, output, tables = [], steps = [] }: EngineJob): boolean {
+  const asksMore = tables.some(({ rows }) => rows !== undefined) || steps.some(({ gate }) => gate === true)
+  return csvInput === undefined && output === undefined && !asksMore
+}
