@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { isSluiceError, type LogicalType, SluiceError } from '@sluice/sdk'
 import { until } from '../../test/until.ts'
 import type { ChildProgram } from './engine-child.ts'
 import {
@@ -572,6 +572,42 @@ describe('an inspection', () => {
       [['id'], ['id', 'name']],
     )
     assert.equal((await inspected('inspect', 'SELECT id FROM sales.orders')).textColumns, undefined)
+  })
+
+  it('of a text that is known starts nothing, and says nothing of another text, table or tenant', async () => {
+    const users: string[] = []
+    const accounts = {
+      refuseSpent: () => undefined,
+      payerOf: (owner: string | null) => owner,
+      charge: (payer: string | null) => users.push(String(payer)),
+    }
+    const scratchDir = join(dir, 'inspections')
+    const counted = createEngine({ scratchDir, maxChildren: 2, warmChildren: 0, maxQueued: 1, accounts })
+    const table = (type: LogicalType, files: readonly string[] = []) => {
+      return [{ name: ['t'], files, columns: [{ name: 'a', type, fieldId: 1 }] }]
+    }
+    const ask = async (tenant: string, sql: string, tables = table('integer'), signal = patience()) => {
+      users.length = 0
+      const job = { trust: 'tenant', tenant, tables, output: { kind: 'inspect', sql }, limits: LIMITS } as const
+      const { columns, lineage, isRowWise } = await counted.run(job, signal)
+      return { told: { columns, lineage, isRowWise }, isNew: users.length > 0 }
+    }
+    try {
+      const { told, isNew } = await ask('acme', 'SELECT a FROM t')
+      assert.deepEqual([told.columns, isNew], [[{ name: 'a', type: 'integer' }], true])
+      assert.deepEqual(await ask('acme', 'SELECT a FROM t'), { told, isNew: false })
+      assert.deepEqual(await ask('acme', 'SELECT a FROM t', table('integer', ['/gone'])), { told, isNew: false })
+      assert.equal((await ask('beta', 'SELECT a FROM t')).isNew, true)
+      const other = await ask('acme', 'SELECT a FROM t', table('string'))
+      assert.deepEqual([other.told.columns, other.isNew], [[{ name: 'a', type: 'string' }], true])
+      assert.deepEqual((await ask('acme', 'SELECT a + 1 AS b FROM t')).told.columns, [{ name: 'b', type: 'integer' }])
+      await assert.rejects(ask('acme', 'SELECT a FROM t', table('integer'), AbortSignal.abort()), {
+        code: 'query_cancelled',
+      })
+    } finally {
+      await counted.close()
+    }
+    await assert.rejects(ask('acme', 'SELECT a FROM t'), { code: 'engine_closed' })
   })
 
   it('refuses what a run would refuse', async () => {

@@ -1,6 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { isSluiceError, type SluiceError } from '@sluice/sdk'
 import { type ChildProgram, EngineChild } from './engine-child.ts'
+import { Inspections, inspectionKey } from './inspections.ts'
 import type { EngineJob, EngineOutput, EngineRun, EngineSession, SessionJob } from './job.ts'
 import { cancelledError, isStreamed, JobRun, type KeptOutput, timeoutError } from './job-run.ts'
 import { accessSet, KeptChild } from './kept-child.ts'
@@ -93,6 +94,7 @@ class ChildEngine implements PooledEngine {
   readonly #accounts: JobAccounts | null
   readonly #keeps: boolean
   readonly #results: Results | null
+  readonly #inspections = new Inspections()
   readonly #sessions = new Set<ChildSession>()
   readonly #kept = new WeakMap<EngineChild, KeptChild>()
   #walls: readonly Wall[] = []
@@ -115,16 +117,31 @@ class ChildEngine implements PooledEngine {
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     // What asks for rows; a text that is only looked at takes next to nothing, and may be what mends the others.
     if (job.tenant !== undefined && isStreamed(job.output)) this.#accounts?.refuseSpent(job.tenant)
+    const inspection = inspectionKey(job)
+    if (inspection !== null) return this.#inspect(inspection, job, signal)
     // Once for both: it is made of all the names of files.
     const set = this.#results !== null || this.#keeps ? accessSet(job) : null
     if (this.#results === null || set === null) return await this.#try(job, set, signal)
     const key = resultKey(set, job)
-    if (this.#pool.closed) throw closedError()
-    if (signal.aborted) throw cancelledError(signal.reason)
-    const known = this.#results.get(key)
+    const known = this.#known(this.#results, key, signal)
     if (known !== null) return known
     const run = await this.#try(job, set, signal)
     return run.isStable === true ? this.#results.kept(key, run) : run
+  }
+
+  async #inspect(key: string, job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
+    const known = this.#known(this.#inspections, key, signal)
+    if (known !== null) return known
+    const run = await this.#try(job, null, signal)
+    this.#inspections.keep(key, run)
+    return run
+  }
+
+  /** Who may ask for nothing more is not told what is known either. */
+  #known(kept: { get(key: string): EngineRun | null }, key: string, signal: AbortSignal): EngineRun | null {
+    if (this.#pool.closed) throw closedError()
+    if (signal.aborted) throw cancelledError(signal.reason)
+    return kept.get(key)
   }
 
   async #try(job: EngineJob, set: string | null, signal: AbortSignal): Promise<EngineRun> {

@@ -1,15 +1,11 @@
 /** Which columns of its input a transform gives as they are, where each of its rows is made of one of the input's. */
 import type { Engine, EngineLimits } from '@sluice/engine'
-import { LRUCache } from 'lru-cache'
 import { chosenColumns, type InputState, stagedTable } from './transform.ts'
 
 /** By output column the input's; null: a row may depend on several rows. */
 type Copied = ReadonlyMap<string, string> | null
 
-/** What is told depends on the text and the columns alone. */
-const KNOWN = new LRUCache<string, { readonly copied: Copied }>({ max: 1_000 })
-
-/** Asks the guard once for each text. Throws as `Engine.run` does. */
+/** Throws as `Engine.run` does. */
 export async function keysCopied(
   engine: Engine,
   transform: string,
@@ -17,9 +13,6 @@ export async function keysCopied(
   { tenant, limits, signal }: { readonly tenant: string; readonly limits: EngineLimits; readonly signal: AbortSignal },
 ): Promise<Copied> {
   const columns = chosenColumns(input)
-  const key = JSON.stringify([transform, input.input.name, columns.map(({ name, type }) => [name, type])])
-  const known = KNOWN.get(key)
-  if (known !== undefined) return known.copied
   const { lineage, isRowWise } = await engine.run(
     {
       trust: 'tenant',
@@ -31,7 +24,5 @@ export async function keysCopied(
     signal,
   )
   const copies = lineage.flatMap(({ name, copied }) => (copied === null ? [] : [[name, copied.column] as const]))
-  const copied = isRowWise === true ? new Map(copies) : null
-  KNOWN.set(key, { copied })
-  return copied
+  return isRowWise === true ? new Map(copies) : null
 }
