@@ -18,8 +18,8 @@ const CONNECT_TIMEOUT_MS = 120_000
 const NO_CONNECTION = -111
 
 export interface SourceChildProgram {
-  /** URLs of the modules of all connectors; loaded before anything of a source is seen. */
-  readonly modules: readonly string[]
+  /** URL of the module of the connector that it will likely be asked for: it is loaded at the start. Null: none is. */
+  readonly module: string | null
   /** What `bundleSourceChild` wrote; without it the modules as they lie here. */
   readonly childBundle?: string
   /** A folder of the runtime's own for compiled code. */
@@ -40,9 +40,9 @@ export class SourceChild implements PooledChild {
   #alive = true
 
   constructor(descriptors: DescriptorLine, program: SourceChildProgram) {
-    const { modules, childBundle = SOURCE_CHILD_ENTRY, codeCacheDir } = program
+    const { module, childBundle = SOURCE_CHILD_ENTRY, codeCacheDir } = program
     this.#descriptors = descriptors
-    this.#process = spawn(process.execPath, [...FLAGS, childBundle, ...modules], {
+    this.#process = spawn(process.execPath, [...FLAGS, childBundle, ...(module === null ? [] : [module])], {
       env: environment(codeCacheDir),
       cwd: '/',
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'],

@@ -57,7 +57,8 @@ const WARM_AFTER_MS = 1000
 
 export class SourceReaders {
   readonly #options: SourceReaderOptions
-  readonly #modules: string[] = []
+  /** Of the connector that was asked for last: sources are mostly read by the same. */
+  #lastModule: string | null = null
   #bundle: Promise<string> | null = null
   #childBundle: string | undefined
   readonly #pool: ChildPool<SourceChild>
@@ -79,11 +80,11 @@ export class SourceReaders {
 
   /** The plugin, its connectors behind walls. Its own code here sees settings only, never a source. */
   wall(plugin: ConnectorPlugin, moduleUrl: string): ConnectorPlugin {
-    this.#modules.push(moduleUrl)
     const codeFolders = codeFoldersOf(fileURLToPath(moduleUrl), this.#options.privateFolders)
     return {
       ...plugin,
       open: async (settings, host: SourceHost) => {
+        this.#lastModule = moduleUrl
         this.#pool.warmUp()
         await (await plugin.open(settings, host)).close()
         const readsChanges = plugin.capabilities.modes.includes('cdc')
@@ -120,7 +121,7 @@ export class SourceReaders {
   #program(): SourceChildProgram {
     const { codeCacheDir } = this.#options
     return {
-      modules: this.#modules,
+      module: this.#lastModule,
       ...(this.#childBundle === undefined ? {} : { childBundle: this.#childBundle }),
       ...(codeCacheDir === undefined ? {} : { codeCacheDir }),
     }

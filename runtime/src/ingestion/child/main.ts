@@ -1,16 +1,15 @@
-import { flushCompileCache } from 'node:module'
 import { Socket } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { DescriptorLine } from '@sluice/engine/descriptors'
 import { leaveRing } from '@sluice/engine/event-loop'
 import { openNative } from '@sluice/engine/shut-in'
-import type { ConnectorPlugin } from '@sluice/sdk'
 import { CHANNEL_FD, FrameReader, type ToSourceChild } from '../source-protocol.ts'
+import { ConnectorModules } from './connector-modules.ts'
 import { ParentLine } from './parent-line.ts'
 import { serveSource } from './serve.ts'
 import { lendSockets } from './sockets.ts'
 
-/** The child's life: load the connectors, shut itself in, open one of them, answer calls, be ended. */
+/** The child's life: load the connector that it will likely be asked for, shut itself in, open one, answer calls, be ended. */
 
 /** Not by leaving in order, for which Node asks the kernel for what the walls refuse. */
 const end = () => process.kill(process.pid, 'SIGKILL')
@@ -27,12 +26,10 @@ process.on('uncaughtException', (error) => line.breakOff(error))
 process.on('unhandledRejection', (error) => line.breakOff(error))
 
 if (native) lendSockets(line, new DescriptorLine(native.libc))
-const modules = new Map<string, ConnectorPlugin>()
-for (const url of process.argv.slice(2)) modules.set(url, ((await import(url)) as { default: ConnectorPlugin }).default)
+const modules = new ConnectorModules()
+for (const url of process.argv.slice(2)) await modules.load(url)
 // The operator's own authorities lie in a file, which is out of reach soon.
 if (process.env['NODE_EXTRA_CA_CERTS'] !== undefined) getCACertificates('extra')
-// Now, because a child that is killed writes nothing, and behind the walls none can.
-flushCompileCache()
 // What the environment held has been used.
 for (const name of Object.keys(process.env)) delete process.env[name]
 serveSource(line, modules, { native, keepsRing: !hasLeftRing })

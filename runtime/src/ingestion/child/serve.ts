@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { type Native, shutIn } from '@sluice/engine/shut-in'
 import { requireWalls } from '@sluice/engine/walls'
-import { type Connector, type ConnectorHost, type ConnectorPlugin, type ConnectorState, SluiceError } from '@sluice/sdk'
+import { type Connector, type ConnectorHost, type ConnectorState, SluiceError } from '@sluice/sdk'
 import { createClock } from '../../plugins/host.ts'
 import { encodeBatch } from '../encode-batch.ts'
 import type { OpenMessage, ResolvedAddress, SourceCall, WireReadRequest } from '../source-protocol.ts'
+import type { ConnectorModules } from './connector-modules.ts'
 import { type ParentLine, toWire } from './parent-line.ts'
 import { RowBuffer } from './row-buffer.ts'
 import { serveChanges } from './serve-changes.ts'
@@ -18,7 +19,7 @@ export interface Machine {
 }
 
 /** Opens the connector that it is told to, behind walls, and answers calls one by one. */
-export function serveSource(line: ParentLine, modules: ReadonlyMap<string, ConnectorPlugin>, machine: Machine): void {
+export function serveSource(line: ParentLine, modules: ConnectorModules, machine: Machine): void {
   let opening: Promise<Connector> | null = null
   let running: AbortController | null = null
   line.onMessage((message) => {
@@ -39,9 +40,10 @@ export function serveSource(line: ParentLine, modules: ReadonlyMap<string, Conne
 async function open(
   { module, settings, memoryBytes, userId, neededWalls, codeFolders, readFolders }: OpenMessage,
   line: ParentLine,
-  modules: ReadonlyMap<string, ConnectorPlugin>,
+  modules: ConnectorModules,
   { native, keepsRing }: Machine,
 ): Promise<Connector> {
+  const plugin = await modules.load(module)
   const walls = await shutIn(
     {
       open: { files: [], readTrees: [...codeFolders, ...readFolders], writeTrees: [] },
@@ -55,8 +57,6 @@ async function open(
   )
   line.say({ kind: 'walls', walls })
   requireWalls(walls, neededWalls)
-  const plugin = modules.get(module)
-  if (!plugin) throw new Error('the connector was not loaded')
   return plugin.open(settings, hostOver(line))
 }
 
