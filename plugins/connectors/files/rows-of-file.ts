@@ -10,7 +10,7 @@ import { lineCells } from './json-cells.ts'
 import { parquetRows } from './parquet/rows.ts'
 import { BrokenFile, type FileRecord, RecordSplitter } from './records.ts'
 import { isColumnName, MAX_COLUMNS, type TableOfFiles } from './table-settings.ts'
-import type { TypedCells, TypedHeader } from './typed-rows.ts'
+import { LongRow, type TypedCells, type TypedHeader } from './typed-rows.ts'
 
 export type RowCells = readonly (string | null)[] | ReadonlyMap<string, JsonCell> | BadRecord
 
@@ -73,8 +73,8 @@ async function* typedPieces(parts: AsyncIterable<TypedHeader | readonly TypedCel
 }
 
 /** Nobody wrote it as a text: as an object of what was read of it. */
-function shownRow(names: readonly string[], cells: TypedCells): string {
-  if (cells instanceof BadRecord) return ''
+function shownRow(names: readonly string[], row: TypedCells): string {
+  const cells = row instanceof LongRow ? row.cells : row
   return JSON.stringify(Object.fromEntries(names.flatMap((name, at) => (cells[at] == null ? [] : [[name, cells[at]]]))))
 }
 

@@ -31,6 +31,9 @@ export async function* avroRows(
       if (block === null) return
       yield* rowsOfBlock(unpacked(codec, block.body), block.count, fields, texts)
     }
+  } catch (error) {
+    // A schema may be deeper than the stack.
+    throw error instanceof RangeError ? cutOff() : error
   } finally {
     await source.close()
   }
@@ -132,6 +135,8 @@ async function* rowsOfBlock(
   texts: RowTexts,
 ): AsyncGenerator<readonly TypedCells[]> {
   const from = new ByteReader(body)
+  // Records of nothing have no bytes, and could go on for ever.
+  if (count > body.length) throw cutOff('a block of it')
   let piece: TypedCells[] = []
   for (let at = 0; at < count; at += 1) {
     piece.push(rowOf(from, fields, texts))
@@ -150,7 +155,8 @@ function rowOf(from: ByteReader, fields: readonly AvroField[], texts: RowTexts):
   texts.begin()
   for (const [place, field] of fields.entries()) {
     const text = field.text(from, room)
-    texts.set(place, room.left < 0 ? null : text, field.isDocument)
+    if (room.left < 0) texts.setTooLong()
+    else texts.set(place, text)
   }
   return texts.row()
 }

@@ -12,6 +12,8 @@ export interface Footer {
   /** Where what it says lies: whatever holds rows lies before. */
   readonly begins: number
   readonly groupCount: number
+  /** Of all row groups together. */
+  readonly rows: number
   /** Read when its turn comes: a file may have as many as it likes. */
   group(index: number): RowGroup
 }
@@ -27,7 +29,6 @@ export interface Chunk {
   readonly codec: number
   readonly from: number
   readonly end: number
-  readonly isEncrypted: boolean
 }
 
 const MAGIC = 'PAR1'
@@ -37,6 +38,7 @@ const TAIL_BYTES = 8
 const FIRST_READ_BYTES = 64 * 1024
 const MAX_FOOTER_BYTES = 32 * 1024 * 1024
 const FIELD = { schema: 2, groups: 4, encryption: 8 } as const
+const GROUP = { chunks: 1, rows: 3 } as const
 
 export async function readFooter(bytes: number, read: ReadRange): Promise<Footer> {
   if (bytes < MAGIC.length + TAIL_BYTES) throw noParquet()
@@ -63,6 +65,7 @@ function parsed(bytes: Buffer, begins: number): Footer {
   const thrift = new Thrift(from)
   let elements: readonly SchemaElement[] = []
   const groups: number[] = []
+  let rows = 0
   thrift.eachField((id, type) => {
     if (id === FIELD.encryption) throw encrypted()
     if (id !== FIELD.groups) {
@@ -73,25 +76,27 @@ function parsed(bytes: Buffer, begins: number): Footer {
     const { count } = thrift.listHead()
     for (let at = 0; at < count; at += 1) {
       groups.push(from.at)
-      new Thrift(from).struct()
+      rows += countOf(new Thrift(from).struct().get(GROUP.rows))
     }
   })
   return {
     elements,
     begins,
     groupCount: groups.length,
+    rows,
     group: (index) => groupOf(new Thrift(new ByteReader(bytes, groups[index])).struct(), begins),
   }
 }
 
 function groupOf(group: ThriftStruct, limit: number): RowGroup {
-  return { rows: countOf(group.get(3)), chunks: listOf(group.get(1)).map((value) => chunkOf(structOf(value), limit)) }
+  const rows = countOf(group.get(GROUP.rows))
+  // Where there are no rows, what is said of them may be anything.
+  const chunks = rows === 0 ? [] : listOf(group.get(GROUP.chunks)).map((value) => chunkOf(structOf(value), limit))
+  return { rows, chunks }
 }
 
 function chunkOf(chunk: ThriftStruct | null, limit: number): Chunk {
-  const isEncrypted = chunk?.get(8) !== undefined
   const about = structOf(chunk?.get(3))
-  if (isEncrypted && about === null) return { codec: 0, from: 0, end: 0, isEncrypted }
   if (about === null || chunk === null) throw cutOff('what it says of its row groups')
   if (chunk.get(1) !== undefined) throw new BrokenFile('its values lie in other files', 'Write it anew as one file.')
   const data = countOf(about.get(9))
@@ -99,10 +104,10 @@ function chunkOf(chunk: ThriftStruct | null, limit: number): Chunk {
   const from = dictionary > 0 ? Math.min(dictionary, data) : data
   const end = from + countOf(about.get(7))
   if (from < MAGIC.length || end > limit) throw cutOff('what it says of its row groups')
-  return { codec: countOf(about.get(4)), from, end, isEncrypted }
+  return { codec: countOf(about.get(4)), from, end }
 }
 
-export function encrypted(): BrokenFile {
+function encrypted(): BrokenFile {
   return new BrokenFile('it is encrypted', 'Write it without encryption: keys of files are not known here.')
 }
 

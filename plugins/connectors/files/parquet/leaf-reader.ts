@@ -12,6 +12,8 @@ import { countOf, structOf, Thrift, type ThriftStruct } from './thrift.ts'
 import { Dictionary, ENCODING, type Values, valuesOf } from './values.ts'
 
 const PAGE = { data: 0, dictionary: 2, data2: 3 } as const
+/** A run of nulls has as many as it likes in a few bytes. */
+const MAX_VALUES_A_PAGE = 50_000_000
 const LEAST_HEADER_BYTES = 8 * 1024
 /** The least and the greatest value of a page are in its head. */
 const MAX_HEADER_BYTES = 16 * 1024 * 1024
@@ -181,6 +183,8 @@ export class LeafReader {
 
   #begin(about: ThriftStruct | null, encodingField: number, bytes: Buffer): void {
     this.#left = countOf(about?.get(1))
+    if (this.#left > MAX_VALUES_A_PAGE)
+      throw new BrokenFile(`a page of it has more than ${MAX_VALUES_A_PAGE} values`, 'Write it with smaller pages.')
     const encoding = countOf(about?.get(encodingField))
     if (encoding === ENCODING.dictionary || encoding === ENCODING.oldDictionary) {
       this.#values = this.#indexed(bytes)

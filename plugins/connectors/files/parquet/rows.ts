@@ -6,7 +6,7 @@ import { BrokenFile } from '../records.ts'
 import { RowTexts, type TypedCells, type TypedHeader } from '../typed-rows.ts'
 import { bytesOfChunks } from './chunk-bytes.ts'
 import { nextDocument } from './documents.ts'
-import { encrypted, type Footer, type ReadRange, readFooter } from './footer.ts'
+import { type Footer, type ReadRange, readFooter } from './footer.ts'
 import { LeafReader } from './leaf-reader.ts'
 import { Memory } from './memory.ts'
 import { columnsOf, type ParquetColumn } from './schema.ts'
@@ -41,6 +41,7 @@ export async function* parquetRows(
       types: columns.map(({ plain }) => plain?.scalar.type ?? 'json'),
     }
     const texts = new RowTexts(bytes, columns.length)
+    texts.expectRows(footer.rows)
     const places = chosen.map((column) => columns.indexOf(column))
     const memory = new Memory()
     for (let index = 0; index < footer.groupCount; index += 1)
@@ -72,11 +73,16 @@ async function* rowsOfGroup(group: Group): AsyncGenerator<readonly TypedCells[]>
       const own = readers[at] ?? []
       const [first] = own
       if (first === undefined) throw cutOff()
-      if (plain === null) texts.set(places[at] ?? 0, await nextDocument(node, own), true)
-      else {
-        if (!first.hasEntry && !(await first.load())) throw cutOff('a row group of it')
-        texts.set(places[at] ?? 0, first.nextText(), false)
+      const place = places[at] ?? 0
+      if (plain === null) {
+        const text = await nextDocument(node, own)
+        if (text === null) texts.setTooLong()
+        // A document that is nothing is no value.
+        else texts.set(place, text === 'null' ? null : text)
+        continue
       }
+      if (!first.hasEntry && !(await first.load())) throw cutOff('a row group of it')
+      texts.set(place, first.nextText())
     }
     piece.push(texts.row())
     if (piece.length < ROWS_A_PIECE && !texts.isMuch) continue
@@ -91,16 +97,15 @@ async function* rowsOfGroup(group: Group): AsyncGenerator<readonly TypedCells[]>
 
 async function readersOf({ footer, index, read, chosen, leafCount, memory }: Group) {
   const { rows, chunks } = footer.group(index)
+  if (rows === 0) return { rows, readers: [] }
   if (chunks.length !== leafCount) throw cutOff('what it says of its row groups')
   memory.reset()
   const leaves = chosen.flatMap(({ node }) => node.leaves)
   const own = leaves.map((leaf) => {
     const chunk = chunks[leaf.index]
     if (chunk === undefined) throw cutOff()
-    if (chunk.isEncrypted) throw encrypted()
     return chunk
   })
-  // Where there are no rows there may be no pages.
   const sources = await bytesOfChunks(own, read)
   const all = new Map(
     leaves.map((leaf, at) => {
