@@ -340,6 +340,19 @@ test('hostile and broken Parquet files are refused by name and reason', async ()
   await refused({ ...PARQUET, glob: '*.gz' }, /packed as a whole/)
 })
 
+test('lists of old writers, and values that are repeated without a list, are documents', async () => {
+  const repeated = (name: string) => [number(1, 2), number(3, 2), text(4, name)]
+  // Two values, the second of the same row, and a row without any.
+  const repetitions = Buffer.from([2, 0, 0, 0, 3, 0b010])
+  const three = (most: number) => Buffer.from([2, 0, 0, 0, 3, most === 2 ? 0b011010 : 0b011])
+  const pages = (most: number) => [page({ values: 3, body: Buffer.concat([repetitions, three(most), longs(5, 6)]) })]
+  const old = [[number(3, 1), text(4, 'id'), number(5, 1), number(6, 3)], repeated('array')]
+  await put('a.parquet', parquetFile({ schema: old, rows: 2, pages: pages(2) }))
+  assert.equal((await read(PARQUET)).csv, '"[5,6]"\n"[]"\n')
+  await put('a.parquet', parquetFile({ schema: [repeated('id')], rows: 2, pages: pages(1) }))
+  assert.equal((await read(PARQUET)).csv, '"[5,6]"\n"[]"\n')
+})
+
 test('a list without end rejects its row', async () => {
   const many = 1_000_000
   const body = Buffer.concat([

@@ -1,12 +1,11 @@
 /** The bytes of one row group: all at once where they are few, else a piece of each column ahead of where it is read. */
 import type { Chunk, ReadRange } from './footer.ts'
 
-const WHOLE_BYTES = 4 * 1024 * 1024
 const ALL_AHEAD_BYTES = 16 * 1024 * 1024
 const MIN_AHEAD_BYTES = 16 * 1024
 const MAX_AHEAD_BYTES = 1024 * 1024
 
-/** Exactly so many bytes from a place on; null where they are not at hand. */
+/** Of one chunk: so many bytes from a place of the file on. */
 export interface ChunkBytes {
   read(from: number, length: number): Promise<Buffer>
 }
@@ -14,7 +13,7 @@ export interface ChunkBytes {
 export async function bytesOfChunks(chunks: readonly Chunk[], read: ReadRange): Promise<readonly ChunkBytes[]> {
   const from = Math.min(...chunks.map((chunk) => chunk.from))
   const end = Math.max(...chunks.map((chunk) => chunk.end))
-  if (chunks.length > 0 && end - from <= WHOLE_BYTES) {
+  if (chunks.length > 0 && end - from <= ALL_AHEAD_BYTES) {
     const whole = end > from ? await read(from, end - from) : Buffer.alloc(0)
     return chunks.map(() => ({ read: async (at, length) => whole.subarray(at - from, at - from + length) }))
   }

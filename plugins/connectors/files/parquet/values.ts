@@ -118,13 +118,15 @@ function split(bytes: Buffer, leaf: Kind): Values {
 function lengths(from: ByteReader, charge: Charge): Int32Array {
   const delta = new Delta(from, 32)
   if (delta.count > MAX_LENGTHS) throw cutOff('a page of it')
-  charge(delta.count * Int32Array.BYTES_PER_ELEMENT)
+  charge(delta.count * LENGTH_BYTES)
   const found = new Int32Array(delta.count)
   for (let at = 0; at < found.length; at += 1) found[at] = Number(delta.next())
   return found
 }
 
 const MAX_LENGTHS = 2 ** 31
+/** More than they take: making them takes time, too, and nothing else is done meanwhile. */
+const LENGTH_BYTES = 16
 
 function suffixes(from: ByteReader, charge: Charge): Values<Buffer> {
   const each = lengths(from, charge)
