@@ -1,13 +1,14 @@
 /**
- * A product over a folder of CSV files, as its users run it: files come, are corrected and go, and what lookup serves is what
+ * A product over a folder of files, as its users run it: files come, are corrected and go, and what lookup serves is what
  * the folder has. What the operator has not allowed is not read, whatever leads there.
  */
 import assert from 'node:assert/strict'
-import { chmod, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, before, it } from 'node:test'
 import { gzipSync } from 'node:zlib'
+import { DuckDBInstance } from '@duckdb/node-api'
 import { Client, type Json, manifests, ok } from '../acceptance/client.ts'
 import { issueToken } from '../runtime/src/auth/embedded-issuer.ts'
 import { RuntimeProcess } from './crash/runtime-process.ts'
@@ -218,4 +219,121 @@ it('a folder that is empty for once does not empty the product', async () => {
     (await served()).map(({ id }) => id),
     [1, 5],
   )
+})
+
+const SALES = {
+  sales: { glob: 'sales/*.parquet', format: 'parquet', primary_key: ['id'], cursor_column: 'day' },
+  records: { glob: 'records/*.avro', format: 'avro' },
+}
+const SALES_TYPES = {
+  ...{ id: 'long', tiny: 'integer', large: 'decimal(20,0)', price: 'decimal(38,9)', rate: 'double', day: 'date' },
+  ...{ at: 'timestamp', utc: 'timestamptz', who: 'uuid', word: 'string', raw: 'binary', fine: 'boolean', tags: 'json' },
+}
+
+/** As another writer has it. */
+async function putParquet(path: string, sql: string): Promise<void> {
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+  const connection = await instance.connect()
+  const whole = join(folder, 'written.parquet')
+  try {
+    await connection.run("SET TimeZone = 'UTC'")
+    await connection.run(`COPY (${sql}) TO '${whole}' (FORMAT parquet)`)
+  } finally {
+    connection.closeSync()
+    instance.closeSync()
+  }
+  await put(path, await readFile(whole))
+}
+
+const FIRST_SALES = `SELECT * FROM (VALUES
+  (9223372036854775807::BIGINT, (-128)::TINYINT, 18446744073709551615::UBIGINT, 12345678901234567890123456789.123456789::DECIMAL(38,9),
+   'Infinity'::DOUBLE, DATE '0001-01-01', TIMESTAMP '9999-12-31 23:59:59.999999', TIMESTAMPTZ '2026-01-01 00:00:00.5+02',
+   '550e8400-e29b-41d4-a716-446655440000'::UUID, 'Köln "Süd", 😀', '\\x00\\xFF'::BLOB, true, [{'k': 1, 'v': NULL}]),
+  (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL))
+  t(id, tiny, large, price, rate, day, "at", utc, who, word, raw, fine, tags)`
+const salesOf = (id: number) => `SELECT * REPLACE (${id}::BIGINT AS id) FROM (${FIRST_SALES}) LIMIT 1`
+
+const syncSales = async (state = 'succeeded'): Promise<Json> => {
+  const { id } = await ok(developer.post('/api/v1/connections/typed/sync'))
+  const run = await developer.untilEnded(id)
+  assert.equal(run.state, state, JSON.stringify(run))
+  return run
+}
+
+const servedSales = async (): Promise<readonly Json[]> =>
+  (await ok(viewer.get('/api/v1/products/sales/latest?limit=100'))).data.toSorted(
+    (one: Json, other: Json) => Number(one.id) - Number(other.id),
+  )
+
+it('Parquet and Avro say their columns themselves', async () => {
+  await putParquet('sales/1.parquet', FIRST_SALES)
+  await put(
+    'records/1.avro',
+    await readFile(join(import.meta.dirname, '../plugins/connectors/files/fixtures/deflate.avro')),
+  )
+  await ok(register('typed', { folder: files, tables: SALES }))
+  const { tables } = await ok(developer.get('/api/v1/connections/typed/discover'))
+  const columnsOf = (name: string) =>
+    tables.find((table: Json) => table.name === name).columns.map((column: Json) => `${column.name} ${column.type}`)
+  assert.deepEqual(
+    columnsOf('sales'),
+    Object.entries(SALES_TYPES).map(([name, type]) => `${name} ${type}`),
+  )
+  assert.ok(columnsOf('records').includes('dec decimal(38,10)'))
+})
+
+it('a product serves what Parquet files have, to the last digit', async () => {
+  const product = { name: 'sales', namespace: 'crm', archetype: 'source_aligned', description: '' }
+  await ok(developer.post('/api/v1/products', product))
+  const columns = Object.entries(SALES_TYPES)
+    .map(
+      ([name, type]) =>
+        `  - { name: ${name}, type: "${type}"${name === 'id' ? ', role: identity, nullable: false' : ''} }\n`,
+    )
+    .join('')
+  const texts = manifests('files.sales', {
+    columns,
+    endpoints: '  - type: lookup\n    config: { index_columns: [id] }\n',
+  })
+  const upload = {
+    ...texts,
+    product: texts.product.replace('people', 'sales'),
+    inputs: texts.inputs.replace('connection: db', 'connection: typed').replace('mode: full', 'mode: incremental'),
+  }
+  await ok(developer.upload('/api/v1/products/sales/manifests', upload))
+  await ok(developer.post('/api/v1/products/sales/deploy', { version: '1.0.0' }))
+  assert.match(JSON.stringify(await syncSales()), /"rows_read":2/)
+  const [second, first] = await servedSales()
+  const noValues = Object.fromEntries(Object.keys(SALES_TYPES).map((name) => [name, null]))
+  assert.deepEqual(second, { ...noValues, id: 2 })
+  assert.deepEqual(first, {
+    ...{ id: '9223372036854775807', tiny: -128, large: '18446744073709551615' },
+    ...{ price: '12345678901234567890123456789.123456789', rate: 'Infinity', day: '0001-01-01' },
+    ...{ at: '9999-12-31T23:59:59.999999', utc: '2025-12-31T22:00:00.500000Z' },
+    ...{ who: '550e8400-e29b-41d4-a716-446655440000', word: 'Köln "Süd", 😀', raw: 'AP8=', fine: true },
+    tags: [{ k: 1, v: null }],
+  })
+})
+
+it('Parquet files that come are read alone, and those that go take their rows with them', async () => {
+  await putParquet('sales/2.parquet', salesOf(3))
+  assert.match(JSON.stringify(await syncSales()), /"rows_read":1/)
+  await rm(join(files, 'sales/1.parquet'))
+  await syncSales()
+  assert.deepEqual(
+    (await servedSales()).map(({ id }) => Number(id)),
+    [3],
+  )
+})
+
+it('a Parquet file that is cut off ends its run by name and reason, and nothing else', async () => {
+  const whole = await readFile(join(files, 'sales/2.parquet'))
+  await put('sales/3.parquet', whole.subarray(0, whole.length - 20))
+  const run = JSON.stringify(await syncSales('failed'))
+  assert.match(run, /source_file_invalid/)
+  assert.match(run, /sales\/3\.parquet.*no Parquet file, or cut off/)
+  assert.equal((await servedSales()).length, 1)
+  await putParquet('sales/3.parquet', salesOf(4))
+  await syncSales()
+  assert.equal((await servedSales()).length, 2)
 })

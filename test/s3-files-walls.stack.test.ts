@@ -53,21 +53,21 @@ test('a table of a bucket is checked, listed and read', async () => {
   const { tables } = await connector.discover({ after: null, limit: 10 }, signal)
   assert.deepEqual(
     tables.map(({ name }) => name),
-    ['by_hand'],
+    ['by_hand', 'of_avro', 'of_parquet'],
   )
   const request = {
-    schema: 'files',
-    table: 'by_hand',
-    mode: 'full',
-    columns: ['id'],
-    primaryKey: [],
-    cursorColumn: null,
-    state: null,
-  } as const
-  let rows = ''
-  for await (const event of connector.read({ ...request, signal }))
-    if (event.kind === 'csv') rows += Buffer.from(event.chunk)
-  assert.equal(rows, '"9007199254740993"\n"-1"\n"2"\n"3"\n')
+    ...({ schema: 'files', mode: 'full', columns: ['id'] } as const),
+    ...{ primaryKey: [], cursorColumn: null, state: null, signal },
+  }
+  const rowsOf = async (table: string) => {
+    let rows = ''
+    for await (const event of connector.read({ ...request, table }))
+      if (event.kind === 'csv') rows += Buffer.from(event.chunk)
+    return rows
+  }
+  assert.equal(await rowsOf('by_hand'), '"9007199254740993"\n"-1"\n"2"\n"3"\n')
+  for (const table of ['of_parquet', 'of_avro'])
+    assert.equal(await rowsOf(table), '"9223372036854775807"\n"-1"\n', table)
   await connector.close()
 })
 

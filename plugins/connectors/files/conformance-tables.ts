@@ -1,4 +1,5 @@
 /** Tables of the suite as files, wherever these lie: each write of the owner makes a file, and takes rows out of others. */
+import { gzipSync } from 'node:zlib'
 import type { SourceFixture, SourceTable } from '@sluice/conformance'
 import type { Row, Value } from '@sluice/sdk'
 import type { TableSettings } from './table-settings.ts'
@@ -9,7 +10,7 @@ export interface FilesPlace {
 }
 
 /** As people write such files: no quotes where none are needed, a zone, a number with fewer places, one file packed. */
-export const BY_HAND: SourceTable = {
+const BY_HAND: SourceTable = {
   name: 'by_hand',
   columns: [
     { name: 'at', type: 'timestamptz', nullable: true },
@@ -21,14 +22,14 @@ export const BY_HAND: SourceTable = {
 }
 
 /** Its columns are found out. */
-export const byHandTable: TableSettings = {
+const byHandTable: TableSettings = {
   glob: 'by hand/**/*.csv*',
   format: 'csv',
   delimiter: ';',
   primary_key: ['id'],
 }
 
-export const byHandFiles: readonly (readonly [string, string])[] = [
+const byHandFiles: readonly (readonly [string, string])[] = [
   [
     'by hand/a.csv',
     '\uFEFFat;id;word;price\r\n2026-03-01 01:30:00+02:00;9007199254740993;plain;1.5\r\n;-1;"a ""b"";\nc";-0.250\r\n\r\n;2;"";\r\n',
@@ -36,11 +37,64 @@ export const byHandFiles: readonly (readonly [string, string])[] = [
   ['by hand/deeper/b.csv.gz', 'price;word;id;at\n12345678901234567890.000000001;007;3;2026-03-01T00:00:00.123456Z'],
 ]
 
-export const byHandRows: readonly Row[] = [
+const byHandRows: readonly Row[] = [
   ['2026-02-28T23:30:00.000000Z', 9007199254740993n, 'plain', '1.500000000'],
   [null, -1n, 'a "b";\nc', '-0.250000000'],
   [null, 2n, '', null],
   ['2026-03-01T00:00:00.123456Z', 3n, '007', '12345678901234567890.000000001'],
+]
+
+/** The same two rows by two writers, pyarrow and fastavro: the suite brings none. */
+const typed = (name: string): SourceTable => ({
+  name,
+  columns: [
+    { name: 'id', type: 'long', nullable: false },
+    { name: 'word', type: 'string', nullable: true },
+    { name: 'at', type: 'timestamptz', nullable: true },
+    { name: 'price', type: 'decimal(10,2)', nullable: true },
+  ],
+  primaryKey: ['id'],
+})
+
+const typedRows: readonly Row[] = [
+  [9223372036854775807n, 'ünï "x"', '2026-03-01T00:00:00.123456Z', '-0.25'],
+  [-1n, null, null, '12345678.90'],
+]
+
+const PARQUET_FILE =
+  'UEFSMRUAFSwVMCwVBBUAFQYVBhwAAAAWVAIAAAAEAf////////9///////////8VABUmFSosFQQVABUGFQYcAAAAE0gCAAAAAwEJAAAAw7xuw6' +
+  '8gIngiFQAVHBUgLBUEFQAVBhUGHAAAAA40AgAAAAMBQELFJutLBgAVABUgFSQsFQQVABUGFQYcAAAAEDwCAAAABAH/////5wBJlgLSFQQZXDUA' +
+  'GAZzY2hlbWEVCAAVBCUCGAJpZAAVDCUCGAR3b3JkJQBMHAAAABUEJQIYAmF0JRRMjBEcLAAAAAAAFQ4VChUCGAVwcmljZSUKFQQVFCxcFQQVFA' +
+  'AAABYEGRwZTCYAHBUEGSUGABkYAmlkFQIWBBZSFlYmCEkcFQAVABUCADwpBhkmAAQAAAAmABwVDBklBgAZGAR3b3JkFQIWBBZMFlAmXkkcFQAV' +
+  'ABUCADwWEhkGGSYCAgAAACYAHBUEGSUGABkYAmF0FQIWBBZCFkYmrgFJHBUAFQAVAgA8KQYZJgICAAAAJgAcFQ4ZJQYAGRgFcHJpY2UVAhYEFk' +
+  'YWSib0AUkcFQAVABUCADwpBhkmAAQAAAAWpgIWBCYIFrYCACggcGFycXVldC1jcHAtYXJyb3cgdmVyc2lvbiAyNi4wLjEZTBwAABwAABwAABwA' +
+  'AABSAQAAUEFSMQ=='
+
+const AVRO_FILE =
+  'T2JqAQQUYXZyby5jb2RlYw5kZWZsYXRlFmF2cm8uc2NoZW1h/gR7InR5cGUiOiAicmVjb3JkIiwgIm5hbWUiOiAiUiIsICJmaWVsZHMiOiBbey' +
+  'JuYW1lIjogImlkIiwgInR5cGUiOiAibG9uZyJ9LCB7Im5hbWUiOiAid29yZCIsICJ0eXBlIjogWyJudWxsIiwgInN0cmluZyJdfSwgeyJuYW1l' +
+  'IjogImF0IiwgInR5cGUiOiBbIm51bGwiLCB7InR5cGUiOiAibG9uZyIsICJsb2dpY2FsVHlwZSI6ICJ0aW1lc3RhbXAtbWljcm9zIn1dfSwgey' +
+  'JuYW1lIjogInByaWNlIiwgInR5cGUiOiBbIm51bGwiLCB7InR5cGUiOiAiYnl0ZXMiLCAibG9naWNhbFR5cGUiOiAiZGVjaW1hbCIsICJwcmVj' +
+  'aXNpb24iOiAxMCwgInNjYWxlIjogMn1dfV19AI6t9uTNUdTJpFLs9JkMiUUEVvv3HwoYmYQO78k7vF5BqUKJqaFz1Zsnv5ayMTE9Z2RgYOLwnM' +
+  'Z0CQAtPBWOrfbkzVHUyaRS7PSZDIlF'
+
+/** What lies in the place from the beginning. */
+export const givenFiles: readonly (readonly [string, string | Uint8Array])[] = [
+  ...byHandFiles.map(([path, text]) => [path, path.endsWith('.gz') ? gzipSync(text) : text] as const),
+  ['typed/a.parquet', Buffer.from(PARQUET_FILE, 'base64')],
+  ['typed/b.avro', Buffer.from(AVRO_FILE, 'base64')],
+]
+
+export const givenTables: Readonly<Record<string, TableSettings>> = {
+  [BY_HAND.name]: byHandTable,
+  of_parquet: { glob: 'typed/*.parquet', format: 'parquet', primary_key: ['id'] },
+  of_avro: { glob: 'typed/*.avro', format: 'avro', primary_key: ['id'] },
+}
+
+export const givenRows: NonNullable<SourceFixture['expected']> = [
+  { table: BY_HAND, rows: byHandRows },
+  { table: typed('of_parquet'), rows: typedRows },
+  { table: typed('of_avro'), rows: typedRows },
 ]
 
 type Cells = readonly (string | null)[]

@@ -3,9 +3,8 @@ import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, readlink, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { gzipSync } from 'node:zlib'
 import type { SourceFixture } from '@sluice/conformance'
-import { BY_HAND, byHandFiles, byHandRows, byHandTable, type FilesPlace, tablesIn } from './conformance-tables.ts'
+import { type FilesPlace, givenFiles, givenRows, givenTables, tablesIn } from './conformance-tables.ts'
 
 export async function start(): Promise<SourceFixture> {
   const root = await mkdtemp(join(tmpdir(), 'sluice-files-'))
@@ -20,13 +19,13 @@ export async function start(): Promise<SourceFixture> {
     },
     remove: (path) => rm(join(folder, path), { recursive: true, force: true }),
   }
-  for (const [path, text] of byHandFiles) await place.write(path, path.endsWith('.gz') ? gzipSync(text) : text)
+  for (const [path, content] of givenFiles) await place.write(path, content)
   return {
-    settings: { folder, tables: { [BY_HAND.name]: byHandTable } },
+    settings: { folder, tables: givenTables },
     schema: 'files',
     steps: ['privileges'],
     broken: { privileges: { folder: join(root, 'absent') } },
-    expected: [{ table: BY_HAND, rows: byHandRows }],
+    expected: givenRows,
     ...tablesIn(place),
     digest: () => digestOf(folder),
     sessions: () => openFilesIn(folder),

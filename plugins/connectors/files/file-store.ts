@@ -14,6 +14,8 @@ export interface SourceFile {
 export interface OpenFile {
   /** Its bytes, once. Throws TRANSIENT `source_file_changed` where the file was written to meanwhile. */
   chunks(signal: AbortSignal): AsyncIterable<Uint8Array>
+  /** So many bytes from a place on, all of which lie within it; any number of times. Throws as `chunks` does. */
+  read(from: number, length: number, signal: AbortSignal): Promise<Buffer>
   close(): Promise<void>
 }
 

@@ -175,6 +175,19 @@ function openedFile(opened: OpenedFile['handle'], file: SourceFile): OpenFile {
       const now = await fileOf(handle, file.path)
       if (position !== file.bytes || now?.version !== file.version) throw fileChanged(file.path)
     },
+    async read(from, length, signal) {
+      stopIfAborted(signal)
+      const buffer = Buffer.allocUnsafeSlow(length)
+      let done = 0
+      while (done < length) {
+        const { bytesRead } = await handle.read(buffer, done, length - done, from + done)
+        if (bytesRead === 0) break
+        done += bytesRead
+      }
+      const now = await fileOf(handle, file.path)
+      if (done < length || now?.version !== file.version) throw fileChanged(file.path)
+      return buffer
+    },
     close: () => handle.close(),
   }
 }

@@ -1,4 +1,4 @@
-/** Reads tables out of a folder of files: CSV and JSON lines, in full or by the files that are new. */
+/** Reads tables out of a folder of files: CSV, JSON lines, Parquet and Avro, in full or by the files that are new. */
 import { defineConnector } from '@sluice/sdk'
 import { createConnector } from './connector.ts'
 import { Folder } from './folder.ts'
@@ -8,7 +8,7 @@ export default defineConnector<FolderSettings>({
   type: 'files',
   name: 'files',
   version: '0.1.0',
-  description: 'Tables in a folder of CSV and JSON-lines files.',
+  description: 'Tables in a folder of CSV, JSON-lines, Parquet and Avro files.',
   settingsSchema,
   capabilities: { modes: ['full', 'incremental'], csv: true },
   async open(settings, host) {

@@ -1,5 +1,5 @@
 /** The narrowest type that holds what was seen of a column. */
-import { type JsonCell, type LogicalType, valueReader } from '@sluice/sdk'
+import { type JsonCell, type LogicalType, parseDecimal, typeName, valueReader } from '@sluice/sdk'
 
 /** By narrowness; text that none of them takes is a string. A number with leading zeros is a code. */
 const OF_TEXT: readonly (readonly [LogicalType, (text: string) => boolean])[] = [
@@ -50,4 +50,38 @@ export class SeenJson {
     if (other !== undefined || kind === 'document') return 'json'
     return kind === 'string' && !this.#isTime ? 'string' : this.#texts.type
   }
+}
+
+/** Files say their types: one that holds those of all. */
+export class SeenTypes {
+  #type: LogicalType | null = null
+
+  add(type: LogicalType): void {
+    this.#type = this.#type === null ? type : wider(this.#type, type)
+  }
+
+  get type(): LogicalType {
+    return this.#type ?? 'string'
+  }
+}
+
+const DIGITS_OF_WHOLE: Readonly<Record<string, number>> = { integer: 10, long: 19 }
+const NUMBERS: ReadonlySet<string> = new Set(['integer', 'long', 'decimal', 'float', 'double'])
+const MAX_DIGITS = 38
+
+function wider(one: LogicalType, other: LogicalType): LogicalType {
+  const names = [typeName(one), typeName(other)]
+  if (one === other) return one
+  if (!names.every((name) => NUMBERS.has(name))) return 'string'
+  if (names.includes('double') || names.includes('float')) return 'double'
+  if (!names.includes('decimal')) return 'long'
+  const [left, right] = [digitsOf(one), digitsOf(other)]
+  const scale = Math.max(left.scale, right.scale)
+  const precision = Math.max(left.whole, right.whole) + scale
+  return precision <= MAX_DIGITS ? `decimal(${precision},${scale})` : 'string'
+}
+
+function digitsOf(type: LogicalType): { readonly whole: number; readonly scale: number } {
+  const { precision, scale } = parseDecimal(type) ?? { precision: DIGITS_OF_WHOLE[type] ?? MAX_DIGITS, scale: 0 }
+  return { whole: precision - scale, scale }
 }

@@ -108,7 +108,7 @@ type FileEvent =
   | Extract<ReadEvent, { kind: 'reject' }>
 
 async function* eventsOf(
-  { path }: SourceFile,
+  file: SourceFile,
   open: OpenFile,
   { table }: FoundTable,
   writer: RowWriter,
@@ -123,9 +123,9 @@ async function* eventsOf(
     characters = 0
     return event
   }
-  for await (const { header, rows } of rowsOfFile(table, path, open, signal)) {
+  for await (const { header, rows } of rowsOfFile(table, file, open, writer.wanted, signal)) {
     if (header !== null && !usesHeader) {
-      writer.useHeader(header, path)
+      writer.useHeader(header, file.path)
       usesHeader = true
     }
     for (const row of rows) {

@@ -57,7 +57,12 @@ export class RowWriter {
     }))
   }
 
-  /** Where the columns stand in a CSV file. Throws INVALID_DATA where it lacks one, or has one that nobody has seen. */
+  /** Columns whose values are asked for. */
+  get wanted(): ReadonlySet<string> {
+    return new Set(this.#columns.map(({ name }) => name))
+  }
+
+  /** Where the columns stand in a file that names them. Throws INVALID_DATA where it lacks one, or has one that nobody has seen. */
   useHeader(header: readonly string[], path: string): void {
     const { columns, optionalColumns } = this.#table
     const lacking = [...this.#known].find((name) => !header.includes(name) && !optionalColumns.has(name))

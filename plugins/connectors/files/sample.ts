@@ -1,9 +1,9 @@
 /** Which columns files have, where nobody says it: by the first rows of a few of them. */
-import type { Column } from '@sluice/sdk'
+import type { Column, LogicalType } from '@sluice/sdk'
 import { BadRecord } from './csv-cells.ts'
 import { fileInvalid } from './failure.ts'
 import type { FileStore, SourceFile } from './file-store.ts'
-import { SeenJson, SeenTexts } from './infer.ts'
+import { SeenJson, SeenTexts, SeenTypes } from './infer.ts'
 import { type RowsPiece, rowsOfFile } from './rows-of-file.ts'
 import { isColumnName, MAX_COLUMNS, type TableOfFiles } from './table-settings.ts'
 
@@ -17,7 +17,7 @@ export async function sampledColumns(
   store: FileStore,
   signal: AbortSignal,
 ): Promise<readonly Column[]> {
-  const seen = new Map<string, SeenTexts | SeenJson>()
+  const seen = new Map<string, Seen>()
   // The first say what there was, the last what there is.
   const chosen =
     files.length <= SAMPLE_FILES ? files : [...files.slice(0, SAMPLE_FILES / 2), ...files.slice(-SAMPLE_FILES / 2)]
@@ -25,10 +25,10 @@ export async function sampledColumns(
     const file = await store.open(listed, signal)
     try {
       let left = SAMPLE_ROWS
-      for await (const piece of rowsOfFile(table, listed.path, file, signal)) {
+      for await (const piece of rowsOfFile(table, listed, file, null, signal)) {
         look(piece, left, seen, listed.path)
         left -= piece.rows.length
-        if (left <= 0) break
+        if (left <= 0 || piece.types !== null) break
       }
     } finally {
       await file.close()
@@ -38,7 +38,10 @@ export async function sampledColumns(
   return [...seen].map(([name, { type }]) => ({ name, type, nullable: !primaryKey.includes(name) }))
 }
 
-function look({ header, rows }: RowsPiece, limit: number, seen: Map<string, SeenTexts | SeenJson>, path: string): void {
+type Seen = SeenTexts | SeenJson | SeenTypes
+
+function look({ header, types, rows }: RowsPiece, limit: number, seen: Map<string, Seen>, path: string): void {
+  if (types !== null) lookAtTypes(header ?? [], types, seen)
   for (const name of header ?? []) if (!seen.has(name)) seen.set(name, new SeenTexts())
   for (const { cells } of rows.slice(0, limit)) {
     if (cells instanceof BadRecord) continue
@@ -59,4 +62,12 @@ function look({ header, rows }: RowsPiece, limit: number, seen: Map<string, Seen
   }
   if (seen.size > MAX_COLUMNS)
     throw fileInvalid(path, `there are more than ${MAX_COLUMNS} columns`, 'List in columns those that are to be read.')
+}
+
+function lookAtTypes(header: readonly string[], types: readonly LogicalType[], seen: Map<string, Seen>): void {
+  for (const [index, name] of header.entries()) {
+    const column = (seen.get(name) as SeenTypes | undefined) ?? new SeenTypes()
+    column.add(types[index] ?? 'string')
+    seen.set(name, column)
+  }
 }

@@ -21,7 +21,7 @@ export const tablesSchema: JsonSchema = {
 
 export const settingsSchema: JsonSchema = {
   type: 'object',
-  description: 'A folder of CSV and JSON-lines files to read from.',
+  description: 'A folder of CSV, JSON-lines, Parquet and Avro files to read from.',
   additionalProperties: false,
   required: ['folder'],
   properties: {

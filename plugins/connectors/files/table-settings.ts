@@ -2,7 +2,7 @@
 import { isLogicalType, type JsonSchema, type LogicalType, SluiceError } from '@sluice/sdk'
 import { Glob } from './glob.ts'
 
-export const FORMATS = ['csv', 'jsonl'] as const
+export const FORMATS = ['csv', 'jsonl', 'parquet', 'avro'] as const
 export type Format = (typeof FORMATS)[number]
 
 /** As it is written; snake_case because people write it. */
@@ -41,7 +41,7 @@ export interface TableOfFiles {
   readonly dialect: Dialect
   /** Null: found out from the first rows of some files. */
   readonly columns: readonly NamedType[] | null
-  /** Columns that a CSV file may lack. */
+  /** Columns that a file may lack which names its columns. */
   readonly optionalColumns: ReadonlySet<string>
   readonly primaryKey: readonly string[]
   readonly cursorColumn: string | null
@@ -66,12 +66,12 @@ export const tableSchema: JsonSchema = {
       maxLength: 1024,
       description:
         'Which files: * and ? within a name, ** for folders of any depth. Names that begin with a dot are left out.',
-      examples: ['orders/*.csv', 'events/**/*.jsonl.gz'],
+      examples: ['orders/*.csv', 'events/**/*.jsonl.gz', 'sales/*.parquet'],
     },
     format: {
       type: 'string',
       enum: FORMATS,
-      description: 'How they are written. A name that ends in .gz is unpacked.',
+      description: 'How they are written. A name that ends in .gz is unpacked, but for parquet.',
     },
     header: {
       type: 'boolean',
@@ -110,10 +110,11 @@ export const tableSchema: JsonSchema = {
       },
       minItems: 1,
       maxItems: 2000,
-      description: 'The columns, in order. Absent: found out from the first rows of some files.',
+      description:
+        'The columns, in order. Absent: found out from the first rows of some files, or as the files say themselves.',
       examples: [[{ name: 'id', type: 'long' }]],
     },
-    optional_columns: names('csv: columns that a file may lack; they are null there.'),
+    optional_columns: names('csv, parquet, avro: columns that a file may lack; they are null there.'),
     primary_key: names('Columns that tell rows apart.'),
     cursor_column: {
       type: 'string',
@@ -151,8 +152,7 @@ export function parseTable(name: string, value: unknown, under: string): TableOf
   } = value as Readonly<Record<string, unknown>>
   const [unknown] = Object.keys(others)
   if (unknown !== undefined) throw wrong(`${JSON.stringify(unknown.slice(0, 64))} is not known`, 'Leave it out.')
-  if (format !== 'csv' && format !== 'jsonl')
-    throw wrong('its format is not known', `Use one of ${FORMATS.join(', ')}.`)
+  if (!isFormat(format)) throw wrong('its format is not known', `Use one of ${FORMATS.join(', ')}.`)
   if (typeof glob !== 'string') throw wrong('it names no files', 'Write a glob, such as orders/*.csv.')
   const parsed = Glob.parse(under + glob)
   if (parsed === null)
@@ -189,6 +189,8 @@ export function parseTable(name: string, value: unknown, under: string): TableOf
     throw wrong('a column of its key is optional', 'Leave it out of optional_columns.')
   return table
 }
+
+const isFormat = (text: unknown): text is Format => FORMATS.some((format) => format === text)
 
 type Wrong = (what: string, remedy: string) => SluiceError
 

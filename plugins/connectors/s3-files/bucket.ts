@@ -82,19 +82,45 @@ export class Bucket implements FileStore {
 
   /** What the server sends is of one object, also where another takes its place meanwhile. */
   async open(file: SourceFile, signal: AbortSignal): Promise<OpenFile> {
+    const whole = await this.#answer(file, null, signal)
+    return {
+      chunks: (until) => bytesOf(whole, file, file.bytes, until),
+      read: async (from, length, until) => {
+        // Whoever reads by places does not go on with the whole.
+        whole.destroy()
+        if (length === 0) return Buffer.alloc(0)
+        const part = await this.#answer(file, { from, length }, until)
+        return Buffer.concat(await Array.fromAsync(bytesOf(part, file, length, until)), length)
+      },
+      close: async () => {
+        whole.destroy()
+      },
+    }
+  }
+
+  /** Throws TRANSIENT `source_file_changed` where the object is not the one that was listed. */
+  async #answer(
+    { path, bytes, version }: SourceFile,
+    part: Part | null,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
     const { bucket, prefix } = this.#place
+    const key = prefix + path
     let answer: IncomingMessage
     try {
-      answer = (await (await this.#client(signal)).getObject(bucket, prefix + file.path)) as IncomingMessage
+      const client = await this.#client(signal)
+      const asked =
+        part === null ? client.getObject(bucket, key) : client.getPartialObject(bucket, key, part.from, part.length)
+      answer = (await asked) as IncomingMessage
     } catch (error) {
       stopIfAborted(signal)
-      throw isMissing(error) ? fileChanged(file.path, error) : bucketFailure(error)
+      throw isMissing(error) ? fileChanged(path, error) : bucketFailure(error)
     }
     // Told where it is read; until then nobody listens.
     answer.on('error', () => undefined)
-    if (file.version.startsWith(contentMark(file.bytes, answer.headers.etag))) return openedObject(answer, file)
+    if (version.startsWith(contentMark(bytes, answer.headers.etag))) return answer
     answer.destroy()
-    throw fileChanged(file.path)
+    throw fileChanged(path)
   }
 
   async *#entries(prefix: string, delimiter: string, signal: AbortSignal) {
@@ -139,25 +165,29 @@ function fileOf(path: string, { etag, size = 0, lastModified }: Listed): SourceF
 
 const contentMark = (bytes: number, etag = '') => `${bytes}.${etag.replaceAll('"', '')}@`
 
-function openedObject(answer: IncomingMessage, file: SourceFile): OpenFile {
-  return {
-    async *chunks(signal) {
-      let bytes = 0
-      try {
-        for await (const chunk of answer as AsyncIterable<Uint8Array>) {
-          stopIfAborted(signal)
-          bytes += chunk.length
-          if (bytes > file.bytes) throw fileChanged(file.path)
-          yield chunk
-        }
-      } catch (error) {
-        stopIfAborted(signal)
-        throw isSluiceError(error) ? error : bucketFailure(error)
-      }
-      if (bytes !== file.bytes) throw fileChanged(file.path)
-    },
-    close: async () => {
-      answer.destroy()
-    },
+interface Part {
+  readonly from: number
+  readonly length: number
+}
+
+/** As many as were asked for. */
+async function* bytesOf(
+  answer: IncomingMessage,
+  { path }: SourceFile,
+  expected: number,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0
+  try {
+    for await (const chunk of answer as AsyncIterable<Uint8Array>) {
+      stopIfAborted(signal)
+      bytes += chunk.length
+      if (bytes > expected) throw fileChanged(path)
+      yield chunk
+    }
+  } catch (error) {
+    stopIfAborted(signal)
+    throw isSluiceError(error) ? error : bucketFailure(error)
   }
+  if (bytes !== expected) throw fileChanged(path)
 }

@@ -8,7 +8,7 @@ import type { NetworkPolicy } from '@sluice/sdk'
 import { Client } from 'minio'
 import type { BucketPlace } from './settings.ts'
 
-export type S3Reader = Pick<Client, 'getObject' | 'listObjectsV2Query'>
+export type S3Reader = Pick<Client, 'getObject' | 'getPartialObject' | 'listObjectsV2Query'>
 
 const SILENCE_MS = 60_000
 

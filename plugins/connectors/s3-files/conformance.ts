@@ -1,17 +1,9 @@
 /** A bucket that the suite fills, on the server that `SLUICE_TEST_S3_URL` names. */
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { gzipSync } from 'node:zlib'
 import type { SourceFixture } from '@sluice/conformance'
 import { Client } from 'minio'
-import {
-  BY_HAND,
-  byHandFiles,
-  byHandRows,
-  byHandTable,
-  type FilesPlace,
-  tablesIn,
-} from '../files/conformance-tables.ts'
+import { type FilesPlace, givenFiles, givenRows, givenTables, tablesIn } from '../files/conformance-tables.ts'
 import type { S3FilesSettings } from './settings.ts'
 
 export async function start(): Promise<SourceFixture> {
@@ -43,12 +35,12 @@ export async function start(): Promise<SourceFixture> {
         if (name !== undefined) await client.removeObject(bucket, name)
     },
   }
-  for (const [path, text] of byHandFiles) await place.write(path, path.endsWith('.gz') ? gzipSync(text) : text)
+  for (const [path, content] of givenFiles) await place.write(path, content)
   const settings: S3FilesSettings = {
     ...{ endpoint, bucket, prefix },
     access_key: accessKey,
     secret_key: secretKey,
-    tables: { [BY_HAND.name]: byHandTable },
+    tables: givenTables,
   }
   return {
     settings,
@@ -60,7 +52,7 @@ export async function start(): Promise<SourceFixture> {
       auth: { ...settings, secret_key: 'not the secret of that key' },
       privileges: { ...settings, bucket: `${bucket}-absent` },
     },
-    expected: [{ table: BY_HAND, rows: byHandRows }],
+    expected: givenRows,
     ...tablesIn(place),
     digest: async () => (await keysUnder('')).map(({ name, etag }) => `${name} ${etag}`).join('\n'),
     sessions: () => connectionsTo(Number(url.port)),

@@ -1,4 +1,4 @@
-/** Reads tables out of a bucket of S3: CSV and JSON lines, in full or by the objects that are new. */
+/** Reads tables out of a bucket of S3: CSV, JSON lines, Parquet and Avro, in full or by the objects that are new. */
 import { defineConnector } from '@sluice/sdk'
 import { createConnector } from '../files/connector.ts'
 import { Bucket } from './bucket.ts'
@@ -8,7 +8,7 @@ export default defineConnector<S3FilesSettings>({
   type: 's3-files',
   name: 's3-files',
   version: '0.1.0',
-  description: 'Tables in a bucket of S3, of CSV and JSON-lines files.',
+  description: 'Tables in a bucket of S3, of CSV, JSON-lines, Parquet and Avro files.',
   settingsSchema,
   capabilities: { modes: ['full', 'incremental'], csv: true },
   async open(settings, host) {

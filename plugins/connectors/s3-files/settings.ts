@@ -29,7 +29,7 @@ export interface BucketPlace {
 
 export const settingsSchema: JsonSchema = {
   type: 'object',
-  description: 'A bucket of S3 with CSV and JSON-lines files to read from.',
+  description: 'A bucket of S3 with CSV, JSON-lines, Parquet and Avro files to read from.',
   additionalProperties: false,
   required: ['endpoint', 'bucket', 'access_key', 'secret_key'],
   properties: {
