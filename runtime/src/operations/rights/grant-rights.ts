@@ -96,22 +96,30 @@ export interface Readership {
   readonly needs: { readonly own: readonly GrantNeed[]; readonly others: readonly GrantNeed[] }
 }
 
+export interface Readers {
+  /** Whom the version names. */
+  readonly readers: readonly GrantSubject[]
+  /** Ids of products as inputs whose readers by the version in service were judged, as closed as they are now. */
+  readonly judged: ReadonlySet<string>
+}
+
 /**
  * A version shows its sources to those whom it names as readers, and new sources to those who hold grants already: its
- * author grants that. Throws PERMISSION `grant_not_held`.
+ * author grants that. A product that was closed to many since then is a new source. Throws PERMISSION `grant_not_held`.
  */
 export async function requireReadership(
   platform: Platform,
   call: TenantCall,
   product: Product,
   manifests: ManifestSet,
-  readers: readonly GrantSubject[],
+  { readers, judged }: Readers,
 ): Promise<Readership> {
   const { principal } = call
   const isOther = (subject: GrantSubject) => subject.subjectType === 'team' || !isSubject(principal, subject)
   const before = await sourcesOf(platform, product)
   const now = await inputSources(platform.pool, product.tenant, [{ normalised: manifests, deployedAt: null }])
-  const isKnown = (source: InputSource) => before.some((one) => idOf(one) === idOf(source))
+  const isJudged = (source: InputSource) => source.kind === 'table' || judged.has(source.product?.id ?? '')
+  const isKnown = (source: InputSource) => isJudged(source) && before.some((one) => idOf(one) === idOf(source))
   const added = now.filter((source) => !isKnown(source))
   const all = added.length === 0 ? [] : await productGrants(platform.pool, product.tenant, product.id)
   const grants = all.filter(isOther)
