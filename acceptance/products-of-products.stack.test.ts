@@ -274,25 +274,31 @@ describe('products made of products', () => {
     assert.deepEqual(numbers(await rows(owner, 'both')), await wanted())
   })
 
-  it('are told to break by a column that is hidden from whoever made them, whether they read it or not', async () => {
-    const open: Files = { inputs: table('public.things'), columns: `${ID}  - { name: kind, type: string }\n` }
-    await make(owner, 'plain', { ...open, transform: 'SELECT id, kind FROM source' })
-    await make(colleague, 'plainer', {
-      ...open,
-      inputs: product('crm.plain'),
-      transform: 'SELECT id, kind FROM source',
-    })
-    await synced()
-    const next: Files = {
-      ...open,
-      columns: `${open.columns}  - { name: secret, type: string, classification: ${HIDDEN} }\n`,
-      transform: 'SELECT id, kind, secret FROM source',
+  it('break by a column that is hidden from whoever made them, and not by one that comes to it', async () => {
+    const hide = (column: string) => `  - { name: ${column}, type: string, classification: ${HIDDEN} }\n`
+    const kind = '  - { name: kind, type: string }\n'
+    const plain = (columns: string, transform: string): Files => {
+      return { inputs: table('public.things'), columns: `${ID}${columns}`, transform }
     }
-    const refused = await refusal(owner, 'plain', next, {}, '1.1.0')
+    await make(owner, 'plain', plain(kind, 'SELECT id, kind FROM source'))
+    const made = plain('  - { name: told, type: string }\n', 'SELECT id, CAST(source AS VARCHAR) AS told FROM source')
+    await make(colleague, 'plainer', { ...made, inputs: product('crm.plain') })
+    await ok(
+      owner.post('/api/v1/products/plain/grants', { subject: { user: 'cleared' }, may: 'unmask', classes: [HIDDEN] }),
+    )
+    await make(cleared, 'plainest', { ...made, inputs: product('crm.plain') })
+    await synced()
+    // Columns that nobody has judged do not come to what is made of all columns, whoever reads them.
+    await make(owner, 'plain', plain(`${kind}${hide('secret')}`, 'SELECT id, kind, secret FROM source'), '1.1.0')
+    const after = states(await synced())
+    assert.deepEqual([after['plainer'], after['plainest']], ['succeeded', 'succeeded'])
+    for (const name of ['plainer', 'plainest']) {
+      assert.doesNotMatch(JSON.stringify(await rows(viewer, name)), /hidden-|secret/, name)
+    }
+    const next = plain(`${hide('kind')}${hide('secret')}`, 'SELECT id, kind, secret FROM source')
+    const refused = await refusal(owner, 'plain', next, {}, '2.0.0')
     assert.deepEqual([refused.code, refused.products], ['breaks_downstream', ['crm.plainer']], JSON.stringify(refused))
-    const { plan } = await ok(owner.post('/api/v1/products/plain/deploy', { version: '1.1.0', dry_run: true }))
-    assert.deepEqual(plan.downstream[0].breaks, ['secret'])
-    for (const name of ['plainer', 'plain']) {
+    for (const name of ['plainest', 'plainer', 'plain']) {
       assert.equal((await owner.send(`/api/v1/products/${name}`, { method: 'DELETE' })).status, 204)
     }
   })
@@ -338,6 +344,17 @@ describe('what is hidden in a product', () => {
         transform,
       )
     }
+  })
+
+  it('decides about no rows by a condition upon columns that were not chosen', async () => {
+    const whole = "CAST(source AS VARCHAR) LIKE '%hidden-5%'"
+    await make(owner, 'chosen', {
+      inputs: `  - { name: source, connection: db, table: public.things, columns: [id, kind], where: "${whole}" }\n`,
+      columns: `${ID}  - { name: kind, type: string }\n`,
+    })
+    await synced()
+    assert.deepEqual(await rows(viewer, 'chosen'), [])
+    assert.equal((await owner.send('/api/v1/products/chosen', { method: 'DELETE' })).status, 204)
   })
 
   it('is given on in clear by who is cleared for it, and is masked for who is not', async () => {

@@ -14,7 +14,7 @@ import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, type VersionUpstream, type VersionUpstreams } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { accessOrNull, type ServedProduct } from '../served/served-product.ts'
-import { classificationOf, formerlyHidden, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
+import { classificationOf, formerlyHidden, isRead, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
 
 /** A product that an input names, where the caller may read it. */
 export interface Upstream {
@@ -65,12 +65,9 @@ async function upstreamNamed(
     throw inputForbidden(input, 'its columns are hidden in another way by now, until it is deployed anew')
   }
   const former = await formerlyHidden(platform, served)
-  return {
-    product,
-    served,
-    plan,
-    access: { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former] },
-  }
+  const columns = plan.schema.columns.map((column) => column.name)
+  const read = { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former], columns }
+  return { product, served, plan, access: read }
 }
 
 /** As tables of a source that has their namespaces as schemas. */
@@ -92,8 +89,8 @@ export function keptUpstreams(
     const upstream = input.connection === PRODUCTS ? upstreams.get(input.table) : undefined
     if (upstream === undefined) return []
     const { served, access } = upstream
-    const { productId, variant } = access
-    const about = { productId, variant, classification: classificationOf(served) }
+    const { productId, variant, columns } = access
+    const about = { productId, variant, classification: classificationOf(served), ...(columns && { columns }) }
     return [[input.name, { ...about, reader: readerOf(principal, served) }] as const]
   })
   return kept.length === 0 ? null : Object.fromEntries(kept)
@@ -178,8 +175,8 @@ export interface Downstream {
   readonly namespace: string
   readonly owner: ManifestSet['product']['owner']
   /**
-   * What it reads and would not be given by the version: columns that are gone or of another type. Also all that are hidden from
-   * whoever deployed it, and would not be in what he was shown then.
+   * What it reads and would not be given by the version: columns that are gone or of another type. Also those that it was judged
+   * by, and that are to be hidden from whoever deployed it.
    */
   readonly breaks: readonly string[]
   /** Whether more may read it than this version. */
@@ -247,16 +244,17 @@ async function lostColumns(
   const planIn = (manifests: ManifestSet) =>
     planVariants(manifests.output, served.grants, platform.rules).find((plan) => plan.variant === kept?.variant)
   const plan = planIn(next)
-  const decision = kept && shownTo(kept, { ...served, classification: next.product.classification })
-  if (plan === undefined || !decision?.allowed) return null
+  if (kept === undefined || plan === undefined) return null
+  const decision = shownTo(kept, { ...served, classification: next.product.classification })
+  if (!decision.allowed) return null
   const masked = new Set(plan.masks.map(({ column }) => column))
   const hidden = masksFor(next.output.columns, decision.clearClasses, platform.rules)
     .map(({ column }) => column)
-    .filter((column) => !masked.has(column))
-  const given = plan.schema.columns.filter(({ name }) => !hidden.includes(name))
+    .filter((column) => !masked.has(column) && isRead(kept, column))
+  const given = plan.schema.columns.filter(({ name }) => isRead(kept, name) && !hidden.includes(name))
   const before = live === null ? [] : (planIn(live)?.schema.columns ?? [])
   const columns = before
-    .filter(({ name, type }) => !given.some((now) => now.name === name && now.type === type))
+    .filter(({ name, type }) => isRead(kept, name) && !given.some((now) => now.name === name && now.type === type))
     .map(({ name }) => name)
   return { table: { ...tableOf(product, plan), columns: given }, columns, hidden }
 }

@@ -50,8 +50,9 @@ export async function upstreamAccess(
   const decision = shownTo(kept, served)
   if (!decision.allowed)
     throw inputForbidden(input, `whoever deployed this version may not read it: ${decision.reason}`)
-  const hidden = masksFor(served.columns, decision.clearClasses, platform.rules).map(({ column }) => column)
-  return { productId, variant, hidden: [...hidden, ...(await formerlyHidden(platform, served))] }
+  const masked = masksFor(served.columns, decision.clearClasses, platform.rules).map(({ column }) => column)
+  const hidden = [...masked, ...(await formerlyHidden(platform, served))].filter((name) => isRead(kept, name))
+  return { productId, variant, hidden, columns: kept.columns ?? null }
 }
 
 /**
@@ -73,6 +74,11 @@ export async function formerlyHidden(
       return own.length > 0 && !own.some((column) => column.classification === classification)
     })
     .map(({ name }) => name)
+}
+
+/** Whether the version was judged by that column of the product: another one is not there for it. */
+export function isRead({ columns }: VersionUpstream, name: string): boolean {
+  return columns?.includes(name) ?? true
 }
 
 /** What its deployer is shown of the product. Nothing of a session is asked for: what matters is what he holds. */
