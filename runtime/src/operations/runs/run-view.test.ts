@@ -5,6 +5,7 @@ import { outcomeText, type ProductOutcome } from '../../ingestion/product-outcom
 import { QualityBlocked } from '../../materializer/prepare.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { Run } from '../../registry/runs.ts'
+import { UNTOLD } from '../products/readable-product.ts'
 import type { Sight } from '../products/visible-quality.ts'
 import { blockedText } from './outcome-sight.ts'
 import { seenLines, seenRun } from './run-view.ts'
@@ -123,4 +124,25 @@ it('a check is named where all its columns are seen, and all are where nothing i
   assert.match(textOf([check('o', 'open', true), check('p', 'pay')]) ?? '', /a check of hidden columns failed$/)
   assert.match(textOf([check('o', 'open'), check('p', 'pay', true)]) ?? '', /these checks failed: o$/)
   assert.match(blockedText(sight, undefined) ?? '', /a check of hidden columns failed$/)
+})
+
+it('a run does not say why a product failed that its reader may not read, by whatever name it begins', async () => {
+  const reason = { code: 'transform_failed', message: 'the transform divides by nothing' }
+  const failed = {
+    ...OUTCOME,
+    epoch: null,
+    materialization_id: null,
+    state: 'failed',
+    reason,
+  } as unknown as ProductOutcome
+  const sight = {
+    clearColumns: async () => () => true,
+    seesAside: async () => true,
+    blockedText: async () => null,
+  }
+  for (const message of [reason.message, `crm.people: ${reason.message}`]) {
+    const run = { ...runOf('ingestion', [failed]), state: 'failed', error: { ...reason, message } } as Run
+    assert.deepEqual((await seenRun(run, async () => false, sight)).error, UNTOLD, message)
+    assert.equal((await seenRun(run, yes, sight)).error?.message, message)
+  }
 })

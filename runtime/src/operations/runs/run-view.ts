@@ -36,7 +36,9 @@ export async function seenRun(run: Run, mayHear: MayHear, sight: OutcomeSight): 
   const hidden = await hiddenOutcomes(run, mayHear)
   const { error } = run
   const isHidden = run.productId !== null && !(await mayHear(run.productId))
-  const isOfHidden = isHidden || hidden.some(({ reason }) => reason?.message === error?.message)
+  // The error of a run of several products begins with the name of the one that it is of.
+  const isOf = ({ reason }: ProductOutcome) => reason !== null && (error?.message.endsWith(reason.message) ?? false)
+  const isOfHidden = isHidden || hidden.some(isOf)
   const shown = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
   const products = await Promise.all(shown.map((outcome) => seenOutcome(run, outcome, sight)))
   const progress = progressOf(run)
