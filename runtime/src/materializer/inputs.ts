@@ -112,7 +112,10 @@ export async function readInputs(
       if (upstream) {
         const [epoch, whole] = [found.epochs[index], scan && stateOfScan(scan)]
         if (!epoch || !whole) throw notIngested(input)
-        const state = { ...whole, columns: whole.columns.filter(({ name }) => upstream.columns?.includes(name) ?? true) }
+        const state = {
+          ...whole,
+          columns: whole.columns.filter(({ name }) => upstream.columns?.includes(name) ?? true),
+        }
         const changes = changesSince(base, whole.columns)
         return upstreamState(input, upstream, { epoch, state, changes, table: tables[index] as TableRef })
       }
