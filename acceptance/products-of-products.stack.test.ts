@@ -274,6 +274,35 @@ describe('products made of products', () => {
     assert.deepEqual(numbers(await rows(owner, 'both')), await wanted())
   })
 
+  it('break by a column that is hidden from whoever made them, and not by one that comes to it', async () => {
+    const hide = (column: string) => `  - { name: ${column}, type: string, classification: ${HIDDEN} }\n`
+    const kind = '  - { name: kind, type: string }\n'
+    const plain = (columns: string, transform: string): Files => {
+      return { inputs: table('public.things'), columns: `${ID}${columns}`, transform }
+    }
+    await make(owner, 'plain', plain(kind, 'SELECT id, kind FROM source'))
+    const made = plain('  - { name: told, type: string }\n', 'SELECT id, CAST(source AS VARCHAR) AS told FROM source')
+    await make(colleague, 'plainer', { ...made, inputs: product('crm.plain') })
+    await ok(
+      owner.post('/api/v1/products/plain/grants', { subject: { user: 'cleared' }, may: 'unmask', classes: [HIDDEN] }),
+    )
+    await make(cleared, 'plainest', { ...made, inputs: product('crm.plain') })
+    await synced()
+    // Columns that nobody has judged do not come to what is made of all columns, whoever reads them.
+    await make(owner, 'plain', plain(`${kind}${hide('secret')}`, 'SELECT id, kind, secret FROM source'), '1.1.0')
+    const after = states(await synced())
+    assert.deepEqual([after['plainer'], after['plainest']], ['succeeded', 'succeeded'])
+    for (const name of ['plainer', 'plainest']) {
+      assert.doesNotMatch(JSON.stringify(await rows(viewer, name)), /hidden-|secret/, name)
+    }
+    const next = plain(`${hide('kind')}${hide('secret')}`, 'SELECT id, kind, secret FROM source')
+    const refused = await refusal(owner, 'plain', next, {}, '2.0.0')
+    assert.deepEqual([refused.code, refused.products], ['breaks_downstream', ['crm.plainer']], JSON.stringify(refused))
+    for (const name of ['plainest', 'plainer', 'plain']) {
+      assert.equal((await owner.send(`/api/v1/products/${name}`, { method: 'DELETE' })).status, 204)
+    }
+  })
+
   it('keep what they are made of from being deleted', async () => {
     const refused = await owner.send('/api/v1/products/base', { method: 'DELETE' })
     assert.deepEqual([refused.status, refused.body.code], [409, 'product_in_use'])
@@ -317,6 +346,17 @@ describe('what is hidden in a product', () => {
     }
   })
 
+  it('decides about no rows by a condition upon columns that were not chosen', async () => {
+    const whole = "CAST(source AS VARCHAR) LIKE '%hidden-5%'"
+    await make(owner, 'chosen', {
+      inputs: `  - { name: source, connection: db, table: public.things, columns: [id, kind], where: "${whole}" }\n`,
+      columns: `${ID}  - { name: kind, type: string }\n`,
+    })
+    await synced()
+    assert.deepEqual(await rows(viewer, 'chosen'), [])
+    assert.equal((await owner.send('/api/v1/products/chosen', { method: 'DELETE' })).status, 204)
+  })
+
   it('is given on in clear by who is cleared for it, and is masked for who is not', async () => {
     await ok(
       owner.post('/api/v1/products/base/grants', { subject: { user: 'cleared' }, may: 'unmask', classes: [HIDDEN] }),
@@ -351,6 +391,38 @@ describe('what is hidden in a product', () => {
     assert.equal(made['masked'], 'succeeded')
     assert.equal(await epochOf('told'), before)
     assert.equal((await owner.send('/api/v1/products/told', { method: 'DELETE' })).status, 204)
+  })
+
+  it('is not given on by what was hidden in the rows that there are, and is not in those that are to come', async () => {
+    const lent = (content: Partial<Files>): Files => ({
+      inputs: table('public.things'),
+      columns: `${ID}  - { name: x, type: string, classification: ${HIDDEN} }\n`,
+      transform: 'SELECT id, secret AS x FROM source',
+      ...content,
+    })
+    await make(owner, 'lent', lent({}))
+    await ok(
+      owner.post('/api/v1/products/lent/grants', { subject: { user: 'cleared' }, may: 'unmask', classes: [HIDDEN] }),
+    )
+    await synced()
+    const columns = `${ID}  - { name: x, type: string }\n`
+    const next = lent({ columns, transform: 'SELECT id, kind AS x FROM source' })
+    const blocked = { ...next, quality: '  - name: few\n    row_count: { max: 1 }\n' }
+    await ok(owner.upload('/api/v1/products/lent/manifests', files('lent', blocked)))
+    const lowering = { version: '2.0.0', dry_run: false, lower: ['x'] }
+    const { run_id: id } = await ok(owner.post('/api/v1/products/lent/deploy', lowering))
+    assert.equal(states(await outcomes(await owner.untilEnded(id)))['lent'], 'quality_blocked')
+    await make(cleared, 'borrowed', { inputs: product('crm.lent'), columns, transform: 'SELECT id, x FROM source' })
+    assert.equal(await epochOf('borrowed'), 0)
+    const asked = await ok(owner.post('/api/v1/products/borrowed/materialize'))
+    assert.equal(states(await outcomes(await owner.untilEnded(asked.id)))['borrowed'], 'input_forbidden')
+    await make(owner, 'lent', next, '2.0.1')
+    const shown = await rows(viewer, 'borrowed')
+    assert.ok(shown.length > 0)
+    assert.ok(shown.every((row: Json) => ['small', 'large'].includes(row[1])))
+    for (const name of ['borrowed', 'lent']) {
+      assert.equal((await owner.send(`/api/v1/products/${name}`, { method: 'DELETE' })).status, 204)
+    }
   })
 
   it('reaches what was made of it where it is hidden later, through others, too', async () => {
@@ -417,6 +489,48 @@ describe('a product that somebody may not read', () => {
     assert.equal((await viewer.get('/api/v1/products/opened/latest?limit=2')).status, 403)
     const named = { ...strict, product: 'classification: restricted\naccess:\n  users: [vito]\n' }
     assert.equal((await refusal(colleague, 'opened2', named)).code, 'grant_not_held')
+  })
+
+  it('is not opened by what was made of it before it was closed, and is deployed again', async () => {
+    const columns = `${ID}  - { name: kind, type: string }\n`
+    const shut = (more: string): Files => ({
+      ...BASE,
+      columns,
+      product: more,
+      transform: 'SELECT id, kind FROM source',
+    })
+    const closing = 'classification: restricted\n'
+    const made = (more: string): Files => ({ ...shut(more), inputs: product('crm.shut') })
+    await make(owner, 'shut', shut(''))
+    await synced()
+    await make(colleague, 'ajar', made(''))
+    await make(colleague, 'shared', made(`${closing}access:\n  users: [vito]\n`))
+    await ok(owner.upload('/api/v1/products/shut/manifests', files('shut', shut(closing))))
+    const breaks = ['crm.ajar', 'crm.shared']
+    const { run_id: id } = await ok(
+      owner.post('/api/v1/products/shut/deploy', { version: '1.1.0', dry_run: false, breaks }),
+    )
+    await owner.untilEnded(id)
+    for (const user of ['colleague', 'owner']) {
+      await ok(owner.post('/api/v1/products/shut/grants', { subject: { user }, may: 'read', classes: [] }))
+    }
+    const after = states(await synced())
+    assert.deepEqual(
+      [after['shut'], after['ajar'], after['shared']],
+      ['succeeded', 'input_forbidden', 'input_forbidden'],
+    )
+    assert.equal((await refusal(colleague, 'ajar', made(''))).code, 'class_lowering_refused')
+    const named = made(`${closing}access:\n  users: [vito]\n`)
+    assert.equal((await refusal(colleague, 'shared', named)).code, 'grant_not_held')
+    // The owner of the source may show it to them, once and for those who deploy after him.
+    await make(owner, 'shared', named)
+    await make(owner, 'ajar', made(''))
+    await make(colleague, 'ajar', made(''))
+    const then = states(await synced())
+    assert.deepEqual([then['ajar'], then['shared']], ['succeeded', 'succeeded'])
+    for (const name of ['ajar', 'shared', 'shut']) {
+      assert.equal((await owner.send(`/api/v1/products/${name}`, { method: 'DELETE' })).status, 204)
+    }
   })
 
   it('is not read any more when its grant is gone', async () => {

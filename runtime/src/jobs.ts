@@ -88,13 +88,14 @@ async function execute(
       if (!signal.aborted && !isSluiceError(error, 'FENCED')) {
         const newest = await latestEpoch(platform.pool, product.id)
         const failed = unpublishedOutcome(product, 'failed', recordedError(error), newest?.epoch ?? null)
-        await appendRunLog(platform.pool, lease, 'error', outcomeText(failed))
         await saveRunResult(platform.pool, lease, { products: [failed] })
+        await appendRunLog(platform.pool, lease, 'error', outcomeText(failed))
       }
       throw error
     },
   )
   platform.served.drop(run.tenant)
+  await saveRunResult(pool, lease, { products: [outcome] })
   await appendRunLog(pool, lease, outcome.state === 'succeeded' ? 'info' : 'warn', outcomeText(outcome))
   const version = product.currentVersion && (await findVersion<ManifestSet>(pool, product.id, product.currentVersion))
   if (!version) return { products: [outcome] }

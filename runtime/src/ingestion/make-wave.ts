@@ -63,8 +63,8 @@ export async function makeWave(
     const { outcome, error } = await outcomeFor(run, member, { reason, done: outcomes }, deps)
     outcomes.push(outcome)
     if (error !== undefined) errors.push(error)
-    await tell(run, outcome, deps)
     await saveRunResult(deps.pool, run.lease, { products: outcomes })
+    await tell(run, outcome, deps)
   }
   return { outcomes, errors }
 }

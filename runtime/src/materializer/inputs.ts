@@ -53,6 +53,8 @@ export interface UpstreamAccess {
   readonly variant: Variant
   /** Columns that have to be masked in it. */
   readonly hidden: readonly string[]
+  /** Those that it had when the version was judged: what came to it since then is not there. Null: whichever it has. */
+  readonly columns: readonly string[] | null
 }
 
 export interface InputDeps {
@@ -108,9 +110,13 @@ export async function readInputs(
       const scan = base && (await lake.scan(base, {}, signal))
       const upstream = upstreams[index]
       if (upstream) {
-        const [epoch, state] = [found.epochs[index], scan && stateOfScan(scan)]
-        if (!epoch || !state) throw notIngested(input)
-        const changes = changesSince(base, state.columns)
+        const [epoch, whole] = [found.epochs[index], scan && stateOfScan(scan)]
+        if (!epoch || !whole) throw notIngested(input)
+        const state = {
+          ...whole,
+          columns: whole.columns.filter(({ name }) => upstream.columns?.includes(name) ?? true),
+        }
+        const changes = changesSince(base, whole.columns)
         return upstreamState(input, upstream, { epoch, state, changes, table: tables[index] as TableRef })
       }
       const connection = found.connections.get(input.connection) ?? null

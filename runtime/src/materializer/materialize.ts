@@ -6,6 +6,7 @@ import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
+import { databaseNow } from '../registry/clock.ts'
 import { raiseFence } from '../registry/fences.ts'
 import {
   latestEpoch,
@@ -27,7 +28,7 @@ import { type PrepareDeps, type Prepared, prepare, QualityBlocked } from './prep
 import { withProductLock } from './product-lock.ts'
 import { expectStores, type StoreOutcome, type SyncEndpointsDeps, syncEndpoints } from './sync-endpoints.ts'
 import type { InputState } from './transform.ts'
-import { inputsUnchanged, isUnchanged } from './unchanged.ts'
+import { inputsUnchanged, isUnchanged, valuesAge } from './unchanged.ts'
 import type { ViolationsByVariant } from './violating-rows.ts'
 
 export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKeyDeps {
@@ -107,7 +108,9 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   const keys = await keysFor(product.tenant, deployed.variants, deps)
   if (request.ifChanged === true) {
     const newest = await latestEpoch(deps.pool, product.id)
-    if (newest !== null && (await isUnchanged({ product, deployed, keys, inputs }, newest, deps.lake, signal))) {
+    const isSame =
+      newest !== null && (await isUnchanged({ product, deployed, keys, inputs }, newest, deps.lake, signal))
+    if (isSame && !valuesAge(deployed.manifests, newest, await databaseNow(deps.pool))) {
       const readAts = Object.fromEntries(inputs.map(({ input, readAt }) => [input.name, readAt ?? null]))
       await inTransaction(deps.pool, (tx) => noteLaterRead(tx, newest, readAts))
       throw inputsUnchanged()

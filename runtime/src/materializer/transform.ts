@@ -187,16 +187,15 @@ export function sameRows(
   return { files, ...gone, columns: columns as readonly LakeColumn[], rowCount, lost: {} }
 }
 
-/** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through. */
+/** The relation under the input's alias: chosen columns, and only the rows that its `where` lets through, which sees no others. */
 async function inputTable({ input, state }: InputState, deps: TransformDeps): Promise<EngineTable> {
   const columns = chosenColumns({ input, state })
   const whole = stateTable(input.name, { ...state, columns })
   if (input.where === null) return whole
-  const all = stateTable(input.name, state)
   const names = columns.map((column) => quoteName(column.name)).join(', ')
   const before = `SELECT ${names} FROM ${quoteName(input.name)} WHERE `
   const condition = { before, after: '', as: 'condition' } as const
-  const kept = await writeRows(`input-${input.name}`, input.where, columns, [all], deps, condition)
+  const kept = await writeRows(`input-${input.name}`, input.where, columns, [whole], deps, condition)
   return stagedTable(input.name, kept)
 }
 

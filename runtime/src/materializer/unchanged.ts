@@ -1,7 +1,8 @@
 /** Whether a product is already what it would be made now. */
 import { isStableText } from '@sluice/engine'
 import type { Lake } from '@sluice/iceberg'
-import { SluiceError } from '@sluice/sdk'
+import { SluiceError, ttlMs } from '@sluice/sdk'
+import { contractConfig } from '../manifest/contract-config.ts'
 import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { Materialization } from '../registry/materializations.ts'
 import type { Product } from '../registry/products.ts'
@@ -40,6 +41,21 @@ export async function isUnchanged(
     if (!isOfNewest || summary[INPUTS] !== made || summary[RECIPE] !== recipeOf(manifests, plan, keys)) return false
   }
   return true
+}
+
+/**
+ * Whether values by key are half through their time, which counts from the commit of their epoch: of one that stays, they
+ * would come to their end though their inputs are read.
+ */
+export function valuesAge(
+  { serving }: Pick<ManifestSet, 'serving'>,
+  { committedAt }: Materialization,
+  now: Date,
+): boolean {
+  return serving.endpoints.some(({ type, config }) => {
+    const { ttl } = contractConfig(type, config)
+    return ttl !== undefined && committedAt.getTime() + ttlMs(ttl) / 2 <= now.getTime()
+  })
 }
 
 function dependsOnInputsAlone({ inputs, compute, output, quality }: ManifestSet): boolean {

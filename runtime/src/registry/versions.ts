@@ -36,6 +36,8 @@ export interface VersionUpstream {
   readonly variant: string
   /** Of the product as it was then. */
   readonly classification: Level
+  /** That it had then: by these the version was judged, and no others are read. Absent: whichever it has. */
+  readonly columns?: readonly string[]
   /** Whoever deployed; of its groups those that hold grants on the product. */
   readonly reader: UpstreamReader
 }

@@ -36,6 +36,7 @@ import {
   formerColumns,
   JUDGED_BY_INFLUENCE,
   type ManifestRecord,
+  type ProductVersion,
   saveVersion,
 } from '../../registry/versions.ts'
 import { connectorPlugin, readsAtOneMoment } from '../connections/connections.ts'
@@ -86,6 +87,7 @@ import {
   breakingProblem,
   downstreamNotes,
   downstreamOf,
+  judgedUpstreams,
   keptUpstreams,
   opensUpstreams,
   requireNoCycle,
@@ -302,7 +304,9 @@ export async function checkManifests(
   const { origins, hidden, laundered, given } = judged
   const unplaced = given === null ? [] : excessColumns(manifests, given)
   const excess = (await placed(platform.parsing, call.tenant, unplaced, kept.manifests)) as readonly Problem[]
-  const live = await liveManifests(platform, product)
+  const inService = await liveVersion(platform, product)
+  const live = inService?.normalised ?? null
+  const known = judgedUpstreams(upstreams, inService?.upstreams ?? null)
   const compatibility = live === null ? null : compareManifests(live, manifests)
   const today: readonly ClassifiedColumn[] = live?.output.columns ?? []
   const former = [
@@ -312,7 +316,7 @@ export async function checkManifests(
   ]
   const lowering = {
     columns: [...loweredClasses(platform, former, manifests), ...laundered],
-    opens: opensProduct(live, manifests) || opensUpstreams(upstreams, live, manifests),
+    opens: opensProduct(live, manifests) || opensUpstreams(upstreams, known, live, manifests),
   }
   const meant = (await deployedAs(platform, product, version, manifests)) ?? manifests
   const reads = await plannedReads(platform.pool, product, meant, connections, sources.tables)
@@ -323,7 +327,7 @@ export async function checkManifests(
   const owners = await sourceOwners(platform, product, manifests, lowering, live)
   const lowered = checkClasses(call, product, lowering, owners)
   const readers = live === null ? firstReaders(platform, call, manifests) : []
-  const readership = await requireReadership(platform, call, product, manifests, readers)
+  const readership = await requireReadership(platform, call, product, manifests, { readers, judged: known })
   const reach = await reachOf(platform, call, product, manifests, origins)
   const downstream = await downstreamOf(platform, product, { live, next: manifests }, (reader, table) =>
     canBeMade(platform, call, reader, table),
@@ -400,9 +404,9 @@ async function deployedAs(
   return same?.digest === digest ? same.normalised : null
 }
 
-async function liveManifests(platform: Platform, product: Product): Promise<ManifestSet | null> {
+async function liveVersion(platform: Platform, product: Product): Promise<ProductVersion<ManifestSet> | null> {
   if (product.currentVersion === null) return null
-  return (await findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion))?.normalised ?? null
+  return findVersion<ManifestSet>(platform.pool, product.id, product.currentVersion)
 }
 
 /** Why the version cannot follow the one in service under this number; null where it can. */

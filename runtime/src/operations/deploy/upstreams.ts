@@ -14,7 +14,7 @@ import type { Queryable } from '../../registry/sql.ts'
 import { findVersion, type VersionUpstream, type VersionUpstreams } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { accessOrNull, type ServedProduct } from '../served/served-product.ts'
-import { classificationOf, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
+import { classificationOf, formerlyHidden, isRead, isStricter, readerOf, shownTo } from '../served/upstream-access.ts'
 
 /** A product that an input names, where the caller may read it. */
 export interface Upstream {
@@ -64,7 +64,10 @@ async function upstreamNamed(
   if (plan === undefined || !hidden.every((column) => masked.has(column))) {
     throw inputForbidden(input, 'its columns are hidden in another way by now, until it is deployed anew')
   }
-  return { product, served, plan, access: { productId: product.id, variant: plan.variant, hidden } }
+  const former = await formerlyHidden(platform, served)
+  const columns = plan.schema.columns.map((column) => column.name)
+  const read = { productId: product.id, variant: plan.variant, hidden: [...hidden, ...former], columns }
+  return { product, served, plan, access: read }
 }
 
 /** As tables of a source that has their namespaces as schemas. */
@@ -86,8 +89,8 @@ export function keptUpstreams(
     const upstream = input.connection === PRODUCTS ? upstreams.get(input.table) : undefined
     if (upstream === undefined) return []
     const { served, access } = upstream
-    const { productId, variant } = access
-    const about = { productId, variant, classification: classificationOf(served) }
+    const { productId, variant, columns } = access
+    const about = { productId, variant, classification: classificationOf(served), ...(columns && { columns }) }
     return [[input.name, { ...about, reader: readerOf(principal, served) }] as const]
   })
   return kept.length === 0 ? null : Object.fromEntries(kept)
@@ -111,13 +114,32 @@ export function accessBy(upstreams: Upstreams): (input: Input) => Promise<Upstre
   }
 }
 
-/** Whether the version shows more readers what fewer may read of its inputs, and the one in service does not. */
-export function opensUpstreams(upstreams: Upstreams, live: ManifestSet | null, next: ManifestSet): boolean {
-  const reads = (name: string) =>
-    live?.inputs.some(({ connection, table }) => connection === PRODUCTS && table === name)
-  return [...upstreams].some(([name, { served }]) => {
+/**
+ * By id, the products that the version in service is made of, and that are not closed to more readers by now: who reads them by
+ * it has been judged.
+ */
+export function judgedUpstreams(upstreams: Upstreams, live: VersionUpstreams | null): ReadonlySet<string> {
+  const kept = Object.values(live ?? {})
+  const isJudged = ({ product, served }: Upstream) => {
+    const own = kept.filter(({ productId }) => productId === product.id)
+    return own.length > 0 && own.every(({ classification }) => !isStricter(classificationOf(served), classification))
+  }
+  return new Set([...upstreams.values()].filter(isJudged).map(({ product }) => product.id))
+}
+
+/**
+ * Whether the version shows more readers what fewer may read of its inputs, and the one in service does not.
+ * @param judged as `judgedUpstreams` gives them
+ */
+export function opensUpstreams(
+  upstreams: Upstreams,
+  judged: ReadonlySet<string>,
+  live: ManifestSet | null,
+  next: ManifestSet,
+): boolean {
+  return [...upstreams.values()].some(({ product, served }) => {
     const of = classificationOf(served)
-    const wasOpen = live !== null && reads(name) === true && isStricter(of, live.product.classification)
+    const wasOpen = live !== null && judged.has(product.id) && isStricter(of, live.product.classification)
     return isStricter(of, next.product.classification) && !wasOpen
   })
 }
@@ -152,7 +174,10 @@ export interface Downstream {
   readonly product: string
   readonly namespace: string
   readonly owner: ManifestSet['product']['owner']
-  /** What it reads and would not be given by the version: columns that are gone, hidden from whoever deployed it, or of another type. */
+  /**
+   * What it reads and would not be given by the version: columns that are gone or of another type. Also those that it was judged
+   * by, and that are to be hidden from whoever deployed it.
+   */
   readonly breaks: readonly string[]
   /** Whether more may read it than this version. */
   readonly isMoreOpen: boolean
@@ -179,8 +204,12 @@ export async function downstreamOf(
     for (const { name } of inputs) {
       const lost = await lostColumns(platform, product, { live, next }, kept[name])
       if (lost === null) breaks.add('what nobody who deployed it may read then')
-      else if (lost.columns.length > 0 && !(await canBeMade(manifests, lost.table))) {
-        for (const column of lost.columns) breaks.add(column)
+      else {
+        // The variant that it is made of would show them, so that no run may read it.
+        for (const column of lost.hidden) breaks.add(column)
+        if (lost.columns.length > 0 && !(await canBeMade(manifests, lost.table))) {
+          for (const column of lost.columns) breaks.add(column)
+        }
       }
     }
     found.push({
@@ -195,29 +224,39 @@ export async function downstreamOf(
   return found
 }
 
-/** With the table as the reader would be given it; null: nothing of it would be shown to him. */
+interface Lost {
+  /** As the reader would be given it. */
+  readonly table: SourceTable
+  /** That it has not any more, or has of another type. */
+  readonly columns: readonly string[]
+  /** That are hidden from the reader, and are not in the variant that the version is made of. */
+  readonly hidden: readonly string[]
+}
+
+/** Null: nothing of it would be shown to him. */
 async function lostColumns(
   platform: Platform,
   product: Product,
   { live, next }: { readonly live: ManifestSet | null; readonly next: ManifestSet },
   kept: VersionUpstream | undefined,
-): Promise<{ readonly table: SourceTable; readonly columns: readonly string[] } | null> {
+): Promise<Lost | null> {
   const served = await platform.served.find(product.tenant, product.id)
   const planIn = (manifests: ManifestSet) =>
     planVariants(manifests.output, served.grants, platform.rules).find((plan) => plan.variant === kept?.variant)
   const plan = planIn(next)
-  const decision = kept && shownTo(kept, { ...served, classification: next.product.classification })
-  if (plan === undefined || !decision?.allowed) return null
+  if (kept === undefined || plan === undefined) return null
+  const decision = shownTo(kept, { ...served, classification: next.product.classification })
+  if (!decision.allowed) return null
   const masked = new Set(plan.masks.map(({ column }) => column))
   const hidden = masksFor(next.output.columns, decision.clearClasses, platform.rules)
     .map(({ column }) => column)
-    .filter((column) => !masked.has(column))
-  const given = plan.schema.columns.filter(({ name }) => !hidden.includes(name))
+    .filter((column) => !masked.has(column) && isRead(kept, column))
+  const given = plan.schema.columns.filter(({ name }) => isRead(kept, name) && !hidden.includes(name))
   const before = live === null ? [] : (planIn(live)?.schema.columns ?? [])
   const columns = before
-    .filter(({ name, type }) => !given.some((now) => now.name === name && now.type === type))
+    .filter(({ name, type }) => isRead(kept, name) && !given.some((now) => now.name === name && now.type === type))
     .map(({ name }) => name)
-  return { table: { ...tableOf(product, plan), columns: given }, columns }
+  return { table: { ...tableOf(product, plan), columns: given }, columns, hidden }
 }
 
 /** For the plan. */

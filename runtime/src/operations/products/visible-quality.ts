@@ -17,6 +17,7 @@ import { rawClasses } from '../../registry/raw-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
 import { deployedVersions } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
+import { OnceEach } from '../rights/once-each.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
 
 /** What somebody may see of a product, and of the raw columns that it is made of. */
@@ -121,7 +122,16 @@ export async function mayReadInputs(
   platform: Platform,
   call: TenantCall,
   id: string,
-  seen: ReadonlySet<string> = new Set(),
+  looked: OnceEach<boolean> = new OnceEach(),
+): Promise<boolean> {
+  return looked.answer(id, true, () => readsInputsOf(platform, call, id, looked))
+}
+
+async function readsInputsOf(
+  platform: Platform,
+  call: TenantCall,
+  id: string,
+  looked: OnceEach<boolean>,
 ): Promise<boolean> {
   const { isAdmin, isDeveloper, isViewer, key } = call.principal
   // Application keys are for products: of plain tables they are given nothing, so that none of these read all inputs.
@@ -135,7 +145,7 @@ export async function mayReadInputs(
     if (name === SANDBOX) continue
     const product = productOfInput({ connection: name, table })
     if (product !== null) {
-      if (!(await seesProduct(platform, call, product, new Set([...seen, id])))) return false
+      if (!(await seesProduct(platform, call, product, looked))) return false
       continue
     }
     const connection = await findConnectionByName(platform.pool, call.tenant, name)
@@ -148,11 +158,10 @@ async function seesProduct(
   platform: Platform,
   call: TenantCall,
   { domain, name }: { readonly domain: string; readonly name: string },
-  seen: ReadonlySet<string>,
+  looked: OnceEach<boolean>,
 ): Promise<boolean> {
   const [product] = await findProductsByName(platform.pool, call.tenant, name, domain)
   if (product === undefined) return false
-  if (seen.has(product.id)) return true
   const { clear } = await grantedSight(platform, call, product.id, new Map())
-  return clear === 'all' || mayReadInputs(platform, call, product.id, seen)
+  return clear === 'all' || mayReadInputs(platform, call, product.id, looked)
 }

@@ -20,6 +20,7 @@ import type { Transaction } from '../../registry/sql.ts'
 import { deployedVersions, findVersion } from '../../registry/versions.ts'
 import { audited, type Platform } from '../platform.ts'
 import { classificationOf } from '../served/upstream-access.ts'
+import { OnceEach } from './once-each.ts'
 import { rawBasis } from './raw-rights.ts'
 import { type InputSource, inputSources } from './sources-below.ts'
 
@@ -96,22 +97,30 @@ export interface Readership {
   readonly needs: { readonly own: readonly GrantNeed[]; readonly others: readonly GrantNeed[] }
 }
 
+export interface Readers {
+  /** Whom the version names. */
+  readonly readers: readonly GrantSubject[]
+  /** Ids of products as inputs whose readers by the version in service were judged, as closed as they are now. */
+  readonly judged: ReadonlySet<string>
+}
+
 /**
  * A version shows its sources to those whom it names as readers, and new sources to those who hold grants already: its
- * author grants that. Throws PERMISSION `grant_not_held`.
+ * author grants that. A product that was closed to many since then is a new source. Throws PERMISSION `grant_not_held`.
  */
 export async function requireReadership(
   platform: Platform,
   call: TenantCall,
   product: Product,
   manifests: ManifestSet,
-  readers: readonly GrantSubject[],
+  { readers, judged }: Readers,
 ): Promise<Readership> {
   const { principal } = call
   const isOther = (subject: GrantSubject) => subject.subjectType === 'team' || !isSubject(principal, subject)
   const before = await sourcesOf(platform, product)
   const now = await inputSources(platform.pool, product.tenant, [{ normalised: manifests, deployedAt: null }])
-  const isKnown = (source: InputSource) => before.some((one) => idOf(one) === idOf(source))
+  const isJudged = (source: InputSource) => source.kind === 'table' || judged.has(source.product?.id ?? '')
+  const isKnown = (source: InputSource) => isJudged(source) && before.some((one) => idOf(one) === idOf(source))
   const added = now.filter((source) => !isKnown(source))
   const all = added.length === 0 ? [] : await productGrants(platform.pool, product.tenant, product.id)
   const grants = all.filter(isOther)
@@ -156,18 +165,21 @@ async function basisOf(
   sources: readonly InputSource[],
   to: 'read' | 'grant',
   wanted: WantedGrant,
-  seen: ReadonlySet<string> = new Set(),
-): Promise<readonly GrantNeed[] | null> {
+  looked: OnceEach<Basis> = new OnceEach(),
+): Promise<Basis> {
   if (principal.isAdmin) return []
   if (sources.length === 0) return isActor(principal, createdBy) ? [] : null
-  const needs: GrantNeed[] = []
+  const needs = new Map<string, GrantNeed>()
   for (const source of sources) {
-    const basis = await basisOfSource(platform, principal, source, to, wanted, seen)
+    const basis = await basisOfSource(platform, principal, source, to, wanted, looked)
     if (basis === null) return null
-    needs.push(...basis)
+    for (const need of basis) needs.set(JSON.stringify(need), need)
   }
-  return needs
+  return [...needs.values()]
 }
+
+/** Null: there is none. */
+type Basis = readonly GrantNeed[] | null
 
 /** Of all versions that were in service: the lake keeps what they made. */
 async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<readonly InputSource[]> {
@@ -176,8 +188,7 @@ async function sourcesOf(platform: Platform, { id, tenant }: Product): Promise<r
 
 /**
  * Of one source. Of a product as an input: by what it is made of itself; to let others read, by grants on it that may be
- * granted on, and where every member may read it anyway. Versions of the past may have been made of each other: what was
- * looked at is not looked at again.
+ * granted on, and where every member may read it anyway.
  */
 async function basisOfSource(
   platform: Platform,
@@ -185,17 +196,27 @@ async function basisOfSource(
   source: InputSource,
   to: 'read' | 'grant',
   wanted: WantedGrant,
-  seen: ReadonlySet<string>,
-): Promise<readonly GrantNeed[] | null> {
+  looked: OnceEach<Basis>,
+): Promise<Basis> {
   if (source.kind === 'table') {
     const { connection, table } = source
     return connection === null ? null : rawBasis(platform, { principal }, connection, table, to)
   }
   const { product } = source
   if (product === null) return null
-  if (seen.has(product.id)) return []
+  return looked.answer(product.id, [], () => basisOfProduct(platform, principal, product, to, wanted, looked))
+}
+
+async function basisOfProduct(
+  platform: Platform,
+  principal: Principal,
+  product: Product,
+  to: 'read' | 'grant',
+  wanted: WantedGrant,
+  looked: OnceEach<Basis>,
+): Promise<Basis> {
   const sources = await sourcesOf(platform, product)
-  const bySources = await basisOf(platform, principal, product, sources, to, wanted, new Set([...seen, product.id]))
+  const bySources = await basisOf(platform, principal, product, sources, to, wanted, looked)
   if (bySources !== null || to === 'read') return bySources
   const grants = await productGrants(platform.pool, product.tenant, product.id)
   const byGrants = basisIn(grants, principal, wanted)

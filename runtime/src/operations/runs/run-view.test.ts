@@ -5,6 +5,7 @@ import { outcomeText, type ProductOutcome } from '../../ingestion/product-outcom
 import { QualityBlocked } from '../../materializer/prepare.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { Run } from '../../registry/runs.ts'
+import { UNTOLD } from '../products/readable-product.ts'
 import type { Sight } from '../products/visible-quality.ts'
 import { blockedText } from './outcome-sight.ts'
 import { seenLines, seenRun } from './run-view.ts'
@@ -123,4 +124,45 @@ it('a check is named where all its columns are seen, and all are where nothing i
   assert.match(textOf([check('o', 'open', true), check('p', 'pay')]) ?? '', /a check of hidden columns failed$/)
   assert.match(textOf([check('o', 'open'), check('p', 'pay', true)]) ?? '', /these checks failed: o$/)
   assert.match(blockedText(sight, undefined) ?? '', /a check of hidden columns failed$/)
+})
+
+it('a run does not say why a product failed that its reader may not read, by whatever name it begins', async () => {
+  const reason = { code: 'transform_failed', message: 'the transform divides by nothing' }
+  const failed = {
+    ...OUTCOME,
+    epoch: null,
+    materialization_id: null,
+    state: 'failed',
+    reason,
+  } as unknown as ProductOutcome
+  const sight = {
+    clearColumns: async () => () => true,
+    seesAside: async () => true,
+    blockedText: async () => null,
+  }
+  for (const message of [reason.message, `crm.people: ${reason.message}`]) {
+    const run = { ...runOf('ingestion', [failed]), state: 'failed', error: { ...reason, message } } as Run
+    assert.deepEqual((await seenRun(run, async () => false, sight)).error, UNTOLD, message)
+    assert.equal((await seenRun(run, yes, sight)).error?.message, message)
+  }
+})
+
+it('a run that was asked for a product has no lines of products made of it that its reader may not read', async () => {
+  const own: ProductOutcome = { ...OUTCOME, stores: [], quarantined_rows: 0, lossy_values: {} }
+  const closed: ProductOutcome = { ...own, id: 'prd_2', name: 'crm.closed' }
+  const reason = { code: 'transform_failed', message: 'the transform divides by nothing' }
+  const broken = { ...closed, id: 'prd_3', name: 'crm.broken', epoch: null, state: 'failed', reason } as ProductOutcome
+  const run = runOf('materialization', [own, closed, broken])
+  const lines = [own, closed, broken].map(
+    (one) => ({ at: new Date(0), level: 'info', message: outcomeText(one) }) as const,
+  )
+  const other = { at: new Date(0), level: 'info', message: 'crm.later: epoch 1 with 7 rows is published' } as const
+  const sight = { clearColumns: async () => () => true, seesAside: async () => true, blockedText: async () => null }
+  const rights = { mayRead: yes, mayHear: async (id: string) => id === 'prd_1', sight }
+  // In another attempt, nothing is known yet of those that lines of the first tell of.
+  for (const attempt of [run, runOf('materialization', [])]) {
+    const shown = await seenLines(attempt, [], [...lines, other], rights)
+    assert.equal(shown.length, 1)
+    assert.ok(outcomeText(own).startsWith(shown[0]?.message ?? 'nothing'))
+  }
 })

@@ -36,7 +36,9 @@ export async function seenRun(run: Run, mayHear: MayHear, sight: OutcomeSight): 
   const hidden = await hiddenOutcomes(run, mayHear)
   const { error } = run
   const isHidden = run.productId !== null && !(await mayHear(run.productId))
-  const isOfHidden = isHidden || hidden.some(({ reason }) => reason?.message === error?.message)
+  // The error of a run of several products begins with the name of the one that it is of.
+  const isOf = ({ reason }: ProductOutcome) => reason !== null && (error?.message.endsWith(reason.message) ?? false)
+  const isOfHidden = isHidden || hidden.some(isOf)
   const shown = outcomesOf(run).filter((outcome) => !hidden.includes(outcome))
   const products = await Promise.all(shown.map((outcome) => seenOutcome(run, outcome, sight)))
   const progress = progressOf(run)
@@ -108,7 +110,10 @@ export async function seenLines(
 ): Promise<readonly LogLine[]> {
   const { connectionId, productId } = run
   if (connectionId === null && !(productId !== null && (await mayHear(productId)))) return []
-  const told = connectionId === null ? lines : await linesOfRead(run, connectionId, tables, lines, { mayRead, mayHear })
+  const told =
+    connectionId === null
+      ? await linesOfWave(run, lines, mayHear)
+      : await linesOfRead(run, connectionId, tables, lines, { mayRead, mayHear })
   const outcomes = await Promise.all(
     outcomesOf(run).map(async (made) => ({
       made,
@@ -142,6 +147,18 @@ function withoutHidden(
   const message = [bare, ...countTexts(seen)].join('; ') + (isOfOutcome ? line.message.slice(late) : '')
   // A line is a warning for values that were lost, too.
   return { ...line, message, level: message === bare && made.state === 'succeeded' ? 'info' : line.level }
+}
+
+/**
+ * Of a run that was asked for a product, whose own line is the first: what is made of it is made in the run, too. While an
+ * attempt goes on, outcomes of those may not be known that lines of the one before tell of.
+ */
+async function linesOfWave(run: Run, lines: readonly LogLine[], mayHear: MayHear): Promise<readonly LogLine[]> {
+  const subjectOf = ({ message }: LogLine) => OF_A_PRODUCT.exec(message)?.[1]
+  const hidden = await hiddenOutcomes(run, mayHear)
+  const known = outcomesOf(run).flatMap((outcome) => (hidden.includes(outcome) ? [] : [outcome.name]))
+  const shown = new Set([...known, lines.map(subjectOf).find((subject) => subject !== undefined)])
+  return lines.filter((line) => subjectOf(line) === undefined || shown.has(subjectOf(line)))
 }
 
 async function linesOfRead(

@@ -1,7 +1,7 @@
 /** Products as inputs of others: as whom they are read, and what of them is shown to him. */
 import { isSluiceError } from '@sluice/sdk'
 import type { Principal } from '../../flow.ts'
-import type { Input } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { inputForbidden, type UpstreamAccess } from '../../materializer/inputs.ts'
 import {
   CLASSIFICATIONS,
@@ -11,8 +11,10 @@ import {
   type ReadDecision,
   stricter,
 } from '../../policy/classification.ts'
-import { masksFor } from '../../policy/masking.ts'
-import type { Product } from '../../registry/products.ts'
+import { type ClassifiedColumn, isSensitive, masksFor } from '../../policy/masking.ts'
+import { withRaised } from '../../policy/raised.ts'
+import { type GrantSubject, productGrants } from '../../registry/grants.ts'
+import { findProduct, type Product } from '../../registry/products.ts'
 import { findVersion, type UpstreamReader, type VersionUpstream } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { NO_PRODUCT, type ServedProduct } from './served-product.ts'
@@ -43,13 +45,40 @@ export async function upstreamAccess(
     if (isSluiceError(error) && error.code === NO_PRODUCT.code) throw inputForbidden(input, 'it was deleted')
     throw error
   })
-  requireNoLaxer(input, kept, product, served)
+  await requireNoLaxer(platform, input, kept, product, served)
   const { variant, productId } = kept
   const decision = shownTo(kept, served)
   if (!decision.allowed)
     throw inputForbidden(input, `whoever deployed this version may not read it: ${decision.reason}`)
-  const hidden = masksFor(served.columns, decision.clearClasses, platform.rules).map(({ column }) => column)
-  return { productId, variant, hidden }
+  const masked = masksFor(served.columns, decision.clearClasses, platform.rules).map(({ column }) => column)
+  const hidden = [...masked, ...(await formerlyHidden(platform, served))].filter((name) => isRead(kept, name))
+  return { productId, variant, hidden, columns: kept.columns ?? null }
+}
+
+/**
+ * Columns whose newest rows are of a version that gave them a class which the version in service does not: what is made of them
+ * is judged by the one, and would be made of the other until they are made anew. They are hidden from whoever is cleared, too.
+ */
+export async function formerlyHidden(
+  { pool, rules }: Pick<Platform, 'pool' | 'rules'>,
+  { id, tenant, columns, raised }: ServedProduct,
+): Promise<readonly string[]> {
+  const product = await findProduct(pool, tenant, id)
+  const version = product?.currentVersion ? await findVersion<ManifestSet>(pool, id, product.currentVersion) : null
+  if (version === null) return []
+  const today = withRaised<ClassifiedColumn>(version.normalised.output.columns, raised.get(version.digest), rules)
+  return columns
+    .filter(({ classification }) => isSensitive(classification, rules))
+    .filter(({ name, classification }) => {
+      const own = today.filter((column) => column.name === name)
+      return own.length > 0 && !own.some((column) => column.classification === classification)
+    })
+    .map(({ name }) => name)
+}
+
+/** Whether the version was judged by that column of the product: another one is not there for it. */
+export function isRead({ columns }: VersionUpstream, name: string): boolean {
+  return columns?.includes(name) ?? true
 }
 
 /** What its deployer is shown of the product. Nothing of a session is asked for: what matters is what he holds. */
@@ -58,11 +87,28 @@ export function shownTo({ reader, productId }: VersionUpstream, served: ServedPr
   return decideRead(principal, { id: productId, classification: classificationOf(served) }, served.grants)
 }
 
-/** A product that was closed to many since then is not shown to them by another one. */
-function requireNoLaxer(input: Input, kept: VersionUpstream, product: Product, served: ServedProduct): void {
+/**
+ * A product that was closed to many since then is not shown to them by another one: neither by its classification, nor by grants
+ * that were given when everybody read it anyway. Deployed anew, it is judged anew.
+ */
+async function requireNoLaxer(
+  { pool }: Pick<Platform, 'pool'>,
+  input: Input,
+  { classification, reader }: VersionUpstream,
+  product: Product,
+  served: ServedProduct,
+): Promise<void> {
   const now = classificationOf(served)
-  if (!isStricter(now, kept.classification) || !isStricter(now, product.classification)) return
-  throw inputForbidden(input, `it is ${now} by now, and what is made of it is ${product.classification}`)
+  if (!isStricter(now, classification)) return
+  if (isStricter(now, product.classification)) {
+    throw inputForbidden(input, `it is ${now} by now, and what is made of it is ${product.classification}`)
+  }
+  const isOf = (one: GrantSubject) => (other: GrantSubject) =>
+    one.subjectType === other.subjectType && one.subject === other.subject && one.issuer === other.issuer
+  const isReader = isOf({ subjectType: 'user', subject: reader.subject, issuer: reader.issuer })
+  const grants = await productGrants(pool, product.tenant, product.id)
+  if (grants.every((grant) => isReader(grant) || served.grants.some(isOf(grant)))) return
+  throw inputForbidden(input, `it is ${now} by now, and others hold grants on what is made of it`)
 }
 
 /** Whether fewer may read the one than the other. */
