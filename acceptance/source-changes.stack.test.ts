@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
-import { onboardPeople, openWorld, type World } from './world.ts'
+import { deployVersion, onboardPeople, openWorld, type World } from './world.ts'
 
 const TABLE = 'changing_people'
 const FILES = manifests(`public.${TABLE}`)
@@ -152,6 +152,46 @@ describe('a column that the source has lost', () => {
       assert.equal((await sync()).state, 'succeeded')
     })
   }
+})
+
+describe('a product of a text over all columns', () => {
+  const table = 'widening'
+  const columns = '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: told, type: string }\n'
+  const endpoints = '  - type: lookup\n    config: { index_columns: [id] }\n'
+  const own = manifests(`public.${table}`, { columns, endpoints })
+  const whole = (more = '') => ({
+    ...own,
+    product: own.product.replace('name: people', `name: ${table}`),
+    compute: own.compute.replace(
+      'engine: auto',
+      `engine: auto\ntransform: SELECT id, source::VARCHAR AS told FROM source${more}`,
+    ),
+  })
+  const told = async () => {
+    const { body } = await developer.post('/api/v1/query', { sql: `SELECT told FROM crm.${table}` })
+    return body.rows.map(([text]: readonly string[]) => text)
+  }
+
+  it('has the columns that it was judged by, until it is deployed with the others', async () => {
+    await world.source.query(`DROP TABLE IF EXISTS ${table};
+      CREATE TABLE ${table} (id integer PRIMARY KEY, kind text);
+      INSERT INTO ${table} VALUES (1, 'small')`)
+    const wanted = { name: table, namespace: 'crm', archetype: 'source_aligned', description: '' }
+    const { body } = await developer.post('/api/v1/products', wanted)
+    await deployVersion(developer, body.id, '1.0.0', whole())
+    assert.equal((await sync()).state, 'succeeded')
+    const before = await told()
+    assert.match(before.join(), /small/)
+    await world.source.query(
+      `ALTER TABLE ${table} ADD COLUMN passport text DEFAULT 'X123'; UPDATE ${table} SET kind = 'large'`,
+    )
+    assert.equal((await sync()).state, 'succeeded')
+    assert.deepEqual(await told(), [before[0].replace('small', 'large')])
+    await deployVersion(developer, body.id, '1.1.0', whole(' WHERE true'))
+    assert.match((await told()).join(), /X123/)
+    await deployVersion(developer, body.id, '1.0.0', whole())
+    assert.match((await told()).join(), /X123/, 'what was judged anew has what it was judged by')
+  })
 })
 
 describe('a product that has no rows yet, because its source lacks values that it requires', () => {

@@ -5,7 +5,7 @@ import type { ManifestSet } from '../manifest/manifest-set.ts'
 import type { ProductGrant } from '../policy/classification.ts'
 import type { MaskingRules } from '../policy/masking.ts'
 import type { Product } from '../registry/products.ts'
-import { findVersion } from '../registry/versions.ts'
+import { findVersion, type JudgedColumns } from '../registry/versions.ts'
 import { type MaskKey, maskKey } from './mask-sql.ts'
 import { planVariants, type VariantPlan } from './variants.ts'
 
@@ -15,6 +15,8 @@ export interface Deployed {
   readonly digest: string
   readonly manifests: ManifestSet
   readonly variants: readonly VariantPlan[]
+  /** As of `ProductVersion`. */
+  readonly judgedColumns: JudgedColumns | null
 }
 
 export interface DeployedDeps {
@@ -33,7 +35,8 @@ export async function deployedVersion(product: Product, version: string | null, 
     })
   }
   const variants = planVariants(kept.normalised.output, await deps.grants(product.id), deps.rules)
-  return { version: kept.version, digest: kept.digest, manifests: kept.normalised, variants }
+  const { version: name, digest, normalised: manifests, judgedColumns } = kept
+  return { version: name, digest, manifests, variants, judgedColumns }
 }
 
 export interface MaskKeyDeps {

@@ -16,7 +16,8 @@ import { latestEpoch, type Materialization } from '../registry/materializations.
 import { PRODUCTS } from '../registry/product-sources.ts'
 import type { Product } from '../registry/products.ts'
 import { tableReads } from '../registry/run-progress.ts'
-import { stateOfScan } from './lake-state.ts'
+import type { JudgedColumns } from '../registry/versions.ts'
+import { type LakeState, stateOfScan } from './lake-state.ts'
 import { lacksValues, MOMENT, markedUsed, READ_AT, ROWS_REJECTED } from './raw-summary.ts'
 import { changesSince } from './source-changes.ts'
 import type { InputState } from './transform.ts'
@@ -60,6 +61,8 @@ export interface UpstreamAccess {
 export interface InputDeps {
   readonly pool: pg.Pool
   readonly lake: Lake
+  /** Of inputs that are tables: others are not there. Absent or null: whichever they have. */
+  readonly judgedColumns?: JudgedColumns | null
   /** Throws PERMISSION `input_forbidden` where it may not be read any more. */
   upstreamOf(input: Input): Promise<UpstreamAccess>
 }
@@ -78,7 +81,7 @@ export async function readInputs(
   product: Product,
   manifests: ManifestSet,
   signal: AbortSignal,
-  { lake, pool, upstreamOf }: InputDeps,
+  { lake, pool, judgedColumns, upstreamOf }: InputDeps,
 ): Promise<readonly InputState[]> {
   const upstreams = await Promise.all(
     manifests.inputs.map((input) => (input.connection === PRODUCTS ? upstreamOf(input) : null)),
@@ -112,16 +115,14 @@ export async function readInputs(
       if (upstream) {
         const [epoch, whole] = [found.epochs[index], scan && stateOfScan(scan)]
         if (!epoch || !whole) throw notIngested(input)
-        const state = {
-          ...whole,
-          columns: whole.columns.filter(({ name }) => upstream.columns?.includes(name) ?? true),
-        }
+        const state = onlyColumns(whole, upstream.columns)
         const changes = changesSince(base, whole.columns)
         return upstreamState(input, upstream, { epoch, state, changes, table: tables[index] as TableRef })
       }
       const connection = found.connections.get(input.connection) ?? null
       const isFormer = scan !== null && connection !== null && !isOfSource(scan.summary, connection)
-      const state = scan && !isFormer && stateOfScan(scan)
+      const whole = scan && !isFormer && stateOfScan(scan)
+      const state = whole && onlyColumns(whole, judgedColumns?.[input.name] ?? null)
       // What anybody may write says nothing of rows that a connection has brought.
       const summary: Scan['summary'] = scan === null || connection === null ? {} : scan.summary
       if (state && lacksValues(summary, manifests, input)) throw inputLacksValues(input)
@@ -137,7 +138,7 @@ export async function readInputs(
               : readAtOf(summary, scan?.committedAtMs ?? null, found.reads.get(input.name) ?? null),
           // What upkeep writes anew holds the same rows.
           restsOn: { [`${input.connection}:${qualified(input.table)}`]: summary[READ_AT] ?? state.snapshotId },
-          changes: changesSince(base, state.columns),
+          changes: changesSince(base, whole.columns),
           rejected: Number(summary[ROWS_REJECTED] ?? 0),
           marked: markedUsed(summary, manifests, input),
           used: usedOf(
@@ -152,6 +153,11 @@ export async function readInputs(
   )
   requireOneWave(inputs)
   return inputs
+}
+
+/** What comes to a table after a version was judged may be of any class, and a text over all columns would take it up. */
+function onlyColumns(state: LakeState, judged: readonly string[] | null): LakeState {
+  return { ...state, columns: state.columns.filter(({ name }) => judged?.includes(name) ?? true) }
 }
 
 function notIngested({ name, connection, table }: Input): SluiceError {

@@ -103,6 +103,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
   const inputs = await readInputs(product, deployed.manifests, signal, {
     pool: deps.pool,
     lake: deps.lake,
+    judgedColumns: deployed.judgedColumns,
     upstreamOf: (input) => deps.upstreamOf(product, deployed.version, input),
   })
   const keys = await keysFor(product.tenant, deployed.variants, deps)

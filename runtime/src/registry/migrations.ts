@@ -37,6 +37,7 @@ import { agentBudgets } from './migrations/072-agent-budgets.ts'
 import { pushedRows } from './migrations/074-pushed-rows.ts'
 import { rowsRejected } from './migrations/076-rows-rejected.ts'
 import { productReads } from './migrations/077-product-reads.ts'
+import { judgedColumns } from './migrations/078-judged-columns.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -83,5 +84,6 @@ export const registryMigrations: MigrationList = {
     pushedRows,
     rowsRejected,
     productReads,
+    judgedColumns,
   ],
 }

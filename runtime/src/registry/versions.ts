@@ -45,6 +45,9 @@ export interface VersionUpstream {
 /** By alias. */
 export type VersionUpstreams = Readonly<Record<string, VersionUpstream>>
 
+/** By alias of an input that is a table, the columns that it had when the version was judged: no others are read for it. */
+export type JudgedColumns = Readonly<Record<string, readonly string[]>>
+
 export interface ProductVersion<Normalised = unknown> extends ManifestRecord<Normalised> {
   readonly version: string
   readonly deployedBy: Actor
@@ -53,6 +56,8 @@ export interface ProductVersion<Normalised = unknown> extends ManifestRecord<Nor
   readonly judgedBy: string | null
   /** Null: no input is a product. */
   readonly upstreams: VersionUpstreams | null
+  /** Null: whichever the inputs have. */
+  readonly judgedColumns: JudgedColumns | null
 }
 
 /** What a version's columns depend on counts, and not only what they are computed from. */
@@ -61,7 +66,7 @@ export const JUDGED_BY_INFLUENCE = 'influence'
 const CONTENT = 'product_id as "productId", manifests, normalised, digest'
 const DRAFT_COLUMNS = `${CONTENT}, warnings, uploaded_by as "uploadedBy", uploaded_at as "uploadedAt"`
 const VERSION_COLUMNS = `${CONTENT}, version, deployed_by as "deployedBy", deployed_at as "deployedAt",
-  judged_by as "judgedBy", upstreams`
+  judged_by as "judgedBy", upstreams, judged_columns as "judgedColumns"`
 
 export interface NewDraft extends ManifestRecord {
   readonly warnings: readonly unknown[]
@@ -105,6 +110,7 @@ export interface NewVersion extends ManifestRecord {
   /** What each of its columns depends on, as it was judged; JSON. */
   readonly origins?: unknown
   readonly upstreams?: VersionUpstreams | null
+  readonly judgedColumns?: JudgedColumns | null
 }
 
 /**
@@ -116,10 +122,10 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
     tx,
     'storing the version',
     `insert into product_versions as v (product_id, version, manifests, normalised, digest, deployed_by, judged_by, origins,
-       upstreams)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+       upstreams, judged_columns)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
      on conflict (product_id, version) do update set judged_by = excluded.judged_by, origins = excluded.origins,
-       upstreams = excluded.upstreams
+       upstreams = excluded.upstreams, judged_columns = excluded.judged_columns
        where v.digest = excluded.digest
      returning ${VERSION_COLUMNS}`,
     [
@@ -132,6 +138,7 @@ export async function saveVersion(tx: Transaction, version: NewVersion): Promise
       version.judgedBy ?? null,
       json(version.origins ?? null),
       json(version.upstreams ?? null),
+      json(version.judgedColumns ?? null),
     ],
   )
   if (kept) return kept

@@ -452,6 +452,7 @@ async function commitDeployment(
       judgedBy: JUDGED_BY_INFLUENCE,
       origins: checked.judged.strict,
       upstreams: keptUpstreams(call, manifests, checked.upstreams),
+      judgedColumns: checked.judged.inputs,
       productId: product.id,
       version,
       manifests: checked.texts,

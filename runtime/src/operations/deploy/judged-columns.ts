@@ -3,6 +3,7 @@ import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { readingOf } from '../../quality/check-readings.ts'
 import type { CheckReading } from '../../quality/verdict.ts'
+import type { JudgedColumns as KeptColumns } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { seesCheck } from '../products/visible-quality.ts'
 import { type ColumnOrigin, comparableBy, type HiddenColumns, hiddenColumns, laundered } from './column-classes.ts'
@@ -18,6 +19,8 @@ export interface JudgedColumns {
   readonly laundered: readonly string[]
   /** As `BoundTransform` has it. */
   readonly given: readonly string[] | null
+  /** Of the inputs, which all of this is said of; null where nobody knows them. */
+  readonly inputs: KeptColumns | null
 }
 
 /** What comparing concedes depends on the classes, and those on what the columns are made of: that comes first. */
@@ -29,12 +32,12 @@ export async function judgedColumns(
 ): Promise<JudgedColumns> {
   const bound = await checkTransform(platform, call, manifests, sources)
   const strict = withAside(manifests, bound?.origins ?? null, () => false)
-  const given = bound?.given ?? null
+  const known = { given: bound?.given ?? null, inputs: bound?.columns ?? null }
   const hidden = await hiddenColumns(platform, call, manifests, strict)
   const found = laundered(platform, manifests, strict, hidden)
-  if (found.length === 0) return { strict, origins: strict, hidden, laundered: found, given }
+  if (found.length === 0) return { strict, origins: strict, hidden, laundered: found, ...known }
   const origins = await conceded(platform, call, manifests, sources, hidden)
-  return { strict, origins, hidden, laundered: laundered(platform, manifests, origins, hidden), given }
+  return { strict, origins, hidden, laundered: laundered(platform, manifests, origins, hidden), ...known }
 }
 
 /** What the columns depend on where nothing is conceded. Throws what `checkTransform` does. */

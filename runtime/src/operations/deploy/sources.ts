@@ -23,6 +23,7 @@ import { rawColumn } from '../../quality/check-readings.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { latestEpoch } from '../../registry/materializations.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
+import type { JudgedColumns } from '../../registry/versions.ts'
 import { discoverAll } from '../connections/connections.ts'
 import type { Platform } from '../platform.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
@@ -114,6 +115,8 @@ export interface BoundTransform {
   readonly origins: readonly ColumnOrigin[]
   /** The columns that the transform gives by itself; null without one, in Trino's dialect, or of a source that was not asked. */
   readonly given: readonly string[] | null
+  /** By input, the columns that its tables have. */
+  readonly columns: JudgedColumns
 }
 
 /**
@@ -143,7 +146,7 @@ async function bindKnown(
   if (!asked.includes(null)) {
     const tables = asked as readonly EngineTable[]
     try {
-      return await bindTransform(platform, call, manifests, tables, comparable)
+      return { ...(await bindTransform(platform, call, manifests, tables, comparable)), columns: columnsOf(tables) }
     } catch (error) {
       throw await withColumnsAtFault(platform, call, manifests, tables, error)
     }
@@ -155,11 +158,16 @@ async function bindKnown(
     known.push(table)
   }
   try {
-    return { ...(await bindTransform(platform, call, manifests, known, comparable)), given: null }
+    const bound = await bindTransform(platform, call, manifests, known, comparable)
+    return { ...bound, given: null, columns: columnsOf(known) }
   } catch (error) {
     if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
     throw error
   }
+}
+
+function columnsOf(tables: readonly EngineTable[]): JudgedColumns {
+  return Object.fromEntries(tables.map(({ name, columns }) => [name.join('.'), columns.map((column) => column.name)]))
 }
 
 async function bindTransform(
@@ -168,7 +176,7 @@ async function bindTransform(
   manifests: ManifestSet,
   known: readonly EngineTable[],
   comparable: Comparable,
-): Promise<BoundTransform> {
+): Promise<Omit<BoundTransform, 'columns'>> {
   const compared = comparableColumns(manifests, known, comparable)
   if (manifests.compute.engine === 'distributed') {
     return { origins: await checkDistributed(platform, call, manifests, known, compared), given: null }
