@@ -78,8 +78,12 @@ function valuesOf({ name, time, keys, maxAgeMs, columns, order }: FeatureRelatio
   const matches = keys.map(({ label }, at) => `l.k${label} = f.k${at}`)
   const found = keys.map((_, at) => `f.k${at} AS k${at}`)
   const isYoung = maxAgeMs === null ? '' : ` WHERE f.t >= l.t - to_milliseconds(${maxAgeMs})`
+  const asked = keys.map(({ label }) => `k${label}`)
+  const isAsked = ['t', ...asked].map((column) => `${column} IS NOT NULL`)
+  // DuckDB's as-of join finds rows for a label without a time, where there are more than a few labels.
+  const labels = `SELECT n, t, ${[...new Set(asked)].join(', ')} FROM ${LABELS} WHERE ${isAsked.join(' AND ')}`
   const times = `SELECT l.n AS n, f.t AS t, ${found.join(', ')}
-    FROM ${LABELS} AS l
+    FROM (${labels}) AS l
     ASOF JOIN (SELECT ${instant(time)} AS t, ${own.join(', ')} FROM ${table} AS p WHERE ${isThere.join(' AND ')}) AS f
       ON ${matches.join(' AND ')} AND l.t >= f.t${isYoung}`
   const equals = keys.map(({ column }, at) => `p.${quoteName(column)} = m.k${at}`)

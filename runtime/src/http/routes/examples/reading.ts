@@ -165,7 +165,7 @@ export const READING_EXAMPLES: OperationExamples = {
       'application/x-ndjson':
         '{"customer":7,"event_time":"2026-01-31T00:00:00.000000Z","has_left":false,"visits__pages":12}\n{"customer":8,"event_time":"2026-01-15T12:00:00.000000Z","has_left":true,"visits__pages":null}\n',
       'text/csv':
-        'customer,event_time,has_left,visits__pages\n7,2026-01-31T00:00:00.000000Z,false,12\n8,2026-01-15T12:00:00.000000Z,true,\n',
+        '"customer","event_time","has_left","visits__pages"\n7,2026-01-31T00:00:00.000000Z,false,12\n8,2026-01-15T12:00:00.000000Z,true,\n',
     },
   },
   createApplicationKey: {
