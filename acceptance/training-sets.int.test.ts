@@ -528,6 +528,8 @@ describe('a training set', () => {
       [[labelOfPerson(1, { event_time: 'SENTINEL' })], {}, {}, value],
       [[labelOfPerson(1, { event_time: 7 })], {}, {}, value],
       [[labelOfPerson(1, { event_time: '2026-02-30T00:00:00Z' })], {}, {}, value],
+      [[labelOfPerson(1, { event_time: '0000-01-01T00:00+14:00' })], {}, {}, value],
+      [[labelOfPerson(1, { event_time: '9999-12-31T23:00-14:00' })], {}, {}, value],
       [[labelOfPerson(1, { id: 'SENTINEL' })], {}, {}, value],
       [[labelOfPerson(1, { id: 1.5 })], {}, {}, value],
       [[labelOfPerson(1, { id: 2 ** 31 })], {}, {}, value],
@@ -566,13 +568,37 @@ describe('a training set', () => {
       [200, undefined],
     )
     const far = await rowsOf(viewer, {
-      labels: ['0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999999Z'].map((event_time) => ({ id: 1, event_time })),
+      labels: ['0000-01-01T00:00:00Z', '0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999999Z'].map((event_time) => ({
+        id: 1,
+        event_time,
+      })),
       features: [people('internal', { max_age: '999999d' })],
     })
     assert.deepEqual(
       far.rows.map((row) => row.at(-1)),
-      [null, null],
+      [null, null, null],
     )
+  })
+
+  it('is whole or refused, in the form that gives fewer rows too', async () => {
+    const count = 100_001
+    await world.source.query(`CREATE TABLE many (id integer PRIMARY KEY, at timestamptz);
+      INSERT INTO many SELECT i, '2026-01-01T00:00Z'::timestamptz + make_interval(secs => i) FROM generate_series(1, ${count}) i`)
+    const columns =
+      '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: at, type: timestamptz }\n'
+    await made(owner, 'many', 'many', columns)
+    await syncNow(owner)
+    const body = {
+      labels: { product: 'ml.many' },
+      time_column: 'at',
+      features: [{ product: 'ml.many', name: 'self', key: 'id', time_column: 'at', columns: ['id'] }],
+    }
+    assert.deepEqual(await refusal(viewer, body), [422, 'query_result_too_large'])
+    const { status, body: lines } = await post(viewer, body, { accept: 'text/csv' })
+    assert.equal(status, 200)
+    const rows = lines.trimEnd().split('\n').slice(1)
+    assert.equal(rows.length, count)
+    assert.ok(rows.every((row: string, at: number) => row.startsWith(`${at + 1},`) && row.endsWith(`,${at + 1}`)))
   })
 
   it('stays within limits of labels, columns, features and rows', async () => {
@@ -587,6 +613,8 @@ describe('a training set', () => {
       400,
       'validation_failed',
     ])
+    const sparse = small.map((label, at) => ({ ...label, [`c${at % 20}`]: 1 }))
+    assert.deepEqual(await refusal(viewer, { labels: sparse, features }), [400, 'training_set_invalid'])
     const wide = [Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`c${at}`, at]))]
     assert.deepEqual(await refusal(viewer, { labels: wide, features }), [400, 'training_set_invalid'])
     const many = Array.from({ length: 11 }, (_, at) => people('internal', { name: `f${at}`, columns: ['city'] }))

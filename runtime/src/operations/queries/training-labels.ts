@@ -13,6 +13,8 @@ export const LABELS = '__labels'
 export const MAX_LABELS = 20_000
 /** Whatever is asked for, an answer has no more columns. */
 export const MAX_LABEL_COLUMNS = 100
+/** Rows times columns, those that keys are found by counted again: absent values are values here. */
+const MAX_CELLS = 300_000
 /** Values are read so many at a time; others have their turn between. */
 const VALUES_IN_A_TURN = 2_000
 
@@ -44,8 +46,11 @@ export async function labelTable(
   timeColumn: string,
   keys: readonly LabelKey[],
 ): Promise<EngineTable> {
+  const count = rows.length * (names.length + keys.length)
+  if (count > MAX_CELLS) throw invalidSet(`the labels have ${count} values, and may have ${MAX_CELLS}`, 'Send fewer.')
   const time = await cells(rows, { label: timeColumn, type: 'timestamptz' })
-  const own = names.map((name) => (name === timeColumn ? null : plainColumn(name, rows)))
+  const own: (PlainColumn | null)[] = []
+  for (const name of names) own.push(name === timeColumn ? null : await plainColumn(name, rows))
   const found: (readonly Cell[])[] = []
   for (const key of keys) found.push(await cells(rows, key))
   const columns = [
@@ -73,33 +78,44 @@ type Cell = string | null
 const valueOf = (row: LabelRow, label: string): LabelValue => (Object.hasOwn(row, label) ? (row[label] ?? null) : null)
 
 /** As values of the type, which is a product's: what it cannot hold is refused here, and not by the engine. */
-async function cells(rows: readonly LabelRow[], { label, type }: LabelKey): Promise<readonly Cell[]> {
-  const texts: Cell[] = []
-  for (const [at, row] of rows.entries()) {
-    if (at % VALUES_IN_A_TURN === VALUES_IN_A_TURN - 1) await setImmediate()
-    const value = valueOf(row, label)
-    const where = `${JSON.stringify(label.slice(0, 64))} of label ${at + 1}`
-    texts.push(value === null ? null : cellOf(parseValue(textOf(value, where), type, where), type))
-  }
-  return texts
+function cells(rows: readonly LabelRow[], { label, type }: LabelKey): Promise<readonly Cell[]> {
+  return eachCell(rows, label, (value, where) =>
+    String(toJsonValue(parseValue(textOf(value, where), type, where), type)),
+  )
 }
 
-const cellOf = (value: ReturnType<typeof parseValue>, type: LogicalType): string => String(toJsonValue(value, type))
+interface PlainColumn {
+  readonly type: LogicalType
+  readonly cells: readonly Cell[]
+}
 
 /** Whole numbers, numbers, truths or texts: what all values of the column are, or it is refused. */
-function plainColumn(label: string, rows: readonly LabelRow[]): { readonly type: LogicalType; readonly cells: Cell[] } {
+async function plainColumn(label: string, rows: readonly LabelRow[]): Promise<PlainColumn> {
   const kinds = new Set<LogicalType>()
-  const texts = rows.map((row, at) => {
-    const value = valueOf(row, label)
-    if (value === null) return null
+  const texts = await eachCell(rows, label, (value, where) => {
     kinds.add(kindOf(value))
-    return textOf(value, `${JSON.stringify(label.slice(0, 64))} of label ${at + 1}`)
+    return textOf(value, where)
   })
-  if (kinds.size === 2 && kinds.has('long') && kinds.has('double')) kinds.delete('long')
+  if (kinds.has('double')) kinds.delete('long')
   const [type = 'string', other] = kinds
   if (other === undefined) return { type, cells: texts }
   const what = `${JSON.stringify(label.slice(0, 64))} of the labels holds values of several kinds`
   throw invalidSet(what, 'Write all of them as numbers, as texts, or as true and false.')
+}
+
+async function eachCell(
+  rows: readonly LabelRow[],
+  label: string,
+  cellOf: (value: NonNullable<LabelValue>, where: string) => string,
+): Promise<readonly Cell[]> {
+  const found: Cell[] = []
+  const name = JSON.stringify(label.slice(0, 64))
+  for (const [at, row] of rows.entries()) {
+    if (at % VALUES_IN_A_TURN === VALUES_IN_A_TURN - 1) await setImmediate()
+    const value = valueOf(row, label)
+    found.push(value === null ? null : cellOf(value, `${name} of label ${at + 1}`))
+  }
+  return found
 }
 
 function kindOf(value: string | number | boolean): LogicalType {
