@@ -28,7 +28,8 @@ export function trainingSetRoutes(platform: Platform): readonly Route[] {
       isRead: true,
       responses: {
         200: {
-          description: 'The labels with their features. Whole: an answer with more rows than may leave fails.',
+          description:
+            'The labels with their features. Whole: one with more rows than may leave fails, or is cut off before its end.',
           headers: {
             [FRESHNESS]: 'How many seconds ago the source was read that the oldest of the products are of.',
           },
