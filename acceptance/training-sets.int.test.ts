@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Random } from '../conformance-tests/random.ts'
+import { until } from '../test/until.ts'
 import { type Answer, Client, type Json, manifests, ok } from './client.ts'
 import { runSluice } from './sluice-command.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
@@ -481,6 +482,17 @@ describe('a training set', () => {
       assert.deepEqual(named, [...hostile, 'event_time', `${name}__select`, `${name}__city`])
       assert.deepEqual(rows[0]?.slice(-2), ['s3', 'c3'])
     }
+    const bare = await rowsOf(viewer, {
+      labels: [labelOfPerson(1, { constructor: 1 }), labelOfPerson(2)],
+      features: [people('internal', { columns, key: { id: 'constructor' } })],
+    })
+    assert.deepEqual(
+      bare.rows.map((row) => row.slice(2)),
+      [
+        [1, 's1', 'c1'],
+        [null, null, null],
+      ],
+    )
     for (const wrong of [
       'id" OR 1=1 --',
       'id; SELECT 1',
@@ -789,7 +801,7 @@ describe('a training set shows and is chosen by what its reader may see', () => 
       const { status } = await owner.send(`/api/v1/products/ml.people_confidential/grants/${id}`, { method: 'DELETE' })
       assert.equal(status, 204)
     }
-    assert.deepEqual(shows(await ask(granted, 'confidential')), [404, 'product_not_found'])
+    await until('the grants have ended', async () => (await ask(granted, 'confidential')).status === 404)
     assert.deepEqual(shows(await ask(granted, 'confidential', {}, past)), [404, 'product_not_found'])
     assert.deepEqual(shows(await ask(cleared, 'confidential', {}, past)), [404, 'product_not_found'])
   })
