@@ -268,6 +268,22 @@ const QUERIES: readonly ((reader: Reader, level: Level, table: string) => Promis
   (reader, _level, table) => ask(reader, `SELECT min(email) AS email, min(city) AS city FROM ${table} GROUP BY id`),
 ]
 
+/** A product as a feature, as one of the past, and as labels. */
+const TRAINING_SETS: readonly ((product: string) => Json)[] = [
+  (product) => ({ ...labelsOfOne, features: [{ product, key: 'id', time_column: 'seen_at' }] }),
+  (product) => ({
+    ...labelsOfOne,
+    features: [{ product, key: 'id', time_column: 'seen_at' }],
+    known_by: '2999-01-01T00:00:00Z',
+  }),
+  (product) => ({
+    labels: { product },
+    time_column: 'seen_at',
+    features: [{ product, key: 'id', time_column: 'seen_at', columns: ['born'] }],
+  }),
+]
+const labelsOfOne = { labels: [{ id: 1, event_time: '2026-06-01T00:00:00Z' }] }
+
 /** Doors that show rows. */
 const ROWS: Readonly<Record<string, Door>> = {
   lookup: onPage('readLookup', (product) => `${product}/latest?filter=id:1`, 'read.lookup'),
@@ -291,6 +307,17 @@ const ROWS: Readonly<Record<string, Door>> = {
     open(reader, level) {
       const form = QUERIES[(NAMES.indexOf(reader) * LEVELS.length + at(level)) % QUERIES.length]
       return (form as (typeof QUERIES)[number])(reader, level, `crm.${productOf(level)}`)
+    },
+    expected: rowsOf,
+  },
+  training: {
+    operation: 'makeTrainingSet',
+    action: 'read.training_set',
+    open(reader, level) {
+      const form = TRAINING_SETS[(NAMES.indexOf(reader) + at(level)) % TRAINING_SETS.length]
+      const body = JSON.stringify((form as (typeof TRAINING_SETS)[number])(`crm.${productOf(level)}`))
+      const sent = headersOf(reader, { 'content-type': 'application/json', accept: 'application/json' })
+      return as(reader).text('/api/v1/training-sets', { method: 'POST', headers: sent, body })
     },
     expected: rowsOf,
   },

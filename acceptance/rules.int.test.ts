@@ -88,6 +88,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   /** What a caller may not read is told by each item, as if it were not there. */
   readKeys: ANY_TOKEN,
   query: ANY_TOKEN,
+  /** As by queries: what a caller may not read is not there. */
+  makeTrainingSet: [401, 404, 'heard', 'heard', 404, 'heard'],
   listIngestion: OWN_LIST,
   getIngestion: MEMBER,
   cancelIngestion: DEVELOPER,
@@ -118,6 +120,7 @@ const FOR_KEYS = [
   'followChanges',
   'readKeys',
   'query',
+  'makeTrainingSet',
 ]
 
 /** Tables of engines' catalogs and logins have tests of their own, with their own clients. */
@@ -245,6 +248,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   createGrant: { subject: {}, may: 'read' },
   readKeys: { items: [{ product: 'crm.people', store: 'lookup', keys: [1] }] },
   query: { sql: 'DROP TABLE x' },
+  makeTrainingSet: { labels: [{ id: 1 }], features: [{ product: 'crm.people', key: 'id', time_column: 'city' }] },
   keepUpLake: { table: 'no.such_table' },
 }
 

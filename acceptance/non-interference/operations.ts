@@ -78,6 +78,7 @@ const KINDS = {
   query: 5,
   read: 6,
   keys: 2,
+  training: 2,
   pages: 1,
   unchanged: 1,
   place: 3,
@@ -99,6 +100,8 @@ function operationOf(random: Random, readers: readonly string[], columns: Column
       return get(readOf(random, columns))
     case 'keys':
       return { reader, method: 'POST', path: '/api/v1/read', headers: packed(random), body: keysOf(random, columns) }
+    case 'training':
+      return { reader, method: 'POST', path: '/api/v1/training-sets', ...trainingOf(random, columns) }
     case 'pages':
       return { ...get(random.pick(LISTS)), follow: 'pages' }
     case 'unchanged':
@@ -180,6 +183,31 @@ function keysOf(random: Random, { all }: Columns) {
     return { product, store: random.pick(['lookup', 'lookup', 'realtime']), keys, ...columns }
   })
   return { items }
+}
+
+function trainingOf(random: Random, { all }: Columns): Pick<Operation, 'headers' | 'body'> {
+  const accept = random.pick(['application/json', 'application/json', 'text/csv', 'application/vnd.apache.parquet'])
+  const feature = {
+    product: random.pick(['crm.people', 'crm.people', 'people', 'crm.derived', 'crm.nothing']),
+    key: random.pick(['id', 'id', 'id', { city: 'town' }, { [random.pick(all)]: 'id' }]),
+    time_column: random.pick(['at', 'at', 'at', random.pick(all)]),
+    columns: [random.pick(all), random.pick(all)],
+    ...(random.chance(0.3) ? { max_age: `${random.integer(1, 9)}d` } : {}),
+  }
+  const labels = Array.from({ length: random.integer(1, 5) }, () => ({
+    id: random.integer(0, 30),
+    town: `c${random.integer(0, 3)}`,
+    when: `2026-01-0${random.integer(1, 9)}T12:00:00Z`,
+  }))
+  const own = random.pick([
+    ...[
+      { labels, time_column: 'when' },
+      { labels, time_column: 'when' },
+    ],
+    { labels: { product: 'crm.people' }, time_column: random.pick(['at', 'at', random.pick(all)]) },
+  ])
+  const past = random.chance(0.3) ? { known_by: random.pick(['2999-01-01T00:00:00Z', '2020-01-01T00:00:00Z']) } : {}
+  return { headers: { accept, ...packed(random) }, body: { ...own, features: [feature], ...past } }
 }
 
 const timesOf = (random: Random, column: string, value: string): readonly string[] => [

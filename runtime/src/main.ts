@@ -67,6 +67,7 @@ import { readDeps, readRoutes } from './http/routes/reads.ts'
 import { runRoutes } from './http/routes/runs.ts'
 import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
+import { trainingSetRoutes } from './http/routes/training-sets.ts'
 import { checkAddress, startServer } from './http/server.ts'
 import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { endJobLeases } from './jobs/claims.ts'
@@ -377,6 +378,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...readRoutes(reads),
     ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),
+    ...trainingSetRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
     ...manifestSchemaRoutes(servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin))),

@@ -134,6 +134,7 @@ it('says with --json what the server answered, whatever the command', async () =
     'apply',
     'drift',
     'query',
+    'training-set',
   ]
   const remote = Object.entries(ALL).filter(([name, { remote }]) => remote && !others.includes(name))
   assert.ok(remote.length > 25)

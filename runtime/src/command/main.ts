@@ -34,6 +34,7 @@ import { RUN_COMMANDS } from './run-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 import { plainLines } from './text-table.ts'
 import { TOKEN_COMMANDS } from './token-command.ts'
+import { TRAINING_SET_COMMANDS } from './training-set-command.ts'
 
 /** Flags of the configuration; those with a dot (`--auth.audience`) are so everywhere. */
 const CONFIG_FLAGS = ['data-dir', 'port', 'host', 'config', 'allow-unproved']
@@ -68,6 +69,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...NOTIFICATION_COMMANDS,
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
+  ...TRAINING_SET_COMMANDS,
   ...PLUGIN_COMMANDS,
   ...LAKE_COMMANDS,
   ...CONFIG_COMMANDS,

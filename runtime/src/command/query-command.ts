@@ -1,13 +1,10 @@
-import { createWriteStream } from 'node:fs'
-import { open, rename, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import { UsageError } from './arguments.ts'
 import { actingUser } from './client.ts'
 import { type Command, type CommandCall, word } from './command.ts'
-import { reasonOf } from './failures.ts'
-import { printOut, watchOutput } from './output.ts'
+import { printOut } from './output.ts'
+import { refuseUnwritable, save } from './saved-answer.ts'
 import { type Cell, textTable } from './text-table.ts'
 
 const ACCEPT: Readonly<Record<string, string>> = {
@@ -90,43 +87,6 @@ function asWritten(name: string, value: unknown, { source }: { readonly source?:
 }
 
 const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => object }
-
-const partOf = (file: string): string => `${file}.part`
-
-/** Before anything is asked: what takes minutes would be thrown away. */
-async function refuseUnwritable(file: string): Promise<void> {
-  try {
-    const found = await stat(file).catch(() => null)
-    const written = found === null || found.isFile() ? partOf(file) : file
-    await (await open(written, 'a')).close()
-    if (written !== file) await rm(written, { force: true })
-  } catch (cause) {
-    throw new Error(`${file} cannot be written: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
-  }
-}
-
-/** Until all is there, a file has another name: one that was cut must not look whole. */
-async function save(source: Readable, file: string | undefined): Promise<void> {
-  try {
-    watchOutput()
-    if (file === undefined) return await pipeline(source, process.stdout, { end: false })
-    const isPlain = await stat(file).then(
-      (found) => found.isFile(),
-      () => true,
-    )
-    if (!isPlain) return await pipeline(source, createWriteStream(file))
-    const part = partOf(file)
-    await pipeline(source, createWriteStream(part)).catch(async (error: unknown) => {
-      await rm(part, { force: true })
-      throw error
-    })
-    await rename(part, file)
-  } catch (cause) {
-    const reason = reasonOf(cause)
-    const why = reason === undefined ? '' : `; ${reason}`
-    throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows${why}`, { cause })
-  }
-}
 
 function shown({ columns, rows, row_count, truncated, meta }: QueryAnswer): string {
   const header = columns.map(({ name, masked }) => (masked ? `${name} (masked)` : name))

@@ -82,16 +82,18 @@ export interface JsonSpec {
   readonly parse?: (text: string) => unknown
   /** What a body is held against; a long one already in its thread, so that the rest costs little here. */
   readonly schema?: TSchema | undefined
+  /** Default 20,000. */
+  readonly mostValues?: number | undefined
 }
 
-export function jsonReader(maxBytes: number, { parse = JSON.parse, schema }: JsonSpec = {}): BodyParser {
+export function jsonReader(maxBytes: number, { parse = JSON.parse, schema, mostValues }: JsonSpec = {}): BodyParser {
   const read = bodyBytes(maxBytes)
   const schemaJson = schema === undefined ? null : JSON.stringify(schema)
   return async (ctx, { threads, key, signal }) => {
     requireType(ctx.req, /^application\/(?:json|[\w.-]+\+json)$/, 'application/json')
     const bytes = await read(ctx)
-    if (threads === null || bytes.length <= MOST_BYTES_HERE) return parseJsonBody(bytes, parse)
-    const input: JsonTask = { bytes, schemaJson, isExact: parse !== JSON.parse }
+    if (threads === null || bytes.length <= MOST_BYTES_HERE) return parseJsonBody(bytes, parse, mostValues)
+    const input: JsonTask = { bytes, schemaJson, isExact: parse !== JSON.parse, mostValues }
     await threads.run({ name: 'json', input, key, signal })
     return parse(bytes.toString('utf8'))
   }

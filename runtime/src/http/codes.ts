@@ -390,6 +390,11 @@ export const ERROR_CODES = {
   key_malformed: { status: 400, title: 'Malformed key', remedy: 'Write an object with a value of each key column.' },
   too_many_keys: { status: 400, title: 'Too many keys', remedy: 'Ask in several requests.' },
   rows_too_large: { status: 422, title: 'Rows too large', remedy: 'Ask for fewer keys, or for fewer columns.' },
+  training_set_invalid: {
+    status: 400,
+    title: 'Invalid training set',
+    remedy: 'Correct what the detail says of labels or features.',
+  },
   key_missing: { status: 400, title: 'Key missing', remedy: 'Send the parameter key.' },
 
   // SQL

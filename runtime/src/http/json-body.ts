@@ -10,11 +10,16 @@ const BACKSLASH = 92
 /**
  * Parses a body that two readers cannot understand differently: UTF-8, no key twice in an object, no `__proto__`, no
  * null characters or lone surrogates, at most 64 levels. Throws `malformed_body` otherwise, and `body_too_large` for more
- * than 20,000 values; never repeats the text.
+ * than `mostValues`; never repeats the text.
  * @param parse what makes values of the text; default `JSON.parse`
+ * @param mostValues default 20,000
  */
-export function parseJsonBody(bytes: Uint8Array, parse: (text: string) => unknown = JSON.parse): unknown {
-  return parseJsonText(decodeText(bytes), parse)
+export function parseJsonBody(
+  bytes: Uint8Array,
+  parse: (text: string) => unknown = JSON.parse,
+  mostValues = MAX_VALUES,
+): unknown {
+  return parseJsonText(decodeText(bytes), parse, mostValues)
 }
 
 /** The same for a text that was decoded already. */

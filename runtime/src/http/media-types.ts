@@ -20,9 +20,10 @@ export function offeredTypes({
 }: Pick<Route, 'responses' | 'answersAnyType'>): readonly string[] {
   if (answersAnyType === true) return []
   const answers = Object.entries(responses).filter(([status]) => status.startsWith('2') && status !== '204')
-  const types = answers.flatMap(([, { schema, also }]) => {
+  const types = answers.flatMap(([, { schema, also, usual }]) => {
     const others = Object.keys(also ?? {})
-    return schema !== undefined || others.length === 0 ? [JSON_TYPE, ...others] : others
+    const own = schema !== undefined || others.length === 0 ? [JSON_TYPE, ...others] : others
+    return usual === undefined ? own : [usual, ...own]
   })
   return [...new Set(types)]
 }

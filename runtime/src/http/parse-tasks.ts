@@ -14,6 +14,7 @@ export interface JsonTask {
   readonly bytes: Uint8Array
   readonly schemaJson: string | null
   readonly isExact: boolean
+  readonly mostValues: number | undefined
 }
 
 export interface FormTask {
@@ -27,8 +28,8 @@ const readers = new Map<string, InputReader<unknown>>()
 
 answerTasks({
   ...MANIFEST_TASKS,
-  json: ({ bytes, schemaJson, isExact }: JsonTask) => {
-    const value = parseJsonBody(bytes, isExact ? parseJsonExactly : undefined)
+  json: ({ bytes, schemaJson, isExact, mostValues }: JsonTask) => {
+    const value = parseJsonBody(bytes, isExact ? parseJsonExactly : undefined, mostValues)
     if (schemaJson !== null) readerOf(schemaJson).read(value)
   },
   push: parsePushBody,

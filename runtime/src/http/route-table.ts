@@ -45,7 +45,7 @@ export class RouteTable {
   constructor(routes: readonly Route[], maxBodyBytes = DEFAULT_MAX_BODY_BYTES) {
     this.routes = routes
     const readers: Readonly<Record<BodyFormat, (route: Route) => BodyParser>> = {
-      json: ({ body: schema }) => jsonReader(maxBodyBytes, { schema }),
+      json: ({ body: schema, mostValues }) => jsonReader(maxBodyBytes, { schema, mostValues }),
       'exact-json': ({ body: schema }) => jsonReader(maxBodyBytes, { schema, parse: parseJsonExactly }),
       ignored: () => ignoringReader(maxBodyBytes),
       bytes: () => bytesReader(maxBodyBytes),

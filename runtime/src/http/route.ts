@@ -60,6 +60,8 @@ export interface ResponseSpec {
   readonly schema?: TSchema
   /** Other media types of the same answer, by name. */
   readonly also?: Readonly<Record<string, string>>
+  /** The media type of who does not choose. Default: JSON where there is a schema. */
+  readonly usual?: string
   /** Headers that only this answer has, by name, with what they say. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -101,6 +103,8 @@ interface RouteHead {
   readonly timeoutMs?: number
   /** Default `json`. */
   readonly bodyFormat?: BodyFormat
+  /** Of the format `json`: how many values a body may hold. Default 20,000. */
+  readonly mostValues?: number
   /** Of the format `bytes`, for the document: what may be sent, by media type. The first is that of the table of examples. */
   readonly bodyTypes?: Readonly<Record<string, { readonly schema: TSchema; readonly example?: unknown }>>
   /** Headers that the handler itself reads, for the document, with what they say. */

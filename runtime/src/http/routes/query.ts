@@ -8,7 +8,7 @@ import { QueryResult } from './resources.ts'
 import { QueryRequest } from './shapes.ts'
 import { WITHOUT_VALUES, withoutValuesHeader } from './without-values.ts'
 
-const FORMATS: Readonly<Record<string, QueryFormat>> = {
+export const FORMATS: Readonly<Record<string, QueryFormat>> = {
   'application/x-ndjson': 'ndjson',
   'text/csv': 'csv',
   'application/vnd.apache.parquet': 'parquet',
@@ -87,7 +87,7 @@ export function queryRoutes(platform: Platform): readonly Route[] {
   ]
 }
 
-function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
+export function replyOf(answer: QueryAnswer, format: QueryFormat): Reply {
   const chunks = format === 'json' ? jsonChunks(answer) : answer.run.output
   const ages = Object.values(answer.made).map(({ readAt }) => ageS(readAt))
   const freshness: Readonly<Record<string, string>> =

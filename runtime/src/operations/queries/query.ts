@@ -66,11 +66,34 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   const request = shown === null ? given : { ...given, sql: shown.sql }
   const names = new NamedTables(request.sql)
   const described = names.describes ? await descriptionsFor(platform, call, given.sql, shown) : []
-  const { visible, absent } = await visibleTables(platform, call, names, request.asOf)
+  const { visible, absent } = await visibleTables(platform, call, { names, asOf: request.asOf, action: 'read.query' })
   // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
-  const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits: limitsOf(platform, request) }
-  const rights = new HeldRights(platform, call, { tables: visible, timeoutMs: asked.limits.timeoutMs })
+  const limits = limitsOf(platform, request)
+  return answerOver(
+    platform,
+    call,
+    { request, visible, described, limits },
+    { absent, distributedQueries, startedAtMs },
+  )
+}
+
+interface Answering {
+  readonly absent: Named['absent']
+  /** Null: in the engine of this runtime. */
+  readonly distributedQueries: Platform['distributedQueries']
+  readonly startedAtMs: number
+}
+
+/** Runs the statement over the tables that its author may read, for as long as he may. */
+export async function answerOver(
+  platform: Platform,
+  call: TenantCall,
+  { request, visible, described, limits }: Omit<AskedQuery, 'kind'>,
+  { absent, distributedQueries, startedAtMs }: Answering,
+): Promise<QueryAnswer> {
+  const asked = { request, visible, described, kind: OUTPUT_KINDS[request.format], limits }
+  const rights = new HeldRights(platform, call, { tables: visible, timeoutMs: limits.timeoutMs })
   const held = { ...call, signal: rights.signal }
   const running =
     distributedQueries === null
@@ -93,15 +116,29 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   }
 }
 
-function limitsOf({ config: { limits } }: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
+function limitsOf(platform: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
+  const { limits } = platform.config
   return {
-    memoryBytes: limits.query_memory_mb * 1024 * 1024,
-    timeoutMs: Math.min(timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
-    threads: QUERY_THREADS,
+    ...statementLimits(platform, timeoutMs),
     ...(format === 'json'
       ? { maxRows: Math.min(limit ?? limits.query_rows, limits.query_rows) }
       : exportLimits(limits.export_rows, limit)),
   }
+}
+
+function statementLimits({ config: { limits } }: Platform, timeoutMs: number | undefined): EngineLimits {
+  return {
+    memoryBytes: limits.query_memory_mb * 1024 * 1024,
+    timeoutMs: Math.min(timeoutMs ?? limits.query_timeout_ms, limits.query_timeout_ms),
+    threads: QUERY_THREADS,
+  }
+}
+
+/** Of an answer that would be wrong without some of its rows, as JSON too. */
+export function wholeLimits(platform: Platform, { timeoutMs, format }: QueryRequest): EngineLimits {
+  const { query_rows, export_rows } = platform.config.limits
+  const most = exportLimits(format === 'json' ? query_rows : export_rows, undefined)
+  return { ...statementLimits(platform, timeoutMs), ...most }
 }
 
 /** JSON says that it was cut; nothing in the other formats could, so that they are whole or fail. */
@@ -138,33 +175,36 @@ function withMasks({ columns, lineage }: EngineRun, visible: readonly Visible[])
   })
 }
 
-interface Named {
+/** What is looked for, and under which name the reading of a product is put on record. */
+export interface Looking {
+  readonly names: NamedTables
+  readonly asOf: string | undefined
+  readonly action: string
+}
+
+export interface Named {
   readonly visible: readonly Visible[]
   /** By folded `namespace.table`: why one that the author may read has no rows to give. */
   readonly absent: ReadonlyMap<string, SluiceError>
 }
 
 /** What the statement may refer to and its author may read; nothing else exists for it. */
-async function visibleTables(
-  platform: Platform,
-  call: TenantCall,
-  names: NamedTables,
-  asOf: string | undefined,
-): Promise<Named> {
+export async function visibleTables(platform: Platform, call: TenantCall, looking: Looking): Promise<Named> {
+  const { names, asOf } = looking
   const absent = new Map<string, SluiceError>()
   const products = await platform.served.named(call.tenant, names.products)
   const visible: Visible[] = []
   for (const product of products) {
     const access = accessOrNull(product, call.principal, platform.rules)
     if (access === null) continue
-    const table = await productTable(platform, call, product, access, names, asOf)
-    const pasts = await pastTables(platform, call, product, access, names)
+    const table = await productTable(platform, call, product, access, looking)
+    const pasts = await pastTables(platform, call, product, access, looking)
     if (table === null) {
       const own = `${product.domain}.${product.name}`
       for (const name of [own, `${own}${QUARANTINE}`]) absent.set(foldName(name), notMadeThen(product))
     }
     if (table === null && pasts.length === 0) continue
-    if (access.audit) await recordRead(platform, call, product)
+    if (access.audit) await recordRead(platform, call, product, looking)
     visible.push(...(table ?? []), ...pasts)
   }
   const plain = await sandboxTables(platform, call, names, asOf)
@@ -190,8 +230,8 @@ function notMadeThen(product: ServedProduct): SluiceError {
   })
 }
 
-function recordRead(platform: Platform, call: TenantCall, product: ServedProduct): Promise<void> {
-  return audited(platform.pool, call, call.tenant, 'read.query', { type: 'product', id: product.id })
+function recordRead(platform: Platform, call: TenantCall, product: ServedProduct, { action }: Looking): Promise<void> {
+  return audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id })
 }
 
 async function productTable(
@@ -199,15 +239,15 @@ async function productTable(
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
-  names: NamedTables,
-  asOf: string | undefined,
+  looking: Looking,
 ): Promise<readonly Visible[] | null> {
+  const { names, asOf } = looking
   const own =
     asOf === undefined ? newestTable(platform, call, product, access) : await pastTable(platform, call, product, asOf)
   if (own === null) return null
   const { snapshotId, maskedColumns } = own
   refuseStaleMask(own.access.masks, maskedColumns)
-  if (own.access.audit && !access.audit) await recordRead(platform, call, product)
+  if (own.access.audit && !access.audit) await recordRead(platform, call, product, looking)
   const ref = lakeTable(call.tenant, product.domain, product.name, own.access.variant)
   const named = [product.domain, product.name]
   const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, maskedColumns))
@@ -282,11 +322,11 @@ async function pastTables(
   call: TenantCall,
   product: ServedProduct,
   access: ReadAccess,
-  names: NamedTables,
+  looking: Looking,
 ): Promise<readonly Visible[]> {
   const visible: Visible[] = []
-  for (const past of pastsNamed(names.of(product.domain), product.name)) {
-    const [own] = (await productTable(platform, call, product, access, names, past)) ?? []
+  for (const past of pastsNamed(looking.names.of(product.domain), product.name)) {
+    const [own] = (await productTable(platform, call, product, access, { ...looking, asOf: past })) ?? []
     if (own === undefined) throw notMadeThen(product)
     const name = [product.domain, `${product.name}@${past}`]
     visible.push({ ...own, table: { ...own.table, name }, name: name.join('.') })

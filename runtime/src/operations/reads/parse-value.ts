@@ -90,6 +90,8 @@ function timestamp(text: string, hasZone: boolean): string | null {
   if (calendarDate(day) === null || (zone && !hasZone)) return null
   const instant = new Date(`${day}T${clock}:${seconds}${zone ?? 'Z'}`)
   if (Number.isNaN(instant.getTime())) return null
+  // A zone may move a time out of the years that have four digits.
+  if (!/^\d{4}-/.test(instant.toISOString())) return null
   const base = instant.toISOString().slice(0, 19)
   return `${base}.${fraction.padEnd(6, '0')}${hasZone ? 'Z' : ''}`
 }

@@ -119,6 +119,55 @@ export const READING_EXAMPLES: OperationExamples = {
       'text/csv': 'city,customers\nBerlin,60\nLyon,29\n',
     },
   },
+  makeTrainingSet: {
+    body: {
+      labels: [
+        { customer: 7, event_time: '2026-01-31T00:00:00Z', has_left: false },
+        { customer: 8, event_time: '2026-01-15T12:00:00Z', has_left: true },
+      ],
+      features: [
+        {
+          product: 'crm.visits',
+          key: { customer_id: 'customer' },
+          time_column: 'visited_at',
+          columns: ['pages'],
+          max_age: '30d',
+        },
+      ],
+      known_by: '2026-02-01T00:00:00Z',
+    },
+    answers: {
+      200: {
+        columns: [
+          { name: 'customer', type: 'long', masked: false },
+          { name: 'event_time', type: 'timestamptz', masked: false },
+          { name: 'has_left', type: 'boolean', masked: false },
+          { name: 'visits__pages', type: 'integer', masked: false },
+        ],
+        rows: [
+          [7, '2026-01-31T00:00:00.000000Z', false, 12],
+          [8, '2026-01-15T12:00:00.000000Z', true, null],
+        ],
+        row_count: 2,
+        truncated: false,
+        meta: {
+          engine: 'duckdb',
+          elapsed_ms: 46,
+          snapshots: { 'crm.visits@2026-02-01T00:00:00.000000Z': SNAPSHOT_ID },
+          epochs: { 'crm.visits@2026-02-01T00:00:00.000000Z': 1 },
+          freshness: {
+            'crm.visits@2026-02-01T00:00:00.000000Z': { read_at: at('08:14:58'), age_s: 6 },
+          },
+        },
+      },
+    },
+    also: {
+      'application/x-ndjson':
+        '{"customer":7,"event_time":"2026-01-31T00:00:00.000000Z","has_left":false,"visits__pages":12}\n{"customer":8,"event_time":"2026-01-15T12:00:00.000000Z","has_left":true,"visits__pages":null}\n',
+      'text/csv':
+        '"customer","event_time","has_left","visits__pages"\n7,2026-01-31T00:00:00.000000Z,false,12\n8,2026-01-15T12:00:00.000000Z,true,\n',
+    },
+  },
   createApplicationKey: {
     body: { name: 'web shop', products: [PRODUCT], operations: ['read'], expires_in_days: 90 },
     answers: { 201: { ...key, token: 'slk_435818531ea13cb3a1665f45_<secret>' } },

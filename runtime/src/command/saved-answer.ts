@@ -1,0 +1,44 @@
+/** Answers that go to files: whole ones only. */
+import { createWriteStream } from 'node:fs'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { reasonOf } from './failures.ts'
+import { watchOutput } from './output.ts'
+
+const partOf = (file: string): string => `${file}.part`
+
+/** Before anything is asked: what takes minutes would be thrown away. */
+export async function refuseUnwritable(file: string): Promise<void> {
+  try {
+    const found = await stat(file).catch(() => null)
+    const written = found === null || found.isFile() ? partOf(file) : file
+    await (await open(written, 'a')).close()
+    if (written !== file) await rm(written, { force: true })
+  } catch (cause) {
+    throw new Error(`${file} cannot be written: ${reasonOf(cause) ?? (cause as Error).message}`, { cause })
+  }
+}
+
+/** To standard output where there is no file. Until all is there, a file has another name: one that was cut must not look whole. */
+export async function save(source: Readable, file: string | undefined): Promise<void> {
+  try {
+    watchOutput()
+    if (file === undefined) return await pipeline(source, process.stdout, { end: false })
+    const isPlain = await stat(file).then(
+      (found) => found.isFile(),
+      () => true,
+    )
+    if (!isPlain) return await pipeline(source, createWriteStream(file))
+    const part = partOf(file)
+    await pipeline(source, createWriteStream(part)).catch(async (error: unknown) => {
+      await rm(part, { force: true })
+      throw error
+    })
+    await rename(part, file)
+  } catch (cause) {
+    const reason = reasonOf(cause)
+    const why = reason === undefined ? '' : `; ${reason}`
+    throw new Error(`the answer is not whole: ${file ?? 'what is shown'} lacks rows${why}`, { cause })
+  }
+}
