@@ -96,7 +96,7 @@ describe('a transform over a source that does not answer', () => {
     assert.deepEqual(bound, {
       origins: [{ column: 'contact', sources: [raw('email')], ...none }],
       given: null,
-      columns: { source: ['email'] },
+      columns: { people: ['email'] },
     })
   })
 
