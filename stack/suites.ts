@@ -143,7 +143,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -159,7 +159,7 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-rights',
     servers: ['runtime'],
-    tests: ['acceptance/{non-interference,raised-classes,readers,rights,schemathesis}.stack.test.ts'],
+    tests: ['acceptance/{non-interference,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts'],
     programs: ['python3'],
     expectedSeconds: 470,
     isAlwaysRun: true,
