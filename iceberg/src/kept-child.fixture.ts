@@ -2,6 +2,8 @@
 import type { Engine, EngineJob, EngineRun, EngineSession } from '@sluice/engine'
 import type { JobRunner } from './write.ts'
 
+const IDLE_MS = 600_000
+
 /** Runs plain jobs over files of one folder, one after the other, in a child that stays; others as the engine does. */
 export class KeptChild implements JobRunner {
   readonly #engine: Engine
@@ -17,22 +19,25 @@ export class KeptChild implements JobRunner {
 
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
     if (!isPlain(job) || job.limits.threads !== this.#limits.threads) return this.#engine.run(job, signal)
-    this.#session ??= this.#open()
-    const session = await this.#session
+    const session = await this.#openSession()
     try {
       // What a job makes beside files is gone with its transaction.
       const steps = [{ sql: 'BEGIN' }, ...(job.steps ?? []), { sql: 'ROLLBACK' }]
       return await session.run({ tables: job.tables ?? [], steps })
     } catch (error) {
-      this.#session = null
       await session.close()
       throw error
     }
   }
 
-  #open(): Promise<EngineSession> {
-    const job = { trust: 'own', writeDirs: [this.#directory], limits: this.#limits, idleMs: 600_000 } as const
-    return this.#engine.open(job, AbortSignal.timeout(600_000))
+  /** Anew where it has ended: with a statement that failed, or because nobody has asked for long. */
+  #openSession(): Promise<EngineSession> {
+    const job = { trust: 'own', writeDirs: [this.#directory], limits: this.#limits, idleMs: IDLE_MS } as const
+    // It ends with its engine, and not at a time of its own.
+    const open = () => this.#engine.open(job, new AbortController().signal)
+    const known = this.#session?.catch(() => null) ?? Promise.resolve(null)
+    this.#session = known.then((session) => (session?.isOpen === true ? session : open()))
+    return this.#session
   }
 }
 
