@@ -23,12 +23,18 @@ export interface TestLake extends AsyncDisposable {
   readonly store: FolderStore
   readonly engine: Engine
   readonly dir: string
-  /** The same tables, for what a test lays down and looks at: its jobs share a process. */
-  readonly aside: { readonly lake: Lake; readonly engine: JobRunner }
+  /** For what a test lays down and looks at: its jobs share a process. */
+  readonly aside: Aside
   /** Moves the lake's clock. */
   setTime(ms: number): void
   /** Makes the commits visible. */
   publish(staged: readonly StagedCommit[]): Promise<void>
+}
+
+export interface Aside {
+  readonly engine: JobRunner
+  /** The same tables as those of this lake; the lake itself where it is one that the test has made. */
+  lakeFor(lake: Lake): Lake
 }
 
 /** Tables in a folder of their own, with the pointers beside them. */
@@ -47,10 +53,10 @@ export async function startLakeOver(open: (store: FolderStore) => Catalog): Prom
   const kept = new KeptChild(other, dir, LIMITS)
   let now: number | null = null
   const lakeOf = (runner: JobRunner) => new Lake({ store, catalog, engine: runner, clock: () => now ?? Date.now() })
-  const lake = lakeOf(engine)
+  const [lake, lakeAside] = [lakeOf(engine), lakeOf(kept)]
   return {
     lake,
-    aside: { lake: lakeOf(kept), engine: kept },
+    aside: { engine: kept, lakeFor: (asked) => (asked === lake ? lakeAside : asked) },
     catalog,
     store,
     engine,
@@ -77,7 +83,8 @@ export interface Step {
 }
 
 /** Writes and stages one change against the table as it is. */
-export async function stageStep({ aside: { lake } }: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
+export async function stageStep(test: TestLake, ref: TableRef, step: Step): Promise<StagedCommit> {
+  const lake = test.aside.lakeFor(test.lake)
   const base = await lake.load(ref)
   const { select, schema, operation, removed, renames, partitioning } = step
   const target = {

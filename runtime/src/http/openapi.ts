@@ -263,10 +263,13 @@ function responseOf(
   for (const [type, description] of Object.entries(spec.also ?? {})) {
     content[type] = { schema: { type: 'string', description }, ...exampleOf(also?.[type]) }
   }
+  const { usual } = spec
+  // What comes where nobody chooses is the first.
+  const ordered = usual === undefined ? content : { [usual]: content[usual], ...content }
   return {
     description: spec.description,
     ...(spec.headers && { headers: answerHeaders(spec.headers) }),
-    ...(Object.keys(content).length > 0 && { content }),
+    ...(Object.keys(content).length > 0 && { content: ordered }),
   }
 }
 

@@ -27,11 +27,7 @@ after(() => test?.[Symbol.asyncDispose]())
 
 /** A lake that remembers nothing of the one that was looked at before. */
 const lake = (): Lake => test.lake.fresh()
-const anew = (): RegistryLake => ({
-  ...test,
-  lake: lake(),
-  aside: { ...test.aside, lake: test.aside.lake.fresh() },
-})
+const anew = (): RegistryLake => ({ ...test, lake: lake() })
 const forgetOwner = async (tenant: string) => registryCatalog(test.pool).owners?.drop(tenant)
 const bucketOf = (tenant: string) => join(test.dir, 'store', `sluice-${tenant}`)
 

@@ -7,7 +7,7 @@ import type { JudgedColumns as KeptColumns } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { seesCheck } from '../products/visible-quality.ts'
 import { type ColumnOrigin, comparableBy, type HiddenColumns, hiddenColumns, laundered } from './column-classes.ts'
-import { checkTransform, type Sources } from './sources.ts'
+import { checkTransform, inputColumns, type Sources } from './sources.ts'
 
 export interface JudgedColumns {
   /** Null where nobody knows what the columns are made of. */
@@ -19,8 +19,8 @@ export interface JudgedColumns {
   readonly laundered: readonly string[]
   /** As `BoundTransform` has it. */
   readonly given: readonly string[] | null
-  /** Of the inputs, which all of this is said of; null where nobody knows them. */
-  readonly inputs: KeptColumns | null
+  /** Of the inputs, which all of this is said of. */
+  readonly inputs: KeptColumns
 }
 
 /** What comparing concedes depends on the classes, and those on what the columns are made of: that comes first. */
@@ -32,7 +32,7 @@ export async function judgedColumns(
 ): Promise<JudgedColumns> {
   const bound = await checkTransform(platform, call, manifests, sources)
   const strict = withAside(manifests, bound?.origins ?? null, () => false)
-  const known = { given: bound?.given ?? null, inputs: bound?.columns ?? null }
+  const known = { given: bound?.given ?? null, inputs: await inputColumns(platform, call, manifests, sources) }
   const hidden = await hiddenColumns(platform, call, manifests, strict)
   const found = laundered(platform, manifests, strict, hidden)
   if (found.length === 0) return { strict, origins: strict, hidden, laundered: found, ...known }

@@ -115,8 +115,6 @@ export interface BoundTransform {
   readonly origins: readonly ColumnOrigin[]
   /** The columns that the transform gives by itself; null without one, in Trino's dialect, or of a source that was not asked. */
   readonly given: readonly string[] | null
-  /** By input, the columns that its tables have. */
-  readonly columns: JudgedColumns
 }
 
 /**
@@ -146,7 +144,7 @@ async function bindKnown(
   if (!asked.includes(null)) {
     const tables = asked as readonly EngineTable[]
     try {
-      return { ...(await bindTransform(platform, call, manifests, tables, comparable)), columns: columnsOf(tables) }
+      return await bindTransform(platform, call, manifests, tables, comparable)
     } catch (error) {
       throw await withColumnsAtFault(platform, call, manifests, tables, error)
     }
@@ -158,16 +156,11 @@ async function bindKnown(
     known.push(table)
   }
   try {
-    const bound = await bindTransform(platform, call, manifests, known, comparable)
-    return { ...bound, given: null, columns: columnsOf(known) }
+    return { ...(await bindTransform(platform, call, manifests, known, comparable)), given: null }
   } catch (error) {
     if (error instanceof SluiceError && error.kind === 'INVALID_DATA') return null
     throw error
   }
-}
-
-function columnsOf(tables: readonly EngineTable[]): JudgedColumns {
-  return Object.fromEntries(tables.map(({ name, columns }) => [name.join('.'), columns.map((column) => column.name)]))
 }
 
 async function bindTransform(
@@ -176,7 +169,7 @@ async function bindTransform(
   manifests: ManifestSet,
   known: readonly EngineTable[],
   comparable: Comparable,
-): Promise<Omit<BoundTransform, 'columns'>> {
+): Promise<BoundTransform> {
   const compared = comparableColumns(manifests, known, comparable)
   if (manifests.compute.engine === 'distributed') {
     return { origins: await checkDistributed(platform, call, manifests, known, compared), given: null }
@@ -364,6 +357,22 @@ export async function lakeCopy(platform: Platform, call: TenantCall, input: Inpu
   if (state === null) return []
   const [schema = '', ...rest] = qualified(input.table).split('.')
   return [{ schema, name: rest.join('.'), ...toTableSchema(state.schema), suggestedCursor: null }]
+}
+
+/** All that texts may name: checks are of columns, too, that the lake has and the source has lost. */
+export async function inputColumns(
+  platform: Platform,
+  call: TenantCall,
+  { inputs }: ManifestSet,
+  sources: ReadonlyMap<string, readonly SourceTable[] | null>,
+): Promise<JudgedColumns> {
+  const tables = inputs.filter(({ connection }) => connection !== PRODUCTS)
+  const columns = tables.map(async (input) => {
+    const places = [sources.get(input.connection) ?? null, await lakeCopy(platform, call, input)]
+    const found = places.flatMap((place) => sourceOf(input, place) ?? [])
+    return [input.name, [...new Set(found.flatMap((table) => table.columns.map(({ name }) => name)))]] as const
+  })
+  return Object.fromEntries((await Promise.all(columns)).filter(([, names]) => names.length > 0))
 }
 
 /**
