@@ -1,5 +1,5 @@
 /** What tests lay down and look at by one process of an engine: starting one costs more than either. */
-import type { Engine, EngineJob, EngineRun, EngineSession } from '@sluice/engine'
+import { type Engine, type EngineJob, type EngineRun, type EngineSession, filesOf } from '@sluice/engine'
 import type { JobRunner } from './write.ts'
 
 const IDLE_MS = 600_000
@@ -18,7 +18,7 @@ export class KeptChild implements JobRunner {
   }
 
   async run(job: EngineJob, signal: AbortSignal): Promise<EngineRun> {
-    if (!isPlain(job) || job.limits.threads !== this.#limits.threads) return this.#engine.run(job, signal)
+    if (!this.#takes(job)) return this.#engine.run(job, signal)
     const session = await this.#openSession()
     try {
       // What a job makes beside files is gone with its transaction.
@@ -28,6 +28,13 @@ export class KeptChild implements JobRunner {
       await session.close()
       throw error
     }
+  }
+
+  #takes(job: EngineJob): boolean {
+    const { tables = [], readPaths = [], writeDirs = [], limits } = job
+    const paths = [...tables.flatMap(filesOf), ...readPaths, ...writeDirs]
+    const isInside = paths.every((path) => path.startsWith(`${this.#directory}/`))
+    return isPlain(job) && isInside && limits.threads === this.#limits.threads
   }
 
   /** Anew where it has ended: with a statement that failed, or because nobody has asked for long. */
