@@ -31,10 +31,10 @@ export interface TestLake extends AsyncDisposable {
   publish(staged: readonly StagedCommit[]): Promise<void>
 }
 
+/** What stands for a lake or an engine; one that the test has made stands for itself. */
 export interface Aside {
-  readonly engine: JobRunner
-  /** The same tables as those of this lake; the lake itself where it is one that the test has made. */
   lakeFor(lake: Lake): Lake
+  engineFor(engine: Engine): JobRunner
 }
 
 /** Tables in a folder of their own, with the pointers beside them. */
@@ -56,7 +56,10 @@ export async function startLakeOver(open: (store: FolderStore) => Catalog): Prom
   const [lake, lakeAside] = [lakeOf(engine), lakeOf(kept)]
   return {
     lake,
-    aside: { engine: kept, lakeFor: (asked) => (asked === lake ? lakeAside : asked) },
+    aside: {
+      lakeFor: (asked) => (asked === lake ? lakeAside : asked),
+      engineFor: (asked) => (asked === engine ? kept : asked),
+    },
     catalog,
     store,
     engine,
@@ -128,10 +131,13 @@ export async function readScan(test: TestLake, scan: Scan): Promise<readonly Row
 }
 
 /** All rows of each scan, sorted; one job for all. */
-export async function readScans({ aside }: TestLake, scans: readonly Scan[]): Promise<readonly (readonly Row[])[]> {
+export async function readScans(
+  { aside, engine }: TestLake,
+  scans: readonly Scan[],
+): Promise<readonly (readonly Row[])[]> {
   const tables = scans.map((scan, at) => engineTable(scan, [`t${at}`]))
   return collect(
-    aside.engine,
+    aside.engineFor(engine),
     tables,
     scans.map((_, at) => `SELECT * FROM t${at} ORDER BY ALL`),
   )

@@ -49,7 +49,7 @@ export async function startServedLake(tenant: string): Promise<ServedLake> {
     token: await token('--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'),
     registry: runtime.registry,
     lake,
-    aside: { engine, lakeFor: (asked) => asked },
+    aside: { lakeFor: (asked) => asked, engineFor: (asked) => asked },
     catalog,
     publish: (staged) => inTransaction(pool, (tx) => lake.publish(registryCatalog(tx), staged)),
     store,
