@@ -1,7 +1,8 @@
 /** What inspections have told of texts: it hangs on the text and on the names and types of columns, and on no row. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { EngineJob, EngineRun, InspectOutput } from './job.ts'
+import type { EngineJob, EngineRun } from './job.ts'
+import { isInspection, noBytes } from './job-run.ts'
 import { toWire } from './protocol.ts'
 
 /** Of all that is kept, as JSON. */
@@ -38,13 +39,7 @@ export function inspectionKey({ tenant, trust, tables = [], steps, csvInput, out
     .digest('base64')
 }
 
-function isInspection(output: EngineJob['output']): output is InspectOutput {
-  return output?.kind === 'inspect' || output?.kind === 'inspect-condition'
-}
-
 function runOf(told: Told): EngineRun {
   const finished = Promise.resolve({ rows: 0, bytes: 0, truncated: false })
   return { ...told, results: [], files: [], output: noBytes(), finished }
 }
-
-async function* noBytes(): AsyncGenerator<Uint8Array> {}

@@ -2,7 +2,16 @@ import { once } from 'node:events'
 import { SluiceError } from '@sluice/sdk'
 import { memoryExceeded } from './driver-error.ts'
 import type { EngineChild } from './engine-child.ts'
-import type { EngineJob, EngineOutput, EngineRun, OutputSummary, StepResult, StreamOutput, WrittenFile } from './job.ts'
+import type {
+  EngineJob,
+  EngineOutput,
+  EngineRun,
+  InspectOutput,
+  OutputSummary,
+  StepResult,
+  StreamOutput,
+  WrittenFile,
+} from './job.ts'
 import { untilMark } from './marked-output.ts'
 import { OutputLines } from './output-lines.ts'
 import type { FromChild, ToChild, WireFile } from './protocol.ts'
@@ -237,15 +246,19 @@ function watchedBytes({ trust, limits: { memoryBytes } }: EngineJob): number {
 
 /** Whether a job's output is bytes to be read, and not files or columns. */
 export function isStreamed(output: EngineOutput | undefined): output is StreamOutput {
-  const kind = output?.kind
-  return kind !== undefined && kind !== 'parquet-files' && kind !== 'inspect' && kind !== 'inspect-condition'
+  return output !== undefined && output.kind !== 'parquet-files' && !isInspection(output)
+}
+
+export function isInspection(output: EngineOutput | undefined): output is InspectOutput {
+  return output?.kind === 'inspect' || output?.kind === 'inspect-condition'
 }
 
 export function decodeResult(result: Opened['results'][number]): StepResult {
   return { columns: result.columns, rows: decodeRows(result.rowsJson, result.columns) }
 }
 
-async function* noBytes(): AsyncGenerator<Uint8Array> {}
+/** Of a run that streams nothing. */
+export async function* noBytes(): AsyncGenerator<Uint8Array> {}
 
 export function timeoutError(timeoutMs: number): SluiceError {
   return new SluiceError('QUOTA', `the statement took longer than ${timeoutMs} ms`, {

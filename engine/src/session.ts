@@ -3,7 +3,7 @@ import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineChild } from './engine-child.ts'
 import type { EngineRun, EngineSession, SessionRequest, StepResult } from './job.ts'
-import { cancelledError, decodeResult, timeoutError } from './job-run.ts'
+import { cancelledError, decodeResult, noBytes, timeoutError } from './job-run.ts'
 import { type ChildRequest, type FromChild, toWire, toWireSteps, type WireSessionOutput } from './protocol.ts'
 import { fromWireError } from './walls/wire-error.ts'
 
@@ -134,5 +134,3 @@ async function openAndRemove(path: string): Promise<AsyncIterable<Uint8Array> & 
   const { size } = await file.stat()
   return Object.assign(file.createReadStream(), { size })
 }
-
-async function* noBytes(): AsyncGenerator<Uint8Array> {}
