@@ -64,6 +64,7 @@ class Follower {
   resets = 0
   connections = 0
   isEnded = false
+  problem: Json | null = null
   lastId: string | undefined
   #seen = new Set<number>()
   #isStopped = false
@@ -104,8 +105,15 @@ class Follower {
     return stateOf([...this.rows.values()])
   }
 
+  toString(): string {
+    return `${this.resets} resets, epochs ${this.epochs.slice(-5)}${this.isEnded ? `, its stream has ended: ${JSON.stringify(this.problem)}` : ''}`
+  }
+
   async reaches(epoch: number): Promise<void> {
-    await until(`epoch ${epoch} has come`, () => (this.epochs.at(-1) ?? 0) >= epoch)
+    await until(
+      () => `epoch ${epoch} has come: ${this}`,
+      () => (this.epochs.at(-1) ?? 0) >= epoch,
+    )
   }
 
   #apply({ id, event, data, text }: Event): void {
@@ -117,6 +125,8 @@ class Follower {
     } else if (event === 'epoch') {
       if (this.lastId !== id) this.epochs.push(data.epoch)
       this.#seen.clear()
+    } else if (event === 'problem') {
+      this.problem = data
     } else {
       assert.ok(!this.#seen.has(data.id), `row ${data.id} comes twice in one epoch`)
       this.#seen.add(data.id)
@@ -255,6 +265,34 @@ describe('a follower', () => {
     await following
   })
 
+  it('is kept waiting, and not broken off, while engines end under it', async (t) => {
+    if (world.deployment.children === null) return t.skip('the runtime is not ours')
+    await changeSome(random(7))
+    const epoch = await synced()
+    const follower = new Follower(cleared)
+    let ended = 0
+    const kills = setInterval(() => {
+      for (const { pid, command } of world.deployment.children?.() ?? []) {
+        if (!command.includes('engine')) continue
+        process.kill(pid, 'SIGKILL')
+        ended += 1
+      }
+    }, 5)
+    const following = follower.follow('?from=start')
+    await until(
+      () => `engines were ended: ${ended}, ${follower}`,
+      () => ended > 20 || follower.isEnded,
+    )
+    clearInterval(kills)
+    await follower.reaches(epoch)
+    assert.equal(follower.state, expected.get(epoch))
+    assert.equal(follower.connections, 1)
+    follower.stop()
+    await world.source.query("UPDATE change_people SET city = 'engine' WHERE id = (SELECT min(id) FROM change_people)")
+    await synced()
+    await following
+  })
+
   it('that begins now hears what comes, and nothing of before', async () => {
     const follower = new Follower(viewer)
     const following = follower.follow('')
@@ -305,7 +343,10 @@ describe('policy', () => {
     })
     await deployVersion(owner, 'people', '1.1.0', columns)
     const epoch = await newestEpoch()
-    await until('it begins anew', () => follower.resets === 1 && follower.epochs.at(-1) === epoch)
+    await until(
+      () => `it begins anew, and has epoch ${epoch}: ${follower}`,
+      () => follower.resets === 1 && follower.epochs.at(-1) === epoch,
+    )
     assert.equal(follower.state, await productOf(viewer))
     assert.ok(
       [...follower.rows.values()].every(({ city }) => !/done|city|new|^c\d/.test(city)),
@@ -341,6 +382,7 @@ describe('policy', () => {
     await owner.send(`/api/v1/application-keys/${id}`, { method: 'DELETE' })
     await following
     assert.equal(follower.isEnded, true)
+    assert.equal(follower.problem?.code, 'right_ended')
   })
 
   it('lets nobody follow by the place of another, and no product that has no key for him', async () => {

@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { promisify } from 'node:util'
 import pg from 'pg'
-import { startEmbeddedRuntime } from './embedded-runtime.ts'
+import { type ChildOf, startEmbeddedRuntime } from './embedded-runtime.ts'
 
 const run = promisify(execFile)
 
@@ -21,6 +21,8 @@ export interface Deployment {
   token(flags: readonly string[]): Promise<string>
   /** Kills the runtime, and starts it again at the same address. Null where it was not started here. */
   readonly crash: (() => Promise<void>) | null
+  /** The processes that the runtime has made. Null where it was not started here. */
+  readonly children: (() => readonly ChildOf[]) | null
   stop(): Promise<void>
 }
 
@@ -43,6 +45,7 @@ export async function openDeployment(): Promise<Deployment> {
       return known
     },
     crash: started?.crash ?? null,
+    children: started?.children ?? null,
     async stop() {
       await onServer(server, `DROP DATABASE ${database} WITH (FORCE)`)
       await started?.stop()

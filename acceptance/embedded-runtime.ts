@@ -3,6 +3,7 @@
  * variables that name both (see `deployment.ts`) as JSON on one line, and ends when its standard input does.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +19,15 @@ export interface EmbeddedRuntime {
   readonly env: Readonly<Record<string, string>>
   /** Kills it without a word, and starts it again at the same address. */
   crash(): Promise<void>
+  /** The processes that it has made. */
+  children(): readonly ChildOf[]
   stop(): Promise<void>
+}
+
+export interface ChildOf {
+  readonly pid: number
+  /** Its words, with spaces between them. */
+  readonly command: string
 }
 
 export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
@@ -48,7 +57,7 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
       child = start(data, new URL(env.SLUICE_ACCEPTANCE_URL).port)
       await addressOf(data, () => child.exitCode)
     }
-    return { env, crash, stop }
+    return { env, crash, children: () => childrenOf(child.pid), stop }
   } catch (error) {
     await stop()
     throw error
@@ -89,4 +98,16 @@ if (import.meta.main) {
   process.stdin.on('end', () => void stop()).resume()
   process.on('SIGTERM', () => void stop()).on('SIGINT', () => void stop())
   process.stdout.write(`${JSON.stringify(runtime.env)}\n`)
+}
+
+/** Of a process that runs here; what has just ended is left out. */
+function childrenOf(pid: number | undefined): readonly ChildOf[] {
+  const pids = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
+  return pids.filter(Boolean).flatMap((child) => {
+    try {
+      return { pid: Number(child), command: readFileSync(`/proc/${child}/cmdline`, 'utf8').replaceAll('\0', ' ') }
+    } catch {
+      return []
+    }
+  })
 }

@@ -5,9 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export const LONG_MS = 300_000
 
 /** Looks again and again, until it holds. Fails by its name where that has not come about in five minutes. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+export async function until(what: string | (() => string), holds: () => boolean | Promise<boolean>): Promise<void> {
   for (const startedMs = performance.now(); !(await holds()); await sleep(10)) {
-    if (performance.now() - startedMs > LONG_MS) throw new Error(`it never came about: ${what}`)
+    if (performance.now() - startedMs > LONG_MS) {
+      throw new Error(`it never came about: ${typeof what === 'string' ? what : what()}`)
+    }
   }
 }
 

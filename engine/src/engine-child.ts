@@ -130,8 +130,9 @@ export class EngineChild {
 }
 
 function startFailed(how: string, stderr: string): SluiceError {
-  return new SluiceError('INTERNAL', 'an engine process ended before it was ready', {
-    code: 'engine_start_failed',
-    cause: new Error(`the child ended ${how}: ${stderr}`),
-  })
+  const cause = new Error(`the child ended ${how}: ${stderr}`)
+  const message = 'an engine process ended before it was ready'
+  // What was killed, as for want of memory, may start the next time; what ended by itself will not.
+  if (how.startsWith('by ')) return new SluiceError('TRANSIENT', message, { code: 'engine_crashed', cause })
+  return new SluiceError('INTERNAL', message, { code: 'engine_start_failed', cause })
 }

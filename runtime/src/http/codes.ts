@@ -142,7 +142,7 @@ export const ERROR_CODES = {
   right_ended: {
     status: 403,
     title: 'Right ended',
-    remedy: 'Ask for the right again where it is still needed, and send the statement with a valid token.',
+    remedy: 'Ask for the right again where it is still needed, then come back with a valid token.',
   },
   tenant_not_served: {
     status: 403,

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { toDatabaseError } from '../../database/errors.ts'
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { type LakeState, stateOfScan } from '../../materializer/lake-state.ts'
@@ -40,6 +41,8 @@ export interface FollowedChange {
 const LOOK_MS = 2_000
 /** How long rows of one epoch are sent without asking whether they still may be. */
 const DECIDE_MS = 1_000
+/** For how long a follower is kept waiting by what passes, before his stream is broken off. */
+const TROUBLE_MS = 2 * 60_000
 const EPOCHS_AT_ONCE = 100
 /** How lines are written: a place counts their bytes, so that another way needs another number. */
 const LINES = 1
@@ -126,25 +129,32 @@ class Follower {
     using bell = this.#platform.events.announcements(this.#call.tenant)
     const rights = new HeldRights(this.#platform, this.#call, { tables: [], timeoutMs: STREAM_MS })
     const { signal } = rights
+    // Whoever has nothing to be sent is told where he is, to come back to.
+    let isTold = begun.epoch === null || begun.target !== null
     let place = begun
+    let troubledSinceMs: number | null = null
     try {
-      // Whoever has nothing to be sent is told where he is, to come back to.
-      if (place.epoch !== null && place.target === null) yield await this.#epochEvent(place, place.epoch)
       while (!signal.aborted) {
         bell.clear()
-        const next = await this.#next(place)
-        if (next === null) {
-          await bell.heard(LOOK_MS, signal)
-        } else if ('reset' in next) {
-          place = { shape: next.shape, epoch: null, target: null, offset: 0 }
-          yield { kind: 'reset', json: JSON.stringify({ reason: next.reset }), place }
-        } else {
-          for await (const event of this.#stepEvents(next.step, signal)) {
+        let waitMs = LOOK_MS
+        try {
+          for await (const event of isTold ? this.#news(place, signal) : this.#whereHeIs(place)) {
             place = event.place
+            waitMs = 0
             yield event
           }
+          isTold = true
+          troubledSinceMs = null
+        } catch (error) {
+          troubledSinceMs ??= performance.now()
+          const isLong = performance.now() - troubledSinceMs > TROUBLE_MS
+          const passing = isLong ? null : asPassing(error)
+          if (passing === null) throw error
+          waitMs = passing.retryAfterMs ?? LOOK_MS
         }
+        if (waitMs > 0) await bell.heard(waitMs, signal)
       }
+      rights.throwIfEnded()
     } catch (error) {
       if (!isEnd(error)) throw error
       // Whoever comes back to this place by himself would be begun anew, and end here again.
@@ -153,6 +163,19 @@ class Follower {
     } finally {
       rights.release()
     }
+  }
+
+  async *#whereHeIs(place: ChangePlace): AsyncGenerator<FollowedChange> {
+    if (place.epoch !== null) yield await this.#epochEvent(place, place.epoch)
+  }
+
+  /** What follows on that place; nothing: there is nothing yet. */
+  async *#news(place: ChangePlace, signal: AbortSignal): AsyncGenerator<FollowedChange> {
+    const next = await this.#next(place)
+    if (next === null) return
+    if ('step' in next) return yield* this.#stepEvents(next.step, signal)
+    const anew = { shape: next.shape, epoch: null, target: null, offset: 0 }
+    yield { kind: 'reset', json: JSON.stringify({ reason: next.reset }), place: anew }
   }
 
   async #newest(): Promise<View['epoch'] | null> {
@@ -204,7 +227,7 @@ class Follower {
       if (lines.length === 0) break
       for (const { kind, json, end } of lines) {
         if (performance.now() - decidedAtMs > DECIDE_MS) {
-          if ((await this.#viewOf(after.epoch))?.shape !== after.shape) return
+          if ((await this.#viewIfMasked(after.epoch))?.shape !== after.shape) return
           decidedAtMs = performance.now()
         }
         if (signal.aborted) return
@@ -273,9 +296,16 @@ class Follower {
   }
 }
 
+const PASSING: readonly string[] = ['cpu_time_spent', 'query_timeout']
 const GONE: readonly string[] = ['snapshot_not_found', 'snapshot_expired']
 
 const doneWith = ({ shape, epoch }: View): ChangePlace => ({ shape, epoch: epoch.epoch, target: null, offset: 0 })
+
+/** What another look may find gone: a database or an engine that is away, CPU time that is used up. Null: it stays. */
+function asPassing(error: unknown): SluiceError | null {
+  const known = toDatabaseError(error, 'changes were followed')
+  return known.kind === 'TRANSIENT' || PASSING.includes(known.code) ? known : null
+}
 
 function shapeOf(parts: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16)

@@ -56,6 +56,11 @@ export class HeldRights {
     return this.#ended.signal.aborted ? this.#ended.signal.reason : error
   }
 
+  /** Throws PERMISSION `right_ended` where it has; not where the caller is gone. */
+  throwIfEnded(): void {
+    this.#ended.signal.throwIfAborted()
+  }
+
   /** The run, watched over until its output was read. */
   over(run: EngineRun): EngineRun {
     const finished = run.finished.catch((error: unknown) => {
@@ -118,9 +123,9 @@ export class HeldRights {
 }
 
 function rightEnded(why: string): SluiceError {
-  return new SluiceError('PERMISSION', `the statement was ended: ${why}`, {
+  return new SluiceError('PERMISSION', `what was asked for was ended: ${why}`, {
     code: 'right_ended',
-    remedy: 'Ask for the right again where it is still needed, and send the statement with a valid token.',
+    remedy: 'Ask for the right again where it is still needed, then come back with a valid token.',
   })
 }
 
