@@ -29,11 +29,11 @@ const NUMBERED: readonly (readonly [Exception, RegExp])[] = [
 const SET_ASIDE: readonly (readonly [Exception, RegExp])[] = [
   ['idsAndTimes', /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?/g],
   ['idsAndTimes', /(?<=^x-sluice-freshness: )\d+$/gm],
-  ['idsAndTimes', /(?<="(?:age_s|ttl_remaining_s|\w+_ms|\w+_seconds)":\s*)[\d.]+/g],
+  ['idsAndTimes', /(?<="(?:age_s|ttl_remaining_s|\w+_ms|\w+_seconds)\\?":\s*)[\d.]+/g],
 ]
 const PSEUDONYM_FILES = /(?<="(?:[\w-]*files-size|[\w-]*bytes)":\s*"?)\d+/g
-/** Sealed places of pages: their lengths are compared. */
-const SEALED = /(?<="next_cursor":")[^"]+/g
+/** Sealed places, of pages and of streams of changes: their lengths are compared. */
+const SEALED = /(?<="next_cursor":")[^"]+|(?<=^id: )[\w-]{30,}/gm
 /** What bodies are made of is compared itself, and how much of his rate a reader has left is counted by time. */
 const UNCOMPARED = new Set(['date', 'x-request-id', 'content-length', 'ratelimit', 'connection', 'keep-alive'])
 /** Made of ids of what was read and of the request. */

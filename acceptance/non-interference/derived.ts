@@ -68,15 +68,16 @@ const REACHED: readonly Derived[] = [
 
 const HEAD = 'apiVersion: svc/v1\nkind: '
 
-/** Its column is classed as what it shows asks for, or not at all, which a deployment has to refuse. */
+/** Of the table or of the product of its rows. Its column is classed as what it shows asks for, or not at all, which a deployment has to refuse. */
 export function derivedFiles(random: Random, name: string): Readonly<Record<string, string>> {
   const { sql, type, hides, where, checks } = random.pick(REACHED)
+  const from = random.chance(0.4) ? 'product: crm.people' : 'connection: db, table: public.people, mode: full'
   const classification = hides !== null && random.chance(0.7) ? `, classification: ${hides}` : ''
   const chosen = where === undefined ? '' : `, where: "${where}"`
   const columns = `  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: shown, type: ${type}${classification} }\n`
   return {
     product: `${HEAD}Product\nname: ${name}\nnamespace: crm\narchetype: aggregate\n`,
-    inputs: `${HEAD}Inputs\ninputs:\n  - { name: source, connection: db, table: public.people, mode: full${chosen} }\n`,
+    inputs: `${HEAD}Inputs\ninputs:\n  - { name: source, ${from}${chosen} }\n`,
     output: `${HEAD}Output\nformat: iceberg\nschema:\n${columns}write_mode: replace\n`,
     quality: `${HEAD}Quality\nchecks:${checks === undefined ? ' []\n' : `\n${checks}`}`,
     serving: `${HEAD}Serving\nendpoints:\n  - { type: lookup, config: { index_columns: [id] } }\n  - type: analytics\n`,

@@ -12,16 +12,22 @@ export interface Sent {
 
 const agent = new Agent({ keepAlive: true })
 
-/** Of a compressed answer how much longer it is than its text makes it stands among the headers. */
-export async function exchange(url: string, token: string, { method, path, headers, body }: Sent): Promise<Heard> {
+/**
+ * Of a compressed answer how much longer it is than its text makes it stands among the headers.
+ * @param isEnough of an answer that does not end by itself, what has come of it
+ */
+export async function exchange(
+  url: string,
+  token: string,
+  { method, path, headers, body }: Sent,
+  isEnough: (text: string) => boolean = () => false,
+): Promise<Heard> {
   const answer = await new Promise<Heard & { readonly bytes: Buffer }>((resolve, reject) => {
     const all = { authorization: `Bearer ${token}`, ...headers }
     const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
     const sent = request(new URL(url).origin, { agent, method, path, headers: { ...all, ...length } }, (response) => {
       const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () => {
+      const settle = () => {
         const told = Object.entries(response.headers).map(([name, value]) => [name, String(value)])
         resolve({
           status: response.statusCode ?? 0,
@@ -29,7 +35,15 @@ export async function exchange(url: string, token: string, { method, path, heade
           text: '',
           bytes: Buffer.concat(chunks),
         })
+      }
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk)
+        if (!isEnough(Buffer.concat(chunks).toString('latin1'))) return
+        settle()
+        sent.destroy()
       })
+      response.on('error', reject)
+      response.on('end', settle)
     })
     sent.on('error', reject)
     sent.end(body)

@@ -17,9 +17,10 @@ export interface Operation {
   readonly files?: Readonly<Record<string, string>>
   /**
    * pages: with the place that an earlier answer gave, if there was one, and on to the next pages; unchanged: only if it is
-   * not what an earlier answer was; newest: what the list has at its head by itself; draft: with the digest of the draft.
+   * not what an earlier answer was; newest: what the list has at its head by itself; draft: with the digest of the draft;
+   * changes: as a stream, until an epoch is whole.
    */
-  readonly follow?: 'pages' | 'unchanged' | 'newest' | 'draft'
+  readonly follow?: 'pages' | 'unchanged' | 'newest' | 'draft' | 'changes'
 }
 
 const PEOPLE = '/api/v1/products/crm.people'
@@ -45,6 +46,9 @@ export const PLACES: readonly string[] = [
     'application-keys',
   ].map((what) => `/api/v1/${what}`),
   ...['/metrics', '/readyz'],
+  ...['people', 'derived'].map((name) => `/api/v1/products/crm.${name}/lineage?direction=both`),
+  `${PEOPLE}/lineage/impact?column=salary`,
+  '/api/v1/connections/db/lineage/impact?table=public.people&column=salary',
   ...['people/latest', 'people/realtime?key=1', 'people/timeseries', 'derived/latest'].map(
     (what) => `/api/v1/products/${what}`,
   ),
@@ -79,6 +83,9 @@ const KINDS = {
   read: 6,
   keys: 2,
   training: 2,
+  tool: 2,
+  changes: 1,
+  impact: 1,
   pages: 1,
   unchanged: 1,
   place: 3,
@@ -102,6 +109,12 @@ function operationOf(random: Random, readers: readonly string[], columns: Column
       return { reader, method: 'POST', path: '/api/v1/read', headers: packed(random), body: keysOf(random, columns) }
     case 'training':
       return { reader, method: 'POST', path: '/api/v1/training-sets', ...trainingOf(random, columns) }
+    case 'tool':
+      return { reader, method: 'POST', path: '/mcp', ...toolOf(random, columns) }
+    case 'changes':
+      return { reader, method: 'GET', path: changesFrom(random), follow: 'changes' }
+    case 'impact':
+      return get(impactOf(random, columns))
     case 'pages':
       return { ...get(random.pick(LISTS)), follow: 'pages' }
     case 'unchanged':
@@ -208,6 +221,40 @@ function trainingOf(random: Random, { all }: Columns): Pick<Operation, 'headers'
   ])
   const past = random.chance(0.3) ? { known_by: random.pick(['2999-01-01T00:00:00Z', '2020-01-01T00:00:00Z']) } : {}
   return { headers: { accept, ...packed(random) }, body: { ...own, features: [feature], ...past } }
+}
+
+/** Agents are another client of the same reader. */
+function toolOf(random: Random, columns: Columns): Pick<Operation, 'headers' | 'body'> {
+  const product = random.pick(['crm.people', 'crm.people', 'crm.derived', 'crm.nothing'])
+  const wanted = { columns: ['id', random.pick(columns.all)], limit: random.integer(1, 9) }
+  const [name, args] = random.pick<readonly [string, unknown]>([
+    ['search_products', random.pick([{}, { text: random.pick(['people', 'salary', 'Zoe', '7777']) }])],
+    ['describe_product', { product }],
+    ['sample_rows', { product, ...random.pick([{}, wanted]) }],
+    ['query', { sql: sqlOf(random, columns) }],
+    ['query', { sql: sqlOf(random, columns) }],
+    ['explain_failure', random.pick([{}, { product }])],
+    ['nothing', {}],
+  ])
+  const called = { method: 'tools/call', params: { name, arguments: args } }
+  const asked = random.pick([called, called, called, called, { method: 'tools/list' }])
+  return {
+    headers: { accept: 'application/json, text/event-stream' },
+    body: { jsonrpc: '2.0', id: 1, ...asked },
+  }
+}
+
+function changesFrom(random: Random): string {
+  const product = random.pick(['people', 'people', 'derived', 'nothing'])
+  return `/api/v1/products/${product}/changes?from=${random.pick(['start', 'start', 'now', 'x'])}`
+}
+
+function impactOf(random: Random, { all }: Columns): string {
+  const column = random.pick([...all, 'shown', 'nothing'])
+  return random.pick([
+    `/api/v1/products/crm.${random.pick(['people', 'derived'])}/lineage/impact?column=${column}`,
+    `/api/v1/connections/db/lineage/impact?table=public.${random.pick(['people', 'nothing'])}&column=${column}`,
+  ])
 }
 
 const timesOf = (random: Random, column: string, value: string): readonly string[] => [

@@ -186,20 +186,17 @@ async function hear(ear: Ear, operation: Operation): Promise<string> {
     const headers = { 'content-type': 'text/event-stream' }
     return tell({ status: 200, headers, text: await world.events(reader.client) })
   }
-  const ask = async (sent: Sent): Promise<Heard> => {
+  const ask: Ask = async (sent, isEnough) => {
     const named = (text: string) => text.replaceAll('{tenant}', world.slug)
     const headers = Object.entries(sent.headers ?? {}).map(([name, value]) => [name, named(value)])
-    return exchange(world.url, reader.token, {
-      ...sent,
-      path: named(sent.path),
-      headers: Object.fromEntries(headers),
-    })
+    const own = { ...sent, path: named(sent.path), headers: Object.fromEntries(headers) }
+    return exchange(world.url, reader.token, own, isEnough)
   }
   const answers = await (FOLLOWED[operation.follow ?? 'once'] ?? once)(ask, operation, ear)
   return answers.map(tell).join('\n')
 }
 
-type Ask = (sent: Sent) => Promise<Heard>
+type Ask = (sent: Sent, isEnough?: (text: string) => boolean) => Promise<Heard>
 type Follow = (ask: Ask, operation: Operation, ear: Ear) => Promise<readonly Heard[]>
 
 const once: Follow = async (ask, operation) => [await ask(sentOf(operation))]
@@ -237,6 +234,12 @@ const FOLLOWED: Readonly<Record<string, Follow>> = {
     const [path = ''] = operation.path.split('?')
     return [list, await ask({ ...sentOf(operation), path: `${path}/${first.id}` })]
   },
+  async changes(ask, operation) {
+    const heard = await ask(sentOf(operation), (text) => EPOCH.test(text))
+    // What a heartbeat or a second epoch may add is a matter of time.
+    const [, whole] = EPOCH.exec(heard.text) ?? []
+    return [{ ...heard, text: whole ?? heard.text }]
+  },
   async draft(ask, operation) {
     const { files, path } = operation
     const uploaded =
@@ -249,6 +252,8 @@ const FOLLOWED: Readonly<Record<string, Follow>> = {
 }
 
 const MOST_PAGES = 3
+/** All up to the end of the first epoch. */
+const EPOCH = /^([^]*?\nevent: epoch\n[^]*?\n\n)/
 
 function sentOf({ method, path, headers, body, text }: Operation): Sent {
   if (body === undefined && text === undefined) return { method, path, ...(headers === undefined ? {} : { headers }) }

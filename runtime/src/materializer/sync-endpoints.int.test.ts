@@ -267,3 +267,25 @@ test('a product leaves at every endpoint that it ever had no variant that it eve
   const dropped = [`drop ${product.name}/clear`, `drop ${product.name}/masked`]
   assert.deepEqual([lookup.calls.sort(), realtime.calls.sort()], [dropped, dropped])
 })
+
+test('whoever writes a store stops where the product is being removed, however long the store would take', async () => {
+  const store = await openStore()
+  const product = await newProduct([{ type: 'lookup', config: {} }])
+  await commitEpochs(product, 1, 1)
+  const began = Promise.withResolvers<void>()
+  const { serving } = store
+  const endless: ServingStore<ReferenceConfig> = {
+    ...serving.store,
+    write(_target, _changes, { signal }) {
+      began.resolve()
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    },
+  }
+  const deps = depsOf({ lookup: { ...store, serving: { ...serving, store: endless } } })
+  const writing = syncEndpoints(product, SIGNAL, deps)
+  await began.promise
+  await pool.query('update product_fences set token = token + 1 where product_id = $1', [product.id])
+  await assert.rejects(writing, { kind: 'FENCED' })
+  const [state] = await endpointStates(pool, product.id)
+  assert.equal(state?.error ?? null, null, 'no trouble of the store is noted')
+})

@@ -18,7 +18,7 @@ import {
   loseTable,
   lostCopy,
 } from '../registry/endpoint-states.ts'
-import { isNewestWriter, raiseFence } from '../registry/fences.ts'
+import { isNewestWriter, raiseFence, whileNewestWriter } from '../registry/fences.ts'
 import { latestEpoch, type Materialization } from '../registry/materializations.ts'
 import { type Product, updateProduct } from '../registry/products.ts'
 import { ChangeSets, type ChangeSetsDeps } from './change-sets.ts'
@@ -78,7 +78,26 @@ export async function syncEndpoints(
   const newest = await latestEpoch(deps.pool, product.id)
   if (newest === null) return []
   const deployed = await deployedVersion(product, newest.version, deps)
-  const fence = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  const { token } = await inTransaction(deps.pool, (tx) => raiseFence(tx, product.id))
+  return whileNewestWriter(deps.pool, product.id, token, signal, (held) =>
+    syncCopies(product, { newest, deployed, token }, held, deps, report),
+  )
+}
+
+interface ToServe {
+  readonly newest: Materialization
+  readonly deployed: Deployed
+  /** Of the fence. */
+  readonly token: bigint
+}
+
+async function syncCopies(
+  product: Product,
+  { newest, deployed, token }: ToServe,
+  signal: AbortSignal,
+  deps: SyncEndpointsDeps,
+  report: (stores: readonly StoreOutcome[]) => void,
+): Promise<readonly StoreOutcome[]> {
   const states = await endpointStates(deps.pool, product.id)
   const wanted = deployed.manifests.serving.endpoints.flatMap((endpoint) =>
     deployed.variants
@@ -134,7 +153,7 @@ export async function syncEndpoints(
           plan,
           known,
           newest,
-          fence.token,
+          token,
           epochs.get(plan.variant) as Epochs,
           changes,
           signal,
@@ -162,7 +181,7 @@ export async function syncEndpoints(
         const recorded = isDamaged ? lostCopy('unreadable') : (remaining ?? recordedError(error))
         settle(index, { state: 'failed', error: recorded, ...(isDamaged ? { epoch: null } : {}) })
         // Whoever removes the product drops its copies from its stores, and is no damage of theirs.
-        if (isDamaged && !(await isNewestWriter(deps.pool, product.id, fence.token))) return
+        if (isDamaged && !(await isNewestWriter(deps.pool, product.id, token))) return
         await endpointFailed(deps.pool, key, recorded, backOffMs(known?.attempts ?? 0, BACK_OFF))
         // Once: what dropping has not mended is this copy's own trouble.
         if (isDamaged && !isUnreadable(known?.error ?? null)) await loseTable(deps.pool, product.id, endpoint.type)

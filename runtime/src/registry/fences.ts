@@ -55,6 +55,40 @@ export async function isNewestWriter(db: Queryable, productId: string, token: bi
   return row !== null && BigInt(row.token) === token
 }
 
+const LOOK_MS = 2_000
+
+/**
+ * Runs `work`, and ends it by its signal within seconds of another raising the token: who writes to stores is asked nothing by
+ * the registry meanwhile, and whoever removes the product waits for him. The signal's reason is FENCED then.
+ */
+export async function whileNewestWriter<T>(
+  db: Queryable,
+  productId: string,
+  token: bigint,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const ended = new AbortController()
+  let timer: NodeJS.Timeout | undefined
+  let isDone = false
+  const wait = (): void => {
+    if (!isDone) timer = setTimeout(() => void look(), LOOK_MS)
+  }
+  const look = async (): Promise<void> => {
+    // What cannot be known now is looked at again.
+    const isNewest = await isNewestWriter(db, productId, token).catch(() => true)
+    if (isNewest) wait()
+    else ended.abort(fenced())
+  }
+  wait()
+  try {
+    return await work(AbortSignal.any([signal, ended.signal]))
+  } finally {
+    isDone = true
+    clearTimeout(timer)
+  }
+}
+
 function toFence(row: Row | null): ProductFence {
   if (row === null) throw fenced()
   return { token: BigInt(row.token), epoch: row.epoch }

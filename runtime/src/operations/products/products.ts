@@ -374,7 +374,7 @@ async function requireUnused({ pool }: Platform, product: Product): Promise<void
   })
 }
 
-/** Stores write no longer than that in most cases; a copy that is there again is told of. */
+/** Writers are told within seconds that they are to stop; a copy that is there again after that is told of. */
 const WRITERS_MS = 20_000
 
 async function dropProduct(
