@@ -174,19 +174,25 @@ export const logRowSaboteurs: readonly ConnectorSaboteur[] = [
   ),
   ofLog('gives the rows of a log at once', ['C63'], (source) => ({
     async *changes(request) {
-      let held = null as Extract<ChangeEvent, { kind: 'rows' }> | null
+      let held: RowsEvent[] = []
       for await (const event of source.changes(request)) {
-        if (event.kind === 'rows' && held?.stream === event.stream) {
-          held = { ...held, chunk: Buffer.concat([held.chunk, event.chunk]), rows: held.rows + event.rows }
-          continue
+        if (held[0] !== undefined && (event.kind !== 'rows' || held[0].stream !== event.stream)) {
+          yield atOnce(held, held[0])
+          held = []
         }
-        if (held) yield held
-        held = event.kind === 'rows' ? event : null
-        if (event.kind !== 'rows') yield event
+        if (event.kind === 'rows') held.push(event)
+        else yield event
       }
     },
   })),
 ]
+
+type RowsEvent = Extract<ChangeEvent, { kind: 'rows' }>
+
+function atOnce(events: readonly RowsEvent[], first: RowsEvent): RowsEvent {
+  const rows = events.reduce((sum, event) => sum + event.rows, 0)
+  return { ...first, chunk: Buffer.concat(events.map(({ chunk }) => chunk)), rows }
+}
 
 /** How many changes were told. */
 const TOLD = { count: 0 }
