@@ -80,6 +80,7 @@ it('knows of each command how many words it takes, by its usage', () => {
   for (const [name, { usage }] of Object.entries(ALL)) assert.ok(usage.startsWith(name), name)
   const several = counts.filter(([, count]) => count !== 1 && count !== 0)
   assert.deepEqual(several, [
+    ['client generate', Number.POSITIVE_INFINITY],
     ['dbt import', 2],
     ['grant remove', 2],
     ['lake', 2],
@@ -135,6 +136,7 @@ it('says with --json what the server answered, whatever the command', async () =
     'drift',
     'query',
     'training-set',
+    'client generate',
   ]
   const remote = Object.entries(ALL).filter(([name, { remote }]) => remote && !others.includes(name))
   assert.ok(remote.length > 25)
