@@ -4,20 +4,27 @@ import { createHash } from 'node:crypto'
 /** Names that types of the file have. Each is given once. */
 export class TypeNames {
   readonly #taken: Set<string>
+  readonly #shared: ReadonlySet<string>
 
-  /** @param text of code that the names stand beside: no word of it is given */
-  constructor(text: string) {
+  /**
+   * @param text of code that the names stand beside: no word of it is given
+   * @param products all of them: of two that would be called alike none is called so, whichever came first
+   */
+  constructor(text: string, products: readonly string[]) {
     this.#taken = new Set(text.match(/[A-Za-z_][A-Za-z0-9_]*/g))
+    const names = products.map(pascalCase)
+    this.#shared = new Set(names.filter((name, at) => names.indexOf(name) !== at))
   }
 
   /** The name, or with a mark of its own where another has it: `CrmPeopleRow_1f0c9a2b`. */
   take(product: string, suffix: string): string {
-    const wanted = `${pascalCase(product)}${suffix}`
+    const own = pascalCase(product)
+    const wanted = `${own}${suffix}`
     const mark = createHash('sha256')
       .update(JSON.stringify([product, suffix]))
       .digest('hex')
       .slice(0, 8)
-    const name = this.#taken.has(wanted) ? `${wanted}_${mark}` : wanted
+    const name = this.#shared.has(own) || this.#taken.has(wanted) ? `${wanted}_${mark}` : wanted
     this.#taken.add(name)
     return name
   }

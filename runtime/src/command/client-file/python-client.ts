@@ -31,8 +31,8 @@ const TYPES: ReadonlyMap<string, string> = new Map(
 
 export function pythonClient(products: readonly DescribedProduct[]): string {
   const template = readFileSync(TEMPLATE, 'utf8')
-  const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`)
   const schemas = products.map(({ schema }) => schema)
+  const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`, schemas.map(fullName))
   const written = inOrder(products.map((product) => ({ ...product.schema, product }))).map(({ product }) =>
     writeProduct(product, names),
   )
@@ -89,7 +89,9 @@ function writeProduct(product: DescribedProduct, names: TypeNames): Written {
     tableOf(product, readings, row),
   ]
   const told = productWords(product, readings).map((line) => `    # ${commentText(line)}\n`)
-  const made = ways.map(([name, type, more]) => `        self.${name}: ${type} = ${type.replace(/\[.*/, '')}(${more})\n`)
+  const made = ways.map(
+    ([name, type, more]) => `        self.${name}: ${type} = ${type.replace(/\[.*/, '')}(${more})\n`,
+  )
   const init = '    def __init__(self, client: SluiceClient, connection: SluiceConnection) -> None:\n'
   return { full, type, text: `${types.text}\nclass ${type}:\n${told.join('')}\n${init}${made.join('')}` }
 

@@ -31,8 +31,8 @@ const TYPES: ReadonlyMap<string, string> = new Map(
 
 export function scriptClient(products: readonly DescribedProduct[]): string {
   const template = readFileSync(TEMPLATE, 'utf8')
-  const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`)
   const schemas = products.map(({ schema }) => schema)
+  const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`, schemas.map(fullName))
   const written = inOrder(products.map((product) => ({ ...product.schema, product }))).map(({ product }) =>
     writeProduct(product, names),
   )
