@@ -167,16 +167,21 @@ class SluiceConnection:
             return content
 
     def lines(self, response: Any) -> Iterator[str]:
-        """As they come; whoever stops reading ends the request."""
+        """As they come; whoever stops reading ends the request. http.client's own readline takes a broken end for a good one."""
+        rest = b""
         with response:
             while True:
                 try:
-                    line = response.readline()
+                    part = response.read1(1 << 16)
                 except (OSError, http.client.HTTPException) as error:
                     raise _no_answer(error) from error
-                if not line:
-                    return
-                yield line.decode("utf-8")
+                if not part:
+                    break
+                *lines, rest = (rest + part).split(b"\n")
+                for line in lines:
+                    yield line.decode("utf-8")
+        if rest:
+            yield rest.decode("utf-8")
 
     def open(
         self,
@@ -571,8 +576,7 @@ class Changes(Generic[_Row, _Whole]):
         search = "" if since is None else "?" + urllib.parse.urlencode({"from": since})
         response = self._connection.open("GET", self._path + search, headers, None, _SILENCE_S)
         fields: Dict[str, str] = {}
-        for line in self._connection.lines(response):
-            text = line.rstrip("\n")
+        for text in self._connection.lines(response):
             if text == "":
                 yield fields
                 fields = {}
