@@ -1,14 +1,11 @@
 /** The client as a file of TypeScript. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { type LogicalType, typeName } from '@sluice/sdk'
 import { columnWords, productWords } from './column-words.ts'
 import { headText } from './file-head.ts'
 import { commentText, scriptText, TypeNames } from './names.ts'
 import { type DescribedProduct, digestOf, fullName, inOrder, type ProductWords } from './product-schema.ts'
 import { type Readings, readingsOf, type ShownColumn } from './readings.ts'
-
-const TEMPLATE = join(import.meta.dirname, '../templates/client/client.ts')
+import { scriptTemplate } from './template.ts'
 
 /** How answers tell values, by logical type; what is not known here may be anything. */
 const TYPES: ReadonlyMap<string, string> = new Map(
@@ -30,7 +27,7 @@ const TYPES: ReadonlyMap<string, string> = new Map(
 )
 
 export function scriptClient(products: readonly DescribedProduct[]): string {
-  const template = readFileSync(TEMPLATE, 'utf8')
+  const template = scriptTemplate()
   const schemas = products.map(({ schema }) => schema)
   const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`, schemas.map(fullName))
   const written = inOrder(products.map((product) => ({ ...product.schema, product }))).map(({ product }) =>
