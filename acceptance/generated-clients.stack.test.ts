@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { installed, runTool } from '../stack/cache.ts'
-import { type Client, type Json, manifests, ok } from './client.ts'
+import { Client, type Json, manifests, ok } from './client.ts'
 import { type Ended, runSluice } from './sluice-command.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
@@ -52,11 +52,13 @@ before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-clients-'))
   await writeFile(join(folder, 'package.json'), '{"type": "module"}')
   await world.source.query(`CREATE TABLE people (id bigint PRIMARY KEY, email text, name text, born date, city text NOT NULL,
-      amount numeric(12,2), ratio double precision, seen_at timestamptz NOT NULL, doc json);
+      amount numeric(12,2), ratio double precision, seen_at timestamptz NOT NULL, doc json, more text);
     INSERT INTO people SELECT i, '${HIDDEN}-' || i, '${HIDDEN} ' || i, '1990-01-01'::date + i, 'city ' || i % 3, i * 1.10,
       CASE WHEN i = 1 THEN 'NaN' ELSE i / 4.0 END, '2026-01-01T00:00Z'::timestamptz + make_interval(hours => i), '{"n": 1}'
       FROM generate_series(1, ${ROWS - 1}) i;
-    INSERT INTO people VALUES (9007199254740993, NULL, NULL, NULL, 'far', NULL, NULL, '2026-02-01T00:00Z', NULL)`)
+    INSERT INTO people VALUES (9007199254740993, NULL, NULL, NULL, 'far', NULL, NULL, '2026-02-01T00:00Z', NULL);
+    CREATE TABLE named (name text PRIMARY KEY, city text);
+    INSERT INTO named VALUES ('${HIDDEN}', 'far')`)
   await world.createTenant(tenant, 'enterprise')
   owner = await world.as(tenant, 'svc-developers', 'dora')
   for (const [user, group] of [
@@ -83,12 +85,9 @@ after(async () => {
 })
 
 function filesOf(name: string, columns: string, endpoints: string, classification: string): Record<string, string> {
-  const files = manifests('public.people', { columns, endpoints })
+  const files = manifests(name === 'named' ? 'public.named' : 'public.people', { columns, endpoints })
   const product = `${files.product.replace('name: people', `name: ${name}`)}classification: ${classification}\n`
-  // A key is never null.
-  const inputs =
-    name === 'named' ? files.inputs.replace('mode: full', `mode: full, where: "name IS NOT NULL"`) : files.inputs
-  return { ...files, product, inputs, quality: 'apiVersion: svc/v1\nkind: Quality\nchecks: []\n' }
+  return { ...files, product, quality: 'apiVersion: svc/v1\nkind: Quality\nchecks: []\n' }
 }
 
 async function made(name: string, columns: string, endpoints: string, classification: string): Promise<void> {
@@ -219,6 +218,16 @@ describe('a generated client', () => {
     )
     assert.deepEqual(rows.toSorted(byId), served.data.toSorted(byId))
     assert.ok(!JSON.stringify(rows).includes(HIDDEN))
+    const masksFor = async (user: string, product: string) => {
+      const { schema, readable } = await ok(
+        new Client(world.deployment.url, tokens[user] as string).get(`/api/v1/products/crm.${product}`),
+      )
+      return [readable, ...schema.slice(0, 5).map(({ mask }: Json) => mask)]
+    }
+    assert.deepEqual(await masksFor('vito', 'people'), [true, null, 'hash', 'redact', 'null', null])
+    assert.deepEqual(await masksFor('clara', 'people'), [true, null, null, null, null, null])
+    assert.deepEqual(await masksFor('vito', 'secret'), [false, null, null, null, null, null])
+    assert.deepEqual(await masksFor('dora', 'draft'), [false])
     assert.ok(rows.every(({ name, born }) => name === '[redacted]' && born === null))
 
     const refused = await people.lookup.page({ filter: { email: 'x' } }).catch((error: unknown) => error)
@@ -236,13 +245,18 @@ describe('a generated client', () => {
     assert.equal((await cleared.people.lookup.get(5)).name, `${HIDDEN} 5`)
 
     const closed = await generated('vito', 'named.ts', 'crm.named', '--lang', 'ts')
-    assert.match(closed, /Not for you: lookup: its key is masked for you\.[^]*Not for you: changes/)
-    assert.match(closed, /readonly "crm\.named": \{\n {4}readonly table: Table<CrmNamedRow>\n {2}\}/)
-    const vito = await world.as(tenant, 'svc-viewers', 'vito')
-    for (const way of ['latest', 'changes']) {
-      const { body } = await vito.get(`/api/v1/products/crm.named/${way}`)
-      assert.match(body.code, /column_masked|changes_need_key/, way)
-    }
+    assert.match(closed, /Not for you: rows of the lookup by key: it is masked\.[^]*Not for you: changes/)
+    assert.match(
+      closed,
+      /\{\n {4}readonly lookup: Lookup<CrmNamedRow, never, never>\n {4}readonly table: Table<CrmNamedRow>\n {2}\}/,
+    )
+    const named = (await opened('vito', 'named.ts')).client.products['crm.named']
+    assert.deepEqual(await all(named.lookup.find()), [{ name: '[redacted]', city: 'far' }])
+    // What the file does not have, the server does not give.
+    const byKey = await named.lookup.get(HIDDEN).catch((error: Json) => error.code)
+    assert.equal(byKey, 'column_masked')
+    const { body } = await (await world.as(tenant, 'svc-viewers', 'vito')).get('/api/v1/products/crm.named/changes')
+    assert.equal(body.code, 'changes_need_key')
   })
 
   it('follows changes, over the end of a connection and of the server', async (t) => {
@@ -438,7 +452,6 @@ describe('sluice client generate', () => {
     const changed = COLUMNS.replace('type: double', 'type: string')
       .replace('  - { name: doc, type: json }\n', '')
       .concat('  - { name: more, type: string }\n')
-    await world.source.query('ALTER TABLE people ADD COLUMN more text')
     await deployVersion(
       owner,
       'crm.people',

@@ -138,9 +138,30 @@ group('ways to read', () => {
       ['id'],
     )
     const redacted = of('redact')
-    assert.deepEqual([redacted.lookup, redacted.realtime, redacted.changes], [null, null, null])
-    assert.equal(redacted.closed.length, 3)
-    assert.equal(of('omit').changes, null)
+    assert.deepEqual([redacted.lookup?.key, redacted.realtime, redacted.changes], [null, null, null])
+    assert.deepEqual(
+      redacted.lookup?.filters.map(({ name }) => name),
+      ['city'],
+    )
+    assert.deepEqual(redacted.closed.length, 3)
+    assert.deepEqual([of('omit').changes, of('omit').lookup?.key], [null, null])
+    const history = { index_columns: ['id'], history_mode: 'type_2', tracked_columns: ['city'] }
+    const kept = (mask: string) =>
+      describe(product('a.b', [key('id', 'string', { mask })], [{ type: 'lookup', config: history }]))
+    assert.equal(readingsOf(kept('redact').schema).lookup, null)
+    assert.equal(readingsOf(kept('hash').schema).lookup?.key, null)
+    const timed = (mask: string | null, config: Readonly<Record<string, unknown>>) =>
+      readingsOf(
+        describe(
+          product('a.b', [column('at', 'date', { mask }), column('on', 'date')], [{ type: 'timeseries', config }]),
+        ).schema,
+      ).timeseries
+    assert.equal(timed('null', {}), null)
+    assert.deepEqual(
+      timed('null', { time_column: 'on' })?.filters.map(({ name }) => name),
+      ['on'],
+    )
+    assert.notEqual(timed(null, {}), null)
   })
 
   it('are those that the version in service declares', () => {
@@ -231,7 +252,7 @@ group('the head of a file', () => {
 group('differences', () => {
   const endpoints = [
     { type: 'lookup', config: { index_columns: ['id', 'city'], history_mode: 'current' } },
-    { type: 'timeseries', config: { continuous_aggregates: [{ interval: '1 day', columns: [] }] } },
+    { type: 'timeseries', config: { time_column: 'n', continuous_aggregates: [{ interval: '1 day', columns: [] }] } },
   ]
   const base = product('a.b', [key('id', 'integer'), column('city', 'string'), column('n', 'long')], endpoints)
   const found = (after: Partial<ProductAnswer> | null) =>

@@ -17,7 +17,7 @@ import { scriptClient } from './script-client.ts'
 const PRODUCT = describe(
   product(
     't.p',
-    [key('id', 'long'), column('city', 'string')],
+    [key('id', 'long'), column('city', 'string'), column('at', 'date')],
     [
       { type: 'lookup', config: { index_columns: ['id', 'city'], history_mode: 'type_2', tracked_columns: ['city'] } },
       { type: 'timeseries', config: {} },
@@ -298,6 +298,7 @@ except ValueError:
         parts(
           asked,
           SSE,
+          event('3b', 'epoch', { epoch: 4, version: '1.0.0' }),
           event('4', 'reset', { reason: 'changed' }),
           event('5', 'problem', { code: 'product_forbidden', detail: 'x', remedy: 'Ask.' }),
         )
@@ -344,7 +345,6 @@ found = [shown, failed(lambda: next(changes))]`,
     expected: [
       ['Bearer t1', null],
       ['Bearer t2', 'p0'],
-      ['Bearer t3', 'p1'],
     ],
   },
   {

@@ -45,7 +45,7 @@ export interface ProductSchema {
     readonly tracked: readonly string[]
   } | null
   readonly realtime: { readonly key: readonly string[]; readonly columns: readonly string[] } | null
-  readonly timeseries: { readonly intervals: readonly string[] } | null
+  readonly timeseries: { readonly time: string; readonly intervals: readonly string[] } | null
 }
 
 /** What is said in comments, and may become another without the client being wrong. */
@@ -91,7 +91,7 @@ function endpointsOf({ endpoints }: ProductAnswer, columns: readonly SchemaColum
   return {
     lookup: lookup === undefined ? null : lookupOf(lookup, key),
     realtime: realtime === undefined ? null : realtimeOf(realtime, names),
-    timeseries: timeseries === undefined ? null : { intervals: intervalsOf(timeseries) },
+    timeseries: timeseries === undefined ? null : timeseriesOf(timeseries, columns),
   }
 }
 
@@ -111,10 +111,16 @@ function realtimeOf(config: Readonly<Record<string, unknown>>, names: readonly s
   return { key, columns: names.filter((name) => included.includes(name)) }
 }
 
-function intervalsOf({ continuous_aggregates: aggregates }: Readonly<Record<string, unknown>>): readonly string[] {
-  return (Array.isArray(aggregates) ? aggregates : []).map(({ interval }: { readonly interval: unknown }) =>
-    String(interval),
-  )
+function timeseriesOf(
+  { time_column: time, continuous_aggregates: aggregates }: Readonly<Record<string, unknown>>,
+  columns: readonly SchemaColumn[],
+): ProductSchema['timeseries'] {
+  const first = columns.find(({ type }) => ['date', 'timestamp', 'timestamptz'].includes(type))?.name ?? ''
+  const kept: readonly { readonly interval: unknown }[] = Array.isArray(aggregates) ? aggregates : []
+  return {
+    time: typeof time === 'string' ? time : first,
+    intervals: kept.map(({ interval }) => String(interval)),
+  }
 }
 
 const textsOf = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
@@ -140,7 +146,7 @@ export function schemaLine({ namespace, name, columns, lookup, realtime, timeser
     }),
     lookup: lookup && { by: lookup.by, history: lookup.history, tracked: lookup.tracked },
     realtime: realtime && { key: realtime.key, columns: realtime.columns },
-    timeseries: timeseries && { intervals: timeseries.intervals },
+    timeseries: timeseries && { time: timeseries.time, intervals: timeseries.intervals },
   }
   const escaped = (sign: string): string => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`
   return JSON.stringify(ordered).replace(/[\u007f-\uffff]/g, escaped)

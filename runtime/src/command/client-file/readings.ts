@@ -35,21 +35,22 @@ export function readingsOf(schema: ProductSchema): Readings {
   const row = schema.columns.flatMap(shown)
   const keyColumns = schema.columns.filter((column) => column.key)
   const key = keyColumns.flatMap(shown)
-  // A mask that two rows could share leaves them without a key: stores hold no such copy, and changes tell no rows apart.
+  // Where two rows could share a mask, they have no key: changes tell no rows apart, and no history is kept.
   const hasKey = keyColumns.length > 0 && keyColumns.every(({ mask }) => mask === null || mask === 'hash')
-  const isClear = ({ mask, type }: ShownColumn): boolean => mask === null && type !== 'json'
   const { lookup, realtime, timeseries } = schema
+  const isHistoryLost = lookup !== null && lookup.history !== 'current' && !hasKey
   const realtimeKey = (realtime?.key ?? []).flatMap((name) => row.filter((column) => column.name === name))
   const isKeyShown = realtimeKey.length === (realtime?.key.length ?? 0) && realtimeKey.every(isClear)
+  const isTimeShown = row.some((column) => column.name === timeseries?.time && isClear(column))
   return {
     row,
     omitted: schema.columns.filter(({ mask }) => mask === 'omit').map(({ name }) => name),
     lookup:
-      lookup === null || !hasKey
+      lookup === null || isHistoryLost
         ? null
         : {
             row: [...row, ...historyColumns(lookup, schema.columns)],
-            key: key.every(isClear) ? key : null,
+            key: key.length > 0 && key.length === keyColumns.length && key.every(isClear) ? key : null,
             filters: row.filter((column) => lookup.by.includes(column.name) && isClear(column)),
             keepsHistory: lookup.history === 'type_2',
           },
@@ -57,16 +58,22 @@ export function readingsOf(schema: ProductSchema): Readings {
       realtime === null || !isKeyShown || realtimeKey.length === 0
         ? null
         : { row: row.filter(({ name }) => realtime.columns.includes(name)), key: realtimeKey },
-    timeseries: timeseries && { filters: row.filter(isClear), intervals: timeseries.intervals },
+    timeseries:
+      timeseries === null || !isTimeShown ? null : { filters: row.filter(isClear), intervals: timeseries.intervals },
     changes: hasKey ? key : null,
     closed: [
-      ...(lookup !== null && !hasKey ? ['lookup: its key is masked for you'] : []),
-      ...(realtime !== null && !isKeyShown ? ['realtime: its key is masked for you'] : []),
-      ...(keyColumns.length > 0 && !hasKey ? ['changes: the key is masked for you'] : []),
+      ...(isHistoryLost ? ['lookup: the key of its states is masked'] : []),
+      ...(lookup !== null && !isHistoryLost && !key.every(isClear) ? ['rows of the lookup by key: it is masked'] : []),
+      ...(realtime !== null && !isKeyShown ? ['realtime: its key is masked'] : []),
+      ...(timeseries !== null && !isTimeShown ? ['timeseries: its time is masked'] : []),
+      ...(keyColumns.length > 0 && !hasKey ? ['changes: the key is masked'] : []),
       ...(keyColumns.length === 0 ? ['changes: the product has no key'] : []),
     ],
   }
 }
+
+/** A column that rows may be chosen by. */
+const isClear = ({ mask, type }: ShownColumn): boolean => mask === null && type !== 'json'
 
 function shown({ name, type, nullable, mask }: SchemaColumn): readonly ShownColumn[] {
   if (mask === 'omit') return []

@@ -52,7 +52,8 @@ class Changes(Generic[_Row, _Whole]):
         last_id: Optional[str] = None
         retry_s = _RETRY_S
         lost_at: Optional[float] = None
-        is_renewed = False
+        renewed_at = float("-inf")
+        whole_epoch: Optional[int] = None
         while True:
             wait_s = retry_s
             try:
@@ -67,12 +68,19 @@ class Changes(Generic[_Row, _Whole]):
                     if event == "problem":
                         raise SluiceError(500, data)
                     kind = _KINDS.get(event)
-                    if kind is not None:
-                        is_renewed = False
-                        yield Change(kind, last_id or "", data)
+                    if kind is None:
+                        continue
+                    change: Change[_Row, _Whole] = Change(kind, last_id or "", data)
+                    # Whoever comes back is told first where he is.
+                    if kind == "epoch" and change.epoch == whole_epoch:
+                        continue
+                    whole_epoch = change.epoch
+                    yield change
             except SluiceError as error:
-                if error.code == "right_ended" and self._connection.has_fresh_tokens and not is_renewed:
-                    is_renewed = True
+                is_over = error.code == "right_ended" and self._connection.has_fresh_tokens
+                # A new token that is over as soon as it is used says that more has ended than the old one.
+                if is_over and time.monotonic() - renewed_at > _SILENCE_S:
+                    renewed_at = time.monotonic()
                 elif not _passes(error):
                     raise
                 lost_at = time.monotonic() if lost_at is None else lost_at

@@ -46,7 +46,8 @@ export class Changes<Row, Key> {
     let lastId: string | null = null
     let retryMs = RETRY_MS
     let lostAtMs: number | null = null
-    let isRenewed = false
+    let renewedAtMs = Number.NEGATIVE_INFINITY
+    let wholeEpoch: number | null = null
     for (;;) {
       let waitMs = retryMs
       try {
@@ -58,13 +59,16 @@ export class Changes<Row, Key> {
           if (event === 'problem') throw new SluiceError(SERVER_FAULT, data, null)
           const change = changeOf<Row, Key>(event, lastId ?? '', data)
           if (change === null) continue
-          isRenewed = false
+          // Whoever comes back is told first where he is.
+          if (change.kind === 'epoch' && change.epoch === wholeEpoch) continue
+          wholeEpoch = change.kind === 'epoch' ? change.epoch : null
           yield change
         }
       } catch (error) {
         if (!(error instanceof SluiceError)) throw error
-        const renews = error.code === 'right_ended' && this.#connection.hasFreshTokens && !isRenewed
-        if (renews) isRenewed = true
+        const isOver = error.code === 'right_ended' && this.#connection.hasFreshTokens
+        // A new token that is over as soon as it is used says that more has ended than the old one.
+        if (isOver && Date.now() - renewedAtMs > SILENCE_MS) renewedAtMs = Date.now()
         else if (!passes(error)) throw error
         lostAtMs ??= Date.now()
         if (Date.now() - lostAtMs > patienceMs) throw error
