@@ -182,10 +182,15 @@ const SCENARIOS: readonly Scenario[] = [
   },
   {
     what: 'follows nobody elsewhere: the token is for its server',
-    answer: ({ reply }) => reply.writeHead(307, { location: strangerUrl }).end(),
-    script: async (client) => ((await failed(() => client.query('x'))) as unknown[])[1] !== undefined,
-    python: 'found = failed(lambda: client.query("x"))[1] is not None',
-    found: true,
+    answer: ({ reply }) => reply.writeHead(302, { location: strangerUrl }).end(),
+    async script(client) {
+      const read = await failed(() => client.products['t.p'].timeseries.page())
+      const asked = await failed(() => client.query('x'))
+      return [Array.isArray(read), Array.isArray(asked)]
+    },
+    python:
+      'found = [isinstance(failed(p.timeseries.page), list), isinstance(failed(lambda: client.query("x")), list)]',
+    found: [true, true],
   },
   {
     what: 'says that nobody answers, and that an answer broke off',
