@@ -8,8 +8,7 @@ export const CLIENT_COMMANDS: Readonly<Record<string, Command>> = {
     flags: {
       lang: 'ts or python; neither needs a library beside it',
       out: 'the file to write, or to check',
-      check:
-        'write nothing: end with 1, and say what differs, where the server shows you other columns or endpoints than the file has',
+      check: 'write nothing: end with 1, and say what differs, where the server shows you something else by now',
     },
     remote: true,
     run: async (call) => (await import('./client-file/generate.ts')).generateCommand(call),

@@ -1,4 +1,4 @@
-/** What generated clients make of servers and networks that fail; in both languages the same. What a good server answers, acceptance tests see. */
+/** What generated clients make of servers and networks that fail: in both languages the same. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** `sluice client generate`: asks what the caller sees of products, and writes a client of them, or holds one against it. */
+/** `sluice client generate`: asks what the caller is shown of products, and writes a client of that, or checks one. */
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { UsageError } from '../arguments.ts'

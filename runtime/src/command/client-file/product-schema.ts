@@ -82,7 +82,7 @@ export function describe(answer: ProductAnswer): DescribedProduct {
   }
 }
 
-/** Configurations are those of the contract, whatever store serves them: interface of lookup, realtime and timeseries. */
+/** Of the types that the contract knows, whatever store serves them. */
 function endpointsOf({ endpoints }: ProductAnswer, columns: readonly SchemaColumn[]) {
   const configOf = (type: string) => endpoints.find((endpoint) => endpoint.type === type)?.config
   const [lookup, realtime, timeseries] = ['lookup', 'realtime', 'timeseries'].map(configOf)

@@ -80,7 +80,7 @@ function shown({ name, type, nullable, mask }: SchemaColumn): readonly ShownColu
   return [{ name, type, nulls: nullsOf(nullable, mask), mask, of: name }]
 }
 
-/** A redacted value does not even say that it is missing; a hash does. Of a mask that is not known, values may be missing. */
+/** A redacted value does not even say that it is missing; a hash does, and a mask that is not known may. */
 function nullsOf(nullable: boolean, mask: string | null): ShownColumn['nulls'] {
   if (mask === 'null') return 'only'
   if (mask === 'redact' || mask === 'partial') return 'none'

@@ -1,4 +1,4 @@
-/** What every generated file has, whatever its products: the parts of `templates/client` as one text, without their ways to each other. */
+/** What every generated file has, whatever its products: the parts of `templates/client` as one text. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -15,8 +15,8 @@ _KINDS: Dict[str, ChangeKind] = {"upsert": "upsert", "delete": "delete", "epoch"
 
 class Change(Generic[_Row, _Whole]):
     """
-    upsert has row, delete has key. epoch: what came since the last one is whole. reset, with its reason: all rows are to be
-    forgotten, as they follow anew. id is where the stream goes on after it.
+    upsert has row, delete has key. epoch: what came since the last one is whole. reset, with its reason: all rows are to
+    be forgotten, as they follow anew. id is where the stream goes on after it.
     """
 
     def __init__(self, kind: ChangeKind, id: str, data: Any) -> None:

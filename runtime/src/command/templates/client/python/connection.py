@@ -58,7 +58,8 @@ class SluiceConnection:
             return content
 
     def lines(self, response: Any) -> Iterator[str]:
-        """As they come; whoever stops reading ends the request. http.client's own readline takes a broken end for a good one."""
+        """As they come; whoever stops reading ends the request."""
+        # In pieces: readline of http.client takes a broken end for a good one.
         rest = b""
         with response:
             while True:

@@ -11,7 +11,7 @@ export type Change<Row, Key> =
 
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined
-  /** now (default): what comes; start: all rows there are, then what comes; or the id of the last event that was applied. */
+  /** now (default): what comes; start: all rows there are first; or the id of the last event that was applied. */
   readonly from?: string | undefined
   /** How long it tries to come back before it throws why it cannot. Default 5 minutes. */
   readonly patienceMs?: number | undefined
@@ -35,8 +35,8 @@ export class Changes<Row, Key> {
   }
 
   /**
-   * Has no end but the signal's, or an error. It comes back by itself where the connection breaks, to the event after the last one, so that none is
-   * lost and none comes twice. Throws SluiceError where the server says why the stream ends.
+   * Has no end but the signal's, or an error. It comes back by itself where the connection breaks, to the event after the
+   * last one, so that none is lost and none comes twice. Throws SluiceError where the server says why the stream ends.
    */
   async *follow({
     signal,

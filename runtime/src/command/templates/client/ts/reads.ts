@@ -122,8 +122,8 @@ export class Realtime<Row, Key extends Readonly<Record<string, KeyValue>>> exten
 }
 
 /**
- * Rows by their key, or by columns that are indexed. Key: never, where the key is masked. History: options that only a lookup with
- * states of the past has.
+ * Rows by their key, or by columns that are indexed. Key: never, where the key is masked. History: options that only a
+ * lookup with states of the past has.
  */
 export class Lookup<Row, Key, F extends keyof Row, History = unknown> extends Keyed<Row, Key> {
   protected readonly store = 'lookup'
@@ -179,7 +179,7 @@ export class Timeseries<Row, F extends keyof Row, Interval extends string> {
     return this.#read(options, {})
   }
 
-  /** What is kept of each interval: `bucket`, and of each of its columns count, sum, avg, min and max, as its type has them. */
+  /** What is kept of each interval: `bucket`, and of its columns count, sum, avg, min and max, as each type has them. */
   aggregates(
     interval: Interval,
     options: Omit<RangeOptions<Row, never, F>, 'columns'> = {},
