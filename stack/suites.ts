@@ -143,7 +143,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|generated-clients|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -159,9 +159,11 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-rights',
     servers: ['runtime'],
-    tests: ['acceptance/{non-interference,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts'],
+    tests: [
+      'acceptance/{generated-clients,non-interference,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
+    ],
     programs: ['python3'],
-    expectedSeconds: 470,
+    expectedSeconds: 530,
     isAlwaysRun: true,
   },
   // How the lake meets a network that spoils requests; what it does on the store that is deployed is MinIO's suite.

@@ -82,6 +82,7 @@ it('knows of each command how many words it takes, by its usage', () => {
   assert.deepEqual(several, [
     ['dbt import', 2],
     ['grant remove', 2],
+    ['client generate', Number.POSITIVE_INFINITY],
     ['lake', 2],
   ])
   const none = counts.filter(([, count]) => count === 0).map(([name]) => name)
@@ -135,6 +136,7 @@ it('says with --json what the server answered, whatever the command', async () =
     'drift',
     'query',
     'training-set',
+    'client generate',
   ]
   const remote = Object.entries(ALL).filter(([name, { remote }]) => remote && !others.includes(name))
   assert.ok(remote.length > 25)

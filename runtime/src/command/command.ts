@@ -185,12 +185,16 @@ export function checkWords({ usage }: Command, name: string, rest: readonly stri
   throw new UsageError(`"${extra}" is a word too many; what holds blanks belongs in quotes`)
 }
 
-/** How many words may stand behind the command's own: those of its usage that are no flags and no values of flags. */
+/**
+ * How many words may stand behind the command's own: those of its usage that are no flags and no values of flags. Any number
+ * where one of them has dots behind it.
+ */
 export function wordsOf(usage: string, name: string): number {
   const tokens = usage.slice(name.length).replaceAll(/[[\]]/g, '').split(' ').filter(Boolean)
   let count = 0
   for (let index = 0; index < tokens.length; index += 1) {
     const token = tokens[index] as string
+    if (token.endsWith('...')) return Number.POSITIVE_INFINITY
     if (!token.startsWith('--')) count += token === '|' ? 0 : 1
     else if (!SWITCHES.includes(token.slice(2)) && tokens[index + 1] !== '|') index += 1
   }

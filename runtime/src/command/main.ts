@@ -4,6 +4,7 @@ import type { ConfigSources } from '../config.ts'
 import { APPLICATION_KEY_COMMANDS } from './application-key-commands.ts'
 import { APPLY_COMMANDS } from './apply-command.ts'
 import { type Arguments, parseArguments, UsageError } from './arguments.ts'
+import { CLIENT_COMMANDS } from './client-commands.ts'
 import {
   type Command,
   callOf,
@@ -70,6 +71,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
   ...TRAINING_SET_COMMANDS,
+  ...CLIENT_COMMANDS,
   ...PLUGIN_COMMANDS,
   ...LAKE_COMMANDS,
   ...CONFIG_COMMANDS,

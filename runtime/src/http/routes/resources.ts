@@ -328,8 +328,18 @@ export const ProductDetail = Type.Object(
         classification: text(),
         nullable: Type.Boolean(),
         description: Type.Optional(nullable(text())),
+        mask: nullable(
+          Type.Union(
+            ['hash', 'redact', 'partial', 'null', 'omit'].map((name) => Type.Literal(name)),
+            {
+              description:
+                'How it is masked for you; omit: you are not shown the column. Null: it is not, or you may not read the product.',
+            },
+          ),
+        ),
       }),
     ),
+    readable: Type.Boolean({ description: 'Whether there is a version in service whose rows you may read.' }),
     endpoints: Type.Array(
       Type.Object({
         type: text(),

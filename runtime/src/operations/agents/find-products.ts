@@ -4,7 +4,7 @@ import { deployedProducts } from '../../registry/products.ts'
 import { type Platform, requireMember } from '../platform.ts'
 import { productDetail } from '../products/product-detail.ts'
 import { findReadable } from '../reads/read-keys.ts'
-import { accessOrNull, accessTo, productHidden, type ServedProduct } from '../served/served-product.ts'
+import { accessOrNull, productHidden, type ServedProduct } from '../served/served-product.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { BoundedAnswer, shortened } from './bounded-answer.ts'
 
@@ -73,9 +73,7 @@ export async function productForAgent(
 export async function describeProduct(platform: Platform, call: TenantCall, reference: string): Promise<AgentFindings> {
   requireMember(call.principal)
   const product = await productForAgent(platform, call, reference)
-  const { masks } = accessTo(product, call.principal, platform.rules, (variant) => product.variants.has(variant))
   const detail = await productDetail(platform, call, product.id)
-  const masked = new Map(masks.map(({ column, strategy }) => [column, strategy]))
   const full = `${product.domain}.${product.name}`
   const answer = new BoundedAnswer()
   answer.add('product', full)
@@ -95,10 +93,10 @@ export async function describeProduct(platform: Platform, call: TenantCall, refe
     endpoints: detail.endpoints.map(({ type, state }) => ({ type, state })),
   })
   answer.addList('lineage', detail.lineage.inputs.slice(0, 50))
-  const columns = detail.schema.slice(0, MAX_LISTED).map(({ description, classification, ...column }) => ({
+  const columns = detail.schema.slice(0, MAX_LISTED).map(({ description, classification, mask, ...column }) => ({
     ...column,
     class: classification,
-    masked_for_you: masked.get(column.name) ?? null,
+    masked_for_you: mask,
     ...(description ? { description: shortened(description) } : {}),
   }))
   const shown = answer.addList('columns', columns)

@@ -14,6 +14,7 @@ import { findProductsByName } from '../../registry/products.ts'
 import { findVersion, listVersions } from '../../registry/versions.ts'
 import { type Platform, requireMember } from '../platform.ts'
 import { freshnessOf } from '../served/freshness.ts'
+import { accessOrNull } from '../served/served-product.ts'
 import { clearColumns } from './clear-columns.ts'
 import { shownDashboards } from './dashboards.ts'
 import { actualReads, isOfOneMoment, missingText, readJson } from './input-reads.ts'
@@ -55,8 +56,12 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   const wantedMs = slo.freshnessMs
   const isClear = await clearColumns(platform, call, product.id)
   const unseen = live === null ? new Set<string>() : await outOfScope(platform, call, live.normalised)
+  const served = live === null ? null : await platform.served.find(call.tenant, product.id)
+  const access = served === null ? null : accessOrNull(served, call.principal, platform.rules)
+  const masks = new Map(access?.masks.map(({ column, strategy }) => [column, strategy]))
   return {
     product,
+    readable: access !== null,
     scheduled,
     owner,
     tags,
@@ -69,6 +74,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
         classification,
         nullable,
         description,
+        mask: masks.get(name) ?? null,
       }),
     ),
     endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>

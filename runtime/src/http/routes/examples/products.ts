@@ -142,7 +142,7 @@ const quality = {
   by_dimension: { validity: 0 },
 }
 
-const column = { role: 'attribute', classification: 'public', nullable: true, description: '' }
+const column = { role: 'attribute', classification: 'public', nullable: true, description: '', mask: null }
 const endpoint = { description: '', state: 'ok', epoch: 1, behind: false, error: null, rows_left_out: 0 }
 const schedule = {
   schedule: { every: '1h', catch_up: 'one' },
@@ -171,9 +171,10 @@ const detail = {
   tags: [],
   schema: [
     { ...column, name: 'id', type: 'integer', role: 'identity', nullable: false },
-    { ...column, name: 'email', type: 'string', classification: 'pii.identifier' },
+    { ...column, name: 'email', type: 'string', classification: 'pii.identifier', mask: 'hash' },
     { ...column, name: 'city', type: 'string' },
   ],
+  readable: true,
   endpoints: [
     {
       ...endpoint,
