@@ -345,4 +345,22 @@ describe('a preview', () => {
     const actions = data.map(({ actor, action }: Json) => `${actor.subject} ${action}`)
     assert.deepEqual(actions, ['ada product.preview', 'ada read.raw', 'ada product.manifests'])
   })
+
+  it('of a restricted product as an input is read on record', async () => {
+    const { id } = await register('sealed')
+    await deployVersion(author, 'crm.sealed', '1.0.0', draftOf('sealed', { product: 'classification: restricted\n' }))
+    await ok(owner.post('/api/v1/products/crm.sealed/grants', { subject: { user: 'carl' }, may: 'read' }))
+    await syncNow(owner)
+    await register('kept', colleague)
+    const inputs = '  - { name: source, product: crm.sealed }\n'
+    const product = 'classification: restricted\naccess: { users: [carl] }\n'
+    const { row_count: count } = await shown(colleague, 'kept', { inputs, product, isAggregate: true })
+    assert.equal(count, 10)
+    const { data } = await ok(owner.get('/api/v1/audit?limit=3'))
+    const records = data.map(({ actor, action, object }: Json) => [actor.subject, action, object.id === id])
+    assert.deepEqual(records.slice(0, 2), [
+      ['carl', 'product.preview', false],
+      ['carl', 'read.preview', true],
+    ])
+  })
 })

@@ -143,7 +143,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|lineage|non-interference|preview|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -152,14 +152,18 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'authoring',
     servers: ['runtime'],
-    tests: ['acceptance/{apply-command,command,dbt-import,lineage,product-init,products-of-products}.stack.test.ts'],
-    expectedSeconds: 700,
+    tests: [
+      'acceptance/{apply-command,command,dbt-import,dev-command,lineage,product-init,products-of-products}.stack.test.ts',
+    ],
+    expectedSeconds: 760,
   },
   // Who sees what, by every door, and what requests that are made up get.
   {
     name: 'acceptance-rights',
     servers: ['runtime'],
-    tests: ['acceptance/{non-interference,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts'],
+    tests: [
+      'acceptance/{non-interference,preview,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
+    ],
     programs: ['python3'],
     expectedSeconds: 470,
     isAlwaysRun: true,

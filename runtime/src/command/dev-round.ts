@@ -2,6 +2,7 @@
 import type { Config } from '../config.ts'
 import { loweredOf, versionsOf } from './apply-plan.ts'
 import { type Client, ServerRefused } from './client.ts'
+import { statesIn } from './folder-watch.ts'
 import { nextVersion } from './next-version.ts'
 import type { DeployAnswer } from './product-commands.ts'
 import { pathOf } from './product-files.ts'
@@ -62,7 +63,7 @@ export interface DevChoices {
   readonly breaks: readonly string[]
 }
 
-/** What was planned of each folder, so that what was not saved is not planned again. */
+/** By folder, the state of its files that was planned: what was not saved since then is not planned again. */
 export type Planned = Map<string, string>
 
 /** Reasons against a preview that are no mistake of the manifests. */
@@ -79,7 +80,7 @@ const NO_FAULT = [
   'engine_busy',
 ]
 
-/** Throws `ServerAway` where nobody answers: products that were planned before that are in `planned`. */
+/** Throws where nobody answers (`isAway`): all of it is to be done again then. What it tells of is in `planned`. */
 export async function roundOf(
   root: string,
   config: Config,
@@ -87,14 +88,14 @@ export async function roundOf(
   choices: DevChoices,
   planned: Planned,
 ): Promise<DevRound> {
+  // Before they are read: what is saved meanwhile is planned once more.
+  const states = await statesIn(root)
   const { products, problems } = await readWhatCan(root, config)
-  const saved = ordered(products).filter(({ folder, texts }) => planned.get(folder) !== JSON.stringify(texts))
+  const saved = ordered(products).filter(({ folder }) => planned.get(folder) !== states.get(folder))
   const made: DevProduct[] = []
   const client = saved.length === 0 ? null : await open()
-  for (const product of client === null ? [] : saved) {
-    made.push(await devProduct(client as Client, product, choices))
-    planned.set(product.folder, JSON.stringify(product.texts))
-  }
+  if (client !== null) for (const product of saved) made.push(await devProduct(client, product, choices))
+  for (const { folder } of made) planned.set(folder, states.get(folder) ?? '')
   return { products: made, problems }
 }
 

@@ -24,7 +24,7 @@ export async function dev(call: CommandCall): Promise<Ending> {
   const planned: Planned = new Map()
   // Anew for each round: a server that was started again may be at another address, and tokens end.
   const look = () => roundOf(root, call.config, () => openClient(call.args, call.config), choices, planned)
-  if (call.args.flags['once']) return onceOf(call, await look())
+  if (call.args.flags['once']) return onceOf(call, withProducts(await look()))
   for (let state = await stateOf(root), isFirst = true; ; isFirst = false) {
     await tellRound(call, look, isFirst)
     state = await untilSaved(root, state)
@@ -39,9 +39,12 @@ function choicesOf({ args }: CommandCall): DevChoices {
   return { rows, lower: listed(args, 'lower'), breaks: listed(args, 'breaks') }
 }
 
+function withProducts(round: DevRound): DevRound {
+  if (round.products.length + round.problems.length > 0) return round
+  throw new UsageError('the folder has no product: no folder in it has a product.yaml')
+}
+
 function onceOf({ args }: CommandCall, round: DevRound): Ending {
-  if (round.products.length + round.problems.length === 0)
-    throw new UsageError('the folder has no product: no folder in it has a product.yaml')
   const said = args.flags['json'] ? json(round) : roundText(round, painterFor(process.stdout))
   return new Ending(isRefused(round) ? REFUSED : 0, said, null)
 }
@@ -50,7 +53,8 @@ function onceOf({ args }: CommandCall, round: DevRound): Ending {
 async function tellRound(call: CommandCall, look: () => Promise<DevRound>, isFirst: boolean): Promise<void> {
   for (let isTold = false; ; ) {
     try {
-      return await print(call, await look())
+      const round = await look()
+      return await print(call, isFirst ? withProducts(round) : round)
     } catch (error) {
       if (error instanceof UsageError && isFirst) throw error
       if (!isTold) process.stderr.write(`sluice: ${plainLines(inWords(error))}\n`)

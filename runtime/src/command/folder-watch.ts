@@ -6,7 +6,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PARTS } from './product-files.ts'
-import { productFolders } from './product-folders.ts'
+import { folderIn, productFolders } from './product-folders.ts'
 
 const EVERY_MS = 200
 /** Of a folder of many products a look takes longer, and is left longer alone. */
@@ -15,17 +15,23 @@ const IDLE_SHARE = 10
 /** Equal of two moments between which no manifest was saved. Never rejected: a folder that cannot be read is one state of it. */
 export async function stateOf(root: string): Promise<string> {
   try {
-    const facts: string[] = []
-    for (const folder of await productFolders(root)) {
-      facts.push(...(await Promise.all(PARTS.map((part) => factsOf(join(folder, `${part}.yaml`))))))
-    }
-    return facts.join('\n')
+    return [...(await statesIn(root))].flat().join('\n')
   } catch (error) {
     return `cannot be read: ${(error as Error).message}`
   }
 }
 
-/** The same text saved again is another state: whoever saves wants to see something. */
+/** The state of each product's files, by its folder as `FolderProduct` has it. Throws UsageError as `productFolders` does. */
+export async function statesIn(root: string): Promise<ReadonlyMap<string, string>> {
+  const states = new Map<string, string>()
+  for (const path of await productFolders(root)) {
+    const facts = PARTS.map((part) => factsOf(join(path, `${part}.yaml`)))
+    states.set(folderIn(root, path), (await Promise.all(facts)).join('\n'))
+  }
+  return states
+}
+
+/** The same text saved again is another state: whoever saves wants to see something, after a sync for example. */
 async function factsOf(file: string): Promise<string> {
   try {
     const { ino, size, mtimeNs, ctimeNs } = await stat(file, { bigint: true })

@@ -86,13 +86,16 @@ async function readProduct(
   return {
     name: `${namespace}.${registration.name}`,
     namespace,
-    folder: plain(relative(root, path)) || '.',
+    folder: folderIn(root, path),
     registration,
     texts,
     names: namedIn(texts),
     parsed: parse(texts),
   }
 }
+
+/** As it is shown; `.` for the folder that was named. */
+export const folderIn = (root: string, path: string): string => plain(relative(root, path)) || '.'
 
 /** Before it becomes part of an address. */
 function checkName(path: string, what: 'namespace' | 'name', name: string): void {
