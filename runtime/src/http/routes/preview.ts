@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Platform } from '../../operations/platform.ts'
 import { previewDraft } from '../../operations/previews/preview.ts'
+import { TenantTurns } from '../../operations/previews/tenant-turns.ts'
 import { defineRoute, type Route } from '../route.ts'
 import { Preview, previewReply } from './preview-shapes.ts'
 import { PLAN_ERRORS } from './products.ts'
@@ -9,6 +10,7 @@ import { InNamespace, PreviewRequest, productReference, Reference } from './shap
 const MOST_ROWS = 10
 
 export function previewRoutes(platform: Platform): readonly Route[] {
+  const turns = new TenantTurns()
   return [
     defineRoute({
       method: 'POST',
@@ -30,7 +32,10 @@ export function previewRoutes(platform: Platform): readonly Route[] {
         'manifests_missing',
         'plan_changed',
         'class_lowering_unnamed',
+        'classes_changed',
+        'raw_table_forbidden',
         'product_forbidden',
+        'too_many_at_once',
         'input_not_ingested',
         'preview_unsupported',
         'preview_too_large',
@@ -45,7 +50,7 @@ export function previewRoutes(platform: Platform): readonly Route[] {
       ],
       async handler(call) {
         const { digest, rows = MOST_ROWS, lower } = call.body
-        return previewReply(await previewDraft(platform, call, productReference(call), { digest, rows, lower }))
+        return previewReply(await previewDraft(platform, call, productReference(call), { digest, rows, lower }, turns))
       },
     }),
   ]

@@ -21,14 +21,16 @@ import { PRODUCTS } from '../../registry/product-sources.ts'
 import { productsInServiceReading } from '../../registry/products.ts'
 import { maskKey } from '../../registry/tenant-keys.ts'
 import { type Checked, judgeDraft } from '../deploy/deploy.ts'
+import { requireSameClasses } from '../deploy/raised-classes.ts'
 import { checkRawGrants, lakeCopy } from '../deploy/sources.ts'
 import { accessBy, type Upstreams, upstreamsOf } from '../deploy/upstreams.ts'
-import { audited, type Platform } from '../platform.ts'
+import { audited, type Platform, requireDeveloper } from '../platform.ts'
 import { connectionsOf } from '../products/products.ts'
 import type { ShownRows } from '../products/violating-rows.ts'
 import { hiddenRawColumns, mayReadInputs, readsAll, type Sight, seesCheck } from '../products/visible-quality.ts'
 import { HeldRights, isPermitted } from '../queries/held-rights.ts'
 import { accessOrNull } from '../served/served-product.ts'
+import type { TenantTurns } from './tenant-turns.ts'
 
 export interface PreviewRequest {
   /** Of the draft that is meant. */
@@ -69,9 +71,26 @@ const MOST_WRITTEN_BYTES = 512 * MB
 
 /**
  * Throws what planning the draft does, and 403 `product_forbidden` where its caller could not read the product by it, 409
- * `input_not_ingested`, 422 `preview_unsupported`, `preview_too_large`, and what a query does.
+ * `input_not_ingested`, `classes_changed`, 422 `preview_unsupported`, `preview_too_large`, 429 `too_many_at_once`, and what a query does.
  */
 export async function previewDraft(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  request: PreviewRequest,
+  turns: TenantTurns,
+): Promise<Preview> {
+  requireDeveloper(call.principal)
+  // All of it in the turn: who waits is judged when he has waited.
+  const end = await turns.take(call.tenant, call.signal)
+  try {
+    return await previewNow(platform, call, reference, request)
+  } finally {
+    end()
+  }
+}
+
+async function previewNow(
   platform: Platform,
   call: TenantCall,
   reference: string,
@@ -79,7 +98,7 @@ export async function previewDraft(
 ): Promise<Preview> {
   const asked = { version: NO_VERSION, dryRun: true, digest, lower }
   const { checked, found } = await judgeDraft(platform, call, reference, asked)
-  // Versions that would break somebody are told by the plan; a class that is too low hides no row here.
+  // That a version would break somebody is told by its plan, and hides no row; a class that nobody has meant to lower does.
   const lowered = found.find(({ code }) => code === 'class_lowering_unnamed')
   if (lowered !== undefined) throw lowered
   const { manifests } = checked
@@ -102,6 +121,8 @@ export async function previewDraft(
       },
     )
     rights.throwIfEnded()
+    // A column that was given a class meanwhile is judged anew by the next one.
+    await requireSameClasses(platform.pool, platform, call.tenant, manifests, checked.judged.hidden)
     return await shownTo(platform, call, checked, clear, { digest, inputs, variant, sample })
   } catch (error) {
     throw rights.explained(error)
