@@ -26,7 +26,7 @@ before(async () => {
     CREATE TABLE preview_people (id integer PRIMARY KEY, email text, city text);
     INSERT INTO preview_people SELECT i, 'p' || i || '${PLAIN}', 'city ' || i % 3 FROM generate_series(1, 30) i;
     CREATE TABLE preview_orders (id integer PRIMARY KEY, total integer);
-    INSERT INTO preview_orders VALUES (1, 1)`)
+    INSERT INTO preview_orders SELECT i, i FROM generate_series(1, 12000) i`)
   await world.createTenant(tenant, 'enterprise')
   await world.createTenant(other)
   admin = world.admin
@@ -325,7 +325,16 @@ describe('a preview', () => {
     const again = await refused(preview(author, 'orders', { inputs, columns }), 409, 'input_not_ingested')
     assert.equal(again.remedy, 'Sync the connection "db".')
     await syncNow(owner)
-    assert.deepEqual((await shown(author, 'orders', { inputs, columns })).rows, [[1]])
+    const { rows, sample, checks } = await shown(author, 'orders', { inputs, columns }, { rows: 2 })
+    assert.deepEqual(rows, [[1], [2]])
+    assert.deepEqual(sample, { whole: false, input_rows: 10_000, rows_given: 10_000 })
+    assert.equal(checks[0].total, 10_000)
+    const late = inputs.replace('mode: full', 'mode: full, where: "id > 11000"')
+    assert.equal(
+      (await shown(author, 'orders', { inputs: late, columns })).sample.rows_given,
+      1_000,
+      'where comes first',
+    )
   })
 
   it('leaves everything as it was but the draft, and is on record', async () => {

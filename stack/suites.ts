@@ -165,7 +165,7 @@ export const SUITES: readonly Suite[] = [
       'acceptance/{non-interference,preview,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
     ],
     programs: ['python3'],
-    expectedSeconds: 470,
+    expectedSeconds: 560,
     isAlwaysRun: true,
   },
   // How the lake meets a network that spoils requests; what it does on the store that is deployed is MinIO's suite.

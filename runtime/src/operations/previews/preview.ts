@@ -13,7 +13,7 @@ import { readInputs } from '../../materializer/inputs.ts'
 import { limitsFor } from '../../materializer/materialize.ts'
 import { type Sample, sampledRows } from '../../materializer/sampled-rows.ts'
 import type { InputState } from '../../materializer/transform.ts'
-import { type VariantPlan, variantFor } from '../../materializer/variants.ts'
+import { planVariants, type VariantPlan, variantFor } from '../../materializer/variants.ts'
 import { type ClearClasses, decideRead, type ProductGrant } from '../../policy/classification.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import { productGrants } from '../../registry/grants.ts'
@@ -104,8 +104,7 @@ async function previewNow(
   const { manifests } = checked
   refuseDistributed(manifests)
   platform.cpu.refuseSpent(call.tenant)
-  const clear = await clearClassesOf(platform, call, checked)
-  const variant = variantFor(manifests.output, clear, platform.rules)
+  const { clear, variant } = await shownBy(platform, call, checked)
   const rights = new HeldRights(platform, call, {
     tables: heldTables(platform, call, checked, variant),
     timeoutMs: ALL_MS,
@@ -123,7 +122,7 @@ async function previewNow(
     rights.throwIfEnded()
     // A column that was given a class meanwhile is judged anew by the next one.
     await requireSameClasses(platform.pool, platform, call.tenant, manifests, checked.judged.hidden)
-    return await shownTo(platform, call, checked, clear, { digest, inputs, variant, sample })
+    return await answerOf(platform, call, checked, clear, { digest, inputs, variant, sample })
   } catch (error) {
     throw rights.explained(error)
   } finally {
@@ -140,28 +139,34 @@ function refuseDistributed({ compute }: ManifestSet): void {
   })
 }
 
-/**
- * The classes that the caller would be shown in clear by the draft, by the grants that there are then. Throws PERMISSION
- * `product_forbidden` where he would be shown nothing.
- */
-async function clearClassesOf(
-  { pool }: Pick<Platform, 'pool'>,
+/** What the caller would be shown of the product. */
+interface Shown {
+  readonly clear: ClearClasses
+  /** That he would be given; as by `accessTo`, one that masks everything where there is none of just his classes. */
+  readonly variant: VariantPlan
+}
+
+/** By the grants that there are once the draft is deployed. Throws PERMISSION `product_forbidden` where that is nothing. */
+async function shownBy(
+  { pool, rules }: Pick<Platform, 'pool' | 'rules'>,
   call: TenantCall,
   { product, manifests, readers }: Pick<Checked, 'product' | 'manifests' | 'readers'>,
-): Promise<ClearClasses> {
+): Promise<Shown> {
   const named = readers.map((reader) => ({ ...reader, may: 'read', classes: [] }) as const)
   const grants: readonly ProductGrant[] = [...(await productGrants(pool, call.tenant, product.id)), ...named]
-  const decision = decideRead(
-    call.principal,
-    { id: product.id, classification: manifests.product.classification },
-    grants,
-  )
-  if (decision.allowed) return decision.clearClasses
-  const name = `${product.domain}.${product.name}`
-  throw new SluiceError('PERMISSION', `deployed, ${name} could not be read by you: ${decision.reason}`, {
-    code: 'product_forbidden',
-    remedy: decision.remedy,
-  })
+  const { classification } = manifests.product
+  const decision = decideRead(call.principal, { id: product.id, classification }, grants)
+  if (!decision.allowed) {
+    const name = `${product.domain}.${product.name}`
+    throw new SluiceError('PERMISSION', `deployed, ${name} could not be read by you: ${decision.reason}`, {
+      code: 'product_forbidden',
+      remedy: decision.remedy,
+    })
+  }
+  const clear = decision.clearClasses
+  const exact = variantFor(manifests.output, clear, rules)
+  const isMade = planVariants(manifests.output, grants, rules).some(({ variant }) => variant === exact.variant)
+  return { clear, variant: isMade ? exact : variantFor(manifests.output, new Set(), rules) }
 }
 
 /** What has to stay as it was judged while rows are made. */
@@ -178,7 +183,7 @@ function heldTables(platform: Platform, call: TenantCall, checked: Checked, vari
   const readsProduct = async () => {
     const found: VariantPlan[] = []
     const isPermittedStill = await isPermitted(async () => {
-      found.push(variantFor(manifests.output, await clearClassesOf(platform, call, checked), platform.rules))
+      found.push((await shownBy(platform, call, checked)).variant)
     })
     const isMasked = (name: string) => variant.masks.some(({ column }) => column === name)
     return isPermittedStill && found.every(({ masks }) => masks.every(({ column }) => isMasked(column)))
@@ -286,7 +291,7 @@ interface Made {
   readonly sample: Sample
 }
 
-async function shownTo(
+async function answerOf(
   platform: Platform,
   call: TenantCall,
   { product, manifests, live }: Checked,
