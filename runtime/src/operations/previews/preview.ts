@@ -16,6 +16,7 @@ import type { InputState } from '../../materializer/transform.ts'
 import { planVariants, type VariantPlan, variantFor } from '../../materializer/variants.ts'
 import { type ClearClasses, decideRead, type ProductGrant } from '../../policy/classification.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
+import { databaseNow } from '../../registry/clock.ts'
 import { productGrants } from '../../registry/grants.ts'
 import { PRODUCTS } from '../../registry/product-sources.ts'
 import { productsInServiceReading } from '../../registry/products.ts'
@@ -275,8 +276,9 @@ async function sampleOf(platform: Platform, call: TenantCall, sampling: Sampling
     room: { bytes: MOST_WRITTEN_BYTES, exceeded: wroteTooMuch },
   }
   const limits = limitsFor(sampling.manifests, most)
+  const nowMs = (await databaseNow(pool)).getTime()
   const deps = { engine: inTurnOf(platform.engine, tenant), lake, scratchDirectory }
-  return sampledRows({ tenant, ...sampling, keys, limits, nowMs: Date.now() }, deps)
+  return sampledRows({ tenant, ...sampling, keys, limits, nowMs }, deps)
 }
 
 /** Statements of ours over the tenant's rows take its turns too, and are paid for by it. */
