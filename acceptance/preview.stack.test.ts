@@ -1,6 +1,7 @@
 /** Previews of drafts: what each caller is shown of them, and that nothing comes of it. HTTP only. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { until } from '../test/until.ts'
 import { type Answer, Client, type Json, manifests, ok } from './client.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
@@ -123,6 +124,20 @@ describe('who is shown a preview', () => {
     await ok(preview(lent, 'people'))
     await owner.send(`/api/v1/connections/db/grants/${id}`, { method: 'DELETE' })
     await refused(preview(lent, 'people'), 403, 'raw_table_forbidden')
+  })
+
+  it('is ended where the right ends while rows are made', async () => {
+    const lent = await world.as(world.tenants[0], 'svc-developers', 'lars')
+    const { id } = await ok(owner.post('/api/v1/connections/db/grants', { subject: { user: 'lars' } }))
+    // It has no end before its time is over.
+    const endless = 'SELECT * FROM source WHERE (SELECT count(*) FROM range(1000000000000) r(i) WHERE hash(i) > 1) > 0'
+    const asked = preview(lent, 'people', { transform: endless })
+    await until('the preview reads', async () => {
+      const { data } = await ok(owner.get('/api/v1/audit?limit=20'))
+      return data.some(({ actor, action }: Json) => actor.subject === 'lars' && action === 'product.preview')
+    })
+    await owner.send(`/api/v1/connections/db/grants/${id}`, { method: 'DELETE' })
+    await refused(asked, 403, 'right_ended')
   })
 
   it('takes the draft that was planned, and no other', async () => {
