@@ -309,6 +309,7 @@ describe('checks of a preview', () => {
     )
     assert.deepEqual([byName.own.violations, byName.own.violating], [1, null])
     assert.deepEqual(answer.checks_left_out, ['many'])
+    assert.equal(answer.sample.rows_given, 12)
     assert.deepEqual(
       answer.rows.map(([id]: Json) => id),
       Array.from({ length: 12 }, (_, at) => at + 1),

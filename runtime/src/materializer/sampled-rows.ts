@@ -61,7 +61,7 @@ export interface SampleDeps {
 export interface Sample {
   /** How many rows of the input it is made of, at most; null: of all rows of all inputs. */
   readonly inputRows: number | null
-  /** What the transform gave, before checks put rows aside. */
+  /** Rows that a run would publish of these: how many a check puts aside is not for everybody. */
   readonly given: number
   readonly columns: readonly ResultColumn[]
   /** JSON arrays of values as answers tell them, with commas between them. */
@@ -119,7 +119,6 @@ async function sampleIn(directory: string, request: SampleRequest, deps: SampleD
   const decision = decide(checked.results)
   return {
     inputRows,
-    given: staged.rowCount,
     ...(await shownRows(staged, inputs, badRows(checked), request, engine)),
     checks: checked.results,
     violating: violations.get(request.variant.variant) ?? [],
@@ -184,7 +183,7 @@ async function shownRows(
   bad: string | null,
   { manifests, variant, keys, rows, limits, signal }: SampleRequest,
   engine: SampleDeps['engine'],
-): Promise<Pick<Sample, 'columns' | 'rowsJson' | 'told'>> {
+): Promise<Pick<Sample, 'given' | 'columns' | 'rowsJson' | 'told'>> {
   const good = bad === null ? '' : ` WHERE NOT (${bad})`
   const kept = `CREATE TEMP VIEW ${quoteName(KEPT)} AS SELECT * FROM ${quoteName(OUTPUT_ALIAS)} AS "this"${good}`
   const sql = `${twinSelect(KEPT, manifests.output.columns, variant.masks, keys)} LIMIT ${rows}`
@@ -193,7 +192,11 @@ async function shownRows(
     {
       trust: 'own',
       tables: [stagedTable(OUTPUT_ALIAS, staged), ...read],
-      steps: [...maskKeySteps(keys), { sql: kept }],
+      steps: [
+        ...maskKeySteps(keys),
+        { sql: kept },
+        { sql: `SELECT count(*) FROM ${quoteName(KEPT)}`, rows: 'collect' },
+      ],
       output: { kind: 'json-rows', sql },
       limits: { ...limits, maxRows: rows, maxOutputBytes: MOST_TOLD_BYTES },
     },
@@ -202,5 +205,6 @@ async function shownRows(
   const chunks: Uint8Array[] = []
   for await (const chunk of run.output) chunks.push(chunk)
   const { rows: told } = await run.finished
-  return { columns: run.columns, rowsJson: Buffer.concat(chunks).toString('utf8'), told }
+  const given = Number(run.results[0]?.rows[0]?.[0] ?? 0)
+  return { given, columns: run.columns, rowsJson: Buffer.concat(chunks).toString('utf8'), told }
 }

@@ -36,7 +36,7 @@ export const Preview = Type.Object(
             'True: of all rows of the inputs. False: each row is made of one row of the only input, and the first of those were taken that `where` lets through.',
         }),
         input_rows: Type.Union([count('Taken, at most.'), Type.Null()]),
-        rows_given: count('By the transform, of which `rows` are the first.'),
+        rows_given: count('That a run would publish of these, of which `rows` are the first.'),
       },
       { description: 'What the rows were made of.' },
     ),

@@ -28,7 +28,7 @@ import { accessBy, type Upstreams, upstreamsOf } from '../deploy/upstreams.ts'
 import { audited, type Platform, requireDeveloper } from '../platform.ts'
 import { connectionsOf } from '../products/products.ts'
 import type { ShownRows } from '../products/violating-rows.ts'
-import { hiddenRawColumns, mayReadInputs, readsAll, type Sight, seesCheck } from '../products/visible-quality.ts'
+import { mayReadInputs, readsAll, type Sight, seesCheck } from '../products/visible-quality.ts'
 import { HeldRights, isPermitted } from '../queries/held-rights.ts'
 import { accessOrNull } from '../served/served-product.ts'
 import type { TenantTurns } from './tenant-turns.ts'
@@ -296,12 +296,12 @@ interface Made {
 async function answerOf(
   platform: Platform,
   call: TenantCall,
-  { product, manifests, live }: Checked,
+  { product, manifests, live, judged }: Checked,
   clear: ClearClasses,
   { digest, inputs, variant, sample }: Made,
 ): Promise<Preview> {
-  const hidden = await hiddenRawColumns(platform.pool, call.tenant, platform.rules)
-  const granted: Sight = { columns: manifests.output.columns, clear, hidden, rules: platform.rules }
+  // By the classes that the draft gives, too.
+  const granted: Sight = { columns: manifests.output.columns, clear, hidden: judged.hidden, rules: platform.rules }
   const readsSources =
     (await readsAll(platform, call, manifests.inputs)) &&
     (live === null || (await mayReadInputs(platform, call, product.id)))
