@@ -263,6 +263,16 @@ describe('sluice dev', () => {
     }
   })
 
+  it('ends when nobody reads it any more', async () => {
+    await put('unread', filesOf('unread'))
+    const other = new Watch('unread')
+    const ended = new Promise((resolve) => other.child.once('exit', resolve))
+    await other.until(/passed: id_unique/)
+    other.child.stdout?.destroy()
+    await writeFile(join(folder, 'unread/quality.yaml'), qualityOf(newMark()))
+    assert.equal(await ended, 1)
+  })
+
   it('ends with Ctrl-C', async () => {
     await watch.end('SIGINT')
     assert.equal(watch.child.signalCode, 'SIGINT')

@@ -52,9 +52,9 @@ function onceOf({ args }: CommandCall, round: DevRound): Ending {
 /** What is wrong is said, and the watch goes on; while the server is away it is asked again. Of the first round the caller is told. */
 async function tellRound(call: CommandCall, look: () => Promise<DevRound>, isFirst: boolean): Promise<void> {
   for (let isTold = false; ; ) {
+    let round: DevRound
     try {
-      const round = await look()
-      return await print(call, isFirst ? withProducts(round) : round)
+      round = await look()
     } catch (error) {
       if (error instanceof UsageError && isFirst) throw error
       if (!isTold) process.stderr.write(`sluice: ${plainLines(inWords(error))}\n`)
@@ -62,7 +62,9 @@ async function tellRound(call: CommandCall, look: () => Promise<DevRound>, isFir
       if (!isTold) process.stderr.write('Waiting for it.\n')
       isTold = true
       await sleep(AWAY_MS)
+      continue
     }
+    return print(call, isFirst ? withProducts(round) : round)
   }
 }
 
