@@ -49,6 +49,9 @@ it('refuses queries and keeps runs waiting until the time has drained, and goes 
   assert.deepEqual([refused.status, refused.body.code], [429, 'cpu_time_spent'])
   assert.ok(Number(refused.headers.get('retry-after')) >= 1)
   assert.notEqual(refused.body.remedy, '')
+  const { body: draft } = await spender.get('/api/v1/products/crm.people/manifests')
+  const preview = await spender.post('/api/v1/products/crm.people/preview', { digest: draft.digest })
+  assert.deepEqual([preview.status, preview.body.code], [429, 'cpu_time_spent'])
 
   const { body: queued, status } = await spender.post(`/api/v1/connections/${connection.id}/sync`)
   assert.equal(status, 202)

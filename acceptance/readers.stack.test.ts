@@ -362,6 +362,17 @@ const CHECKED: Readonly<Record<string, Door>> = {
     open: (reader, level) => get(reader, `/api/v1/products/${productOf(level)}`),
     expected: foundFor,
   },
+  /** Of the draft that was deployed: what its reader would see of it, for who may deploy it. */
+  preview: {
+    operation: 'previewProduct',
+    async open(reader, level) {
+      const path = `/api/v1/products/${productOf(level)}`
+      const { digest } = await ok(as('author').get(`${path}/manifests`))
+      const sent = headersOf(reader, { 'content-type': 'application/json' })
+      return as(reader).text(`${path}/preview`, { method: 'POST', headers: sent, body: JSON.stringify({ digest }) })
+    },
+    expected: (reader, level) => (READERS[reader].raw ? rowsOf(reader, level) : 'nothing'),
+  },
   run: {
     operation: 'getIngestion',
     async open(reader, level) {

@@ -143,7 +143,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|generated-clients|lineage|non-interference|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|generated-clients|lineage|non-interference|preview|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -152,18 +152,20 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'authoring',
     servers: ['runtime'],
-    tests: ['acceptance/{apply-command,command,dbt-import,lineage,product-init,products-of-products}.stack.test.ts'],
-    expectedSeconds: 700,
+    tests: [
+      'acceptance/{apply-command,command,dbt-import,dev-command,lineage,product-init,products-of-products}.stack.test.ts',
+    ],
+    expectedSeconds: 760,
   },
   // Who sees what, by every door, and what requests that are made up get.
   {
     name: 'acceptance-rights',
     servers: ['runtime'],
     tests: [
-      'acceptance/{generated-clients,non-interference,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
+      'acceptance/{generated-clients,non-interference,preview,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
     ],
     programs: ['python3'],
-    expectedSeconds: 530,
+    expectedSeconds: 620,
     isAlwaysRun: true,
   },
   // How the lake meets a network that spoils requests; what it does on the store that is deployed is MinIO's suite.

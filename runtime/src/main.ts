@@ -59,6 +59,7 @@ import { mcpRoutes } from './http/routes/mcp.ts'
 import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
+import { previewRoutes } from './http/routes/preview.ts'
 import { productRoutes } from './http/routes/products.ts'
 import { pushRoutes } from './http/routes/push.ts'
 import { queryRoutes } from './http/routes/query.ts'
@@ -374,6 +375,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...applicationKeyRoutes(platform, cursors),
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
+    ...previewRoutes(platform),
     ...lineageRoutes(platform),
     ...readRoutes(reads),
     ...changeRoutes(platform, cursors),

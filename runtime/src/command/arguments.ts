@@ -26,6 +26,7 @@ export const SWITCHES: readonly string[] = [
   'columns',
   'no-guess',
   'odcs',
+  'once',
 ]
 
 export function parseArguments(argv: readonly string[]): Arguments {

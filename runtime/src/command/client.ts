@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { issueToken } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
 import type { Arguments } from './arguments.ts'
-import { checkedAddress, otherServer, tokenVariable, unreachable, variable } from './server-address.ts'
+import { checkedAddress, otherServer, ServerAway, tokenVariable, unreachable, variable } from './server-address.ts'
 
 export interface Client {
   /** Of the server, without a slash at its end. */
@@ -190,7 +190,7 @@ async function runningAddress(dataDirectory: string): Promise<string> {
   try {
     return (JSON.parse(await readFile(join(dataDirectory, ADDRESS_FILE), 'utf8')) as { url: string }).url
   } catch {
-    throw Object.assign(new Error(`no server runs on ${dataDirectory}`), {
+    throw new ServerAway(`no server runs on ${dataDirectory}`, {
       remedy:
         'Start one with "sluice start" ("npm start" in a checkout), or name another folder with --data-dir, or its address with --url.',
     })

@@ -133,6 +133,7 @@ it('says with --json what the server answered, whatever the command', async () =
     'product plan',
     'product deploy',
     'apply',
+    'dev',
     'drift',
     'query',
     'training-set',

@@ -21,6 +21,7 @@ import {
 import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { DBT_COMMANDS } from './dbt-command.ts'
+import { DEV_COMMANDS } from './dev-command.ts'
 import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
@@ -63,6 +64,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...CONNECTION_COMMANDS,
   ...PRODUCT_COMMANDS,
   ...APPLY_COMMANDS,
+  ...DEV_COMMANDS,
   ...LINEAGE_COMMANDS,
   ...DBT_COMMANDS,
   ...GRANT_COMMANDS,

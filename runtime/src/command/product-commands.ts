@@ -360,7 +360,7 @@ function shownPlan(plan: PlanAnswer): string {
 }
 
 /** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */
-function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
+export function readLine({ input, mode, mode_reason: reason, deletes }: ReadLine): readonly string[] {
   if (mode === null) return reason === null ? [] : [`  read: ${input}: ${reason}`]
   const gone =
     deletes === 'key_sweep' || deletes === 'unseen' || deletes === 'log' ? `; rows that are gone: ${deletes}` : ''

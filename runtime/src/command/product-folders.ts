@@ -41,6 +41,17 @@ const isLeftOut = (name: string): boolean => name.startsWith('.') || name === 'n
  * would be missed on the server next, or be taken for one that is to be removed.
  */
 export async function readProducts(root: string, config: Config): Promise<readonly FolderProduct[]> {
+  const { products, problems } = await readWhatCan(root, config)
+  if (problems.length > 0) throw failed(problems)
+  if (products.length === 0) throw new UsageError(`${root} has no product: no folder in it has a product.yaml`)
+  return products
+}
+
+/** Every product below the folder that can be read, and what is wrong with the others. Throws where the folder itself cannot be. */
+export async function readWhatCan(
+  root: string,
+  config: Config,
+): Promise<{ readonly products: readonly FolderProduct[]; readonly problems: readonly string[] }> {
   const { manifestParser } = await import('./lint.ts')
   const parse = await manifestParser(config)
   const products: FolderProduct[] = []
@@ -53,9 +64,7 @@ export async function readProducts(root: string, config: Config): Promise<readon
     }
   }
   problems.push(...namedTwice(products))
-  if (problems.length > 0) throw failed(problems)
-  if (products.length === 0) throw new UsageError(`${root} has no product: no folder in it has a product.yaml`)
-  return products
+  return { products, problems }
 }
 
 function failed(problems: readonly string[]): Error {
@@ -77,13 +86,16 @@ async function readProduct(
   return {
     name: `${namespace}.${registration.name}`,
     namespace,
-    folder: plain(relative(root, path)) || '.',
+    folder: folderIn(root, path),
     registration,
     texts,
     names: namedIn(texts),
     parsed: parse(texts),
   }
 }
+
+/** As it is shown; `.` for the folder that was named. */
+export const folderIn = (root: string, path: string): string => plain(relative(root, path)) || '.'
 
 /** Before it becomes part of an address. */
 function checkName(path: string, what: 'namespace' | 'name', name: string): void {
@@ -103,7 +115,8 @@ export function problemsOf({ folder, parsed }: FolderProduct): readonly string[]
   return parsed.problems.map((problem) => `${folder}/${problemLine(problem)}`)
 }
 
-async function productFolders(root: string): Promise<readonly string[]> {
+/** Throws UsageError where there are too many, or one cannot be read. */
+export async function productFolders(root: string): Promise<readonly string[]> {
   const found: string[] = []
   let seen = 0
   const look = async (path: string, level: number): Promise<void> => {

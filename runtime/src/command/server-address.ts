@@ -50,9 +50,19 @@ const WHY_UNREACHED: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is that of another name',
 }
 
+/** There is no server now, and may be one later. */
+export class ServerAway extends Error {
+  readonly remedy: string | undefined
+
+  constructor(message: string, { remedy, cause }: { readonly remedy?: string; readonly cause?: unknown } = {}) {
+    super(message, { cause })
+    this.remedy = remedy
+  }
+}
+
 export function unreachable(url: string, cause: unknown): Error {
   const why = WHY_UNREACHED[codeOf(cause)] ?? 'is the server running there?'
-  return new Error(`${url} cannot be reached: ${why}`, { cause })
+  return new ServerAway(`${url} cannot be reached: ${why}`, { cause })
 }
 
 /** `fetch` wraps what happened, and wraps several where a name has several addresses. Its parser gives no code. */
@@ -68,7 +78,7 @@ const GATEWAY = [502, 503, 504]
 /** Something that answers, and is not Sluice: a gateway before it, or another server. */
 export function otherServer(url: string, status: number): Error {
   if (GATEWAY.includes(status))
-    return new Error(`the server behind ${url} does not answer, says its gateway (${status})`)
+    return new ServerAway(`the server behind ${url} does not answer, says its gateway (${status})`)
   return Object.assign(new Error(`what answers at ${url} is not Sluice (${status})`), {
     remedy: 'Name the server with --url or SLUICE_URL: scheme, host and port, as http://127.0.0.1:8080.',
   })

@@ -343,6 +343,16 @@ export const ERROR_CODES = {
     remedy: 'Correct the rows in the source, or allow more with max_rejected in quality.yaml.',
   },
   input_failed: { status: 409, title: 'Input failed', remedy: 'Correct what the table says, then sync again.' },
+  preview_unsupported: {
+    status: 422,
+    title: 'No preview of such a transform',
+    remedy: 'Deploy the version and read the product.',
+  },
+  preview_too_large: {
+    status: 422,
+    title: 'Too much for a preview',
+    remedy: 'Deploy the version and read the product.',
+  },
   input_not_ingested: { status: 409, title: 'Input not ingested', remedy: 'Sync its connection.' },
   input_forbidden: {
     status: 403,

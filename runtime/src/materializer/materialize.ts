@@ -233,7 +233,8 @@ function qualityOf(checks: Prepared['checks']): Pick<NewMaterialization, 'qualit
   return { quality: { checks, by_dimension: score.byDimension }, qualityScore: score.overall }
 }
 
-function limitsFor(manifests: ManifestSet, most: EngineLimits): EngineLimits {
+/** What compute.yaml says, where that is less. */
+export function limitsFor(manifests: Pick<ManifestSet, 'compute'>, most: EngineLimits): EngineLimits {
   const { memoryBytes, threads, timeoutMs } = manifests.compute.resources
   return {
     ...most,

@@ -7,7 +7,7 @@ type Copied = ReadonlyMap<string, string> | null
 
 /** Throws as `Engine.run` does. */
 export async function keysCopied(
-  engine: Engine,
+  engine: Pick<Engine, 'run'>,
   transform: string,
   input: InputState,
   { tenant, limits, signal }: { readonly tenant: string; readonly limits: EngineLimits; readonly signal: AbortSignal },

@@ -19,7 +19,7 @@ import { checkRows, type InputState, type RowRules, type StagedRows, stagedTable
 
 export interface CheckRun {
   readonly tenant: string
-  readonly engine: Engine
+  readonly engine: Pick<Engine, 'run'>
   /** Of the author's SQL. */
   readonly limits: EngineLimits
   /** Of our own statements, which may spill. */

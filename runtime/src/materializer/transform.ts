@@ -38,7 +38,7 @@ export interface StagedRows {
 
 export interface TransformDeps {
   readonly tenant: string
-  readonly engine: Engine
+  readonly engine: Pick<Engine, 'run'>
   /** Null where no Trino is configured. */
   readonly distributed: DistributedCompute | null
   /** Of the author's SQL. */
@@ -48,6 +48,8 @@ export interface TransformDeps {
   /** A folder of this materialization alone. */
   readonly directory: string
   readonly signal: AbortSignal
+  /** Of a sample: no more rows of an input than so many, of those that its `where` lets through. Absent: all. */
+  readonly mostInputRows?: number
 }
 
 /** An input with the lake state that this materialization reads of it. */
@@ -136,7 +138,7 @@ async function embeddedRows(
   deps: TransformDeps,
 ): Promise<Omit<StagedRows, 'primaryKey'>> {
   const first = inputs[0] as InputState
-  if (manifests.compute.transform === null) {
+  if (manifests.compute.transform === null && deps.mostInputRows === undefined) {
     const asTheyLie = sameRows(first, columns)
     if (asTheyLie !== null) return asTheyLie
   }
@@ -191,11 +193,14 @@ export function sameRows(
 async function inputTable({ input, state }: InputState, deps: TransformDeps): Promise<EngineTable> {
   const columns = chosenColumns({ input, state })
   const whole = stateTable(input.name, { ...state, columns })
-  if (input.where === null) return whole
+  const { mostInputRows } = deps
+  if (input.where === null && mostInputRows === undefined) return whole
   const names = columns.map((column) => quoteName(column.name)).join(', ')
-  const before = `SELECT ${names} FROM ${quoteName(input.name)} WHERE `
-  const condition = { before, after: '', as: 'condition' } as const
-  const kept = await writeRows(`input-${input.name}`, input.where, columns, [whole], deps, condition)
+  const from = `SELECT ${names} FROM ${quoteName(input.name)}`
+  const limit = mostInputRows === undefined ? '' : ` LIMIT ${mostInputRows}`
+  const condition = { before: `${from} WHERE `, after: limit, as: 'condition' } as const
+  const [sql, within] = input.where === null ? [`${from}${limit}`] : [input.where, condition]
+  const kept = await writeRows(`input-${input.name}`, sql, columns, [whole], deps, within)
   return stagedTable(input.name, kept)
 }
 

@@ -3,7 +3,7 @@ import type { PartitionColumn } from '@sluice/iceberg'
 import { type TableSchema, type Variant, variantTable } from '@sluice/sdk'
 import { keepsHistory } from '../manifest/contract-config.ts'
 import type { OutputManifest } from '../manifest/manifest-set.ts'
-import type { ProductGrant } from '../policy/classification.ts'
+import type { ClearClasses, ProductGrant } from '../policy/classification.ts'
 import { type ColumnMask, keepsIdentity, type MaskingRules, masksFor, variantName } from '../policy/masking.ts'
 import { twinColumns } from './mask-sql.ts'
 
@@ -22,13 +22,17 @@ export function planVariants(
   const clearances: ReadonlySet<string>[] = [new Set()]
   for (const classes of clearancesOf(grants)) clearances.push(classes)
   const plans = new Map<Variant, VariantPlan>()
-  plans.set('clear', { variant: 'clear', masks: [], schema: schemaFor(output, []) })
-  for (const classes of clearances) {
-    const masks = masksFor(output.columns, classes, rules)
-    const variant = variantName(masks, output.columns, rules)
-    plans.set(variant, { variant, masks, schema: schemaFor(output, masks) })
+  for (const classes of ['all', ...clearances] as const) {
+    const plan = variantFor(output, classes, rules)
+    plans.set(plan.variant, plan)
   }
   return [...plans.values()]
+}
+
+/** The variant for who is shown just these classes in clear. */
+export function variantFor(output: OutputManifest, clear: ClearClasses, rules: MaskingRules): VariantPlan {
+  const masks = masksFor(output.columns, clear, rules)
+  return { variant: variantName(masks, output.columns, rules), masks, schema: schemaFor(output, masks) }
 }
 
 /** The sets of classes that some subject is cleared for by its own grants, or by those of its kind together. */

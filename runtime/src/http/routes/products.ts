@@ -283,7 +283,7 @@ function manifests(platform: Platform): readonly Route[] {
   ]
 }
 
-const PLAN_ERRORS = [
+export const PLAN_ERRORS = [
   'manifests_invalid',
   'unknown_connector_type',
   'class_lowering_refused',

@@ -201,6 +201,15 @@ export const DeployRequest = Type.Object(
   { additionalProperties: false },
 )
 
+export const PreviewRequest = Type.Object(
+  {
+    digest: Type.String({ maxLength: 100, description: 'Of the plan of the draft that is meant.' }),
+    rows: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 10 })),
+    lower: Lower,
+  },
+  { additionalProperties: false },
+)
+
 export const GrantRequest = Type.Object(
   {
     subject: Type.Object(

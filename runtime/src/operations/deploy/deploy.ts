@@ -155,6 +155,33 @@ export async function deployProduct(
 ): Promise<DeployAnswer> {
   requireDeveloper(call.principal)
   checkVersion(request.version)
+  const { draft, checked, found } = await judgeDraft(platform, call, reference, request)
+  if (request.dryRun) return planned(checked, draft.digest, found)
+  checkStorePlans(checked, request)
+  if (found[0] !== undefined) throw found[0]
+  const answer = await commitDeployment(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
+    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
+  })
+  platform.served.drop(call.tenant)
+  return answer
+}
+
+/** The draft of a product, judged as a version that the caller would deploy. */
+export interface JudgedDraft {
+  readonly draft: Draft<ManifestSet>
+  readonly checked: Checked
+  /** What would be a 409 of the deployment, the gravest first. */
+  readonly found: readonly SluiceError[]
+}
+
+/** Writes nothing. Throws 422 `manifests_invalid` and its kin, 403 of rights, 409 `plan_changed`, `draft_of_another`, `manifests_missing`. */
+export async function judgeDraft(
+  platform: Platform,
+  call: TenantCall,
+  reference: string,
+  request: DeployRequest,
+): Promise<JudgedDraft> {
+  requireDeveloper(call.principal)
   const product = await productOf(platform, call, reference)
   const draft = await findDraft<ManifestSet>(platform.pool, product.id)
   if (!draft) {
@@ -164,15 +191,7 @@ export async function deployProduct(
     })
   }
   checkDraft(call, draft, request)
-  const { checked, found } = await checkNew(platform, call, product, request, draft)
-  if (request.dryRun) return planned(checked, draft.digest, found)
-  checkStorePlans(checked, request)
-  if (found[0] !== undefined) throw found[0]
-  const answer = await commitDeployment(platform, call, checked, draft.digest, keep).catch(async (error: unknown) => {
-    throw await withPlaces(platform.parsing, call.tenant, error, checked.texts)
-  })
-  platform.served.drop(call.tenant)
-  return answer
+  return { draft, ...(await checkNew(platform, call, product, request, draft)) }
 }
 
 /**

@@ -16,7 +16,7 @@ import { PRODUCTS } from '../../registry/product-sources.ts'
 import type { Product } from '../../registry/products.ts'
 import { type NewRaisedColumn, raisedColumnsOfTenant, saveRaisedColumns } from '../../registry/raised-classes.ts'
 import { productColumn, rawClasses, rawClassesOf } from '../../registry/raw-classes.ts'
-import type { Transaction } from '../../registry/sql.ts'
+import type { Queryable, Transaction } from '../../registry/sql.ts'
 import { type ReadingVersion, versionsReading } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { ownsConnection } from '../rights/raw-rights.ts'
@@ -315,13 +315,13 @@ export async function lockClasses(tx: Transaction, tenant: string): Promise<void
 
 /** Throws CONFLICT `classes_changed` where columns that the manifests read are hidden by now that were not when they were judged. */
 export async function requireSameClasses(
-  tx: Transaction,
+  db: Queryable,
   platform: Pick<Platform, 'rules'>,
   tenant: string,
   { inputs }: ManifestSet,
   judged: HiddenColumns,
 ): Promise<void> {
-  const now = onlySensitive(platform, await rawClasses(tx, tenant))
+  const now = onlySensitive(platform, await rawClasses(db, tenant))
   const isRead = (raw: string) => {
     const { connection, table } = partsOf(raw)
     return inputs.some((input) => input.connection === connection && qualified(input.table) === table)

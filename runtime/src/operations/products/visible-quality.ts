@@ -6,7 +6,7 @@
 import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { productOfInput, qualified } from '../../manifest/context.ts'
-import type { ManifestSet } from '../../manifest/manifest-set.ts'
+import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { type ClearClasses, decideRead, stricter } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules, masksFor } from '../../policy/masking.ts'
 import { type CheckResult, scoreOf } from '../../quality/verdict.ts'
@@ -138,6 +138,16 @@ async function readsInputsOf(
   if (key !== undefined) return false
   const versions = isAdmin || isDeveloper || isViewer ? await deployedVersions<ManifestSet>(platform.pool, id) : []
   const inputs = versions.flatMap(({ normalised }) => normalised.inputs)
+  return versions.length > 0 && (await readsAll(platform, call, inputs, looked))
+}
+
+/** Whether a member of the tenant may read each of these inputs in clear. */
+export async function readsAll(
+  platform: Platform,
+  call: TenantCall,
+  inputs: readonly Pick<Input, 'connection' | 'table'>[],
+  looked: OnceEach<boolean> = new OnceEach(),
+): Promise<boolean> {
   const tables = new Map(
     inputs.map(({ connection, table }) => [JSON.stringify([connection, table]), { connection, table }]),
   )
@@ -151,7 +161,7 @@ async function readsInputsOf(
     const connection = await findConnectionByName(platform.pool, call.tenant, name)
     if (connection === null || !(await mayReadRaw(platform, call, connection, qualified(table)))) return false
   }
-  return versions.length > 0
+  return true
 }
 
 async function seesProduct(

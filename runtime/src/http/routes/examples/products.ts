@@ -298,6 +298,30 @@ export const PRODUCT_EXAMPLES: OperationExamples = {
       },
     },
   },
+  previewProduct: {
+    params,
+    body: { digest: DIGEST, rows: 2 },
+    answers: {
+      200: {
+        digest: DIGEST,
+        columns: [
+          { name: 'id', type: 'integer', masked: false },
+          { name: 'email', type: 'string', masked: true },
+          { name: 'city', type: 'string', masked: false },
+        ],
+        rows: [
+          [1, '5f2b8c0d9e7a64f31b2c8d7e6f5a4b3c', 'Berlin'],
+          [2, '0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f', 'Lyons'],
+        ],
+        row_count: 2,
+        sample: { whole: false, input_rows: 10_000, rows_given: 99 },
+        inputs: [{ ...input, snapshot_id: SNAPSHOT_ID, epoch: null, read_at: at('08:15:01') }],
+        checks: quality.checks,
+        checks_left_out: [],
+        problems: [],
+      },
+    },
+  },
   rollBackProduct: {
     params,
     body: { version: '1.0.0' },
