@@ -10,7 +10,7 @@ const partsOf = (language: string, ending: string): readonly string[] =>
   PARTS.map((part) => readFileSync(join(FOLDER, language, `${part}.${ending}`), 'utf8'))
 
 export function scriptTemplate(): string {
-  const withoutImports = partsOf('ts', 'ts').map((text) => text.replace(/^import [^']* from '\.\/[^']*'\n+/gm, ''))
+  const withoutImports = partsOf('ts', 'ts').map((text) => text.replace(/^import [^']*'\.\/[^']*'\n+/gm, ''))
   return withoutImports.join('\n')
 }
 
