@@ -13,7 +13,6 @@ import {
   type KeptQuality,
   mayReadInputs,
   seesAside,
-  seesCheck,
   seesEverything,
 } from '../products/visible-quality.ts'
 

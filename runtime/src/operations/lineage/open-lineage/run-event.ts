@@ -125,9 +125,10 @@ function inputsOf({ manifests, inputs }: ToldRun, naming: Naming, facet: MakeFac
   for (const input of manifests?.inputs ?? []) {
     const dataset = datasetOf(naming, input)
     const version = versionRead(inputs[input.name])
+    // One table may be an input by several names.
+    if (version === null && found.has(JSON.stringify(dataset))) continue
     const facets =
       version === null ? {} : { version: facet('DatasetVersionDatasetFacet', '1-0-1', { datasetVersion: version }) }
-    // One table may be an input by several names.
     found.set(JSON.stringify(dataset), { ...dataset, facets })
   }
   return [...found.values()]
