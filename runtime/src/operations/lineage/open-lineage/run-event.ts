@@ -98,7 +98,7 @@ function jobFacets({ manifests }: ToldRun, facet: MakeFacet): Facets {
   const kind = { processingType: 'BATCH', integration: 'SLUICE', jobType: 'MATERIALIZATION' }
   const owners = ownersOf(manifests)
   return {
-    jobType: facet('JobTypeJobFacet', '2-0-3', kind),
+    jobType: facet('JobTypeJobFacet', '2-0-4', kind),
     ...documentation(manifests, (content) => facet('DocumentationJobFacet', '1-1-0', content)),
     ...(owners.length > 0 && { ownership: facet('OwnershipJobFacet', '1-0-1', { owners }) }),
   }
