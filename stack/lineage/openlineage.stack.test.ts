@@ -49,7 +49,10 @@ interface Files {
   readonly checks?: string
 }
 
-function files(name: string, { inputs, columns, transform, checks = '  - { name: ids_are_keys, unique: [id] }\n' }: Files) {
+function files(
+  name: string,
+  { inputs, columns, transform, checks = '  - { name: ids_are_keys, unique: [id] }\n' }: Files,
+) {
   const made = manifests('unused', { columns, endpoints: '  - type: lookup\n' })
   const archetype = inputs.includes('product:') ? 'aggregate' : 'source_aligned'
   const owned = 'description: Who buys.\nowner: { team: crm, email: crm@acme.test }\n'
@@ -148,13 +151,10 @@ it('a sync is told of each product that it makes, with inputs, columns, checks a
   const { rowCount, size, fileCount } = output.outputFacets.outputStatistics
   assert.deepEqual([rowCount, size > 0, fileCount > 0], [5, true, true])
   const checks = output.facets.dataQualityAssertions.assertions
-  assert.deepEqual(
-    checks.map(({ name, success }: Json) => [name, success]).slice(0, 2),
-    [
-      ['ids_are_keys', true],
-      ['city_is_known', false],
-    ],
-  )
+  assert.deepEqual(checks.map(({ name, success }: Json) => [name, success]).slice(0, 2), [
+    ['ids_are_keys', true],
+    ['city_is_known', false],
+  ])
   const { fields, dataset } = eventsOf(run.id, 'spending')[1].outputs[0].facets.columnLineage
   assert.deepEqual(fields.contact.inputFields[0], {
     namespace: `sluice/${tenant}`,
@@ -174,10 +174,15 @@ it('a sync is told of each product that it makes, with inputs, columns, checks a
 
 it('a run that checks keep from publishing fails without a word of hidden columns, and a rollback is a run', async () => {
   const block = `  - { name: ${MARKER}_blocks, accepted_values: { column: email, values: ["${MARKER}-value"] }, on_error: block }\n`
-  const blocked = { ...PEOPLE, checks: `${block}  - { name: city_blocks, accepted_values: { column: city, values: [elsewhere] }, on_error: block }\n` }
+  const blocked = {
+    ...PEOPLE,
+    checks: `${block}  - { name: city_blocks, accepted_values: { column: city, values: [elsewhere] }, on_error: block }\n`,
+  }
   await make(owner, 'people2', PEOPLE)
   await ok(owner.upload('/api/v1/products/people2/manifests', files('people2', blocked)))
-  const { run_id: failing } = await ok(owner.post('/api/v1/products/people2/deploy', { version: '2.0.0', dry_run: false }))
+  const { run_id: failing } = await ok(
+    owner.post('/api/v1/products/people2/deploy', { version: '2.0.0', dry_run: false }),
+  )
   const failed = await owner.untilEnded(failing)
   assert.equal(failed.state, 'failed')
   await untilEnded(failing, 'people2')
@@ -216,7 +221,10 @@ it('neither an endpoint that is away nor a runtime that is killed loses an event
     }
   }
   const order = told.slice(begun).map(({ event }) => `${event.job.name} ${runOf(event)} ${event.eventType}`)
-  assert.ok(order.indexOf(`crm.people ${first.id} COMPLETE`) < order.indexOf(`crm.people ${second.id} START`), order.join('\n'))
+  assert.ok(
+    order.indexOf(`crm.people ${first.id} COMPLETE`) < order.indexOf(`crm.people ${second.id} START`),
+    order.join('\n'),
+  )
   const metrics = await world.admin.text('/metrics')
   assert.match(metrics.text, /^sluice_openlineage_waiting_runs \d+$/m)
   assert.match(metrics.text, /^sluice_openlineage_dropped_total\{why="age"\} 0$/m)
@@ -240,7 +248,8 @@ it('nothing hidden, no address of a source, no secret and nothing of another ten
 
 it('OpenLineage’s own classes read every event', async (t) => {
   const python = process.env['SLUICE_TEST_OPENLINEAGE_PYTHON']
-  if (python === undefined) return t.skip('SLUICE_TEST_OPENLINEAGE_PYTHON names no Python; npm run test:stack installs one')
+  if (python === undefined)
+    return t.skip('SLUICE_TEST_OPENLINEAGE_PYTHON names no Python; npm run test:stack installs one')
   const events = told.map(({ event }) => event)
   assert.deepEqual([...new Set(events.map(({ eventType }) => eventType))].sort(), ['COMPLETE', 'FAIL', 'START'])
   assert.equal(await readByClasses(python, events), events.length)

@@ -141,8 +141,22 @@ const note = (runId: string, of = product, version: string | null = '1.0.0') =>
 
 async function commit(runId: string, of = product, epoch = 1): Promise<void> {
   const checks = [
-    { name: 'open_check', severity: 'warn', passed: true, violations: 0, total: 4, reads: { output: ['city'], raw: [] } },
-    { name: 'of_hidden', severity: 'warn', passed: false, violations: 3, total: 4, reads: { output: ['email'], raw: [] } },
+    {
+      name: 'open_check',
+      severity: 'warn',
+      passed: true,
+      violations: 0,
+      total: 4,
+      reads: { output: ['city'], raw: [] },
+    },
+    {
+      name: 'of_hidden',
+      severity: 'warn',
+      passed: false,
+      violations: 3,
+      total: 4,
+      reads: { output: ['email'], raw: [] },
+    },
   ]
   const { rows } = await pool.query(
     `insert into materializations (id, tenant, product_id, epoch, kind, state, run_id, version, digest, counts, inputs, quality, committed_at)
@@ -161,12 +175,10 @@ interface Ended {
 }
 
 const end = (runId: string, { state, error, products }: Ended) =>
-  pool.query(`update runs set state = $2, error = $3, result = $4, finished_at = now(), lease_until = null, worker_id = null where id = $1`, [
-    runId,
-    state,
-    error ? JSON.stringify(error) : null,
-    JSON.stringify({ products: products ?? [] }),
-  ])
+  pool.query(
+    `update runs set state = $2, error = $3, result = $4, finished_at = now(), lease_until = null, worker_id = null where id = $1`,
+    [runId, state, error ? JSON.stringify(error) : null, JSON.stringify({ products: products ?? [] })],
+  )
 
 /** What runtimes do until nothing is due. Returns codes of tries that failed. */
 async function work(change: Partial<OpenLineageSettings> = {}, retries = 0): Promise<readonly string[]> {
@@ -228,12 +240,23 @@ it('checks of hidden columns are nowhere in what is told, be they passed, failed
     [blocked, tenant, product.id, checks],
   )
   // As a run would have kept it from before the class was raised.
-  const reason = { code: 'quality_blocked', message: 'nothing was published, because these checks failed: of_hidden', remedy: '' }
-  await end(blocked, { state: 'failed', error: reason, products: [{ id: product.id, epoch: null, state: 'failed', reason }] })
+  const reason = {
+    code: 'quality_blocked',
+    message: 'nothing was published, because these checks failed: of_hidden',
+    remedy: '',
+  }
+  await end(blocked, {
+    state: 'failed',
+    error: reason,
+    products: [{ id: product.id, epoch: null, state: 'failed', reason }],
+  })
   await work()
   const failed = events().at(-1)
   assert.equal(failed.eventType, 'FAIL')
-  assert.equal(failed.run.facets.errorMessage.message, 'nothing was published, because a check of hidden columns failed')
+  assert.equal(
+    failed.run.facets.errorMessage.message,
+    'nothing was published, because a check of hidden columns failed',
+  )
   assert.equal(failed.outputs[0].facets.version, undefined)
   assert.doesNotMatch(heard.map(({ body }) => body).join(), /of_hidden/)
 })
@@ -243,8 +266,20 @@ it('an end is found by looking at runs, whoever died before he could note it', a
   const failure = { code: 'tier_limit_exceeded', message: 'the tenant may store no more', remedy: '' }
   const given = { code: 'run_attempts_exhausted', message: 'the run was given up', remedy: '' }
   const ends: readonly (readonly [Ended, string, string | undefined])[] = [
-    [{ state: 'failed', error: failure, products: [{ id: product.id, epoch: null, state: 'failed', reason: failure }] }, 'FAIL', failure.message],
-    [{ state: 'succeeded', products: [{ id: product.id, epoch: null, state: 'skipped', reason }] }, 'ABORT', reason.message],
+    [
+      {
+        state: 'failed',
+        error: failure,
+        products: [{ id: product.id, epoch: null, state: 'failed', reason: failure }],
+      },
+      'FAIL',
+      failure.message,
+    ],
+    [
+      { state: 'succeeded', products: [{ id: product.id, epoch: null, state: 'skipped', reason }] },
+      'ABORT',
+      reason.message,
+    ],
     [{ state: 'cancelled' }, 'ABORT', undefined],
     [{ state: 'failed', error: given }, 'FAIL', given.message],
     // Of another product of the run.
@@ -372,7 +407,8 @@ it('nothing is kept where no endpoint is configured', async () => {
 })
 
 it('plain HTTP goes to this machine, elsewhere where that is allowed, and nowhere to addresses that are no servers', async () => {
-  for (const url of ['http://localhost/x', 'http://127.0.0.1:5000/x', 'http://[::1]:5000/x', 'https://marquez.test/x']) networkOf(settings({ url }))
+  for (const url of ['http://localhost/x', 'http://127.0.0.1:5000/x', 'http://[::1]:5000/x', 'https://marquez.test/x'])
+    networkOf(settings({ url }))
   assert.throws(() => networkOf(settings({ url: 'http://10.0.0.1/x' })), { code: 'invalid_config' })
   const allowed = networkOf(settings({ url: 'http://10.0.0.1/x', allow_http: true }))
   assert.equal((await allowed.resolve('10.0.0.1', 80, SIGNAL)).address, '10.0.0.1')

@@ -68,9 +68,12 @@ export function runEvent(told: ToldRun, naming: Naming, release: string): Readon
   }
 }
 
+/** The namespace of names that are URLs, as RFC 9562 gives it. */
+const URLS = Buffer.from('6ba7b8119dad11d180b400c04fd430c8', 'hex')
+
 /** Of version 5: the same for the same run and product, whoever tells of it and how often. */
 export function runUuid({ runId, productId }: Pick<ProductRun, 'runId' | 'productId'>): string {
-  const bytes = createHash('sha1').update(`sluice:openlineage:${runId}/${productId}`).digest().subarray(0, 16)
+  const bytes = createHash('sha1').update(URLS).update(`sluice:${runId}/${productId}`).digest().subarray(0, 16)
   bytes[6] = ((bytes[6] as number) & 0x0f) | 0x50
   bytes[8] = ((bytes[8] as number) & 0x3f) | 0x80
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
