@@ -231,6 +231,32 @@ it('neither an endpoint that is away nor a runtime that is killed loses an event
   return undefined
 })
 
+for (const fault of ['materializer.before-commit', 'materializer.after-commit', 'ingestion.before-finish']) {
+  it(`a runtime that dies at ${fault} tells the run as one, with one end`, async (t) => {
+    const { crash, url } = world.deployment
+    if (crash === null) return t.skip('the runtime was not started here')
+    process.env['SLUICE_FAULT'] = `${fault}@1`
+    await crash()
+    await world.source.query(`UPDATE ol_people SET city = '${fault}' WHERE id = 3`)
+    const run = await ok(owner.post('/api/v1/connections/db/sync'))
+    await until('it has died', () =>
+      fetch(`${url}/healthz`).then(
+        () => false,
+        () => true,
+      ),
+    )
+    delete process.env['SLUICE_FAULT']
+    await crash()
+    assert.equal((await owner.untilEnded(run.id)).state, 'succeeded')
+    for (const name of ['people', 'spending']) {
+      await untilEnded(run.id, name)
+      assert.deepEqual(kindsOf(run.id, name), ['START', 'COMPLETE'])
+      assert.equal(new Set(eventsOf(run.id, name).map((event) => event.run.runId)).size, 1)
+    }
+    return undefined
+  })
+}
+
 it('nothing hidden, no address of a source, no secret and nothing of another tenant is in what was told', async () => {
   await make(outsider, 'theirs', PEOPLE)
   await syncNow(outsider)
