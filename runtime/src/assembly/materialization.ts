@@ -7,6 +7,7 @@ import type { Config } from '../config.ts'
 import { wishDashboards } from '../dashboards/states.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { FaultPoint } from '../fault-points.ts'
+import { fullNameOf } from '../ingestion/product-outcome.ts'
 import { ChangeSpools } from '../materializer/change-spools.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
@@ -70,8 +71,10 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       return checks.filter((check) => seesCheck(sight, check))
     },
     keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
-    async noteBegun({ tenant, id: productId }, runId, version) {
-      if (config.openlineage !== undefined) await noteBegun(pool, { tenant, runId, productId }, version)
+    async noteBegun(product, runId, version) {
+      const { tenant, id: productId } = product
+      const of = { tenant, runId, productId, product: fullNameOf(product) }
+      if (config.openlineage !== undefined) await noteBegun(pool, of, version)
     },
     async announce(tx, product, materialization) {
       const sight = await openSightOf(tx, product, materialization.version, rules)
@@ -95,7 +98,7 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       await wishDashboards(tx, product.id)
       const { tenant, productId, runId } = materialization
       if (config.openlineage !== undefined && runId !== null) {
-        await noteCommitted(tx, { tenant, productId, runId }, materialization)
+        await noteCommitted(tx, { tenant, productId, runId, product: fullNameOf(product) }, materialization)
       }
     },
   }

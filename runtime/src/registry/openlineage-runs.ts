@@ -19,19 +19,24 @@ export interface ProductRun {
   readonly runId: string
 }
 
+export interface NamedProductRun extends ProductRun {
+  /** `namespace.name` */
+  readonly product: string
+}
+
 /** Repeatable: the first call says when it began. Of a run that has ended, by whoever lost it, nothing is noted. */
 export async function noteBegun(
   db: Queryable,
-  { tenant, runId, productId }: ProductRun,
+  { tenant, runId, productId, product }: NamedProductRun,
   version: string | null,
 ): Promise<void> {
   await change(
     db,
     'noting a run for OpenLineage',
-    `insert into openlineage_runs as o (tenant, run_id, product_id, version)
-     select $1, $2, $3, $4 where exists (select from runs where id = $2 and state = 'running')
+    `insert into openlineage_runs as o (tenant, run_id, product_id, product, version)
+     select $1, $2, $3, $4, $5 where exists (select from runs where id = $2 and state = 'running')
      on conflict (run_id, product_id) do update set version = coalesce(excluded.version, o.version) where o.ended is null`,
-    [tenant, runId, productId, version],
+    [tenant, runId, productId, product, version],
   )
   await askToTell(db, tenant)
 }
@@ -39,17 +44,17 @@ export async function noteBegun(
 /** In the transaction that commits the epoch. */
 export async function noteCommitted(
   tx: Transaction,
-  { tenant, runId, productId }: ProductRun,
-  made: { readonly id: string; readonly version: string; readonly committedAt: Date },
+  { tenant, runId, productId, product }: NamedProductRun,
+  made: { readonly version: string; readonly committedAt: Date },
 ): Promise<void> {
   await change(
     tx,
     'noting an epoch for OpenLineage',
-    `insert into openlineage_runs (tenant, run_id, product_id, version, ended, ended_at, materialization_id, begun_at)
-     values ($1, $2, $3, $4, 'COMPLETE', $5, $6, least(clock_timestamp(), $5))
+    `insert into openlineage_runs (tenant, run_id, product_id, product, version, ended, ended_at, begun_at)
+     values ($1, $2, $3, $4, $5, 'COMPLETE', $6, least(clock_timestamp(), $6))
      on conflict (run_id, product_id) do update set version = excluded.version, ended = excluded.ended,
-       ended_at = excluded.ended_at, materialization_id = excluded.materialization_id`,
-    [tenant, runId, productId, made.version, made.committedAt, made.id],
+       ended_at = excluded.ended_at`,
+    [tenant, runId, productId, product, made.version, made.committedAt],
   )
   await askToTell(tx, tenant)
 }
@@ -102,14 +107,13 @@ export async function noteEnded(
   )
 }
 
-export interface WaitingRun extends ProductRun {
+export interface WaitingRun extends NamedProductRun {
   readonly version: string | null
   readonly begunAt: Date
   /** False: that it began waits to be told. Else it is its end. */
   readonly isBeginTold: boolean
   readonly ended: RunEnd | null
   readonly endedAt: Date | null
-  readonly materializationId: string | null
   readonly error: RecordedError | null
   readonly refusals: number
 }
@@ -119,9 +123,8 @@ export function nextWaiting(db: Queryable, tenant: string): Promise<WaitingRun |
   return maybeOne<WaitingRun>(
     db,
     'reading what OpenLineage is to be told',
-    `select tenant, run_id as "runId", product_id as "productId", version, begun_at as "begunAt",
-       begin_told_at is not null as "isBeginTold", ended, ended_at as "endedAt", materialization_id as "materializationId",
-       error, refusals
+    `select tenant, run_id as "runId", product_id as "productId", product, version, begun_at as "begunAt",
+       begin_told_at is not null as "isBeginTold", ended, ended_at as "endedAt", error, refusals
      from openlineage_runs where tenant = $1 and (begin_told_at is null or ended is not null) order by position limit 1`,
     [tenant],
   )

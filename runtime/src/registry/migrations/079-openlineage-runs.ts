@@ -1,8 +1,8 @@
 import type { Migration } from '../../database/migrate.ts'
 
 /**
- * What is to be told as OpenLineage: a row for each run and product, until its end is told. No foreign key leads to runs,
- * which are pruned by themselves.
+ * What is to be told as OpenLineage: a row for each run and product, until its end is told. No foreign key leads to either:
+ * runs are pruned and products deleted, and what has begun ends all the same.
  */
 export const openLineageRuns: Migration = {
   id: '079_openlineage_runs',
@@ -11,14 +11,15 @@ create table openlineage_runs (
   position bigint generated always as identity,
   tenant text not null references tenants on delete cascade,
   run_id text not null,
-  product_id text not null references products on delete cascade,
+  product_id text not null,
+  -- NAMESPACE.NAME: a product that is deleted has runs whose ends are to be told.
+  product text not null,
   -- Of the manifests; null: the run failed before that was known.
   version text,
   begun_at timestamptz(3) not null default clock_timestamp(),
   begin_told_at timestamptz(3),
   ended text check (ended in ('COMPLETE', 'FAIL', 'ABORT')),
   ended_at timestamptz(3),
-  materialization_id text,
   error jsonb,
   -- How often the endpoint has said of the event that waits that it is not valid.
   refusals integer not null default 0,

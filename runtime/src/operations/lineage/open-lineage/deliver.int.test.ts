@@ -137,7 +137,7 @@ async function begin(of: { readonly product?: Product } = {}): Promise<string> {
 }
 
 const note = (runId: string, of = product, version: string | null = '1.0.0') =>
-  noteBegun(pool, { tenant, runId, productId: of.id }, version)
+  noteBegun(pool, { tenant, runId, productId: of.id, product: nameOf(of) }, version)
 
 async function commit(runId: string, of = product, epoch = 1): Promise<void> {
   const checks = [
@@ -165,7 +165,7 @@ async function commit(runId: string, of = product, epoch = 1): Promise<void> {
     [runId, of.id, tenant, epoch, JSON.stringify({ checks })],
   )
   const made = { ...rows[0], version: '1.0.0' }
-  await inTransaction(pool, (tx) => noteCommitted(tx, { tenant, runId, productId: of.id }, made))
+  await inTransaction(pool, (tx) => noteCommitted(tx, { tenant, runId, productId: of.id, product: nameOf(of) }, made))
 }
 
 interface Ended {
@@ -382,7 +382,7 @@ it('what waits is bounded by age and by number, and counted when it goes', async
   assert.deepEqual([...new Set(events().map(({ run }) => run.runId))], kept)
 })
 
-it('one tenant’s turn tells nothing of another, and a tenant that goes takes what waits with it', async () => {
+it('one tenant’s turn tells nothing of another, and a run that is not kept any more has ended early', async () => {
   const mine = { tenant, product }
   const runId = await begin()
   await note(runId)
@@ -397,6 +397,19 @@ it('one tenant’s turn tells nothing of another, and a tenant that goes takes w
   await deliver(deps(), tenant, SIGNAL)
   // The run is not kept any more: nobody knows how it ended.
   assert.deepEqual(told().slice(1), [`START ${nameOf(product)}`, `ABORT ${nameOf(product)}`])
+})
+
+it('a run that was begun is told to its end, though its product is deleted meanwhile', async () => {
+  const runId = await begin()
+  await note(runId)
+  await work()
+  await commit(runId)
+  await pool.query('delete from products where id = $1', [product.id])
+  await work()
+  assert.deepEqual(told(), [`START ${nameOf(product)}`, `COMPLETE ${nameOf(product)}`])
+  const [output] = events()[1].outputs
+  assert.deepEqual([output.name, output.facets], [nameOf(product), {}])
+  assert.equal(await left(), 0)
 })
 
 it('nothing is kept where no endpoint is configured', async () => {

@@ -124,24 +124,17 @@ export async function deliver(deps: DeliverDeps, tenant: string, signal: AbortSi
 async function tell(deps: DeliverDeps, waiting: WaitingRun, signal: AbortSignal): Promise<void> {
   const { pool, settings, network, release, counts } = deps
   const told = await toldRun(deps, waiting, signal)
-  // Of a product that is gone there is nothing to tell.
-  if (told !== null) {
-    const naming = await namingFor(
-      deps,
-      waiting.tenant,
-      told.manifests?.inputs.map(({ connection }) => connection) ?? [],
-    )
-    const body = JSON.stringify(runEvent(told, naming, release))
-    const headers = settings.api_key === undefined ? {} : { authorization: `Bearer ${settings.api_key}` }
-    const status = await answerTo({ url: settings.url, body, headers }, network, signal).catch((cause: unknown) => {
-      if (signal.aborted || isSluiceError(cause)) throw cause
-      throw failed('openlineage_unreachable', 'the OpenLineage endpoint does not answer', cause)
-    })
-    const isTaken = status >= 200 && status < 300
-    if (!isTaken) await refuse(deps, waiting, status)
-    if (isTaken) counts.sent()
-    else counts.dropped('refused', 1)
-  }
+  const naming = await namingFor(deps, waiting.tenant, told.manifests?.inputs.map(({ connection }) => connection) ?? [])
+  const body = JSON.stringify(runEvent(told, naming, release))
+  const headers = settings.api_key === undefined ? {} : { authorization: `Bearer ${settings.api_key}` }
+  const status = await answerTo({ url: settings.url, body, headers }, network, signal).catch((cause: unknown) => {
+    if (signal.aborted || isSluiceError(cause)) throw cause
+    throw failed('openlineage_unreachable', 'the OpenLineage endpoint does not answer', cause)
+  })
+  const isTaken = status >= 200 && status < 300
+  if (!isTaken) await refuse(deps, waiting, status)
+  if (isTaken) counts.sent()
+  else counts.dropped('refused', 1)
   await noteTold(pool, waiting)
 }
 

@@ -43,8 +43,7 @@ const manifests = {
 const told: ToldRun = {
   event: 'COMPLETE',
   at: new Date('2026-11-28T07:00:00.123Z'),
-  of: { tenant: 'acme', productId: 'prd_1', runId: 'run_1' },
-  product: { domain: 'crm', name: 'people' },
+  of: { tenant: 'acme', productId: 'prd_1', runId: 'run_1', product: 'crm.people' },
   run: { trigger: 'schedule', createdAt: new Date('2026-11-28T06:00:00Z') },
   version: '1.2.0',
   manifests,

@@ -2,8 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { ManifestSet } from '../../../manifest/manifest-set.ts'
 import type { CheckResult } from '../../../quality/verdict.ts'
-import type { ProductRun, RunEnd } from '../../../registry/openlineage-runs.ts'
-import type { Product } from '../../../registry/products.ts'
+import type { NamedProductRun, ProductRun, RunEnd } from '../../../registry/openlineage-runs.ts'
 import type { Run } from '../../../registry/runs.ts'
 import type { ColumnOrigin } from '../../deploy/column-classes.ts'
 import { columnLineage } from './column-lineage-facet.ts'
@@ -13,8 +12,7 @@ import { datasetOf, type Naming, ownNamespace } from './dataset-names.ts'
 export interface ToldRun {
   readonly event: 'START' | RunEnd
   readonly at: Date
-  readonly of: ProductRun
-  readonly product: Pick<Product, 'domain' | 'name'>
+  readonly of: NamedProductRun
   /** Null: it is not kept any more. */
   readonly run: Pick<Run, 'trigger' | 'createdAt'> | null
   /** Null: it failed before that was known. */
@@ -60,7 +58,7 @@ export function runEvent(told: ToldRun, naming: Naming, release: string): Readon
     run: { runId: runUuid(told.of), facets: runFacets(told, release, facet) },
     job: {
       namespace: ownNamespace(naming),
-      name: `${told.product.domain}.${told.product.name}`,
+      name: told.of.product,
       facets: jobFacets(told, facet),
     },
     inputs: inputsOf(told, naming, facet),
@@ -172,7 +170,7 @@ function outputOf(told: ToldRun, naming: Naming, facet: MakeFacet) {
   }
   return {
     namespace: ownNamespace(naming),
-    name: `${told.product.domain}.${told.product.name}`,
+    name: told.of.product,
     facets,
     outputFacets: statistics(made, facet),
   }

@@ -4,6 +4,7 @@
  */
 import type { ProductOutcome } from '../../../ingestion/product-outcome.ts'
 import type { ManifestSet } from '../../../manifest/manifest-set.ts'
+import { QualityBlocked } from '../../../materializer/prepare.ts'
 import { lakeTable } from '../../../materializer/variants.ts'
 import { masksFor } from '../../../policy/masking.ts'
 import type { RecordedError } from '../../../registry/deployments.ts'
@@ -46,39 +47,30 @@ export function endOf({ productId, isOfProduct, state, error, result }: UnendedR
   return { ended: 'ABORT', error: outcome?.reason ?? null }
 }
 
-/** Null: the product is gone. */
-export async function toldRun(deps: ToldRunDeps, waiting: WaitingRun, signal: AbortSignal): Promise<ToldRun | null> {
+/** Of a product that was deleted meanwhile there is little left to tell, and the end of its run. */
+export async function toldRun(deps: ToldRunDeps, waiting: WaitingRun, signal: AbortSignal): Promise<ToldRun> {
   const { pool, rules } = deps
   const { tenant, productId, runId } = waiting
-  const product = await findProduct(pool, tenant, productId)
-  if (product === null) return null
   const event = waiting.isBeginTold ? (waiting.ended as RunEnd) : 'START'
-  const made = event === 'START' ? null : await madeBy(deps, waiting, event)
-  const version = made?.version ?? waiting.version
+  const found = event === 'START' ? null : await madeBy(deps, waiting, event)
+  const version = found?.version ?? waiting.version
   const kept = version === null ? null : await findVersion<ManifestSet>(pool, productId, version)
-  const sight = version === null ? null : await openSightOf(pool, product, version, rules)
-  const quality = (made?.quality ?? { checks: [] }) as KeptQuality
+  // Without the version nobody knows what its columns hide.
+  const sight = kept === null ? null : await openSightOf(pool, { id: productId, tenant }, kept.version, rules)
+  const quality = (found?.quality ?? { checks: [] }) as KeptQuality
   return {
     event,
     at: event === 'START' ? waiting.begunAt : (waiting.endedAt as Date),
     of: waiting,
-    product,
     run: await findRun(pool, tenant, runId),
     version,
     manifests: kept?.normalised ?? null,
-    origins: version === null ? null : await originsOfVersion<ColumnOrigin>(pool, productId, version),
+    origins: kept === null ? null : await originsOfVersion<ColumnOrigin>(pool, productId, kept.version),
     masked: new Set(sight === null ? [] : masksFor(sight.columns, new Set(), rules).map(({ column }) => column)),
-    inputs: made?.inputs ?? {},
+    inputs: found?.inputs ?? {},
     checks: sight === null ? [] : quality.checks.filter((check) => seesCheck(sight, check)),
-    made:
-      made === null || made.epoch === null
-        ? null
-        : {
-            epoch: made.epoch,
-            rows: made.counts['rows'] ?? null,
-            files: await filesOf(deps, product, made, signal),
-          },
-    error: event === 'START' ? null : errorText(waiting.error, sight, made),
+    made: found === null ? null : await madeOf(deps, found, signal),
+    error: event === 'START' ? null : errorText(waiting.error, sight, found),
   }
 }
 
@@ -93,23 +85,31 @@ async function madeBy(
   return all.find((one) => one.productId === productId && one.state === 'blocked') ?? null
 }
 
+async function madeOf(deps: ToldRunDeps, found: Materialization, signal: AbortSignal): Promise<ToldRun['made']> {
+  const { tenant, productId, epoch, counts, snapshots } = found
+  if (epoch === null) return null
+  const product = await findProduct(deps.pool, tenant, productId)
+  const files = product === null ? null : await filesOf(deps, product, snapshots['clear'], signal)
+  return { epoch, rows: counts['rows'] ?? null, files }
+}
+
 /** A class that was raised since hides what a check said, too. */
-function errorText(error: RecordedError | null, sight: Sight | null, made: Materialization | null): string | null {
+function errorText(error: RecordedError | null, sight: Sight | null, found: Materialization | null): string | null {
   if (error === null || error.code !== 'quality_blocked') return error?.message.slice(0, MAX_MESSAGE) ?? null
-  if (sight === null) return error.message
-  return blockedText(sight, made === null ? undefined : (made.quality as KeptQuality)) ?? error.message
+  if (sight === null || found === null) return new QualityBlocked([], []).message
+  return blockedText(sight, found.quality as KeptQuality) ?? error.message
 }
 
 /** Null where the lake has not kept the snapshot, or cannot say it now: nobody waits for that. */
 async function filesOf(
   { lake }: ToldRunDeps,
   { tenant, domain, name }: Product,
-  { snapshots }: Materialization,
+  snapshotId: string | undefined,
   signal: AbortSignal,
 ): Promise<TableFiles | null> {
   const table = await lake.load(lakeTable(tenant, domain, name, 'clear'), { signal }).catch(() => null)
   signal.throwIfAborted()
-  const found = table?.metadata.snapshots.find((snapshot) => String(snapshot['snapshot-id']) === snapshots['clear'])
+  const found = table?.metadata.snapshots.find((snapshot) => String(snapshot['snapshot-id']) === snapshotId)
   const bytes = Number(found?.summary?.['total-files-size'])
   const count = Number(found?.summary?.['total-data-files'])
   return Number.isSafeInteger(bytes) && Number.isSafeInteger(count) ? { bytes, count } : null
