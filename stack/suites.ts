@@ -117,7 +117,7 @@ export const SUITES: readonly Suite[] = [
     name: 'openlineage',
     servers: ['openlineage-reader'],
     tests: ['stack/lineage/*.stack.test.ts'],
-    expectedSeconds: 60,
+    expectedSeconds: 90,
   },
   // Rows that are pushed, under kills.
   { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 160 },

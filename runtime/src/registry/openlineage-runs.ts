@@ -133,7 +133,7 @@ export function nextWaiting(db: Queryable, tenant: string): Promise<WaitingRun |
 /** Of its beginning or, where that was told before, of its end: then the row goes. */
 export async function noteTold(db: Queryable, { runId, productId, isBeginTold }: WaitingRun): Promise<void> {
   const statement = isBeginTold
-    ? 'delete from openlineage_runs where run_id = $1 and product_id = $2 and ended is not null'
+    ? 'delete from openlineage_runs where run_id = $1 and product_id = $2'
     : 'update openlineage_runs set begin_told_at = clock_timestamp(), refusals = 0 where run_id = $1 and product_id = $2'
   await change(db, 'noting what OpenLineage was told', statement, [runId, productId])
 }

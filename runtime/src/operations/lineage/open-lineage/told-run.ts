@@ -100,13 +100,14 @@ function errorText(error: RecordedError | null, sight: Sight | null, found: Mate
   return blockedText(sight, found.quality as KeptQuality) ?? error.message
 }
 
-/** Null where the lake has not kept the snapshot, or cannot say it now: nobody waits for that. */
+/** Null where the lake has not kept the snapshot, or cannot say it now. */
 async function filesOf(
   { lake }: ToldRunDeps,
   { tenant, domain, name }: Product,
   snapshotId: string | undefined,
   signal: AbortSignal,
 ): Promise<TableFiles | null> {
+  // The epoch is told, be it without its size.
   const table = await lake.load(lakeTable(tenant, domain, name, 'clear'), { signal }).catch(() => null)
   signal.throwIfAborted()
   const found = table?.metadata.snapshots.find((snapshot) => String(snapshot['snapshot-id']) === snapshotId)
