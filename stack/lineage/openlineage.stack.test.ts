@@ -272,6 +272,44 @@ it('nothing hidden, no address of a source, no secret and nothing of another ten
   }
 })
 
+it('a product that fails in a sync fails alone, and what is made of it is not begun', async () => {
+  const checks = '  - { name: few_cities, sql: "SELECT id FROM {{this}} WHERE city = \'atlantis\'", on_error: block }\n'
+  await make(owner, 'strict', { ...PEOPLE, checks })
+  await make(owner, 'of_strict', {
+    inputs: '  - { name: s, product: crm.strict }\n',
+    columns: `${ID}  - { name: city, type: string }\n`,
+  })
+  await world.source.query(`UPDATE ol_people SET city = 'atlantis' WHERE id = 4`)
+  const { id } = await ok(owner.post('/api/v1/connections/db/sync'))
+  assert.equal((await owner.untilEnded(id)).state, 'failed')
+  for (const name of ['people', 'strict']) await untilEnded(id, name)
+  assert.deepEqual(kindsOf(id, 'people'), ['START', 'COMPLETE'])
+  assert.deepEqual(kindsOf(id, 'strict'), ['START', 'FAIL'])
+  assert.deepEqual(kindsOf(id, 'of_strict'), [])
+  assert.match(eventsOf(id, 'strict')[1].run.facets.errorMessage.message, /few_cities/)
+  assert.doesNotMatch(JSON.stringify(eventsOf(id)), /atlantis/)
+})
+
+it('tables are named by their hosts where the operator wants it', async (t) => {
+  const { crash, source } = world.deployment
+  if (crash === null) return t.skip('the runtime was not started here')
+  process.env['SLUICE_OPENLINEAGE__SOURCE_HOSTS'] = 'true'
+  await crash()
+  delete process.env['SLUICE_OPENLINEAGE__SOURCE_HOSTS']
+  await world.source.query(`UPDATE ol_people SET city = 'told' WHERE id = 4`)
+  const run = await syncNow(owner)
+  await untilEnded(run.id, 'people')
+  const [, { inputs, outputs }] = eventsOf(run.id, 'people')
+  const [{ namespace, name }] = inputs
+  assert.deepEqual(
+    [namespace, name],
+    [`postgres://${source.host}:${source.port}`, `${source.database}.public.ol_people`],
+  )
+  const [field] = outputs[0].facets.columnLineage.fields.email.inputFields
+  assert.deepEqual([field.namespace, field.name, field.field], [namespace, name, 'email'])
+  return undefined
+})
+
 it('OpenLineage’s own classes read every event', async (t) => {
   const python = process.env['SLUICE_TEST_OPENLINEAGE_PYTHON']
   if (python === undefined)
