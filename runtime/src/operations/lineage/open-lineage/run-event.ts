@@ -8,7 +8,7 @@ import type { ColumnOrigin } from '../../deploy/column-classes.ts'
 import { columnLineage } from './column-lineage-facet.ts'
 import { datasetOf, type Naming, ownNamespace } from './dataset-names.ts'
 
-/** What is told of one run and product at one moment. All of it may be told to members who are shown no hidden column. */
+/** What is told of one run and product at one moment. All of it may be told to readers of the product who are shown no hidden column. */
 export interface ToldRun {
   readonly event: 'START' | RunEnd
   readonly at: Date

@@ -1,6 +1,6 @@
 /**
  * What may be told of a run by OpenLineage, and by which end. Whoever reads where it is told is nobody that we know, so it is
- * what events on the bus say: what every member may be told who is shown no hidden column, by the classes of today.
+ * what events on the bus say: what is told to readers of the product who are shown no hidden column, by the classes of today.
  */
 import type { ProductOutcome } from '../../../ingestion/product-outcome.ts'
 import type { ManifestSet } from '../../../manifest/manifest-set.ts'
