@@ -28,7 +28,7 @@ import type { Naming } from './dataset-names.ts'
 import { runEvent } from './run-event.ts'
 import { endOf, type ToldRunDeps, toldRun } from './told-run.ts'
 
-/** Minutes, since an endpoint that is away is away for all tenants, each of which tries. */
+/** Up to minutes: an endpoint that is away is away for all tenants, each of which tries. */
 const BACK_OFF = { firstMs: 2_000, lastMs: 300_000 } as const
 const POLL_MS = 30_000
 /** Of one tenant; then others have their turn. */
