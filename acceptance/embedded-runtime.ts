@@ -37,8 +37,10 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
   let child = start(data, '0')
   const end = async (signal: NodeJS.Signals) => {
     const ended = new Promise((resolve) => child.once('exit', resolve))
-    if (child.exitCode === null) child.kill(signal)
-    if (child.exitCode === null) await ended
+    // One that a fault point has ended has a signal in place of a code.
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill(signal)
+    await ended
   }
   const stop = async () => {
     await end('SIGTERM')
@@ -53,7 +55,7 @@ export async function startEmbeddedRuntime(): Promise<EmbeddedRuntime> {
     }
     const crash = async () => {
       await end('SIGKILL')
-      await rm(join(data, 'runtime.json'))
+      await rm(join(data, 'runtime.json'), { force: true })
       child = start(data, new URL(env.SLUICE_ACCEPTANCE_URL).port)
       await addressOf(data, () => child.exitCode)
     }

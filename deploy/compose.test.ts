@@ -19,6 +19,7 @@ import { diskMetrics } from '../runtime/src/metrics/disk.ts'
 import { cpuMetrics, slotMetrics } from '../runtime/src/metrics/engine.ts'
 import { jobMetrics } from '../runtime/src/metrics/jobs.ts'
 import { logMetrics } from '../runtime/src/metrics/log.ts'
+import { openLineageMetrics } from '../runtime/src/metrics/openlineage.ts'
 import { platformMetrics } from '../runtime/src/metrics/platform.ts'
 import { PluginMetrics } from '../runtime/src/plugins/plugin-metrics.ts'
 import { SCHEDULE_JOB } from '../runtime/src/registry/schedule-job.ts'
@@ -191,6 +192,7 @@ test('rules and dashboards speak of metrics that there are', async () => {
   diskMetrics(registry, '/')
   logMetrics(registry, {})
   changeMetrics(registry, pool)
+  openLineageMetrics(registry, pool)
   cpuMetrics(registry)
   const idle = () => ({ slots: 1, busy: 0, waiting: 0 })
   slotMetrics(registry, { engine: idle, source: idle })

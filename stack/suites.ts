@@ -10,6 +10,7 @@ export type ServerName =
   | 'keycloak'
   | 'mariadb'
   | 'minio'
+  | 'openlineage-reader'
   | 'postgres'
   | 'redis'
   | 'redis-cluster'
@@ -110,6 +111,13 @@ export const SUITES: readonly Suite[] = [
       'plugins/connectors/postgresql/log/*.stack.test.ts',
     ],
     expectedSeconds: 250,
+  },
+  // Events of OpenLineage, as its own classes read them; a runtime that is killed, and an endpoint that is away.
+  {
+    name: 'openlineage',
+    servers: ['openlineage-reader'],
+    tests: ['stack/lineage/*.stack.test.ts'],
+    expectedSeconds: 90,
   },
   // Rows that are pushed, under kills.
   { name: 'pushed', servers: [], tests: ['test/pushed-rows.stack.test.ts'], expectedSeconds: 160 },

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { isSluiceError } from '@sluice/sdk'
 import type { TObject } from 'typebox'
-import { ConfigSchema, loadConfig } from './config.ts'
+import { ConfigSchema, loadConfig, redactedConfig } from './config.ts'
 
 const S3 = {
   SLUICE_OBJECT_STORE__TYPE: 's3',
@@ -94,5 +94,21 @@ test('pages that may call are origins as browsers send them, and nothing else', 
     'HTTPS://A.test',
   ]) {
     assert.throws(() => pages([bad]), isSluiceError, bad)
+  }
+})
+
+test('a lineage server is none unless it is named, whole and without a login, and its key is shown to nobody', () => {
+  const load = (environment: Readonly<Record<string, string>>) => loadConfig({ environment, flags: {} })
+  assert.equal(load({}).openlineage, undefined)
+  const named = load({
+    SLUICE_OPENLINEAGE__URL: 'https://lineage.test/api/v1/lineage',
+    SLUICE_OPENLINEAGE__API_KEY: 'k3y',
+    SLUICE_OPENLINEAGE__KEEP_HOURS: '24',
+  })
+  const { keep_hours: hours, keep_runs: runs, namespace, source_hosts: hosts } = named.openlineage ?? {}
+  assert.deepEqual([hours, runs, namespace, hosts], [24, 10_000, 'sluice', false])
+  assert.doesNotMatch(JSON.stringify(redactedConfig(named)), /k3y/)
+  for (const url of ['https://u:p@lineage.test/x', 'https://lineage.test/x?key=1', 'file:///x', 'lineage.test']) {
+    assert.throws(() => load({ SLUICE_OPENLINEAGE__URL: url }), { code: 'invalid_config' })
   }
 })

@@ -106,6 +106,47 @@ const Kafka = Type.Object(
   { additionalProperties: false, description: 'Where events are carried to. Absent: they stay in the registry.' },
 )
 
+const OpenLineage = Type.Object(
+  {
+    url: Type.String({
+      pattern: '^https?://[^?#@]+$',
+      maxLength: 2_000,
+      description: 'Where events are posted, whole: https://marquez.example.com/api/v1/lineage.',
+    }),
+    api_key: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 4_000, description: 'Sent as a bearer token; absent: none is.' }),
+    ),
+    namespace: Type.String({
+      default: 'sluice',
+      pattern: '^[A-Za-z0-9:/._-]+$',
+      maxLength: 200,
+      description: 'What the namespaces of jobs and datasets begin with, before a slash and the tenant.',
+    }),
+    source_hosts: Type.Boolean({
+      default: false,
+      description:
+        'Whether tables of PostgreSQL and MariaDB are named by host and database, as other producers name them. Off: by the name of the connection.',
+    }),
+    allow_http: Type.Boolean({ default: false, description: 'Plain HTTP to it, on other hosts than this one.' }),
+    keep_hours: Type.Integer({
+      default: 168,
+      minimum: 1,
+      maximum: 8_760,
+      description: 'How long what could not be delivered is kept; then it is dropped.',
+    }),
+    keep_runs: Type.Integer({
+      default: 10_000,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Of how many runs of a tenant it is kept; then the oldest are dropped.',
+    }),
+  },
+  {
+    additionalProperties: false,
+    description: 'Who is told of the runs of products as OpenLineage events. Absent: nobody is.',
+  },
+)
+
 const Dashboards = Type.Object(
   {
     url: Type.String({
@@ -327,6 +368,7 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    openlineage: Type.Optional(OpenLineage),
     masking: Type.Object(
       {
         sensitive: Type.Array(Type.String(), { default: [], description: 'Classes masked besides pii.*.' }),

@@ -27,6 +27,7 @@ import { onAccountOf } from './registry/cpu-accounts.ts'
 import { recordedError } from './registry/deployments.ts'
 import { ENDPOINTS_JOB, endpointsDue } from './registry/endpoint-states.ts'
 import { latestEpoch } from './registry/materializations.ts'
+import { askToTell } from './registry/openlineage-runs.ts'
 import { PRODUCTS } from './registry/product-sources.ts'
 import { findProduct, productsInServiceReading } from './registry/products.ts'
 import type { ClaimedRun, RunOutcome } from './registry/run-claims.ts'
@@ -86,6 +87,7 @@ async function execute(
     (result) => publishedOutcome(product, result),
     async (error: unknown) => {
       if (!signal.aborted && !isSluiceError(error, 'FENCED')) {
+        await deps.noteBegun(product, run.id, null)
         const newest = await latestEpoch(platform.pool, product.id)
         const failed = unpublishedOutcome(product, 'failed', recordedError(error), newest?.epoch ?? null)
         await saveRunResult(platform.pool, lease, { products: [failed] })
@@ -133,6 +135,7 @@ function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps
       const readers = await productsInServiceReading<ManifestSet>(pool, tenant, PRODUCTS)
       return readers.map(({ product, normalised }) => ({ product, manifests: normalised }))
     },
+    noteBegun: deps.noteBegun,
     async materialize(request) {
       const result = await materialize(request, deps)
       platform.served.drop(request.product.tenant)
@@ -151,6 +154,7 @@ async function announce(platform: Platform, { run }: ClaimedRun, outcome: RunOut
     }
     await appendEvent(client, { tenant: run.tenant, kind: 'ingestion', name: outcome.state, subject: run.id, data })
     await noteIncidents(client, run, outcome)
+    if (platform.config.openlineage !== undefined) await askToTell(client, run.tenant)
     await client.query('commit')
     client.release()
   } catch (error) {

@@ -82,10 +82,12 @@ import { comparisonMetrics } from './metrics/comparisons.ts'
 import { diskMetrics } from './metrics/disk.ts'
 import { jobMetrics } from './metrics/jobs.ts'
 import { type CountsDropped, logMetrics } from './metrics/log.ts'
+import { openLineageMetrics } from './metrics/openlineage.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { pushMetrics } from './metrics/pushes.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
+import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
 import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
 import { loadedTypes, tellNotices } from './operations/products/product-notices.ts'
@@ -201,6 +203,7 @@ export async function startRuntime(
     const retries = storeRetries(assembled.container)
     const comparisons = storeComparisons(assembled.container, comparisonMetrics(assembled.metrics))
     const keeper = await dashboardKeeper(assembled, issuers)
+    const lineage = await openLineage(platform, ownVersion(), openLineageMetrics(assembled.metrics, platform.pool))
     const kinds = [
       ...upkeep.kinds,
       retries.kind,
@@ -208,6 +211,7 @@ export async function startRuntime(
       scheduleTicks(platform.pool),
       pushWatch(platform),
       ...(keeper === null ? [] : [keeper.kind]),
+      ...(lineage === null ? [] : [lineage.kind]),
     ]
     captureMetrics(assembled.metrics, platform.pool)
     pushMetrics(assembled.metrics, platform.pool)
@@ -221,6 +225,7 @@ export async function startRuntime(
         retries.source,
         ...(comparisons === null ? [] : [comparisons.source]),
         ...(keeper === null ? [] : [keeper.source]),
+        ...(lineage === null ? [] : [lineage.source]),
       ],
       onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
     })

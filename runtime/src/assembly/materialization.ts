@@ -7,21 +7,17 @@ import type { Config } from '../config.ts'
 import { wishDashboards } from '../dashboards/states.ts'
 import { appendEvent } from '../events/outbox.ts'
 import type { FaultPoint } from '../fault-points.ts'
-import type { ManifestSet } from '../manifest/manifest-set.ts'
+import { fullNameOf } from '../ingestion/product-outcome.ts'
 import { ChangeSpools } from '../materializer/change-spools.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
 import type { Platform } from '../operations/platform.ts'
-import { openSight, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
+import { openSightOf, seesCheck, shownQuality } from '../operations/products/visible-quality.ts'
 import { upstreamAccess } from '../operations/served/upstream-access.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
-import { withRaised } from '../policy/raised.ts'
 import { productGrants } from '../registry/grants.ts'
-import type { Product } from '../registry/products.ts'
-import { blockingColumns } from '../registry/raised-classes.ts'
-import type { Queryable } from '../registry/sql.ts'
+import { noteBegun, noteCommitted } from '../registry/openlineage-runs.ts'
 import { maskKey } from '../registry/tenant-keys.ts'
-import { findVersion } from '../registry/versions.ts'
 import { replaceViolatingRows } from '../registry/violating-rows.ts'
 
 const MB = 1024 * 1024
@@ -45,13 +41,6 @@ export async function openChangeSpools(
 
 export function materializeDeps(platform: Platform, faultPoint: FaultPoint): MaterializeDeps {
   const { config, pool, masters, rules } = platform
-  /** What everybody may see of a version. */
-  const sightOf = async (db: Queryable, product: Pick<Product, 'id' | 'tenant'>, version: string) => {
-    const made = await findVersion<ManifestSet>(db, product.id, version)
-    const raised = (await blockingColumns(db, product.id)).get(made?.digest ?? '')
-    const columns = withRaised(made?.normalised.output.columns ?? [], raised, rules)
-    return openSight(db, product.tenant, columns, rules)
-  }
   return {
     pool,
     engine: platform.engine,
@@ -78,12 +67,17 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
     upstreamOf: (product, version, input) => upstreamAccess(platform, product, version, input),
     checkStorage: (tenant) => checkStorage(platform, tenant),
     openChecks: async (product, version, checks) => {
-      const sight = await sightOf(pool, product, version)
+      const sight = await openSightOf(pool, product, version, rules)
       return checks.filter((check) => seesCheck(sight, check))
     },
     keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
+    async noteBegun(product, runId, version) {
+      const { tenant, id: productId } = product
+      const of = { tenant, runId, productId, product: fullNameOf(product) }
+      if (config.openlineage !== undefined) await noteBegun(pool, of, version)
+    },
     async announce(tx, product, materialization) {
-      const sight = await sightOf(tx, product, materialization.version)
+      const sight = await openSightOf(tx, product, materialization.version, rules)
       const { epoch, version, counts, qualityScore } = shownQuality(sight, materialization)
       const { rows, quarantined } = counts
       const data = { product: product.name, namespace: product.domain, version, epoch, rows, quarantined }
@@ -102,6 +96,10 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
         data: { epoch, score: qualityScore },
       })
       await wishDashboards(tx, product.id)
+      const { tenant, productId, runId } = materialization
+      if (config.openlineage !== undefined && runId !== null) {
+        await noteCommitted(tx, { tenant, productId, runId, product: fullNameOf(product) }, materialization)
+      }
     },
   }
 }

@@ -26,6 +26,7 @@ test('every server that the configuration names is the platform’s own', () => 
     compute: { trino: { url: 'http://trino.internal:8080', user: 'sluice', catalog } },
     trino: { policy_host: '10.0.0.7', policy_port: 8181, policy_cert_file: '/policy.crt' },
     dashboards: { ...SUPERSET, url: 'http://superset.internal:8088', database_host: 'db.internal' },
+    openlineage: { ...LINEAGE, url: 'https://lineage.internal/api/v1/lineage' },
   }
   assert.deepEqual(asText(ownEndpoints(named, { host: '127.0.0.1', port: 54_321 })), [
     '0.0.0.0 8080',
@@ -36,6 +37,7 @@ test('every server that the configuration names is the platform’s own', () => 
     'fd00::8 8443',
     'kafka-1.internal 9092',
     'lake.internal 6432',
+    'lineage.internal 443',
     'redis.internal 6379',
     'registry.internal 5432',
     's3.internal 443',
@@ -61,5 +63,7 @@ const S3 = {
 }
 
 const KAFKA = { mechanism: 'PLAIN' as never, tls: true, partitions: 1, replicas: 1, change_topics: false }
+
+const LINEAGE = { namespace: 'sluice', source_hosts: false, allow_http: false, keep_hours: 1, keep_runs: 1 }
 
 const SUPERSET = { username: 'admin', password: 'hidden', timeout_ms: 30_000 }

@@ -1,8 +1,8 @@
-/** One request to an address that a tenant has named: resolved once, judged as addresses of connections are, and gone to as it is. */
+/** One request to an address that somebody has named: resolved once, judged by the rules for addresses, and gone to as it is. */
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { isIP } from 'node:net'
-import { type NetworkPolicy, SluiceError } from '@sluice/sdk'
+import { isSluiceError, type NetworkPolicy, SluiceError } from '@sluice/sdk'
 
 const TIMEOUT_MS = 5_000
 /** Of the answer, of which the status alone counts. */
@@ -41,20 +41,30 @@ function refused(message: string, remedy: string): SluiceError {
 }
 
 /** Redirects are answers like others that are no success. Throws TRANSIENT `notification_refused` or `notification_failed`. */
-export async function postJson(
-  { url: text, body, headers }: Post,
-  network: NetworkPolicy,
-  signal: AbortSignal,
-): Promise<void> {
-  const place = await placeOf(text, network, signal)
-  const status = await statusOf(place, body, headers, AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])).catch(
-    (cause: unknown) => {
-      signal.throwIfAborted()
-      throw failed('notification_failed', 'the target of notifications does not answer', cause)
-    },
-  )
+export async function postJson(post: Post, network: NetworkPolicy, signal: AbortSignal): Promise<void> {
+  const status = await answerTo(post, network, signal).catch((cause: unknown) => {
+    if (isSluiceError(cause) || signal.aborted) throw cause
+    throw failed('notification_failed', 'the target of notifications does not answer', cause)
+  })
   if (status < 200 || status > 299)
     throw failed('notification_refused', `the target of notifications answers ${status}`)
+}
+
+/**
+ * The status of the answer, whatever it is. Throws as `placeOf`, with the signal's reason, and what Node says where no whole
+ * answer came in five seconds.
+ */
+export async function answerTo(
+  { url, body, headers }: Post,
+  network: NetworkPolicy,
+  signal: AbortSignal,
+): Promise<number> {
+  const place = await placeOf(url, network, signal)
+  const inTime = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
+  return statusOf(place, body, headers, inTime).catch((cause: unknown) => {
+    signal.throwIfAborted()
+    throw cause
+  })
 }
 
 function failed(code: string, message: string, cause?: unknown): SluiceError {

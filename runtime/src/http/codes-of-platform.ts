@@ -28,6 +28,17 @@ export const PLATFORM_CODES = {
     title: 'Unsafe login of dashboards',
     remedy: 'Take from the roles named sluice_view_… every attribute and membership that they were given.',
   },
+  // In logs and metrics
+  openlineage_unreachable: {
+    status: 503,
+    title: 'OpenLineage endpoint unreachable',
+    remedy: 'Look at who listens at openlineage.url; it is tried again by itself.',
+  },
+  openlineage_refused: {
+    status: 503,
+    title: 'Refused by the OpenLineage endpoint',
+    remedy: 'Check openlineage.url and openlineage.api_key in the configuration.',
+  },
   // At start-up and in commands: no client meets them, and an answer would not name them
   data_folder_in_use: {
     status: 500,

@@ -1,7 +1,7 @@
 /** Makes the products of a wave, one after the other: what it was asked for, and what is made of that. */
 import { SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
-import type { MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
+import type { MaterializeDeps, MaterializeRequest, MaterializeResult } from '../materializer/materialize.ts'
 import type { RecordedError } from '../registry/deployments.ts'
 import { recordedError } from '../registry/deployments.ts'
 import { latestEpoch } from '../registry/materializations.ts'
@@ -22,6 +22,8 @@ export interface WaveDeps {
   /** The tenant's products in service that have products as inputs. */
   readersOfProducts(tenant: string): Promise<readonly DeployedProduct[]>
   materialize(request: MaterializeRequest): Promise<MaterializeResult>
+  /** As of `MaterializeDeps`. */
+  noteBegun: MaterializeDeps['noteBegun']
 }
 
 interface WaveRun {
@@ -105,6 +107,8 @@ async function outcomeFor(
   } catch (error) {
     run.signal.throwIfAborted()
     const isLeft = error instanceof SluiceError && LEFT_AS_IT_IS.has(error.code)
+    // What fails before there is anything to do has failed, too.
+    if (!isLeft) await deps.noteBegun(product, run.lease.runId, null)
     const outcome = await left(isLeft ? 'skipped' : 'failed', recordedError(error))
     return isLeft ? { outcome } : { outcome, error: about(fullNameOf(product), error) }
   } finally {

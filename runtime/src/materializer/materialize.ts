@@ -38,6 +38,11 @@ export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKey
   openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
   /** In place of those of the materialization before. */
   keepViolations(tx: pg.PoolClient, materialization: Materialization, found: ViolationsByVariant): Promise<void>
+  /**
+   * That the run makes the product, for whoever is told of runs; before its work, and again where it is taken up. Null: the
+   * version is not known.
+   */
+  noteBegun(product: Product, runId: string, version: string | null): Promise<void>
   /** Appends to the tenant's events, in the transaction of the commit. */
   announce(tx: pg.PoolClient, product: Product, materialization: Materialization): Promise<void>
   /** An input of the version that is a product. Throws PERMISSION `input_forbidden`. */
@@ -118,6 +123,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
     }
   }
   const record = recordFor(request, deployed, inputs)
+  await deps.noteBegun(product, request.runId, deployed.version)
   let prepared: Prepared
   try {
     prepared = await prepare(

@@ -69,6 +69,7 @@ async function commitOldContent(request: RollbackRequest, deps: MaterializeDeps)
   if (!old || snapshotId === undefined) throw contentGone()
   const deployed = await deployedVersion(product, old.version, deps)
   const limits = { ...deps.limits, room: await deps.checkStorage(product.tenant) }
+  await deps.noteBegun(product, request.runId, deployed.version)
   const staged = await stageVariants(request, old, deployed, fence.epoch + 1, { ...deps, limits })
   await deps.faultPoint('rollback.before-commit')
   const materialization = await inTransaction(

@@ -38,6 +38,7 @@ import { pushedRows } from './migrations/074-pushed-rows.ts'
 import { rowsRejected } from './migrations/076-rows-rejected.ts'
 import { productReads } from './migrations/077-product-reads.ts'
 import { judgedColumns } from './migrations/078-judged-columns.ts'
+import { openLineageRuns } from './migrations/079-openlineage-runs.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -85,5 +86,6 @@ export const registryMigrations: MigrationList = {
     rowsRejected,
     productReads,
     judgedColumns,
+    openLineageRuns,
   ],
 }

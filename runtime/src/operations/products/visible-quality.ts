@@ -7,15 +7,18 @@ import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { productOfInput, qualified } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
+import { QualityBlocked } from '../../materializer/prepare.ts'
 import { type ClearClasses, decideRead, stricter } from '../../policy/classification.ts'
 import { type ClassifiedColumn, isSensitive, type MaskingRules, masksFor } from '../../policy/masking.ts'
-import { type CheckResult, scoreOf } from '../../quality/verdict.ts'
+import { withRaised } from '../../policy/raised.ts'
+import { type CheckResult, decide, scoreOf } from '../../quality/verdict.ts'
 import { findConnectionByName } from '../../registry/connections.ts'
 import type { Materialization } from '../../registry/materializations.ts'
-import { findProductsByName } from '../../registry/products.ts'
+import { findProductsByName, type Product } from '../../registry/products.ts'
+import { blockingColumns } from '../../registry/raised-classes.ts'
 import { rawClasses } from '../../registry/raw-classes.ts'
 import type { Queryable } from '../../registry/sql.ts'
-import { deployedVersions } from '../../registry/versions.ts'
+import { deployedVersions, findVersion } from '../../registry/versions.ts'
 import type { Platform } from '../platform.ts'
 import { OnceEach } from '../rights/once-each.ts'
 import { mayReadRaw } from '../rights/raw-rights.ts'
@@ -90,6 +93,33 @@ export async function openSight(
   rules: MaskingRules,
 ): Promise<Sight> {
   return { columns, clear: new Set(), hidden: await hiddenRawColumns(db, tenant, rules), rules }
+}
+
+/** The same, of a version that was deployed: by the classes of today. */
+export async function openSightOf(
+  db: Queryable,
+  product: Pick<Product, 'id' | 'tenant'>,
+  version: string,
+  rules: MaskingRules,
+): Promise<Sight> {
+  const made = await findVersion<ManifestSet>(db, product.id, version)
+  const raised = (await blockingColumns(db, product.id)).get(made?.digest ?? '')
+  return openSight(db, product.tenant, withRaised(made?.normalised.output.columns ?? [], raised, rules), rules)
+}
+
+/**
+ * Why checks let nothing be published, as who has that sight is told; null: as it was told.
+ * @param kept undefined: what was checked is not known any more
+ */
+export function blockedText(sight: Sight, kept: Pick<KeptQuality, 'checks'> | undefined): string | null {
+  const hidden = kept?.checks.filter((check) => !seesCheck(sight, check))
+  if (kept !== undefined && hidden?.length === 0) return null
+  const blocking = decide(kept?.checks ?? [])
+  const names = blocking.action === 'block' ? blocking.checks : []
+  return new QualityBlocked(
+    names.filter((name) => !hidden?.some((check) => check.name === name)),
+    [],
+  ).message
 }
 
 /** By the caller's grants on the product; who may read all tables that it is made of sees everything anyway. */

@@ -3,19 +3,16 @@
  * and a class that was raised since hides what depends on the column in old runs, too.
  */
 import type { TenantCall } from '../../flow.ts'
-import { QualityBlocked } from '../../materializer/prepare.ts'
-import { decide } from '../../quality/verdict.ts'
 import { materializationsOfRun } from '../../registry/materializations.ts'
 import type { Platform } from '../platform.ts'
 import { clearColumns } from '../products/clear-columns.ts'
 import {
+  blockedText,
   grantedSight,
   hiddenRawColumns,
   type KeptQuality,
   mayReadInputs,
-  type Sight,
   seesAside,
-  seesCheck,
   seesEverything,
 } from '../products/visible-quality.ts'
 
@@ -62,18 +59,6 @@ export function outcomeSight(platform: Platform, call: TenantCall): OutcomeSight
       return text === null || (await readsInputs(productId)) ? null : text
     },
   }
-}
-
-/** @param kept undefined: what was checked is not known any more */
-export function blockedText(sight: Sight, kept: Pick<KeptQuality, 'checks'> | undefined): string | null {
-  const hidden = kept?.checks.filter((check) => !seesCheck(sight, check))
-  if (kept !== undefined && hidden?.length === 0) return null
-  const blocking = decide(kept?.checks ?? [])
-  const names = blocking.action === 'block' ? blocking.checks : []
-  return new QualityBlocked(
-    names.filter((name) => !hidden?.some((check) => check.name === name)),
-    [],
-  ).message
 }
 
 function once<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {

@@ -6,8 +6,7 @@ import { QualityBlocked } from '../../materializer/prepare.ts'
 import type { CheckResult } from '../../quality/verdict.ts'
 import type { Run } from '../../registry/runs.ts'
 import { UNTOLD } from '../products/readable-product.ts'
-import type { Sight } from '../products/visible-quality.ts'
-import { blockedText } from './outcome-sight.ts'
+import { blockedText, type Sight } from '../products/visible-quality.ts'
 import { seenLines, seenRun } from './run-view.ts'
 
 const OUTCOME = {
