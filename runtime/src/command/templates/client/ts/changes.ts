@@ -68,10 +68,10 @@ export class Changes<Row, Key> {
         if (!(error instanceof SluiceError)) throw error
         const isOver = error.code === 'right_ended' && this.#connection.hasFreshTokens
         // A new token that is over as soon as it is used says that more has ended than the old one.
-        if (isOver && Date.now() - renewedAtMs > SILENCE_MS) renewedAtMs = Date.now()
+        if (isOver && performance.now() - renewedAtMs > SILENCE_MS) renewedAtMs = performance.now()
         else if (!passes(error)) throw error
-        lostAtMs ??= Date.now()
-        if (Date.now() - lostAtMs > patienceMs) throw error
+        lostAtMs ??= performance.now()
+        if (performance.now() - lostAtMs > patienceMs) throw error
         waitMs = error.retryAfterMs ?? retryMs
       }
       await pause(waitMs, signal)
