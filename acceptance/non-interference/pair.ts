@@ -245,9 +245,11 @@ const FOLLOWED: Readonly<Record<string, Follow>> = {
     const uploaded =
       files === undefined ? [] : [await ask({ method: 'POST', path: `${path}/manifests`, ...(await formOf(files)) })]
     const draft = await ask({ method: 'GET', path: `${path}/manifests` })
-    const body = JSON.stringify({ version: '9.9.9', dry_run: true, digest: jsonOf(draft).digest })
-    const headers = { 'content-type': 'application/json' }
-    return [...uploaded, draft, await ask({ method: 'POST', path: `${path}/deploy`, headers, body })]
+    const { digest } = jsonOf(draft)
+    const post = (what: string, body: unknown) =>
+      ask(sentOf({ reader: operation.reader, method: 'POST', path: `${path}/${what}`, body }))
+    const plan = await post('deploy', { version: '9.9.9', dry_run: true, digest })
+    return [...uploaded, draft, plan, await post('preview', { digest, rows: 20 })]
   },
 }
 
