@@ -10,14 +10,16 @@ export interface ServedProduct {
   readonly namespace: string
   readonly classification: string
   readonly current_version: string | null
-  readonly schema: readonly {
-    readonly name: string
-    readonly type: string
-    readonly role: string | null
-    readonly classification: string
-    readonly nullable: boolean
-    readonly description?: string | null
-  }[]
+  readonly schema: readonly ServedColumn[]
+}
+
+export interface ServedColumn {
+  readonly name: string
+  readonly type: string
+  readonly role: string | null
+  readonly classification: string
+  readonly nullable: boolean
+  readonly description?: string | null
 }
 
 /** @param namespace as asked for; null: as the folder says, else that of the other */
@@ -57,14 +59,7 @@ export function draftOfProduct(
   }
 }
 
-function columnOf({
-  name,
-  type,
-  role,
-  classification,
-  nullable,
-  description,
-}: ServedProduct['schema'][number]): DraftColumn {
+function columnOf({ name, type, role, classification, nullable, description }: ServedColumn): DraftColumn {
   const isPublic = classification === 'public'
   const isKey = role === 'identity'
   return {

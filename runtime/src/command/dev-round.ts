@@ -4,7 +4,7 @@ import { loweredOf, versionsOf } from './apply-plan.ts'
 import { type Client, ServerRefused } from './client.ts'
 import { statesIn } from './folder-watch.ts'
 import { nextVersion } from './next-version.ts'
-import type { DeployAnswer } from './product-commands.ts'
+import type { CheckAnswer, DeployAnswer } from './product-commands.ts'
 import { pathOf } from './product-files.ts'
 import { type FolderProduct, readWhatCan } from './product-folders.ts'
 import { inOrder } from './product-order.ts'
@@ -15,18 +15,7 @@ export interface PreviewAnswer {
   readonly rows: readonly (readonly unknown[])[]
   readonly row_count: number
   readonly sample: { readonly whole: boolean; readonly input_rows: number | null; readonly rows_given: number }
-  readonly checks: readonly {
-    readonly name: string
-    readonly severity: string
-    readonly passed: boolean
-    readonly violations: number | null
-    readonly total: number | null
-    readonly violating: {
-      readonly columns: readonly string[]
-      readonly masked_columns: readonly string[]
-      readonly rows: readonly (readonly (string | null)[])[]
-    } | null
-  }[]
+  readonly checks: readonly CheckAnswer[]
   readonly checks_left_out: readonly string[]
   readonly problems: readonly { readonly code: string; readonly message: string; readonly remedy: string | null }[]
 }

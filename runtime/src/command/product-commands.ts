@@ -55,25 +55,26 @@ interface SnapshotAnswer {
   readonly committed_at: string
 }
 
+/** Of a check, what its reader is shown. */
+export interface CheckAnswer {
+  readonly name: string
+  readonly severity: string
+  readonly passed: boolean
+  readonly violations: number | null
+  readonly total: number | null
+  readonly violating: {
+    readonly columns: readonly string[]
+    readonly masked_columns: readonly string[]
+    readonly rows: readonly (readonly (string | null)[])[]
+  } | null
+}
+
 interface QualityAnswer {
   readonly state: 'committed' | 'blocked'
   readonly version: string
   readonly quality_score: number | null
   readonly committed_at: string
-  readonly quality: {
-    readonly checks: readonly {
-      readonly name: string
-      readonly severity: string
-      readonly passed: boolean
-      readonly violations: number | null
-      readonly total: number | null
-      readonly violating: {
-        readonly columns: readonly string[]
-        readonly masked_columns: readonly string[]
-        readonly rows: readonly (readonly (string | null)[])[]
-      } | null
-    }[]
-  } | null
+  readonly quality: { readonly checks: readonly CheckAnswer[] } | null
 }
 
 export interface DeployAnswer {

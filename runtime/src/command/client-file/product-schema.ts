@@ -1,24 +1,13 @@
 /** What a generated client knows of a product: its columns as the caller sees them, and what it can be read by. */
 import { createHash } from 'node:crypto'
 import { parseKeyTemplate } from '@sluice/sdk'
+import type { ServedColumn, ServedProduct } from '../copied-product.ts'
 
-/** As `GET /api/v1/products/{id}` shows it to the caller. */
-export interface ProductAnswer {
-  readonly name: string
-  readonly namespace: string
+/** As `GET /api/v1/products/{id}` shows it to the caller. Servers of former releases say neither `readable` nor masks. */
+export interface ProductAnswer extends Pick<ServedProduct, 'name' | 'namespace' | 'current_version'> {
   readonly description: string
-  readonly current_version: string | null
-  /** Servers of former releases do not say it, nor the masks. */
   readonly readable?: boolean
-  readonly schema: readonly {
-    readonly name: string
-    readonly type: string
-    readonly role: string | null
-    readonly classification: string
-    readonly nullable: boolean
-    readonly description?: string | null
-    readonly mask?: string | null
-  }[]
+  readonly schema: readonly (ServedColumn & { readonly mask?: string | null })[]
   readonly endpoints: readonly { readonly type: string; readonly config: Readonly<Record<string, unknown>> }[]
 }
 
@@ -131,8 +120,12 @@ export function digestOf(products: readonly ProductSchema[]): string {
   return `sha256:${createHash('sha256').update(lines.join('\n')).digest('hex')}`
 }
 
-export function inOrder<P extends Pick<ProductSchema, 'namespace' | 'name'>>(products: readonly P[]): readonly P[] {
-  return products.toSorted((left, right) => (fullName(left) < fullName(right) ? -1 : 1))
+const byName = (left: ProductSchema, right: ProductSchema): number => (fullName(left) < fullName(right) ? -1 : 1)
+
+export const inOrder = (products: readonly ProductSchema[]): readonly ProductSchema[] => products.toSorted(byName)
+
+export function describedInOrder(products: readonly DescribedProduct[]): readonly DescribedProduct[] {
+  return products.toSorted((left, right) => byName(left.schema, right.schema))
 }
 
 /** JSON of ASCII alone, on one line in every language: no sign of a name ends a comment. */

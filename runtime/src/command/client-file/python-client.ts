@@ -3,7 +3,7 @@ import { type LogicalType, typeName } from '@sluice/sdk'
 import { columnWords, productWords } from './column-words.ts'
 import { headText } from './file-head.ts'
 import { commentText, pythonText, TypeNames } from './names.ts'
-import { type DescribedProduct, digestOf, fullName, inOrder, type ProductWords } from './product-schema.ts'
+import { type DescribedProduct, describedInOrder, digestOf, fullName, type ProductWords } from './product-schema.ts'
 import { type Readings, readingsOf, type ShownColumn } from './readings.ts'
 import { pythonTemplate } from './template.ts'
 
@@ -30,9 +30,7 @@ export function pythonClient(products: readonly DescribedProduct[]): string {
   const template = pythonTemplate()
   const schemas = products.map(({ schema }) => schema)
   const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`, schemas.map(fullName))
-  const written = inOrder(products.map((product) => ({ ...product.schema, product }))).map(({ product }) =>
-    writeProduct(product, names),
-  )
+  const written = describedInOrder(products).map((product) => writeProduct(product, names))
   const members = written.map(({ full, type }) => `    ${pythonText(full)}: ${type},\n`)
   const made = written.map(({ full, type }) => `            ${pythonText(full)}: ${type}(self, self._connection),\n`)
   return [

@@ -3,7 +3,7 @@ import { type LogicalType, typeName } from '@sluice/sdk'
 import { columnWords, productWords } from './column-words.ts'
 import { headText } from './file-head.ts'
 import { commentText, scriptText, TypeNames } from './names.ts'
-import { type DescribedProduct, digestOf, fullName, inOrder, type ProductWords } from './product-schema.ts'
+import { type DescribedProduct, describedInOrder, digestOf, fullName, type ProductWords } from './product-schema.ts'
 import { type Readings, readingsOf, type ShownColumn } from './readings.ts'
 import { scriptTemplate } from './template.ts'
 
@@ -30,9 +30,7 @@ export function scriptClient(products: readonly DescribedProduct[]): string {
   const template = scriptTemplate()
   const schemas = products.map(({ schema }) => schema)
   const names = new TypeNames(`${template} Products Sluice SCHEMA_DIGEST`, schemas.map(fullName))
-  const written = inOrder(products.map((product) => ({ ...product.schema, product }))).map(({ product }) =>
-    writeProduct(product, names),
-  )
+  const written = describedInOrder(products).map((product) => writeProduct(product, names))
   return [
     headText({ language: 'ts', products: schemas }),
     '/* eslint-disable */\n',
