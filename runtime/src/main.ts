@@ -382,7 +382,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...productRoutes(platform, cursors),
     ...previewRoutes(platform),
     ...lineageRoutes(platform),
-    ...readRoutes(reads),
+    ...readRoutes(platform, reads),
     ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...trainingSetRoutes(platform),

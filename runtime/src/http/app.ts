@@ -183,6 +183,8 @@ class Edge {
     const read = this.#readInputs(ctx, exchange, match, target.search)
     if (read !== undefined) await read
     if (route.tokens !== undefined) await this.#guard.takeMore(route, exchange)
+    const readying = route.ready?.(callOf(exchange))
+    if (readying !== undefined) await readying
     const waits = this.#beginWork(exchange, route)
     if (waits !== undefined) await waits
     const reply = await (route.idempotent === true ? this.#runOnce(exchange, route) : run(exchange, route))

@@ -377,6 +377,17 @@ export const ERROR_CODES = {
   quality_blocked: { status: 422, title: 'Quality checks failed', remedy: 'Review the checks and the source data.' },
 
   // Reads
+  epoch_not_reached: {
+    status: 409,
+    title: 'Epoch not reached',
+    remedy: 'Look at the run that was to make it, then ask again, or for an earlier epoch.',
+  },
+  answer_not_consistent: {
+    status: 409,
+    title: 'Products rest on different rows',
+    remedy: 'Ask again when the run that makes them has ended, or without "consistent".',
+  },
+  too_many_waiting: { status: 429, title: 'Too many reads wait', remedy: 'Ask again when others have been answered.' },
   not_materialized: { status: 409, title: 'Not materialized yet', remedy: 'Sync its connections, then read again.' },
   store_missing: {
     status: 409,

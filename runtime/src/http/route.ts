@@ -142,6 +142,11 @@ export interface RouteSpec<
   readonly body?: Body
   /** How many requests the limits count it as, by its inputs; default 1. */
   tokens?(body: BodyOf<Body, Multipart>): number
+  /**
+   * Waits for what the request asks to be there. It takes no turn of those that work meanwhile; what the caller may see is decided
+   * after it. Undefined: there is nothing to wait for.
+   */
+  ready?(call: CallFor<Auth, ValueOf<Params>, ValueOf<Query>, BodyOf<Body, Multipart>>): Promise<void> | undefined
   /** The body may be left out; it is then an empty object with the schema's defaults. */
   readonly bodyOptional?: boolean
   readonly multipart?: Multipart
@@ -162,6 +167,7 @@ export interface Route extends RouteHead {
   readonly multipart?: MultipartSpec | undefined
   readonly idempotent?: boolean
   tokens?(body: unknown): number
+  ready?(call: TenantCall): Promise<void> | undefined
   authorize?(call: TenantCall): Promise<void> | void
   handler(call: TenantCall): Promise<Reply> | Reply
 }

@@ -22,10 +22,13 @@ describe('a product in a path', () => {
   it('may have a namespace beside it on every route, as the document says', () => {
     const platform = {} as Platform
     const cursors = {} as Cursors
-    const { paths } = buildOpenApi([...productRoutes(platform, cursors), ...readRoutes(readDeps(platform, cursors))], {
-      title: 'Test',
-      version: '1',
-    })
+    const { paths } = buildOpenApi(
+      [...productRoutes(platform, cursors), ...readRoutes(platform, readDeps(platform, cursors))],
+      {
+        title: 'Test',
+        version: '1',
+      },
+    )
     const without = Object.entries(paths)
       .filter(([path]) => path.startsWith('/api/v1/products/{'))
       .flatMap(([path, methods]) => Object.entries(methods).map(([method, one]) => ({ path, method, one })))

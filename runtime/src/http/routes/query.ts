@@ -69,10 +69,21 @@ export function queryRoutes(platform: Platform): readonly Route[] {
         'cpu_time_spent',
         'snapshot_not_found',
         'right_ended',
+        'epoch_not_reached',
+        'answer_not_consistent',
+        'too_many_waiting',
       ],
       async handler(call) {
         const format = FORMATS[call.mediaType ?? ''] ?? 'json'
-        const { sql, params, limit, timeout_ms: timeoutMs, as_of: asOf } = call.body
+        const {
+          sql,
+          params,
+          limit,
+          timeout_ms: timeoutMs,
+          as_of: asOf,
+          at_least_epoch: atLeastEpoch,
+          consistent,
+        } = call.body
         const answer = await runQuery(platform, call, {
           sql,
           format,
@@ -80,6 +91,8 @@ export function queryRoutes(platform: Platform): readonly Route[] {
           ...(limit === undefined ? {} : { limit }),
           ...(timeoutMs === undefined ? {} : { timeoutMs }),
           ...(asOf === undefined ? {} : { asOf }),
+          ...(atLeastEpoch === undefined ? {} : { atLeastEpoch }),
+          ...(consistent === undefined ? {} : { consistent }),
         })
         return replyOf(answer, format)
       },
@@ -108,6 +121,7 @@ async function* jsonChunks(answer: QueryAnswer): AsyncGenerator<string | Uint8Ar
     elapsed_ms: Math.round(performance.now() - answer.startedAtMs),
     snapshots: answer.snapshots,
     epochs: mapValues(answer.made, ({ epoch }) => epoch),
+    consistent: answer.isConsistent,
     freshness: mapValues(answer.made, ({ readAt }) => freshnessOf(readAt)),
     ...(Object.keys(answer.withoutValues).length === 0 ? {} : { columns_without_values: answer.withoutValues }),
   }

@@ -2,27 +2,31 @@ import { Type } from 'typebox'
 import type { TenantCall } from '../../flow.ts'
 import { confirmLoss, lossBy } from '../../materializer/store-review.ts'
 import { audited, type Platform } from '../../operations/platform.ts'
+import { requireStillHeld } from '../../operations/queries/held-rights.ts'
+import { type Awaiting, awaitReads } from '../../operations/reads/awaited-reads.ts'
 import {
+  type AskedRead,
   type EndpointType,
   type PageBinding,
   type ReadDeps,
-  type ReadQuery,
   readEndpoint,
 } from '../../operations/reads/read-endpoint.ts'
-import { MAX_ITEMS, MAX_KEYS, readItems, tokensOf } from '../../operations/reads/read-keys.ts'
+import { awaitedItems, MAX_ITEMS, MAX_KEYS, readItems, tokensOf } from '../../operations/reads/read-keys.ts'
 import { ageS } from '../../operations/served/freshness.ts'
+import { unambiguous } from '../../operations/served/served-product.ts'
 import { type Cursors, MAX_CURSOR_LENGTH } from '../cursor.ts'
 import { FRESHNESS } from '../freshness-header.ts'
 import { problemOf } from '../problem.ts'
 import { defineRoute, type Reply, type Route } from '../route.ts'
 import { ReadKeysResult, ReadResult } from './resources.ts'
-import { Namespace, ReadKeysRequest, Reference } from './shapes.ts'
+import { AtLeastEpochOfOne, Namespace, ReadKeysRequest, Reference } from './shapes.ts'
 
 const READ_TIMEOUT_MS = 20_000
 const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }))
 
 const Common = {
   namespace: Namespace,
+  at_least_epoch: AtLeastEpochOfOne,
   columns: text(3000, 'Comma-separated; default: all.'),
   filter: Type.Optional(
     Type.Array(Type.String({ maxLength: 2000 }), {
@@ -51,6 +55,7 @@ const QUERIES = {
   },
   realtime: {
     namespace: Common.namespace,
+    at_least_epoch: Common.at_least_epoch,
     columns: Common.columns,
     key: Type.String({
       minLength: 1,
@@ -68,9 +73,21 @@ const SUMMARIES = {
   realtime: 'The value under a key',
 } as const
 
-export function readRoutes(deps: ReadDeps): readonly Route[] {
-  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, deps))
-  return [...single, keysRoute(deps)]
+export function readRoutes(platform: Platform, deps: ReadDeps): readonly Route[] {
+  const single = (['lookup', 'timeseries', 'realtime'] as const).map((type) => readRoute(type, platform, deps))
+  return [...single, keysRoute(platform, deps)]
+}
+
+/** What the token or key was good for when the wait began may be over by now. */
+async function wait(
+  platform: Platform,
+  call: TenantCall,
+  awaited: Omit<Awaiting, 'atMostMs'>,
+  { rules }: ReadDeps,
+): Promise<void> {
+  const deps = { rules, watches: platform.served.watches }
+  const hasWaited = await awaitReads(call, { ...awaited, atMostMs: READ_TIMEOUT_MS }, deps)
+  if (hasWaited) await requireStillHeld(platform, call)
 }
 
 /** What the routes that read rows from stores work with. */
@@ -101,9 +118,11 @@ export const ENDPOINT_ERRORS = [
   'column_masked',
 ] as const
 
+const AWAITED_ERRORS = ['epoch_not_reached', 'too_many_waiting', 'right_ended'] as const
+
 const READ_PATH = '/api/v1/read'
 
-function keysRoute(deps: ReadDeps): Route {
+function keysRoute(platform: Platform, deps: ReadDeps): Route {
   return defineRoute({
     method: 'POST',
     path: READ_PATH,
@@ -116,12 +135,18 @@ function keysRoute(deps: ReadDeps): Route {
     isRead: true,
     body: ReadKeysRequest,
     tokens: ({ items }) => tokensOf(items),
+    ready(call) {
+      const awaited = awaitedItems(call.body, call, deps)
+      return awaited === null ? undefined : wait(platform, call, awaited, deps)
+    },
     responses: { 200: { description: 'The items in their order, read or not.', schema: ReadKeysResult } },
     errors: [
       'too_many_keys',
       'key_malformed',
       'rows_too_large',
       'epoch_moved',
+      ...AWAITED_ERRORS,
+      'answer_not_consistent',
       'product_not_found',
       'ambiguous_product',
       'endpoint_not_declared',
@@ -132,7 +157,7 @@ function keysRoute(deps: ReadDeps): Route {
     ],
     async handler(call): Promise<Reply> {
       const { items } = call.body
-      const answers = await readItems(items, call, deps)
+      const { answers, isConsistent } = await readItems(call.body, call, deps)
       const context = { requestId: call.requestId, instance: READ_PATH }
       const data = answers.map((answer, at) => {
         const { product, store } = items[at] as (typeof items)[number]
@@ -140,10 +165,12 @@ function keysRoute(deps: ReadDeps): Route {
         const told = 'json' in answer ? answer.json : `"error":${problemOf(answer.error, context).body}`
         return `{${asked},${told}}`
       })
-      return { json: `{"data":[${data.join(',')}]}` }
+      return { json: `{"data":[${data.join(',')}],"meta":{"consistent":${isConsistent}}}` }
     },
   })
 }
+
+type AskedSingle = AskedRead & { readonly namespace?: string }
 
 function cursorBinding(call: TenantCall, binding: PageBinding) {
   return {
@@ -155,7 +182,7 @@ function cursorBinding(call: TenantCall, binding: PageBinding) {
   }
 }
 
-function readRoute(type: EndpointType, deps: ReadDeps): Route {
+function readRoute(type: EndpointType, platform: Platform, deps: ReadDeps): Route {
   return defineRoute({
     method: 'GET',
     path: `/api/v1/products/{name}/${PATHS[type]}`,
@@ -166,6 +193,17 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
     forKeys: 'read',
     params: Type.Object({ name: Reference }),
     query: Type.Object(QUERIES[type], { additionalProperties: false }),
+    ready(call) {
+      const { namespace, at_least_epoch: atLeastEpoch, interval } = call.query as AskedSingle
+      if (atLeastEpoch === undefined) return undefined
+      const find = () => unambiguous(call, deps.find(call.tenant, call.params.name, namespace))
+      return wait(
+        platform,
+        call,
+        { reads: [{ asked: { type, interval }, find, atLeastEpoch }], isConsistent: false },
+        deps,
+      )
+    },
     responses: {
       200: {
         description: 'Rows in data; what was read, in meta.',
@@ -176,9 +214,16 @@ function readRoute(type: EndpointType, deps: ReadDeps): Route {
         schema: ReadResult,
       },
     },
-    errors: [...ENDPOINT_ERRORS, 'filter_malformed', 'filter_not_indexed', 'key_not_found', 'cpu_time_spent'],
+    errors: [
+      ...ENDPOINT_ERRORS,
+      ...AWAITED_ERRORS,
+      'filter_malformed',
+      'filter_not_indexed',
+      'key_not_found',
+      'cpu_time_spent',
+    ],
     async handler(call): Promise<Reply> {
-      const { namespace, ...query } = call.query as ReadQuery & { readonly namespace?: string }
+      const { namespace, ...query } = call.query as AskedSingle
       const { json, etag, readAt } = await readEndpoint(type, call, call.params.name, namespace, query, deps)
       return { json, etag, headers: { [FRESHNESS]: String(ageS(readAt)) } }
     },

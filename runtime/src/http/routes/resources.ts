@@ -753,6 +753,8 @@ export const AuditEntry = Type.Object(
   { $id: 'AuditEntry' },
 )
 
+const CONSISTENT = 'Whether all of it is known to rest on the same rows of every table and product that it is made of.'
+
 export const QueryResult = Type.Object(
   {
     columns: Type.Array(Type.Object({ name: text(), type: text(), masked: Type.Boolean() })),
@@ -767,6 +769,7 @@ export const QueryResult = Type.Object(
       elapsed_ms: count(),
       snapshots: Type.Record(Type.String(), Type.String()),
       epochs: Type.Record(Type.String(), count(), { description: 'By product.' }),
+      consistent: Type.Boolean({ description: CONSISTENT }),
       freshness: Type.Record(Type.String(), Type.Object({ read_at: time(), age_s: Type.Number() }), {
         description:
           'By product: since when its rows are, which is when the first of its inputs was read from its source.',
@@ -831,6 +834,9 @@ export const ReadKeysResult = Type.Object(
       }),
       { description: 'In the order of the items: rows and meta, or an error.' },
     ),
+    meta: Type.Object({
+      consistent: Type.Boolean({ description: `${CONSISTENT} Items that were not read do not count.` }),
+    }),
   },
   { $id: 'ReadKeysResult' },
 )

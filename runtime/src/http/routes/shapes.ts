@@ -247,6 +247,34 @@ export const RawGrantRequest = Type.Object(
   { additionalProperties: false },
 )
 
+const Epoch = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+
+/** Of one product, or by name. */
+const AtLeastEpoch = Type.Optional(
+  Type.Union([Epoch, Type.Record(Type.String({ maxLength: 200 }), Epoch, { minProperties: 1, maxProperties: 50 })], {
+    'x-expected': 'an epoch, or an object with one for each <namespace>.<product>',
+    description:
+      'The answer rests on this epoch of its product or a later one, or is refused (epoch_not_reached): it waits for as long as it may take. Of several products {"<namespace>.<product>": epoch}. Runs and products tell which epoch they made.',
+  }),
+)
+
+const Consistent = Type.Optional(
+  Type.Boolean({
+    description:
+      'All products of the answer rest on the same rows of what they are made of, or it is refused (answer_not_consistent): it waits for as long as it may take.',
+  }),
+)
+
+/** Of the one product that is read. */
+export const AtLeastEpochOfOne = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description:
+      'The answer is of this epoch or a later one, or is refused (epoch_not_reached): it waits for 20 seconds at most.',
+  }),
+)
+
 export const QueryRequest = Type.Object(
   {
     sql: Type.String({ minLength: 1, maxLength: 1_000_000 }),
@@ -256,6 +284,8 @@ export const QueryRequest = Type.Object(
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
     timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000 })),
     as_of: Type.Optional(Type.String({ maxLength: 64, description: 'A time, a snapshot id, or a version as v1.2.0.' })),
+    at_least_epoch: AtLeastEpoch,
+    consistent: Consistent,
   },
   { additionalProperties: false },
 )
@@ -296,6 +326,8 @@ export const ReadKeysRequest = Type.Object(
       ),
       { minItems: 1, maxItems: MAX_ITEMS },
     ),
+    at_least_epoch: AtLeastEpoch,
+    consistent: Consistent,
   },
   { additionalProperties: false },
 )

@@ -2,6 +2,7 @@
 import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
 import type { Principal } from '../../flow.ts'
+import type { Rests } from '../../registry/rests-on.ts'
 
 export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
 
@@ -12,6 +13,10 @@ export interface QueryRequest {
   readonly timeoutMs?: number
   /** A time (RFC 3339), a snapshot id, or a version as `v1.2.0`. */
   readonly asOf?: string
+  /** Of the statement's one product, or by `namespace.product`: it waits until that epoch is there. */
+  readonly atLeastEpoch?: number | Readonly<Record<string, number>>
+  /** It waits until all products rest on the same rows of what they are made of. */
+  readonly consistent?: boolean
   readonly format: QueryFormat
 }
 
@@ -41,6 +46,8 @@ export interface Visible {
   isStillReadable(): Promise<boolean>
   /** Of a product: which epoch it is, and since when its rows are. */
   readonly made?: { readonly epoch: number; readonly readAt: string }
+  /** What its rows rest on; null: nobody knows. */
+  readonly rests: Rests | null
   /** Of a raw table: columns that hold null in place of values which could not be carried. */
   readonly withoutValues?: readonly string[]
 }

@@ -23,6 +23,12 @@ export interface HeldFor {
   readonly everyMs?: number
 }
 
+/** For what was begun a while ago, before it is answered. Throws PERMISSION `right_ended`. */
+export async function requireStillHeld(platform: Pick<Platform, 'pool'>, call: TenantCall): Promise<void> {
+  const why = await reasonToEnd(platform, call, [])
+  if (why !== null) throw rightEnded(why)
+}
+
 export class HeldRights {
   readonly #platform: Pick<Platform, 'pool'>
   readonly #call: TenantCall
@@ -92,7 +98,7 @@ export class HeldRights {
 
   async #look(): Promise<void> {
     try {
-      const why = await this.#reasonToEnd()
+      const why = await reasonToEnd(this.#platform, this.#call, this.#held.tables)
       if (why !== null) this.#ended.abort(rightEnded(why))
     } catch (error) {
       // What cannot be judged now goes on, and is judged at the next look.
@@ -100,26 +106,33 @@ export class HeldRights {
     }
     if (!this.#ended.signal.aborted) this.#wait()
   }
+}
 
-  async #reasonToEnd(): Promise<string | null> {
-    const { principal, tenant } = this.#call
-    if (principal.tokenExpiresAtMs <= Date.now()) return 'the token that it began with has ended'
-    if ((await findTenant(this.#platform.pool, tenant))?.status !== 'active') return 'its tenant is not active'
-    if (isApplicationKey(principal) && !(await this.#isKeyGood())) return 'the key that it began with is good no more'
-    for (const { name, isStillReadable } of this.#held.tables) {
-      if (!(await isStillReadable())) return `${name} may not be read by its author any more`
-    }
-    return null
+async function reasonToEnd(
+  { pool }: Pick<Platform, 'pool'>,
+  { principal, tenant }: TenantCall,
+  tables: HeldFor['tables'],
+): Promise<string | null> {
+  if (principal.tokenExpiresAtMs <= Date.now()) return 'the token that it began with has ended'
+  if ((await findTenant(pool, tenant))?.status !== 'active') return 'its tenant is not active'
+  if (isApplicationKey(principal) && !(await isKeyGood(pool, principal))) {
+    return 'the key that it began with is good no more'
   }
+  for (const { name, isStillReadable } of tables) {
+    if (!(await isStillReadable())) return `${name} may not be read by its author any more`
+  }
+  return null
+}
 
-  /** It is there, and its maker has no less than when the statement began. */
-  async #isKeyGood(): Promise<boolean> {
-    const { subject, groups, claimedClearance: begun } = this.#call.principal
-    const key = await presentedKey(this.#platform.pool, subject)
-    if (key === null || !groups.every((group) => key.makerGroups.includes(group))) return false
-    const { makerClearance: now } = key
-    return now === null || now === begun || (begun !== null && stricter(now, begun) === now)
-  }
+/** It is there, and its maker has no less than when the statement began. */
+async function isKeyGood(
+  pool: Platform['pool'],
+  { subject, groups, claimedClearance: begun }: TenantCall['principal'],
+): Promise<boolean> {
+  const key = await presentedKey(pool, subject)
+  if (key === null || !groups.every((group) => key.makerGroups.includes(group))) return false
+  const { makerClearance: now } = key
+  return now === null || now === begun || (begun !== null && stricter(now, begun) === now)
 }
 
 function rightEnded(why: string): SluiceError {

@@ -8,7 +8,7 @@ import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { connectionOf, rawDomain, rawTable } from '../../materializer/inputs.ts'
-import { columnsWithoutValues } from '../../materializer/raw-summary.ts'
+import { columnsWithoutValues, READ_AT } from '../../materializer/raw-summary.ts'
 import { lakeTable, QUARANTINE } from '../../materializer/variants.ts'
 import { connectionsNamed, isOfSource } from '../../registry/connections.ts'
 import { readAtOf } from '../../registry/data-ages.ts'
@@ -19,6 +19,7 @@ import {
   lastEpochOfVersion,
   type Materialization,
 } from '../../registry/materializations.ts'
+import { ownName, type Rests, restsOf } from '../../registry/rests-on.ts'
 import { findVersion } from '../../registry/versions.ts'
 import { audited, type Platform } from '../platform.ts'
 import { type KeptQuality, seesAside, sightOf } from '../products/visible-quality.ts'
@@ -35,6 +36,7 @@ import {
 } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
 import { type AskedQuery, parametersOf, type QueryRequest, readsSandbox, type Visible } from './asked-query.ts'
+import { AwaitedProducts, isConsistent } from './awaited-products.ts'
 import { distributedRun } from './distributed-query.ts'
 import { HeldRights, isPermitted } from './held-rights.ts'
 import { descriptionsFor } from './information-schema.ts'
@@ -51,6 +53,8 @@ export interface QueryAnswer {
   readonly made: Readonly<Record<string, NonNullable<Visible['made']>>>
   /** By raw table, columns that hold null in place of values which could not be carried. */
   readonly withoutValues: Readonly<Record<string, readonly string[]>>
+  /** Whether all tables are known to rest on the same rows of what they are made of. */
+  readonly isConsistent: boolean
   readonly startedAtMs: number
 }
 
@@ -66,10 +70,20 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   const request = shown === null ? given : { ...given, sql: shown.sql }
   const names = new NamedTables(request.sql)
   const described = names.describes ? await descriptionsFor(platform, call, given.sql, shown) : []
-  const { visible, absent } = await visibleTables(platform, call, { names, asOf: request.asOf, action: 'read.query' })
+  const { timeoutMs } = limitsOf(platform, request)
+  const endsAtMs = startedAtMs + timeoutMs
+  const awaited = new AwaitedProducts(platform, call, { request, names, endsAtMs })
+  const { visible, absent } = await awaited.tables(() =>
+    visibleTables(platform, call, { names, asOf: request.asOf, action: 'read.query' }),
+  )
   // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
-  const limits = limitsOf(platform, request)
+  const leftMs = Math.max(1, Math.round(endsAtMs - performance.now()))
+  // What was waited for is of the statement's time.
+  const limits = {
+    ...limitsOf(platform, request),
+    timeoutMs: request.atLeastEpoch === undefined && request.consistent !== true ? timeoutMs : leftMs,
+  }
   return answerOver(
     platform,
     call,
@@ -112,6 +126,7 @@ export async function answerOver(
     withoutValues: Object.fromEntries(
       visible.flatMap(({ name, withoutValues = [] }) => (withoutValues.length === 0 ? [] : [[name, withoutValues]])),
     ),
+    isConsistent: isConsistent(visible),
     startedAtMs,
   }
 }
@@ -252,7 +267,7 @@ async function productTable(
   const named = [product.domain, product.name]
   const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, maskedColumns))
   const seen = await visibleTable(platform, call, ref, named, { snapshotId, maskedColumns, isStillReadable })
-  const table = { ...seen, made: own.made }
+  const table = { ...seen, made: own.made, rests: own.rests }
   const isAsideNamed = names.has(product.domain, `${product.name}${QUARANTINE}`)
   const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
   return aside === null ? [table] : [table, { ...aside, isStillReadable }]
@@ -265,6 +280,7 @@ interface OwnTable {
   readonly snapshotId: string
   readonly maskedColumns: readonly string[]
   readonly made: NonNullable<Visible['made']>
+  readonly rests: Rests | null
 }
 
 function newestTable(
@@ -276,12 +292,12 @@ function newestTable(
   const served = product.variants.get(access.variant)
   if (served === undefined) refuseUnmade(product, access)
   if (served === undefined) return null
-  const { snapshotId, maskedColumns, epoch, readAt } = served
+  const { snapshotId, maskedColumns, epoch, readAt, rests } = served
   const accessNow = async () => {
     const now = await platform.served.find(call.tenant, product.id)
     return accessTo(now, call.principal, platform.rules, (variant) => now.variants.has(variant))
   }
-  return { access, accessNow, snapshotId, maskedColumns, made: { epoch, readAt } }
+  return { access, accessNow, snapshotId, maskedColumns, made: { epoch, readAt }, rests }
 }
 
 /** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
@@ -300,7 +316,8 @@ async function pastTable(
   const snapshotId = epoch.snapshots[access.variant]
   if (snapshotId === undefined) throw stalePast()
   const made = { epoch: epoch.epoch as number, readAt: readAtOf(epoch).toISOString() }
-  return { access, accessNow, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [], made }
+  const rests = restsOf(ownName(product.domain, product.name), epoch)
+  return { access, accessNow, snapshotId, maskedColumns: epoch.maskedColumns[access.variant] ?? [], made, rests }
 }
 
 /** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
@@ -363,7 +380,8 @@ async function quarantineTable(
   if (kept === null || !seesAside(await sightOf(platform, call, product.id), kept)) return null
   const masks = await masksUnder(platform, call, product, summary['sluice.version'])
   if (masks === null || ![...access.masks, ...masks].every((mask) => masked.includes(mask.column))) return null
-  const seen = { snapshotId: table.snapshotId, maskedColumns: masked }
+  const rests = epoch === null ? null : restsOf(ownName(product.domain, product.name), epoch)
+  const seen = { snapshotId: table.snapshotId, maskedColumns: masked, rests }
   return visibleTable(platform, call, ref, [product.domain, `${product.name}${QUARANTINE}`], seen)
 }
 
@@ -430,6 +448,7 @@ async function sandboxTables(
       name: name.join('.'),
       snapshotId: scan.snapshotId ?? '',
       maskedColumns: [],
+      rests: new Map([[`${SANDBOX}:${qualified(ref.table)}`, scan.snapshotId ?? '']]),
       // Everybody's who is a member, which a token is until its end.
       isStillReadable: async () => true,
     })
@@ -469,7 +488,8 @@ async function rawTables(platform: Platform, call: TenantCall, names: NamedTable
         const now = named.find(({ id }) => id === connection.id)
         return now !== undefined && (await mayReadRaw(platform, call, now, name))
       }
-      const about = { snapshotId: table.snapshotId, maskedColumns: [], isStillReadable }
+      const rests = new Map([[`${connection.name}:${name}`, summary[READ_AT] ?? table.snapshotId]])
+      const about = { snapshotId: table.snapshotId, maskedColumns: [], rests, isStillReadable }
       const seen = await visibleTable(platform, call, ref, [domain, ref.table], about)
       visible.push({ ...seen, withoutValues: columnsWithoutValues(summary) })
     }

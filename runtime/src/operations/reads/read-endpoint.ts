@@ -5,7 +5,7 @@ import type { TenantCall } from '../../flow.ts'
 import { copyRebuilding } from '../../materializer/store-review.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
-import { type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
+import { epochNotReached, type ServedProduct, type ServedTarget, unambiguous } from '../served/served-product.ts'
 import { answerJson, collect, decodePosition } from './page.ts'
 import { parseTimeBound } from './parse-value.ts'
 import { parseColumns, parseFilters, parseOrder } from './read-request.ts'
@@ -29,6 +29,10 @@ export interface ReadQuery {
   readonly interval?: string
   /** realtime */
   readonly key?: string
+}
+
+export interface AskedRead extends ReadQuery {
+  readonly at_least_epoch?: number
 }
 
 export interface ReadDeps {
@@ -73,11 +77,11 @@ export function readEndpoint(
   call: TenantCall,
   reference: string,
   domain: string | undefined,
-  query: ReadQuery,
+  { at_least_epoch: atLeastEpoch, ...query }: AskedRead,
   deps: ReadDeps,
 ): Promise<ReadAnswer> {
   const find = () => unambiguous(call, deps.find(call.tenant, reference, domain))
-  return readingView({ type, call, find, interval: query.interval }, deps, async (view) => {
+  return readingView({ type, call, find, interval: query.interval, atLeastEpoch }, deps, async (view) => {
     const binding = bindingOf(type, view, query)
     const after = query.cursor === undefined ? undefined : deps.openCursor(call, query.cursor, binding)
     const plan = planFor(type, query, after, view, call.signal, deps.timeoutMs)
@@ -94,6 +98,8 @@ export function readEndpoint(
 export interface Reading extends AskedView {
   readonly call: TenantCall
   readonly find: () => Promise<ServedProduct>
+  /** A copy of an epoch before it is refused: CONFLICT `epoch_not_reached`. */
+  readonly atLeastEpoch?: number | undefined
 }
 
 /**
@@ -101,7 +107,7 @@ export interface Reading extends AskedView {
  * reader gets. It is called again where the store says that it is shaped otherwise by now.
  */
 export function readingView<T>(
-  { call, find, ...asked }: Reading,
+  { call, find, atLeastEpoch = 0, ...asked }: Reading,
   deps: ReadDeps,
   read: (view: ReadView) => Promise<T>,
 ): Promise<T> {
@@ -114,6 +120,8 @@ export function readingView<T>(
   return againIfReshaped(call, deps, doubt, async () => {
     const view = viewOf(await find(), call.principal, asked, deps.rules)
     last = view
+    const { epoch } = view.served
+    if (epoch < atLeastEpoch) throw epochNotReached(view.product, { atLeast: atLeastEpoch, epoch })
     return read(view)
   })
 }

@@ -20,9 +20,11 @@ import {
 } from '@sluice/sdk'
 import { rowJson } from '../../events/row-json.ts'
 import type { TenantCall } from '../../flow.ts'
+import { type Rests, restOnTheSame } from '../../registry/rests-on.ts'
 import { freshnessOf } from '../served/freshness.ts'
-import { accessOrNull, NO_PRODUCT, type ServedProduct } from '../served/served-product.ts'
+import { accessOrNull, NO_PRODUCT, notConsistent, type ServedProduct } from '../served/served-product.ts'
 import { type AskedKey, keyTexts } from './asked-keys.ts'
+import { type AskedEpochs, type Awaiting, askedEpochs } from './awaited-reads.ts'
 import { type KeyGroup, keyGroups, type RowKey } from './key-groups.ts'
 import { collect, typedColumns } from './page.ts'
 import { parseValue } from './parse-value.ts'
@@ -37,8 +39,22 @@ export interface AskedItem {
   readonly columns?: readonly string[]
 }
 
+export interface AskedItems {
+  readonly items: readonly AskedItem[]
+  /** Of the one product, or by product as the items name it. */
+  readonly at_least_epoch?: AskedEpochs
+  readonly consistent?: boolean
+}
+
 /** The members `rows` and `meta` as JSON, without braces; or why the item was not read. */
-export type ItemAnswer = { readonly json: string } | { readonly error: SluiceError }
+export type ItemAnswer = { readonly json: string; readonly rests: Rests | null } | { readonly error: SluiceError }
+
+export interface ItemsAnswer {
+  /** In the order of the items. */
+  readonly answers: readonly ItemAnswer[]
+  /** Whether those that were read are known to rest on the same rows of what they are made of. */
+  readonly isConsistent: boolean
+}
 
 export const MAX_ITEMS = 10
 /** Of all items together. */
@@ -74,31 +90,71 @@ export function tokensOf(items: readonly AskedItem[]): number {
 }
 
 /**
- * All items at once; the answers in their order. What is no fault of an item, and the end of the request, is thrown.
+ * All items at once; the answers in their order. What is no fault of an item, and the end of the request, is thrown; and
+ * CONFLICT `answer_not_consistent`, INVALID_DATA `invalid_value`.
  */
-export async function readItems(
-  items: readonly AskedItem[],
-  call: TenantCall,
-  deps: ReadDeps,
-): Promise<readonly ItemAnswer[]> {
+export async function readItems(asked: AskedItems, call: TenantCall, deps: ReadDeps): Promise<ItemsAnswer> {
+  const { items } = asked
   refuseTooManyKeys(items)
+  const atLeast = askedEpochs(
+    asked.at_least_epoch,
+    items.map(({ product }) => product),
+  )
   const endsAtMs = performance.now() + deps.timeoutMs
-  const answers = await Promise.all(items.map((item) => answerOf(item, call, deps, endsAtMs)))
-  call.signal.throwIfAborted()
-  return answers
+  for (let look = 0; look < MAX_LOOKS; look += 1) {
+    const answers = await Promise.all(
+      items.map((item) => answerOf(item, call, deps, { endsAtMs, atLeastEpoch: atLeast.get(item.product) })),
+    )
+    call.signal.throwIfAborted()
+    const isConsistent = restOnTheSame(answers.flatMap((one) => ('json' in one ? [one.rests] : []))) !== null
+    if (isConsistent || asked.consistent !== true) return { answers, isConsistent }
+    // Stores may have been given epochs that nobody has told of yet.
+    deps.forget(call.tenant)
+  }
+  throw notConsistent([...new Set(items.map(({ product }) => product))])
 }
 
-async function answerOf(item: AskedItem, call: TenantCall, deps: ReadDeps, endsAtMs: number): Promise<ItemAnswer> {
+/** What the items are to wait for before they are read; null: nothing. Throws INVALID_DATA `invalid_value`. */
+export function awaitedItems(
+  { items, at_least_epoch: epochs, consistent = false }: AskedItems,
+  call: TenantCall,
+  deps: Pick<ReadDeps, 'find' | 'rules'>,
+): Pick<Awaiting, 'reads' | 'isConsistent'> | null {
+  if (epochs === undefined && !consistent) return null
+  const atLeast = askedEpochs(
+    epochs,
+    items.map(({ product }) => product),
+  )
+  const reads = items.map(({ product, store }) => ({
+    asked: { type: store },
+    find: () => findReadable(product, call, deps),
+    atLeastEpoch: atLeast.get(product),
+  }))
+  return { reads, isConsistent: consistent }
+}
+
+interface ItemBounds {
+  readonly endsAtMs: number
+  readonly atLeastEpoch: number | undefined
+}
+
+async function answerOf(
+  item: AskedItem,
+  call: TenantCall,
+  deps: ReadDeps,
+  { endsAtMs, atLeastEpoch }: ItemBounds,
+): Promise<ItemAnswer> {
   const { store: type } = item
   const find = () => findReadable(item.product, call, deps)
   try {
-    const json = await readingView({ type, call, find }, deps, async (view) => {
+    return await readingView({ type, call, find, atLeastEpoch }, deps, async (view) => {
       const request: KeysRequest = { item, view, signal: call.signal, endsAtMs }
       const read = type === 'lookup' ? lookupRead(request) : realtimeRead(request, await realtimePlans(request))
       await auditRead(type, view, call, deps)
-      return itemJson(view, await ofOneEpoch(read))
+      const found = await ofOneEpoch(read)
+      const [epoch = view.served.epoch] = found.epochs
+      return { json: itemJson(view, found, epoch), rests: view.restsAt(epoch) }
     })
-    return { json }
   } catch (error) {
     if (!isSluiceError(error) || error.kind === 'INTERNAL') throw error
     return { error: isUnreadable(error) ? noProduct() : error }
@@ -160,8 +216,7 @@ async function ofOneEpoch(read: () => Promise<Found>): Promise<Found> {
   })
 }
 
-function itemJson(view: ReadView, { rows, epochs, ttlRemainingS }: Found): string {
-  const [epoch = view.served.epoch] = epochs
+function itemJson(view: ReadView, { rows, ttlRemainingS }: Found, epoch: number): string {
   const ttl = ttlRemainingS === undefined ? '' : `,"ttl_remaining_s":${ttlRemainingS}`
   const { metaJson, readAt } = view.marks(epoch)
   const freshness = JSON.stringify(freshnessOf(readAt))

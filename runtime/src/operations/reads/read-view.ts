@@ -8,6 +8,7 @@ import type { Principal } from '../../flow.ts'
 import { type ContractConfig, contractConfig } from '../../manifest/contract-config.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { MaskingRules } from '../../policy/masking.ts'
+import type { Rests } from '../../registry/rests-on.ts'
 import {
   accessTo,
   type ReadAccess,
@@ -55,6 +56,13 @@ export class ReadView {
 
   get config(): ContractConfig {
     return contractConfig(this.served.plugin.type, this.served.target.config)
+  }
+
+  /** What rows of that epoch rest on; null: nobody knows. */
+  restsAt(epoch: number): Rests | null {
+    if (this.served.epoch === epoch) return this.served.rests
+    const shown = this.product.variants.get(this.access.variant)
+    return shown?.epoch === epoch ? shown.rests : null
   }
 
   /** What answers of that epoch say of themselves; a store may be at another one than the registry knew. */

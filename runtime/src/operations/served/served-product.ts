@@ -21,6 +21,7 @@ import {
   variantName,
 } from '../../policy/masking.ts'
 import type { RaisedByDigest } from '../../registry/raised-classes.ts'
+import type { Rests } from '../../registry/rests-on.ts'
 
 /** One store's copy of one variant, as the last successful write left it. */
 export interface ServedTarget {
@@ -35,6 +36,8 @@ export interface ServedTarget {
   readonly committedAt: string
   /** Since when its rows are: `readAtOf`. */
   readonly readAt: string
+  /** What its rows rest on: `restsOf`. */
+  readonly rests: Rests | null
   readonly maskedColumns: readonly string[]
 }
 
@@ -59,6 +62,8 @@ export interface ServedVariant {
   readonly committedAt: string
   /** Since when its rows are: `readAtOf`. */
   readonly readAt: string
+  /** What its rows rest on: `restsOf`. */
+  readonly rests: Rests | null
   readonly maskedColumns: readonly string[]
 }
 
@@ -195,5 +200,30 @@ export function notMaterialized({ domain, name }: Pick<ServedProduct, 'domain' |
   return new SluiceError('CONFLICT', `${domain}.${name} has not been materialized yet`, {
     code: 'not_materialized',
     remedy: 'Deploy a version, sync its connections, and wait until the run has succeeded.',
+  })
+}
+
+/** What a reader asked for at least, and that is not there yet. */
+export function epochNotReached(
+  { domain, name }: Pick<ServedProduct, 'domain' | 'name'>,
+  { atLeast, epoch }: { readonly atLeast: number; readonly epoch: number | null },
+): SluiceError {
+  const has = epoch === null ? 'has none yet' : `is at epoch ${epoch}`
+  return new SluiceError('CONFLICT', `${domain}.${name} ${has}, and at least ${atLeast} was asked for`, {
+    code: 'epoch_not_reached',
+    remedy:
+      'Look at the run that was to make it (GET /api/v1/ingestion/{id}, sluice logs), then ask again, or for an earlier epoch.',
+    details: { product: `${domain}.${name}`, epoch, at_least_epoch: atLeast },
+    retryAfterMs: 5_000,
+  })
+}
+
+export function notConsistent(products: readonly string[]): SluiceError {
+  const names = products.slice(0, 20).join(', ')
+  return new SluiceError('CONFLICT', `${names} rest on different rows of what they are made of`, {
+    code: 'answer_not_consistent',
+    remedy: 'Ask again when the run that makes them has ended, or without "consistent".',
+    details: { products: products.slice(0, 20) },
+    retryAfterMs: 5_000,
   })
 }

@@ -2,6 +2,7 @@
 import { type Logger, SluiceError, type Variant } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
+import { Bell } from '../../jobs/bell.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, type VariantPlan } from '../../materializer/variants.ts'
@@ -16,8 +17,10 @@ import { findEpoch, latestEpoch, type Materialization } from '../../registry/mat
 import { policyVersion } from '../../registry/policy-versions.ts'
 import { deployedProducts, findProduct, findProductsByName, type Product } from '../../registry/products.ts'
 import { blockingColumns, type RaisedByDigest } from '../../registry/raised-classes.ts'
+import { ownName, restsOf } from '../../registry/rests-on.ts'
 import { findVersion, formerColumns, type ProductVersion } from '../../registry/versions.ts'
 import { CopyChecks } from './copy-checks.ts'
+import { ProductWatches } from './product-watches.ts'
 import {
   NO_PRODUCT,
   type ServedEndpoint,
@@ -56,10 +59,15 @@ export class ServedProducts {
   /** By the same keys: what will take the place of the cached one. */
   readonly #refreshing = new Map<string, Loading>()
   readonly #copies: CopyChecks
+  /** By tenant. */
+  readonly #bells = new Map<string, Set<Bell>>()
+  /** For readers that wait for what a product will be. */
+  readonly watches: ProductWatches
 
   constructor(deps: ServedProductsDeps) {
     this.#deps = deps
     this.#copies = new CopyChecks({ ...deps, onLateLoss: () => this.dropAll() })
+    this.watches = new ProductWatches(this)
   }
 
   /** By id, name or `namespace.name`. Throws `product_not_found`, or CONFLICT `ambiguous_product`. */
@@ -119,11 +127,25 @@ export class ServedProducts {
     for (const keys of [this.#cache, this.#refreshing]) {
       for (const key of keys.keys()) if (key.startsWith(prefix)) keys.delete(key)
     }
+    for (const bell of this.#bells.get(tenant) ?? []) bell.ring()
   }
 
   dropAll(): void {
     this.#cache.clear()
     this.#refreshing.clear()
+    for (const bells of this.#bells.values()) for (const bell of bells) bell.ring()
+  }
+
+  /** Rings when products of the tenant are dropped, until it is disposed of. */
+  changes(tenant: string): Bell & Disposable {
+    const bell = new Bell()
+    const bells = this.#bells.get(tenant) ?? new Set()
+    this.#bells.set(tenant, bells.add(bell))
+    const leave = () => {
+      bells.delete(bell)
+      if (bells.size === 0 && this.#bells.get(tenant) === bells) this.#bells.delete(tenant)
+    }
+    return Object.assign(bell, { [Symbol.dispose]: leave })
   }
 
   async #load(tenant: string, reference: string, domain: string | undefined): Promise<ServedProduct> {
@@ -152,7 +174,7 @@ export class ServedProducts {
       grants,
       policyVersion: version,
       endpoints: await this.#endpoints(product, newest, current, versions, grants, rules),
-      variants: variantsOf(newest),
+      variants: variantsOf(product, newest),
     }
   }
 
@@ -206,6 +228,7 @@ export class ServedProducts {
         snapshotId: applied.snapshots[state.variant] ?? '',
         committedAt: applied.committedAt.toISOString(),
         readAt: readAtOf(applied).toISOString(),
+        rests: restsOf(ownName(product.domain, product.name), applied),
         maskedColumns: applied.maskedColumns[state.variant] ?? [],
       })
     }
@@ -314,8 +337,12 @@ function planOf(
   return planVariants(manifests.output, grants, rules).find((plan) => plan.variant === variant)
 }
 
-function variantsOf(newest: Materialization | null): ReadonlyMap<Variant, ServedVariant> {
+function variantsOf(
+  { domain, name }: Pick<Product, 'domain' | 'name'>,
+  newest: Materialization | null,
+): ReadonlyMap<Variant, ServedVariant> {
   if (newest === null) return new Map()
+  const rests = restsOf(ownName(domain, name), newest)
   return new Map(
     Object.entries(newest.snapshots).map(([variant, snapshotId]) => [
       variant,
@@ -325,6 +352,7 @@ function variantsOf(newest: Materialization | null): ReadonlyMap<Variant, Served
         snapshotId,
         committedAt: newest.committedAt.toISOString(),
         readAt: readAtOf(newest).toISOString(),
+        rests,
         maskedColumns: newest.maskedColumns[variant] ?? [],
       },
     ]),

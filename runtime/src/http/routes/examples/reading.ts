@@ -84,6 +84,7 @@ export const READING_EXAMPLES: OperationExamples = {
             },
           },
         ],
+        meta: { consistent: true },
       },
     },
   },
@@ -110,6 +111,7 @@ export const READING_EXAMPLES: OperationExamples = {
           elapsed_ms: 21,
           snapshots: { [PRODUCT]: SNAPSHOT_ID },
           epochs: { [PRODUCT]: 1 },
+          consistent: true,
           freshness: { [PRODUCT]: { read_at: at('08:14:58'), age_s: 6 } },
         },
       },
@@ -155,6 +157,7 @@ export const READING_EXAMPLES: OperationExamples = {
           elapsed_ms: 46,
           snapshots: { 'crm.visits@2026-02-01T00:00:00.000000Z': SNAPSHOT_ID },
           epochs: { 'crm.visits@2026-02-01T00:00:00.000000Z': 1 },
+          consistent: true,
           freshness: {
             'crm.visits@2026-02-01T00:00:00.000000Z': { read_at: at('08:14:58'), age_s: 6 },
           },
