@@ -171,9 +171,14 @@ describe('reads that wait for an epoch', () => {
   })
 
   it('end with the right to read, whatever comes', async () => {
-    const { id } = await ok(owner.post('/api/v1/products/crm.closed/grants', { subject: 'user:vito', may: 'read' }))
+    const { id } = await ok(
+      owner.post('/api/v1/products/crm.closed/grants', { subject: { user: 'vito' }, may: 'read' }),
+    )
     const next = (await epochOf('closed')) + 1
-    await until('the grant holds', async () => (await query(viewer, { sql: 'SELECT 1 FROM crm.closed' })).status === 200)
+    await until(
+      'the grant holds',
+      async () => (await query(viewer, { sql: 'SELECT 1 FROM crm.closed' })).status === 200,
+    )
     await mark(2)
     const waiting = counted([
       query(viewer, { sql: 'SELECT mark FROM crm.closed', at_least_epoch: next }),
@@ -242,9 +247,8 @@ describe('answers that are to be consistent', () => {
       query(owner, { sql: both.replace('public.things', 'things'), consistent: true, timeout_ms: 10_000 }),
     )
     assert.equal(meta.consistent, true)
-    const past = await ok(owner.get('/api/v1/products/crm.things/snapshots?limit=50'))
-    const { snapshots } = past.data.at(-1)
-    const old = `SELECT count(*) FROM crm.things JOIN crm."things@${Object.values(snapshots)[0]}" o USING (id)`
+    const { data: snapshots } = await ok(owner.get('/api/v1/products/crm.things/snapshots?limit=50'))
+    const old = `SELECT count(*) FROM crm.things JOIN crm."things@${snapshots.at(-1).snapshot_id}" o USING (id)`
     const refused = await query(owner, { sql: old, consistent: true, timeout_ms: 500 })
     assert.equal(refused.body.code, 'answer_not_consistent', JSON.stringify(refused.body))
   })

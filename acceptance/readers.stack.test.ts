@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { until } from '../test/until.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
@@ -284,6 +285,26 @@ const TRAINING_SETS: readonly ((product: string) => Json)[] = [
 ]
 const labelsOfOne = { labels: [{ id: 1, event_time: '2026-06-01T00:00:00Z' }] }
 
+/** Asked for by name or by a statement, and read by the link. */
+async function exported(reader: Reader, level: Level): Promise<Heard> {
+  const sent = headersOf(reader, { 'content-type': 'application/json' })
+  const product = `crm.${productOf(level)}`
+  const of = (NAMES.indexOf(reader) + at(level)) % 2 === 0 ? { product } : { sql: `SELECT * FROM ${product}` }
+  const body = JSON.stringify({ ...of, format: 'ndjson' })
+  const asked = await as(reader).text('/api/v1/exports', { method: 'POST', headers: sent, body })
+  if (asked.status !== 202) return asked
+  const path = `/api/v1/exports/${JSON.parse(asked.text).id}`
+  let found: Json
+  await until('the export ends', async () => {
+    found = JSON.parse((await get(reader, path)).text)
+    return ['succeeded', 'failed'].includes(found.state)
+  })
+  const heard =
+    found.state === 'failed' ? { status: 404, text: found.error.code } : await as(reader).text(found.link.path)
+  await as(reader).text(path, { method: 'DELETE', headers: headersOf(reader, {}) })
+  return heard
+}
+
 /** Doors that show rows. */
 const ROWS: Readonly<Record<string, Door>> = {
   lookup: onPage('readLookup', (product) => `${product}/latest?filter=id:1`, 'read.lookup'),
@@ -320,6 +341,12 @@ const ROWS: Readonly<Record<string, Door>> = {
       return as(reader).text('/api/v1/training-sets', { method: 'POST', headers: sent, body })
     },
     expected: rowsOf,
+  },
+  exports: {
+    operation: 'getExport',
+    action: 'read.export',
+    open: exported,
+    expected: (reader, level) => (KEYS.includes(reader) ? 'nothing' : rowsOf(reader, level)),
   },
   changes: {
     operation: 'followChanges',
@@ -413,7 +440,7 @@ const ELSEWHERE = [
     'getImpactOfSource',
   ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
-  ...['getDocs', 'getRoot', 'getManifestSchema'],
+  ...['getDocs', 'getRoot', 'getManifestSchema', 'downloadExport'],
 ]
 /** In the tests below that are about more than one product. */
 const TOGETHER = ['listProducts', 'listIngestion', 'followEvents', 'listAudit', 'listQuarantine', 'discoverConnection']

@@ -91,6 +91,12 @@ const RULES: Readonly<Record<string, Rule>> = {
   query: ANY_TOKEN,
   /** As by queries: what a caller may not read is not there. */
   makeTrainingSet: [401, 404, 'heard', 'heard', 404, 'heard'],
+  createExport: ANY_TOKEN,
+  /** Its author's alone. */
+  getExport: [401, 404, 404, 404, 404, 404],
+  deleteExport: [401, 404, 404, 404, 404, 404],
+  /** By the signature of a link. */
+  downloadExport: OPEN,
   listIngestion: OWN_LIST,
   getIngestion: MEMBER,
   cancelIngestion: DEVELOPER,
@@ -251,6 +257,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   readKeys: { items: [{ product: 'crm.people', store: 'lookup', keys: [1] }] },
   query: { sql: 'DROP TABLE x' },
   makeTrainingSet: { labels: [{ id: 1 }], features: [{ product: 'crm.people', key: 'id', time_column: 'city' }] },
+  createExport: {},
   keepUpLake: { table: 'no.such_table' },
 }
 

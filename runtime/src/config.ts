@@ -422,6 +422,31 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    exports: Type.Object(
+      {
+        keep_hours: Type.Integer({ default: 24, minimum: 1, maximum: 720, description: 'How long a file is kept.' }),
+        link_seconds: Type.Integer({
+          default: 900,
+          minimum: 1,
+          maximum: 86_400,
+          description: 'How long a link to a file is good for. Who asks for the export again gets another.',
+        }),
+        most: Type.Integer({
+          default: 10,
+          minimum: 1,
+          maximum: 1_000,
+          description: 'Of a tenant at once: those that wait, are written or are kept.',
+        }),
+        megabytes: Type.Integer({ default: 16_384, minimum: 1, description: 'Of one file. One that is larger fails.' }),
+        timeout_minutes: Type.Integer({
+          default: 60,
+          minimum: 1,
+          maximum: 1_440,
+          description: 'For writing one file.',
+        }),
+      },
+      closed,
+    ),
     limits: Type.Object(
       {
         workers: Type.Integer({

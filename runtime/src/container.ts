@@ -31,6 +31,7 @@ import { faultPointsFrom } from './fault-points.ts'
 import { PushIntake, type PushLimits } from './ingestion/push/intake.ts'
 import { pushPlugin } from './ingestion/push/plugin.ts'
 import type { SourceReaders } from './ingestion/source-readers.ts'
+import { ExportFiles } from './lake/export-files.ts'
 import { registryCatalog, storeAddresses } from './lake/registry-catalog.ts'
 import { parsingIn } from './manifest/parsing.ts'
 import type { ChangeSpools } from './materializer/change-spools.ts'
@@ -323,6 +324,7 @@ function platformOf(
     bus: from.resolve(TOKENS.bus),
     served: from.resolve(TOKENS.served),
     changeSpools,
+    exportFiles: new ExportFiles({ store, pool: from.resolve(TOKENS.pool), masters: from.resolve(TOKENS.masters) }),
     parsing: parsingIn(from.resolve(TOKENS.threads)),
     pushes: new PushIntake({
       pool: from.resolve(TOKENS.pool),

@@ -51,6 +51,7 @@ import { catalogLoginRoutes } from './http/routes/catalog-logins.ts'
 import { changeRoutes } from './http/routes/changes.ts'
 import { connectionRoutes } from './http/routes/connections.ts'
 import { declaredOperationRoutes } from './http/routes/declared-operations.ts'
+import { exportRoutes } from './http/routes/exports.ts'
 import { icebergCatalog } from './http/routes/iceberg.ts'
 import { lakeRoutes } from './http/routes/lake.ts'
 import { lineageRoutes } from './http/routes/lineage.ts'
@@ -87,6 +88,7 @@ import { platformMetrics } from './metrics/platform.ts'
 import { pushMetrics } from './metrics/pushes.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
+import { exportJobs } from './operations/exports/export-job.ts'
 import { openLineage } from './operations/lineage/open-lineage/deliver.ts'
 import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
@@ -204,6 +206,7 @@ export async function startRuntime(
     const comparisons = storeComparisons(assembled.container, comparisonMetrics(assembled.metrics))
     const keeper = await dashboardKeeper(assembled, issuers)
     const lineage = await openLineage(platform, ownVersion(), openLineageMetrics(assembled.metrics, platform.pool))
+    const exporting = exportJobs(platform)
     const kinds = [
       ...upkeep.kinds,
       retries.kind,
@@ -212,6 +215,7 @@ export async function startRuntime(
       pushWatch(platform),
       ...(keeper === null ? [] : [keeper.kind]),
       ...(lineage === null ? [] : [lineage.kind]),
+      ...exporting.kinds,
     ]
     captureMetrics(assembled.metrics, platform.pool)
     pushMetrics(assembled.metrics, platform.pool)
@@ -226,6 +230,7 @@ export async function startRuntime(
         ...(comparisons === null ? [] : [comparisons.source]),
         ...(keeper === null ? [] : [keeper.source]),
         ...(lineage === null ? [] : [lineage.source]),
+        exporting.source,
       ],
       onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
     })
@@ -386,6 +391,7 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
     ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...trainingSetRoutes(platform),
+    ...exportRoutes(platform),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
     ...manifestSchemaRoutes(servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin))),

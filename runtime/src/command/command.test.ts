@@ -137,6 +137,7 @@ it('says with --json what the server answered, whatever the command', async () =
     'drift',
     'query',
     'training-set',
+    'export-rows',
     'client generate',
   ]
   const remote = Object.entries(ALL).filter(([name, { remote }]) => remote && !others.includes(name))

@@ -22,6 +22,7 @@ import { CONFIG_COMMANDS } from './config-command.ts'
 import { CONNECTION_COMMANDS } from './connection-commands.ts'
 import { DBT_COMMANDS } from './dbt-command.ts'
 import { DEV_COMMANDS } from './dev-command.ts'
+import { EXPORT_ROWS_COMMANDS } from './export-rows-command.ts'
 import { hasLeft, inWords, refusedIn } from './failures.ts'
 import { GRANT_COMMANDS } from './grant-commands.ts'
 import { LAKE_COMMANDS } from './lake-command.ts'
@@ -73,6 +74,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
   ...TRAINING_SET_COMMANDS,
+  ...EXPORT_ROWS_COMMANDS,
   ...CLIENT_COMMANDS,
   ...PLUGIN_COMMANDS,
   ...LAKE_COMMANDS,

@@ -5,6 +5,7 @@
 import type { ErrorKind } from '@sluice/sdk'
 import type { AuthCode } from '../auth/errors.ts'
 import { CATALOG_CODES } from './codes-of-catalog.ts'
+import { EXPORT_CODES } from './codes-of-exports.ts'
 import { LOG_CODES } from './codes-of-logs.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
 import { PUSH_CODES } from './codes-of-push.ts'
@@ -465,6 +466,7 @@ export const ERROR_CODES = {
   ...PLATFORM_CODES,
   ...LOG_CODES,
   ...PUSH_CODES,
+  ...EXPORT_CODES,
   ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>
 

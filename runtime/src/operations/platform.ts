@@ -12,6 +12,7 @@ import type { EventBus } from '../events/bus.ts'
 import type { EventFeed } from '../events/feed.ts'
 import type { Principal, TenantCall } from '../flow.ts'
 import type { PushIntake } from '../ingestion/push/intake.ts'
+import type { ExportFiles } from '../lake/export-files.ts'
 import type { DashboardSupport } from '../manifest/context.ts'
 import type { ManifestParsing } from '../manifest/parsing.ts'
 import type { ChangeSpools } from '../materializer/change-spools.ts'
@@ -51,6 +52,7 @@ export interface Platform {
   readonly bus: EventBus | null
   readonly served: ServedProducts
   readonly changeSpools: ChangeSpools
+  readonly exportFiles: ExportFiles
   readonly parsing: ManifestParsing
   /** Takes rows that are pushed. */
   readonly pushes: PushIntake

@@ -15,6 +15,7 @@ export type IdPrefix =
   | 'qrn'
   | 'ntf'
   | 'inc'
+  | 'exp'
 
 /** Opaque, unguessable, unique: 96 random bits. */
 export function newId(prefix: IdPrefix): string {

@@ -14,7 +14,7 @@ export const FORMATS: Readonly<Record<string, QueryFormat>> = {
   'application/vnd.apache.parquet': 'parquet',
 }
 
-const CONTENT_TYPES: Readonly<Record<QueryFormat, string>> = {
+export const CONTENT_TYPES: Readonly<Record<QueryFormat, string>> = {
   json: 'application/json; charset=utf-8',
   ndjson: 'application/x-ndjson; charset=utf-8',
   csv: 'text/csv; charset=utf-8; header=present',

@@ -122,8 +122,10 @@ export function blockedText(sight: Sight, kept: Pick<KeptQuality, 'checks'> | un
   ).message
 }
 
+type Reader = Pick<TenantCall, 'tenant' | 'principal'>
+
 /** By the caller's grants on the product; who may read all tables that it is made of sees everything anyway. */
-export async function sightOf(platform: Platform, call: TenantCall, productId: string): Promise<Sight> {
+export async function sightOf(platform: Platform, call: Reader, productId: string): Promise<Sight> {
   const hidden = await hiddenRawColumns(platform.pool, call.tenant, platform.rules)
   const sight = await grantedSight(platform, call, productId, hidden)
   const isAll = sight.clear === 'all' || (await mayReadInputs(platform, call, productId))
@@ -133,7 +135,7 @@ export async function sightOf(platform: Platform, call: TenantCall, productId: s
 /** By the grants on the product alone. */
 export async function grantedSight(
   platform: Platform,
-  call: TenantCall,
+  call: Reader,
   productId: string,
   hidden: Sight['hidden'],
 ): Promise<Sight> {
@@ -150,7 +152,7 @@ export async function grantedSight(
  */
 export async function mayReadInputs(
   platform: Platform,
-  call: TenantCall,
+  call: Reader,
   id: string,
   looked: OnceEach<boolean> = new OnceEach(),
 ): Promise<boolean> {
@@ -159,7 +161,7 @@ export async function mayReadInputs(
 
 async function readsInputsOf(
   platform: Platform,
-  call: TenantCall,
+  call: Reader,
   id: string,
   looked: OnceEach<boolean>,
 ): Promise<boolean> {
@@ -174,7 +176,7 @@ async function readsInputsOf(
 /** Whether a member of the tenant may read each of these inputs in clear. */
 export async function readsAll(
   platform: Platform,
-  call: TenantCall,
+  call: Reader,
   inputs: readonly Pick<Input, 'connection' | 'table'>[],
   looked: OnceEach<boolean> = new OnceEach(),
 ): Promise<boolean> {
@@ -196,7 +198,7 @@ export async function readsAll(
 
 async function seesProduct(
   platform: Platform,
-  call: TenantCall,
+  call: Reader,
   { domain, name }: { readonly domain: string; readonly name: string },
   looked: OnceEach<boolean>,
 ): Promise<boolean> {

@@ -1,8 +1,11 @@
 /** A query as it was asked, and the tables that its author may read. */
 import type { EngineLimits, EngineTable, PlainOutput } from '@sluice/engine'
 import type { TableRef } from '@sluice/iceberg'
-import type { Principal } from '../../flow.ts'
+import type { Principal, TenantCall } from '../../flow.ts'
 import type { Rests } from '../../registry/rests-on.ts'
+
+/** What a statement needs of the call that it is part of. */
+export type StatementCall = Pick<TenantCall, 'tenant' | 'principal' | 'signal' | 'requestId'>
 
 export type QueryFormat = 'json' | 'ndjson' | 'csv' | 'parquet'
 
@@ -46,6 +49,11 @@ export interface Visible {
   isStillReadable(): Promise<boolean>
   /** Of a product: which epoch it is, and since when its rows are. */
   readonly made?: { readonly epoch: number; readonly readAt: string }
+  /** By what it is judged again whether its reader may see these rows; absent: nothing does that later. */
+  readonly origin?:
+    | { readonly type: 'product'; readonly productId: string; readonly variant: string }
+    | { readonly type: 'raw'; readonly connectionId: string; readonly table: string }
+    | { readonly type: 'sandbox' }
   /** What its rows rest on; null: nobody knows. */
   readonly rests: Rests | null
   /** Of a raw table: columns that hold null in place of values which could not be carried. */

@@ -4,17 +4,16 @@
  */
 import { foldName } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { TenantCall } from '../../flow.ts'
 import { restOnTheSame } from '../../registry/rests-on.ts'
 import type { Platform } from '../platform.ts'
 import { accessOrNull, epochNotReached, notConsistent, type ServedProduct } from '../served/served-product.ts'
-import type { QueryRequest, Visible } from './asked-query.ts'
+import type { QueryRequest, StatementCall, Visible } from './asked-query.ts'
 import { requireStillHeld } from './held-rights.ts'
 import type { NamedTables } from './named-tables.ts'
 
 export class AwaitedProducts {
   readonly #platform: Platform
-  readonly #call: TenantCall
+  readonly #call: StatementCall
   readonly #request: QueryRequest
   readonly #names: NamedTables
   /** By `performance.now()`. */
@@ -22,7 +21,7 @@ export class AwaitedProducts {
 
   constructor(
     platform: Platform,
-    call: TenantCall,
+    call: StatementCall,
     asked: { readonly request: QueryRequest; readonly names: NamedTables; readonly endsAtMs: number },
   ) {
     this.#platform = platform
@@ -33,7 +32,7 @@ export class AwaitedProducts {
     refuseContradiction(asked.request)
   }
 
-  get #waits(): boolean {
+  get waits(): boolean {
     const { atLeastEpoch, consistent, asOf } = this.#request
     return atLeastEpoch !== undefined || (consistent === true && asOf === undefined)
   }
@@ -43,7 +42,7 @@ export class AwaitedProducts {
    * `answer_not_consistent`, QUOTA `too_many_waiting`, PERMISSION `right_ended`, INVALID_DATA `invalid_value`.
    */
   async tables<Found extends { readonly visible: readonly Visible[] }>(look: () => Promise<Found>): Promise<Found> {
-    if (this.#waits) await this.#wait()
+    if (this.waits) await this.#wait()
     const found = await look()
     // A copy of the registry's answer may be of a moment before, and what is no product is seen only now.
     for (const { product, epoch } of await this.#wanted()) {

@@ -3,9 +3,8 @@
 import { type ColumnLineage, type EngineLimits, type EngineRun, quoteName } from '@sluice/engine'
 import type { DistributedCompute, VisibleRelation } from '../../compute/distributed.ts'
 import { arrivingName } from '../../compute/query-result.ts'
-import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../platform.ts'
-import { type AskedQuery, parametersOf, type Visible } from './asked-query.ts'
+import { type AskedQuery, parametersOf, type StatementCall, type Visible } from './asked-query.ts'
 
 const ARRIVING = 'arriving'
 
@@ -15,7 +14,7 @@ const REASON_MS = 20_000
 /** Throws as `DistributedCompute.query` and `Engine.run` do, and before anything is asked QUOTA `cpu_time_spent`. */
 export async function distributedRun(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   asked: AskedQuery,
   compute: DistributedCompute,
 ): Promise<EngineRun> {
@@ -77,7 +76,7 @@ const INSPECTION: EngineLimits = { memoryBytes: 256 * 1024 * 1024, timeoutMs: 20
  */
 async function lineageOf(
   { engine }: Platform,
-  call: TenantCall,
+  call: StatementCall,
   { request, visible }: AskedQuery,
 ): Promise<readonly ColumnLineage[]> {
   if (visible.every(({ maskedColumns }) => maskedColumns.length === 0)) return []

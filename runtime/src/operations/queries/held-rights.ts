@@ -4,12 +4,11 @@
  */
 import type { EngineRun } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
-import type { TenantCall } from '../../flow.ts'
 import { isApplicationKey, stricter } from '../../policy/classification.ts'
 import { presentedKey } from '../../registry/application-keys.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'
-import type { Visible } from './asked-query.ts'
+import type { StatementCall, Visible } from './asked-query.ts'
 
 const EVERY_MS = 2_000
 /** Behind the statement's own time there is nothing left to end. */
@@ -24,21 +23,21 @@ export interface HeldFor {
 }
 
 /** For what was begun a while ago, before it is answered. Throws PERMISSION `right_ended`. */
-export async function requireStillHeld(platform: Pick<Platform, 'pool'>, call: TenantCall): Promise<void> {
+export async function requireStillHeld(platform: Pick<Platform, 'pool'>, call: StatementCall): Promise<void> {
   const why = await reasonToEnd(platform, call, [])
   if (why !== null) throw rightEnded(why)
 }
 
 export class HeldRights {
   readonly #platform: Pick<Platform, 'pool'>
-  readonly #call: TenantCall
+  readonly #call: StatementCall
   readonly #held: HeldFor
   readonly #ended = new AbortController()
   readonly #untilMs: number
   #timer: NodeJS.Timeout | undefined
   #isReleased = false
 
-  constructor(platform: Pick<Platform, 'pool'>, call: TenantCall, held: HeldFor) {
+  constructor(platform: Pick<Platform, 'pool'>, call: StatementCall, held: HeldFor) {
     this.#platform = platform
     this.#call = call
     this.#held = held
@@ -110,7 +109,7 @@ export class HeldRights {
 
 async function reasonToEnd(
   { pool }: Pick<Platform, 'pool'>,
-  { principal, tenant }: TenantCall,
+  { principal, tenant }: StatementCall,
   tables: HeldFor['tables'],
 ): Promise<string | null> {
   if (principal.tokenExpiresAtMs <= Date.now()) return 'the token that it began with has ended'
@@ -127,7 +126,7 @@ async function reasonToEnd(
 /** It is there, and its maker has no less than when the statement began. */
 async function isKeyGood(
   pool: Platform['pool'],
-  { subject, groups, claimedClearance: begun }: TenantCall['principal'],
+  { subject, groups, claimedClearance: begun }: StatementCall['principal'],
 ): Promise<boolean> {
   const key = await presentedKey(pool, subject)
   if (key === null || !groups.every((group) => key.makerGroups.includes(group))) return false

@@ -7,7 +7,6 @@ import { type EngineTable, INFORMATION_SCHEMA, sqlType, tableNotFound } from '@s
 import { engineTable, type TableRef } from '@sluice/iceberg'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
 import { LRUCache } from 'lru-cache'
-import type { TenantCall } from '../../flow.ts'
 import { SANDBOX } from '../../lake/tenant-layout.ts'
 import { qualified } from '../../manifest/context.ts'
 import { rawDomain, rawTable } from '../../materializer/inputs.ts'
@@ -17,7 +16,7 @@ import { deployedProducts } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import { rawReader } from '../rights/raw-rights.ts'
 import { accessOrNull, notMaterialized, type ReadAccess } from '../served/served-product.ts'
-import { readsSandbox } from './asked-query.ts'
+import { readsSandbox, type StatementCall } from './asked-query.ts'
 import type { ShownTables } from './shown-tables.ts'
 
 interface Described {
@@ -35,7 +34,7 @@ const snapshots = new LRUCache<string, Snapshot>({ max: 5_000 })
 /** Tables of the engine that hold the descriptions. Throws `table_not_found` or `not_materialized` where what is to be shown is not there. */
 export async function descriptionsFor(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   sql: string,
   shown: ShownTables | null,
 ): Promise<readonly EngineTable[]> {
@@ -60,7 +59,7 @@ function byName(left: Described, right: Described): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-async function products(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
+async function products(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
   const deployed = await deployedProducts(platform.pool, call.tenant)
   return await someAtOnce(deployed, async ({ id }) => {
     const product = await platform.served.find(call.tenant, id)
@@ -77,7 +76,7 @@ async function products(platform: Platform, call: TenantCall): Promise<readonly 
 const isMasked = ({ masks }: ReadAccess, maskedColumns: readonly string[]): boolean =>
   masks.every(({ column }) => maskedColumns.includes(column))
 
-async function sandbox(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
+async function sandbox(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
   if (!readsSandbox(call.principal)) return []
   return await someAtOnce(await platform.lake.tables(call.tenant, SANDBOX), async (ref) => {
     const scan = await platform.lake.scan(ref, {}, call.signal)
@@ -85,7 +84,7 @@ async function sandbox(platform: Platform, call: TenantCall): Promise<readonly D
   })
 }
 
-async function rawTables(platform: Platform, call: TenantCall): Promise<readonly Described[]> {
+async function rawTables(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
   const mayRead = rawReader(platform, call.principal, call.tenant)
   const found: Described[] = []
   for await (const connection of everyConnection(platform.pool, call.tenant)) {
@@ -104,7 +103,12 @@ async function rawTables(platform: Platform, call: TenantCall): Promise<readonly
   return found
 }
 
-async function snapshotOf(platform: Platform, call: TenantCall, ref: TableRef, snapshotId: string): Promise<Snapshot> {
+async function snapshotOf(
+  platform: Platform,
+  call: StatementCall,
+  ref: TableRef,
+  snapshotId: string,
+): Promise<Snapshot> {
   const key = JSON.stringify([ref, snapshotId])
   const known = snapshots.get(key)
   if (known !== undefined) return known

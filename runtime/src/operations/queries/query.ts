@@ -35,7 +35,14 @@ import {
   type ServedProduct,
 } from '../served/served-product.ts'
 import { asMadeBy } from '../served/served-products.ts'
-import { type AskedQuery, parametersOf, type QueryRequest, readsSandbox, type Visible } from './asked-query.ts'
+import {
+  type AskedQuery,
+  parametersOf,
+  type QueryRequest,
+  readsSandbox,
+  type StatementCall,
+  type Visible,
+} from './asked-query.ts'
 import { AwaitedProducts, isConsistent } from './awaited-products.ts'
 import { distributedRun } from './distributed-query.ts'
 import { HeldRights, isPermitted } from './held-rights.ts'
@@ -53,6 +60,8 @@ export interface QueryAnswer {
   readonly made: Readonly<Record<string, NonNullable<Visible['made']>>>
   /** By raw table, columns that hold null in place of values which could not be carried. */
   readonly withoutValues: Readonly<Record<string, readonly string[]>>
+  /** All that it could refer to. */
+  readonly tables: readonly Visible[]
   /** Whether all tables are known to rest on the same rows of what they are made of. */
   readonly isConsistent: boolean
   readonly startedAtMs: number
@@ -62,7 +71,22 @@ const OUTPUT_KINDS = { json: 'json-rows', ndjson: 'ndjson', csv: 'csv', parquet:
 const MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 const QUERY_THREADS = 2
 
-export async function runQuery(platform: Platform, call: TenantCall, given: QueryRequest): Promise<QueryAnswer> {
+export function runQuery(platform: Platform, call: TenantCall, given: QueryRequest): Promise<QueryAnswer> {
+  return runStatement(platform, call, given, { action: 'read.query', limits: limitsOf(platform, given) })
+}
+
+/** Under which name reading is put on record, and what the answer may cost. */
+export interface Running {
+  readonly action: string
+  readonly limits: Partial<EngineLimits> & Pick<EngineLimits, 'timeoutMs'>
+}
+
+export async function runStatement(
+  platform: Platform,
+  call: StatementCall,
+  given: QueryRequest,
+  { action, limits: most }: Running,
+): Promise<QueryAnswer> {
   const startedAtMs = performance.now()
   // Before names are looked for in it, which takes time here; the engine refuses longer ones, too.
   checkText({ text: given.sql, leadBytes: 0 })
@@ -70,20 +94,16 @@ export async function runQuery(platform: Platform, call: TenantCall, given: Quer
   const request = shown === null ? given : { ...given, sql: shown.sql }
   const names = new NamedTables(request.sql)
   const described = names.describes ? await descriptionsFor(platform, call, given.sql, shown) : []
-  const { timeoutMs } = limitsOf(platform, request)
-  const endsAtMs = startedAtMs + timeoutMs
+  const endsAtMs = startedAtMs + most.timeoutMs
   const awaited = new AwaitedProducts(platform, call, { request, names, endsAtMs })
   const { visible, absent } = await awaited.tables(() =>
-    visibleTables(platform, call, { names, asOf: request.asOf, action: 'read.query' }),
+    visibleTables(platform, call, { names, asOf: request.asOf, action }),
   )
   // Trino's own descriptions are of the lake's tables, which products are copies of; ours are the embedded engine's.
   const distributedQueries = described.length > 0 ? null : platform.distributedQueries
-  const leftMs = Math.max(1, Math.round(endsAtMs - performance.now()))
   // What was waited for is of the statement's time.
-  const limits = {
-    ...limitsOf(platform, request),
-    timeoutMs: request.atLeastEpoch === undefined && request.consistent !== true ? timeoutMs : leftMs,
-  }
+  const timeoutMs = awaited.waits ? Math.max(1, Math.round(endsAtMs - performance.now())) : most.timeoutMs
+  const limits = { ...statementLimits(platform, undefined), ...most, timeoutMs }
   return answerOver(
     platform,
     call,
@@ -102,7 +122,7 @@ interface Answering {
 /** Runs the statement over the tables that its author may read, for as long as he may. */
 export async function answerOver(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   { request, visible, described, limits }: Omit<AskedQuery, 'kind'>,
   { absent, distributedQueries, startedAtMs }: Answering,
 ): Promise<QueryAnswer> {
@@ -126,6 +146,7 @@ export async function answerOver(
     withoutValues: Object.fromEntries(
       visible.flatMap(({ name, withoutValues = [] }) => (withoutValues.length === 0 ? [] : [[name, withoutValues]])),
     ),
+    tables: visible,
     isConsistent: isConsistent(visible),
     startedAtMs,
   }
@@ -162,7 +183,7 @@ function exportLimits(mostRows: number, limit: number | undefined) {
   return { maxRows: mostRows, wholeOrFailed: true, maxOutputBytes: MAX_EXPORT_BYTES }
 }
 
-function embeddedRun(platform: Platform, call: TenantCall, asked: AskedQuery) {
+function embeddedRun(platform: Platform, call: StatementCall, asked: AskedQuery) {
   const { request, visible, described, kind, limits } = asked
   return platform.engine.run(
     {
@@ -204,7 +225,7 @@ export interface Named {
 }
 
 /** What the statement may refer to and its author may read; nothing else exists for it. */
-export async function visibleTables(platform: Platform, call: TenantCall, looking: Looking): Promise<Named> {
+export async function visibleTables(platform: Platform, call: StatementCall, looking: Looking): Promise<Named> {
   const { names, asOf } = looking
   const absent = new Map<string, SluiceError>()
   const products = await platform.served.named(call.tenant, names.products)
@@ -245,13 +266,18 @@ function notMadeThen(product: ServedProduct): SluiceError {
   })
 }
 
-function recordRead(platform: Platform, call: TenantCall, product: ServedProduct, { action }: Looking): Promise<void> {
+function recordRead(
+  platform: Platform,
+  call: StatementCall,
+  product: ServedProduct,
+  { action }: Looking,
+): Promise<void> {
   return audited(platform.pool, call, call.tenant, action, { type: 'product', id: product.id })
 }
 
 async function productTable(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
   looking: Looking,
@@ -267,7 +293,8 @@ async function productTable(
   const named = [product.domain, product.name]
   const isStillReadable = () => isPermitted(async () => refuseStaleMask((await own.accessNow()).masks, maskedColumns))
   const seen = await visibleTable(platform, call, ref, named, { snapshotId, maskedColumns, isStillReadable })
-  const table = { ...seen, made: own.made, rests: own.rests }
+  const origin = { type: 'product', productId: product.id, variant: own.access.variant } as const
+  const table = { ...seen, made: own.made, rests: own.rests, origin }
   const isAsideNamed = names.has(product.domain, `${product.name}${QUARANTINE}`)
   const aside = isAsideNamed ? await quarantineTable(platform, call, product, access) : null
   return aside === null ? [table] : [table, { ...aside, isStillReadable }]
@@ -285,7 +312,7 @@ interface OwnTable {
 
 function newestTable(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
 ): OwnTable | null {
@@ -303,7 +330,7 @@ function newestTable(
 /** The policy of that time holds beside today's: a version since then may have opened what an older one keeps masked. */
 async function pastTable(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   product: ServedProduct,
   asOf: string,
 ): Promise<OwnTable | null> {
@@ -323,7 +350,7 @@ async function pastTable(
 /** What the reader may see of what that version made. Throws PERMISSION `product_forbidden`. */
 async function accessUnder(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   product: ServedProduct,
   version: string,
   available: (variant: string) => boolean,
@@ -336,7 +363,7 @@ async function accessUnder(
 /** Pasts that the statement itself names, each a relation beside the product's own. */
 async function pastTables(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
   looking: Looking,
@@ -353,7 +380,7 @@ async function pastTables(
 
 async function visibleTable<Seen extends Pick<Visible, 'snapshotId' | 'maskedColumns'>>(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   ref: TableRef,
   name: readonly string[],
   seen: Seen,
@@ -365,7 +392,7 @@ async function visibleTable<Seen extends Pick<Visible, 'snapshotId' | 'maskedCol
 /** Rows that checks put aside, for those who may read the product. */
 async function quarantineTable(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   product: ServedProduct,
   access: ReadAccess,
 ): Promise<Omit<Visible, 'isStillReadable'> | null> {
@@ -386,7 +413,12 @@ async function quarantineTable(
 }
 
 /** Null where the reader may see nothing of what that version made. */
-async function masksUnder(platform: Platform, call: TenantCall, product: ServedProduct, version: string | undefined) {
+async function masksUnder(
+  platform: Platform,
+  call: StatementCall,
+  product: ServedProduct,
+  version: string | undefined,
+) {
   if (version === undefined) return null
   try {
     return (await accessUnder(platform, call, product, version, () => true)).masks
@@ -430,7 +462,7 @@ function noSuchPast(): SluiceError {
 /** `sandbox.<table>`, for the tenant's members. A time of `as_of` holds for them, too. */
 async function sandboxTables(
   platform: Platform,
-  call: TenantCall,
+  call: StatementCall,
   names: NamedTables,
   asOf: string | undefined,
 ): Promise<readonly Visible[]> {
@@ -449,6 +481,7 @@ async function sandboxTables(
       snapshotId: scan.snapshotId ?? '',
       maskedColumns: [],
       rests: new Map([[`${SANDBOX}:${qualified(ref.table)}`, scan.snapshotId ?? '']]),
+      origin: { type: 'sandbox' },
       // Everybody's who is a member, which a token is until its end.
       isStillReadable: async () => true,
     })
@@ -457,7 +490,7 @@ async function sandboxTables(
 }
 
 /** `raw_<connection>.<table>`, for those who may read it. */
-async function rawTables(platform: Platform, call: TenantCall, names: NamedTables): Promise<readonly Visible[]> {
+async function rawTables(platform: Platform, call: StatementCall, names: NamedTables): Promise<readonly Visible[]> {
   const connections = names.schemas.flatMap((schema) => connectionOf(schema) ?? [])
   if (connections.length === 0) return []
   const visible: Visible[] = []
@@ -491,7 +524,8 @@ async function rawTables(platform: Platform, call: TenantCall, names: NamedTable
       const rests = new Map([[`${connection.name}:${name}`, summary[READ_AT] ?? table.snapshotId]])
       const about = { snapshotId: table.snapshotId, maskedColumns: [], rests, isStillReadable }
       const seen = await visibleTable(platform, call, ref, [domain, ref.table], about)
-      visible.push({ ...seen, withoutValues: columnsWithoutValues(summary) })
+      const origin = { type: 'raw', connectionId: connection.id, table: name } as const
+      visible.push({ ...seen, origin, withoutValues: columnsWithoutValues(summary) })
     }
   }
   return visible

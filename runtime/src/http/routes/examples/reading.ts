@@ -30,6 +30,28 @@ const key = {
   last_used_at: null,
 }
 
+const exported = {
+  id: 'exp_5c1d0f6a2b7e48d9a3c6f012',
+  state: 'succeeded',
+  format: 'parquet',
+  rows: 120_000,
+  bytes: 1_873_204,
+  columns: [
+    { name: 'id', type: 'integer', masked: false },
+    { name: 'email', type: 'string', masked: true },
+  ],
+  epochs: { [PRODUCT]: 1 },
+  error: null,
+  created_at: at('09:45:00'),
+  finished_at: at('09:45:02'),
+  expires_at: '2026-03-03T09:45:02.000Z',
+  link: {
+    path: '/api/v1/exports/exp_5c1d0f6a2b7e48d9a3c6f012/file?expires=1772445600000&signature=dGhpcyBpcyBub3QgYSByZWFsIHNpZ25hdHVyZQ',
+    expires_at: at('10:00:00'),
+  },
+}
+const queuedExport = { ...exported, state: 'queued', rows: null, bytes: 0, columns: null, epochs: {} }
+
 export const READING_EXAMPLES: OperationExamples = {
   readLookup: {
     params: { name: PRODUCT },
@@ -170,6 +192,17 @@ export const READING_EXAMPLES: OperationExamples = {
       'text/csv':
         '"customer","event_time","has_left","visits__pages"\n7,2026-01-31T00:00:00.000000Z,false,12\n8,2026-01-15T12:00:00.000000Z,true,\n',
     },
+  },
+  createExport: {
+    body: { product: PRODUCT, columns: ['id', 'email'], format: 'parquet' },
+    answers: { 202: { ...queuedExport, finished_at: null, link: null } },
+  },
+  getExport: { params: { export_id: exported.id }, answers: { 200: exported } },
+  deleteExport: { params: { export_id: exported.id } },
+  downloadExport: {
+    params: { export_id: exported.id },
+    query: { expires: 1_772_445_600_000, signature: 'dGhpcyBpcyBub3QgYSByZWFsIHNpZ25hdHVyZQ' },
+    also: { 'text/csv': '"id","email"\n7,"fcd07ad601e1779a2f44e6a7ab105041"\n' },
   },
   createApplicationKey: {
     body: { name: 'web shop', products: [PRODUCT], operations: ['read'], expires_in_days: 90 },

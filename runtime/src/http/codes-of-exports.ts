@@ -1,0 +1,25 @@
+/** Codes of exports. Part of the one table in `codes.ts`. */
+
+export const EXPORT_CODES = {
+  export_not_found: { status: 404, title: 'No such export', remedy: 'Check the id or the link.' },
+  export_gone: {
+    status: 410,
+    title: 'Export expired',
+    remedy: 'Ask for the export again for a new link, or make another export.',
+  },
+  export_not_permitted: {
+    status: 403,
+    title: 'Export not permitted any more',
+    remedy: 'Ask for the right again where it is still needed, then make another export.',
+  },
+  export_unsupported: {
+    status: 422,
+    title: 'Rows cannot be exported',
+    remedy: 'Export products; rows that checks put aside are read by queries.',
+  },
+  too_many_exports: {
+    status: 429,
+    title: 'Too many exports',
+    remedy: 'Remove one, or wait until one expires.',
+  },
+} as const

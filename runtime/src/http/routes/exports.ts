@@ -1,0 +1,179 @@
+import { Type } from 'typebox'
+import {
+  openExport,
+  removeExport,
+  requestExport,
+  type TellableExport,
+  tellExport,
+} from '../../operations/exports/exports.ts'
+import type { Platform } from '../../operations/platform.ts'
+import type { ExportFormat } from '../../registry/exports.ts'
+import { defineRoute, type Route } from '../route.ts'
+import { CONTENT_TYPES } from './query.ts'
+import { ColumnNames, QueryRequest, Reference } from './shapes.ts'
+
+const tags = ['Query']
+const Format = Type.Union((['parquet', 'csv', 'ndjson'] as const).map((name) => Type.Literal(name)))
+const nullable = <T extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(schema: T) =>
+  Type.Union([schema, Type.Null()])
+
+const ExportRequest = Type.Object(
+  {
+    product: Type.Optional(Reference),
+    columns: ColumnNames,
+    sql: Type.Optional(QueryRequest.properties.sql),
+    params: QueryRequest.properties.params,
+    format: Type.Optional(Format),
+  },
+  { additionalProperties: false },
+)
+
+const ExportState = Type.Object(
+  {
+    id: Type.String(),
+    state: Type.Union((['queued', 'running', 'succeeded', 'failed'] as const).map((name) => Type.Literal(name))),
+    format: Format,
+    rows: Type.Union([Type.Integer(), Type.Null()], { description: 'Null until it has succeeded.' }),
+    bytes: Type.Integer({ description: 'Of the file; while it is written, so far.' }),
+    columns: Type.Union([
+      Type.Array(Type.Object({ name: Type.String(), type: Type.String(), masked: Type.Boolean() })),
+      Type.Null(),
+    ]),
+    epochs: Type.Record(Type.String(), Type.Integer(), { description: 'By product: of which epoch its rows are.' }),
+    error: Type.Union([
+      Type.Object({ code: Type.String(), message: Type.String(), remedy: nullable(Type.String()) }),
+      Type.Null(),
+    ]),
+    created_at: Type.String({ format: 'date-time' }),
+    finished_at: nullable(Type.String({ format: 'date-time' })),
+    expires_at: Type.String({ format: 'date-time', description: 'When the file is removed.' }),
+    link: Type.Union(
+      [Type.Object({ path: Type.String(), expires_at: Type.String({ format: 'date-time' }) }), Type.Null()],
+      {
+        description:
+          'To the file, at this server, without a token: whoever has it has the file until it expires. Null until it has succeeded, and where its rows may not be shown to you any more.',
+      },
+    ),
+  },
+  { $id: 'Export' },
+)
+
+const Params = Type.Object({ export_id: Type.String({ maxLength: 64 }) })
+
+export function exportRoutes(platform: Platform): readonly Route[] {
+  return [
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/exports',
+      name: 'createExport',
+      summary: 'Write the rows of a product, or of a SELECT, to a file',
+      description:
+        'All rows that POST /api/v1/query would show the caller, of any number, written in the background. The export tells when it is done, and has a link then.',
+      tags,
+      auth: 'tenant',
+      body: ExportRequest,
+      responses: { 202: { description: 'The export, queued.', schema: ExportState } },
+      errors: ['product_not_found', 'ambiguous_product', 'invalid_value', 'sql_too_long', 'too_many_exports'],
+      async handler(call) {
+        const found = await requestExport(platform, call, call.body)
+        return {
+          status: 202,
+          body: exportJson({ found, link: null }),
+          headers: { Location: `/api/v1/exports/${found.id}` },
+        }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/exports/{export_id}',
+      name: 'getExport',
+      summary: 'How far an export is, and a link to its file',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 200: { description: 'The export.', schema: ExportState } },
+      errors: ['export_not_found'],
+      async handler(call) {
+        return { body: exportJson(await tellExport(platform, call, call.params.export_id)) }
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: '/api/v1/exports/{export_id}',
+      name: 'deleteExport',
+      summary: 'Remove an export and its file',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      responses: { 204: { description: 'It is gone, and its links lead nowhere.' } },
+      errors: ['export_not_found'],
+      async handler(call) {
+        await removeExport(platform, call, call.params.export_id)
+        return { empty: true }
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/exports/{export_id}/file',
+      name: 'downloadExport',
+      summary: 'The file of an export, for whoever has its link',
+      description: 'The rights of whoever asked for the export are looked at before it is given, and while it is.',
+      tags,
+      auth: 'none',
+      params: Params,
+      query: Type.Object(
+        {
+          expires: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+          signature: Type.String({ minLength: 1, maxLength: 100 }),
+        },
+        { additionalProperties: false },
+      ),
+      responses: {
+        200: {
+          description: 'The file, whole or cut off visibly.',
+          also: {
+            'application/vnd.apache.parquet': 'Where the export is parquet.',
+            'text/csv': 'Where it is CSV: with a header.',
+            'application/x-ndjson': 'Where it is NDJSON: an object a line.',
+          },
+        },
+      },
+      answersAnyType: true,
+      errors: ['export_not_found', 'export_gone', 'export_not_permitted'],
+      async handler(call) {
+        const { expires: expiresAtMs, signature } = call.query
+        const { export_id: id } = call.params
+        const { found, chunks } = await openExport(platform, id, { expiresAtMs, signature }, call.requestId)
+        const { format } = found.request
+        return {
+          headers: { 'Content-Disposition': `attachment; filename="${id}.${format}"` },
+          stream: () => ({ contentType: CONTENT_TYPES[format satisfies ExportFormat], chunks: chunks(call.signal) }),
+        }
+      },
+    }),
+  ]
+}
+
+function exportJson({ found, link }: TellableExport) {
+  const { id, state, request, rows, bytes, columns, tables, error, createdAt, finishedAt, expiresAt } = found
+  const search = link && new URLSearchParams({ expires: String(link.expiresAtMs), signature: link.signature })
+  return {
+    id,
+    state,
+    format: request.format,
+    rows,
+    bytes,
+    columns,
+    epochs: Object.fromEntries(
+      tables.flatMap((table) => (table.type === 'product' ? [[table.name, table.epoch]] : [])),
+    ),
+    error: error && { code: error.code, message: error.message, remedy: error.remedy ?? null },
+    created_at: createdAt.toISOString(),
+    finished_at: finishedAt?.toISOString() ?? null,
+    expires_at: expiresAt.toISOString(),
+    link: link && {
+      path: `/api/v1/exports/${id}/file?${search}`,
+      expires_at: new Date(link.expiresAtMs).toISOString(),
+    },
+  }
+}

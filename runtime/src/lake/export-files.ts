@@ -1,0 +1,112 @@
+/**
+ * Files of exports, in the tenant's bucket beside its lake, where no catalog leads. A file is a row of parts, each sealed under
+ * the tenant's own key for its one place: whoever reads the bucket reads nothing, and a part that is missing, cut or
+ * of another file does not open.
+ */
+import type { ObjectStore } from '@sluice/iceberg'
+import { SluiceError } from '@sluice/sdk'
+import type pg from 'pg'
+import type { MasterKeys } from '../registry/master-keys.ts'
+import { seal, unseal } from '../registry/sealing.ts'
+import { rowsKey } from '../registry/tenant-keys.ts'
+import { bucketName } from './tenant-layout.ts'
+
+/** Of each part but the last. */
+export const PART_BYTES = 8 * 1024 * 1024
+
+export interface ExportFile {
+  readonly tenant: string
+  readonly id: string
+  readonly attempt: number
+}
+
+export interface FileLength {
+  readonly bytes: number
+  readonly parts: number
+}
+
+export interface ExportFilesDeps {
+  readonly store: ObjectStore
+  readonly pool: pg.Pool
+  readonly masters: MasterKeys
+}
+
+export class ExportFiles {
+  readonly #deps: ExportFilesDeps
+
+  constructor(deps: ExportFilesDeps) {
+    this.#deps = deps
+  }
+
+  /** @param onPart after each part that is durable. What it throws ends the writing */
+  async write(
+    file: ExportFile,
+    chunks: AsyncIterable<Uint8Array>,
+    onPart: (so: FileLength) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<FileLength> {
+    const key = await this.#key(file.tenant)
+    let written: FileLength = { bytes: 0, parts: 0 }
+    const put = async (plain: Buffer): Promise<void> => {
+      const sealed = seal(key, plain, placeOf(file, written.parts))
+      await this.#deps.store.put(pathOf(file, written.parts), sealed, { sizeBytes: sealed.length, signal })
+      written = { bytes: written.bytes + plain.length, parts: written.parts + 1 }
+      await onPart(written)
+    }
+    let waiting: Uint8Array[] = []
+    let waitingBytes = 0
+    for await (const chunk of chunks) {
+      for (let at = 0; at < chunk.length; ) {
+        const piece = chunk.subarray(at, at + PART_BYTES - waitingBytes)
+        waiting.push(piece)
+        waitingBytes += piece.length
+        at += piece.length
+        if (waitingBytes < PART_BYTES) continue
+        await put(Buffer.concat(waiting))
+        waiting = []
+        waitingBytes = 0
+      }
+    }
+    signal.throwIfAborted()
+    if (waitingBytes > 0) await put(Buffer.concat(waiting))
+    return written
+  }
+
+  /** @param mayGoOn asked before each part is given. What it throws ends the reading */
+  async *read(
+    file: ExportFile,
+    { bytes, parts }: FileLength,
+    mayGoOn: () => Promise<void>,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array> {
+    const key = await this.#key(file.tenant)
+    let given = 0
+    for (let part = 0; part < parts; part += 1) {
+      await mayGoOn()
+      const sealed = await this.#deps.store.get(pathOf(file, part), { signal })
+      const plain = unseal(key, Buffer.from(sealed), placeOf(file, part))
+      given += plain.length
+      yield plain
+    }
+    if (given === bytes) return
+    throw new SluiceError('INTERNAL', `an export has ${given} bytes, and was written with ${bytes}`, {
+      code: 'internal_error',
+    })
+  }
+
+  /** All attempts. Repeatable. */
+  remove({ tenant, id }: Pick<ExportFile, 'tenant' | 'id'>): Promise<void> {
+    return this.#deps.store.removeAll(folderOf(tenant, id))
+  }
+
+  #key(tenant: string): Promise<Buffer> {
+    return rowsKey(this.#deps.pool, this.#deps.masters, tenant)
+  }
+}
+
+const folderOf = (tenant: string, id: string): string => `${bucketName(tenant)}/exports/${id}`
+
+const pathOf = ({ tenant, id, attempt }: ExportFile, part: number): string =>
+  `${folderOf(tenant, id)}/${attempt}/${part}`
+
+const placeOf = ({ tenant, id, attempt }: ExportFile, part: number) => ['export', tenant, id, attempt, part] as const

@@ -1,0 +1,175 @@
+/** Asks for an export, tells what has become of it, gives its file, removes it. An export is its author's alone. */
+import { checkText, quoteName, quoteTable } from '@sluice/engine'
+import { isSluiceError, SluiceError } from '@sluice/sdk'
+import { inTransaction } from '../../database/pools.ts'
+import type { TenantCall } from '../../flow.ts'
+import { isActor } from '../../registry/actor.ts'
+import { appendAudit } from '../../registry/audit.ts'
+import { databaseNow } from '../../registry/clock.ts'
+import {
+  createExport,
+  type Export,
+  type ExportFormat,
+  type ExportPrincipal,
+  type ExportRequest,
+  endExport,
+  findExport,
+} from '../../registry/exports.ts'
+import { isId } from '../../registry/ids.ts'
+import { audited, type Platform } from '../platform.ts'
+import { findReadable } from '../reads/read-keys.ts'
+import { accessOrNull, NO_PRODUCT } from '../served/served-product.ts'
+import { requireExportable } from './export-access.ts'
+import { type ExportLink, isSigned, signLink } from './export-link.ts'
+
+export interface AskedExport {
+  readonly format?: ExportFormat
+  /** In place of a statement: all rows of the product. */
+  readonly product?: string
+  readonly columns?: readonly string[]
+  readonly sql?: string
+  readonly params?: ExportRequest['params']
+}
+
+/** Throws INVALID_DATA `product_not_found`, `invalid_value`, `sql_too_long`, QUOTA `too_many_exports`. */
+export async function requestExport(platform: Platform, call: TenantCall, asked: AskedExport): Promise<Export> {
+  const { pool, config } = platform
+  const { format = 'parquet', params } = asked
+  const sql = await statementOf(platform, call, asked)
+  const request: ExportRequest = { sql, format, ...(params === undefined ? {} : { params }) }
+  const { key: _none, ...principal } = call.principal
+  return inTransaction(pool, async (tx) => {
+    const limits = { most: config.exports.most, keepHours: config.exports.keep_hours }
+    const made = await createExport(tx, { tenant: call.tenant, principal, request }, limits)
+    await audited(tx, call, call.tenant, 'export.create', { type: 'export', id: made.id }, { format })
+    return made
+  })
+}
+
+async function statementOf(platform: Platform, call: TenantCall, asked: AskedExport): Promise<string> {
+  const { sql, product, columns, params } = asked
+  if ((sql === undefined) === (product === undefined)) throw invalid('an export is of a product or of a statement')
+  if (sql !== undefined) {
+    if (columns !== undefined) throw invalid('a statement names its columns itself')
+    checkText({ text: sql, leadBytes: 0 })
+    return sql
+  }
+  if (params !== undefined) throw invalid('parameters are for statements')
+  const { domain, name } = await readable(platform, call, product as string)
+  return `SELECT ${columns?.map(quoteName).join(', ') ?? '*'} FROM ${quoteTable([domain, name])}`
+}
+
+/** What may not be read is answered like what is not there. */
+async function readable(platform: Platform, call: TenantCall, reference: string) {
+  const none = () => new SluiceError('INVALID_DATA', NO_PRODUCT.message, { ...NO_PRODUCT })
+  const find: Parameters<typeof findReadable>[2]['find'] = (...by) => platform.served.find(...by)
+  const found = await findReadable(reference, call, { find, rules: platform.rules }).catch((error: unknown) => {
+    throw isSluiceError(error) && error.code === NO_PRODUCT.code ? none() : error
+  })
+  if (accessOrNull(found, call.principal, platform.rules) === null) throw none()
+  return found
+}
+
+export interface TellableExport {
+  readonly found: Export
+  /** Null: there is no file, or it may not be given any more. */
+  readonly link: ExportLink | null
+}
+
+/** With a new link where it is done. Throws INVALID_DATA `export_not_found`, also for those of others. */
+export async function tellExport(platform: Platform, call: TenantCall, id: string): Promise<TellableExport> {
+  const found = await ownExport(platform, call, id)
+  if (found.state !== 'succeeded') return { found, link: null }
+  // The rights of whoever asks now, as his token says; the export keeps those that it was made under.
+  const asNow = { ...found, principal: principalOf(call) }
+  for (const who of [found, asNow]) {
+    const isGood = await requireExportable(platform, who).then(() => true, refusedOrThrow)
+    if (!isGood) return { found, link: null }
+  }
+  const nowMs = (await databaseNow(platform.pool)).getTime()
+  const untilMs = Math.min(nowMs + platform.config.exports.link_seconds * 1_000, found.expiresAt.getTime())
+  return { found, link: await signLink(platform, found, untilMs) }
+}
+
+const principalOf = ({ principal: { key: _none, ...principal } }: TenantCall): ExportPrincipal => principal
+
+function refusedOrThrow(error: unknown): false {
+  if (isSluiceError(error, 'PERMISSION')) return false
+  throw error
+}
+
+export interface OpenedExport {
+  readonly found: Export
+  chunks(signal: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+/**
+ * The file, for whoever has the link. Throws INVALID_DATA `export_not_found`, `export_gone`, PERMISSION `export_not_permitted`, and so
+ * while it is read.
+ */
+export async function openExport(
+  platform: Platform,
+  id: string,
+  link: ExportLink,
+  requestId: string,
+): Promise<OpenedExport> {
+  const { pool, exportFiles } = platform
+  const found = isId(id, 'exp') ? await findExport(pool, id) : null
+  if (found === null || !(await isSigned(platform, found, link))) throw notFound()
+  const nowMs = (await databaseNow(pool)).getTime()
+  if (found.state !== 'succeeded' || found.isExpired || link.expiresAtMs <= nowMs) throw gone()
+  await requireExportable(platform, found)
+  await appendAudit(pool, {
+    tenant: found.tenant,
+    actor: { issuer: found.principal.issuer, subject: found.principal.subject },
+    action: 'export.download',
+    objectType: 'export',
+    objectId: id,
+    outcome: 'allowed',
+    requestId,
+    details: {},
+  })
+  const mayGoOn = async () => {
+    const now = await findExport(pool, id)
+    if (now === null || now.state !== 'succeeded' || now.isExpired) throw gone()
+    await requireExportable(platform, now)
+  }
+  return { found, chunks: (signal) => exportFiles.read(found, found, mayGoOn, signal) }
+}
+
+/** Nobody is given anything of it from then on. What is left of its files is swept. */
+export async function removeExport(platform: Platform, call: TenantCall, id: string): Promise<void> {
+  const found = await ownExport(platform, call, id)
+  await inTransaction(platform.pool, async (tx) => {
+    await endExport(tx, found.id)
+    await audited(tx, call, call.tenant, 'export.delete', { type: 'export', id: found.id })
+  })
+  await platform.exportFiles.remove(found)
+}
+
+async function ownExport({ pool }: Platform, call: TenantCall, id: string): Promise<Export> {
+  const found = isId(id, 'exp') ? await findExport(pool, id) : null
+  const isOwn = found !== null && found.tenant === call.tenant && isActor(call.principal, found.principal)
+  if (!isOwn || found.state === 'gone' || found.isExpired) throw notFound()
+  return found
+}
+
+function notFound(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'there is no such export', {
+    code: 'export_not_found',
+    remedy: 'Check the id or the link; an export is told to whoever asked for it, until it expires.',
+  })
+}
+
+function gone(): SluiceError {
+  return new SluiceError('INVALID_DATA', 'the link, or the export, has expired', {
+    code: 'export_gone',
+    remedy: 'Ask for the export again for a new link (GET /api/v1/exports/{id}), or make another export.',
+  })
+}
+
+const invalid = (what: string) =>
+  new SluiceError('INVALID_DATA', what, {
+    code: 'invalid_value',
+    remedy: 'Send "product", with "columns" or without, or "sql", with "params" or without.',
+  })

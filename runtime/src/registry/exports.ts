@@ -1,0 +1,209 @@
+/** Exports: who asked for what, and what has become of it. The files are `ExportFiles`. */
+import { SluiceError } from '@sluice/sdk'
+import type { Principal } from '../flow.ts'
+import { askForJobs, ringForJobs } from '../jobs/claims.ts'
+import type { RecordedError } from './deployments.ts'
+import { newId } from './ids.ts'
+import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
+
+export type ExportFormat = 'parquet' | 'csv' | 'ndjson'
+export type ExportState = 'queued' | 'running' | 'succeeded' | 'failed' | 'gone'
+
+export interface ExportRequest {
+  readonly sql: string
+  readonly params?: readonly (string | number | boolean | null)[]
+  readonly format: ExportFormat
+}
+
+/** What rows were read from, and as what they were shown. */
+export type ExportedTable =
+  | {
+      readonly type: 'product'
+      readonly name: string
+      readonly productId: string
+      readonly variant: string
+      readonly epoch: number
+      readonly version: string
+      readonly maskedColumns: readonly string[]
+    }
+  | { readonly type: 'raw'; readonly name: string; readonly connectionId: string; readonly table: string }
+  | { readonly type: 'sandbox'; readonly name: string }
+
+export interface ExportedColumn {
+  readonly name: string
+  readonly type: string
+  readonly masked: boolean
+}
+
+/** Without keys of applications and agents: exports are for people and services with tokens. */
+export type ExportPrincipal = Omit<Principal, 'key'>
+
+export interface Export {
+  readonly id: string
+  readonly tenant: string
+  readonly principal: ExportPrincipal
+  readonly request: ExportRequest
+  readonly state: ExportState
+  /** Which attempt has it in hand, or has written it. */
+  readonly attempt: number
+  /** Null until it has succeeded. */
+  readonly rows: number | null
+  /** So far. */
+  readonly bytes: number
+  readonly parts: number
+  readonly columns: readonly ExportedColumn[] | null
+  readonly tables: readonly ExportedTable[]
+  readonly error: RecordedError | null
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
+  readonly expiresAt: Date
+  /** By the registry's clock. */
+  readonly isExpired: boolean
+}
+
+const COLUMNS = `id, tenant, principal, request, state, attempt, rows, bytes, parts, columns, tables, error,
+  created_at as "createdAt", finished_at as "finishedAt", expires_at as "expiresAt", expires_at <= clock_timestamp() as "isExpired"`
+
+/** Jobs of one lane are done one at a time by a runtime: a tenant's wait for each other, and seldom for another's. */
+export const EXPORT_LANES = 4
+export const exportJob = (lane: number): string => `export-${lane}`
+
+function laneOf(tenant: string): number {
+  let sum = 0
+  for (const char of tenant) sum = (sum * 31 + (char.codePointAt(0) ?? 0)) % EXPORT_LANES
+  return sum
+}
+
+/** Throws QUOTA `too_many_exports`. */
+export async function createExport(
+  tx: Transaction,
+  { tenant, principal, request }: Pick<Export, 'tenant' | 'principal' | 'request'>,
+  { most, keepHours }: { readonly most: number; readonly keepHours: number },
+): Promise<Export> {
+  await one(tx, 'locking the tenant', 'select slug from tenants where slug = $1 for update', [tenant])
+  const { count } = await one<{ readonly count: number }>(
+    tx,
+    'counting exports',
+    `select count(*)::int as count from exports where tenant = $1 and state in ('queued', 'running', 'succeeded') and expires_at > clock_timestamp()`,
+    [tenant],
+  )
+  if (count >= most) {
+    throw new SluiceError('QUOTA', `the tenant has ${count} exports, and may have ${most}`, {
+      code: 'too_many_exports',
+      remedy: 'Remove one (DELETE /api/v1/exports/{id}), or wait until one expires.',
+      retryAfterMs: 60_000,
+    })
+  }
+  const made = await one<Export>(
+    tx,
+    'noting an export',
+    `insert into exports (id, tenant, principal, request, state, expires_at)
+     values ($1, $2, $3, $4, 'queued', clock_timestamp() + make_interval(hours => $5)) returning ${COLUMNS}`,
+    [newId('exp'), tenant, json(principal), json(request), keepHours],
+  )
+  await askForJobs(tx, [{ kind: exportJob(laneOf(tenant)), key: made.id, tenant }])
+  await ringForJobs(tx)
+  return made
+}
+
+export function findExport(db: Queryable, id: string): Promise<Export | null> {
+  return maybeOne<Export>(db, 'reading the export', `select ${COLUMNS} from exports where id = $1`, [id])
+}
+
+/** Null where there is nothing to be done any more. Former attempts may go on, and write nothing that counts. */
+export function beginAttempt(db: Queryable, id: string, attempt: number): Promise<Export | null> {
+  return maybeOne<Export>(
+    db,
+    'beginning an export',
+    `update exports set state = 'running', attempt = $2, bytes = 0, parts = 0
+     where id = $1 and state in ('queued', 'running') and attempt < $2 and expires_at > clock_timestamp() returning ${COLUMNS}`,
+    [id, attempt],
+  )
+}
+
+const IN_HAND = `id = $1 and attempt = $2 and state = 'running'`
+
+/** False where it is another attempt's by now, or gone. */
+export async function noteWritten(
+  db: Queryable,
+  { id, attempt }: Export,
+  { bytes, parts }: Pick<Export, 'bytes' | 'parts'>,
+): Promise<boolean> {
+  const statement = `update exports set bytes = $3, parts = $4 where ${IN_HAND}`
+  return (await change(db, 'noting what was exported', statement, [id, attempt, bytes, parts])) > 0
+}
+
+export type Written = Pick<Export, 'bytes' | 'parts' | 'tables'> & {
+  readonly rows: number
+  readonly columns: readonly ExportedColumn[]
+}
+
+/** The file is whole. False where it is another attempt's by now, or gone. It is kept for so long from now. */
+export async function finishExport(
+  db: Queryable,
+  { id, attempt }: Export,
+  { rows, bytes, parts, columns, tables }: Written,
+  keepHours: number,
+): Promise<boolean> {
+  const productIds = tables.flatMap((table) => (table.type === 'product' ? [table.productId] : []))
+  const finished = await change(
+    db,
+    'ending an export',
+    `update exports set state = 'succeeded', rows = $3, bytes = $4, parts = $5, columns = $6, tables = $7, product_ids = $8,
+       finished_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(hours => $9) where ${IN_HAND}`,
+    [id, attempt, rows, bytes, parts, json(columns), json(tables), productIds, keepHours],
+  )
+  return finished > 0
+}
+
+/** What it was is told for an hour. */
+export async function failExport(db: Queryable, { id, attempt }: Export, error: RecordedError): Promise<void> {
+  await change(
+    db,
+    'ending an export',
+    `update exports set state = 'failed', error = $3, finished_at = clock_timestamp(), bytes = 0, parts = 0,
+       expires_at = least(expires_at, clock_timestamp() + interval '1 hour') where ${IN_HAND}`,
+    [id, attempt, json(error)],
+  )
+}
+
+/** Nobody is given anything of it from here on; its files are still to be removed. */
+export async function endExport(db: Queryable, id: string): Promise<void> {
+  await change(db, 'removing an export', `update exports set state = 'gone' where id = $1`, [id])
+}
+
+export interface SweptExport {
+  readonly id: string
+  readonly tenant: string
+}
+
+/** Marks those that have expired, and those of whose products one is gone; gives all whose files are to be removed. */
+export async function exportsToSweep(db: Queryable, most: number): Promise<readonly SweptExport[]> {
+  await change(
+    db,
+    'ending exports',
+    `update exports e set state = 'gone' where state <> 'gone' and (expires_at <= clock_timestamp()
+       or exists (select from unnest(e.product_ids) p (id) where not exists (select from products where products.id = p.id)))`,
+  )
+  return many<SweptExport>(
+    db,
+    'reading exports',
+    `select id, tenant from exports where state = 'gone' order by expires_at limit $1`,
+    [most],
+  )
+}
+
+export async function forgetExport(db: Queryable, id: string): Promise<void> {
+  await change(db, 'forgetting an export', `delete from exports where id = $1 and state = 'gone'`, [id])
+}
+
+/** Jobs of exports that nothing is to be done for. */
+export async function forgetExportJobs(db: Queryable): Promise<void> {
+  await change(
+    db,
+    'forgetting jobs',
+    `delete from jobs j where j.kind = any($1) and j.lease_until is null
+       and not exists (select from exports e where e.id = j.key and e.state in ('queued', 'running'))`,
+    [Array.from({ length: EXPORT_LANES }, (_, lane) => exportJob(lane))],
+  )
+}
