@@ -15,7 +15,7 @@ export const EXPORT_CODES = {
   export_unsupported: {
     status: 422,
     title: 'Rows cannot be exported',
-    remedy: 'Export products; rows that checks put aside are read by queries.',
+    remedy: 'Export products; rows that checks put aside, and descriptions of tables, are read by queries.',
   },
   too_many_exports: {
     status: 429,

@@ -14,6 +14,9 @@ import { bucketName } from './tenant-layout.ts'
 /** Of each part but the last. */
 export const PART_BYTES = 8 * 1024 * 1024
 
+/** What is older than these goes with the export. */
+const FORMER_ATTEMPTS = 20
+
 export interface ExportFile {
   readonly tenant: string
   readonly id: string
@@ -99,6 +102,18 @@ export class ExportFiles {
     return this.#deps.store.removeAll(folderOf(tenant, id))
   }
 
+  /** Of that attempt alone: another may be writing. Repeatable. */
+  removeAttempt(file: ExportFile): Promise<void> {
+    return this.#deps.store.removeAll(attemptOf(file))
+  }
+
+  /** Of those before it, which have died. Repeatable. */
+  async removeBefore(file: ExportFile): Promise<void> {
+    for (let attempt = Math.max(1, file.attempt - FORMER_ATTEMPTS); attempt < file.attempt; attempt += 1) {
+      await this.removeAttempt({ ...file, attempt })
+    }
+  }
+
   #key(tenant: string): Promise<Buffer> {
     return rowsKey(this.#deps.pool, this.#deps.masters, tenant)
   }
@@ -106,7 +121,8 @@ export class ExportFiles {
 
 const folderOf = (tenant: string, id: string): string => `${bucketName(tenant)}/exports/${id}`
 
-const pathOf = ({ tenant, id, attempt }: ExportFile, part: number): string =>
-  `${folderOf(tenant, id)}/${attempt}/${part}`
+const attemptOf = ({ tenant, id, attempt }: ExportFile): string => `${folderOf(tenant, id)}/${attempt}`
+
+const pathOf = (file: ExportFile, part: number): string => `${attemptOf(file)}/${part}`
 
 const placeOf = ({ tenant, id, attempt }: ExportFile, part: number) => ['export', tenant, id, attempt, part] as const

@@ -1,7 +1,6 @@
 /** Exports: who asked for what, and what has become of it. The files are `ExportFiles`. */
 import { SluiceError } from '@sluice/sdk'
 import type { Principal } from '../flow.ts'
-import { askForJobs, ringForJobs } from '../jobs/claims.ts'
 import type { RecordedError } from './deployments.ts'
 import { newId } from './ids.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
@@ -68,7 +67,8 @@ const COLUMNS = `id, tenant, principal, request, state, attempt, rows, bytes, pa
 export const EXPORT_LANES = 4
 export const exportJob = (lane: number): string => `export-${lane}`
 
-function laneOf(tenant: string): number {
+/** Of the tenant's exports. */
+export function laneOf(tenant: string): number {
   let sum = 0
   for (const char of tenant) sum = (sum * 31 + (char.codePointAt(0) ?? 0)) % EXPORT_LANES
   return sum
@@ -94,16 +94,13 @@ export async function createExport(
       retryAfterMs: 60_000,
     })
   }
-  const made = await one<Export>(
+  return one<Export>(
     tx,
     'noting an export',
     `insert into exports (id, tenant, principal, request, state, expires_at)
      values ($1, $2, $3, $4, 'queued', clock_timestamp() + make_interval(hours => $5)) returning ${COLUMNS}`,
     [newId('exp'), tenant, json(principal), json(request), keepHours],
   )
-  await askForJobs(tx, [{ kind: exportJob(laneOf(tenant)), key: made.id, tenant }])
-  await ringForJobs(tx)
-  return made
 }
 
 export function findExport(db: Queryable, id: string): Promise<Export | null> {

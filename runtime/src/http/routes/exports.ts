@@ -73,7 +73,14 @@ export function exportRoutes(platform: Platform): readonly Route[] {
       auth: 'tenant',
       body: ExportRequest,
       responses: { 202: { description: 'The export, queued.', schema: ExportState } },
-      errors: ['product_not_found', 'ambiguous_product', 'invalid_value', 'sql_too_long', 'too_many_exports'],
+      errors: [
+        'product_not_found',
+        'ambiguous_product',
+        'invalid_value',
+        'sql_too_long',
+        'export_unsupported',
+        'too_many_exports',
+      ],
       async handler(call) {
         const found = await requestExport(platform, call, call.body)
         return {

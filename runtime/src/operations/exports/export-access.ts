@@ -75,9 +75,10 @@ function notPermitted(why: string): SluiceError {
   })
 }
 
-function unsupported(name: string): SluiceError {
+/** Of what could not be judged again later. */
+export function unsupported(name: string): SluiceError {
   return new SluiceError('INVALID_DATA', `${name} cannot be exported`, {
     code: 'export_unsupported',
-    remedy: 'Export products; rows that checks put aside are read by queries.',
+    remedy: 'Export products; rows that checks put aside, and descriptions of tables, are read by queries.',
   })
 }

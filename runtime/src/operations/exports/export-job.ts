@@ -54,16 +54,17 @@ export function exportJobs(platform: Platform): { readonly kinds: readonly JobKi
 async function writeExport(platform: Platform, job: Job, signal: AbortSignal): Promise<NextDue> {
   const asked = await beginAttempt(platform.pool, job.key, job.token)
   if (asked === null) return null
-  // Of attempts that have died.
-  await platform.exportFiles.remove(asked)
+  await platform.exportFiles.removeBefore(asked)
   try {
     await onAccountOf(asked.tenant, () => written(platform, asked, signal))
   } catch (error) {
     signal.throwIfAborted()
+    // Whatever the end is, nobody will name what this attempt has written.
+    await platform.exportFiles.removeAttempt(asked)
     if (isSluiceError(error) && PASSING.has(error.kind) && job.attempts < MOST_ATTEMPTS) throw error
     if (error instanceof Taken) return null
+    if (!isSluiceError(error)) platform.logger.warn('an export has failed', { export: asked.id, error: String(error) })
     await failExport(platform.pool, asked, recordedError(error))
-    await platform.exportFiles.remove(asked)
   }
   return null
 }

@@ -3,6 +3,7 @@ import { checkText, quoteName, quoteTable } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
+import { askForJobs, ringForJobs } from '../../jobs/claims.ts'
 import { isActor } from '../../registry/actor.ts'
 import { appendAudit } from '../../registry/audit.ts'
 import { databaseNow } from '../../registry/clock.ts'
@@ -13,13 +14,17 @@ import {
   type ExportPrincipal,
   type ExportRequest,
   endExport,
+  exportJob,
   findExport,
+  laneOf,
 } from '../../registry/exports.ts'
 import { isId } from '../../registry/ids.ts'
 import { audited, type Platform } from '../platform.ts'
+import { NamedTables } from '../queries/named-tables.ts'
+import { shownTables } from '../queries/shown-tables.ts'
 import { findReadable } from '../reads/read-keys.ts'
 import { accessOrNull, NO_PRODUCT } from '../served/served-product.ts'
-import { requireExportable } from './export-access.ts'
+import { requireExportable, unsupported } from './export-access.ts'
 import { type ExportLink, isSigned, signLink } from './export-link.ts'
 
 export interface AskedExport {
@@ -41,6 +46,8 @@ export async function requestExport(platform: Platform, call: TenantCall, asked:
   return inTransaction(pool, async (tx) => {
     const limits = { most: config.exports.most, keepHours: config.exports.keep_hours }
     const made = await createExport(tx, { tenant: call.tenant, principal, request }, limits)
+    await askForJobs(tx, [{ kind: exportJob(laneOf(call.tenant)), key: made.id, tenant: call.tenant }])
+    await ringForJobs(tx)
     await audited(tx, call, call.tenant, 'export.create', { type: 'export', id: made.id }, { format })
     return made
   })
@@ -52,6 +59,7 @@ async function statementOf(platform: Platform, call: TenantCall, asked: AskedExp
   if (sql !== undefined) {
     if (columns !== undefined) throw invalid('a statement names its columns itself')
     checkText({ text: sql, leadBytes: 0 })
+    if (shownTables(sql) !== null || new NamedTables(sql).describes) throw unsupported('a description of tables')
     return sql
   }
   if (params !== undefined) throw invalid('parameters are for statements')
