@@ -78,8 +78,9 @@ async function written(platform: Platform, asked: Export, signal: AbortSignal): 
   const { pool, config, exportFiles } = platform
   const { request, tenant, id } = asked
   const timeoutMs = config.exports.timeout_minutes * 60_000
-  // What he may read is looked at again and again; the token that said who he is has been good when he asked.
-  const principal = { ...asked.principal, tokenExpiresAtMs: Date.now() + timeoutMs }
+  // What he may read is looked at again and again. The token that said who he is was good when he asked: it is the time of the
+  // statement that bounds it.
+  const principal = { ...asked.principal, tokenExpiresAtMs: Number.POSITIVE_INFINITY }
   const ended = new AbortController()
   const call = { principal, tenant, requestId: id, signal: AbortSignal.any([signal, ended.signal]) }
   const answer = await runStatement(platform, call, request, {
