@@ -1,12 +1,13 @@
 /** Exports: that a file is what its author's query gives, all of it, and goes to nobody who may not see it any more. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { until } from '../test/until.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
+import { runSluice } from './sluice-command.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
 const PLAIN = '@exports.test'
@@ -272,6 +273,37 @@ describe('exports', () => {
     await until('the download is refused', async () => (await nobody.get(open.link.path)).status === 403)
     const anew = await exported(masked, { product: 'crm.people', columns: ['id', 'city'], format: 'csv' })
     assert.equal((await bytesOf(anew)).includes('k ""'), false)
+  })
+
+  it('are written to a file by the command, which leaves nothing behind', async () => {
+    const token = await world.deployment.token([
+      '--tenant',
+      world.tenants[0],
+      '--group',
+      'svc-viewers',
+      '--user',
+      'vito',
+    ])
+    const run = (...words: readonly string[]) =>
+      runSluice(['export-rows', ...words], { url: world.deployment.url, token, cwd: folder })
+    const done = await run('crm.people', '--format', 'csv', '--out', 'people.csv')
+    assert.deepEqual([done.code, done.err], [0, ''], done.err)
+    assert.match(done.out, new RegExp(`^${ROWS} rows, \\d+ bytes: people.csv\n$`))
+    const text = await readFile(join(folder, 'people.csv'), 'utf8')
+    assert.ok(text.startsWith('"id",') && text.endsWith('\n') && !text.includes(PLAIN))
+    const json = await run('--sql', 'SELECT id FROM crm.people', '--out', 'ids.parquet', '--json')
+    assert.equal(JSON.parse(json.out).rows, ROWS)
+    const failed = await run('--sql', 'SELECT * FROM crm.closed', '--out', 'none.csv', '--format', 'csv')
+    assert.equal(failed.code, 1)
+    assert.match(failed.err, /table_not_found/)
+    for (const words of [['crm.people'], ['--out', 'x'], ['crm.people', '--out', 'x', '--format', 'xml']]) {
+      assert.equal((await run(...words)).code, 2)
+    }
+    const found = await readdir(folder)
+    assert.deepEqual(
+      found.filter((name) => ['none.csv', 'x', 'none.csv.part'].includes(name)),
+      [],
+    )
   })
 
   it('are bounded in number', async () => {
