@@ -137,11 +137,14 @@ export function exportRoutes(platform: Platform): readonly Route[] {
       ),
       responses: {
         200: {
-          description:
-            'The file, whole or cut off visibly, in the type that the export was asked for: application/vnd.apache.parquet, text/csv with a header, or application/x-ndjson.',
+          description: 'The file, whole or cut off visibly, in the type that the export was asked for.',
+          also: {
+            'application/vnd.apache.parquet': 'Where the export is parquet.',
+            'text/csv': 'Where it is CSV: with a header.',
+            'application/x-ndjson': 'Where it is NDJSON: an object a line.',
+          },
         },
       },
-      answersAnyType: true,
       errors: ['export_not_found', 'export_gone', 'export_not_permitted'],
       async handler(call) {
         const { expires: expiresAtMs, signature } = call.query

@@ -202,6 +202,10 @@ export const READING_EXAMPLES: OperationExamples = {
   downloadExport: {
     params: { export_id: exported.id },
     query: { expires: 1_772_445_600_000, signature: 'dGhpcyBpcyBub3QgYSByZWFsIHNpZ25hdHVyZQ' },
+    also: {
+      'text/csv': '"id","email"\n7,"fcd07ad601e1779a2f44e6a7ab105041"\n',
+      'application/x-ndjson': '{"id":7,"email":"fcd07ad601e1779a2f44e6a7ab105041"}\n',
+    },
   },
   createApplicationKey: {
     body: { name: 'web shop', products: [PRODUCT], operations: ['read'], expires_in_days: 90 },
