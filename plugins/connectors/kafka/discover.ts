@@ -5,6 +5,7 @@ import { allColumns, valueColumns } from './columns.ts'
 import { requestInvalid, stopIfAborted, tooMuch } from './failure.ts'
 import { SCHEMA } from './read.ts'
 import type { KafkaSource } from './settings.ts'
+import type { TopicTable } from './topic-settings.ts'
 
 const MAX_TOPICS = 5000
 const AFTER = 'after:'
@@ -47,6 +48,12 @@ export async function listed(
   return { tables, next: names.length > page.length ? AFTER + page.at(-1) : null }
 }
 
+/** Of one key the offset grows; rows of different partitions have their times alone. */
+function cursorOf({ mode, metadata, primaryKey }: TopicTable): string | null {
+  const cursor = mode === 'upsert' ? '_offset' : '_timestamp'
+  return metadata && !primaryKey.includes(cursor) ? cursor : null
+}
+
 /** Null: it has gone meanwhile. One that cannot be read leaves the others. */
 async function described(
   source: KafkaSource,
@@ -58,7 +65,13 @@ async function described(
   const table = source.tableOf(name)
   if (table === null) return null
   const about = {
-    ...({ schema: SCHEMA, name, kind: 'table', primaryKey: table.primaryKey, suggestedCursor: null } as const),
+    ...({
+      schema: SCHEMA,
+      name,
+      kind: 'table',
+      primaryKey: table.primaryKey,
+      suggestedCursor: cursorOf(table),
+    } as const),
   }
   try {
     const topic = await client.topic(name, signal)

@@ -57,8 +57,9 @@ export class RowWriter {
     const raw = () => `${this.#table.name}/${partition}/${record.offset}: ${shown(record)}`
     const key = mode === 'upsert' ? keyFields(record.key, this.#table) : NO_FIELDS
     if (key instanceof Unreadable) return refused({ reason: key.reason, column: null }, raw())
-    const isKeyAlone = this.#columns.every(({ source }) => source === 'key')
-    const value = record.value === null || isKeyAlone ? NO_FIELDS : valueFields(record.value, this.#table)
+    // Whoever asks for keys is told them, whatever the values are.
+    const isValueAsked = this.#columns.some(({ source }) => source === 'value')
+    const value = record.value === null || !isValueAsked ? NO_FIELDS : valueFields(record.value, this.#table)
     const texts: (string | null)[] = []
     const faults: { readonly column: ReadColumn; readonly reason: string; readonly raw: string }[] = []
     for (const column of this.#columns) {
@@ -80,7 +81,7 @@ export class RowWriter {
     }
     const row = this.#keyOf(texts)
     if (value instanceof Unreadable) return refused({ reason: value.reason, column: null }, raw(), row)
-    if (this.#table.columns === null && !isKeyAlone)
+    if (this.#table.columns === null && isValueAsked)
       for (const name of value.names)
         if (!this.#known.has(name))
           return refused(

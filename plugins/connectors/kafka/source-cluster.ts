@@ -120,6 +120,21 @@ export class SourceCluster {
     throw new Error(`the brokers do not know of ${topic} as it is`)
   }
 
+  async addPartitions(topic: string, count: number): Promise<void> {
+    await this.admin.createPartitions({ topics: [{ name: topic, count, assignments: null }] })
+    for (let waitedMs = 0; waitedMs < KNOWN_MS; waitedMs += 50) {
+      const metadata = await this.#producer.metadata({ topics: [topic], forceUpdate: true })
+      if (metadata.topics.get(topic)?.partitions.length === count) return
+      await sleep(50)
+    }
+    throw new Error(`${topic} has no more partitions than it had`)
+  }
+
+  /** All that a partition holds by now, as its retention would. */
+  async forget(topic: string, partition: number): Promise<void> {
+    await this.admin.deleteRecords({ topics: [{ name: topic, partitions: [{ partition, offset: -1n }] }] })
+  }
+
   async send(topic: string, records: readonly OwnRecord[], compression?: CompressionAlgorithmValue): Promise<void> {
     if (records.length === 0) return
     const messages = records.map((record) => messageOf(topic, record))
