@@ -51,6 +51,7 @@ export class BrokerLine {
     if (api.isFlexible) head.noTags()
     const message = head.raw(api.write(question)).done()
     const waiting = Promise.withResolvers<Buffer>()
+    // Where the line breaks before anybody waits, the question fails by it below.
     waiting.promise.catch(() => undefined)
     this.#waiting = waiting
     try {
