@@ -214,6 +214,13 @@ export const SUITES: readonly Suite[] = [
     tests: ['runtime/src/events/*.stack.test.ts', 'stack/changes/*.stack.test.ts'],
     expectedSeconds: 250,
   },
+  // The connector for Kafka on a server, and products over topics while readers and the runtime are killed.
+  {
+    name: 'kafka-source',
+    servers: ['kafka'],
+    tests: ['plugins/connectors/kafka/*.stack.test.ts', 'stack/sources/kafka.stack.test.ts'],
+    expectedSeconds: 150,
+  },
   { name: 'identity', servers: ['keycloak'], tests: ['stack/identity/*.stack.test.ts'], expectedSeconds: 60 },
   // The store's own tests on the oldest server that is supported; what every store promises on the one that is deployed,
   // and on a cluster.
