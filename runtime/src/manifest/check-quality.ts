@@ -1,8 +1,9 @@
+import { anomalyFindings, anomalyRule } from './check-anomaly.ts'
 import { type CheckedFile, type Draft, type Item, repeated } from './checked-file.ts'
 import type { Columns } from './columns.ts'
 import { parseDuration } from './durations.ts'
 import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS } from './files/quality.ts'
-import type { Check, Dimension, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
+import type { Check, Dimension, Metric, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
 import { isTimeType } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 import { typedValue } from './scalar-values.ts'
@@ -55,7 +56,7 @@ function notOneKind(path: Path, kinds: readonly CheckKind[]): Finding {
   return { manifest: 'quality', path, message, hint }
 }
 
-const DIMENSION_OF: Readonly<Record<CheckKind, Dimension>> = {
+const DIMENSION_OF: Readonly<Record<Exclude<CheckKind, 'anomaly'>, Dimension>> = {
   sql: 'validity',
   not_null: 'completeness',
   unique: 'uniqueness',
@@ -68,12 +69,23 @@ const DIMENSION_OF: Readonly<Record<CheckKind, Dimension>> = {
   schema: 'validity',
 }
 
+const DIMENSION_OF_METRIC: Readonly<Record<Metric, Dimension>> = {
+  row_count: 'completeness',
+  null_share: 'completeness',
+  distinct: 'consistency',
+  drift: 'consistency',
+}
+
+function dimensionOf(rule: Rule): Dimension {
+  return rule.kind === 'anomaly' ? DIMENSION_OF_METRIC[rule.metric] : DIMENSION_OF[rule.kind]
+}
+
 function checkOf(fields: CheckFields, rule: Rule, onError: OnError): Check {
   return {
     name: fields.name,
     description: fields.description ?? '',
     severity: fields.severity ?? 'error',
-    dimension: DIMENSIONS.find((dimension) => dimension === fields.dimension) ?? DIMENSION_OF[rule.kind],
+    dimension: DIMENSIONS.find((dimension) => dimension === fields.dimension) ?? dimensionOf(rule),
     weight: fields.weight ?? 1,
     threshold: thresholdOf(fields.threshold),
     onError: fields.on_error ?? (onError === 'quarantine' && !isRowRule(rule) ? 'block' : onError),
@@ -88,7 +100,7 @@ function thresholdOf(threshold: CheckFields['threshold']): Threshold {
 
 /** Kinds that say of a single row whether it is bad: only those can put rows aside. */
 export function isRowRule(rule: Rule): boolean {
-  return !['sql', 'row_count', 'freshness', 'schema'].includes(rule.kind)
+  return !['sql', 'row_count', 'freshness', 'schema', 'anomaly'].includes(rule.kind)
 }
 
 function list(columns: string | readonly string[]): readonly string[] {
@@ -119,8 +131,12 @@ function ruleOf(kind: CheckKind, fields: CheckFields): Rule | null {
   }
 }
 
-function tableRuleOf(kind: 'references' | 'row_count' | 'freshness' | 'schema', fields: CheckFields): Rule | null {
-  const { references, row_count: rowCount, freshness, schema } = fields
+function tableRuleOf(
+  kind: 'references' | 'row_count' | 'freshness' | 'schema' | 'anomaly',
+  fields: CheckFields,
+): Rule | null {
+  const { references, row_count: rowCount, freshness, schema, anomaly } = fields
+  if (kind === 'anomaly' && anomaly !== undefined) return anomalyRule(anomaly)
   if (kind === 'references' && references !== undefined) {
     const columns = list(references.columns)
     return { kind, columns, input: references.input, inputColumns: list(references.input_columns ?? columns) }
@@ -161,6 +177,8 @@ function ruleFindings(path: Path, rule: Rule, written: CheckFields, context: Che
       return freshnessFindings([...path, 'column'], rule.column, columns)
     case 'schema':
       return rule.input === null ? [] : aliasFindings([...path, 'input'], rule.input, aliases)
+    case 'anomaly':
+      return anomalyFindings(path, rule, written.anomaly, columns)
     case 'sql':
       return []
   }
@@ -253,7 +271,7 @@ function consequenceFindings({ path, value }: Item<CheckFields>, check: Check): 
     const message = `${check.rule.kind} does not say which rows are bad, so none can be put aside`
     findings.push({ manifest: 'quality', path: [...path, 'on_error'], message, hint: 'Use block or publish.' })
   }
-  if (value.threshold !== undefined && ['row_count', 'freshness', 'schema'].includes(check.rule.kind)) {
+  if (value.threshold !== undefined && ['row_count', 'freshness', 'schema', 'anomaly'].includes(check.rule.kind)) {
     const message = `${check.rule.kind} holds or does not, so it has no threshold`
     findings.push({ manifest: 'quality', path: [...path, 'threshold'], message, hint: 'Remove it.' })
   }

@@ -3,7 +3,7 @@ import type { Schedule } from '../registry/schedules.ts'
 import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
-import type { DIMENSIONS, ON_ERROR, SEVERITIES } from './files/quality.ts'
+import type { DIMENSIONS, METRICS, ON_ERROR, SENSITIVITIES, SEVERITIES } from './files/quality.ts'
 import type { JsonObject } from './problem.ts'
 
 /**
@@ -142,6 +142,24 @@ export type Rule =
       readonly columns: readonly string[]
       readonly exact: boolean
     }
+  | AnomalyRule
+
+export type Metric = (typeof METRICS)[number]
+export type Sensitivity = (typeof SENSITIVITIES)[number]
+
+/** Bounds that are learned from the last epochs. */
+export interface AnomalyRule {
+  readonly kind: 'anomaly'
+  readonly metric: Metric
+  /** Null of `row_count`, and of nothing else. */
+  readonly column: string | null
+  readonly sensitivity: Sensitivity
+  /** In epochs. */
+  readonly minHistory: number
+  readonly window: number
+  /** `YYYY-MM-DD`, UTC: earlier epochs teach nothing; null: all do. */
+  readonly learnFrom: string | null
+}
 
 /** How many violations a check bears. */
 export type Threshold = { readonly rows: number } | { readonly percent: number }

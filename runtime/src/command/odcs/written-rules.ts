@@ -88,8 +88,8 @@ function countOf({ min, max }: NonNullable<CheckFields['row_count']>): ContractR
 
 function common(check: CheckFields, onError: QualityFile['on_error']): ContractRule {
   const { name, description, dimension, severity, weight } = check
-  const { sql, row_count: count, freshness, schema } = check
-  const saysRows = [sql, count, freshness, schema].every((kind) => kind === undefined)
+  const { sql, row_count: count, freshness, schema, anomaly } = check
+  const saysRows = [sql, count, freshness, schema, anomaly].every((kind) => kind === undefined)
   // Where the file asks for quarantine, what does not say which rows are bad blocks.
   const consequence = check.on_error ?? (onError === 'quarantine' && !saysRows ? 'block' : onError)
   const own = [
