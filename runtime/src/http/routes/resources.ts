@@ -255,7 +255,8 @@ const quality = {
       on_error: text(),
       passed: Type.Boolean(),
       learning: Type.Boolean({
-        description: 'It knows too few epochs to judge, or found nothing to measure: it has passed, and counts for no score.',
+        description:
+          'It knows too few epochs to judge, or found nothing to measure: it has passed, and counts for no score.',
       }),
       violations: nullable(Type.Number()),
       total: nullable(Type.Number()),
@@ -269,7 +270,9 @@ const quality = {
             upper: nullable(Type.Number({ description: 'It passes up to here; null: any, or it is learning.' })),
             epochs: count('How many epochs it has learned from.'),
           },
-          { description: 'Of an anomaly check that could be run: what it measured, and the bounds that it has learned.' },
+          {
+            description: 'Of an anomaly check that could be run: what it measured, and the bounds that it has learned.',
+          },
         ),
       ),
       violating: nullable(
