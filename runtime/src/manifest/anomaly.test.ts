@@ -6,7 +6,7 @@ import { parseEdited } from './editing.ts'
 import { METRICS, SENSITIVITIES } from './files/quality.ts'
 
 const COLUMNS = ['customer_id', 'full_name', 'country', 'revenue', 'last_order_at', 'order_count', 'nothing'] as const
-const HELD = new Set(['customer_id'])
+const HELD = new Set(['customer_id', 'country', 'order_count'])
 
 const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined })
 

@@ -376,7 +376,7 @@ const QUALITY: readonly Case[] = [
   },
   ...(
     [
-      ['metric: rows', ['.metric: must be one of row_count, null_share, distinct, drift, not "rows"']],
+      ['metric: rows', ['.metric: "rows" is not possible here']],
       ['metric: row_count, column: country', ['.column: row_count counts rows, whatever they hold']],
       ['metric: distinct', [': distinct needs a column']],
       ['metric: drift, column: contry', ['.column: output.yaml has no column "contry"']],
@@ -392,12 +392,12 @@ const QUALITY: readonly Case[] = [
         'metric: row_count, min_history: 20, window: 10',
         ['.window: a window of 10 epochs never holds the 20 that min_history asks for'],
       ],
-      ['metric: row_count, min_history: 2', ['.min_history: must be >= 3']],
-      ['metric: row_count, window: 101', ['.window: must be <= 100']],
+      ['metric: row_count, min_history: 2', ['.min_history: must be at least 3']],
+      ['metric: row_count, window: 101', ['.window: must be at most 100']],
       ['metric: row_count, learn_from: "2026-02-30"', ['.learn_from: there is no day 2026-02-30']],
       ['metric: row_count, learn_from: May', ['.learn_from: must be a day such as 2026-05-01, not "May"']],
-      ['metric: row_count, sensitivity: 5', ['.sensitivity: must be low, normal or high, not 5']],
-      ['metric: row_count, colum: a', ['.colum: is not a field of this file']],
+      ['metric: row_count, sensitivity: 5', ['.sensitivity: must be text, not 5']],
+      ['metric: row_count, colum: a', ['.colum: unknown field "colum"']],
     ] as const
   ).map(
     ([written, problems]): Case => ({
@@ -417,8 +417,8 @@ const QUALITY: readonly Case[] = [
       ],
     ],
     problems: [
-      'checks[6].on_error: anomaly does not say which rows are bad, so none can be put aside',
       'checks[6].threshold: anomaly holds or does not, so it has no threshold',
+      'checks[6].on_error: anomaly does not say which rows are bad, so none can be put aside',
     ],
     warnings: USUAL,
   },
