@@ -1,17 +1,23 @@
 import { anomalyFindings, anomalyRule } from './check-anomaly.ts'
 import { type CheckedFile, type Draft, type Item, repeated } from './checked-file.ts'
 import type { Columns } from './columns.ts'
+import type { ManifestContext } from './context.ts'
 import { parseDuration } from './durations.ts'
 import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS } from './files/quality.ts'
 import type { Check, Dimension, Metric, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
 import { isTimeType } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 import { typedValue } from './scalar-values.ts'
+import { usedChecks } from './used-checks.ts'
 
 /** What checks may name; null where that file could not be read. */
 export interface CheckContext {
   readonly columns: Columns | null
   readonly aliases: ReadonlySet<string> | null
+  /** As the context has them. */
+  readonly sharedChecks?: ManifestContext['sharedChecks']
+  /** The product itself: `namespace.name`. */
+  readonly own?: string
 }
 
 /** quality.yaml with its defaults. */
@@ -37,7 +43,21 @@ export function readQuality(file: CheckedFile, context: CheckContext): Draft<Qua
     checks.push(check)
     findings.push(...ruleFindings([...item.path, kind], rule, item.value, context), ...consequenceFindings(item, check))
   }
-  return { value: { checks, ...maxRejectedOf(file) }, findings }
+  const used = usedChecks(file, checks, context, (rule) => ruleFindings([], rule, writtenAs(rule), context))
+  const uses = used.uses.length === 0 ? {} : { uses: used.uses }
+  return {
+    value: { checks: [...checks, ...used.checks], ...uses, ...maxRejectedOf(file) },
+    findings: [...findings, ...used.findings],
+  }
+}
+
+/** What findings about a rule look at besides the rule, of one that nobody wrote here. */
+function writtenAs(rule: Rule): Partial<CheckFields> {
+  if (rule.kind === 'not_null' || rule.kind === 'unique') return { [rule.kind]: [...rule.columns] }
+  if (rule.kind === 'references') return { references: { columns: [...rule.columns], input: rule.input } }
+  return rule.kind === 'anomaly' && rule.column !== null
+    ? { anomaly: { metric: rule.metric, column: rule.column } }
+    : {}
 }
 
 function maxRejectedOf(file: CheckedFile): Pick<QualityManifest, 'maxRejected'> {
@@ -154,7 +174,12 @@ function tableRuleOf(
 }
 
 /** What a rule names must exist and fit. */
-function ruleFindings(path: Path, rule: Rule, written: CheckFields, context: CheckContext): readonly Finding[] {
+function ruleFindings(
+  path: Path,
+  rule: Rule,
+  written: Partial<CheckFields>,
+  context: CheckContext,
+): readonly Finding[] {
   const { columns, aliases } = context
   switch (rule.kind) {
     case 'not_null':
@@ -228,7 +253,7 @@ function matchesFindings(path: Path, rule: Rule & { kind: 'matches' }, columns: 
 function referenceFindings(
   path: Path,
   rule: Rule & { kind: 'references' },
-  written: CheckFields,
+  written: Partial<CheckFields>,
   { columns, aliases }: CheckContext,
 ): readonly Finding[] {
   const findings = [

@@ -173,6 +173,15 @@ export interface Check {
   readonly threshold: Threshold
   readonly onError: OnError
   readonly rule: Rule
+  /** Of a check of another product: `namespace.name`. */
+  readonly from?: string
+}
+
+/** Which checks of another product a product uses. */
+export interface UsedChecks {
+  /** `namespace.name` */
+  readonly product: string
+  readonly checks: readonly string[]
 }
 
 /** How many rows of a table may be left out: reading fails when both are exceeded. */
@@ -182,7 +191,10 @@ export interface RejectedLimit {
 }
 
 export interface QualityManifest {
+  /** Its own, then those of other products. */
   readonly checks: readonly Check[]
+  /** Absent: none. */
+  readonly uses?: readonly UsedChecks[]
   /** Absent: the runtime's default. */
   readonly maxRejected?: RejectedLimit
 }

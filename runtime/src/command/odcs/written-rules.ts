@@ -26,6 +26,9 @@ export function writtenRules(quality: QualityFile, aliases: readonly string[]): 
       else ofColumn.set(column, [...(ofColumn.get(column) ?? []), whole])
     }
   }
+  for (const [index, { product }] of (quality.uses ?? []).entries()) {
+    lost.push(`quality.yaml: uses[${index}]: the checks are those of ${product}, whose contract has them`)
+  }
   return { ofSchema, ofColumn, lost }
 }
 

@@ -169,11 +169,33 @@ export const QualityFile = closed(
         },
       ),
     ),
+    uses: Type.Optional(
+      Type.Array(
+        closed({
+          product: text('The product whose checks they are: namespace.name. Its version in service has them.', 200),
+          checks: Type.Array(text('The name of a check.', 100), {
+            description: 'Which of its checks.',
+            minItems: 1,
+            maxItems: MANIFEST_LIMITS.checks,
+            uniqueItems: true,
+          }),
+        }),
+        {
+          description:
+            'Checks of other products, as these have them when the file is uploaded. They look at the rows and inputs of this product.',
+          maxItems: MANIFEST_LIMITS.sharingProducts,
+        },
+      ),
+    ),
     checks: Type.Optional(Type.Array(CheckFields, { description: 'The checks.', maxItems: MANIFEST_LIMITS.checks })),
   },
   { title: 'quality.yaml' },
 )
 
 export type CheckKind = (typeof CHECK_KINDS)[number]
+export interface UseFields {
+  readonly product: string
+  readonly checks: readonly string[]
+}
 export type CheckFields = Type.Static<typeof CheckFields>
 export type QualityFile = Type.Static<typeof QualityFile>
