@@ -171,6 +171,12 @@ export const ConnectionLag = Type.Object(
             { description: 'The newest that was tried.' },
           ),
         ),
+        backfill_asked_at: nullable(
+          Type.String({
+            format: 'date-time',
+            description: 'The next read is of the whole table, as was asked for then.',
+          }),
+        ),
       }),
     ),
   },
