@@ -39,6 +39,7 @@ import { rowsRejected } from './migrations/076-rows-rejected.ts'
 import { productReads } from './migrations/077-product-reads.ts'
 import { judgedColumns } from './migrations/078-judged-columns.ts'
 import { openLineageRuns } from './migrations/079-openlineage-runs.ts'
+import { pastEpochsTables } from './migrations/081-past-epochs.ts'
 import { backfills } from './migrations/084-backfills.ts'
 
 /**
@@ -89,5 +90,6 @@ export const registryMigrations: MigrationList = {
     judgedColumns,
     openLineageRuns,
     backfills,
+    pastEpochsTables,
   ],
 }
