@@ -1,0 +1,443 @@
+/** A session of a client that was let in: its messages in their order, each answered before the next is looked at. */
+import type { TenantCall } from '../../flow.ts'
+import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
+import * as say from '../protocol/server-messages.ts'
+import { notSupported, WireError } from '../protocol/wire-error.ts'
+import { commandOf, copyOf, cursorOf, fetchOf } from '../sql/commands.ts'
+import { type Statement, statementsOf, type Word } from '../sql/words.ts'
+import type { Authority } from './authority.ts'
+import type { ClientStream } from './client-stream.ts'
+import { sendCopy } from './copy-out.ts'
+import { explained, isFault } from './explained.ts'
+import { Portal } from './portal.ts'
+import { type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
+import { runCommand, type SessionState } from './session-commands.ts'
+import type { Settings } from './settings.ts'
+import { Transaction } from './transaction.ts'
+
+export interface SessionParts extends PlanParts {
+  readonly stream: ClientStream
+  readonly authority: Authority
+  readonly settings: Settings
+  readonly idleMs: number
+  onStatement(outcome: 'answered' | 'refused' | 'failed'): void
+  onFault(error: unknown, requestId: string): void
+}
+
+interface Prepared {
+  readonly statement: Statement | null
+  readonly declared: readonly number[]
+  /** Null where it gives no rows. */
+  readonly plan: RowPlan | null
+  oids: readonly number[] | null
+}
+
+type Bound = { readonly prepared: Prepared; readonly portal: Portal | null }
+
+const MOST_STATEMENTS = 1_000
+const MOST_PORTALS = 100
+/** Each keeps an engine process, or rows. */
+const MOST_OPEN_PORTALS = 4
+
+export class Session {
+  readonly #parts: SessionParts
+  readonly #transaction = new Transaction()
+  readonly #statements = new Map<string, Prepared>()
+  readonly #portals = new Map<string, Bound>()
+  readonly #cursors = new Map<string, Portal>()
+  readonly #state: SessionState
+  #running = new AbortController()
+  #ending: WireError | null = null
+  #isSkipping = false
+  #requestId = ''
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts
+    this.#state = {
+      transaction: this.#transaction,
+      settings: parts.settings,
+      closeCursors: (name) => this.#closeCursors(name),
+      forgetStatements: (name) => this.#forgetStatements(name),
+      report: (name) => void this.#send(say.parameterStatus(name, parts.settings.value(name))),
+    }
+    parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
+  }
+
+  /** Ends the statement that runs, and nothing where none does. */
+  cancel(): void {
+    this.#running.abort(new WireError('57014', 'the statement was cancelled by its client'))
+  }
+
+  /** Ends the session, with that as its last word. */
+  end(why: WireError): void {
+    if (this.#ending !== null) return
+    this.#ending = why
+    this.#running.abort(why)
+    this.#parts.stream.interrupt()
+  }
+
+  /** Fulfilled when the session is over. */
+  async run(): Promise<void> {
+    const { stream, idleMs } = this.#parts
+    try {
+      await this.#ready()
+      for (;;) {
+        const frame = await stream.next('message', idleMs)
+        if (frame === null || this.#ending !== null) break
+        const message = parseMessage(frame)
+        if (message.kind === 'terminate') break
+        await this.#take(message)
+      }
+    } catch (error) {
+      this.#ending ??= explained(error, this.#requestId)
+    } finally {
+      this.#closeAll()
+      stream.end(this.#ending === null ? undefined : say.errorResponse(this.#ending))
+    }
+  }
+
+  async #take(message: ClientMessage): Promise<void> {
+    if (message.kind === 'query') return this.#query(message.sql)
+    if (message.kind === 'sync') {
+      this.#isSkipping = false
+      if (this.#transaction.state === 'I') this.#closePortals()
+      return this.#ready()
+    }
+    if (message.kind === 'password') throw new WireError('08P01', 'a password was not asked for', { isFatal: true })
+    // Until the next Sync, nothing that follows an error is done.
+    if (this.#isSkipping) return
+    try {
+      await this.#extended(message)
+    } catch (error) {
+      this.#isSkipping = true
+      await this.#refuse(error)
+    }
+  }
+
+  async #extended(message: ClientMessage): Promise<void> {
+    switch (message.kind) {
+      case 'parse':
+        this.#parse(message.name, message.sql, message.parameterOids)
+        return this.#send(say.parseComplete())
+      case 'bind':
+        this.#bind(message)
+        return this.#send(say.bindComplete())
+      case 'describe':
+        return message.what === 'statement' ? this.#describe(message.name) : this.#describePortal(message.name)
+      case 'execute':
+        return this.#execute(message.portal, message.maxRows)
+      case 'close':
+        if (message.what === 'statement') this.#statements.delete(message.name)
+        else this.#closePortal(message.name)
+        return this.#send(say.closeComplete())
+      case 'flush':
+        return this.#parts.stream.flush()
+    }
+  }
+
+  /** What a message may hold that begins with it. */
+  #begin(): void {
+    this.#running = new AbortController()
+    this.#requestId = ''
+    if (this.#ending !== null) this.#running.abort(this.#ending)
+  }
+
+  readonly #admit = async (ended: AbortSignal): Promise<TenantCall> => {
+    const call = await this.#parts.authority.call(AbortSignal.any([ended, this.#running.signal]))
+    this.#requestId = call.requestId
+    return call
+  }
+
+  async #query(sql: string): Promise<void> {
+    this.#begin()
+    try {
+      const statements = statementsIn(sql)
+      if (statements.length === 0) await this.#send(say.emptyQuery())
+      for (const statement of statements) {
+        const done = this.#runCommand(statement)
+        if (done !== null) await this.#send(say.commandComplete(done))
+        else await this.#runNow(statement)
+        this.#parts.onStatement('answered')
+      }
+    } catch (error) {
+      await this.#refuse(error)
+    }
+    await this.#ready()
+  }
+
+  #runCommand(statement: Statement): string | null {
+    const done = runCommand(this.#state, statement)
+    if (done !== null) return done
+    if (commandOf(statement) !== 'declare') return null
+    this.#declare(statement)
+    return 'DECLARE CURSOR'
+  }
+
+  /** A statement of a simple query: its rows, all of them, as text. */
+  async #runNow(statement: Statement): Promise<void> {
+    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
+    if (commandOf(statement) === 'copy') {
+      const copy = copyOf(statement)
+      const portal = new Portal(rowPlan(this.#parts, copy.query, []), bound)
+      return this.#closing(portal, () => sendCopy(this.#parts.stream, portal, copy, this.#admit))
+    }
+    const fetch = commandOf(statement) === 'fetch' ? fetchOf(statement) : null
+    if (fetch !== null) {
+      const cursor = this.#cursor(fetch.name)
+      await this.#send(say.rowDescription(await cursor.columns(this.#admit), []))
+      const rows = fetch.isNothing ? 0 : await this.#rows(cursor, fetch.rows)
+      return this.#send(say.commandComplete(`FETCH ${rows}`))
+    }
+    const portal = new Portal(this.#planOf(statement, []), bound)
+    await this.#closing(portal, async () => {
+      await this.#send(say.rowDescription(await portal.columns(this.#admit), []))
+      const rows = await this.#rows(portal, 0)
+      await this.#send(say.commandComplete(portal.plan.tag(rows)))
+    })
+  }
+
+  async #closing(portal: Portal, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } finally {
+      portal.close()
+    }
+  }
+
+  async #rows(portal: Portal, maxRows: number): Promise<number> {
+    let rows = 0
+    for await (const some of portal.read(maxRows)) {
+      this.#running.signal.throwIfAborted()
+      rows += some.length
+      for (const row of some) {
+        const full = this.#parts.stream.write(row)
+        if (full !== undefined) await full
+      }
+    }
+    this.#running.signal.throwIfAborted()
+    return rows
+  }
+
+  #planOf(statement: Statement, declared: readonly number[]): RowPlan {
+    if (commandOf(statement) !== 'show' || isOfTables(statement.words)) return rowPlan(this.#parts, statement, declared)
+    const name = shownName(statement.words)
+    const { settings } = this.#parts
+    settings.value(name)
+    return shownPlan(name, () => settings.value(name))
+  }
+
+  #parse(name: string, sql: string, declared: readonly number[]): void {
+    if (name !== '' && this.#statements.has(name))
+      throw new WireError('42P05', 'there is a prepared statement of that name')
+    if (this.#statements.size >= MOST_STATEMENTS)
+      throw new WireError('53400', 'there are too many prepared statements', { hint: 'Close some.' })
+    const statements = statementsIn(sql)
+    if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
+    const statement = statements[0] ?? null
+    const command = statement === null ? '' : commandOf(statement)
+    if (command === 'copy') throw notSupported('COPY is for the simple protocol', 'Send it as a simple query.')
+    const plan = statement === null || isCommand(command) ? null : this.#planOf(statement, declared)
+    this.#statements.set(name, { statement, declared, plan, oids: null })
+  }
+
+  #bind({ portal: name, statement, values, resultFormats }: BindMessage): void {
+    const prepared = this.#statements.get(statement)
+    if (prepared === undefined) throw new WireError('26000', 'there is no prepared statement of that name')
+    if (name !== '' && this.#portals.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
+    if (this.#portals.size >= MOST_PORTALS)
+      throw new WireError('53400', 'there are too many portals', { hint: 'Close some.' })
+    this.#closePortal(name)
+    const wanted = parametersIn(prepared)
+    if (wanted > values.length)
+      throw new WireError('08P01', `the statement takes ${wanted} parameters, and got ${values.length}`)
+    const bound = { values, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
+    const portal = prepared.plan === null ? null : new Portal(prepared.plan, bound, prepared.oids)
+    this.#portals.set(name, { prepared, portal })
+  }
+
+  async #describe(name: string): Promise<void> {
+    const prepared = this.#statements.get(name)
+    if (prepared === undefined) throw new WireError('26000', 'there is no prepared statement of that name')
+    if (prepared.plan === null) {
+      const cursor = this.#fetched(prepared)
+      await this.#send(say.parameterDescription([]))
+      return this.#send(cursor === null ? say.noData() : say.rowDescription(await cursor.columns(this.#admit), []))
+    }
+    this.#transaction.check()
+    this.#begin()
+    const { parameterOids, columns } = await prepared.plan.describe(await this.#admit(this.#running.signal))
+    prepared.oids = columns.map(({ oid }) => oid)
+    await this.#send(say.parameterDescription(parameterOids))
+    await this.#sendColumns(columns, [])
+  }
+
+  async #describePortal(name: string): Promise<void> {
+    const { portal, prepared } = this.#portal(name)
+    this.#begin()
+    const read = portal ?? this.#fetched(prepared)
+    if (read === null) return this.#send(say.noData())
+    this.#checkOpen(read)
+    await this.#sendColumns(await read.columns(this.#admit), portal === null ? [] : portal.formats)
+  }
+
+  #sendColumns(columns: readonly say.WireColumn[], formats: readonly Format[]): Promise<void> {
+    return this.#send(columns.length === 0 ? say.noData() : say.rowDescription(columns, formats))
+  }
+
+  async #execute(name: string, maxRows: number): Promise<void> {
+    const { portal, prepared } = this.#portal(name)
+    const { statement } = prepared
+    if (statement === null) return this.#send(say.emptyQuery())
+    if (portal === null || !portal.isOpen) this.#begin()
+    if (portal === null) return this.#executeCommand(statement)
+    this.#transaction.check()
+    this.#checkOpen(portal)
+    await portal.columns(this.#admit)
+    const rows = await this.#rows(portal, maxRows)
+    this.#parts.onStatement('answered')
+    await this.#send(
+      maxRows > 0 && rows === maxRows ? say.portalSuspended() : say.commandComplete(portal.plan.tag(rows)),
+    )
+  }
+
+  async #executeCommand(statement: Statement): Promise<void> {
+    if (commandOf(statement) !== 'fetch') {
+      await this.#send(say.commandComplete(this.#runCommand(statement) ?? commandOf(statement).toUpperCase()))
+      return this.#parts.onStatement('answered')
+    }
+    this.#transaction.check()
+    const { name, rows, isNothing } = fetchOf(statement)
+    const cursor = this.#cursor(name)
+    await cursor.columns(this.#admit)
+    await this.#send(say.commandComplete(`FETCH ${isNothing ? 0 : await this.#rows(cursor, rows)}`))
+    this.#parts.onStatement('answered')
+  }
+
+  #declare(statement: Statement): void {
+    this.#transaction.requireOpen('DECLARE')
+    const { name, query } = cursorOf(statement)
+    if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
+    if (this.#cursors.size >= MOST_OPEN_PORTALS)
+      throw new WireError('53400', 'there are too many cursors', { hint: 'Close some.' })
+    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
+    this.#cursors.set(name, new Portal(this.#planOf(query, []), bound))
+  }
+
+  #cursor(name: string): Portal {
+    const cursor = this.#cursors.get(name)
+    if (cursor === undefined) throw new WireError('34000', 'there is no cursor of that name')
+    return cursor
+  }
+
+  #fetched({ statement }: Prepared): Portal | null {
+    return statement !== null && commandOf(statement) === 'fetch' ? this.#cursor(fetchOf(statement).name) : null
+  }
+
+  #portal(name: string): Bound {
+    const bound = this.#portals.get(name)
+    if (bound === undefined) throw new WireError('34000', 'there is no portal of that name')
+    return bound
+  }
+
+  #checkOpen(portal: Portal): void {
+    if (portal.isOpen) return
+    const open = [...this.#portals.values()].filter((bound) => bound.portal?.isOpen === true).length
+    if (open >= MOST_OPEN_PORTALS)
+      throw new WireError('53400', 'too many portals are being read', {
+        hint: 'Read some to their end, or close them.',
+      })
+  }
+
+  #closePortal(name: string): void {
+    this.#portals.get(name)?.portal?.close()
+    this.#portals.delete(name)
+  }
+
+  #closePortals(): void {
+    for (const name of [...this.#portals.keys()]) this.#closePortal(name)
+  }
+
+  #closeCursors(name: string | null): void {
+    if (name !== null) this.#cursor(name)
+    for (const [own, portal] of this.#cursors) {
+      if (name !== null && own !== name) continue
+      portal.close()
+      this.#cursors.delete(own)
+    }
+  }
+
+  #forgetStatements(name: string | null): void {
+    if (name === null) this.#statements.clear()
+    else if (!this.#statements.delete(name)) throw new WireError('26000', 'there is no prepared statement of that name')
+  }
+
+  #closeAll(): void {
+    this.#running.abort(this.#ending ?? new WireError('08006', 'the session is over'))
+    this.#closePortals()
+    this.#closeCursors(null)
+  }
+
+  async #refuse(error: unknown): Promise<void> {
+    const { signal } = this.#running
+    // What a cancelled statement throws is what it was cancelled with.
+    const cause = signal.aborted && signal.reason instanceof WireError ? signal.reason : error
+    const told = explained(cause, this.#requestId)
+    if (isFault(cause)) this.#parts.onFault(cause, this.#requestId)
+    this.#parts.onStatement(isFault(cause) ? 'failed' : 'refused')
+    this.#transaction.fail()
+    if (told.isFatal) throw told
+    await this.#send(say.errorResponse(told))
+  }
+
+  async #ready(): Promise<void> {
+    await this.#send(say.readyForQuery(this.#transaction.state))
+    await this.#parts.stream.flush()
+  }
+
+  async #send(bytes: Buffer): Promise<void> {
+    await this.#parts.stream.write(bytes)
+  }
+}
+
+/** As long as other doors take it, before it is taken apart. */
+const MAX_SQL_CHARACTERS = 100_000
+
+function statementsIn(sql: string): readonly Statement[] {
+  if (sql.length > MAX_SQL_CHARACTERS) {
+    throw new WireError('54000', `the statement is longer than ${MAX_SQL_CHARACTERS} characters`, {
+      code: 'sql_too_long',
+    })
+  }
+  return statementsOf(sql)
+}
+
+const COMMANDS: ReadonlySet<string> = new Set(
+  `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
+  move declare fetch insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
+  refresh comment lock import security call do notify checkpoint reassign replace attach detach load install`.split(
+    /\s+/,
+  ),
+)
+
+const isCommand = (command: string): boolean => COMMANDS.has(command)
+
+/** Of products what SHOW TABLES, SHOW SCHEMAS and SHOW COLUMNS tell is told as to others. */
+const isOfTables = (words: readonly Word[]): boolean =>
+  ['tables', 'schemas', 'columns'].includes(words[1]?.value ?? '') || words[2]?.value === 'tables'
+
+/** `SHOW TRANSACTION ISOLATION LEVEL` is `transaction_isolation`, `SHOW TIME ZONE` is `timezone`. */
+function shownName(words: readonly Word[]): string {
+  const name = words
+    .slice(1)
+    .map(({ value }) => value)
+    .join(' ')
+  if (name.toLowerCase() === 'transaction isolation level') return 'transaction_isolation'
+  if (name.toLowerCase() === 'time zone') return 'TimeZone'
+  return name.replaceAll(' . ', '.')
+}
+
+function parametersIn({ statement, declared }: Prepared): number {
+  const numbers =
+    statement?.words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : [])) ?? []
+  return Math.max(0, declared.length, ...numbers)
+}
