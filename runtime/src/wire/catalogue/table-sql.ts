@@ -75,7 +75,7 @@ export const TEMPLATE_SQL = `
 do $$ declare hidden text; begin
   for hidden in select oid::regclass::text from pg_class
     where relnamespace = 'pg_catalog'::regnamespace and relkind in ('r', 'v')
-      and (relisshared or relname ~ '^pg_(stat|statio|roles|user|group|shadow|settings|locks|cursors|prepared|file|hba|ident|config|backend|shmem|aios|wait|replication|dsm|available)')
+      and (relisshared or relname ~ '^pg_(stat|statio|user|group|shadow|settings|locks|cursors|prepared|file|hba|ident|config|backend|shmem|aios|wait|replication|dsm|available)')
       and relname !~ '^pg_statistic_ext$'
   loop execute format('revoke all on %s from public', hidden); end loop;
 end $$;
