@@ -6,13 +6,13 @@ import { after, before, describe, it } from 'node:test'
 import fc from 'fast-check'
 import pg from 'pg'
 import type { Principal } from '../flow.ts'
-import { DEFAULT_RATE_LIMITS } from '../http/guard.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
 import type { Platform } from '../operations/platform.ts'
 import { CatalogueServer } from './catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireOptions } from './listener.ts'
 
 const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
+const OFTEN = { ratePerS: 10_000, burst: 10_000 }
 const LASTING = Date.UTC(2100, 0)
 
 function person(tenant: string, tokenExpiresAtMs = LASTING): Principal {
@@ -34,6 +34,21 @@ function person(tenant: string, tokenExpiresAtMs = LASTING): Principal {
 /** Tokens that are good, and whose. */
 const tokens = new Map<string, Principal>()
 
+const authoritiesOf = (): WireOptions['authorities'] => ({
+  authenticator: {
+    cached: () => null,
+    async verify(token) {
+      const principal = tokens.get(token)
+      if (principal === undefined) throw new Error('a secret reason')
+      return principal
+    },
+  },
+  standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
+  rateLimits: { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: OFTEN },
+  rateLimiter: new LocalRateLimiter(),
+  addresses: new LocalRateLimiter(),
+})
+
 async function open(change: Partial<WireOptions> = {}): Promise<RunningWire> {
   return startWire({
     host: '127.0.0.1',
@@ -45,20 +60,7 @@ async function open(change: Partial<WireOptions> = {}): Promise<RunningWire> {
     loginMs: 60_000,
     idleMs: 120_000,
     serverVersion: '18.0',
-    authorities: {
-      authenticator: {
-        cached: () => null,
-        async verify(token) {
-          const principal = tokens.get(token)
-          if (principal === undefined) throw new Error('a secret reason')
-          return principal
-        },
-      },
-      standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
-      rateLimits: { ...DEFAULT_RATE_LIMITS, address: { ratePerS: 10_000, burst: 10_000 } },
-      rateLimiter: new LocalRateLimiter(),
-      addresses: new LocalRateLimiter(),
-    },
+    authorities: authoritiesOf(),
     plans: {
       platform: {} as Platform,
       catalogue: new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, logger }),
@@ -133,6 +135,22 @@ describe('who is let in', () => {
 })
 
 describe('a session', () => {
+  it('takes of the same bucket as requests', async () => {
+    const seldom = { ratePerS: 0.001, burst: 2 }
+    const rateLimiter = new LocalRateLimiter()
+    const rateLimits = { tiers: { free: OFTEN, standard: seldom, enterprise: OFTEN }, address: OFTEN }
+    const limited = await open({ authorities: { ...authoritiesOf(), rateLimiter, rateLimits } })
+    try {
+      const client = await loggedIn(limited)
+      rateLimiter.take('acme', seldom)
+      await shown(client)
+      await assert.rejects(shown(client), { code: '53400' })
+      await client.end()
+    } finally {
+      await limited.stop(1_000)
+    }
+  })
+
   it('ends with its token, and by the next statement where that is revoked', async () => {
     tokens.set('short', person('acme', Date.now() + 1_500))
     const client = clientOf(wire, 'short')

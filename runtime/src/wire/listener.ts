@@ -128,8 +128,8 @@ class Wire {
       })
     }
     const unknown = [...start.settings.keys()].filter((name) => name.startsWith('_pq_.'))
-    if (start.minor > 0 || unknown.length > 0) stream.write(say.negotiateProtocol(unknown))
-    stream.write(say.authenticationCleartext())
+    if (start.minor > 0 || unknown.length > 0) stream.queue(say.negotiateProtocol(unknown))
+    stream.queue(say.authenticationCleartext())
     await stream.flush()
     const frame = await stream.next('message', leftMs())
     if (frame === null) return null
@@ -166,7 +166,7 @@ class Wire {
       const { tls } = this.#options
       if (start.kind === 'ssl' && tls !== null && !stream.isSecure) await stream.startTls(tls, leftMs())
       else {
-        stream.write(Buffer.from('N'))
+        stream.queue(Buffer.from('N'))
         await stream.flush()
       }
     }
@@ -204,9 +204,9 @@ class Wire {
     this.#byTenant.set(tenant, others + 1)
     const ends = endWithToken(session, authority.tokenExpiresAtMs)
     try {
-      stream.write(say.authenticationOk())
-      for (const name of REPORTED) stream.write(say.parameterStatus(name, settings.value(name)))
-      stream.write(say.backendKey(id, secret))
+      stream.queue(say.authenticationOk())
+      for (const name of REPORTED) stream.queue(say.parameterStatus(name, settings.value(name)))
+      stream.queue(say.backendKey(id, secret))
       await session.run()
     } finally {
       ends()

@@ -88,10 +88,15 @@ export class ClientStream {
     this.#listen(secure)
   }
 
-  /** Sent with what comes, or at the latest by `flush`. */
-  write(bytes: Buffer): Promise<void> | undefined {
+  /** Sent with what comes. For what is small, and not of a number that others choose. */
+  queue(bytes: Buffer): void {
     this.#out.push(bytes)
     this.#outBytes += bytes.length
+  }
+
+  /** Sent with what comes, or at the latest by `flush`. */
+  write(bytes: Buffer): Promise<void> | undefined {
+    this.queue(bytes)
     return this.#outBytes >= FLUSH_BYTES ? this.flush() : undefined
   }
 

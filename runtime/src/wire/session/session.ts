@@ -58,7 +58,7 @@ export class Session {
       settings: parts.settings,
       closeCursors: (name) => this.#closeCursors(name),
       forgetStatements: (name) => this.#forgetStatements(name),
-      report: (name) => void this.#send(say.parameterStatus(name, parts.settings.value(name))),
+      report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
     parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
   }
