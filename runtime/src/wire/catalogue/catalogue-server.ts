@@ -28,6 +28,7 @@ const SETTINGS = {
 }
 /** At once; one connection each. */
 const MOST_AT_ONCE = 16
+const MOST_AT_ONCE_OF_TENANT = 4
 const MOST_TABLES = 20_000
 
 interface Begun {
@@ -49,7 +50,7 @@ export class CatalogueServer {
   /** By name, asked longest ago first. */
   readonly #databases = new Map<string, Promise<void>>()
   readonly #inUse = new Map<string, number>()
-  #atOnce = 0
+  readonly #atOnce = new Map<string, number>()
 
   constructor(options: CatalogueOptions) {
     this.#options = options
@@ -57,9 +58,13 @@ export class CatalogueServer {
 
   /** Runs the work where the database has what the caller may read now. Throws 53300 where too many ask, 58000 where there is no server. */
   async within<T>(platform: Platform, call: TenantCall, work: (address: CatalogueAddress) => Promise<T>): Promise<T> {
-    if (this.#atOnce >= MOST_AT_ONCE)
+    const { tenant } = call
+    const own = this.#atOnce.get(tenant) ?? 0
+    const all = [...this.#atOnce.values()].reduce((sum, count) => sum + count, 0)
+    if (own >= MOST_AT_ONCE_OF_TENANT || all >= MOST_AT_ONCE) {
       throw new WireError('53300', 'too many ask for the catalogue at once', { hint: 'Try again.' })
-    this.#atOnce += 1
+    }
+    this.#atOnce.set(tenant, own + 1)
     try {
       const tables = await describedTables(platform, call)
       if (tables.length > MOST_TABLES) throw new WireError('54000', `there are more than ${MOST_TABLES} tables`)
@@ -75,7 +80,9 @@ export class CatalogueServer {
         this.#leave(name)
       }
     } finally {
-      this.#atOnce -= 1
+      const left = (this.#atOnce.get(tenant) ?? 1) - 1
+      if (left > 0) this.#atOnce.set(tenant, left)
+      else this.#atOnce.delete(tenant)
     }
   }
 

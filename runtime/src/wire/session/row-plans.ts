@@ -9,7 +9,7 @@ import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
 import type { Format, ParameterValue } from '../protocol/client-messages.ts'
 import { dataRow, formatAt, type WireColumn } from '../protocol/server-messages.ts'
 import { doorOf } from '../sql/commands.ts'
-import { type Statement, textOf } from '../sql/words.ts'
+import { quotedNames, type Statement, textOf } from '../sql/words.ts'
 import { binaryOf } from '../values/binary.ts'
 import { columnOf, type TypedColumn } from '../values/column-types.ts'
 import { type CsvRow, csvRows } from '../values/csv-rows.ts'
@@ -52,7 +52,9 @@ export function rowPlan(parts: PlanParts, statement: Statement, declared: readon
 const selected = (rows: number): string => `SELECT ${rows}`
 
 function productPlan(platform: Platform, { sql, words }: Statement, declared: readonly number[]): RowPlan {
+  // What is kept of a statement is small: its words are many times its text.
   const oids = parameterOids(words, declared)
+  const chosen = quotedNames(words)
   const run = (call: TenantCall, values: readonly ParameterValue[], timeoutMs: number | undefined) => {
     if (values.length !== oids.length) throw new TypeError('parameters are checked where they are bound')
     const params = values.map((value, at) => valueOf(oids[at] ?? 0, value))
@@ -74,12 +76,12 @@ function productPlan(platform: Platform, { sql, words }: Statement, declared: re
       answer.run.finished.catch(() => undefined)
       own.abort()
       await drain(answer.run.output)
-      return { parameterOids: oids, columns: answer.columns.map((column) => columnOf(column, words)) }
+      return { parameterOids: oids, columns: answer.columns.map((column) => columnOf(column, chosen)) }
     },
     async open(call, { values, formats, timeoutMs }) {
       const answer = await run(call, values, timeoutMs)
       answer.run.finished.catch(() => undefined)
-      const columns = answer.columns.map((column) => columnOf(column, words))
+      const columns = answer.columns.map((column) => columnOf(column, chosen))
       const binary = columns.map((_, at) => formatAt(formats, at) === 1)
       return { columns, rows: messages(answer.run.output, columns, binary) }
     },

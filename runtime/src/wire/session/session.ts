@@ -1,4 +1,5 @@
 /** A session of a client that was let in: its messages in their order, each answered before the next is looked at. */
+import { setImmediate } from 'node:timers/promises'
 import type { TenantCall } from '../../flow.ts'
 import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
 import * as say from '../protocol/server-messages.ts'
@@ -25,17 +26,32 @@ export interface SessionParts extends PlanParts {
 }
 
 interface Prepared {
-  readonly statement: Statement | null
-  readonly declared: readonly number[]
+  /** Of a command; null of what gives rows, and of nothing. */
+  readonly command: Statement | null
+  readonly parameters: number
+  readonly keptBytes: number
   /** Null where it gives no rows. */
   readonly plan: RowPlan | null
   oids: readonly number[] | null
 }
 
-type Bound = { readonly prepared: Prepared; readonly portal: Portal | null }
+interface BoundPortal {
+  readonly prepared: Prepared
+  /** Null of a command. */
+  readonly portal: Portal | null
+  readonly keptBytes: number
+}
 
 const MOST_STATEMENTS = 1_000
 const MOST_PORTALS = 100
+/** Of all statements and values that a session keeps. */
+const MOST_KEPT_BYTES = 8 * 1024 * 1024
+/** Of a word, beside its text. */
+const WORD_BYTES = 200
+/** Longer texts count as one more request: taking them apart takes time of all. */
+const LONG_CHARACTERS = 2_000
+/** After so many messages others have their turn. */
+const TURN_MESSAGES = 64
 /** Each keeps an engine process, or rows. */
 const MOST_OPEN_PORTALS = 4
 
@@ -43,7 +59,7 @@ export class Session {
   readonly #parts: SessionParts
   readonly #transaction = new Transaction()
   readonly #statements = new Map<string, Prepared>()
-  readonly #portals = new Map<string, Bound>()
+  readonly #portals = new Map<string, BoundPortal>()
   readonly #cursors = new Map<string, Portal>()
   readonly #state: SessionState
   #running = new AbortController()
@@ -81,12 +97,14 @@ export class Session {
     const { stream, idleMs } = this.#parts
     try {
       await this.#ready()
-      for (;;) {
+      for (let turn = 0; ; ) {
         const frame = await stream.next('message', idleMs)
         if (frame === null || this.#ending !== null) break
         const message = parseMessage(frame)
         if (message.kind === 'terminate') break
         await this.#take(message)
+        turn = (turn + 1) % TURN_MESSAGES
+        if (turn === 0) await setImmediate()
       }
     } catch (error) {
       this.#ending ??= explained(error, this.#requestId)
@@ -117,7 +135,7 @@ export class Session {
   async #extended(message: ClientMessage): Promise<void> {
     switch (message.kind) {
       case 'parse':
-        this.#parse(message.name, message.sql, message.parameterOids)
+        await this.#parse(message.name, message.sql, message.parameterOids)
         return this.#send(say.parseComplete())
       case 'bind':
         this.#bind(message)
@@ -151,7 +169,7 @@ export class Session {
   async #query(sql: string): Promise<void> {
     this.#begin()
     try {
-      const statements = statementsIn(sql)
+      const statements = await this.#statementsIn(sql)
       if (statements.length === 0) await this.#send(say.emptyQuery())
       for (const statement of statements) {
         const done = this.#runCommand(statement)
@@ -163,6 +181,15 @@ export class Session {
       await this.#refuse(error)
     }
     await this.#ready()
+  }
+
+  async #statementsIn(sql: string): Promise<readonly Statement[]> {
+    if (sql.length > MAX_SQL_CHARACTERS) {
+      const what = `the statement is longer than ${MAX_SQL_CHARACTERS} characters`
+      throw new WireError('54000', what, { code: 'sql_too_long' })
+    }
+    if (sql.length > LONG_CHARACTERS) await this.#parts.authority.call(this.#running.signal)
+    return statementsOf(sql)
   }
 
   #runCommand(statement: Statement): string | null {
@@ -226,38 +253,50 @@ export class Session {
     return shownPlan(name, () => settings.value(name))
   }
 
-  #parse(name: string, sql: string, declared: readonly number[]): void {
-    if (name !== '' && this.#statements.has(name))
+  async #parse(name: string, sql: string, declared: readonly number[]): Promise<void> {
+    if (name !== '' && this.#statements.has(name)) {
       throw new WireError('42P05', 'there is a prepared statement of that name')
-    if (this.#statements.size >= MOST_STATEMENTS)
-      throw new WireError('53400', 'there are too many prepared statements', { hint: 'Close some.' })
-    const statements = statementsIn(sql)
+    }
+    if (this.#statements.size >= MOST_STATEMENTS) throw tooMuch('prepared statements')
+    const statements = await this.#statementsIn(sql)
     if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
-    const statement = statements[0] ?? null
-    const command = statement === null ? '' : commandOf(statement)
-    if (command === 'copy') throw notSupported('COPY is for the simple protocol', 'Send it as a simple query.')
-    const plan = statement === null || isCommand(command) ? null : this.#planOf(statement, declared)
-    this.#statements.set(name, { statement, declared, plan, oids: null })
+    const [statement] = statements
+    const word = statement === undefined ? '' : commandOf(statement)
+    if (word === 'copy') throw notSupported('COPY is for the simple protocol', 'Send it as a simple query.')
+    const plan = statement === undefined || isCommand(word) ? null : this.#planOf(statement, declared)
+    const command = plan === null ? (statement ?? null) : null
+    const keptBytes = 2 * sql.length + WORD_BYTES * (command?.words.length ?? 0)
+    this.#statements.delete(name)
+    this.#checkRoom(keptBytes)
+    const parameters = Math.max(0, declared.length, ...numbersIn(statement))
+    this.#statements.set(name, { command, parameters, keptBytes, plan, oids: null })
+  }
+
+  #checkRoom(bytes: number): void {
+    const kept = [...this.#statements.values(), ...this.#portals.values()]
+    const sum = kept.reduce((all, { keptBytes }) => all + keptBytes, bytes)
+    if (sum > MOST_KEPT_BYTES) throw tooMuch('statements and values that are kept')
   }
 
   #bind({ portal: name, statement, values, resultFormats }: BindMessage): void {
     const prepared = this.#statements.get(statement)
-    if (prepared === undefined) throw new WireError('26000', 'there is no prepared statement of that name')
+    if (prepared === undefined) throw noStatement()
     if (name !== '' && this.#portals.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
-    if (this.#portals.size >= MOST_PORTALS)
-      throw new WireError('53400', 'there are too many portals', { hint: 'Close some.' })
+    if (this.#portals.size >= MOST_PORTALS) throw tooMuch('portals')
     this.#closePortal(name)
-    const wanted = parametersIn(prepared)
-    if (wanted > values.length)
-      throw new WireError('08P01', `the statement takes ${wanted} parameters, and got ${values.length}`)
+    const { parameters, plan, oids } = prepared
+    if (parameters !== values.length) {
+      throw new WireError('08P01', `the statement takes ${parameters} parameters, and got ${values.length}`)
+    }
+    const keptBytes = values.reduce((sum, { bytes }) => sum + WORD_BYTES + (bytes?.length ?? 0), 0)
+    this.#checkRoom(keptBytes)
     const bound = { values, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
-    const portal = prepared.plan === null ? null : new Portal(prepared.plan, bound, prepared.oids)
-    this.#portals.set(name, { prepared, portal })
+    this.#portals.set(name, { prepared, portal: plan === null ? null : new Portal(plan, bound, oids), keptBytes })
   }
 
   async #describe(name: string): Promise<void> {
     const prepared = this.#statements.get(name)
-    if (prepared === undefined) throw new WireError('26000', 'there is no prepared statement of that name')
+    if (prepared === undefined) throw noStatement()
     if (prepared.plan === null) {
       const cursor = this.#fetched(prepared)
       await this.#send(say.parameterDescription([]))
@@ -286,10 +325,10 @@ export class Session {
 
   async #execute(name: string, maxRows: number): Promise<void> {
     const { portal, prepared } = this.#portal(name)
-    const { statement } = prepared
-    if (statement === null) return this.#send(say.emptyQuery())
+    const { command } = prepared
+    if (portal === null && command === null) return this.#send(say.emptyQuery())
     if (portal === null || !portal.isOpen) this.#begin()
-    if (portal === null) return this.#executeCommand(statement)
+    if (portal === null) return command === null ? undefined : this.#executeCommand(command)
     this.#transaction.check()
     this.#checkOpen(portal)
     await portal.columns(this.#admit)
@@ -329,11 +368,11 @@ export class Session {
     return cursor
   }
 
-  #fetched({ statement }: Prepared): Portal | null {
-    return statement !== null && commandOf(statement) === 'fetch' ? this.#cursor(fetchOf(statement).name) : null
+  #fetched({ command }: Prepared): Portal | null {
+    return command !== null && commandOf(command) === 'fetch' ? this.#cursor(fetchOf(command).name) : null
   }
 
-  #portal(name: string): Bound {
+  #portal(name: string): BoundPortal {
     const bound = this.#portals.get(name)
     if (bound === undefined) throw new WireError('34000', 'there is no portal of that name')
     return bound
@@ -368,7 +407,7 @@ export class Session {
 
   #forgetStatements(name: string | null): void {
     if (name === null) this.#statements.clear()
-    else if (!this.#statements.delete(name)) throw new WireError('26000', 'there is no prepared statement of that name')
+    else if (!this.#statements.delete(name)) throw noStatement()
   }
 
   #closeAll(): void {
@@ -402,14 +441,10 @@ export class Session {
 /** As long as other doors take it, before it is taken apart. */
 const MAX_SQL_CHARACTERS = 100_000
 
-function statementsIn(sql: string): readonly Statement[] {
-  if (sql.length > MAX_SQL_CHARACTERS) {
-    throw new WireError('54000', `the statement is longer than ${MAX_SQL_CHARACTERS} characters`, {
-      code: 'sql_too_long',
-    })
-  }
-  return statementsOf(sql)
-}
+const tooMuch = (what: string): WireError =>
+  new WireError('53400', `there are too many ${what}`, { hint: 'Close some.' })
+
+const noStatement = (): WireError => new WireError('26000', 'there is no prepared statement of that name')
 
 const COMMANDS: ReadonlySet<string> = new Set(
   `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
@@ -436,8 +471,5 @@ function shownName(words: readonly Word[]): string {
   return name.replaceAll(' . ', '.')
 }
 
-function parametersIn({ statement, declared }: Prepared): number {
-  const numbers =
-    statement?.words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : [])) ?? []
-  return Math.max(0, declared.length, ...numbers)
-}
+const numbersIn = (statement: Statement | undefined): readonly number[] =>
+  statement?.words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : [])) ?? []

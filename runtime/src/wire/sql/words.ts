@@ -129,3 +129,8 @@ export function textOf(words: readonly Word[]): string {
   }
   return text
 }
+
+/** Names in quotes, each once. */
+export function quotedNames(words: readonly Word[]): ReadonlySet<string> {
+  return new Set(words.flatMap(({ kind, value }) => (kind === 'quoted' ? [value] : [])))
+}

@@ -2,7 +2,6 @@
 import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
-import type { Word } from '../sql/words.ts'
 
 export const OID = {
   bool: 16,
@@ -78,12 +77,12 @@ export interface TypedColumn extends WireColumn {
   write(cell: Buffer): Buffer
 }
 
-/** @param words of the statement: a name that it chose stays */
-export function columnOf({ name, type }: ResultColumn, words: readonly Word[]): TypedColumn {
+/** @param chosen names in quotes of the statement: those that it gave stay */
+export function columnOf({ name, type }: ResultColumn, chosen: ReadonlySet<string>): TypedColumn {
   const decimal = parseDecimal(type)
   const oid = decimal === null ? (OIDS[type] ?? (NESTED.test(type) ? OID.json : OID.text)) : OID.numeric
   return {
-    name: nameOf(name, words),
+    name: nameOf(name, chosen),
     oid,
     size: SIZES[oid] ?? -1,
     modifier: decimal === null ? -1 : ((decimal.precision << 16) | decimal.scale) + 4,
@@ -92,8 +91,8 @@ export function columnOf({ name, type }: ResultColumn, words: readonly Word[]): 
 }
 
 /** The engine calls a column without a name by its whole expression, PostgreSQL by the function. */
-function nameOf(name: string, words: readonly Word[]): string {
-  if (words.some(({ kind, value }) => kind === 'quoted' && value === name)) return name
+function nameOf(name: string, chosen: ReadonlySet<string>): string {
+  if (chosen.has(name)) return name
   const called = /^(?:"?[a-z_]+"?\.)*([a-z_][a-z0-9_]*)\(.*\)$/is.exec(name)?.[1]
   if (called === undefined) return name
   return called === 'count_star' ? 'count' : called.toLowerCase()
