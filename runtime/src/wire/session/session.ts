@@ -10,6 +10,7 @@ import type { Authority } from './authority.ts'
 import type { ClientStream } from './client-stream.ts'
 import { sendCopy } from './copy-out.ts'
 import { explained, isFault } from './explained.ts'
+import { Kept, type Prepared } from './kept.ts'
 import { Portal } from './portal.ts'
 import { type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
@@ -25,42 +26,17 @@ export interface SessionParts extends PlanParts {
   onFault(error: unknown, requestId: string): void
 }
 
-interface Prepared {
-  /** Of a command; null of what gives rows, and of nothing. */
-  readonly command: Statement | null
-  readonly parameters: number
-  readonly keptBytes: number
-  /** Null where it gives no rows. */
-  readonly plan: RowPlan | null
-  oids: readonly number[] | null
-}
-
-interface BoundPortal {
-  readonly prepared: Prepared
-  /** Null of a command. */
-  readonly portal: Portal | null
-  readonly keptBytes: number
-}
-
-const MOST_STATEMENTS = 1_000
-const MOST_PORTALS = 100
-/** Of all statements and values that a session keeps. */
-const MOST_KEPT_BYTES = 8 * 1024 * 1024
 /** Of a word, beside its text. */
 const WORD_BYTES = 200
 /** Longer texts count as one more request: taking them apart takes time of all. */
 const LONG_CHARACTERS = 2_000
 /** After so many messages others have their turn. */
 const TURN_MESSAGES = 64
-/** Each keeps an engine process, or rows. */
-const MOST_OPEN_PORTALS = 4
 
 export class Session {
   readonly #parts: SessionParts
   readonly #transaction = new Transaction()
-  readonly #statements = new Map<string, Prepared>()
-  readonly #portals = new Map<string, BoundPortal>()
-  readonly #cursors = new Map<string, Portal>()
+  readonly #kept = new Kept()
   readonly #state: SessionState
   #running = new AbortController()
   #ending: WireError | null = null
@@ -72,8 +48,8 @@ export class Session {
     this.#state = {
       transaction: this.#transaction,
       settings: parts.settings,
-      closeCursors: (name) => this.#closeCursors(name),
-      forgetStatements: (name) => this.#forgetStatements(name),
+      closeCursors: (name) => this.#kept.closeCursors(name),
+      forgetStatements: (name) => this.#kept.forgetStatements(name),
       report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
     parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
@@ -118,7 +94,7 @@ export class Session {
     if (message.kind === 'query') return this.#query(message.sql)
     if (message.kind === 'sync') {
       this.#isSkipping = false
-      if (this.#transaction.state === 'I') this.#closePortals()
+      if (this.#transaction.state === 'I') this.#kept.closePortals()
       return this.#ready()
     }
     if (message.kind === 'password') throw new WireError('08P01', 'a password was not asked for', { isFatal: true })
@@ -145,8 +121,8 @@ export class Session {
       case 'execute':
         return this.#execute(message.portal, message.maxRows)
       case 'close':
-        if (message.what === 'statement') this.#statements.delete(message.name)
-        else this.#closePortal(message.name)
+        if (message.what === 'statement') this.#kept.closeStatement(message.name)
+        else this.#kept.closePortal(message.name)
         return this.#send(say.closeComplete())
       case 'flush':
         return this.#parts.stream.flush()
@@ -210,7 +186,7 @@ export class Session {
     }
     const fetch = commandOf(statement) === 'fetch' ? fetchOf(statement) : null
     if (fetch !== null) {
-      const cursor = this.#cursor(fetch.name)
+      const cursor = this.#kept.cursor(fetch.name)
       await this.#send(say.rowDescription(await cursor.columns(this.#admit), []))
       const rows = fetch.isNothing ? 0 : await this.#rows(cursor, fetch.rows)
       return this.#send(say.commandComplete(`FETCH ${rows}`))
@@ -232,16 +208,24 @@ export class Session {
   }
 
   async #rows(portal: Portal, maxRows: number): Promise<number> {
+    const { signal } = this.#running
+    // It may have been begun by an earlier message, whose signal nobody has any more.
+    const close = (): void => portal.close()
+    signal.addEventListener('abort', close, { once: true })
     let rows = 0
-    for await (const some of portal.read(maxRows)) {
-      this.#running.signal.throwIfAborted()
-      rows += some.length
-      for (const row of some) {
-        const full = this.#parts.stream.write(row)
-        if (full !== undefined) await full
+    try {
+      for await (const some of portal.read(maxRows)) {
+        signal.throwIfAborted()
+        rows += some.length
+        for (const row of some) {
+          const full = this.#parts.stream.write(row)
+          if (full !== undefined) await full
+        }
       }
+    } finally {
+      signal.removeEventListener('abort', close)
     }
-    this.#running.signal.throwIfAborted()
+    signal.throwIfAborted()
     return rows
   }
 
@@ -254,10 +238,7 @@ export class Session {
   }
 
   async #parse(name: string, sql: string, declared: readonly number[]): Promise<void> {
-    if (name !== '' && this.#statements.has(name)) {
-      throw new WireError('42P05', 'there is a prepared statement of that name')
-    }
-    if (this.#statements.size >= MOST_STATEMENTS) throw tooMuch('prepared statements')
+    this.#begin()
     const statements = await this.#statementsIn(sql)
     if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
     const [statement] = statements
@@ -266,37 +247,23 @@ export class Session {
     const plan = statement === undefined || isCommand(word) ? null : this.#planOf(statement, declared)
     const command = plan === null ? (statement ?? null) : null
     const keptBytes = 2 * sql.length + WORD_BYTES * (command?.words.length ?? 0)
-    this.#statements.delete(name)
-    this.#checkRoom(keptBytes)
     const parameters = Math.max(0, declared.length, ...numbersIn(statement))
-    this.#statements.set(name, { command, parameters, keptBytes, plan, oids: null })
-  }
-
-  #checkRoom(bytes: number): void {
-    const kept = [...this.#statements.values(), ...this.#portals.values()]
-    const sum = kept.reduce((all, { keptBytes }) => all + keptBytes, bytes)
-    if (sum > MOST_KEPT_BYTES) throw tooMuch('statements and values that are kept')
+    this.#kept.addStatement(name, { command, parameters, keptBytes, plan, oids: null })
   }
 
   #bind({ portal: name, statement, values, resultFormats }: BindMessage): void {
-    const prepared = this.#statements.get(statement)
-    if (prepared === undefined) throw noStatement()
-    if (name !== '' && this.#portals.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
-    if (this.#portals.size >= MOST_PORTALS) throw tooMuch('portals')
-    this.#closePortal(name)
+    const prepared = this.#kept.statement(statement)
     const { parameters, plan, oids } = prepared
     if (parameters !== values.length) {
       throw new WireError('08P01', `the statement takes ${parameters} parameters, and got ${values.length}`)
     }
     const keptBytes = values.reduce((sum, { bytes }) => sum + WORD_BYTES + (bytes?.length ?? 0), 0)
-    this.#checkRoom(keptBytes)
     const bound = { values, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
-    this.#portals.set(name, { prepared, portal: plan === null ? null : new Portal(plan, bound, oids), keptBytes })
+    this.#kept.addPortal(name, { prepared, portal: plan === null ? null : new Portal(plan, bound, oids), keptBytes })
   }
 
   async #describe(name: string): Promise<void> {
-    const prepared = this.#statements.get(name)
-    if (prepared === undefined) throw noStatement()
+    const prepared = this.#kept.statement(name)
     if (prepared.plan === null) {
       const cursor = this.#fetched(prepared)
       await this.#send(say.parameterDescription([]))
@@ -311,11 +278,11 @@ export class Session {
   }
 
   async #describePortal(name: string): Promise<void> {
-    const { portal, prepared } = this.#portal(name)
+    const { portal, prepared } = this.#kept.portal(name)
     this.#begin()
     const read = portal ?? this.#fetched(prepared)
     if (read === null) return this.#send(say.noData())
-    this.#checkOpen(read)
+    this.#kept.checkOpen(read)
     await this.#sendColumns(await read.columns(this.#admit), portal === null ? [] : portal.formats)
   }
 
@@ -324,13 +291,13 @@ export class Session {
   }
 
   async #execute(name: string, maxRows: number): Promise<void> {
-    const { portal, prepared } = this.#portal(name)
+    const { portal, prepared } = this.#kept.portal(name)
     const { command } = prepared
     if (portal === null && command === null) return this.#send(say.emptyQuery())
     if (portal === null || !portal.isOpen) this.#begin()
     if (portal === null) return command === null ? undefined : this.#executeCommand(command)
     this.#transaction.check()
-    this.#checkOpen(portal)
+    this.#kept.checkOpen(portal)
     await portal.columns(this.#admit)
     const rows = await this.#rows(portal, maxRows)
     this.#parts.onStatement('answered')
@@ -346,7 +313,7 @@ export class Session {
     }
     this.#transaction.check()
     const { name, rows, isNothing } = fetchOf(statement)
-    const cursor = this.#cursor(name)
+    const cursor = this.#kept.cursor(name)
     await cursor.columns(this.#admit)
     await this.#send(say.commandComplete(`FETCH ${isNothing ? 0 : await this.#rows(cursor, rows)}`))
     this.#parts.onStatement('answered')
@@ -355,65 +322,18 @@ export class Session {
   #declare(statement: Statement): void {
     this.#transaction.requireOpen('DECLARE')
     const { name, query } = cursorOf(statement)
-    if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
-    if (this.#cursors.size >= MOST_OPEN_PORTALS)
-      throw new WireError('53400', 'there are too many cursors', { hint: 'Close some.' })
     const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
-    this.#cursors.set(name, new Portal(this.#planOf(query, []), bound))
-  }
-
-  #cursor(name: string): Portal {
-    const cursor = this.#cursors.get(name)
-    if (cursor === undefined) throw new WireError('34000', 'there is no cursor of that name')
-    return cursor
+    this.#kept.addCursor(name, new Portal(this.#planOf(query, []), bound))
   }
 
   #fetched({ command }: Prepared): Portal | null {
-    return command !== null && commandOf(command) === 'fetch' ? this.#cursor(fetchOf(command).name) : null
-  }
-
-  #portal(name: string): BoundPortal {
-    const bound = this.#portals.get(name)
-    if (bound === undefined) throw new WireError('34000', 'there is no portal of that name')
-    return bound
-  }
-
-  #checkOpen(portal: Portal): void {
-    if (portal.isOpen) return
-    const open = [...this.#portals.values()].filter((bound) => bound.portal?.isOpen === true).length
-    if (open >= MOST_OPEN_PORTALS)
-      throw new WireError('53400', 'too many portals are being read', {
-        hint: 'Read some to their end, or close them.',
-      })
-  }
-
-  #closePortal(name: string): void {
-    this.#portals.get(name)?.portal?.close()
-    this.#portals.delete(name)
-  }
-
-  #closePortals(): void {
-    for (const name of [...this.#portals.keys()]) this.#closePortal(name)
-  }
-
-  #closeCursors(name: string | null): void {
-    if (name !== null) this.#cursor(name)
-    for (const [own, portal] of this.#cursors) {
-      if (name !== null && own !== name) continue
-      portal.close()
-      this.#cursors.delete(own)
-    }
-  }
-
-  #forgetStatements(name: string | null): void {
-    if (name === null) this.#statements.clear()
-    else if (!this.#statements.delete(name)) throw noStatement()
+    return command !== null && commandOf(command) === 'fetch' ? this.#kept.cursor(fetchOf(command).name) : null
   }
 
   #closeAll(): void {
     this.#running.abort(this.#ending ?? new WireError('08006', 'the session is over'))
-    this.#closePortals()
-    this.#closeCursors(null)
+    this.#kept.closePortals()
+    this.#kept.closeCursors(null)
   }
 
   async #refuse(error: unknown): Promise<void> {
@@ -440,11 +360,6 @@ export class Session {
 
 /** As long as other doors take it, before it is taken apart. */
 const MAX_SQL_CHARACTERS = 100_000
-
-const tooMuch = (what: string): WireError =>
-  new WireError('53400', `there are too many ${what}`, { hint: 'Close some.' })
-
-const noStatement = (): WireError => new WireError('26000', 'there is no prepared statement of that name')
 
 const COMMANDS: ReadonlySet<string> = new Set(
   `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
