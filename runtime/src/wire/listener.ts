@@ -266,6 +266,7 @@ function endWithToken(session: Session, atMs: number): () => void {
 async function withinTime<T>(work: Promise<T>, ms: number): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(authenticationFailed()), ms)
+  // Too late, its failure is nobody's: the client was told.
   work.catch(() => undefined)
   try {
     return await Promise.race([work, promise])

@@ -88,6 +88,7 @@ export class CatalogueServer {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    // Where it did not start there is nothing to end.
     const begun = await this.#begun?.catch(() => null)
     await begun?.server.destroy()
   }

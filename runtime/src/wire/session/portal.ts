@@ -83,6 +83,7 @@ export class Portal {
     this.#isDone = true
     this.#left = []
     this.#ended.abort(new WireError('57014', 'the statement was ended'))
+    // Whoever waits for it is told; who closes wants no more of it.
     this.#opening?.catch(() => undefined)
     // Where it waits for rows it is told by the signal.
     void this.#rows?.return?.()?.catch(() => undefined)

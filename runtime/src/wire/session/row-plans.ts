@@ -80,6 +80,7 @@ function productPlan(platform: Platform, { sql, words }: Statement, declared: re
     },
     async open(call, { values, formats, timeoutMs }) {
       const answer = await run(call, values, timeoutMs)
+      // Whoever reads the output is told there.
       answer.run.finished.catch(() => undefined)
       const columns = answer.columns.map((column) => columnOf(column, chosen))
       const binary = columns.map((_, at) => formatAt(formats, at) === 1)
