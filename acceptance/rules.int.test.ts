@@ -45,6 +45,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   testConnection: DEVELOPER,
   discoverConnection: DEVELOPER,
   syncConnection: DEVELOPER,
+  backfillConnection: DEVELOPER,
   pushRows: DEVELOPER,
   receiveWebhook: SIGNED,
   getConnectionLag: MEMBER,

@@ -15,12 +15,14 @@ import { SourceReaders } from '../runtime/src/ingestion/source-readers.ts'
 import { type RegistryLake, startRegistryLake } from '../runtime/src/lake/testing.ts'
 import type { ManifestSet } from '../runtime/src/manifest/manifest-set.ts'
 import { rawTable } from '../runtime/src/materializer/inputs.ts'
+import { askBackfill, backfillsOf } from '../runtime/src/registry/backfills.ts'
 import { capture } from '../runtime/src/registry/captures.ts'
 import { type Connection, createConnection } from '../runtime/src/registry/connections.ts'
 import type { MasterKeys } from '../runtime/src/registry/master-keys.ts'
 import { registryMigrations } from '../runtime/src/registry/migrations.ts'
 import type { Product } from '../runtime/src/registry/products.ts'
 import { claimRun, finishRun } from '../runtime/src/registry/run-claims.ts'
+import { lastReads } from '../runtime/src/registry/run-progress.ts'
 import { enqueueRun } from '../runtime/src/registry/runs.ts'
 import { ANN, tenantWithKeys } from '../runtime/src/registry/testing.ts'
 
@@ -137,6 +139,10 @@ async function write(count: number): Promise<void> {
   for (let at = 0; at < count; at += 1) await source.sql(transaction()).catch(() => source.sql('ROLLBACK'))
 }
 
+function askFor(...tables: readonly string[]): Promise<void> {
+  return inTransaction(lake.pool, (tx) => askBackfill(tx, connection.id, tables))
+}
+
 async function isAsSource(ofB = 'id, body'): Promise<void> {
   for (const [table, columns] of [
     ['a', 'id, part, n, body'],
@@ -158,14 +164,35 @@ test('whatever is written, and wherever runs die, the lake has what the source h
   for (let round = 0; round < ROUNDS; round += 1) {
     await write(1 + any(12))
     const writing = write(6)
+    if (any(3) === 0) await askFor(...['public.a', 'public.b'].filter(() => any(2) === 0))
     await sync(any(2) === 0 ? (LOG_FAULT_POINTS[any(LOG_FAULT_POINTS.length)] as string) : null)
     await writing
     if (round === Math.floor(ROUNDS / 2)) await source.restart()
     await sync()
     await isAsSource()
+    assert.deepEqual(await backfillsOf(lake.pool, connection.id), [])
   }
   assert.deepEqual(lost, [])
   assert.equal((await capture(lake.pool, connection.id))?.generation, 1)
+})
+
+test('a table that is asked for is read whole while others go on by the log', { timeout: 600_000 }, async () => {
+  await source.sql("DELETE FROM b; INSERT INTO b SELECT i, 'kept' FROM generate_series(1, 500) i")
+  await sync()
+  const rowsRead = async () =>
+    (await lastReads(lake.pool, connection.id, ['public.a', 'public.b'])).map((read) => read.rowsRead)
+  await source.sql("UPDATE b SET body = 'by the log' WHERE id = 1")
+  await sync()
+  assert.deepEqual(await rowsRead(), [0, 1])
+  await source.sql("UPDATE b SET body = 'whole' WHERE id = 2")
+  await askFor('public.b')
+  const writing = write(6)
+  await sync()
+  await writing
+  assert.ok(((await rowsRead())[1] as number) >= 490, 'the whole table')
+  await sync()
+  await isAsSource()
+  assert.deepEqual(lost, [])
 })
 
 test('what a table has become while nobody read is read whole: a default, another type, another table of its name', {

@@ -1,6 +1,7 @@
 /**
  * `npm test`: starts one PostgreSQL for all test files, and one embedded runtime for those of acceptance/, runs them, and
- * ends both. Arguments are globs of test files; without any, everything that needs nothing but npm.
+ * ends both. Arguments are globs of test files; without any, what needs nothing but npm, and not long: what does are suites
+ * of the stack (`long`, and acceptance/).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { globSync } from 'node:fs'
@@ -8,6 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ENGINE_DIR_VARIABLE, prepareTestEngine } from '@sluice/engine/testing'
+import { SUITES } from '../stack/suites.ts'
 import { keepCompiled } from './compile-cache.ts'
 import { processorSeconds } from './processor-time.ts'
 import { useTemporaryFolder } from './temporary-folder.ts'
@@ -29,8 +31,9 @@ const EVERYTHING = [
   'prove/**/*.test.ts',
   // Those that break a whole runtime of their own are a suite of the stack, which runs in every run of CI.
   'test/!(*.int).test.ts',
-  'acceptance/**/*.test.ts',
 ]
+
+const LONG = SUITES.find(({ name }) => name === 'long')?.tests ?? []
 
 /** Of one test or suite: only for one that would never end. */
 const TEST_TIMEOUT_MS = 1_200_000
@@ -84,7 +87,7 @@ function runTests(files: readonly string[], environment: NodeJS.ProcessEnv): Pro
 const patterns = process.argv.slice(2)
 const files = globSync(patterns.length > 0 ? patterns : EVERYTHING, {
   cwd: root,
-  exclude: ['**/node_modules/**', '**/dist/**', '**/*.stack.test.ts'],
+  exclude: ['**/node_modules/**', '**/dist/**', '**/*.stack.test.ts', ...(patterns.length > 0 ? [] : LONG)],
 }).sort()
 if (files.length === 0) throw new Error('no test file matches')
 const startedMs = performance.now()

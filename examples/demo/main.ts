@@ -138,11 +138,12 @@ function whereItIs(
 Server     ${server.url}
 Reference  ${server.url}/docs
 Source     ${JSON.stringify(loginOf(source))}
-Developer  ${tokens.developer}
-Viewer     ${tokens.viewer}
 
-In another terminal, in this folder, as the developer:
-  export SLUICE_URL=${server.url} SLUICE_TOKEN=${tokens.developer}
+In another terminal, in this folder:
+  export SLUICE_URL=${server.url}
+  export VIEWER=${tokens.viewer}
+  export DEVELOPER=${tokens.developer}
+  export SLUICE_TOKEN=$DEVELOPER
   npx sluice product list
   npx sluice query 'SELECT plan, count(*) AS people FROM crm.people GROUP BY 1'
 Ctrl-C ends it.`

@@ -14,6 +14,7 @@ import { PRODUCT, type Tenant } from './world.ts'
 
 const ARRIVES_WITHIN_MS = 180_000
 const POLL_MS = 200
+const RETRY_DELAY_MS = 300
 
 type Carried = Message<string, string, string, string>
 
@@ -113,8 +114,9 @@ export class CarriedEvents {
         bootstrapBrokers: [host],
         sasl: { mechanism: 'PLAIN', username, password },
         deserializers: stringDeserializers,
-        retries: 20,
-        retryDelay: 300,
+        // A broker that was killed lets nobody join a group until it has read what it knows of groups.
+        retries: Math.ceil(ARRIVES_WITHIN_MS / RETRY_DELAY_MS),
+        retryDelay: RETRY_DELAY_MS,
       }),
     )
     try {

@@ -22,8 +22,17 @@ export function unpackSnappy(packed: Buffer, maxBytes: number): Buffer {
 
 /** A block, without a frame. */
 export function unpackLz4(packed: Buffer, bytes: number): Buffer {
+  return lz4Block(packed, bytes).whole()
+}
+
+/** A block of which nobody has said how long it is, but how long at most. */
+export function unpackLz4UpTo(packed: Buffer, maxBytes: number): Buffer {
+  return lz4Block(packed, maxBytes).written()
+}
+
+function lz4Block(packed: Buffer, maxBytes: number): Unpacked {
   const from = new ByteReader(packed)
-  const to = new Unpacked(bytes)
+  const to = new Unpacked(maxBytes)
   while (from.left > 0) {
     const token = from.byte()
     to.copyFrom(from.take(longer(from, token >> 4)))
@@ -31,7 +40,7 @@ export function unpackLz4(packed: Buffer, bytes: number): Buffer {
     const distance = littleEndian(from, 2)
     to.repeat(distance, 4 + longer(from, token & 15))
   }
-  return to.whole()
+  return to
 }
 
 function longer(from: ByteReader, short: number): number {
@@ -69,6 +78,10 @@ class Unpacked {
     if (distance >= length) bytes.copyWithin(this.#at, this.#at - distance, this.#at - distance + length)
     else for (let at = this.#at; at < this.#at + length; at += 1) bytes[at] = bytes[at - distance] ?? 0
     this.#at += length
+  }
+
+  written(): Buffer {
+    return this.#bytes.subarray(0, this.#at)
   }
 
   /** What was not written has to be no part of it: the memory is not empty. */

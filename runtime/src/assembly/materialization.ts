@@ -9,6 +9,7 @@ import { appendEvent } from '../events/outbox.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { fullNameOf } from '../ingestion/product-outcome.ts'
 import { ChangeSpools } from '../materializer/change-spools.ts'
+import { learnedBefore } from '../materializer/learned.ts'
 import type { MaterializeDeps } from '../materializer/materialize.ts'
 import { spoolMetrics } from '../metrics/change-spools.ts'
 import type { Platform } from '../operations/platform.ts'
@@ -17,6 +18,7 @@ import { upstreamAccess } from '../operations/served/upstream-access.ts'
 import { checkStorage } from '../operations/tenants/tenants.ts'
 import { productGrants } from '../registry/grants.ts'
 import { noteBegun, noteCommitted } from '../registry/openlineage-runs.ts'
+import { keepProfiles } from '../registry/past-epochs.ts'
 import { maskKey } from '../registry/tenant-keys.ts'
 import { replaceViolatingRows } from '../registry/violating-rows.ts'
 
@@ -71,6 +73,8 @@ export function materializeDeps(platform: Platform, faultPoint: FaultPoint): Mat
       return checks.filter((check) => seesCheck(sight, check))
     },
     keepViolations: (tx, materialization, found) => replaceViolatingRows(tx, masters, materialization, found),
+    learned: (product, manifests, inputs) => learnedBefore(pool, masters, product, manifests, inputs),
+    keepProfiles: (tx, materialization, profiles) => keepProfiles(tx, masters, materialization, profiles),
     async noteBegun(product, runId, version) {
       const { tenant, id: productId } = product
       const of = { tenant, runId, productId, product: fullNameOf(product) }

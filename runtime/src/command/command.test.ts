@@ -82,6 +82,7 @@ it('knows of each command how many words it takes, by its usage', () => {
   assert.deepEqual(several, [
     ['dbt import', 2],
     ['grant remove', 2],
+    ['backfill', Number.POSITIVE_INFINITY],
     ['client generate', Number.POSITIVE_INFINITY],
     ['lake', 2],
   ])

@@ -4,10 +4,11 @@ import { loweredOf, versionsOf } from './apply-plan.ts'
 import { type Client, ServerRefused } from './client.ts'
 import { statesIn } from './folder-watch.ts'
 import { nextVersion } from './next-version.ts'
-import type { CheckAnswer, DeployAnswer } from './product-commands.ts'
+import type { DeployAnswer } from './product-commands.ts'
 import { pathOf } from './product-files.ts'
 import { type FolderProduct, readWhatCan } from './product-folders.ts'
 import { inOrder } from './product-order.ts'
+import type { CheckAnswer } from './quality-command.ts'
 import { ServerAway } from './server-address.ts'
 
 export interface PreviewAnswer {

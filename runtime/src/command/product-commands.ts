@@ -3,6 +3,7 @@ import { colourOf, painterFor } from './colours.ts'
 import { type Command, type CommandCall, gone, segment, word } from './command.ts'
 import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
 import { namedProduct, type ProblemLine, problemLine, readManifests } from './product-files.ts'
+import { QUALITY_COMMAND } from './quality-command.ts'
 import { followRun, productLine, type RunAnswer } from './run-progress.ts'
 import { textTable } from './text-table.ts'
 
@@ -53,28 +54,6 @@ interface SnapshotAnswer {
   readonly rows: number | null
   readonly quality_score: number | null
   readonly committed_at: string
-}
-
-/** Of a check, what its reader is shown. */
-export interface CheckAnswer {
-  readonly name: string
-  readonly severity: string
-  readonly passed: boolean
-  readonly violations: number | null
-  readonly total: number | null
-  readonly violating: {
-    readonly columns: readonly string[]
-    readonly masked_columns: readonly string[]
-    readonly rows: readonly (readonly (string | null)[])[]
-  } | null
-}
-
-interface QualityAnswer {
-  readonly state: 'committed' | 'blocked'
-  readonly version: string
-  readonly quality_score: number | null
-  readonly committed_at: string
-  readonly quality: { readonly checks: readonly CheckAnswer[] } | null
 }
 
 export interface DeployAnswer {
@@ -241,17 +220,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
       return textTable(['epoch', 'version', 'rows', 'quality', 'committed', 'snapshot'], rows)
     },
   },
-  quality: {
-    usage: 'quality PRODUCT',
-    summary: 'what the checks of a product found last, with the rows that failed them, as you may see them',
-    remote: true,
-    async run(call) {
-      const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/quality?limit=1`
-      const { data } = (await (await call.client()).request('GET', path)) as { readonly data: readonly QualityAnswer[] }
-      if (call.args.flags['json']) return data[0] ?? null
-      return data[0] === undefined ? 'The product has not been made yet.' : shownQuality(data[0])
-    },
-  },
+  quality: QUALITY_COMMAND,
   'product delete': {
     usage: 'product delete PRODUCT [--abandon TYPES]',
     summary: 'remove a product with every copy of its data',
@@ -271,30 +240,6 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     run: (call) => runOfProduct(call, 'materialize'),
   },
-}
-
-function shownQuality({ state, version, committed_at: at, quality_score: score, quality }: QualityAnswer): string {
-  const published = state === 'blocked' ? 'was not published' : 'was published'
-  const head = `Version ${version} ${published} at ${at}${score === null ? '' : `, with a score of ${score}`}.`
-  const checks = quality?.checks ?? []
-  if (checks.length === 0) return `${head}\nIt has no checks that you may see.`
-  const lines = checks.map(({ name, severity, passed, violations, total }) => [
-    name,
-    passed ? 'passed' : violations === null ? 'could not be run' : 'failed',
-    severity,
-    violations,
-    total,
-  ])
-  const rows = checks.flatMap(({ name, violations, violating }) => {
-    if (violating === null || violating.rows.length === 0) return []
-    const header = violating.columns.map((column) =>
-      violating.masked_columns.includes(column) ? `${column}*` : column,
-    )
-    const count = violations === violating.rows.length ? '' : ` (${violating.rows.length} of ${violations})`
-    const masked = violating.masked_columns.length > 0 ? '\n* masked for you' : ''
-    return [`\n${name}: rows that failed it${count}\n${textTable(header, violating.rows)}${masked}`]
-  })
-  return [head, textTable(['check', 'result', 'severity', 'violations', 'of'], lines), ...rows].join('\n')
 }
 
 async function runOfProduct(call: CommandCall, what: 'materialize' | 'resume'): Promise<unknown> {

@@ -38,6 +38,21 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
       return shownRun(call, await followRun(client, queued.id, await expectedRows(call, name)))
     },
   },
+  backfill: {
+    usage: 'backfill CONNECTION [SCHEMA.TABLE...]',
+    summary: 'read tables whole again, all or those, and wait for the end',
+    flags: { 'no-wait': 'only start it' },
+    remote: true,
+    async run(call) {
+      const client = await call.client()
+      const name = segment(call, 0, 'CONNECTION')
+      const tables = call.words.slice(1)
+      const body = tables.length === 0 ? {} : { tables }
+      const queued = (await client.request('POST', `/api/v1/connections/${name}/backfill`, body)) as RunAnswer
+      if (call.args.flags['no-wait']) return call.args.flags['json'] ? queued : `The run ${queued.id} is queued.`
+      return shownRun(call, await followRun(client, queued.id, await expectedRows(call, name)))
+    },
+  },
   logs: {
     usage: 'logs [RUN]',
     summary: 'the newest runs, or progress and log lines of one',

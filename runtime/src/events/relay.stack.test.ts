@@ -77,7 +77,8 @@ async function take(topic: string, count: number, login: Partial<KafkaSettings> 
     bootstrapBrokers: [url.host],
     sasl: { mechanism: 'PLAIN', username, password },
     deserializers: stringDeserializers,
-    retries: 20,
+    // As long as a broker takes that begins, on a machine that is slow.
+    retries: 400,
     retryDelay: 300,
   })
   try {

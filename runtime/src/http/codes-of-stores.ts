@@ -193,6 +193,17 @@ export const STORE_CODES = {
     title: 'Source time-out',
     remedy: 'Try again when the source is less busy, or raise its time-outs.',
   },
+  source_too_large: {
+    status: 422,
+    title: 'More at the source than can be read',
+    remedy: 'Name less of it in the connection, as the detail says.',
+  },
+  source_topic_replaced: {
+    status: 422,
+    title: 'Topic is not the one that was read',
+    remedy:
+      'Name the topic in another connection to keep the rows of before, or read the table in full to replace them.',
+  },
   source_too_many_files: {
     status: 409,
     title: 'Too many files',

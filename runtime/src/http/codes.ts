@@ -162,6 +162,11 @@ export const ERROR_CODES = {
 
   // Resources
   tenant_not_found: { status: 404, title: 'No such tenant', remedy: 'Check the id.' },
+  backfill_unsupported: {
+    status: 400,
+    title: 'Nothing to read again',
+    remedy: 'Push the rows once more; rows of a key take the place of its former ones.',
+  },
   connection_not_found: { status: 404, title: 'No such connection', remedy: 'Check the id or the name.' },
   product_not_found: { status: 404, title: 'No such product', remedy: 'Check the id, the name, or namespace.name.' },
   ingestion_not_found: { status: 404, title: 'No such ingestion run', remedy: 'Check the id.' },
@@ -411,6 +416,11 @@ export const ERROR_CODES = {
   sql_not_allowed: { status: 400, title: 'SQL not allowed', remedy: 'Send one SELECT with plain functions.' },
   sql_syntax_error: { status: 400, title: 'SQL syntax error', remedy: 'Correct the statement.' },
   sql_too_long: { status: 400, title: 'SQL too long', remedy: 'Send a shorter statement.' },
+  table_not_ingested: {
+    status: 400,
+    title: 'No such table is read',
+    remedy: 'Name a table, as schema.table, that a deployed product reads from the connection.',
+  },
   table_not_found: { status: 400, title: 'No such table', remedy: 'Name a table as <namespace>.<product>.' },
   column_not_found: { status: 400, title: 'No such column', remedy: 'Name columns that the tables have.' },
   query_timeout: { status: 408, title: 'Query time over', remedy: 'Ask for less at once.' },

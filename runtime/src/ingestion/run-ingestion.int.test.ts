@@ -8,6 +8,7 @@ import { inTransaction } from '../database/pools.ts'
 import { type RegistryLake, startRegistryLake } from '../lake/testing.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { rawTable } from '../materializer/inputs.ts'
+import { askBackfill, backfillsOf } from '../registry/backfills.ts'
 import type { Connection } from '../registry/connections.ts'
 import { createConnection } from '../registry/connections.ts'
 import { connectorState, saveConnectorState } from '../registry/connector-states.ts'
@@ -41,6 +42,8 @@ interface Source {
   /** What the next read gives, given its request. */
   rows: (request: ReadRequest) => readonly Row[]
   whole: boolean
+  /** While the table is read. */
+  reading: () => Promise<void>
   /** The rows come again and again. */
   endless: boolean
   /** What the tenant may still store, in bytes. */
@@ -69,6 +72,7 @@ async function follow() {
   const source: Source = {
     rows: () => [],
     whole: false,
+    reading: async () => undefined,
     endless: false,
     room: Number.MAX_SAFE_INTEGER,
     rejects: 0,
@@ -106,6 +110,7 @@ async function follow() {
       if (leavesOut) rows[0]?.splice(1, 1, null)
       yield { kind: 'schema', schema: { columns, primaryKey: source.key }, whole: source.whole || isKeys }
       yield { kind: 'batch', batch: batchFromRows(rows, columns.length) }
+      if (!isKeys) await source.reading()
       const odd = { kind: 'reject', reason: 'it is odd', column: 'v' } as const
       if (leavesOut) yield { ...odd, carried: true }
       while (source.endless && !isKeys) {
@@ -220,6 +225,45 @@ test('an incremental read after a full one begins anew, and those after it go on
     [2, 'c'],
     [3, 'd'],
   ])
+  assert.deepEqual(
+    table.states.map((state) => state?.value['read'] ?? null),
+    [null, null, null, 3],
+  )
+})
+
+test('a table that is asked for is read whole once, also where that is asked for while it is read', async () => {
+  const table = await follow()
+  const ask = () => inTransaction(lake.pool, (tx) => askBackfill(tx, table.connectionId, ['public.t']))
+  const asked = async () => (await backfillsOf(lake.pool, table.connectionId)).length
+  table.source.rows = () => [
+    [1, 'a'],
+    [2, 'a'],
+  ]
+  await table.sync('incremental')
+  await ask()
+  // Asked for again when rows of the answer to the first have been told: the next run reads once more.
+  let isAskedAgain = false
+  table.source.rows = () => [
+    [1, 'behind the cursor'],
+    [3, 'a'],
+  ]
+  table.source.reading = async () => {
+    if (!isAskedAgain) await ask()
+    isAskedAgain = true
+  }
+  const read = await table.sync('incremental')
+  assert.ok(read.log.includes('public.t: 2 rows (incremental, read whole as was asked for)'), read.log.join('\n'))
+  assert.equal(await asked(), 1)
+  const whole = [
+    [1, 'behind the cursor'],
+    [3, 'a'],
+  ]
+  assert.deepEqual(await table.content(), whole)
+  await table.sync('incremental')
+  assert.equal(await asked(), 0)
+  table.source.rows = () => [[3, 'b']]
+  await table.sync('incremental')
+  assert.deepEqual(await table.content(), [whole[0], [3, 'b']])
   assert.deepEqual(
     table.states.map((state) => state?.value['read'] ?? null),
     [null, null, null, 3],

@@ -12,6 +12,7 @@ import type { ManifestSet, RejectedLimit } from '../manifest/manifest-set.ts'
 import { unusedColumns } from '../manifest/used-columns.ts'
 import { rawTable } from '../materializer/inputs.ts'
 import { type Dispensable, heedsMarks, isReadAsUsed, lacksMarkedRows } from '../materializer/raw-summary.ts'
+import { type Backfill, backfillsOf, endBackfill } from '../registry/backfills.ts'
 import { forgetStreams } from '../registry/captures.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { type Connection, checkSource, sourceMark } from '../registry/connections.ts'
@@ -170,6 +171,8 @@ export interface LoadedSource extends LoadedTable {
   readonly table: SourceTable
   readonly mode: ReadMode
   readonly readAt: Date
+  /** That this read is the answer to. */
+  readonly backfill: Backfill | null
 }
 
 interface LoadedGroup {
@@ -277,7 +280,9 @@ async function loadSource(
   const [optional, marked] = [asked.optional.filter(isOthers), asked.marked.filter(isOthers)]
   const summary = summaryOf(base)
   const isAsUsed = isReadAsUsed(summary, { optional, marked })
-  const goesOn = mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey) && isAsUsed
+  const backfill =
+    (await backfillsOf(deps.pool, connection.id)).find(({ tableName }) => tableName === table.name) ?? null
+  const goesOn = backfill === null && mode.mode === 'incremental' && takesIncrements(base, mode.primaryKey) && isAsUsed
   const known = goesOn ? await connectorState(deps.pool, connection.id, table.name) : null
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
@@ -324,7 +329,9 @@ async function loadSource(
   }
   checkRejected(table.name, loaded.outcome, asked.limits)
   await report.settle()
-  return { ...loaded, table, mode, readAt }
+  // What the source had before somebody asked does not answer him.
+  const isAnswered = backfill !== null && backfill.askedAt <= readAt
+  return { ...loaded, table, mode, readAt, backfill: isAnswered ? backfill : null }
 }
 
 function summaryOf(base: TableState | null): Readonly<Record<string, string>> {
@@ -350,11 +357,12 @@ async function commitTables(
         registryCatalog(tx),
         loaded.map(({ commit }) => commit),
       )
-      for (const { table, mode, outcome, keepsOthers, sweep, readAt } of loaded) {
+      for (const { table, mode, outcome, keepsOthers, sweep, readAt, backfill } of loaded) {
         const key = { connectionId: connection.id, tableName: table.name, runId: lease.runId }
         await keepRefused(tx, run, table.name, { whole: !keepsOthers, rows: outcome.refused }, deps)
         if (mode.mode === 'incremental') await saveConnectorState(tx, key, outcome.state)
         else await forgetConnectorState(tx, connection.id, table.name)
+        if (backfill !== null) await endBackfill(tx, connection.id, backfill)
         await saveTableProgress(tx, lease, {
           ...chosen(table, mode),
           state: 'succeeded',
@@ -382,10 +390,11 @@ async function commitTables(
 
 async function tellLoaded(
   run: IngestionRun,
-  { table, mode, outcome, keepsOthers, sweep, changes }: LoadedSource,
+  { table, mode, outcome, keepsOthers, sweep, changes, backfill }: LoadedSource,
   deps: IngestionDeps,
 ): Promise<void> {
-  await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode})`)
+  const whole = backfill === null ? '' : ', read whole as was asked for'
+  await log(run, deps, 'info', `${table.name}: ${outcome.rowCount} rows (${mode.mode}${whole})`)
   if (changes) await log(run, deps, 'warn', `${table.name}: its columns have changed in the source: ${changes}`)
   if (sweep !== null) {
     await log(run, deps, 'info', `${table.name}: ${sweep.removed} rows were gone, by a read of ${sweep.keys} keys`)

@@ -1,16 +1,23 @@
+import { anomalyFindings, anomalyRule } from './check-anomaly.ts'
 import { type CheckedFile, type Draft, type Item, repeated } from './checked-file.ts'
 import type { Columns } from './columns.ts'
+import type { ManifestContext } from './context.ts'
 import { parseDuration } from './durations.ts'
 import { CHECK_KINDS, type CheckFields, type CheckKind, DIMENSIONS } from './files/quality.ts'
-import type { Check, Dimension, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
+import type { Check, Dimension, Metric, OnError, QualityManifest, Rule, Scalar, Threshold } from './manifest-set.ts'
 import { isTimeType } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 import { typedValue } from './scalar-values.ts'
+import { usedChecks } from './used-checks.ts'
 
 /** What checks may name; null where that file could not be read. */
 export interface CheckContext {
   readonly columns: Columns | null
   readonly aliases: ReadonlySet<string> | null
+  /** As the context has them. */
+  readonly sharedChecks?: ManifestContext['sharedChecks']
+  /** The product itself: `namespace.name`. */
+  readonly own?: string
 }
 
 /** quality.yaml with its defaults. */
@@ -36,7 +43,21 @@ export function readQuality(file: CheckedFile, context: CheckContext): Draft<Qua
     checks.push(check)
     findings.push(...ruleFindings([...item.path, kind], rule, item.value, context), ...consequenceFindings(item, check))
   }
-  return { value: { checks, ...maxRejectedOf(file) }, findings }
+  const used = usedChecks(file, checks, context, (rule) => ruleFindings([], rule, writtenAs(rule), context))
+  const uses = used.uses.length === 0 ? {} : { uses: used.uses }
+  return {
+    value: { checks: [...checks, ...used.checks], ...uses, ...maxRejectedOf(file) },
+    findings: [...findings, ...used.findings],
+  }
+}
+
+/** What findings about a rule look at besides the rule, of one that nobody wrote here. */
+function writtenAs(rule: Rule): Partial<CheckFields> {
+  if (rule.kind === 'not_null' || rule.kind === 'unique') return { [rule.kind]: [...rule.columns] }
+  if (rule.kind === 'references') return { references: { columns: [...rule.columns], input: rule.input } }
+  return rule.kind === 'anomaly' && rule.column !== null
+    ? { anomaly: { metric: rule.metric, column: rule.column } }
+    : {}
 }
 
 function maxRejectedOf(file: CheckedFile): Pick<QualityManifest, 'maxRejected'> {
@@ -55,7 +76,7 @@ function notOneKind(path: Path, kinds: readonly CheckKind[]): Finding {
   return { manifest: 'quality', path, message, hint }
 }
 
-const DIMENSION_OF: Readonly<Record<CheckKind, Dimension>> = {
+const DIMENSION_OF: Readonly<Record<Exclude<CheckKind, 'anomaly'>, Dimension>> = {
   sql: 'validity',
   not_null: 'completeness',
   unique: 'uniqueness',
@@ -68,12 +89,23 @@ const DIMENSION_OF: Readonly<Record<CheckKind, Dimension>> = {
   schema: 'validity',
 }
 
+const DIMENSION_OF_METRIC: Readonly<Record<Metric, Dimension>> = {
+  row_count: 'completeness',
+  null_share: 'completeness',
+  distinct: 'consistency',
+  drift: 'consistency',
+}
+
+function dimensionOf(rule: Rule): Dimension {
+  return rule.kind === 'anomaly' ? DIMENSION_OF_METRIC[rule.metric] : DIMENSION_OF[rule.kind]
+}
+
 function checkOf(fields: CheckFields, rule: Rule, onError: OnError): Check {
   return {
     name: fields.name,
     description: fields.description ?? '',
     severity: fields.severity ?? 'error',
-    dimension: DIMENSIONS.find((dimension) => dimension === fields.dimension) ?? DIMENSION_OF[rule.kind],
+    dimension: DIMENSIONS.find((dimension) => dimension === fields.dimension) ?? dimensionOf(rule),
     weight: fields.weight ?? 1,
     threshold: thresholdOf(fields.threshold),
     onError: fields.on_error ?? (onError === 'quarantine' && !isRowRule(rule) ? 'block' : onError),
@@ -88,7 +120,7 @@ function thresholdOf(threshold: CheckFields['threshold']): Threshold {
 
 /** Kinds that say of a single row whether it is bad: only those can put rows aside. */
 export function isRowRule(rule: Rule): boolean {
-  return !['sql', 'row_count', 'freshness', 'schema'].includes(rule.kind)
+  return !['sql', 'row_count', 'freshness', 'schema', 'anomaly'].includes(rule.kind)
 }
 
 function list(columns: string | readonly string[]): readonly string[] {
@@ -119,8 +151,12 @@ function ruleOf(kind: CheckKind, fields: CheckFields): Rule | null {
   }
 }
 
-function tableRuleOf(kind: 'references' | 'row_count' | 'freshness' | 'schema', fields: CheckFields): Rule | null {
-  const { references, row_count: rowCount, freshness, schema } = fields
+function tableRuleOf(
+  kind: 'references' | 'row_count' | 'freshness' | 'schema' | 'anomaly',
+  fields: CheckFields,
+): Rule | null {
+  const { references, row_count: rowCount, freshness, schema, anomaly } = fields
+  if (kind === 'anomaly' && anomaly !== undefined) return anomalyRule(anomaly)
   if (kind === 'references' && references !== undefined) {
     const columns = list(references.columns)
     return { kind, columns, input: references.input, inputColumns: list(references.input_columns ?? columns) }
@@ -138,7 +174,12 @@ function tableRuleOf(kind: 'references' | 'row_count' | 'freshness' | 'schema', 
 }
 
 /** What a rule names must exist and fit. */
-function ruleFindings(path: Path, rule: Rule, written: CheckFields, context: CheckContext): readonly Finding[] {
+function ruleFindings(
+  path: Path,
+  rule: Rule,
+  written: Partial<CheckFields>,
+  context: CheckContext,
+): readonly Finding[] {
   const { columns, aliases } = context
   switch (rule.kind) {
     case 'not_null':
@@ -161,6 +202,8 @@ function ruleFindings(path: Path, rule: Rule, written: CheckFields, context: Che
       return freshnessFindings([...path, 'column'], rule.column, columns)
     case 'schema':
       return rule.input === null ? [] : aliasFindings([...path, 'input'], rule.input, aliases)
+    case 'anomaly':
+      return anomalyFindings(path, rule, written.anomaly, columns)
     case 'sql':
       return []
   }
@@ -210,7 +253,7 @@ function matchesFindings(path: Path, rule: Rule & { kind: 'matches' }, columns: 
 function referenceFindings(
   path: Path,
   rule: Rule & { kind: 'references' },
-  written: CheckFields,
+  written: Partial<CheckFields>,
   { columns, aliases }: CheckContext,
 ): readonly Finding[] {
   const findings = [
@@ -253,7 +296,7 @@ function consequenceFindings({ path, value }: Item<CheckFields>, check: Check): 
     const message = `${check.rule.kind} does not say which rows are bad, so none can be put aside`
     findings.push({ manifest: 'quality', path: [...path, 'on_error'], message, hint: 'Use block or publish.' })
   }
-  if (value.threshold !== undefined && ['row_count', 'freshness', 'schema'].includes(check.rule.kind)) {
+  if (value.threshold !== undefined && ['row_count', 'freshness', 'schema', 'anomaly'].includes(check.rule.kind)) {
     const message = `${check.rule.kind} holds or does not, so it has no threshold`
     findings.push({ manifest: 'quality', path: [...path, 'threshold'], message, hint: 'Remove it.' })
   }

@@ -3,7 +3,7 @@ import type { Schedule } from '../registry/schedules.ts'
 import type { DELETE_MODES, INPUT_EPOCHS, INPUT_MODES, SCHEMA_CHANGE_MODES } from './files/inputs.ts'
 import type { COLUMN_ROLES, WRITE_MODES } from './files/output.ts'
 import type { ARCHETYPES, CLASSIFICATION_LEVELS } from './files/product.ts'
-import type { DIMENSIONS, ON_ERROR, SEVERITIES } from './files/quality.ts'
+import type { DIMENSIONS, METRICS, ON_ERROR, SENSITIVITIES, SEVERITIES } from './files/quality.ts'
 import type { JsonObject } from './problem.ts'
 
 /**
@@ -142,6 +142,24 @@ export type Rule =
       readonly columns: readonly string[]
       readonly exact: boolean
     }
+  | AnomalyRule
+
+export type Metric = (typeof METRICS)[number]
+export type Sensitivity = (typeof SENSITIVITIES)[number]
+
+/** Bounds that are learned from the last epochs. */
+export interface AnomalyRule {
+  readonly kind: 'anomaly'
+  readonly metric: Metric
+  /** Null of `row_count`, and of nothing else. */
+  readonly column: string | null
+  readonly sensitivity: Sensitivity
+  /** In epochs. */
+  readonly minHistory: number
+  readonly window: number
+  /** `YYYY-MM-DD`, UTC: earlier epochs teach nothing; null: all do. */
+  readonly learnFrom: string | null
+}
 
 /** How many violations a check bears. */
 export type Threshold = { readonly rows: number } | { readonly percent: number }
@@ -155,6 +173,15 @@ export interface Check {
   readonly threshold: Threshold
   readonly onError: OnError
   readonly rule: Rule
+  /** Of a check of another product: `namespace.name`. */
+  readonly from?: string
+}
+
+/** Which checks of another product a product uses. */
+export interface UsedChecks {
+  /** `namespace.name` */
+  readonly product: string
+  readonly checks: readonly string[]
 }
 
 /** How many rows of a table may be left out: reading fails when both are exceeded. */
@@ -164,7 +191,10 @@ export interface RejectedLimit {
 }
 
 export interface QualityManifest {
+  /** Its own, then those of other products. */
   readonly checks: readonly Check[]
+  /** Absent: none. */
+  readonly uses?: readonly UsedChecks[]
   /** Absent: the runtime's default. */
   readonly maxRejected?: RejectedLimit
 }

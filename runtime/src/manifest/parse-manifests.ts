@@ -14,7 +14,7 @@ import { OutputFile } from './files/output.ts'
 import { ProductFile } from './files/product.ts'
 import { QualityFile } from './files/quality.ts'
 import { ServingFile } from './files/serving.ts'
-import type { ManifestSet } from './manifest-set.ts'
+import type { ManifestSet, QualityManifest, UsedChecks } from './manifest-set.ts'
 import { type Finding, formatPath, MANIFEST_NAMES, type ManifestName, type Problem } from './problem.ts'
 import { readYaml, type YamlReading } from './read-yaml.ts'
 import type { Schema } from './shape-check.ts'
@@ -38,7 +38,13 @@ export type ParsedManifests =
       readonly problems: readonly []
       readonly warnings: readonly Problem[]
     }
-  | { readonly ok: false; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] }
+  | {
+      readonly ok: false
+      readonly problems: readonly Problem[]
+      readonly warnings: readonly Problem[]
+      /** Checks of other products, as far as quality.yaml could be read: told so that those can be looked up. */
+      readonly uses?: readonly UsedChecks[]
+    }
 
 /** More than anybody corrects in one go. */
 const MOST_PROBLEMS = 200
@@ -58,7 +64,9 @@ export function parseManifests(files: ManifestFiles, context: ManifestContext): 
   const located = drafts.findings.map((finding) => locate(finding, readings))
   const problems = shown([...unread, ...located.filter((it) => it.finding?.warning !== true)])
   const warnings = shown(located.filter((it) => it.finding?.warning === true))
-  if (problems.length > 0 || drafts.manifests === null) return { ok: false, problems, warnings }
+  if (problems.length > 0 || drafts.manifests === null) {
+    return { ok: false, problems, warnings, ...(drafts.uses === undefined ? {} : { uses: drafts.uses }) }
+  }
   return { ok: true, manifests: drafts.manifests, problems: [], warnings }
 }
 
@@ -71,6 +79,7 @@ function readFile(name: ManifestName, bytes: Uint8Array | undefined): YamlReadin
 
 interface Drafts {
   readonly manifests: ManifestSet | null
+  readonly uses?: QualityManifest['uses']
   readonly findings: readonly Finding[]
 }
 
@@ -84,7 +93,14 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
   const classes = { product: product?.value?.classification ?? null, sensitive: context.sensitiveClasses ?? [] }
   const output = files.output && readOutput(files.output, classes)
   const columns = output?.columns ?? null
-  const quality = files.quality && readQuality(files.quality, { columns, aliases: inputs?.aliases ?? null })
+  const quality =
+    files.quality &&
+    readQuality(files.quality, {
+      columns,
+      aliases: inputs?.aliases ?? null,
+      sharedChecks: context.sharedChecks,
+      own: `${context.product.domain}.${context.product.name}`,
+    })
   const serving = files.serving && readServing(files.serving, output, context, classes.product)
   const compute =
     files.compute &&
@@ -100,7 +116,7 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
     ...[product, inputs, output, quality, serving, compute].flatMap((draft) => draft?.findings ?? []),
   ]
   if (!product?.value || !inputs || !output || !quality?.value || !serving?.value || !compute?.value) {
-    return { manifests: null, findings }
+    return { manifests: null, findings, uses: quality?.value?.uses }
   }
   const said = {
     product: product.value,
@@ -110,7 +126,7 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
     serving: serving.value,
     compute: compute.value,
   }
-  return { manifests: { ...said, digest: digestOf(meaningOf(said)) }, findings }
+  return { manifests: { ...said, digest: digestOf(meaningOf(said)) }, findings, uses: said.quality.uses }
 }
 
 /** Without the defaults of choices that came later: manifests deployed before them say the same, by the same digest. */

@@ -374,6 +374,54 @@ const QUALITY: readonly Case[] = [
     ],
     warnings: USUAL,
   },
+  ...(
+    [
+      ['metric: rows', ['.metric: "rows" is not possible here']],
+      ['metric: row_count, column: country', ['.column: row_count counts rows, whatever they hold']],
+      ['metric: distinct', [': distinct needs a column']],
+      ['metric: drift, column: contry', ['.column: output.yaml has no column "contry"']],
+      [
+        'metric: null_share, column: customer_id',
+        ['.column: "customer_id" holds a value in every row by output.yaml, so that its null_share is always 0'],
+      ],
+      [
+        'metric: drift, column: last_order_at',
+        ['.column: drift needs a column of numbers, string or boolean, and "last_order_at" is of type timestamptz'],
+      ],
+      [
+        'metric: row_count, min_history: 20, window: 10',
+        ['.window: a window of 10 epochs never holds the 20 that min_history asks for'],
+      ],
+      ['metric: row_count, min_history: 2', ['.min_history: must be at least 3']],
+      ['metric: row_count, window: 101', ['.window: must be at most 100']],
+      ['metric: row_count, learn_from: "2026-02-30"', ['.learn_from: there is no day 2026-02-30']],
+      ['metric: row_count, learn_from: May', ['.learn_from: must be a day such as 2026-05-01, not "May"']],
+      ['metric: row_count, sensitivity: 5', ['.sensitivity: must be text, not 5']],
+      ['metric: row_count, colum: a', ['.colum: unknown field "colum"']],
+    ] as const
+  ).map(
+    ([written, problems]): Case => ({
+      says: `an anomaly check with ${written}`,
+      edits: [['quality', 'row_count:\n      min: 1', `anomaly: { ${written} }`]],
+      problems: problems.map((problem) => `checks[6].anomaly${problem}`),
+      warnings: USUAL,
+    }),
+  ),
+  {
+    says: 'a threshold of an anomaly check, and rows that it would put aside',
+    edits: [
+      [
+        'quality',
+        'row_count:\n      min: 1',
+        'anomaly: { metric: row_count }\n    threshold: 5\n    on_error: quarantine',
+      ],
+    ],
+    problems: [
+      'checks[6].threshold: anomaly holds or does not, so it has no threshold',
+      'checks[6].on_error: anomaly does not say which rows are bad, so none can be put aside',
+    ],
+    warnings: USUAL,
+  },
   {
     says: 'a threshold that is neither rows nor percent',
     edits: [['quality', 'threshold: 1%', 'threshold: 101%']],

@@ -5,6 +5,7 @@ import { inTransaction } from '../database/pools.ts'
 import { registryCatalog } from '../lake/registry-catalog.ts'
 import type { Input, ManifestSet } from '../manifest/manifest-set.ts'
 import { type CarriedInput, carriedRows } from '../quality/carried-rows.ts'
+import type { Learned } from '../quality/teaching.ts'
 import { type CheckResult, scoreOf } from '../quality/verdict.ts'
 import { databaseNow } from '../registry/clock.ts'
 import { raiseFence } from '../registry/fences.ts'
@@ -38,6 +39,10 @@ export interface MaterializeDeps extends PrepareDeps, SyncEndpointsDeps, MaskKey
   openChecks(product: Product, version: string, checks: readonly CheckResult[]): Promise<readonly CheckResult[]>
   /** In place of those of the materialization before. */
   keepViolations(tx: pg.PoolClient, materialization: Materialization, found: ViolationsByVariant): Promise<void>
+  /** What the epochs before have taught the version's anomaly checks, for rows of these inputs. */
+  learned(product: Product, manifests: ManifestSet, inputs: NewMaterialization['inputs']): Promise<Learned>
+  /** For the epochs to come. */
+  keepProfiles(tx: pg.PoolClient, materialization: Materialization, profiles: Prepared['profiles']): Promise<void>
   /**
    * That the run makes the product, for whoever is told of runs; before its work, and again where it is taken up. Null: the
    * version is not known.
@@ -139,6 +144,7 @@ async function commitNewEpoch(request: MaterializeRequest, deps: MaterializeDeps
         runId: request.runId,
         epoch: fence.epoch + 1,
         takesDeletes: storesTakeDeletes(deployed.manifests, deps),
+        learned: await deps.learned(product, deployed.manifests, record.inputs),
         limits: { ...limitsFor(deployed.manifests, deps.transformLimits), room },
         ownLimits: { ...deps.limits, room },
         signal,
@@ -184,6 +190,7 @@ async function commitEpoch(
     counts: { rows: prepared.rowCount, quarantined: prepared.quarantined, ...lostCounts(prepared.lost) },
   })
   await deps.keepViolations(tx, materialization, prepared.violations)
+  await deps.keepProfiles(tx, materialization, prepared.profiles)
   await expectStores(tx, product, deployed)
   await deps.announce(tx, product, materialization)
   return materialization

@@ -10,6 +10,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { DistributedCompute } from '../compute/distributed.ts'
 import type { FaultPoint } from '../fault-points.ts'
 import { keepsMissing, outputSchema } from '../manifest/manifest-set.ts'
+import type { Learned } from '../quality/teaching.ts'
 import { type CheckResult, decide, quarantineCondition } from '../quality/verdict.ts'
 import {
   type ChangedRows,
@@ -27,7 +28,7 @@ import { mergeSelect, unseenSelect } from './difference.ts'
 import { stateOfScan, stateTable, UNKNOWN_FIELD } from './lake-state.ts'
 import { withoutMarkedRows } from './marked-rows.ts'
 import { maskKeySteps, twinSelect } from './mask-sql.ts'
-import { OUTPUT_ALIAS, runChecks } from './run-checks.ts'
+import { type Checked, OUTPUT_ALIAS, runChecks } from './run-checks.ts'
 import {
   checkRows,
   type InputState,
@@ -58,6 +59,8 @@ export interface PrepareRequest extends MergeableRequest {
   readonly epoch: number
   /** Of the author's SQL. */
   readonly limits: EngineLimits
+  /** Of anomaly checks. Absent: nothing is known yet. */
+  readonly learned?: Learned
 }
 
 export interface Prepared {
@@ -70,6 +73,8 @@ export interface Prepared {
   readonly lost: Readonly<Record<string, number>>
   readonly checks: readonly CheckResult[]
   readonly violations: ViolationsByVariant
+  /** How the values of columns lie, of which anomaly checks learn. */
+  readonly profiles: Checked['profiles']
   /** Without the rows that the product does without. */
   readonly inputs: readonly InputState[]
 }
@@ -136,12 +141,12 @@ async function prepareIn(directory: string, asked: PrepareRequest, deps: Prepare
   if (rules !== null && !hasChecks && !isWithWrite) {
     await checkRows(rules, [stagedTable(OUTPUT_ALIAS, staged)], { engine: deps.engine, ownLimits, signal })
   }
-  const { results, bad, violations } = await judge(staged, hasChecks ? rules : null, request, deps)
+  const { results, bad, violations, profiles } = await judge(staged, hasChecks ? rules : null, request, deps)
   await deps.faultPoint('materializer.checked')
   const written = await writeTables(request.variants, staged, bad, isWithWrite ? rules : null, request, deps)
   await deps.faultPoint('materializer.twins-written')
   const commits = await stageAll(written, staged.lost, request, deps)
-  return { ...preparedOf(commits), checks: results, lost: staged.lost, violations, inputs }
+  return { ...preparedOf(commits), checks: results, lost: staged.lost, violations, profiles, inputs }
 }
 
 /** Runs the checks over the rows that are to be the product's. Throws `QualityBlocked`, and before that what `rules` say. */
@@ -154,6 +159,7 @@ async function judge(staged: StagedRows, rules: RowRules | null, request: Prepar
     ownLimits: request.ownLimits,
     nowMs: deps.nowMs(),
     signal: request.signal,
+    ...(request.learned === undefined ? {} : { learned: request.learned }),
   }
   const checked = await runChecks(manifests.quality.checks, staged, inputs, rules, run)
   const { results, plan } = checked
@@ -161,7 +167,7 @@ async function judge(staged: StagedRows, rules: RowRules | null, request: Prepar
   const decision = decide(results)
   if (decision.action === 'block') throw new QualityBlocked(decision.checks, results, violations)
   const bad = decision.action === 'quarantine' ? quarantineCondition(decision.checks, plan.badRows) : null
-  return { results, bad, violations }
+  return { results, bad, violations, profiles: checked.profiles }
 }
 
 /** The clear table is given its changed rows before the checks, which are of all that it holds then; nobody sees it until the commit. */
@@ -177,7 +183,7 @@ async function prepareChanged(changed: ChangedRows, request: PrepareRequest, dep
   if (state === null) throw new Error('a staged table has no snapshot')
   const columns = orderedAs(state.columns, manifests.output.columns)
   const staged: StagedRows = { ...state, columns, lost }
-  const { results, violations } = await judge(staged, null, request, deps)
+  const { results, violations, profiles } = await judge(staged, null, request, deps)
   await deps.faultPoint('materializer.checked')
   const written: WrittenTable[] = []
   for (const twin of twins.filter(({ variant }) => changed.bases.has(variant))) {
@@ -187,7 +193,7 @@ async function prepareChanged(changed: ChangedRows, request: PrepareRequest, dep
   if (others.length > 0) written.push(...(await writeTables(others, staged, null, null, request, deps)))
   await deps.faultPoint('materializer.twins-written')
   const commits = [...first, ...(await stageAll(written, lost, request, deps))]
-  return { ...preparedOf(commits), checks: results, lost, violations, inputs }
+  return { ...preparedOf(commits), checks: results, lost, violations, profiles, inputs }
 }
 
 function orderedAs<C extends { readonly name: string }>(

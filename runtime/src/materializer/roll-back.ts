@@ -237,6 +237,7 @@ async function commitEpoch(
     counts: old.counts,
     quality: old.quality,
     qualityScore: old.qualityScore,
+    restoredEpoch: old.epoch as number,
     snapshots: staged.snapshots,
   })
   await deps.keepViolations(tx, materialization, new Map())

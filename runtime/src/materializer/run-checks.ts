@@ -2,10 +2,10 @@
 import type { Engine, EngineLimits, EngineStep, EngineTable, SourceColumn, StepResult } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import type { Check } from '../manifest/manifest-set.ts'
+import { judgeAnomaly } from '../quality/anomaly.ts'
 import {
   type CheckCount,
   type CheckPlan,
-  type CheckStatement,
   type CheckTable,
   counting,
   countsOf,
@@ -13,6 +13,9 @@ import {
   type TenantCheck,
 } from '../quality/check-plan.ts'
 import { readingOf, readingOfQuery } from '../quality/check-readings.ts'
+import type { Profile } from '../quality/distribution.ts'
+import { type Measurement, NOTHING } from '../quality/measures.ts'
+import type { Learned } from '../quality/teaching.ts'
 import { type CheckReading, type CheckResult, judge } from '../quality/verdict.ts'
 import { stateTable } from './lake-state.ts'
 import { checkRows, type InputState, type RowRules, type StagedRows, stagedTable } from './transform.ts'
@@ -26,6 +29,8 @@ export interface CheckRun {
   readonly ownLimits: EngineLimits
   readonly nowMs: number
   readonly signal: AbortSignal
+  /** Of anomaly checks. Absent: nothing is known yet. */
+  readonly learned?: Learned
 }
 
 export interface Checked {
@@ -33,6 +38,19 @@ export interface Checked {
   readonly plan: CheckPlan
   /** Names of the columns that queries of checks give, by check. */
   readonly queryColumns: ReadonlyMap<string, readonly string[]>
+  /** How the values of columns lie, of which anomaly checks learn. */
+  readonly profiles: ReadonlyMap<string, Profile>
+}
+
+/** What a check counted, or measured. */
+interface Counted extends CheckCount {
+  readonly measurement?: Measurement
+}
+
+/** A statement, and what its rows mean. */
+interface Asked {
+  readonly sql: string
+  readonly read: (rows: readonly (readonly unknown[])[]) => readonly Counted[]
 }
 
 /** The alias of the staged rows; no input may have it, for `__` is refused in names. */
@@ -59,10 +77,11 @@ export async function runChecks(
     output,
     inputs: new Map(inputs.map(({ input, state }) => [input.name, inputTable(input.name, state)])),
     nowMs: run.nowMs,
+    ...(run.learned === undefined ? {} : { taught: run.learned.byCheck }),
   })
   const tables = [stagedTable(OUTPUT_ALIAS, staged), ...inputs.map(({ input, state }) => stateTable(input.name, state))]
-  const counts = new Map(plan.counts.map((count) => [count.name, count]))
-  for (const count of await countKept(plan.statements, rules, tables, run)) counts.set(count.name, count)
+  const counts = new Map<string, Counted>(plan.counts.map((count) => [count.name, count]))
+  for (const count of await countKept(askedOf(plan), rules, tables, run)) counts.set(count.name, count)
   const named = inputs.map(({ input }) => input)
   const readings = new Map<string, CheckReading | null>(checks.map(({ name, rule }) => [name, readingOf(rule, named)]))
   const queryColumns = new Map<string, readonly string[]>()
@@ -73,8 +92,43 @@ export async function runChecks(
     counts.set(check.name, counted.count)
     readings.set(check.name, readingOfQuery(counted.named, OUTPUT_ALIAS, named))
   }
-  const judged = ({ name }: Check) => [counts.get(name) ?? null, readings.get(name) ?? null] as const
-  return { plan, queryColumns, results: checks.map((check) => judge(check, ...judged(check))) }
+  const judged = (check: Check): CheckResult => {
+    const [count, reads] = [counts.get(check.name) ?? null, readings.get(check.name) ?? null]
+    const { rule } = check
+    if (rule.kind !== 'anomaly') return judge(check, count, reads)
+    const { measurement } = count ?? {}
+    const taught = run.learned?.byCheck.get(check.name) ?? NOTHING
+    const basis = run.learned?.basis ?? ''
+    return judgeAnomaly({ ...check, rule }, measurement ? { measurement, taught, basis } : null, reads)
+  }
+  return { plan, queryColumns, profiles: profilesOf(checks, counts), results: checks.map(judged) }
+}
+
+/** By column: checks that differ in their bounds alone have found the same. */
+function profilesOf(checks: readonly Check[], counts: ReadonlyMap<string, Counted>): ReadonlyMap<string, Profile> {
+  return new Map(
+    checks.flatMap(({ name, rule }) => {
+      const profile = counts.get(name)?.measurement?.profile
+      return rule.kind !== 'anomaly' || rule.column === null || profile === undefined ? [] : [[rule.column, profile]]
+    }),
+  )
+}
+
+function askedOf({ statements, measures }: CheckPlan): readonly Asked[] {
+  return [
+    ...statements.map(
+      (statement): Asked => ({
+        sql: statement.sql,
+        read: ([row = []]) => countsOf(statement, row),
+      }),
+    ),
+    ...measures.map(
+      ({ check: name, sql, read }): Asked => ({
+        sql,
+        read: (rows) => [{ name, violations: 0, total: 1, measurement: read(rows) }],
+      }),
+    ),
+  ]
 }
 
 function inputTable(name: string, state: InputState['state']): CheckTable {
@@ -83,11 +137,11 @@ function inputTable(name: string, state: InputState['state']): CheckTable {
 
 /** Of rows that keep the rules: the job that counts looks at those first, and ends there where one is broken. */
 async function countKept(
-  statements: readonly CheckStatement[],
+  statements: readonly Asked[],
   rules: RowRules | null,
   tables: readonly EngineTable[],
   run: CheckRun,
-): Promise<readonly CheckCount[]> {
+): Promise<readonly Counted[]> {
   if (rules === null) return countStatements(statements, tables, run)
   if (statements.length > 0) {
     const results = await resultsOf([...rules.steps, ...stepsOf(statements)], tables, run)
@@ -102,24 +156,23 @@ async function countKept(
 
 /** All in one job; where one statement is at fault, each on its own, so that only that one counts as not run. */
 async function countStatements(
-  statements: readonly CheckStatement[],
+  statements: readonly Asked[],
   tables: readonly EngineTable[],
   run: CheckRun,
-): Promise<readonly CheckCount[]> {
+): Promise<readonly Counted[]> {
   if (statements.length === 0) return []
   const results = await resultsOf(stepsOf(statements), tables, run)
   if (results !== null) return allCounts(statements, results)
   if (statements.length === 1) return []
-  const apart: CheckCount[] = []
+  const apart: Counted[] = []
   for (const statement of statements) apart.push(...(await countStatements([statement], tables, run)))
   return apart
 }
 
-const stepsOf = (statements: readonly CheckStatement[]) =>
-  statements.map(({ sql }) => ({ sql, rows: 'collect' as const }))
+const stepsOf = (statements: readonly Asked[]) => statements.map(({ sql }) => ({ sql, rows: 'collect' as const }))
 
-function allCounts(statements: readonly CheckStatement[], results: readonly StepResult[]): readonly CheckCount[] {
-  return statements.flatMap((statement, index) => countsOf(statement, results[index]?.rows[0] ?? []))
+function allCounts(statements: readonly Asked[], results: readonly StepResult[]): readonly Counted[] {
+  return statements.flatMap(({ read }, index) => read(results[index]?.rows ?? []))
 }
 
 /** Null where a statement is at fault. */

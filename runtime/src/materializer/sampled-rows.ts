@@ -70,7 +70,7 @@ export interface Sample {
   readonly checks: readonly CheckResult[]
   /** As the variant shows them. */
   readonly violating: readonly ViolatingRows[]
-  /** Names of checks that a sample cannot answer. */
+  /** Names of checks that a sample cannot answer; those that learn from epochs among them. */
   readonly leftOut: readonly string[]
   /** Names of those that would keep a run from publishing. */
   readonly blocking: readonly string[]
@@ -109,7 +109,8 @@ async function sampleIn(directory: string, request: SampleRequest, deps: SampleD
   }
   const staged = await transformRows(inputs, manifests, outputSchema(manifests.output), transform)
   const refusal = await refusalOf(staged, manifests, transform)
-  const isAnswered = ({ rule }: Check) => inputRows === null || !OF_ALL_ROWS.includes(rule.kind)
+  const isAnswered = ({ rule }: Check) =>
+    rule.kind !== 'anomaly' && (inputRows === null || !OF_ALL_ROWS.includes(rule.kind))
   const asked = manifests.quality.checks.filter(isAnswered)
   const run = { tenant, engine, limits, ownLimits: limits, nowMs: request.nowMs, signal }
   const checked = await runChecks(asked, staged, inputs, null, run)

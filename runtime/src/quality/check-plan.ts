@@ -2,6 +2,7 @@ import { quoteTable, type Within } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
 import type { Check, Rule } from '../manifest/manifest-set.ts'
 import { badRow } from './bad-row.ts'
+import { type MeasureStatement, measureStatements, type Taught } from './measures.ts'
 import { freshnessSql, rowCountSql, schemaCount, uniqueSql } from './table-rules.ts'
 
 /** A table that checks read: its name in the engine (quoted here), and the columns it really has. */
@@ -18,6 +19,8 @@ export interface CheckTables {
   readonly inputs: ReadonlyMap<string, CheckTable>
   /** The instant that freshness counts from, in milliseconds since 1970: the clock of the run, not of the engine. */
   readonly nowMs: number
+  /** By anomaly check: what the epochs before have taught it. Absent: nothing. */
+  readonly taught?: ReadonlyMap<string, Taught>
 }
 
 /**
@@ -47,6 +50,8 @@ export interface CheckCount {
 
 export interface CheckPlan {
   readonly statements: readonly CheckStatement[]
+  /** What anomaly checks measure. */
+  readonly measures: readonly MeasureStatement[]
   readonly tenantChecks: readonly TenantCheck[]
   /** Known without looking at a row: whether columns are there. */
   readonly counts: readonly CheckCount[]
@@ -71,6 +76,7 @@ export function planChecks(checks: readonly Check[], tables: CheckTables): Check
   const passes = chunks(inOnePass, CHECKS_PER_PASS).map((some) => passOver(some, badRows, tables))
   return {
     statements: [...passes, ...checks.flatMap((check) => ownStatement(check, badRows, tables))],
+    measures: measureStatements(checks, tables.output, tables.taught ?? new Map()),
     tenantChecks: tenantChecks(checks, tables.output),
     counts: checks.flatMap(({ name, rule }) =>
       rule.kind === 'schema' ? [{ name, ...schemaCount(rule, tables) }] : [],

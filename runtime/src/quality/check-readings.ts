@@ -22,6 +22,8 @@ export function readingOf(rule: Rule, inputs: readonly Input[]): CheckReading | 
       const raw = input === undefined ? [] : rule.inputColumns.map((column) => rawColumn(input, column))
       return { output: rule.columns, raw }
     }
+    case 'anomaly':
+      return { output: rule.column === null ? [] : [rule.column], raw: [] }
     case 'row_count':
     case 'schema':
       return { output: [], raw: [] }

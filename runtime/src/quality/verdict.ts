@@ -1,5 +1,6 @@
 import { DIMENSIONS } from '../manifest/files/quality.ts'
 import type { Check, Dimension, OnError, Severity, Threshold } from '../manifest/manifest-set.ts'
+import type { Measured } from './anomaly.ts'
 import type { CheckCount } from './check-plan.ts'
 
 /** What a check looks at, directly or to choose what it looks at. */
@@ -25,6 +26,10 @@ export interface CheckResult {
   readonly reads?: CheckReading | null
   /** What one that has not passed is worth for the score all the same, 0 to 1; absent: nothing. */
   readonly worth?: number
+  /** Of an anomaly check that could be run. */
+  readonly measured?: Measured
+  /** It knows too little to judge: `passed` keeps nothing from being published, and it counts for no score. */
+  readonly learning?: true
 }
 
 /**
@@ -56,7 +61,8 @@ export interface Score {
 }
 
 /** The weighted share of checks that passed, and of what others are worth, as a whole and by dimension. */
-export function scoreOf(results: readonly CheckResult[]): Score {
+export function scoreOf(all: readonly CheckResult[]): Score {
+  const results = all.filter(({ learning }) => learning !== true)
   const byDimension: Partial<Record<Dimension, number>> = {}
   for (const dimension of DIMENSIONS) {
     const share = shareOf(results.filter((result) => result.dimension === dimension))

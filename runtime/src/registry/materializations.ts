@@ -48,6 +48,8 @@ export interface NewMaterialization {
   readonly counts: Readonly<Record<string, number>>
   readonly quality: unknown
   readonly qualityScore: number | null
+  /** Of a rollback: the epoch that it brought back. */
+  readonly restoredEpoch?: number
 }
 
 const LOST = 'lost.'
@@ -181,8 +183,8 @@ function insert(
     db,
     'recording the materialization',
     `insert into materializations (id, tenant, product_id, epoch, kind, state, run_id, version, digest, snapshots,
-       masked_columns, inputs, counts, quality, quality_score, committed_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16, clock_timestamp()))
+       masked_columns, inputs, counts, quality, quality_score, committed_at, restored_epoch)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce($16, clock_timestamp()), $17)
      returning ${COLUMNS}`,
     [
       newId('mat'),
@@ -201,6 +203,7 @@ function insert(
       json(row.quality),
       row.qualityScore,
       committedAt,
+      row.restoredEpoch ?? null,
     ],
   )
 }

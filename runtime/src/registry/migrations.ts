@@ -39,6 +39,8 @@ import { rowsRejected } from './migrations/076-rows-rejected.ts'
 import { productReads } from './migrations/077-product-reads.ts'
 import { judgedColumns } from './migrations/078-judged-columns.ts'
 import { openLineageRuns } from './migrations/079-openlineage-runs.ts'
+import { pastEpochsTables } from './migrations/081-past-epochs.ts'
+import { backfills } from './migrations/084-backfills.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -87,5 +89,7 @@ export const registryMigrations: MigrationList = {
     productReads,
     judgedColumns,
     openLineageRuns,
+    backfills,
+    pastEpochsTables,
   ],
 }

@@ -378,6 +378,7 @@ function randomProduct(random: (below: number) => number): Texts {
     () => ({ schema: { columns: [column()], exact: false } }),
     () => ({ sql: `SELECT * FROM {{this}} WHERE ${column()} IS NULL`, ...maybe({ threshold: '10%' }) }),
     () => ({ sql: `SELECT * FROM source_rows` }),
+    () => ({ anomaly: { metric: 'distinct', column: column(), ...maybe({ sensitivity: 'low' }) } }),
   ]
   const checks = Array.from({ length: random(6) }, (_, n) => ({
     name: `check ${n}`,

@@ -26,6 +26,9 @@ export function writtenRules(quality: QualityFile, aliases: readonly string[]): 
       else ofColumn.set(column, [...(ofColumn.get(column) ?? []), whole])
     }
   }
+  for (const [index, { product }] of (quality.uses ?? []).entries()) {
+    lost.push(`quality.yaml: uses[${index}]: the checks are those of ${product}, whose contract has them`)
+  }
   return { ofSchema, ofColumn, lost }
 }
 
@@ -88,8 +91,8 @@ function countOf({ min, max }: NonNullable<CheckFields['row_count']>): ContractR
 
 function common(check: CheckFields, onError: QualityFile['on_error']): ContractRule {
   const { name, description, dimension, severity, weight } = check
-  const { sql, row_count: count, freshness, schema } = check
-  const saysRows = [sql, count, freshness, schema].every((kind) => kind === undefined)
+  const { sql, row_count: count, freshness, schema, anomaly } = check
+  const saysRows = [sql, count, freshness, schema, anomaly].every((kind) => kind === undefined)
   // Where the file asks for quarantine, what does not say which rows are bad blocks.
   const consequence = check.on_error ?? (onError === 'quarantine' && !saysRows ? 'block' : onError)
   const own = [

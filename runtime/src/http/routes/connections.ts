@@ -11,6 +11,7 @@ import {
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
 import { type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
+import { backfillConnection } from '../../operations/products/backfill.ts'
 import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
@@ -42,6 +43,18 @@ import {
 } from './shapes.ts'
 
 const Params = Type.Object({ connection_id: Reference })
+const Backfill = Type.Object(
+  {
+    tables: Type.Optional(
+      Type.Array(Type.String({ minLength: 1, maxLength: 1024, description: 'schema.table' }), {
+        minItems: 1,
+        maxItems: 1000,
+        description: 'Default: all that deployed products read.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
 const tags = ['Connections']
 const developer = (call: { readonly principal: Parameters<typeof requireDeveloper>[0] }) =>
   requireDeveloper(call.principal)
@@ -277,6 +290,27 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
         return answer.reply(await syncConnection(platform, call, call.params.connection_id, answer.keep))
       },
     }),
+    defineRoute({
+      method: 'POST',
+      path: '/api/v1/connections/{connection_id}/backfill',
+      name: 'backfillConnection',
+      summary: 'Read tables whole again',
+      description:
+        'Queues a run that reads them from their beginning, whatever their mode: for rows that changed without their cursor column, or that a former login did not see. Readers are given what is there until the new rows are committed, and what is the same in both stays as it is.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      body: Backfill,
+      idempotent: true,
+      authorize: developer,
+      responses: { 202: { description: 'The run, queued.', schema: Run } },
+      errors: ['connection_not_found', 'backfill_unsupported', 'table_not_ingested'],
+      async handler(call) {
+        const answer = keptAnswer(call, queuedReply)
+        const tables = call.body.tables ?? null
+        return answer.reply(await backfillConnection(platform, call, call.params.connection_id, tables, answer.keep))
+      },
+    }),
   ]
 }
 
@@ -299,7 +333,7 @@ function lagJson({ connection, scheduled, now, tables, capture }: Lag) {
     last_run,
     breaker: schedule_state?.breaker ?? null,
     log: capture && captureJson(capture),
-    tables: tables.map(({ name, readAt, lastRead }) => ({
+    tables: tables.map(({ name, readAt, lastRead, backfillAskedAt }) => ({
       table: name,
       read_at: readAt?.toISOString() ?? null,
       age_s: readAt && Math.max(0, Math.round((now.getTime() - readAt.getTime()) / 1000)),
@@ -309,6 +343,7 @@ function lagJson({ connection, scheduled, now, tables, capture }: Lag) {
         error_code: lastRead.errorCode,
         at: lastRead.at.toISOString(),
       },
+      backfill_asked_at: backfillAskedAt?.toISOString() ?? null,
     })),
   }
 }

@@ -60,6 +60,8 @@ export const Preview = Type.Object(
         weight: Type.Number(),
         on_error: Type.String(),
         passed: Type.Boolean(),
+        learning: Type.Boolean({ description: 'Always false: checks that learn are left out.' }),
+        measured: Type.Null(),
         violations: Type.Union([Type.Number(), Type.Null()]),
         total: Type.Union([Type.Number(), Type.Null()]),
         violating: Type.Union([Violating, Type.Null()]),
@@ -67,7 +69,8 @@ export const Preview = Type.Object(
       { description: 'Their results on all rows that the transform gave here: those that you may know of.' },
     ),
     checks_left_out: Type.Array(Type.String(), {
-      description: 'Checks that only all rows of the product can answer, where the sample is not whole.',
+      description:
+        'Checks that only all rows of the product can answer, where the sample is not whole; and those that learn from its epochs.',
     }),
     problems: Type.Array(
       Type.Object({ code: Type.String(), message: Type.String(), remedy: nullableText('What to do about it.') }),

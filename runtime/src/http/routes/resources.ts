@@ -1,5 +1,6 @@
 /** What answers look like: the schemas of resources, for the OpenAPI document. Members may be added, never taken away. */
 import { type TSchema, Type } from 'typebox'
+import { METRICS } from '../../manifest/files/quality.ts'
 import { NOTICE_KINDS } from '../../operations/products/product-notices.ts'
 import { RUN_STATES, RUN_TRIGGERS } from '../../registry/runs.ts'
 import { CATCH_UPS, SKIP_REASONS } from '../../registry/schedules.ts'
@@ -170,6 +171,12 @@ export const ConnectionLag = Type.Object(
             { description: 'The newest that was tried.' },
           ),
         ),
+        backfill_asked_at: nullable(
+          Type.String({
+            format: 'date-time',
+            description: 'The next read is of the whole table, as was asked for then.',
+          }),
+        ),
       }),
     ),
   },
@@ -253,8 +260,27 @@ const quality = {
       weight: Type.Number(),
       on_error: text(),
       passed: Type.Boolean(),
+      learning: Type.Boolean({
+        description:
+          'It knows too few epochs to judge, or found nothing to measure: it has passed, and counts for no score.',
+      }),
       violations: nullable(Type.Number()),
       total: nullable(Type.Number()),
+      measured: nullable(
+        Type.Object(
+          {
+            metric: oneOf(METRICS),
+            column: nullable(text()),
+            value: nullable(Type.Number({ description: 'Null: there was nothing to measure.' })),
+            lower: nullable(Type.Number({ description: 'It passes from here; null: any, or it is learning.' })),
+            upper: nullable(Type.Number({ description: 'It passes up to here; null: any, or it is learning.' })),
+            epochs: count('How many epochs it has learned from.'),
+          },
+          {
+            description: 'Of an anomaly check that could be run: what it measured, and the bounds that it has learned.',
+          },
+        ),
+      ),
       violating: nullable(
         Type.Object(
           {

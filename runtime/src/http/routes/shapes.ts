@@ -552,13 +552,21 @@ export function qualityJson(kept: unknown, rows: ReadonlyMap<string, ShownRows>)
   const quality = kept as { readonly checks: readonly CheckResult[]; readonly by_dimension: unknown } | null
   if (quality === null) return null
   return {
-    checks: quality.checks.map(({ onError, reads: _, worth: __, ...check }) => ({
+    checks: quality.checks.map(({ onError, reads: _, worth: __, learning = false, measured, ...check }) => ({
       ...check,
       on_error: onError,
+      learning,
+      measured: measuredJson(measured),
       violating: violatingJson(rows.get(check.name)),
     })),
     by_dimension: quality.by_dimension,
   }
+}
+
+function measuredJson(measured: CheckResult['measured']) {
+  if (measured === undefined) return null
+  const { basis: _, ...told } = measured
+  return told
 }
 
 function violatingJson(shown: ShownRows | undefined) {

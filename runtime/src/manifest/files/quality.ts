@@ -28,7 +28,14 @@ export const CHECK_KINDS = [
   'row_count',
   'freshness',
   'schema',
+  'anomaly',
 ] as const
+
+/** What an anomaly check measures. */
+export const METRICS = ['row_count', 'null_share', 'distinct', 'drift'] as const
+export const SENSITIVITIES = ['low', 'normal', 'high'] as const
+/** A check learns of no more. */
+export const MOST_EPOCHS = 100
 
 const scalar = (description: string) =>
   Type.Union([Type.String({ maxLength: 10_000 }), Type.Number(), Type.Boolean()], {
@@ -39,6 +46,8 @@ const scalar = (description: string) =>
 const alias = (description: string) => Type.String({ description, minLength: 1, maxLength: 63 })
 
 const rows = (description: string) => Type.Integer({ description, minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+
+const epochs = (description: string) => Type.Integer({ description, minimum: 3, maximum: MOST_EPOCHS })
 
 export const CheckFields = closed({
   name: text('The name under which its results are kept.', 100),
@@ -111,6 +120,30 @@ export const CheckFields = closed({
       exact: Type.Optional(Type.Boolean({ description: 'Whether there may be no other. Default: false.' })),
     }),
   ),
+  anomaly: Type.Optional(
+    closed(
+      {
+        metric: oneOf(
+          METRICS,
+          'What is measured: rows, the share of rows without a value, different values, or how far the values of a column lie from those of the last epochs.',
+        ),
+        column: Type.Optional(columnName('The column; of row_count none.')),
+        sensitivity: Type.Optional(
+          oneOf(SENSITIVITIES, 'How narrow the bounds are. Default: normal, five deviations.'),
+        ),
+        min_history: Type.Optional(epochs('Of how many epochs it must know before it judges. Default: 7.')),
+        window: Type.Optional(epochs('Of how many epochs, the newest ones, it learns. Default: 30.')),
+        learn_from: Type.Optional(
+          pattern(
+            'Epochs before this day (UTC) teach it nothing: where what was unusual is usual from now on.',
+            '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$',
+            'a day such as 2026-05-01',
+          ),
+        ),
+      },
+      { description: 'That the rows are as those of the last epochs were, by bounds that are learned from them.' },
+    ),
+  ),
 })
 
 export const QualityFile = closed(
@@ -136,11 +169,33 @@ export const QualityFile = closed(
         },
       ),
     ),
+    uses: Type.Optional(
+      Type.Array(
+        closed({
+          product: text('The product whose checks they are: namespace.name. Its version in service has them.', 200),
+          checks: Type.Array(text('The name of a check.', 100), {
+            description: 'Which of its checks.',
+            minItems: 1,
+            maxItems: MANIFEST_LIMITS.checks,
+            uniqueItems: true,
+          }),
+        }),
+        {
+          description:
+            'Checks of other products, as these have them when the file is uploaded. They look at the rows and inputs of this product.',
+          maxItems: MANIFEST_LIMITS.sharingProducts,
+        },
+      ),
+    ),
     checks: Type.Optional(Type.Array(CheckFields, { description: 'The checks.', maxItems: MANIFEST_LIMITS.checks })),
   },
   { title: 'quality.yaml' },
 )
 
 export type CheckKind = (typeof CHECK_KINDS)[number]
+export interface UseFields {
+  readonly product: string
+  readonly checks: readonly string[]
+}
 export type CheckFields = Type.Static<typeof CheckFields>
 export type QualityFile = Type.Static<typeof QualityFile>

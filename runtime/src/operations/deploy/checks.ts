@@ -5,6 +5,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Check, ManifestSet, Rule } from '../../manifest/manifest-set.ts'
 import { outputSchema } from '../../manifest/manifest-set.ts'
+import { placeOfCheck } from '../../manifest/used-checks.ts'
 import { OUTPUT_ALIAS } from '../../materializer/run-checks.ts'
 import { stagedColumns } from '../../materializer/staged-columns.ts'
 import { stagedTable } from '../../materializer/transform.ts'
@@ -77,7 +78,9 @@ export async function checkQuality(
     const why = lasting.has(name) ? found.get(name) : undefined
     if (why === undefined) continue
     const { field, message, hint } = await why()
-    const path = `checks[${index}].${field}`
+    const place = placeOfCheck(manifests.quality, index)
+    // Of a check of another product the fields stand there.
+    const path = checks[index]?.from === undefined ? `${place}.${field}` : place
     errors.push({ manifest: 'quality', path, message: `the check "${name}" cannot run: ${message}`, hint })
   }
   const [first] = errors

@@ -9,6 +9,7 @@ import { keepSchedule } from '../../jobs/set-schedule.ts'
 import { compareManifests } from '../../manifest/compatibility.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import type { Problem } from '../../manifest/problem.ts'
+import { sharedIn } from '../../manifest/used-checks.ts'
 import { pauseText } from '../../materializer/pauses.ts'
 import { isSubject } from '../../policy/classification.ts'
 import type { ClassifiedColumn } from '../../policy/masking.ts'
@@ -311,7 +312,9 @@ export async function checkManifests(
   await checkRawGrants(platform, call, kept.normalised, connections)
   const upstreams = await upstreamsOf(platform, call, kept.normalised)
   const sources = await discoverSources(platform, call, kept.normalised, connections, upstreams)
-  const parsed = await parseTexts(platform, product, kept.manifests, sources.tables)
+  // Checks of other products are those that the manifests were uploaded with, whatever became of them since.
+  const sharedChecks = sharedIn(kept.normalised.quality)
+  const parsed = await parseTexts(platform, product, kept.manifests, { connections: sources.tables, sharedChecks })
   if (!parsed.ok) throw manifestsInvalid(parsed)
   const { manifests } = parsed
   // Once more: an earlier release may have read the same texts in another way.

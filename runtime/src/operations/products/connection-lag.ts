@@ -1,6 +1,7 @@
 /** How far the raw tables of a connection are behind their source. */
 import type { TenantCall } from '../../flow.ts'
 import { qualified } from '../../manifest/context.ts'
+import { backfillsOf } from '../../registry/backfills.ts'
 import { type Capture, capture } from '../../registry/captures.ts'
 import { databaseNow } from '../../registry/clock.ts'
 import type { Connection } from '../../registry/connections.ts'
@@ -17,7 +18,10 @@ export interface Lag {
   readonly scheduled: Scheduled
   readonly now: Date
   /** Those that deployed products read, since a sync reads no others; and that are the caller's to know of. */
-  readonly tables: readonly TableReads[]
+  readonly tables: readonly (TableReads & {
+    /** That it be read whole, which no run has done yet. */
+    readonly backfillAskedAt: Date | null
+  })[]
   /** Of a connection that is read by the log of its source. */
   readonly capture: Capture | null
 }
@@ -37,6 +41,8 @@ export async function lagOf(platform: Platform, call: TenantCall, reference: str
     }
   }
   const scheduled = (await scheduledOf(pool, 'connection', [connection.id])).get(connection.id) as Scheduled
-  const tables = await tableReads(pool, connection, [...told].toSorted())
+  const asked = new Map((await backfillsOf(pool, connection.id)).map((one) => [one.tableName, one.askedAt]))
+  const reads = await tableReads(pool, connection, [...told].toSorted())
+  const tables = reads.map((table) => ({ ...table, backfillAskedAt: asked.get(table.name) ?? null }))
   return { connection, scheduled, now: await databaseNow(pool), tables, capture: await capture(pool, connection.id) }
 }

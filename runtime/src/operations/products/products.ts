@@ -8,7 +8,7 @@ import { appendEvent } from '../../events/outbox.ts'
 import type { TenantCall } from '../../flow.ts'
 import { forgetJob } from '../../jobs/claims.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
-import { type ManifestContext, type SourceTable, servingTypesOf } from '../../manifest/context.ts'
+import { type ManifestContext, servingTypesOf } from '../../manifest/context.ts'
 import type { Input, ManifestSet } from '../../manifest/manifest-set.ts'
 import { nameRefusal, nameSuggestion } from '../../manifest/names.ts'
 import type { ParsedManifests } from '../../manifest/parse-manifests.ts'
@@ -46,6 +46,7 @@ import { type SubjectRequest, subjectOf } from '../rights/grant-subject.ts'
 import { NO_PRODUCT, productHidden, unambiguous } from '../served/served-product.ts'
 import { findByReference } from '../served/served-products.ts'
 import { type RightOne, settleOutdated } from './outdated-registry.ts'
+import { checksInService } from './shared-checks.ts'
 
 export interface NewProductRequest {
   readonly name: string
@@ -186,11 +187,12 @@ export async function uploadManifests(
   return parsed
 }
 
-export function parseTexts(
+/** @param known of manifests that were read before: with these checks of other products, and what sources have */
+export async function parseTexts(
   platform: Platform,
   product: Product,
   texts: Readonly<Partial<Record<string, string>>>,
-  connections?: ReadonlyMap<string, readonly SourceTable[] | null>,
+  known: Pick<ManifestContext, 'connections' | 'sharedChecks'> = {},
 ): Promise<ParsedManifests> {
   const context: ManifestContext = {
     product: { name: product.name, domain: product.domain },
@@ -199,9 +201,13 @@ export function parseTexts(
     distributed: platform.distributed !== null,
     leastScheduleMs: platform.config.limits.schedule_interval_ms,
     sensitiveClasses: platform.rules.sensitive,
-    ...(connections === undefined ? {} : { connections }),
+    ...known,
   }
-  return platform.parsing.parse(product.tenant, texts, context)
+  const parsed = await platform.parsing.parse(product.tenant, texts, context)
+  const uses = (parsed.ok ? parsed.manifests.quality.uses : parsed.uses) ?? []
+  if (known.sharedChecks !== undefined || uses.length === 0) return parsed
+  const sharedChecks = await checksInService(platform.pool, product.tenant, uses)
+  return platform.parsing.parse(product.tenant, texts, { ...context, sharedChecks })
 }
 
 export function manifestsInvalid(parsed: Extract<ParsedManifests, { ok: false }>): SluiceError {

@@ -76,6 +76,7 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
             read_at: at('08:06:01'),
             age_s: 42,
             last_read: { run_id: RUN_ID, state: 'succeeded', error_code: null, at: at('08:06:58') },
+            backfill_asked_at: null,
           },
         ],
       },
@@ -136,6 +137,7 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
     answers: { 202: { table: 'public.hooks', rows: 1, sequence: 8, durability: 'stored' } },
   },
   syncConnection: { params, answers: { 202: queued('ingestion') } },
+  backfillConnection: { params, body: { tables: ['public.people'] }, answers: { 202: queued('ingestion') } },
   listQuarantine: {
     params,
     query: { table: 'public.customers' },

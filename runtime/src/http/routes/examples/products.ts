@@ -126,8 +126,10 @@ const quality = {
       weight: 1,
       on_error: 'block',
       passed: false,
+      learning: false,
       violations: 3,
       total: 99,
+      measured: null,
       violating: {
         columns: ['id', 'city'],
         masked_columns: [],

@@ -178,7 +178,8 @@ function outputOf(told: ToldRun, naming: Naming, facet: MakeFacet) {
 
 /** How each check came out, and nothing that it counted: that says something of rows. */
 function assertionsOf({ checks, manifests }: ToldRun) {
-  return checks.map(({ name, passed, severity, reads }) => {
+  const judged = checks.filter(({ learning }) => learning !== true)
+  return judged.map(({ name, passed, severity, reads }) => {
     const rule = manifests?.quality.checks.find((check) => check.name === name)?.rule
     const [column, ...others] = reads?.output ?? []
     return {

@@ -1,0 +1,14 @@
+/** Reads topics of Kafka (3.1 and later), by offsets that are committed with the rows. Experimental: see the guide for what is not proved yet. */
+import { defineConnector } from '@sluice/sdk'
+import { createConnector } from './connector.ts'
+import { type KafkaSettings, parseSettings, settingsSchema } from './settings.ts'
+
+export default defineConnector<KafkaSettings>({
+  type: 'kafka',
+  name: 'kafka',
+  version: '0.1.0',
+  description: 'Topics of a Kafka cluster, whole or by what is new. Experimental.',
+  settingsSchema,
+  capabilities: { modes: ['full', 'incremental'], csv: true },
+  open: async (settings, host) => createConnector(parseSettings(settings), host),
+})

@@ -1,0 +1,98 @@
+/** The records of one partition, from an offset to before another: those that are committed, in their order. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { ClusterClient } from './cluster.ts'
+import { changedMeanwhile, ERRORS, kafkaFailure, stopIfAborted } from './failure.ts'
+import type { Fetched } from './wire/answers.ts'
+import { BrokenAnswer } from './wire/bytes.ts'
+import { batchesOf, type KafkaRecord, type RecordBatch } from './wire/records.ts'
+
+const FETCH_BYTES = 4 * 1024 * 1024
+const WAIT_MS = 500
+/** So often the leader has to say that nothing is left before an end: compaction may have taken the last of it. */
+const EMPTY_ANSWERS = 3
+const PIECE_RECORDS = 1000
+const PIECE_BYTES = 1024 * 1024
+
+export interface Span {
+  readonly topic: string
+  readonly topicId: string
+  readonly partition: number
+  readonly from: number
+  readonly to: number
+}
+
+/** In pieces. Throws SluiceErrors only. */
+export async function* recordsIn(
+  span: Span,
+  client: ClusterClient,
+  signal: AbortSignal,
+): AsyncGenerator<readonly KafkaRecord[]> {
+  const { topic, topicId, partition, to } = span
+  let offset = span.from
+  let empty = 0
+  while (offset < to) {
+    stopIfAborted(signal)
+    const question = { topicId, partition, offset, maxBytes: FETCH_BYTES, maxWaitMs: WAIT_MS }
+    const fetched = await client.fetch(topic, question, signal)
+    if (fetched.error === ERRORS.offsetOutOfRange) throw changedMeanwhile(topic, 'has lost records to its retention')
+    const before: number = offset
+    try {
+      for (const batch of committedOf(fetched)) {
+        if (batch.lastOffset < offset) continue
+        if (batch.marker === null && !batch.isAborted) yield* piecesOf(batch.batch, offset, to)
+        stopIfAborted(signal)
+        offset = batch.lastOffset + 1
+        if (offset >= to) break
+      }
+    } catch (error) {
+      throw kafkaFailure(error, `reading the topic, partition ${partition} from offset ${offset}`, signal)
+    }
+    if (offset > before) empty = 0
+    else if (fetched.throttleMs > 0) await client.pause(fetched.throttleMs, signal)
+    else if (fetched.records.length > 0)
+      throw kafkaFailure(new BrokenAnswer('an answer holds no whole batch of records'), 'reading the topic')
+    else if (fetched.end >= to) {
+      empty += 1
+      if (empty >= EMPTY_ANSWERS) return
+    } else await client.pause(WAIT_MS, signal)
+    await nextTurn()
+  }
+}
+
+interface JudgedBatch {
+  readonly batch: RecordBatch
+  readonly lastOffset: number
+  readonly marker: RecordBatch['marker']
+  readonly isAborted: boolean
+}
+
+/** The broker says which transactions were given up, and a marker in the log where each of them ends. */
+export function* committedOf({ records, aborted }: Pick<Fetched, 'records' | 'aborted'>): Generator<JudgedBatch> {
+  const waiting = [...aborted].sort((one, other) => other.firstOffset - one.firstOffset)
+  const givenUp = new Set<bigint>()
+  for (const batch of batchesOf(records)) {
+    for (let next = waiting.at(-1); next !== undefined && next.firstOffset <= batch.lastOffset; next = waiting.at(-1)) {
+      givenUp.add(next.producerId)
+      waiting.pop()
+    }
+    const { lastOffset, marker, producerId, isTransactional } = batch
+    if (marker === 'abort') givenUp.delete(producerId)
+    yield { batch, lastOffset, marker, isAborted: isTransactional && givenUp.has(producerId) }
+  }
+}
+
+function* piecesOf(batch: RecordBatch, from: number, to: number): Generator<readonly KafkaRecord[]> {
+  let piece: KafkaRecord[] = []
+  let bytes = 0
+  for (const record of batch.records()) {
+    if (record.offset < from) continue
+    if (record.offset >= to) break
+    piece.push(record)
+    bytes += (record.value?.length ?? 0) + (record.key?.length ?? 0)
+    if (piece.length < PIECE_RECORDS && bytes < PIECE_BYTES) continue
+    yield piece
+    piece = []
+    bytes = 0
+  }
+  if (piece.length > 0) yield piece
+}

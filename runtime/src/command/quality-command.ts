@@ -1,0 +1,118 @@
+/** `sluice quality`: what the checks of a product found, and how that went before. */
+import { UsageError } from './arguments.ts'
+import { type Command, type CommandCall, segment } from './command.ts'
+import { textTable } from './text-table.ts'
+
+/** Of a check, what its reader is shown. */
+export interface CheckAnswer {
+  readonly name: string
+  readonly severity: string
+  readonly passed: boolean
+  readonly learning: boolean
+  readonly violations: number | null
+  readonly total: number | null
+  readonly measured: {
+    readonly metric: string
+    readonly column: string | null
+    readonly value: number | null
+    readonly lower: number | null
+    readonly upper: number | null
+    readonly epochs: number
+  } | null
+  readonly violating: {
+    readonly columns: readonly string[]
+    readonly masked_columns: readonly string[]
+    readonly rows: readonly (readonly (string | null)[])[]
+  } | null
+}
+
+export interface QualityAnswer {
+  readonly state: 'committed' | 'blocked'
+  readonly kind: string
+  readonly version: string
+  readonly epoch: number | null
+  readonly rows: number | null
+  readonly quality_score: number | null
+  readonly committed_at: string
+  readonly quality: { readonly checks: readonly CheckAnswer[] } | null
+}
+
+const LAST = 10
+const MOST = 100
+
+export const QUALITY_COMMAND: Command = {
+  usage: 'quality PRODUCT [--last N]',
+  summary: 'what the checks of a product found last, with the rows that failed them, and how it went before',
+  flags: { last: `of how many materializations, ${MOST} at most; default ${LAST}, with --json the newest alone` },
+  remote: true,
+  async run(call) {
+    const last = lastOf(call)
+    const path = `/api/v1/products/${segment(call, 0, 'PRODUCT')}/quality?limit=${last ?? LAST}`
+    const { data } = (await (await call.client()).request('GET', path)) as { readonly data: readonly QualityAnswer[] }
+    if (call.args.flags['json']) return last === null ? (data[0] ?? null) : data
+    return qualityText(data)
+  },
+}
+
+/** Null where it is not said. */
+function lastOf({ args }: CommandCall): number | null {
+  const { last } = args.flags
+  if (last === undefined) return null
+  const number = typeof last === 'string' && /^[1-9][0-9]{0,2}$/.test(last) ? Number(last) : 0
+  if (number < 1 || number > MOST) throw new UsageError(`--last is a number from 1 to ${MOST}`)
+  return number
+}
+
+/** @param all newest first */
+export function qualityText(all: readonly QualityAnswer[]): string {
+  const [newest] = all
+  if (newest === undefined) return 'The product has not been made yet.'
+  const { state, version, committed_at: at, quality_score: score, quality } = newest
+  const published = state === 'blocked' ? 'was not published' : 'was published'
+  const head = `Version ${version} ${published} at ${at}${score === null ? '' : `, with a score of ${score}`}.`
+  const checks = quality?.checks ?? []
+  const shown =
+    checks.length === 0
+      ? ['It has no checks that you may see.']
+      : [checkTable(checks), ...learnedTable(checks), ...checks.flatMap(violatingText)]
+  return [head, ...shown, ...(all.length > 1 ? [trend(all)] : [])].join('\n')
+}
+
+function checkTable(checks: readonly CheckAnswer[]): string {
+  const lines = checks.map((check) => [check.name, resultOf(check), check.severity, check.violations, check.total])
+  return textTable(['check', 'result', 'severity', 'violations', 'of'], lines)
+}
+
+function resultOf({ passed, learning, violations }: CheckAnswer): string {
+  if (learning) return 'learning'
+  if (passed) return 'passed'
+  return violations === null ? 'could not be run' : 'failed'
+}
+
+function learnedTable(checks: readonly CheckAnswer[]): readonly string[] {
+  const lines = checks.flatMap(({ name, measured }) => {
+    if (measured === null) return []
+    const { metric, column, value, lower, upper, epochs } = measured
+    return [[name, column === null ? metric : `${metric} of ${column}`, value, lower, upper, epochs]]
+  })
+  const header = ['check', 'measures', 'value', 'from', 'to', 'learned from epochs']
+  return lines.length === 0 ? [] : [`\n${textTable(header, lines)}`]
+}
+
+function violatingText({ name, violations, violating }: CheckAnswer): readonly string[] {
+  if (violating === null || violating.rows.length === 0) return []
+  const header = violating.columns.map((column) => (violating.masked_columns.includes(column) ? `${column}*` : column))
+  const count = violations === violating.rows.length ? '' : ` (${violating.rows.length} of ${violations})`
+  const masked = violating.masked_columns.length > 0 ? '\n* masked for you' : ''
+  return [`\n${name}: rows that failed it${count}\n${textTable(header, violating.rows)}${masked}`]
+}
+
+function trend(all: readonly QualityAnswer[]): string {
+  const lines = all.map(({ committed_at: at, version, state, kind, epoch, rows, quality_score: score, quality }) => {
+    const failed = (quality?.checks ?? []).filter(({ passed }) => !passed).map(({ name }) => name)
+    const outcome = state === 'blocked' ? 'not published' : kind === 'rollback' ? 'rolled back to' : 'published'
+    return [at, outcome, version, epoch, rows, score, failed.join(', ')]
+  })
+  const header = ['at', 'outcome', 'version', 'epoch', 'rows', 'score', 'failed']
+  return `\nThe last ${all.length}, newest first:\n${textTable(header, lines)}`
+}

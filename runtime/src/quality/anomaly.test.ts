@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { AnomalyRule, ManifestSet } from '../manifest/manifest-set.ts'
+import { judgeAnomaly } from './anomaly.ts'
+import type { Measurement, Taught } from './measures.ts'
+import { basisOf } from './teaching.ts'
+import { decide, scoreOf } from './verdict.ts'
+
+const RULE: AnomalyRule = {
+  ...{ kind: 'anomaly', metric: 'row_count', column: null, sensitivity: 'normal' },
+  ...{ minHistory: 3, window: 9, learnFrom: null },
+}
+
+function judged(
+  value: number | null,
+  values: readonly number[],
+  rule: Partial<AnomalyRule> = {},
+  more: Partial<Taught> = {},
+) {
+  const check = {
+    ...({ name: 'c', description: '', severity: 'error', dimension: 'completeness', weight: 1 } as const),
+    ...({ threshold: { rows: 0 }, onError: 'block' } as const),
+    rule: { ...RULE, ...rule },
+  }
+  const chance = { buckets: 10, noise: 0.001 }
+  const measurement: Measurement = {
+    value,
+    rows: 1000,
+    ...(rule.metric === 'drift' && value !== null ? { chance } : {}),
+  }
+  const taught = { epochs: values.length, values, profiles: [], ...more }
+  return judgeAnomaly(check, { measurement, taught, basis: 'b' }, null)
+}
+
+describe('an anomaly check', () => {
+  it('learns until it knows enough epochs, and then judges', () => {
+    const young = judged(1, [1000, 1000])
+    assert.deepEqual([young.learning, young.passed, young.violations, young.measured?.upper], [true, true, 0, null])
+    const grown = judged(1, [1000, 1000, 1000])
+    assert.deepEqual([grown.learning, grown.passed, grown.violations, grown.total], [undefined, false, 1, 1])
+    const { lower, upper } = grown.measured ?? {}
+    assert.deepEqual([lower, upper], [900, 1100])
+    for (const [value, passed] of [
+      [899, false],
+      [900, true],
+      [1100, true],
+      [1101, false],
+    ] as const) {
+      assert.equal(judged(value, [1000, 1000, 1000]).passed, passed, String(value))
+    }
+  })
+
+  it('has nothing to say of what could not be measured, and fails where it could not be run', () => {
+    const none = judged(null, [0.1, 0.1, 0.1], { metric: 'null_share', column: 'a' })
+    assert.deepEqual([none.learning, none.passed, none.measured?.value], [true, true, null])
+    const rule = { ...RULE, kind: 'anomaly' } as const
+    const check = { name: 'c', description: '', severity: 'error', dimension: 'validity', weight: 1 } as const
+    const failed = judgeAnomaly({ ...check, threshold: { rows: 0 }, onError: 'block', rule }, null, null)
+    assert.deepEqual(
+      [failed.passed, failed.violations, failed.measured, failed.learning],
+      [false, null, undefined, undefined],
+    )
+  })
+
+  it('of a drift needs epochs to compare with, whatever they drifted', () => {
+    const profiles = [{ kind: 'numbers', edges: [], counts: [9] }] as const
+    const drift = { metric: 'drift', column: 'a' } as const
+    assert.equal(judged(9, [], drift, { epochs: 3 }).learning, true)
+    assert.equal(judged(9, [], drift, { epochs: 2, profiles }).learning, true)
+    assert.deepEqual(
+      [judged(9, [], drift, { epochs: 3, profiles }).passed, judged(0.2, [], drift, { epochs: 3, profiles }).passed],
+      [false, true],
+    )
+  })
+
+  it('that learns keeps nothing back and counts for no score', () => {
+    const learning = judged(1, [])
+    assert.deepEqual(decide([learning]), { action: 'publish' })
+    assert.deepEqual(scoreOf([learning]), { overall: null, byDimension: {} })
+    assert.equal(scoreOf([judged(1, [1000, 1000, 1000]), learning]).overall, 0)
+  })
+})
+
+it('the basis of what was learned is which rows there are, and nothing else', () => {
+  const column = { name: 'a', type: 'string', description: '', classification: 'public' }
+  const input = { name: 's', connection: 'c', table: 't', columns: null, where: null, mode: 'full' }
+  const of = (change: object = {}) =>
+    basisOf({
+      inputs: [input],
+      compute: { transform: null },
+      output: { columns: [column] },
+      ...change,
+    } as unknown as ManifestSet)
+  assert.equal(of(), of({ output: { columns: [{ ...column, description: 'x', classification: 'pii.name' }] } }))
+  assert.equal(of(), of({ inputs: [{ ...input, mode: 'cdc' }], quality: { checks: [1] }, serving: {} }))
+  const others = [
+    of({ inputs: [{ ...input, where: 'a > 1' }] }),
+    of({ inputs: [{ ...input, table: 'u' }] }),
+    of({ compute: { transform: 'SELECT 1' } }),
+    of({ output: { columns: [{ ...column, type: 'integer' }] } }),
+  ]
+  assert.equal(new Set([of(), ...others]).size, 5)
+})

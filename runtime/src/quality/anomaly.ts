@@ -1,0 +1,61 @@
+/** Whether what was measured lies within what the epochs before have taught. */
+import type { AnomalyRule, Check, Metric } from '../manifest/manifest-set.ts'
+import { type Bounds, driftBounds, levelBounds } from './learned-bounds.ts'
+import type { Measurement, Taught } from './measures.ts'
+import type { CheckReading, CheckResult } from './verdict.ts'
+
+/** What an anomaly check measured, as it is kept with its result: it teaches the epochs to come. */
+export interface Measured extends Bounds {
+  readonly metric: Metric
+  readonly column: string | null
+  /** Null where there was nothing to measure. */
+  readonly value: number | null
+  /** How many epochs it has learned from. */
+  readonly epochs: number
+  /** Of what its rows are made, as a fingerprint: where that is another one, so is what was learned. */
+  readonly basis: string
+}
+
+export interface Observed {
+  readonly measurement: Measurement
+  readonly taught: Taught
+  readonly basis: string
+}
+
+/** @param observed null: it could not be run, and has not passed */
+export function judgeAnomaly(
+  check: Check & { readonly rule: AnomalyRule },
+  observed: Observed | null,
+  reads: CheckReading | null,
+): CheckResult {
+  const { name, severity, dimension, weight, onError, rule } = check
+  const told = { name, severity, dimension, weight, onError, reads }
+  if (observed === null) return { ...told, passed: false, violations: null, total: null }
+  const { measurement, taught, basis } = observed
+  const { value } = measurement
+  const known = taught.epochs >= rule.minHistory ? boundsOf(rule, measurement, taught) : null
+  const isLearning = value === null || known === null
+  const { lower, upper } = (isLearning ? null : known) ?? { lower: null, upper: null }
+  const passed = isLearning || (value >= (lower ?? value) && value <= (upper ?? value))
+  const measured = { metric: rule.metric, column: rule.column, value, lower, upper, epochs: taught.epochs, basis }
+  return {
+    ...told,
+    passed,
+    violations: passed ? 0 : 1,
+    total: 1,
+    measured,
+    ...(isLearning ? { learning: true } : {}),
+  }
+}
+
+/** Null where too few of the epochs had anything to measure. */
+function boundsOf(
+  { metric, sensitivity, minHistory }: AnomalyRule,
+  { rows, chance }: Measurement,
+  { values, profiles }: Taught,
+): Bounds | null {
+  if (metric === 'drift') {
+    return chance === undefined || profiles.length === 0 ? null : driftBounds(values, chance, sensitivity)
+  }
+  return values.length < minHistory ? null : levelBounds(metric, values, rows, sensitivity)
+}
