@@ -119,6 +119,14 @@ export const SUITES: readonly Suite[] = [
     ],
     expectedSeconds: 250,
   },
+  // Clients of PostgreSQL at a runtime that is started with that door open.
+  {
+    name: 'wire',
+    servers: [],
+    tests: ['stack/wire/*.stack.test.ts'],
+    programs: ['psql', 'openssl'],
+    expectedSeconds: 90,
+  },
   // Events of OpenLineage, as its own classes read them; a runtime that is killed, and an endpoint that is away.
   {
     name: 'openlineage',

@@ -27,6 +27,8 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'operations/tenants/application-keys.ts': 'a key ends at a time of day',
   'plugins/host.ts': 'what the contract gives to plugins',
   'plugins/proof-rules.ts': 'a certificate is of a day',
+  'wire/listener.ts': 'a session ends with its token',
+  'wire/session/authority.ts': 'a session ends with its token',
   'registry/application-keys.ts': 'the earlier of two times of day counts',
   'registry/clock.ts': 'the earlier of two clocks counts',
 }

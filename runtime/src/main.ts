@@ -12,6 +12,7 @@ import { createLogger } from './assembly/logger.ts'
 import { ownLimits } from './assembly/materialization.ts'
 import { cursorKey } from './assembly/storage.ts'
 import { TOKENS } from './assembly/tokens.ts'
+import { openWire } from './assembly/wire.ts'
 import { KeyAuthenticator, keyStoreIn } from './auth/application-keys.ts'
 import { EMBEDDED_ISSUER_PATH, EmbeddedIssuer } from './auth/embedded-issuer.ts'
 import {
@@ -41,9 +42,10 @@ import { createHttpApp, type HttpApp, type RequestReport } from './http/app.ts'
 import type { CorsOptions } from './http/cors.ts'
 import { Cursors } from './http/cursor.ts'
 import { faultLog } from './http/fault-log.ts'
-import type { RateLimits, Standing } from './http/guard.ts'
+import type { Authenticator, RateLimits, Standing } from './http/guard.ts'
 import { httpMetrics } from './http/metrics.ts'
 import { type PolicyListenerOptions, personOrNobody, startPolicyListener } from './http/policy-listener.ts'
+import { LocalRateLimiter, type RateLimiter } from './http/rate-limit.ts'
 import { type Probe, ReadinessChecks } from './http/readiness.ts'
 import type { Route } from './http/route.ts'
 import { applicationKeyRoutes } from './http/routes/application-keys.ts'
@@ -86,6 +88,7 @@ import { type CountsDropped, logMetrics } from './metrics/log.ts'
 import { openLineageMetrics } from './metrics/openlineage.ts'
 import { platformMetrics } from './metrics/platform.ts'
 import { pushMetrics } from './metrics/pushes.ts'
+import { wireMetrics } from './metrics/wire.ts'
 import { MIGRATIONS } from './migrations.ts'
 import { TrinoWatch } from './operations/catalog/trino-watch.ts'
 import { exportJobs } from './operations/exports/export-job.ts'
@@ -192,7 +195,8 @@ export async function startRuntime(
     await tellNotices(platform)
     const upkeep = housekeeping(platform, ownLimits(config))
     const readiness = new ReadinessChecks(probesOf(platform, confinement, upkeep))
-    const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness })
+    const admission = admissionOf(assembled, platform, issuers)
+    const app = await createApp({ config, url, embedded, issuers, assembled, platform, logger, readiness, admission })
     diskMetrics(assembled.metrics, config.data_dir)
     logMetrics(assembled.metrics, logger)
     const drainMs = () => lifecycle.leftMs(CLOSING_MS)
@@ -259,6 +263,12 @@ export async function startRuntime(
         (running) => running.stop(drainMs()),
       )
     }
+    const wire = { config, platform, authorities: admission, logger, count: wireMetrics(assembled.metrics) }
+    await lifecycle.start(
+      'the endpoint for clients of PostgreSQL',
+      () => openWire(wire),
+      (running) => running?.stop(drainMs()),
+    )
     await lifecycle.start(
       'the server',
       () => startServer(app, { host: config.host, port, ...connectionLimits(config) }),
@@ -370,11 +380,31 @@ interface AppParts {
   readonly platform: Platform
   readonly logger: Logger
   readonly readiness: ReadinessChecks
+  readonly admission: Admission
 }
 
-async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
+/** Who is let in, and how often: the same at every door. */
+interface Admission {
+  readonly authenticator: Authenticator
+  standingOf(tenant: string): Standing | Promise<Standing>
+  readonly rateLimits: RateLimits
+  readonly rateLimiter: RateLimiter
+}
+
+function admissionOf({ databases }: Assembled, platform: Platform, issuers: readonly TrustedIssuer[]): Admission {
+  const standings = new Standings(platform)
+  return {
+    authenticator: new KeyAuthenticator(new TokenVerifier({ issuers }), keyStoreIn(platform.pool)),
+    standingOf: (tenant) => standings.get(tenant),
+    rateLimits: rateLimits(platform.config),
+    // Of one process the limits are its own; several that share a registry share the buckets in it.
+    rateLimiter: databases.embedded ? new LocalRateLimiter() : new SharedRateLimiter(new RateBuckets(platform.pool)),
+  }
+}
+
+async function createApp({ readiness, admission, ...parts }: AppParts): Promise<HttpApp> {
   const { config, url, embedded, issuers, assembled, platform, logger } = parts
-  const { container, databases, metrics } = assembled
+  const { container, metrics } = assembled
   const cursors = new Cursors([await cursorKey(config.secrets_dir)])
   const reads = readDeps(platform, cursors)
   const own: readonly Route[] = [
@@ -404,15 +434,10 @@ async function createApp({ readiness, ...parts }: AppParts): Promise<HttpApp> {
   ]
   const api = [...own, ...declaredOperationRoutes(platform, reads, own)]
   const info = { title: 'Sluice', version: '1', url, description: 'Data products over REST.' }
-  const standings = new Standings(platform)
   return createHttpApp({
+    ...admission,
     routes: [...api, ...documentRoutes(api, info)],
     idempotency: new IdempotencyKeys(platform.pool),
-    authenticator: new KeyAuthenticator(new TokenVerifier({ issuers }), keyStoreIn(platform.pool)),
-    standingOf: (tenant) => standings.get(tenant),
-    rateLimits: rateLimits(config),
-    // Of one process the limits are its own; several that share a registry share the buckets in it.
-    ...(databases.embedded ? {} : { rateLimiter: new SharedRateLimiter(new RateBuckets(platform.pool)) }),
     trustedProxies: config.trusted_proxies,
     ...corsOf(config),
     ...(config.metrics_token === undefined ? {} : { metricsToken: config.metrics_token }),

@@ -38,6 +38,8 @@ export interface EmbeddedServerOptions {
   readonly template?: string
   /** False where losing the data with the machine does not matter. Default true. */
   readonly durable?: boolean
+  /** True: there is only the unix socket, and passwords go through it as they are. Default false. */
+  readonly isSocketOnly?: boolean
   /** Ends the start, not the running server. */
   readonly signal?: AbortSignal
 }
@@ -94,8 +96,8 @@ export async function startEmbeddedServer(options: EmbeddedServerOptions): Promi
   try {
     const binaries = findBinaries(account)
     await endLeftover(home.cluster, options.signal)
-    const { template, signal, durable = true } = options
-    const password = await ensureCluster({ home, binaries, account, durable, template, signal })
+    const { template, signal, durable = true, isSocketOnly = false } = options
+    const password = await ensureCluster({ home, binaries, account, durable, isSocketOnly, template, signal })
     const running = await startOnFreePort(home, options, (args) =>
       startServer({
         program: binaries.postgres,
@@ -164,7 +166,7 @@ function serverArguments(home: ServerHome, port: number, options: EmbeddedServer
     ...SETTINGS,
     ...(options.durable === false ? UNSAFE_BUT_FAST : {}),
     ...options.settings,
-    listen_addresses: '127.0.0.1',
+    listen_addresses: options.isSocketOnly === true ? '' : '127.0.0.1',
     port: String(port),
     // A list: without quotes a comma in the path would end its first entry.
     unix_socket_directories: `"${home.socketFolder.replaceAll('"', '""')}"`,

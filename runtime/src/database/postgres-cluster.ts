@@ -27,12 +27,17 @@ const HOST_RULES = `local all all scram-sha-256
 host all all 127.0.0.1/32 scram-sha-256
 `
 
+/** Only this machine's own processes come to the socket, and only those of the account to its folder. */
+const SOCKET_RULES = 'local all all password\n'
+
 export interface ClusterOptions {
   readonly home: ServerHome
   readonly binaries: Binaries
   readonly account: Account | null
   /** False leaves the new files to the system to write out: for clusters that nobody will miss. */
   readonly durable: boolean
+  /** Nobody connects but through the socket. */
+  readonly isSocketOnly?: boolean
   /** A cluster to copy instead of making one, with its password file beside it. */
   readonly template?: string | undefined
   readonly signal?: AbortSignal | undefined
@@ -48,7 +53,8 @@ export async function ensureCluster(options: ClusterOptions): Promise<string> {
   const version = readFileSync(join(home.cluster, 'PG_VERSION'), 'utf8').trim()
   if (version !== MAJOR_VERSION) throw wrongVersion(version)
   if (!existsSync(home.passwordFile)) await resetPassword(options)
-  writeOwned(join(home.cluster, 'pg_hba.conf'), HOST_RULES, options.account)
+  const rules = options.isSocketOnly === true ? SOCKET_RULES : HOST_RULES
+  writeOwned(join(home.cluster, 'pg_hba.conf'), rules, options.account)
   return readFileSync(home.passwordFile, 'utf8').trim()
 }
 

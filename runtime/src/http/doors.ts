@@ -1,6 +1,5 @@
 /** Who may hold a connection: places are few, and whoever takes one without a word, or many, keeps others out. */
-import type { Server } from 'node:http'
-import type { Socket } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import { networkOf } from './address.ts'
 
 export interface DoorLimits {

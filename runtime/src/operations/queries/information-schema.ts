@@ -19,10 +19,12 @@ import { accessOrNull, notMaterialized, type ReadAccess } from '../served/served
 import { readsSandbox, type StatementCall } from './asked-query.ts'
 import type { ShownTables } from './shown-tables.ts'
 
-interface Described {
+export interface Described {
   readonly schema: string
   readonly table: string
   readonly columns: EngineTable['columns']
+  /** Names of those that hold masks for this reader. */
+  readonly masked?: readonly string[]
 }
 
 type Snapshot = Pick<Described, 'columns'> & { readonly summary: Readonly<Record<string, string>> }
@@ -31,6 +33,16 @@ const AT_ONCE = 8
 /** Snapshots never change. */
 const snapshots = new LRUCache<string, Snapshot>({ max: 5_000 })
 
+/** All that the caller may read now, as he may read it, in the order of the names. */
+export async function describedTables(platform: Platform, call: StatementCall): Promise<readonly Described[]> {
+  const found = [
+    ...(await products(platform, call)),
+    ...(await sandbox(platform, call)),
+    ...(await rawTables(platform, call)),
+  ]
+  return found.toSorted(byName)
+}
+
 /** Tables of the engine that hold the descriptions. Throws `table_not_found` or `not_materialized` where what is to be shown is not there. */
 export async function descriptionsFor(
   platform: Platform,
@@ -38,11 +50,7 @@ export async function descriptionsFor(
   sql: string,
   shown: ShownTables | null,
 ): Promise<readonly EngineTable[]> {
-  const found = [
-    ...(await products(platform, call)),
-    ...(await sandbox(platform, call)),
-    ...(await rawTables(platform, call)),
-  ].toSorted(byName)
+  const found = await describedTables(platform, call)
   const wanted = shown?.table ?? null
   if (wanted !== null && !found.some(({ schema, table }) => schema === wanted[0] && table === wanted[1])) {
     const [product] = await platform.served.named(call.tenant, new Set([wanted.join('.')]))
@@ -69,7 +77,7 @@ async function products(platform: Platform, call: StatementCall): Promise<readon
     if (access === null || served === undefined || !isMasked(access, served.maskedColumns)) return null
     const ref = lakeTable(call.tenant, product.domain, product.name, access.variant)
     const { columns } = await snapshotOf(platform, call, ref, served.snapshotId)
-    return { schema: product.domain, table: product.name, columns }
+    return { schema: product.domain, table: product.name, columns, masked: served.maskedColumns }
   })
 }
 

@@ -1,0 +1,98 @@
+/** The listener for clients of PostgreSQL, as it is configured, and the PostgreSQL that has the catalogue for it. */
+import { readFile } from 'node:fs/promises'
+import { createSecureContext, type SecureContext } from 'node:tls'
+import { type Logger, SluiceError } from '@sluice/sdk'
+import type { Config } from '../config.ts'
+import { findBinaries } from '../database/postgres-binaries.ts'
+import { LocalRateLimiter } from '../http/rate-limit.ts'
+import type { Platform } from '../operations/platform.ts'
+import { CatalogueServer } from '../wire/catalogue/catalogue-server.ts'
+import { type RunningWire, startWire, type WireCounts } from '../wire/listener.ts'
+import type { Authorities } from '../wire/session/authority.ts'
+
+export interface WireDoor {
+  readonly config: Config
+  readonly platform: Platform
+  readonly authorities: Omit<Authorities, 'addresses'>
+  readonly logger: Logger
+  readonly count: WireCounts
+}
+
+/** Null where no port is configured. Throws CONFIG `invalid_config` where it could let nobody in, or cannot listen. */
+export async function openWire({
+  config,
+  platform,
+  authorities,
+  logger,
+  count,
+}: WireDoor): Promise<RunningWire | null> {
+  const { wire, limits } = config
+  if (wire.port === undefined) return null
+  const tls = await tlsOf(wire)
+  const catalogue = new CatalogueServer({ dataDirectory: config.data_dir, mostSets: wire.catalogues, logger })
+  const running = await startWire({
+    host: wire.host,
+    port: wire.port,
+    tls,
+    maxConnections: wire.connections,
+    maxConnectionsPerTenant: wire.connections_per_tenant,
+    maxConnectionsPerAddress: limits.connections_per_address,
+    loginMs: wire.login_ms,
+    idleMs: wire.idle_ms,
+    serverVersion: catalogueVersion(),
+    authorities: { ...authorities, addresses: new LocalRateLimiter() },
+    plans: { platform, catalogue },
+    logger,
+    count,
+  }).catch((cause: unknown) => {
+    throw invalid(
+      `it cannot listen on ${wire.host}, port ${wire.port}`,
+      'Choose another wire.port or wire.host.',
+      cause,
+    )
+  })
+  logger.info('clients of PostgreSQL are served', { host: running.host, port: running.port, tls: tls !== null })
+  return {
+    ...running,
+    async stop(graceMs) {
+      await running.stop(graceMs)
+      await catalogue.close()
+    },
+  }
+}
+
+/** As clients know versions: `18.1`, of the PostgreSQL that is installed with the runtime. */
+function catalogueVersion(): string {
+  return /^[0-9]+\.[0-9]+/.exec(findBinaries(null).version)?.[0] ?? '18.0'
+}
+
+async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<SecureContext | null> {
+  if (certFile === undefined && keyFile === undefined) {
+    if (isLoopback(host)) return null
+    throw invalid(
+      `clients of other machines than this one (wire.host ${host}) are let in under TLS only`,
+      'Set wire.cert_file and wire.key_file, or a loopback wire.host.',
+    )
+  }
+  try {
+    if (certFile === undefined || keyFile === undefined) throw new Error('one of the two is missing')
+    const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
+    return createSecureContext({ cert, key, minVersion: 'TLSv1.2' })
+  } catch (cause) {
+    throw invalid(
+      'it has no certificate and key',
+      'Name two readable PEM files that belong together: wire.cert_file and wire.key_file.',
+      cause,
+    )
+  }
+}
+
+const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
+
+function invalid(why: string, remedy: string, cause?: unknown): SluiceError {
+  return new SluiceError('CONFIG', `the endpoint for clients of PostgreSQL cannot be opened: ${why}`, {
+    code: 'invalid_config',
+    remedy,
+    ...(cause === undefined ? {} : { cause }),
+  })
+}

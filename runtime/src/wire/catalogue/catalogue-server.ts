@@ -1,0 +1,211 @@
+/**
+ * The PostgreSQL that answers for the catalogue: begun when it is first asked, of this runtime alone, reached by a unix socket,
+ * and without a row of anybody. One database for each set of tables that somebody may read; those asked longest ago are dropped.
+ */
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { Logger } from '@sluice/sdk'
+import pg from 'pg'
+import type { DatabaseAddress } from '../../database/address.ts'
+import { type EmbeddedServer, startEmbeddedServer } from '../../database/embedded-server.ts'
+import { closeOpenFunctions } from '../../database/open-functions.ts'
+import type { TenantCall } from '../../flow.ts'
+import type { Platform } from '../../operations/platform.ts'
+import { describedTables } from '../../operations/queries/information-schema.ts'
+import { WireError } from '../protocol/wire-error.ts'
+import type { CatalogueAddress } from './catalogue-link.ts'
+import { catalogueName, READER, TEMPLATE_SQL, tablesSql } from './table-sql.ts'
+
+const SETTINGS = {
+  max_connections: '40',
+  shared_buffers: '16MB',
+  work_mem: '4MB',
+  temp_file_limit: '64MB',
+  statement_timeout: '15s',
+  autovacuum: 'off',
+  max_worker_processes: '0',
+  max_parallel_workers: '0',
+}
+/** At once; one connection each. */
+const MOST_AT_ONCE = 16
+const MOST_AT_ONCE_OF_TENANT = 4
+const MOST_TABLES = 20_000
+
+interface Begun {
+  readonly server: EmbeddedServer
+  readonly password: string
+}
+
+export interface CatalogueOptions {
+  readonly dataDirectory: string
+  /** Databases that are kept. */
+  readonly mostSets: number
+  readonly logger: Logger
+}
+
+export class CatalogueServer {
+  readonly #options: CatalogueOptions
+  #begun: Promise<Begun> | null = null
+  #isClosed = false
+  /** By name, asked longest ago first. */
+  readonly #databases = new Map<string, Promise<void>>()
+  readonly #inUse = new Map<string, number>()
+  readonly #atOnce = new Map<string, number>()
+
+  constructor(options: CatalogueOptions) {
+    this.#options = options
+  }
+
+  /** Runs the work where the database has what the caller may read now. Throws 53300 where too many ask, 58000 where there is no server. */
+  async within<T>(platform: Platform, call: TenantCall, work: (address: CatalogueAddress) => Promise<T>): Promise<T> {
+    const { tenant } = call
+    const own = this.#atOnce.get(tenant) ?? 0
+    const all = [...this.#atOnce.values()].reduce((sum, count) => sum + count, 0)
+    if (own >= MOST_AT_ONCE_OF_TENANT || all >= MOST_AT_ONCE) {
+      throw new WireError('53300', 'too many ask for the catalogue at once', { hint: 'Try again.' })
+    }
+    this.#atOnce.set(tenant, own + 1)
+    try {
+      const tables = await describedTables(platform, call)
+      if (tables.length > MOST_TABLES) throw new WireError('54000', `there are more than ${MOST_TABLES} tables`)
+      const name = catalogueName(call.tenant, tables)
+      const { server, password } = await this.#server()
+      this.#inUse.set(name, (this.#inUse.get(name) ?? 0) + 1)
+      try {
+        await this.#database(name, server, tablesSql(call.tenant, name, tables))
+        call.signal.throwIfAborted()
+        const { host, port } = server.address
+        return await work({ socketPath: join(host, `.s.PGSQL.${port}`), database: name, user: READER, password })
+      } finally {
+        this.#leave(name)
+      }
+    } finally {
+      const left = (this.#atOnce.get(tenant) ?? 1) - 1
+      if (left > 0) this.#atOnce.set(tenant, left)
+      else this.#atOnce.delete(tenant)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    // Where it did not start there is nothing to end.
+    const begun = await this.#begun?.catch(() => null)
+    await begun?.server.destroy()
+  }
+
+  #leave(name: string): void {
+    const users = (this.#inUse.get(name) ?? 1) - 1
+    if (users > 0) this.#inUse.set(name, users)
+    else this.#inUse.delete(name)
+  }
+
+  async #server(): Promise<Begun> {
+    if (this.#isClosed) throw unavailable()
+    this.#begun ??= this.#begin()
+    const begun = this.#begun
+    try {
+      return await begun
+    } catch (error) {
+      if (this.#begun === begun) this.#begun = null
+      this.#options.logger.error('the PostgreSQL of the catalogue did not start', {
+        error: error instanceof Error ? error.message : String(error),
+      })
+      throw unavailable()
+    }
+  }
+
+  async #begin(): Promise<Begun> {
+    const server = await startEmbeddedServer({
+      dataFolder: join(this.#options.dataDirectory, 'wire-catalogue'),
+      settings: SETTINGS,
+      durable: false,
+      isSocketOnly: true,
+    })
+    const password = randomBytes(24).toString('base64url')
+    try {
+      await prepare(server.address, password)
+    } catch (error) {
+      await server.destroy()
+      throw error
+    }
+    void server.ended.then(() => {
+      this.#begun = null
+      this.#databases.clear()
+    })
+    return { server, password }
+  }
+
+  async #database(name: string, server: EmbeddedServer, sql: string): Promise<void> {
+    const known = this.#databases.get(name)
+    this.#databases.delete(name)
+    const made = known ?? make(server.address, name, sql)
+    this.#databases.set(name, made)
+    try {
+      await made
+    } catch (error) {
+      if (this.#databases.get(name) === made) this.#databases.delete(name)
+      this.#options.logger.error('a catalogue could not be made', {
+        error: error instanceof Error ? error.message : String(error),
+      })
+      throw unavailable()
+    }
+    if (known === undefined) await this.#makeRoom(server.address)
+  }
+
+  async #makeRoom(address: DatabaseAddress): Promise<void> {
+    const tooMany = this.#databases.size - this.#options.mostSets
+    const idle = [...this.#databases.keys()].filter((name) => !this.#inUse.has(name)).slice(0, Math.max(0, tooMany))
+    for (const name of idle) {
+      this.#databases.delete(name)
+      await onDatabase(address, 'postgres', (client) => client.query(`drop database if exists ${name} with (force)`))
+    }
+  }
+}
+
+function unavailable(): WireError {
+  return new WireError('58000', 'the catalogue cannot be asked just now', {
+    hint: 'Try again; rows of products are read as before.',
+  })
+}
+
+/** What was left by a runtime that was killed goes, and what nobody shall see is taken away before there are copies. */
+async function prepare(address: DatabaseAddress, password: string): Promise<void> {
+  await onDatabase(address, 'postgres', async (client) => {
+    const { rows } = await client.query<{ name: string }>(
+      "select datname as name from pg_database where datname ~ '^c_'",
+    )
+    for (const { name } of rows) await client.query(`drop database ${name} with (force)`)
+    await client.query(`drop role if exists ${READER}`)
+    await client.query(`create role ${READER} login password ${pg.escapeLiteral(password)}`)
+    await client.query(`alter role ${READER} set default_transaction_read_only = on`)
+    await client.query('revoke connect, temporary on database postgres, template1 from public')
+  })
+  await onDatabase(address, 'template1', async (client) => {
+    await client.query(TEMPLATE_SQL)
+    await closeOpenFunctions(client)
+    await client.query('grant execute on function pg_advisory_unlock_all() to public')
+  })
+}
+
+async function make(address: DatabaseAddress, name: string, sql: string): Promise<void> {
+  await onDatabase(address, 'postgres', async (client) => {
+    await client.query(`drop database if exists ${name} with (force)`)
+    await client.query(`create database ${name} template template1`)
+    await client.query(`revoke all on database ${name} from public`)
+  })
+  await onDatabase(address, name, (client) => client.query(sql))
+  // Nobody comes in before everything is there.
+  await onDatabase(address, 'postgres', (client) => client.query(`grant connect on database ${name} to ${READER}`))
+}
+
+async function onDatabase(address: DatabaseAddress, database: string, work: (client: pg.Client) => Promise<unknown>) {
+  const { host, port, user, password } = address
+  const client = new pg.Client({ host, port, user, password, database, statement_timeout: 60_000 })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    await work(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,82 @@
+/** The tables that a caller may read, as statements that make them in a PostgreSQL: their columns, and never a row. */
+import { createHash } from 'node:crypto'
+import { quoteName, quoteText } from '@sluice/engine'
+import { type LogicalType, parseDecimal } from '@sluice/sdk'
+import type { Described } from '../../operations/queries/information-schema.ts'
+
+/** The one login of statements about the catalogue. */
+export const READER = 'reader'
+
+/** The same for the same tables of the same tenant, and tells nothing of either. */
+export function catalogueName(tenant: string, tables: readonly Described[]): string {
+  const described = tables.map(({ schema, table, columns, masked = [] }) => [
+    schema,
+    table,
+    columns.map(({ name, type }) => [name, type]),
+    masked,
+  ])
+  const hash = createHash('sha256')
+    .update(JSON.stringify([tenant, described]))
+    .digest('hex')
+  return `c_${hash.slice(0, 40)}`
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  boolean: 'boolean',
+  integer: 'integer',
+  long: 'bigint',
+  float: 'real',
+  double: 'double precision',
+  string: 'text',
+  binary: 'bytea',
+  json: 'json',
+  date: 'date',
+  timestamp: 'timestamp',
+  timestamptz: 'timestamptz',
+  uuid: 'uuid',
+}
+
+function typeOf(type: LogicalType): string {
+  const decimal = parseDecimal(type)
+  return decimal === null ? (TYPES[type] ?? 'text') : `numeric(${decimal.precision}, ${decimal.scale})`
+}
+
+/**
+ * Names are listed for who may REFERENCE a table, which gives no row of it: a statement of rows that comes here by mistake is
+ * refused, in place of being told that there are none.
+ */
+export function tablesSql(tenant: string, database: string, tables: readonly Described[]): string {
+  const schemas = [...new Set(tables.map(({ schema }) => schema))]
+  const path = ['public', ...schemas.filter((schema) => schema !== 'public')].map(quoteName).join(', ')
+  return [
+    `create or replace function pg_catalog.current_database() returns name language sql stable as ${quoteText(`select ${quoteText(tenant)}::pg_catalog.name`)}`,
+    ...schemas.map((schema) => `create schema if not exists ${quoteName(schema)}`),
+    ...tables.flatMap(tableSql),
+    ...schemas.flatMap((schema) => [
+      `grant usage on schema ${quoteName(schema)} to ${READER}`,
+      `grant references on all tables in schema ${quoteName(schema)} to ${READER}`,
+    ]),
+    `alter database ${database} set search_path = ${path}`,
+  ].join(';\n')
+}
+
+function tableSql({ schema, table, columns, masked = [] }: Described): readonly string[] {
+  const name = `${quoteName(schema)}.${quoteName(table)}`
+  const list = columns.map((column) => `${quoteName(column.name)} ${typeOf(column.type)}`).join(', ')
+  const hidden = columns.filter((column) => masked.includes(column.name))
+  return [
+    `create table ${name} (${list})`,
+    ...hidden.map((column) => `comment on column ${name}.${quoteName(column.name)} is 'masked for you'`),
+  ]
+}
+
+/** Of all databases, in the one that they are copies of. What tells of others is nobody's. */
+export const TEMPLATE_SQL = `
+do $$ declare hidden text; begin
+  for hidden in select oid::regclass::text from pg_class
+    where relnamespace = 'pg_catalog'::regnamespace and relkind in ('r', 'v')
+      and (relisshared or relname ~ '^pg_(stat|statio|user|group|shadow|settings|locks|cursors|prepared|file|hba|ident|config|backend|shmem|aios|wait|replication|dsm|available)')
+      and relname !~ '^pg_statistic_ext$'
+  loop execute format('revoke all on %s from public', hidden); end loop;
+end $$;
+revoke create on schema public from public`

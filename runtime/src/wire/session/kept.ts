@@ -1,0 +1,129 @@
+/** What a session keeps between messages: statements, portals and cursors, each by its name, and all within bounds. */
+import { WireError } from '../protocol/wire-error.ts'
+import type { Statement } from '../sql/words.ts'
+import type { Portal } from './portal.ts'
+import type { RowPlan } from './row-plans.ts'
+
+export interface Prepared {
+  /** Of a command; null of what gives rows, and of nothing. */
+  readonly command: Statement | null
+  readonly parameters: number
+  readonly keptBytes: number
+  /** Null where it gives no rows. */
+  readonly plan: RowPlan | null
+  oids: readonly number[] | null
+}
+
+export interface BoundPortal {
+  readonly prepared: Prepared
+  /** Null of a command. */
+  readonly portal: Portal | null
+  readonly keptBytes: number
+}
+
+const MOST_STATEMENTS = 1_000
+const MOST_PORTALS = 100
+/** Of all statements and values that a session keeps. */
+const MOST_KEPT_BYTES = 8 * 1024 * 1024
+/** Each keeps an engine process, or rows. */
+const MOST_OPEN_PORTALS = 4
+
+export class Kept {
+  readonly #statements = new Map<string, Prepared>()
+  readonly #portals = new Map<string, BoundPortal>()
+  readonly #cursors = new Map<string, Portal>()
+
+  /** Throws 42P05 for a name that is taken; the one without a name gives way. */
+  addStatement(name: string, prepared: Prepared): void {
+    if (name === '') this.#statements.delete(name)
+    if (this.#statements.has(name)) throw new WireError('42P05', 'there is a prepared statement of that name')
+    if (this.#statements.size >= MOST_STATEMENTS) throw tooMany('prepared statements')
+    this.#checkRoom(prepared.keptBytes)
+    this.#statements.set(name, prepared)
+  }
+
+  /** Throws 26000. */
+  statement(name: string): Prepared {
+    const prepared = this.#statements.get(name)
+    if (prepared === undefined) throw noStatement()
+    return prepared
+  }
+
+  closeStatement(name: string): void {
+    this.#statements.delete(name)
+  }
+
+  /** Null: all. Throws 26000. */
+  forgetStatements(name: string | null): void {
+    if (name === null) this.#statements.clear()
+    else if (!this.#statements.delete(name)) throw noStatement()
+  }
+
+  /** Throws 42P03 for a name that is taken; the one without a name gives way. */
+  addPortal(name: string, bound: BoundPortal): void {
+    if (name === '') this.closePortal(name)
+    if (this.#portals.has(name)) throw new WireError('42P03', 'there is a portal of that name')
+    if (this.#portals.size >= MOST_PORTALS) throw tooMany('portals')
+    this.#checkRoom(bound.keptBytes)
+    this.#portals.set(name, bound)
+  }
+
+  /** Throws 34000. */
+  portal(name: string): BoundPortal {
+    const bound = this.#portals.get(name)
+    if (bound === undefined) throw new WireError('34000', 'there is no portal of that name')
+    return bound
+  }
+
+  closePortal(name: string): void {
+    this.#portals.get(name)?.portal?.close()
+    this.#portals.delete(name)
+  }
+
+  closePortals(): void {
+    for (const name of [...this.#portals.keys()]) this.closePortal(name)
+  }
+
+  /** Throws 53400 where one more may not be begun. */
+  checkOpen(portal: Portal): void {
+    if (portal.isOpen) return
+    const open = [...this.#portals.values()].filter((bound) => bound.portal?.isOpen === true).length
+    if (open < MOST_OPEN_PORTALS) return
+    throw new WireError('53400', 'too many portals are being read', { hint: 'Read some to their end, or close them.' })
+  }
+
+  /** Throws 42P03 for a name that is taken. */
+  addCursor(name: string, cursor: Portal): void {
+    if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
+    if (this.#cursors.size >= MOST_OPEN_PORTALS) throw tooMany('cursors')
+    this.#cursors.set(name, cursor)
+  }
+
+  /** Throws 34000. */
+  cursor(name: string): Portal {
+    const cursor = this.#cursors.get(name)
+    if (cursor === undefined) throw new WireError('34000', 'there is no cursor of that name')
+    return cursor
+  }
+
+  /** Null: all. Throws 34000. */
+  closeCursors(name: string | null): void {
+    if (name !== null) this.cursor(name)
+    for (const [own, cursor] of this.#cursors) {
+      if (name !== null && own !== name) continue
+      cursor.close()
+      this.#cursors.delete(own)
+    }
+  }
+
+  #checkRoom(bytes: number): void {
+    const kept = [...this.#statements.values(), ...this.#portals.values()]
+    const sum = kept.reduce((all, { keptBytes }) => all + keptBytes, bytes)
+    if (sum > MOST_KEPT_BYTES) throw tooMany('statements and values that are kept')
+  }
+}
+
+const tooMany = (what: string): WireError =>
+  new WireError('53400', `there are too many ${what}`, { hint: 'Close some.' })
+
+const noStatement = (): WireError => new WireError('26000', 'there is no prepared statement of that name')

@@ -1,0 +1,91 @@
+/** A statement with its parameters, on the way to its end: its rows are read in parts, as its reader wants them. */
+import type { TenantCall } from '../../flow.ts'
+import type { Format } from '../protocol/client-messages.ts'
+import type { WireColumn } from '../protocol/server-messages.ts'
+import { WireError } from '../protocol/wire-error.ts'
+import type { Bound, OpenRows, RowPlan } from './row-plans.ts'
+
+export class Portal {
+  readonly plan: RowPlan
+  readonly #bound: Bound
+  readonly #ended = new AbortController()
+  #opening: Promise<OpenRows> | null = null
+  #rows: AsyncIterator<readonly Buffer[]> | null = null
+  #left: readonly Buffer[] = []
+  #isDone = false
+  /** What the client was told of its statement; another answer would be read wrongly. */
+  readonly #toldOids: readonly number[] | null
+
+  constructor(plan: RowPlan, bound: Bound, toldOids: readonly number[] | null = null) {
+    this.plan = plan
+    this.#bound = bound
+    this.#toldOids = toldOids
+  }
+
+  get formats(): readonly Format[] {
+    return this.#bound.formats
+  }
+
+  get isOpen(): boolean {
+    return this.#opening !== null && !this.#isDone
+  }
+
+  /** Begins what gives the rows, where that has not been. `admit` lets a statement begin, with a signal of its own. */
+  async columns(admit: (signal: AbortSignal) => Promise<TenantCall>): Promise<readonly WireColumn[]> {
+    this.#opening ??= this.#open(admit)
+    return (await this.#opening).columns
+  }
+
+  async #open(admit: (signal: AbortSignal) => Promise<TenantCall>): Promise<OpenRows> {
+    const call = await admit(this.#ended.signal)
+    const open = await this.plan.open(call, this.#bound)
+    const oids = open.columns.map(({ oid }) => oid)
+    if (this.#toldOids !== null && oids.join() !== this.#toldOids.join()) {
+      this.close()
+      throw new WireError('0A000', 'the types of the columns depend on the parameters, and were told otherwise', {
+        hint: 'Cast the parameters: $1::bigint.',
+      })
+    }
+    this.#rows = open.rows[Symbol.asyncIterator]()
+    return open
+  }
+
+  /** Messages of rows in parts, up to so many in all (0: every one). `isDone` tells whether there are more. */
+  async *read(maxRows: number): AsyncGenerator<readonly Buffer[]> {
+    for (let given = 0; maxRows === 0 || given < maxRows; ) {
+      const some = await this.#some()
+      if (some === null) return
+      const taken = maxRows === 0 ? some : some.slice(0, maxRows - given)
+      this.#left = some.slice(taken.length)
+      given += taken.length
+      yield taken
+    }
+  }
+
+  /** Only known where the last row was asked for and not there, as PostgreSQL has it. */
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  async #some(): Promise<readonly Buffer[] | null> {
+    if (this.#left.length > 0) return this.#left
+    if (this.#isDone) return null
+    const next = await this.#rows?.next()
+    if (next === undefined || next.done === true) {
+      this.#isDone = true
+      return null
+    }
+    return next.value
+  }
+
+  /** Ends its engine's work. May be repeated. */
+  close(): void {
+    this.#isDone = true
+    this.#left = []
+    this.#ended.abort(new WireError('57014', 'the statement was ended'))
+    // Whoever waits for it is told; who closes wants no more of it.
+    this.#opening?.catch(() => undefined)
+    // Where it waits for rows it is told by the signal.
+    void this.#rows?.return?.()?.catch(() => undefined)
+  }
+}

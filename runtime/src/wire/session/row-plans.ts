@@ -1,0 +1,160 @@
+/** Statements that give rows, by where the rows are: products, by the operation that queries are; or the catalogue. */
+import { checkText } from '@sluice/engine'
+import type { TenantCall } from '../../flow.ts'
+import type { Platform } from '../../operations/platform.ts'
+import { runQuery } from '../../operations/queries/query.ts'
+import { checkCatalogueWords, isCatalogueFunction } from '../catalogue/allowed-words.ts'
+import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
+import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
+import type { Format, ParameterValue } from '../protocol/client-messages.ts'
+import { dataRow, formatAt, type WireColumn } from '../protocol/server-messages.ts'
+import { doorOf } from '../sql/commands.ts'
+import { quotedNames, type Statement, textOf } from '../sql/words.ts'
+import { binaryOf } from '../values/binary.ts'
+import { columnOf, type TypedColumn } from '../values/column-types.ts'
+import { type CsvRow, csvRows } from '../values/csv-rows.ts'
+import { parameterOids, valueOf } from '../values/parameters.ts'
+
+export interface RowPlan {
+  /** What a client is told before it binds anything. */
+  describe(
+    call: TenantCall,
+  ): Promise<{ readonly parameterOids: readonly number[]; readonly columns: readonly WireColumn[] }>
+  open(call: TenantCall, bound: Bound): Promise<OpenRows>
+  /** How its end is told. */
+  tag(rows: number): string
+}
+
+export interface Bound {
+  readonly values: readonly ParameterValue[]
+  readonly formats: readonly Format[]
+  /** Milliseconds; undefined: as long as the configuration allows. */
+  readonly timeoutMs: number | undefined
+}
+
+export interface OpenRows {
+  readonly columns: readonly WireColumn[]
+  /** Messages of rows. Read once. */
+  readonly rows: AsyncIterable<readonly Buffer[]>
+}
+
+export interface PlanParts {
+  readonly platform: Platform
+  readonly catalogue: CatalogueServer
+}
+
+export function rowPlan(parts: PlanParts, statement: Statement, declared: readonly number[]): RowPlan {
+  return doorOf(statement.words, isCatalogueFunction) === 'products'
+    ? productPlan(parts.platform, statement, declared)
+    : cataloguePlan(parts, statement, declared)
+}
+
+const selected = (rows: number): string => `SELECT ${rows}`
+
+function productPlan(platform: Platform, { sql, words }: Statement, declared: readonly number[]): RowPlan {
+  // What is kept of a statement is small: its words are many times its text.
+  const oids = parameterOids(words, declared)
+  const chosen = quotedNames(words)
+  const run = (call: TenantCall, values: readonly ParameterValue[], timeoutMs: number | undefined) => {
+    if (values.length !== oids.length) throw new TypeError('parameters are checked where they are bound')
+    const params = values.map((value, at) => valueOf(oids[at] ?? 0, value))
+    return runQuery(platform, call, {
+      sql,
+      format: 'csv',
+      ...(params.length === 0 ? {} : { params }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    })
+  }
+  return {
+    tag: selected,
+    async describe(call) {
+      const own = new AbortController()
+      const asked = { ...call, signal: AbortSignal.any([call.signal, own.signal]) }
+      const nulls = oids.map(() => ({ format: 0, bytes: null }) as const)
+      const answer = await run(asked, nulls, undefined)
+      // Only the columns were wanted.
+      answer.run.finished.catch(() => undefined)
+      own.abort()
+      await drain(answer.run.output)
+      return { parameterOids: oids, columns: answer.columns.map((column) => columnOf(column, chosen)) }
+    },
+    async open(call, { values, formats, timeoutMs }) {
+      const answer = await run(call, values, timeoutMs)
+      // Whoever reads the output is told there.
+      answer.run.finished.catch(() => undefined)
+      const columns = answer.columns.map((column) => columnOf(column, chosen))
+      const binary = columns.map((_, at) => formatAt(formats, at) === 1)
+      return { columns, rows: messages(answer.run.output, columns, binary) }
+    },
+  }
+}
+
+async function drain(output: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const _ of output) break
+  } catch {
+    // It was ended by us.
+  }
+}
+
+/** The first record is the header, which the columns are told by. */
+async function* messages(
+  output: AsyncIterable<Uint8Array>,
+  columns: readonly TypedColumn[],
+  binary: readonly boolean[],
+): AsyncGenerator<readonly Buffer[]> {
+  let isHeaderRead = false
+  for await (const rows of csvRows(output)) {
+    const own = isHeaderRead ? rows : rows.slice(1)
+    isHeaderRead = true
+    if (own.length > 0) yield own.map((row) => rowMessage(row, columns, binary))
+  }
+}
+
+function rowMessage(row: CsvRow, columns: readonly TypedColumn[], binary: readonly boolean[]): Buffer {
+  const cells = columns.map(({ oid, write }, at) => {
+    const cell = row[at] ?? null
+    if (cell === null) return null
+    const text = write(cell)
+    return binary[at] === true ? binaryOf(oid, text) : text
+  })
+  return dataRow(cells)
+}
+
+function cataloguePlan(
+  { platform, catalogue }: PlanParts,
+  { sql, words }: Statement,
+  declared: readonly number[],
+): RowPlan {
+  checkText({ text: sql, leadBytes: 0 })
+  checkCatalogueWords(words)
+  // Its own words again: what was judged is what is run.
+  const statement = { sql: textOf(words), parameterOids: declared }
+  return {
+    tag: selected,
+    describe: (call) =>
+      catalogue.within(platform, call, (address) => describeByCatalogue(address, statement, call.signal)),
+    async open(call, bound) {
+      const { columns, rows } = await catalogue.within(platform, call, (address) =>
+        askCatalogue(address, statement, bound, call.signal),
+      )
+      return { columns, rows: inBatches(rows) }
+    },
+  }
+}
+
+const BATCH = 200
+
+async function* inBatches(rows: readonly Buffer[]): AsyncGenerator<readonly Buffer[]> {
+  for (let at = 0; at < rows.length; at += BATCH) yield rows.slice(at, at + BATCH)
+}
+
+/** One row of a text, as SHOW gives it. */
+export function shownPlan(name: string, value: () => string): RowPlan {
+  const columns = [{ name, oid: 25, size: -1, modifier: -1 }]
+  return {
+    tag: () => 'SHOW',
+    describe: async () => ({ parameterOids: [], columns }),
+    open: async () => ({ columns, rows: inBatches([dataRow([Buffer.from(value())])]) }),
+  }
+}

@@ -1,0 +1,130 @@
+/** Commands about the session itself: what they change is here, and nothing of them reaches the engine. */
+import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
+import { commandOf, isName, isWrite } from '../sql/commands.ts'
+import type { Statement, Word } from '../sql/words.ts'
+import { type Settings, settingOf, transactionModes } from './settings.ts'
+import type { Transaction } from './transaction.ts'
+
+/** What the commands work on. */
+export interface SessionState {
+  readonly transaction: Transaction
+  readonly settings: Settings
+  closeCursors(name: string | null): void
+  forgetStatements(name: string | null): void
+  report(name: string): void
+}
+
+/** How the command's end is told; null where the statement is none of these. Throws 25006 for what writes. */
+export function runCommand(state: SessionState, statement: Statement): string | null {
+  const { words } = statement
+  const command = commandOf(statement)
+  if (
+    isWrite(command) ||
+    (command === 'copy' &&
+      words.some(({ kind, value }) => kind === 'name' && value === 'from') &&
+      words[1]?.text !== '(')
+  ) {
+    throw readOnly(command.toUpperCase())
+  }
+  const ending = endOfTransaction(state, command, words)
+  if (ending !== null) return ending
+  state.transaction.check()
+  switch (command) {
+    case 'begin':
+    case 'start':
+      transactionModes(
+        words
+          .slice(1)
+          .map(({ value }) => value)
+          .filter((word) => word !== 'transaction' && word !== 'work'),
+      )
+      state.transaction.begin()
+      return command === 'begin' ? 'BEGIN' : 'START TRANSACTION'
+    case 'savepoint':
+      state.transaction.save(nameAt(words, 1))
+      return 'SAVEPOINT'
+    case 'release':
+      state.transaction.release(nameAt(words, words.length - 1))
+      return 'RELEASE'
+    case 'set':
+      for (const { name, value } of settingOf(words)) setTo(state, name, value)
+      return 'SET'
+    case 'reset':
+      return reset(state, words)
+    case 'discard':
+      return discard(state, words)
+    case 'deallocate':
+      return deallocate(state, words)
+    case 'close':
+      state.closeCursors(isAll(words[1]) ? null : nameAt(words, 1))
+      return isAll(words[1]) ? 'CLOSE CURSOR ALL' : 'CLOSE CURSOR'
+    case 'unlisten':
+      return 'UNLISTEN'
+    case 'listen':
+    case 'prepare':
+    case 'execute':
+    case 'move':
+      throw notSupported(`${command.toUpperCase()} is not taken here`)
+    default:
+      return null
+  }
+}
+
+/** These are for failed transactions, too. */
+function endOfTransaction(
+  { transaction, closeCursors }: SessionState,
+  command: string,
+  words: readonly Word[],
+): string | null {
+  if (command === 'commit' || command === 'end') {
+    closeCursors(null)
+    return transaction.end('COMMIT')
+  }
+  if (command !== 'rollback' && command !== 'abort') return null
+  if (words.some(({ value }) => value === 'to')) {
+    transaction.rollBackTo(nameAt(words, words.length - 1))
+    return 'ROLLBACK'
+  }
+  closeCursors(null)
+  return transaction.end('ROLLBACK')
+}
+
+function setTo({ settings, report }: SessionState, name: string, value: string | null): void {
+  if (value === null) settings.value(name)
+  const changed = value === null ? null : settings.set(name, value)
+  if (changed !== null) report(changed)
+}
+
+function reset({ settings, report }: SessionState, words: readonly Word[]): string {
+  if (!isAll(words[1])) settings.value(nameAt(words, 1))
+  settings.reset()
+  report('application_name')
+  return 'RESET'
+}
+
+function discard(state: SessionState, words: readonly Word[]): string {
+  const what = words[1]?.value
+  if (what === 'plans') return 'DISCARD PLANS'
+  if (what === 'temp' || what === 'temporary') return 'DISCARD TEMP'
+  if (what === 'sequences') return 'DISCARD SEQUENCES'
+  if (what !== 'all') throw new WireError('42601', 'DISCARD takes ALL, PLANS, TEMP or SEQUENCES')
+  if (state.transaction.state !== 'I') throw new WireError('25001', 'DISCARD ALL is not for transactions')
+  state.closeCursors(null)
+  state.forgetStatements(null)
+  reset(state, words)
+  return 'DISCARD ALL'
+}
+
+function deallocate(state: SessionState, words: readonly Word[]): string {
+  const last = words.at(-1)
+  state.forgetStatements(isAll(last) ? null : nameAt(words, words.length - 1))
+  return isAll(last) ? 'DEALLOCATE ALL' : 'DEALLOCATE'
+}
+
+const isAll = (word: Word | undefined): boolean => word?.kind === 'name' && word.value === 'all'
+
+function nameAt(words: readonly Word[], at: number): string {
+  const word = words[at]
+  if (word === undefined || !isName(word) || at === 0) throw new WireError('42601', 'the command lacks a name')
+  return word.value
+}

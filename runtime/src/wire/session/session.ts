@@ -1,0 +1,390 @@
+/** A session of a client that was let in: its messages in their order, each answered before the next is looked at. */
+import { setImmediate } from 'node:timers/promises'
+import type { TenantCall } from '../../flow.ts'
+import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
+import * as say from '../protocol/server-messages.ts'
+import { notSupported, WireError } from '../protocol/wire-error.ts'
+import { commandOf, copyOf, cursorOf, fetchOf } from '../sql/commands.ts'
+import { type Statement, statementsOf, type Word } from '../sql/words.ts'
+import type { Authority } from './authority.ts'
+import type { ClientStream } from './client-stream.ts'
+import { sendCopy } from './copy-out.ts'
+import { explained, isFault } from './explained.ts'
+import { Kept, type Prepared } from './kept.ts'
+import { Portal } from './portal.ts'
+import { type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
+import { runCommand, type SessionState } from './session-commands.ts'
+import type { Settings } from './settings.ts'
+import { Transaction } from './transaction.ts'
+
+export interface SessionParts extends PlanParts {
+  readonly stream: ClientStream
+  readonly authority: Authority
+  readonly settings: Settings
+  readonly idleMs: number
+  onStatement(outcome: 'answered' | 'refused' | 'failed'): void
+  onFault(error: unknown, requestId: string): void
+}
+
+/** Of a word, beside its text. */
+const WORD_BYTES = 200
+/** Longer texts count as one more request: taking them apart takes time of all. */
+const LONG_CHARACTERS = 2_000
+/** After so many messages others have their turn. */
+const TURN_MESSAGES = 64
+
+export class Session {
+  readonly #parts: SessionParts
+  readonly #transaction = new Transaction()
+  readonly #kept = new Kept()
+  readonly #state: SessionState
+  #running = new AbortController()
+  #ending: WireError | null = null
+  #isSkipping = false
+  #requestId = ''
+
+  constructor(parts: SessionParts) {
+    this.#parts = parts
+    this.#state = {
+      transaction: this.#transaction,
+      settings: parts.settings,
+      closeCursors: (name) => this.#kept.closeCursors(name),
+      forgetStatements: (name) => this.#kept.forgetStatements(name),
+      report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
+    }
+    parts.stream.onEnd = () => this.#running.abort(new WireError('08006', 'the client is gone', { isFatal: true }))
+  }
+
+  /** Ends the statement that runs, and nothing where none does. */
+  cancel(): void {
+    this.#running.abort(new WireError('57014', 'the statement was cancelled by its client'))
+  }
+
+  /** Ends the session, with that as its last word. */
+  end(why: WireError): void {
+    if (this.#ending !== null) return
+    this.#ending = why
+    this.#running.abort(why)
+    this.#parts.stream.interrupt()
+  }
+
+  /** Fulfilled when the session is over. */
+  async run(): Promise<void> {
+    const { stream, idleMs } = this.#parts
+    try {
+      await this.#ready()
+      for (let turn = 0; ; ) {
+        const frame = await stream.next('message', idleMs)
+        if (frame === null || this.#ending !== null) break
+        const message = parseMessage(frame)
+        if (message.kind === 'terminate') break
+        await this.#take(message)
+        turn = (turn + 1) % TURN_MESSAGES
+        if (turn === 0) await setImmediate()
+      }
+    } catch (error) {
+      this.#ending ??= explained(error, this.#requestId)
+    } finally {
+      this.#closeAll()
+      stream.end(this.#ending === null ? undefined : say.errorResponse(this.#ending))
+    }
+  }
+
+  async #take(message: ClientMessage): Promise<void> {
+    if (message.kind === 'query') return this.#query(message.sql)
+    if (message.kind === 'sync') {
+      this.#isSkipping = false
+      if (this.#transaction.state === 'I') this.#kept.closePortals()
+      return this.#ready()
+    }
+    if (message.kind === 'password') throw new WireError('08P01', 'a password was not asked for', { isFatal: true })
+    // Until the next Sync, nothing that follows an error is done.
+    if (this.#isSkipping) return
+    try {
+      await this.#extended(message)
+    } catch (error) {
+      this.#isSkipping = true
+      await this.#refuse(error)
+    }
+  }
+
+  async #extended(message: ClientMessage): Promise<void> {
+    switch (message.kind) {
+      case 'parse':
+        await this.#parse(message.name, message.sql, message.parameterOids)
+        return this.#send(say.parseComplete())
+      case 'bind':
+        this.#bind(message)
+        return this.#send(say.bindComplete())
+      case 'describe':
+        return message.what === 'statement' ? this.#describe(message.name) : this.#describePortal(message.name)
+      case 'execute':
+        return this.#execute(message.portal, message.maxRows)
+      case 'close':
+        if (message.what === 'statement') this.#kept.closeStatement(message.name)
+        else this.#kept.closePortal(message.name)
+        return this.#send(say.closeComplete())
+      case 'flush':
+        return this.#parts.stream.flush()
+    }
+  }
+
+  /** What a message may hold that begins with it. */
+  #begin(): void {
+    this.#running = new AbortController()
+    this.#requestId = ''
+    if (this.#ending !== null) this.#running.abort(this.#ending)
+  }
+
+  readonly #admit = async (ended: AbortSignal): Promise<TenantCall> => {
+    const call = await this.#parts.authority.call(AbortSignal.any([ended, this.#running.signal]))
+    this.#requestId = call.requestId
+    return call
+  }
+
+  async #query(sql: string): Promise<void> {
+    this.#begin()
+    try {
+      const statements = await this.#statementsIn(sql)
+      if (statements.length === 0) await this.#send(say.emptyQuery())
+      for (const statement of statements) {
+        const done = this.#runCommand(statement)
+        if (done !== null) await this.#send(say.commandComplete(done))
+        else await this.#runNow(statement)
+        this.#parts.onStatement('answered')
+      }
+    } catch (error) {
+      await this.#refuse(error)
+    }
+    await this.#ready()
+  }
+
+  async #statementsIn(sql: string): Promise<readonly Statement[]> {
+    if (sql.length > MAX_SQL_CHARACTERS) {
+      const what = `the statement is longer than ${MAX_SQL_CHARACTERS} characters`
+      throw new WireError('54000', what, { code: 'sql_too_long' })
+    }
+    if (sql.length > LONG_CHARACTERS) await this.#parts.authority.call(this.#running.signal)
+    return statementsOf(sql)
+  }
+
+  #runCommand(statement: Statement): string | null {
+    const done = runCommand(this.#state, statement)
+    if (done !== null) return done
+    if (commandOf(statement) !== 'declare') return null
+    this.#declare(statement)
+    return 'DECLARE CURSOR'
+  }
+
+  /** A statement of a simple query: its rows, all of them, as text. */
+  async #runNow(statement: Statement): Promise<void> {
+    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
+    if (commandOf(statement) === 'copy') {
+      const copy = copyOf(statement)
+      const portal = new Portal(rowPlan(this.#parts, copy.query, []), bound)
+      return this.#closing(portal, () => sendCopy(this.#parts.stream, portal, copy, this.#admit))
+    }
+    const fetch = commandOf(statement) === 'fetch' ? fetchOf(statement) : null
+    if (fetch !== null) {
+      const cursor = this.#kept.cursor(fetch.name)
+      await this.#send(say.rowDescription(await cursor.columns(this.#admit), []))
+      const rows = fetch.isNothing ? 0 : await this.#rows(cursor, fetch.rows)
+      return this.#send(say.commandComplete(`FETCH ${rows}`))
+    }
+    const portal = new Portal(this.#planOf(statement, []), bound)
+    await this.#closing(portal, async () => {
+      await this.#send(say.rowDescription(await portal.columns(this.#admit), []))
+      const rows = await this.#rows(portal, 0)
+      await this.#send(say.commandComplete(portal.plan.tag(rows)))
+    })
+  }
+
+  async #closing(portal: Portal, work: () => Promise<void>): Promise<void> {
+    try {
+      await work()
+    } finally {
+      portal.close()
+    }
+  }
+
+  async #rows(portal: Portal, maxRows: number): Promise<number> {
+    const { signal } = this.#running
+    // It may have been begun by an earlier message, whose signal nobody has any more.
+    const close = (): void => portal.close()
+    signal.addEventListener('abort', close, { once: true })
+    let rows = 0
+    try {
+      for await (const some of portal.read(maxRows)) {
+        signal.throwIfAborted()
+        rows += some.length
+        for (const row of some) {
+          const full = this.#parts.stream.write(row)
+          if (full !== undefined) await full
+        }
+      }
+    } finally {
+      signal.removeEventListener('abort', close)
+    }
+    signal.throwIfAborted()
+    return rows
+  }
+
+  #planOf(statement: Statement, declared: readonly number[]): RowPlan {
+    if (commandOf(statement) !== 'show' || isOfTables(statement.words)) return rowPlan(this.#parts, statement, declared)
+    const name = shownName(statement.words)
+    const { settings } = this.#parts
+    settings.value(name)
+    return shownPlan(name, () => settings.value(name))
+  }
+
+  async #parse(name: string, sql: string, declared: readonly number[]): Promise<void> {
+    this.#begin()
+    const statements = await this.#statementsIn(sql)
+    if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
+    const [statement] = statements
+    const word = statement === undefined ? '' : commandOf(statement)
+    if (word === 'copy') throw notSupported('COPY is for the simple protocol', 'Send it as a simple query.')
+    const plan = statement === undefined || isCommand(word) ? null : this.#planOf(statement, declared)
+    const command = plan === null ? (statement ?? null) : null
+    const keptBytes = 2 * sql.length + WORD_BYTES * (command?.words.length ?? 0)
+    const parameters = Math.max(0, declared.length, ...numbersIn(statement))
+    this.#kept.addStatement(name, { command, parameters, keptBytes, plan, oids: null })
+  }
+
+  #bind({ portal: name, statement, values, resultFormats }: BindMessage): void {
+    const prepared = this.#kept.statement(statement)
+    const { parameters, plan, oids } = prepared
+    if (parameters !== values.length) {
+      throw new WireError('08P01', `the statement takes ${parameters} parameters, and got ${values.length}`)
+    }
+    const keptBytes = values.reduce((sum, { bytes }) => sum + WORD_BYTES + (bytes?.length ?? 0), 0)
+    const bound = { values, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
+    this.#kept.addPortal(name, { prepared, portal: plan === null ? null : new Portal(plan, bound, oids), keptBytes })
+  }
+
+  async #describe(name: string): Promise<void> {
+    const prepared = this.#kept.statement(name)
+    if (prepared.plan === null) {
+      const cursor = this.#fetched(prepared)
+      await this.#send(say.parameterDescription([]))
+      return this.#send(cursor === null ? say.noData() : say.rowDescription(await cursor.columns(this.#admit), []))
+    }
+    this.#transaction.check()
+    this.#begin()
+    const { parameterOids, columns } = await prepared.plan.describe(await this.#admit(this.#running.signal))
+    prepared.oids = columns.map(({ oid }) => oid)
+    await this.#send(say.parameterDescription(parameterOids))
+    await this.#sendColumns(columns, [])
+  }
+
+  async #describePortal(name: string): Promise<void> {
+    const { portal, prepared } = this.#kept.portal(name)
+    this.#begin()
+    const read = portal ?? this.#fetched(prepared)
+    if (read === null) return this.#send(say.noData())
+    this.#kept.checkOpen(read)
+    await this.#sendColumns(await read.columns(this.#admit), portal === null ? [] : portal.formats)
+  }
+
+  #sendColumns(columns: readonly say.WireColumn[], formats: readonly Format[]): Promise<void> {
+    return this.#send(columns.length === 0 ? say.noData() : say.rowDescription(columns, formats))
+  }
+
+  async #execute(name: string, maxRows: number): Promise<void> {
+    const { portal, prepared } = this.#kept.portal(name)
+    const { command } = prepared
+    if (portal === null && command === null) return this.#send(say.emptyQuery())
+    if (portal === null || !portal.isOpen) this.#begin()
+    if (portal === null) return command === null ? undefined : this.#executeCommand(command)
+    this.#transaction.check()
+    this.#kept.checkOpen(portal)
+    await portal.columns(this.#admit)
+    const rows = await this.#rows(portal, maxRows)
+    this.#parts.onStatement('answered')
+    await this.#send(
+      maxRows > 0 && rows === maxRows ? say.portalSuspended() : say.commandComplete(portal.plan.tag(rows)),
+    )
+  }
+
+  async #executeCommand(statement: Statement): Promise<void> {
+    if (commandOf(statement) !== 'fetch') {
+      await this.#send(say.commandComplete(this.#runCommand(statement) ?? commandOf(statement).toUpperCase()))
+      return this.#parts.onStatement('answered')
+    }
+    this.#transaction.check()
+    const { name, rows, isNothing } = fetchOf(statement)
+    const cursor = this.#kept.cursor(name)
+    await cursor.columns(this.#admit)
+    await this.#send(say.commandComplete(`FETCH ${isNothing ? 0 : await this.#rows(cursor, rows)}`))
+    this.#parts.onStatement('answered')
+  }
+
+  #declare(statement: Statement): void {
+    this.#transaction.requireOpen('DECLARE')
+    const { name, query } = cursorOf(statement)
+    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
+    this.#kept.addCursor(name, new Portal(this.#planOf(query, []), bound))
+  }
+
+  #fetched({ command }: Prepared): Portal | null {
+    return command !== null && commandOf(command) === 'fetch' ? this.#kept.cursor(fetchOf(command).name) : null
+  }
+
+  #closeAll(): void {
+    this.#running.abort(this.#ending ?? new WireError('08006', 'the session is over'))
+    this.#kept.closePortals()
+    this.#kept.closeCursors(null)
+  }
+
+  async #refuse(error: unknown): Promise<void> {
+    const { signal } = this.#running
+    // What a cancelled statement throws is what it was cancelled with.
+    const cause = signal.aborted && signal.reason instanceof WireError ? signal.reason : error
+    const told = explained(cause, this.#requestId)
+    if (isFault(cause)) this.#parts.onFault(cause, this.#requestId)
+    this.#parts.onStatement(isFault(cause) ? 'failed' : 'refused')
+    this.#transaction.fail()
+    if (told.isFatal) throw told
+    await this.#send(say.errorResponse(told))
+  }
+
+  async #ready(): Promise<void> {
+    await this.#send(say.readyForQuery(this.#transaction.state))
+    await this.#parts.stream.flush()
+  }
+
+  async #send(bytes: Buffer): Promise<void> {
+    await this.#parts.stream.write(bytes)
+  }
+}
+
+/** As long as other doors take it, before it is taken apart. */
+const MAX_SQL_CHARACTERS = 100_000
+
+const COMMANDS: ReadonlySet<string> = new Set(
+  `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
+  move declare fetch insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
+  refresh comment lock import security call do notify checkpoint reassign replace attach detach load install`.split(
+    /\s+/,
+  ),
+)
+
+const isCommand = (command: string): boolean => COMMANDS.has(command)
+
+/** Of products what SHOW TABLES, SHOW SCHEMAS and SHOW COLUMNS tell is told as to others. */
+const isOfTables = (words: readonly Word[]): boolean =>
+  ['tables', 'schemas', 'columns'].includes(words[1]?.value ?? '') || words[2]?.value === 'tables'
+
+/** `SHOW TRANSACTION ISOLATION LEVEL` is `transaction_isolation`, `SHOW TIME ZONE` is `timezone`. */
+function shownName(words: readonly Word[]): string {
+  const name = words
+    .slice(1)
+    .map(({ value }) => value)
+    .join(' ')
+  if (name.toLowerCase() === 'transaction isolation level') return 'transaction_isolation'
+  if (name.toLowerCase() === 'time zone') return 'TimeZone'
+  return name.replaceAll(' . ', '.')
+}
+
+const numbersIn = (statement: Statement | undefined): readonly number[] =>
+  statement?.words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : [])) ?? []

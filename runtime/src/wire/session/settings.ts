@@ -1,0 +1,168 @@
+/** What a session may set and be shown: few names, of which each is kept, or refused where it would not be. */
+import { notSupported, WireError } from '../protocol/wire-error.ts'
+import type { Word } from '../sql/words.ts'
+
+/** Told to clients at the start and when they change. */
+export const REPORTED = [
+  'server_version',
+  'server_encoding',
+  'client_encoding',
+  'application_name',
+  'is_superuser',
+  'session_authorization',
+  'DateStyle',
+  'IntervalStyle',
+  'TimeZone',
+  'integer_datetimes',
+  'standard_conforming_strings',
+  'default_transaction_read_only',
+  'in_hot_standby',
+] as const
+
+/** Names whose only values are these. */
+const FIXED: Readonly<Record<string, readonly [shown: string, accepted: RegExp]>> = {
+  client_encoding: ['UTF8', /^(?:utf-?8|unicode)$/i],
+  datestyle: ['ISO, MDY', /^iso(?:\s*,\s*(?:mdy|dmy|ymd))?$/i],
+  intervalstyle: ['postgres', /^postgres$/i],
+  timezone: ['UTC', /^(?:utc|gmt|etc\/utc|zulu)$/i],
+  standard_conforming_strings: ['on', /^(?:on|true|1)$/i],
+  default_transaction_read_only: ['on', /^(?:on|true|1)$/i],
+  transaction_read_only: ['on', /^(?:on|true|1)$/i],
+  transaction_isolation: ['read committed', /^read committed$/i],
+  default_transaction_isolation: ['read committed', /^read committed$/i],
+  bytea_output: ['hex', /^hex$/i],
+  escape_string_warning: ['on', /^on$/i],
+  row_security: ['on', /^on$/i],
+  // Floats are always told by their shortest digits.
+  extra_float_digits: ['3', /^-?[0-9]+$/],
+}
+
+const SHOWN: Readonly<Record<string, string>> = {
+  server_encoding: 'UTF8',
+  is_superuser: 'off',
+  integer_datetimes: 'on',
+  in_hot_standby: 'off',
+  max_identifier_length: '63',
+  max_index_keys: '32',
+  lc_collate: 'C',
+  lc_ctype: 'C.UTF-8',
+}
+
+const CASED: Readonly<Record<string, string>> = {
+  datestyle: 'DateStyle',
+  intervalstyle: 'IntervalStyle',
+  timezone: 'TimeZone',
+}
+const MAX_NAME_CHARACTERS = 63
+
+export class Settings {
+  readonly #started: Readonly<Record<string, string>>
+  #applicationName: string
+  #statementMs = 0
+
+  constructor(version: string, user: string, applicationName: string) {
+    this.#started = { server_version: version, session_authorization: user, application_name: plain(applicationName) }
+    this.#applicationName = plain(applicationName)
+  }
+
+  /** Undefined: as the configuration says. */
+  get timeoutMs(): number | undefined {
+    return this.#statementMs === 0 ? undefined : this.#statementMs
+  }
+
+  /** Throws 42704 for what is not told. */
+  value(name: string): string {
+    const key = name.toLowerCase()
+    const known: Readonly<Record<string, string>> = {
+      ...SHOWN,
+      ...this.#started,
+      application_name: this.#applicationName,
+      statement_timeout: this.#statementMs === 0 ? '0' : `${this.#statementMs}ms`,
+    }
+    const value = FIXED[key]?.[0] ?? (Object.hasOwn(known, key) ? known[key] : undefined)
+    if (value === undefined)
+      throw new WireError('42704', `this server has no parameter "${key.slice(0, MAX_NAME_CHARACTERS)}"`)
+    return value
+  }
+
+  /** The name that is to be reported anew, or null. Throws 0A000 for what would not be kept, 42704 for what is not known. */
+  set(name: string, value: string): string | null {
+    const key = name.toLowerCase()
+    if (key === 'application_name') {
+      this.#applicationName = plain(value)
+      return 'application_name'
+    }
+    if (key === 'statement_timeout') {
+      this.#statementMs = durationMs(value)
+      return null
+    }
+    const fixed = Object.hasOwn(FIXED, key) ? FIXED[key] : undefined
+    if (fixed === undefined) {
+      throw notSupported(
+        `"${key.slice(0, MAX_NAME_CHARACTERS)}" cannot be set here`,
+        'SHOW tells the parameters that there are.',
+      )
+    }
+    if (fixed[1].test(value.trim())) return null
+    if (key.endsWith('read_only')) throw new WireError('25006', 'this server only reads')
+    throw notSupported(`${CASED[key] ?? key} is ${fixed[0]} here, and nothing else`)
+  }
+
+  reset(): void {
+    this.#applicationName = this.#started['application_name'] ?? ''
+    this.#statementMs = 0
+  }
+}
+
+const plain = (name: string): string => name.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_NAME_CHARACTERS)
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, ms: 1, s: 1_000, min: 60_000, h: 3_600_000 }
+
+function durationMs(value: string): number {
+  const [, digits, unit = ''] = /^([0-9]{1,9})\s*(ms|s|min|h)?$/.exec(value.trim()) ?? []
+  const ms = Number(digits) * (UNITS[unit] ?? 1)
+  if (digits === undefined || ms > 2 ** 31 - 1) throw new WireError('22023', 'statement_timeout takes milliseconds')
+  return ms
+}
+
+export interface Setting {
+  readonly name: string
+  readonly value: string
+}
+
+/** SET [SESSION | LOCAL] name {TO | =} value, SET TIME ZONE, SET NAMES, SET [SESSION CHARACTERISTICS AS] TRANSACTION …; null: DEFAULT. */
+export function settingOf(
+  words: readonly Word[],
+): readonly (Setting | { readonly name: string; readonly value: null })[] {
+  const told = words.slice(1)
+  while (told[0]?.value === 'session' || told[0]?.value === 'local') told.shift()
+  const texts = told.map(valueOf)
+  const first = texts[0]?.toLowerCase()
+  if (first === 'characteristics') return transactionModes(texts.slice(3))
+  if (first === 'transaction') return transactionModes(texts.slice(1))
+  if (first === 'time') return [{ name: 'timezone', value: texts[2] ?? '' }]
+  if (first === 'names') return [{ name: 'client_encoding', value: texts[1] ?? '' }]
+  const [name = '', sign = '', ...rest] = texts
+  if (!['to', '='].includes(sign.toLowerCase()) || rest.length === 0) {
+    throw new WireError('42601', 'SET takes a name, TO or =, and a value')
+  }
+  const isDefault = rest.length === 1 && told[2]?.kind === 'name' && rest[0]?.toLowerCase() === 'default'
+  return [{ name, value: isDefault ? null : rest.join('') }]
+}
+
+/** Throws 0A000 for what a transaction here is not. */
+export function transactionModes(texts: readonly string[]): readonly Setting[] {
+  const modes = texts.join(' ').toLowerCase().replaceAll(',', ' ').replace(/\s+/g, ' ').trim()
+  const left = modes
+    .replace(/isolation level read (?:committed|uncommitted)/g, '')
+    .replace(/read only/g, '')
+    .replace(/(?:not )?deferrable/g, '')
+    .trim()
+  if (left === '') return []
+  if (/read write/.test(left)) throw new WireError('25006', 'this server only reads')
+  throw notSupported('each statement reads what is there when it begins: the isolation level is READ COMMITTED')
+}
+
+function valueOf({ kind, text, value }: Word): string {
+  return kind === 'text' ? text.replace(/^[eE]?'|'$/g, '').replaceAll("''", "'") : value
+}

@@ -1,0 +1,65 @@
+/** The state of a transaction, as clients are told it. Nothing is written, so that its end changes nothing either. */
+import type { TransactionState } from '../protocol/server-messages.ts'
+import { WireError } from '../protocol/wire-error.ts'
+
+const MOST_SAVEPOINTS = 100
+
+export class Transaction {
+  #state: TransactionState = 'I'
+  #savepoints: string[] = []
+
+  get state(): TransactionState {
+    return this.#state
+  }
+
+  begin(): void {
+    if (this.#state === 'I') this.#state = 'T'
+  }
+
+  /** How the end is told: one that had failed is rolled back by COMMIT, too. */
+  end(command: 'COMMIT' | 'ROLLBACK'): string {
+    const tag = this.#state === 'E' ? 'ROLLBACK' : command
+    this.#state = 'I'
+    this.#savepoints = []
+    return tag
+  }
+
+  fail(): void {
+    if (this.#state === 'T') this.#state = 'E'
+  }
+
+  /** Throws 25P02 in a failed one. */
+  check(): void {
+    if (this.#state !== 'E') return
+    throw new WireError('25P02', 'the transaction has failed: its statements are not run until it ends', {
+      hint: 'Send ROLLBACK.',
+    })
+  }
+
+  /** Throws 25P01 outside of a transaction. */
+  requireOpen(command: string): void {
+    if (this.#state === 'I') throw new WireError('25P01', `${command} is for transactions: send BEGIN first`)
+  }
+
+  save(name: string): void {
+    this.requireOpen('SAVEPOINT')
+    if (this.#savepoints.length >= MOST_SAVEPOINTS) throw new WireError('54000', 'there are too many savepoints')
+    this.#savepoints.push(name)
+  }
+
+  release(name: string): void {
+    this.#savepoints.length = this.#place(name)
+  }
+
+  rollBackTo(name: string): void {
+    this.#savepoints.length = this.#place(name) + 1
+    this.#state = 'T'
+  }
+
+  #place(name: string): number {
+    this.requireOpen('a savepoint')
+    const at = this.#savepoints.lastIndexOf(name)
+    if (at < 0) throw new WireError('3B001', 'there is no such savepoint')
+    return at
+  }
+}

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { checkCatalogueWords, isCatalogueFunction } from '../catalogue/allowed-words.ts'
+import { copyOf, cursorOf, doorOf, fetchOf } from './commands.ts'
+import { statementsOf, textOf, wordsOf } from './words.ts'
+
+const one = (sql: string) => {
+  const [statement] = statementsOf(sql)
+  assert.ok(statement !== undefined)
+  return statement
+}
+
+describe('words', () => {
+  it('are the statement again, without comments', () => {
+    assert.equal(
+      textOf(wordsOf("select/* a /* b */ */1,'--x' -- y\n from\t a.\"B\" where x->>'k'::text")),
+      "select 1,'--x' from a.\"B\" where x->>'k'::text",
+    )
+  })
+
+  it('split statements at semicolons that belong to none', () => {
+    assert.deepEqual(
+      statementsOf("select ';'; ;select $a$;$a$ -- ;\n").map(({ sql }) => sql),
+      ["select ';'", 'select $a$;$a$'],
+    )
+  })
+
+  it('are refused where something has no end, or hides a name', () => {
+    for (const sql of ["select 'a", 'select "a', '/* a', 'select $a$ b', 'select U&"d\\0061t" from x', 'select \u0001'])
+      assert.throws(() => wordsOf(sql), { sqlState: '42601' }, sql)
+  })
+
+  it('take any text in time, and throw nothing but 42601', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(...`'"$-/*;()e E\\\na1.:`), maxLength: 200 }), (sql) => {
+        try {
+          const text = textOf(wordsOf(sql))
+          assert.equal(textOf(wordsOf(text)), text)
+        } catch (error) {
+          assert.equal((error as { sqlState?: string }).sqlState, '42601')
+        }
+      }),
+    )
+  })
+})
+
+describe('where statements go', () => {
+  const door = (sql: string) => doorOf(one(sql).words, isCatalogueFunction)
+
+  it('to products, or to the catalogue', () => {
+    assert.equal(door('SELECT * FROM crm.people'), 'products')
+    assert.equal(door("SELECT strftime(now(), '%Y')"), 'products')
+    assert.equal(door('SELECT 1'), 'catalogue')
+    assert.equal(door('SELECT version(), current_database()'), 'catalogue')
+    assert.equal(door('SELECT * FROM pg_class'), 'catalogue')
+    assert.equal(door('SELECT * FROM crm.people, pg_catalog.pg_class'), 'catalogue')
+    assert.equal(door("SELECT 'pg_catalog.pg_class' FROM crm.people"), 'products')
+    assert.equal(door('WITH a AS (SELECT 1) SELECT * FROM information_schema.tables'), 'catalogue')
+  })
+
+  it('with words of the catalogue alone that tell of what the caller may see', () => {
+    const allowed = [
+      "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('r')",
+      'SELECT pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_attribute a',
+    ]
+    for (const sql of allowed) checkCatalogueWords(one(sql).words)
+    const refused = [
+      'SELECT * FROM pg_database',
+      'SELECT * FROM pg_stat_activity',
+      'SELECT * FROM "pg_shadow"',
+      'SELECT pg_read_file($1)',
+      'SELECT "pg_read_file"($1)',
+      "SELECT set_config('statement_timeout', '0', false)",
+      'SELECT lo_create(0)',
+      'SELECT pg_sleep(100)',
+      "SELECT query_to_xml('select 1', true, true, '')",
+      'SELECT pg_terminate_backend(1)',
+      'SELECT 1 INTO x',
+      'SELECT current_catalog',
+      "SELECT dblink('x')",
+      'SELECT pg_table_size(1)',
+    ]
+    for (const sql of refused) assert.throws(() => checkCatalogueWords(one(sql).words), { sqlState: '0A000' }, sql)
+  })
+})
+
+describe('commands', () => {
+  it('copy out a statement, and nothing else', () => {
+    const copy = copyOf(one("COPY (SELECT (1), ')' FROM a.b) TO STDOUT WITH (FORMAT csv, HEADER true)"))
+    assert.deepEqual([copy.query.sql, copy.format, copy.hasHeader], ["SELECT (1), ')' FROM a.b", 'csv', true])
+    for (const sql of [
+      'COPY a.b TO STDOUT',
+      "COPY (SELECT 1) TO '/tmp/x'",
+      'COPY (SELECT 1) TO STDOUT (FORMAT binary)',
+    ])
+      assert.throws(() => copyOf(one(sql)), { sqlState: '0A000' }, sql)
+  })
+
+  it('declare cursors and fetch forward', () => {
+    const { name, query } = cursorOf(one('DECLARE "My" NO SCROLL CURSOR FOR SELECT 1'))
+    assert.deepEqual([name, query.sql], ['My', 'SELECT 1'])
+    assert.throws(() => cursorOf(one('DECLARE a SCROLL CURSOR FOR SELECT 1')), { sqlState: '0A000' })
+    assert.throws(() => cursorOf(one('DECLARE a CURSOR WITH HOLD FOR SELECT 1')), { sqlState: '0A000' })
+    assert.deepEqual(fetchOf(one('FETCH FORWARD 10 FROM a')), { name: 'a', rows: 10, isNothing: false })
+    assert.equal(fetchOf(one('FETCH ALL IN a')).rows, 0)
+    assert.throws(() => fetchOf(one('FETCH BACKWARD 1 FROM a')), { sqlState: '0A000' })
+  })
+})

@@ -1,0 +1,139 @@
+/** Which type of PostgreSQL a column of a result is, and how the engine's text of a value is written there. */
+import type { ResultColumn } from '@sluice/engine'
+import { parseDecimal } from '@sluice/sdk'
+import type { WireColumn } from '../protocol/server-messages.ts'
+
+export const OID = {
+  bool: 16,
+  bytea: 17,
+  char: 18,
+  name: 19,
+  int8: 20,
+  int2: 21,
+  int4: 23,
+  text: 25,
+  oid: 26,
+  json: 114,
+  float4: 700,
+  float8: 701,
+  unknown: 705,
+  bpchar: 1042,
+  varchar: 1043,
+  date: 1082,
+  time: 1083,
+  timestamp: 1114,
+  timestamptz: 1184,
+  interval: 1186,
+  timetz: 1266,
+  varbit: 1562,
+  numeric: 1700,
+  uuid: 2950,
+} as const
+
+/** Bytes of a value; whatever is not here has no size of its own. */
+const SIZES: Readonly<Record<number, number>> = {
+  [OID.bool]: 1,
+  [OID.int2]: 2,
+  [OID.int4]: 4,
+  [OID.int8]: 8,
+  [OID.float4]: 4,
+  [OID.float8]: 8,
+  [OID.date]: 4,
+  [OID.time]: 8,
+  [OID.timetz]: 12,
+  [OID.timestamp]: 8,
+  [OID.timestamptz]: 8,
+  [OID.interval]: 16,
+  [OID.uuid]: 16,
+}
+
+const OIDS: Readonly<Record<string, number>> = {
+  boolean: OID.bool,
+  integer: OID.int4,
+  long: OID.int8,
+  hugeint: OID.numeric,
+  bignum: OID.numeric,
+  float: OID.float4,
+  double: OID.float8,
+  string: OID.text,
+  null: OID.text,
+  binary: OID.bytea,
+  json: OID.json,
+  date: OID.date,
+  time: OID.time,
+  timetz: OID.timetz,
+  timestamp: OID.timestamp,
+  timestamptz: OID.timestamptz,
+  interval: OID.interval,
+  uuid: OID.uuid,
+  bit: OID.varbit,
+}
+
+/** Lists, structs, maps and unions are told as the JSON that stands for them. */
+const NESTED = /^(?:list|struct|map|union)</
+
+export interface TypedColumn extends WireColumn {
+  /** The engine's text of a value, as PostgreSQL writes it. */
+  write(cell: Buffer): Buffer
+}
+
+/** @param chosen names in quotes of the statement: those that it gave stay */
+export function columnOf({ name, type }: ResultColumn, chosen: ReadonlySet<string>): TypedColumn {
+  const decimal = parseDecimal(type)
+  const oid = decimal === null ? (OIDS[type] ?? (NESTED.test(type) ? OID.json : OID.text)) : OID.numeric
+  return {
+    name: nameOf(name, chosen),
+    oid,
+    size: SIZES[oid] ?? -1,
+    modifier: decimal === null ? -1 : ((decimal.precision << 16) | decimal.scale) + 4,
+    write: WRITERS[oid] ?? ((cell) => cell),
+  }
+}
+
+/** The engine calls a column without a name by its whole expression, PostgreSQL by the function. */
+function nameOf(name: string, chosen: ReadonlySet<string>): string {
+  if (chosen.has(name)) return name
+  const called = /^(?:"?[a-z_]+"?\.)*([a-z_][a-z0-9_]*)\(.*\)$/is.exec(name)?.[1]
+  if (called === undefined) return name
+  return called === 'count_star' ? 'count' : called.toLowerCase()
+}
+
+const written = (write: (text: string) => string) => (cell: Buffer) =>
+  Buffer.from(write(cell.toString('latin1')), 'latin1')
+
+const WRITERS: Readonly<Record<number, (cell: Buffer) => Buffer>> = {
+  [OID.bool]: (cell) => cell.subarray(0, 1),
+  [OID.bytea]: written((text) => `\\x${Buffer.from(text, 'base64').toString('hex')}`),
+  [OID.date]: written(inEra),
+  [OID.time]: written(withoutZeros),
+  [OID.timetz]: written((text) =>
+    text.replace(/\.([0-9]*?)0*(?=[+-]|$)/, (_all, digits: string) => (digits ? `.${digits}` : '')),
+  ),
+  [OID.timestamp]: written(moment),
+  [OID.timestamptz]: written((text) => {
+    const utc = text.replace(/Z$/, '')
+    if (utc === text) return text
+    const told = moment(utc)
+    return told.endsWith(' BC') ? `${told.slice(0, -3)}+00 BC` : `${told}+00`
+  }),
+  [OID.interval]: written((text) => text.replace(/month/g, 'mon')),
+}
+
+function withoutZeros(text: string): string {
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text
+}
+
+/** `2024-01-31T00:00:00.500000` → `2024-01-31 00:00:00.5`. */
+function moment(text: string): string {
+  const [day = '', clock] = text.split('T')
+  if (clock === undefined) return text
+  const told = inEra(day)
+  return told.endsWith(' BC') ? `${told.slice(0, -3)} ${withoutZeros(clock)} BC` : `${told} ${withoutZeros(clock)}`
+}
+
+/** ISO 8601 has a year 0; PostgreSQL tells the years before the first as BC. */
+function inEra(day: string): string {
+  const [, year = '', rest = ''] = /^(-?[0-9]+)(-[0-9]{2}-[0-9]{2})$/.exec(day) ?? []
+  if (year === '' || Number(year) > 0) return day
+  return `${String(1 - Number(year)).padStart(4, '0')}${rest} BC`
+}

@@ -1,0 +1,169 @@
+/** Parameters as a client binds them, as values of a query. */
+import type { ParameterValue } from '../protocol/client-messages.ts'
+import { notSupported, WireError } from '../protocol/wire-error.ts'
+import type { Word } from '../sql/words.ts'
+import { clockText, dateText, malformed, momentText, numericText } from './binary.ts'
+import { OID } from './column-types.ts'
+
+export type QueryValue = string | number | boolean | null
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+const MOST_PARAMETERS = 100
+
+/** Throws 22P02, 22P03 or 22021 for bytes that are none of the type, 0A000 for a type that is not taken as binary. */
+export function valueOf(oid: number, { format, bytes }: ParameterValue): QueryValue {
+  if (bytes === null) return null
+  const text = format === 0 ? textIn(bytes) : textOfBinary(oid, bytes)
+  switch (oid) {
+    case OID.bool:
+      return truthOf(text)
+    case OID.int2:
+    case OID.int4:
+    case OID.int8:
+      return integerOf(text)
+    case OID.float4:
+    case OID.float8:
+      return floatOf(text)
+    default:
+      return text
+  }
+}
+
+function textIn(bytes: Buffer): string {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw new WireError('22021', 'a parameter is not UTF-8')
+  }
+}
+
+function truthOf(text: string): boolean {
+  const word = text.trim().toLowerCase()
+  if (['t', 'true', '1', 'on', 'yes', 'y'].includes(word)) return true
+  if (['f', 'false', '0', 'off', 'no', 'n'].includes(word)) return false
+  throw invalid('boolean')
+}
+
+/** As text where a number would lose digits. */
+function integerOf(text: string): number | string {
+  const digits = text.trim()
+  if (!/^[+-]?[0-9]{1,19}$/.test(digits)) throw invalid('integer')
+  const number = Number(digits)
+  return Number.isSafeInteger(number) ? number : digits
+}
+
+/** As text where JSON has no such number. */
+function floatOf(text: string): number | string {
+  if (!/^(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|[+-]?inf(?:inity)?)$/i.test(text.trim())) {
+    throw invalid('double precision')
+  }
+  return Number.isFinite(Number(text)) ? Number(text) : text.trim()
+}
+
+function invalid(type: string): WireError {
+  return new WireError('22P02', `a parameter is no value of the type ${type}`)
+}
+
+const LENGTHS: Readonly<Record<number, number>> = {
+  [OID.bool]: 1,
+  [OID.int2]: 2,
+  [OID.int4]: 4,
+  [OID.int8]: 8,
+  [OID.oid]: 4,
+  [OID.float4]: 4,
+  [OID.float8]: 8,
+  [OID.date]: 4,
+  [OID.time]: 8,
+  [OID.timestamp]: 8,
+  [OID.timestamptz]: 8,
+  [OID.uuid]: 16,
+}
+
+function textOfBinary(oid: number, bytes: Buffer): string {
+  const length = LENGTHS[oid]
+  if (length !== undefined && bytes.length !== length) throw malformed()
+  switch (oid) {
+    case OID.bool:
+      return bytes[0] === 0 ? 'f' : 't'
+    case OID.int2:
+      return String(bytes.readInt16BE())
+    case OID.int4:
+      return String(bytes.readInt32BE())
+    case OID.int8:
+      return String(bytes.readBigInt64BE())
+    case OID.oid:
+      return String(bytes.readUInt32BE())
+    case OID.float4:
+      return String(bytes.readFloatBE())
+    case OID.float8:
+      return String(bytes.readDoubleBE())
+    case OID.numeric:
+      return numericText(bytes)
+    case OID.date:
+      return dateText(bytes.readInt32BE())
+    case OID.time:
+      return clockText(bytes.readBigInt64BE())
+    case OID.timestamp:
+      return momentText(bytes.readBigInt64BE())
+    case OID.timestamptz:
+      return `${momentText(bytes.readBigInt64BE())}+00`
+    case OID.uuid:
+      return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+    case 0:
+    case OID.text:
+    case OID.varchar:
+    case OID.bpchar:
+    case OID.name:
+    case OID.unknown:
+    case OID.json:
+      return textIn(bytes)
+    default:
+      throw notSupported(`parameters of the type ${oid} are not taken as binary`, 'Send them as text.')
+  }
+}
+
+const CAST_TYPES: Readonly<Record<string, number>> = {
+  bool: OID.bool,
+  boolean: OID.bool,
+  smallint: OID.int2,
+  int2: OID.int2,
+  int: OID.int4,
+  integer: OID.int4,
+  int4: OID.int4,
+  bigint: OID.int8,
+  int8: OID.int8,
+  real: OID.float4,
+  float4: OID.float4,
+  float8: OID.float8,
+  double: OID.float8,
+  numeric: OID.numeric,
+  decimal: OID.numeric,
+  date: OID.date,
+  timestamp: OID.timestamp,
+  timestamptz: OID.timestamptz,
+  uuid: OID.uuid,
+}
+
+/** Of each parameter the type that the client declared, else that of its cast, else text. Throws 54000 for too many. */
+export function parameterOids(words: readonly Word[], declared: readonly number[]): readonly number[] {
+  const numbers = words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : []))
+  const count = Math.max(0, declared.length, ...numbers)
+  if (count > MOST_PARAMETERS) throw new WireError('54000', `a statement has more than ${MOST_PARAMETERS} parameters`)
+  return Array.from({ length: count }, (_, at) => {
+    const own = declared[at] ?? 0
+    return own === 0 || own === OID.unknown ? castOf(words, `$${at + 1}`) : own
+  })
+}
+
+function castOf(words: readonly Word[], parameter: string): number {
+  for (const [at, word] of words.entries()) {
+    if (word.kind !== 'parameter' || word.text !== parameter) continue
+    const next = words.slice(at + 1, at + 7)
+    const isCast = next[0]?.text === ':' && next[1]?.text === ':'
+    const type = isCast ? next[2]?.value : next[0]?.value === 'as' ? next[1]?.value : undefined
+    const rest = next.slice(isCast ? 3 : 2).map(({ value }) => value)
+    if (type === 'timestamp' && rest[0] === 'with' && rest[1] === 'time') return OID.timestamptz
+    if (type !== undefined && CAST_TYPES[type] !== undefined) return CAST_TYPES[type]
+  }
+  return OID.text
+}

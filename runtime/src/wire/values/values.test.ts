@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { quotedNames, wordsOf } from '../sql/words.ts'
+import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
+import { columnOf, OID } from './column-types.ts'
+import { csvRows } from './csv-rows.ts'
+import { parameterOids, valueOf } from './parameters.ts'
+
+async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
+  for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
+    const size = sizes[turn % sizes.length] ?? 1
+    yield bytes.subarray(at, at + size)
+    at += size
+  }
+}
+
+describe('rows of CSV', () => {
+  const cell = fc.option(fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', '\r', 'é', '\\', ' ') }), { nil: null })
+  const table = fc
+    .integer({ min: 1, max: 4 })
+    .chain((width) => fc.array(fc.array(cell, { minLength: width, maxLength: width }), { minLength: 1 }))
+  const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 4 })
+
+  it('come back as they were, however they are cut into pieces', async () => {
+    await fc.assert(
+      fc.asyncProperty(table, sizes, async (rows, pieces) => {
+        const text = rows
+          .map((row) => `${row.map((one) => (one === null ? '' : `"${one.replaceAll('"', '""')}"`)).join(',')}\n`)
+          .join('')
+        const read = (await Array.fromAsync(csvRows(inPieces(Buffer.from(text), pieces)))).flat()
+        assert.deepEqual(
+          read.map((row) => row.map((one) => one?.toString() ?? null)),
+          rows,
+        )
+      }),
+    )
+  })
+})
+
+describe('binary', () => {
+  const digits = (most: number) =>
+    fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: most }).map((all) => all.join(''))
+
+  it('of a numeric is read back as the same digits', () => {
+    fc.assert(
+      fc.property(fc.constantFrom('', '-'), digits(30), fc.option(digits(20)), (sign, whole, fraction) => {
+        const plain = whole.replace(/^0+(?=[0-9])/, '')
+        const isZero = /^0*$/.test(plain + (fraction ?? ''))
+        const text = `${isZero ? '' : sign}${plain}${fraction === null ? '' : `.${fraction}`}`
+        assert.equal(numericText(binaryOf(OID.numeric, Buffer.from(text))), text)
+      }),
+    )
+  })
+
+  it('of days and moments is read back as the same instant', () => {
+    const moment = fc.date({
+      min: new Date('0001-01-02T00:00:00Z'),
+      max: new Date('9999-12-30T00:00:00Z'),
+      noInvalidDate: true,
+    })
+    fc.assert(
+      fc.property(moment, fc.integer({ min: 0, max: 999 }), (at, micros) => {
+        const text = `${at.toISOString().replace('T', ' ').replace('Z', '')}${String(micros).padStart(3, '0')}`
+        assert.equal(momentText(binaryOf(OID.timestamp, Buffer.from(text)).readBigInt64BE()), text)
+        assert.equal(dateText(binaryOf(OID.date, Buffer.from(text.slice(0, 10))).readInt32BE()), text.slice(0, 10))
+        assert.equal(clockText(binaryOf(OID.time, Buffer.from(text.slice(11))).readBigInt64BE()), text.slice(11))
+      }),
+    )
+  })
+})
+
+describe('values', () => {
+  const told = (type: string, text: string) =>
+    columnOf({ name: 'x', type }, new Set()).write(Buffer.from(text)).toString()
+
+  it('are written as PostgreSQL writes them', () => {
+    assert.equal(told('boolean', 'true'), 't')
+    assert.equal(told('binary', 'AP8='), '\\x00ff')
+    assert.equal(told('timestamp', '2024-02-29T10:00:00.500000'), '2024-02-29 10:00:00.5')
+    assert.equal(told('timestamptz', '2024-02-29T10:00:00.000000Z'), '2024-02-29 10:00:00+00')
+    assert.equal(told('timestamptz', 'infinity'), 'infinity')
+    assert.equal(told('date', '-000043-03-15'), '0044-03-15 BC')
+    assert.equal(told('timestamp', '0000-12-31T00:00:00.000000'), '0001-12-31 00:00:00 BC')
+    assert.equal(told('time', '10:20:00.000000'), '10:20:00')
+    assert.equal(told('interval', '1 year 2 months 00:00:01'), '1 year 2 mons 00:00:01')
+  })
+
+  it('have the types that hold them', () => {
+    const of = (type: string) => columnOf({ name: 'x', type }, new Set()).oid
+    assert.deepEqual(
+      ['long', 'hugeint', 'decimal(38,9)', 'list<integer>', 'json', 'uuid'].map(of),
+      [20, 1700, 1700, 114, 114, 2950],
+    )
+    assert.equal(columnOf({ name: 'x', type: 'decimal(12,3)' }, new Set()).modifier, ((12 << 16) | 3) + 4)
+  })
+
+  it('are called as PostgreSQL calls them, but where a name was chosen', () => {
+    const named = (name: string, sql: string) => columnOf({ name, type: 'long' }, quotedNames(wordsOf(sql))).name
+    assert.equal(named('count_star()', 'select count(*) from a.b'), 'count')
+    assert.equal(named('sum(x)', 'select sum(x) from a.b'), 'sum')
+    assert.equal(named('sum(x)', 'select x as "sum(x)" from a.b'), 'sum(x)')
+  })
+
+  it('of parameters are read by their type, or refused', () => {
+    const text = (value: string) => ({ format: 0, bytes: Buffer.from(value) }) as const
+    assert.equal(valueOf(OID.int4, text('7')), 7)
+    assert.equal(valueOf(OID.int8, text('9223372036854775807')), '9223372036854775807')
+    assert.equal(valueOf(OID.bool, text('f')), false)
+    assert.equal(valueOf(OID.text, { format: 0, bytes: null }), null)
+    assert.throws(() => valueOf(OID.int4, text('7; drop')), { sqlState: '22P02' })
+    assert.throws(() => valueOf(OID.int4, { format: 1, bytes: Buffer.alloc(3) }), { sqlState: '22P03' })
+    assert.throws(() => valueOf(OID.text, { format: 0, bytes: Buffer.from([0xff]) }), { sqlState: '22021' })
+    assert.deepEqual(
+      parameterOids(wordsOf('select $1::bigint, cast($2 as timestamp with time zone), $3'), [0, 0]),
+      [20, 1184, 25],
+    )
+  })
+})
