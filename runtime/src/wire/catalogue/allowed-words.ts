@@ -14,7 +14,7 @@ const RELATIONS: ReadonlySet<string> = new Set(
     pg_foreign_server pg_foreign_table pg_index pg_indexes pg_inherits pg_init_privs pg_language pg_matviews
     pg_namespace pg_opclass pg_operator pg_opfamily pg_partitioned_table pg_policy pg_proc pg_publication
     pg_publication_namespace pg_publication_rel pg_publication_tables pg_range pg_rewrite pg_roles pg_rules pg_seclabel
-    pg_sequence pg_sequences pg_statistic_ext pg_tables pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
+    pg_sequence pg_sequences pg_statistic_ext pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
     pg_ts_config pg_ts_dict pg_ts_parser pg_ts_template pg_type pg_views`),
 )
 
@@ -25,12 +25,13 @@ const FUNCTIONS: ReadonlySet<string> = new Set(
   words(`
   abs any array_agg array_append array_cat array_length array_lower array_position array_positions array_prepend
   array_remove array_to_string array_upper array_ndims avg bool_and bool_or cardinality ceil char_length chr coalesce
-  col_description concat concat_ws count current_database current_schema current_schemas date_part date_trunc
+  col_description concat concat_ws count current_database current_schema current_schemas current_setting date_part date_trunc
   dense_rank every exists extract first_value floor format format_type generate_series generate_subscripts greatest
   has_any_column_privilege has_column_privilege has_schema_privilege has_table_privilege initcap json_agg
   json_build_array json_build_object json_object_agg jsonb_agg jsonb_build_object lag last_value lead least left length
   lower lpad ltrim max md5 min mod now nullif obj_description octet_length oidvectortypes pg_advisory_unlock_all
-  pg_backend_pid pg_char_to_encoding pg_client_encoding pg_column_is_updatable pg_encoding_to_char
+  pg_backend_pid pg_char_to_encoding pg_collation_is_visible pg_conversion_is_visible pg_opfamily_is_visible
+  pg_ts_config_is_visible pg_ts_dict_is_visible pg_client_encoding pg_column_is_updatable pg_encoding_to_char
   pg_function_is_visible pg_get_constraintdef pg_get_expr pg_get_function_arguments
   pg_get_function_identity_arguments pg_get_function_result pg_get_functiondef pg_get_indexdef pg_get_keywords
   pg_get_partition_constraintdef pg_get_partkeydef pg_get_ruledef pg_get_serial_sequence pg_get_statisticsobjdef
@@ -65,7 +66,7 @@ export function checkCatalogueWords(statement: readonly Word[]): void {
     if (word.kind !== 'name' && word.kind !== 'quoted') continue
     const { value } = word
     const isCalled = statement[at + 1]?.text === '('
-    if (value.startsWith('pg_') && !isKnown(value, isCalled)) throw refused(value)
+    if (value.startsWith('pg_') && !isKnown(value, isCalled) && !isNameOfResult(statement, at)) throw refused(value)
     if (word.kind === 'name' && REFUSED.has(value) && !isAlias(statement, at)) throw refused(value)
     if (isCalled && !isAllowedCall(statement, at)) throw refused(`${value}()`)
   }
@@ -75,6 +76,10 @@ export function checkCatalogueWords(statement: readonly Word[]): void {
 function isKnown(name: string, isCalled: boolean): boolean {
   return isCalled ? FUNCTIONS.has(name) || RELATIONS.has(name) : RELATIONS.has(name) || NAMES.has(name)
 }
+
+/** `AS pg_get_expr_1`: a name that the statement gives, and looks up nowhere. */
+const isNameOfResult = (statement: readonly Word[], at: number): boolean =>
+  statement[at - 1]?.kind === 'name' && statement[at - 1]?.value === 'as' && statement[at + 1]?.text !== '('
 
 const isAlias = (statement: readonly Word[], at: number): boolean =>
   statement[at - 1]?.value === 'as' || statement[at - 1]?.text === '.'

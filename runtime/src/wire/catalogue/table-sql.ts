@@ -70,13 +70,22 @@ function tableSql({ schema, table, columns, masked = [] }: Described): readonly 
   ]
 }
 
-/** Of all databases, in the one that they are copies of. What tells of others is nobody's. */
+/**
+ * Of all databases, in the one that they are copies of. What tells of others is nobody's, and of the server's settings those
+ * alone are told that drivers compare with.
+ */
 export const TEMPLATE_SQL = `
 do $$ declare hidden text; begin
   for hidden in select oid::regclass::text from pg_class
     where relnamespace = 'pg_catalog'::regnamespace and relkind in ('r', 'v')
       and (relisshared or relname ~ '^pg_(stat|statio|user|group|shadow|settings|locks|cursors|prepared|file|hba|ident|config|backend|shmem|aios|wait|replication|dsm|available)')
-      and relname !~ '^pg_statistic_ext$'
+      and relname not in ('pg_statistic_ext', 'pg_tablespace')
   loop execute format('revoke all on %s from public', hidden); end loop;
+end $$;
+do $$ declare settings text := format('select case lower($1) when %L then %L when %L then %L end',
+  'default_table_access_method', 'heap', 'server_version_num', current_setting('server_version_num'));
+begin
+  execute format('create or replace function pg_catalog.current_setting(text) returns text language sql stable strict as %L', settings);
+  execute format('create or replace function pg_catalog.current_setting(text, boolean) returns text language sql stable strict as %L', settings);
 end $$;
 revoke create on schema public from public`

@@ -2,12 +2,14 @@
 import { WireError } from '../protocol/wire-error.ts'
 import type { Statement } from '../sql/words.ts'
 import type { Portal } from './portal.ts'
-import type { RowPlan } from './row-plans.ts'
+import type { Bound, RowPlan } from './row-plans.ts'
 
 export interface Prepared {
   /** Of a command; null of what gives rows, and of nothing. */
   readonly command: Statement | null
   readonly parameters: number
+  /** The types that the client gave its parameters. */
+  readonly declared: readonly number[]
   readonly keptBytes: number
   /** Null where it gives no rows. */
   readonly plan: RowPlan | null
@@ -18,6 +20,7 @@ export interface BoundPortal {
   readonly prepared: Prepared
   /** Null of a command. */
   readonly portal: Portal | null
+  readonly values: Bound['values']
   readonly keptBytes: number
 }
 
@@ -97,6 +100,10 @@ export class Kept {
     if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
     if (this.#cursors.size >= MOST_OPEN_PORTALS) throw tooMany('cursors')
     this.#cursors.set(name, cursor)
+  }
+
+  isCursor(name: string): boolean {
+    return this.#cursors.has(name)
   }
 
   /** Throws 34000. */

@@ -12,7 +12,7 @@ import { sendCopy } from './copy-out.ts'
 import { explained, isFault } from './explained.ts'
 import { Kept, type Prepared } from './kept.ts'
 import { Portal } from './portal.ts'
-import { type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
+import { type Bound, type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
 import type { Settings } from './settings.ts'
 import { Transaction } from './transaction.ts'
@@ -168,11 +168,11 @@ export class Session {
     return statementsOf(sql)
   }
 
-  #runCommand(statement: Statement): string | null {
+  #runCommand(statement: Statement, values: Bound['values'] = [], declared: readonly number[] = []): string | null {
     const done = runCommand(this.#state, statement)
     if (done !== null) return done
     if (commandOf(statement) !== 'declare') return null
-    this.#declare(statement)
+    this.#declare(statement, values, declared)
     return 'DECLARE CURSOR'
   }
 
@@ -248,7 +248,7 @@ export class Session {
     const command = plan === null ? (statement ?? null) : null
     const keptBytes = 2 * sql.length + WORD_BYTES * (command?.words.length ?? 0)
     const parameters = Math.max(0, declared.length, ...numbersIn(statement))
-    this.#kept.addStatement(name, { command, parameters, keptBytes, plan, oids: null })
+    this.#kept.addStatement(name, { command, parameters, declared, keptBytes, plan, oids: null })
   }
 
   #bind({ portal: name, statement, values, resultFormats }: BindMessage): void {
@@ -259,7 +259,8 @@ export class Session {
     }
     const keptBytes = values.reduce((sum, { bytes }) => sum + WORD_BYTES + (bytes?.length ?? 0), 0)
     const bound = { values, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
-    this.#kept.addPortal(name, { prepared, portal: plan === null ? null : new Portal(plan, bound, oids), keptBytes })
+    const portal = plan === null ? null : new Portal(plan, bound, oids)
+    this.#kept.addPortal(name, { prepared, portal, values, keptBytes })
   }
 
   async #describe(name: string): Promise<void> {
@@ -278,6 +279,11 @@ export class Session {
   }
 
   async #describePortal(name: string): Promise<void> {
+    // A cursor that was declared is a portal of its name.
+    if (this.#kept.isCursor(name)) {
+      this.#begin()
+      return this.#sendColumns(await this.#kept.cursor(name).columns(this.#admit), [])
+    }
     const { portal, prepared } = this.#kept.portal(name)
     this.#begin()
     const read = portal ?? this.#fetched(prepared)
@@ -291,11 +297,11 @@ export class Session {
   }
 
   async #execute(name: string, maxRows: number): Promise<void> {
-    const { portal, prepared } = this.#kept.portal(name)
-    const { command } = prepared
+    const { portal, prepared, values } = this.#kept.portal(name)
+    const { command, declared } = prepared
     if (portal === null && command === null) return this.#send(say.emptyQuery())
     if (portal === null || !portal.isOpen) this.#begin()
-    if (portal === null) return command === null ? undefined : this.#executeCommand(command)
+    if (portal === null) return command === null ? undefined : this.#executeCommand(command, values, declared)
     this.#transaction.check()
     this.#kept.checkOpen(portal)
     await portal.columns(this.#admit)
@@ -306,9 +312,10 @@ export class Session {
     )
   }
 
-  async #executeCommand(statement: Statement): Promise<void> {
+  async #executeCommand(statement: Statement, values: Bound['values'], declared: readonly number[]): Promise<void> {
     if (commandOf(statement) !== 'fetch') {
-      await this.#send(say.commandComplete(this.#runCommand(statement) ?? commandOf(statement).toUpperCase()))
+      const done = this.#runCommand(statement, values, declared) ?? commandOf(statement).toUpperCase()
+      await this.#send(say.commandComplete(done))
       return this.#parts.onStatement('answered')
     }
     this.#transaction.check()
@@ -319,11 +326,11 @@ export class Session {
     this.#parts.onStatement('answered')
   }
 
-  #declare(statement: Statement): void {
+  #declare(statement: Statement, values: Bound['values'], declared: readonly number[]): void {
     this.#transaction.requireOpen('DECLARE')
     const { name, query } = cursorOf(statement)
-    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
-    this.#kept.addCursor(name, new Portal(this.#planOf(query, []), bound))
+    const bound = { values, formats: [], timeoutMs: this.#parts.settings.timeoutMs }
+    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound))
   }
 
   #fetched({ command }: Prepared): Portal | null {
