@@ -12,6 +12,7 @@ export type ServerName =
   | 'minio'
   | 'openlineage-reader'
   | 'postgres'
+  | 'postgresql-clients'
   | 'redis'
   | 'redis-cluster'
   | 'runtime'
@@ -104,7 +105,7 @@ export const SUITES: readonly Suite[] = [
       'runtime/src/materializer/*.stack.test.ts',
     ],
     // The README's commands, as a new user types them.
-    programs: ['bash', 'curl'],
+    programs: ['bash', 'curl', 'psql'],
     expectedSeconds: 450,
   },
   // Sources that are read by their log, under writers and kills.
@@ -122,7 +123,7 @@ export const SUITES: readonly Suite[] = [
   // Clients of PostgreSQL at a runtime that is started with that door open.
   {
     name: 'wire',
-    servers: [],
+    servers: ['postgresql-clients'],
     tests: ['stack/wire/*.stack.test.ts'],
     programs: ['psql', 'openssl'],
     expectedSeconds: 90,

@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { issueToken } from '../../runtime/src/auth/embedded-issuer.ts'
 import { Api, deploy, type Json, sync, upload } from './api.ts'
-import { endProcess, type Server, startServer } from './server.ts'
+import { endProcess, freePort, type Server, startServer } from './server.ts'
 import { type DemoSource, startSource } from './source.ts'
 import { step } from './step.ts'
 
@@ -130,8 +130,7 @@ async function readRoutes(who: string, reader: Api, source: DemoSource): Promise
 
 /** What somebody needs who looks around, in a form that can be copied into another terminal. */
 function whereItIs(
-  server: Server,
-  source: DemoSource,
+  { server, wirePort, source }: { readonly server: Server; readonly wirePort: number; readonly source: DemoSource },
   tokens: { readonly developer: string; readonly viewer: string },
 ) {
   return `
@@ -144,6 +143,7 @@ In another terminal, in this folder:
   export VIEWER=${tokens.viewer}
   export DEVELOPER=${tokens.developer}
   export SLUICE_TOKEN=$DEVELOPER
+  export PGHOST=127.0.0.1 PGPORT=${wirePort} PGDATABASE=acme PGUSER=me
   npx sluice product list
   npx sluice query 'SELECT plan, count(*) AS people FROM crm.people GROUP BY 1'
 Ctrl-C ends it.`
@@ -158,10 +158,14 @@ function loginOf({ server, password }: DemoSource): Json {
 async function walkThrough(keep: boolean): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-demo-'))
   const dataDirectory = join(folder, 'data')
+  const wirePort = await freePort()
   const [source, server] = await step(
     'start a source database and the server',
     () =>
-      Promise.all([startSource(join(folder, 'source'), randomBytes(12).toString('hex')), startServer(dataDirectory)]),
+      Promise.all([
+        startSource(join(folder, 'source'), randomBytes(12).toString('hex')),
+        startServer(dataDirectory, { env: { SLUICE_WIRE__PORT: String(wirePort) } }),
+      ]),
     ([, started]) => started.url,
   )
   const token = (group: string, user: string) =>
@@ -193,7 +197,7 @@ async function walkThrough(keep: boolean): Promise<void> {
       `\nAll of it in ${((performance.now() - startedAt) / 1000).toFixed(1)} s; every value agrees with the source.`,
     )
     if (keep) {
-      console.log(whereItIs(server, source, tokens))
+      console.log(whereItIs({ server, wirePort, source }, tokens))
       await new Promise((resolve) => {
         // Whoever closes the terminal ends it, too: server and source must not stay behind.
         for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, resolve)

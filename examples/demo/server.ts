@@ -1,6 +1,7 @@
 /** The runtime that a demo starts: the same command as `npm start`, on a folder and a port of its own. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 
 export interface Server {
@@ -30,6 +31,17 @@ export async function startServer(dataDirectory: string, options: ServerOptions 
   })
   options.onSpawn?.(child)
   return { url: await addressOf(child, join(dataDirectory, 'runtime.json')), process: child }
+}
+
+/** One that nobody listens at now. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer().once('error', reject)
+    probe.listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as AddressInfo
+      probe.close(() => resolve(port))
+    })
+  })
 }
 
 /** A runtime that was killed has left its address behind; it counts once it is that of this one. */

@@ -65,19 +65,19 @@ const codeOf = (done: Promise<unknown>): Promise<string | undefined> =>
     (error: pg.DatabaseError) => error.code,
   )
 
+/** What libpq, and all that is like it, looks for. */
+const libpqOf = (token: string): NodeJS.ProcessEnv => ({
+  ...process.env,
+  ...{ PGHOST: '127.0.0.1', PGPORT: String(port), PGDATABASE: tenant, PGUSER: 'anybody', PGPASSWORD: token },
+})
+
 async function psql(
   token: string,
   ...args: readonly string[]
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
-  const env = {
-    ...process.env,
-    PGHOST: '127.0.0.1',
-    PGPORT: String(port),
-    PGDATABASE: tenant,
-    PGUSER: 'anybody',
-    PGPASSWORD: token,
-  }
-  return run('psql', ['-X', ...args], { env }).catch((error: { stdout: string; stderr: string }) => error)
+  return run('psql', ['-X', ...args], { env: libpqOf(token) }).catch(
+    (error: { stdout: string; stderr: string }) => error,
+  )
 }
 
 before(async () => {
@@ -351,4 +351,41 @@ describe('psql', { skip: hasPsql ? false : 'there is no psql on this machine' },
     assert.match(stderr, /there is no table crm.nothing[^]*code: table_not_found[^]*HINT/)
     assert.match((await psql(viewerToken, '-c', 'DELETE FROM crm.people')).stderr, /products are read only/)
   })
+})
+
+const PYTHON = process.env['SLUICE_TEST_POSTGRESQL_CLIENTS_PYTHON']
+
+describe('clients in Python', {
+  skip: PYTHON === undefined && 'there are no clients: npm run test:stack -- wire',
+}, () => {
+  for (const user of ['vera', 'clara']) {
+    it(`read what ${user} is answered over HTTP, as values of their own, and find tables and columns`, async () => {
+      const sql = 'SELECT email, big, amount, day, instant, mark, doc, bytes FROM crm.people WHERE id = 7'
+      const { body } = await (await world.as(tenant, 'svc-viewers', user)).post('/api/v1/query', { sql })
+      const [email, big, amount, day, instant, mark, doc, bytes] = body.rows[0]
+      const token = await tokenOf(tenant, 'svc-viewers', user)
+      const script = join(import.meta.dirname, 'clients.py')
+      const { stdout } = await run(PYTHON as string, [script], { env: libpqOf(token) })
+      const told = JSON.parse(stdout)
+      const at = instant.replace('T', ' ').replace(/\.0+Z$/, '+00:00')
+      const hex = Buffer.from(bytes, 'base64').toString('hex')
+      const row = [7, email, Number(big), amount, false, day, at, mark]
+      const { text, binary, parts, copied } = told.psycopg
+      for (const one of [text, binary, told.psycopg2]) assert.deepEqual(one, [...row, doc, hex])
+      const { row: other, count } = told.asyncpg
+      assert.deepEqual([...other.slice(0, 8), JSON.parse(other[8]), other[9]], [...row, doc, hex])
+      assert.equal(count, ROWS + 2)
+      assert.deepEqual(parts, [
+        [6, 7, 8],
+        [9, 10],
+      ])
+      assert.equal(copied, '1\n2\n')
+      for (const { schemas, tables, columns, email: reflected } of told.sqlalchemy) {
+        assert.ok(schemas.includes('crm') && !schemas.includes('secretly'), JSON.stringify(schemas))
+        assert.deepEqual([tables, reflected], [['people'], email])
+        assert.deepEqual(columns['amount'], ['NUMERIC(12, 3)', null])
+        assert.deepEqual(columns['email'], ['TEXT', user === 'vera' ? 'masked for you' : null])
+      }
+    })
+  }
 })
