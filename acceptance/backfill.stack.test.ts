@@ -79,6 +79,9 @@ it('stays asked for while runs fail, and is told with the connection', async () 
   const run = await developer.untilEnded((await ok(backfill({}))).id)
   assert.equal(run.state, 'failed')
   assert.notEqual(await asked(), null)
+  assert.equal((await developer.send('/api/v1/connections/db/backfill', { method: 'DELETE' })).status, 204)
+  assert.equal(await asked(), null, 'taken back')
+  assert.equal((await developer.untilEnded((await ok(backfill({}))).id)).state, 'failed')
   await world.source.query(
     `ALTER VIEW hidden_people RENAME TO stamped_people; UPDATE ${TABLE} SET city = 'Jena' WHERE id = 7`,
   )

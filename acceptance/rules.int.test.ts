@@ -46,6 +46,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   discoverConnection: DEVELOPER,
   syncConnection: DEVELOPER,
   backfillConnection: DEVELOPER,
+  withdrawBackfill: DEVELOPER,
   pushRows: DEVELOPER,
   receiveWebhook: SIGNED,
   getConnectionLag: MEMBER,

@@ -65,7 +65,8 @@ export const SUITES: readonly Suite[] = [
     name: 'long',
     servers: ['postgres'],
     tests: ['engine/src/{engine,kept-child}.int.test.ts', 'runtime/src/materializer/{changed-rows,merge}.int.test.ts'],
-    expectedSeconds: 90,
+    expectedSeconds: 110,
+    isAlwaysRun: true,
   },
   {
     name: 'conformance',
@@ -161,8 +162,8 @@ export const SUITES: readonly Suite[] = [
     programs: ['npm', 'git'],
     expectedSeconds: 150,
   },
-  // Requests that are made up, and the tests of acceptance/ that take longest. The others run beside those of
-  // rights; those that go through stores run on the full stack, too.
+  // Requests that are made up, and the tests of acceptance/ that take longest. The others are a suite
+  // of their own; those that go through stores run on the full stack, too.
   {
     name: 'acceptance',
     servers: ['runtime'],
@@ -170,6 +171,14 @@ export const SUITES: readonly Suite[] = [
       'acceptance/!(apply-command|command|dbt-import|dev-command|generated-clients|lineage|non-interference|preview|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
+    isAlwaysRun: true,
+  },
+  // Each door with each caller: a runtime that nobody else asks, since addresses have a rate, too.
+  {
+    name: 'acceptance-doors',
+    servers: ['runtime'],
+    tests: ['acceptance/!(*.stack).test.ts'],
+    expectedSeconds: 90,
     isAlwaysRun: true,
   },
   // How products are written, planned, applied as a folder, made of each other, and explained.
@@ -186,11 +195,10 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance-rights',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(*.stack).test.ts',
       'acceptance/{generated-clients,non-interference,preview,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
     ],
     programs: ['python3'],
-    expectedSeconds: 700,
+    expectedSeconds: 620,
     isAlwaysRun: true,
   },
   // How the lake meets a network that spoils requests; what it does on the store that is deployed is MinIO's suite.

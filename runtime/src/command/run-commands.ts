@@ -41,11 +41,15 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
   backfill: {
     usage: 'backfill CONNECTION [SCHEMA.TABLE...]',
     summary: 'read tables whole again, all or those, and wait for the end',
-    flags: { 'no-wait': 'only start it' },
+    flags: { 'no-wait': 'only start it', withdraw: 'ask for no table any more' },
     remote: true,
     async run(call) {
       const client = await call.client()
       const name = segment(call, 0, 'CONNECTION')
+      if (call.args.flags['withdraw']) {
+        await client.request('DELETE', `/api/v1/connections/${name}/backfill`)
+        return call.args.flags['json'] ? {} : 'No table is asked for any more.'
+      }
       const tables = call.words.slice(1)
       const body = tables.length === 0 ? {} : { tables }
       const queued = (await client.request('POST', `/api/v1/connections/${name}/backfill`, body)) as RunAnswer

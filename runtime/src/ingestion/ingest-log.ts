@@ -17,7 +17,7 @@ import { isSluiceError, SluiceError } from '@sluice/sdk'
 import type pg from 'pg'
 import { inTransaction } from '../database/pools.ts'
 import { rawTable } from '../materializer/inputs.ts'
-import { backfillsOf } from '../registry/backfills.ts'
+import { backfillsOf, beginBackfills } from '../registry/backfills.ts'
 import {
   beginGeneration,
   type Capture,
@@ -177,8 +177,13 @@ async function readOnce(reading: Reading): Promise<boolean> {
   const moment = `log-${known.name}-${known.generation}`
   // As of a table that was never read: the log goes on for all others.
   const asked = await backfillsOf(deps.pool, run.connection.id)
-  const unread = asked.map(({ tableName }) => tableName)
-  await inOwnTransaction(reading, (tx) => forgetStreams(tx, run.connection.id, unread))
+  const unread = asked
+    .map(({ tableName }) => tableName)
+    .filter((name) => wanted.some(({ table }) => table.name === name))
+  await inOwnTransaction(reading, async (tx) => {
+    await beginBackfills(tx, run.connection.id, unread)
+    await forgetStreams(tx, run.connection.id, unread)
+  })
   const { incarnations = [] } = prepared
   const read = new Map((await captureStreams(deps.pool, run.connection.id)).map((one) => [one.tableName, one]))
   const since = anew ? incarnations : reading.before

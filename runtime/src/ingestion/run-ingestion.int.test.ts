@@ -138,7 +138,8 @@ async function follow() {
         saveConnectorState(tx, { connectionId: connection.id, tableName: 'public.t', runId: 'run_0' }, state),
       ),
     content: async () => readScan(lake, await lake.lake.scan(ref)),
-    async sync(mode: 'full' | 'incremental') {
+    /** `between`: what happens before the run is tried once more. */
+    async sync(mode: 'full' | 'incremental', between?: () => Promise<void>) {
       const { columns } = source
       const input = {
         ...{ name: 'source', connection: name, table: 'public.t', mode, cursorColumn: null, primaryKey: [], columns },
@@ -155,7 +156,8 @@ async function follow() {
       assert.ok(claimed)
       const { lease } = claimed
       try {
-        await runIngestion({ connection, lease, signal: AbortSignal.timeout(600_000), toTransforms: async () => {} }, {
+        const about = { connection, lease, signal: AbortSignal.timeout(600_000), toTransforms: async () => {} }
+        const deps = {
           pool: lake.pool,
           masters,
           lake: lake.lake,
@@ -165,7 +167,12 @@ async function follow() {
           readsAtOneMoment: () => source.oneMoment,
           productsOf: async () => [{ product: {} as Product, manifests: manifests as unknown as ManifestSet }],
           checkStorage: async () => ({ bytes: source.room, exceeded: tooMuch }),
-        } as unknown as IngestionDeps)
+        } as unknown as IngestionDeps
+        await runIngestion(about, deps)
+        if (between !== undefined) {
+          await between()
+          await runIngestion(about, deps)
+        }
       } finally {
         await finishRun(lake.pool, lease, { state: 'succeeded', result: {} })
       }
@@ -268,6 +275,23 @@ test('a table that is asked for is read whole once, also where that is asked for
     table.states.map((state) => state?.value['read'] ?? null),
     [null, null, null, 3],
   )
+})
+
+test('a run that has read the table reads it again where that was asked for before its next attempt', async () => {
+  const table = await follow()
+  table.source.rows = () => [[1, 'a']]
+  await table.sync('incremental')
+  table.source.rows = () => [[1, 'b']]
+  await table.sync('incremental', () =>
+    inTransaction(lake.pool, (tx) => askBackfill(tx, table.connectionId, ['public.t'])),
+  )
+  assert.deepEqual(await backfillsOf(lake.pool, table.connectionId), [])
+  assert.deepEqual(
+    table.states.map((state) => state?.value['read'] ?? null),
+    [null, 1, null],
+  )
+  await table.sync('incremental', async () => undefined)
+  assert.equal(table.states.length, 4, 'what is read is read')
 })
 
 test('a raw table without that key, or without a snapshot, is read and written anew', async () => {

@@ -110,7 +110,9 @@ async function ingestTables(
   const failures = new Map<string, unknown>()
   if (run.connection.connectorType === PUSH_TYPE) return ingestPushed(run, tables, hooksOf(run, products, deps), deps)
   const finished = await tableProgress(deps.pool, run.lease.runId)
-  const isFinished = ({ name }: SourceTable) => finished.some((one) => one.name === name && one.state === 'succeeded')
+  const asked = new Set((await backfillsOf(deps.pool, run.connection.id)).map(({ tableName }) => tableName))
+  const isFinished = ({ name }: SourceTable) =>
+    finished.some((one) => one.name === name && one.state === 'succeeded') && !asked.has(name)
   const readers = products.map(({ manifests }) => inputTables(run, manifests))
   // A group is of one moment or is read again: what an earlier attempt has of it is of another.
   const whole = tables.filter((table) => !isReadByLog(table))

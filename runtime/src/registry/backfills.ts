@@ -20,6 +20,26 @@ export async function askBackfill(tx: Transaction, connectionId: string, tables:
   )
 }
 
+/** Those tables are read by the log of their source, which leaves them out from here on. */
+export async function beginBackfills(tx: Transaction, connectionId: string, tables: readonly string[]): Promise<void> {
+  await change(
+    tx,
+    'beginning to read tables whole',
+    'update backfills set is_begun = true where connection_id = $1 and table_name = any ($2) and not is_begun',
+    [connectionId, tables],
+  )
+}
+
+/** What was asked for is asked for no more, but for what has begun. */
+export async function withdrawBackfills(tx: Transaction, connectionId: string): Promise<void> {
+  await change(
+    tx,
+    'taking back what was asked for',
+    'delete from backfills where connection_id = $1 and not is_begun',
+    [connectionId],
+  )
+}
+
 export function backfillsOf(db: Queryable, connectionId: string): Promise<Backfill[]> {
   return many<Backfill>(
     db,

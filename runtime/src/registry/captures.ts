@@ -159,7 +159,8 @@ export async function unsettledTables(db: Queryable, connectionId: string): Prom
   const rows = await many<{ readonly name: string }>(
     db,
     'reading the tables of the capture',
-    'select table_name as name from capture_streams where connection_id = $1 and not settled',
+    `select table_name as name from capture_streams where connection_id = $1 and not settled
+     union select table_name from backfills where connection_id = $1 and is_begun`,
     [connectionId],
   )
   return new Set(rows.map(({ name }) => name))

@@ -11,7 +11,7 @@ import {
 import { quarantineOf } from '../../operations/connections/quarantine.ts'
 import { type ScheduledConnection, withSchedules } from '../../operations/connections/schedules.ts'
 import { type Platform, requireDeveloper, requireMember } from '../../operations/platform.ts'
-import { backfillConnection } from '../../operations/products/backfill.ts'
+import { backfillConnection, withdrawBackfill } from '../../operations/products/backfill.ts'
 import { type Lag, lagOf } from '../../operations/products/connection-lag.ts'
 import { rawReader } from '../../operations/rights/raw-rights.ts'
 import { stepOf } from '../../quality/carried-rows.ts'
@@ -309,6 +309,24 @@ export function connectionRoutes(platform: Platform, cursors: Cursors): readonly
         const answer = keptAnswer(call, queuedReply)
         const tables = call.body.tables ?? null
         return answer.reply(await backfillConnection(platform, call, call.params.connection_id, tables, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: '/api/v1/connections/{connection_id}/backfill',
+      name: 'withdrawBackfill',
+      summary: 'Read no table whole that was asked for',
+      description:
+        'Where tables are too large to be read whole, say: the next run goes on from where they are. Of a table that is read by its log (mode: cdc), and that a run has begun, it is too late.',
+      tags,
+      auth: 'tenant',
+      params: Params,
+      authorize: developer,
+      responses: { 204: { description: 'None is asked for any more.' } },
+      errors: ['connection_not_found'],
+      async handler(call) {
+        await withdrawBackfill(platform, call, call.params.connection_id)
+        return { empty: true }
       },
     }),
   ]

@@ -5,7 +5,7 @@ import type { TenantCall } from '../../flow.ts'
 import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
 import { tablesOf } from '../../ingestion/source-tables.ts'
 import { actorOf } from '../../registry/actor.ts'
-import { askBackfill } from '../../registry/backfills.ts'
+import { askBackfill, withdrawBackfills } from '../../registry/backfills.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { connectionOf } from '../connections/connections.ts'
@@ -45,6 +45,16 @@ export async function backfillConnection(
     await audited(tx, call, call.tenant, 'connection.backfill', { type: 'connection', id: connection.id }, about)
     await keep(tx, run)
     return run
+  })
+}
+
+/** Tables that a run has begun to read whole stay asked for: their log tells of them no more. Repeatable. */
+export async function withdrawBackfill(platform: Platform, call: TenantCall, reference: string): Promise<void> {
+  requireDeveloper(call.principal)
+  const connection = await connectionOf(platform, call.tenant, reference)
+  await inTransaction(platform.pool, async (tx) => {
+    await withdrawBackfills(tx, connection.id)
+    await audited(tx, call, call.tenant, 'connection.backfill.withdraw', { type: 'connection', id: connection.id })
   })
 }
 

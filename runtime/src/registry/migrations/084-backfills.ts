@@ -9,6 +9,8 @@ create table backfills (
   -- schema.table
   table_name text not null,
   asked_at timestamptz not null default clock_timestamp(),
+  -- A run has begun it: the log of the source tells of the table no more until it was read.
+  is_begun boolean not null default false,
   primary key (connection_id, table_name)
 );
 `,
