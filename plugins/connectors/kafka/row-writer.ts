@@ -22,7 +22,7 @@ interface ReadColumn extends Column {
 
 const MAX_RAW_CHARACTERS = 2000
 /** The end of the year 9999. */
-const MOST_MS = 253_402_300_799_999
+const MOST_MS = 253_402_300_799_999n
 
 export class RowWriter {
   readonly #table: TopicTable
@@ -137,9 +137,9 @@ export class RowWriter {
 }
 
 /** Null where nobody has said it: a time of before Kafka had any is none. */
-function timestampText(ms: number): string | null {
-  if (ms < 0) return null
-  return ms > MOST_MS ? `instant ${ms}` : new Date(ms).toISOString()
+function timestampText(ms: bigint): string | null {
+  if (ms < 0n) return null
+  return ms > MOST_MS ? `instant ${ms}` : new Date(Number(ms)).toISOString()
 }
 
 function shown({ key, value }: KafkaRecord): string {
