@@ -95,6 +95,9 @@ test('keys of upserts are texts or objects, and a row without one is told', () =
   // Poison does not hide the key from whoever compares keys.
   const keys = new RowWriter(byText, IDS, [{ name: 'id', type: 'long', nullable: false }], { primaryKey: ['id'] })
   assert.equal(keys.write(record('poison', { key: Buffer.from('7') }), 0).line, '"7"')
+  // A record without a key hides none from them, and one that cannot be read may.
+  assert.deepEqual(keys.write(record('{}', { key: null }), 0), { line: null, rejects: [] })
+  assert.equal(keys.write(record('{}', { key: Buffer.from('x') }), 0).rejects.length, 1)
 })
 
 test('Avro is read by its schema, with and without the number of it', () => {

@@ -55,10 +55,11 @@ export class RowWriter {
   write(record: KafkaRecord, partition: number): WrittenRow {
     const { mode } = this.#table
     const raw = () => `${this.#table.name}/${partition}/${record.offset}: ${shown(record)}`
+    // Whoever asks for keys is told them, whatever the values are, and of no record that has none.
+    const isValueAsked = this.#columns.some(({ source }) => source === 'value')
+    if (mode === 'upsert' && record.key === null && !isValueAsked) return { line: null, rejects: [] }
     const key = mode === 'upsert' ? keyFields(record.key, this.#table) : NO_FIELDS
     if (key instanceof Unreadable) return refused({ reason: key.reason, column: null }, raw())
-    // Whoever asks for keys is told them, whatever the values are.
-    const isValueAsked = this.#columns.some(({ source }) => source === 'value')
     const value = record.value === null || !isValueAsked ? NO_FIELDS : valueFields(record.value, this.#table)
     const texts: (string | null)[] = []
     const faults: { readonly column: ReadColumn; readonly reason: string; readonly raw: string }[] = []
