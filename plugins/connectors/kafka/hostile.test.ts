@@ -4,7 +4,16 @@ import type { Socket } from 'node:net'
 import { afterEach, test } from 'node:test'
 import { type ConnectorHost, isSluiceError } from '@sluice/sdk'
 import plugin from './index.ts'
-import { type Answers, broker, closeBrokers, fetched, hostWith, metadata, offsets, VERSIONS } from './scripted-broker.ts'
+import {
+  type Answers,
+  broker,
+  closeBrokers,
+  fetched,
+  hostWith,
+  metadata,
+  offsets,
+  VERSIONS,
+} from './scripted-broker.ts'
 import { WireWriter } from './wire/bytes.ts'
 
 afterEach(closeBrokers)

@@ -89,7 +89,10 @@ test('an answer without records is no end of a partition: what it may hide is ne
       return fetched(offset === 0 ? FIRST : NONE, { end: 4 })
     },
   }
-  await assert.rejects(read(log, COLUMNS), (error) => isSluiceError(error, 'TRANSIENT') && error.code === 'source_timeout')
+  await assert.rejects(
+    read(log, COLUMNS),
+    (error) => isSluiceError(error, 'TRANSIENT') && error.code === 'source_timeout',
+  )
   assert.ok(asked > 100, 'it was asked for again and again')
   // What was held back comes.
   let held = 50
@@ -133,7 +136,10 @@ test('keys that nobody has described are texts in every read, whatever its sampl
     [{ mode: 'upsert', key_format: 'json', primary_key: ['id'] }, [`{"id":"${uuid}"}`]],
     [{ mode: 'upsert', primary_key: ['id'] }, ['x', '7']],
   ] as const) {
-    const records = batchAt(0, keys.map((key) => ({ key, value: '{"id":5}' })))
+    const records = batchAt(
+      0,
+      keys.map((key) => ({ key, value: '{"id":5}' })),
+    )
     const log: Log = { end: keys.length, fetch: () => fetched(records, { end: keys.length }) }
     const { text, events } = await read(log, { ...settings, metadata: false }, { columns: ['id'], primaryKey: ['id'] })
     assert.deepEqual(events[0]?.kind === 'schema' && events[0].schema.columns.map(({ type }) => type), ['string'])

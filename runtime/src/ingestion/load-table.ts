@@ -233,7 +233,9 @@ export function sweepOf(
 ): Sweep {
   const { rowCount, bytes, rejected } = keys.outcome()
   if (gone > 0 && rejected > 0)
-    throw new SweepHeld(`${rejected} rows were rejected by the read of keys, and may be any of ${gone} that are missing`)
+    throw new SweepHeld(
+      `${rejected} rows were rejected by the read of keys, and may be any of ${gone} that are missing`,
+    )
   return { removed: gone, keys: rowCount, bytes, unexplained }
 }
 
@@ -278,7 +280,11 @@ const ARRIVAL = '_sluice_arrival'
  * keys the last that came of these.
  */
 export function newestByKey(
-  { primaryKey, cursorColumn, read }: Pick<LoadRequest, 'primaryKey' | 'cursorColumn'> & {
+  {
+    primaryKey,
+    cursorColumn,
+    read,
+  }: Pick<LoadRequest, 'primaryKey' | 'cursorColumn'> & {
     readonly read: Pick<TableRead, 'repeats' | 'marks'>
   },
   marks: boolean,
