@@ -13,7 +13,7 @@ import {
   metadata,
   offsets,
   VERSIONS,
-} from './scripted-broker.ts'
+} from './scripted-broker.fixture.ts'
 import { WireWriter } from './wire/bytes.ts'
 
 afterEach(closeBrokers)

@@ -17,7 +17,7 @@ import {
   metadata,
   offsets,
   VERSIONS,
-} from './scripted-broker.ts'
+} from './scripted-broker.fixture.ts'
 import type { TopicSettings } from './topic-settings.ts'
 import { EPOCH_ENDS } from './wire/answers.ts'
 
@@ -178,6 +178,18 @@ test('a log that was cut off and filled anew between two reads is found out by t
     read(logOf(1), COLUMNS, { mode: 'incremental', state }),
     (error) => isSluiceError(error, 'CONFIG') && error.code === 'source_topic_replaced',
   )
+})
+
+test('a topic whose state would be too large is refused before its records are read', async () => {
+  const fields = Array.from({ length: 1500 }, (_, at) => [`a field with a long name, number ${at}`, at])
+  const records = batchAt(0, [{ value: JSON.stringify(Object.fromEntries(fields)) }])
+  let asked = 0
+  const fetch = () => {
+    asked += 1
+    return fetched(records, { end: 1 })
+  }
+  await assert.rejects(read({ end: 1, fetch }), (error) => isSluiceError(error, 'QUOTA'))
+  assert.equal(asked, 1, 'for the sample')
 })
 
 test('epochs are asked for as other clients do', () => {
