@@ -4,7 +4,7 @@ import { SeenJson } from '../files/infer.ts'
 import { isColumnName, MAX_COLUMNS } from '../files/table-settings.ts'
 import type { ClusterClient, PartitionRange } from './cluster.ts'
 import { tooMuch } from './failure.ts'
-import { committedOf } from './partition-records.ts'
+import { committedOf, fetchedFrom } from './partition-records.ts'
 import { KEY_COLUMN, METADATA_COLUMNS, type NamedType, type TopicTable } from './topic-settings.ts'
 import type { TopicPlaces } from './wire/answers.ts'
 import type { KafkaRecord } from './wire/records.ts'
@@ -97,8 +97,9 @@ async function* sampled(
   for (const { partition, first, end } of filled) {
     const late = Math.max(first, end - SAMPLE_RECORDS)
     for (const offset of late > first ? [first, late] : [first]) {
-      const question = { topicId: topic.id, partition, offset, maxBytes: SAMPLE_BYTES, maxWaitMs: 0 }
-      const fetched = await client.fetch(topic.name, question, signal)
+      const span = { topic: topic.name, topicId: topic.id, partition, from: offset, to: end }
+      const fetched = await fetchedFrom(span, offset, SAMPLE_BYTES, client, signal)
+      if (fetched === null) continue
       let left = SAMPLE_RECORDS
       for (const { batch, marker, isAborted } of committedOf(fetched)) {
         if (marker !== null || isAborted) continue

@@ -30,14 +30,11 @@ export async function* recordsIn(
   signal: AbortSignal,
   epochs?: Map<number, number>,
 ): AsyncGenerator<readonly KafkaRecord[]> {
-  const { topic, topicId, partition, to } = span
+  const { partition, to } = span
   let offset = span.from
-  let movedMs = client.nowMs()
   while (offset < to) {
-    stopIfAborted(signal)
-    const question = { topicId, partition, offset, maxBytes: FETCH_BYTES, maxWaitMs: WAIT_MS }
-    const fetched = await client.fetch(topic, question, signal)
-    if (fetched.error === ERRORS.offsetOutOfRange) throw changedMeanwhile(topic, 'has lost records to its retention')
+    const fetched = await fetchedFrom(span, offset, FETCH_BYTES, client, signal)
+    if (fetched === null) return
     const before: number = offset
     try {
       for (const batch of committedOf(fetched)) {
@@ -48,18 +45,33 @@ export async function* recordsIn(
         if (offset === to) epochs?.set(partition, batch.leaderEpoch)
         if (offset >= to) break
       }
+      if (offset === before) throw new BrokenAnswer('an answer holds no whole batch of records')
     } catch (error) {
       throw kafkaFailure(error, `reading the topic, partition ${partition} from offset ${offset}`, signal)
     }
-    if (offset > before) movedMs = client.nowMs()
-    else {
-      if (fetched.records.length > 0 && fetched.throttleMs === 0)
-        throw kafkaFailure(new BrokenAnswer('an answer holds no whole batch of records'), 'reading the topic')
-      if (fetched.throttleMs === 0 && fetched.end >= to && (await liesBehind(span, offset, client, signal))) return
-      if (client.nowMs() - movedMs >= STALLED_MS) throw stalled(topic, partition, offset)
-      await client.pause(Math.max(fetched.throttleMs, WAIT_MS), signal)
-    }
     await nextTurn()
+  }
+}
+
+/** What a span has from an offset on, waited for where it is held back; null: nothing more. Throws SluiceErrors only. */
+export async function fetchedFrom(
+  span: Span,
+  offset: number,
+  maxBytes: number,
+  client: ClusterClient,
+  signal: AbortSignal,
+): Promise<Fetched | null> {
+  const { topic, topicId, partition, to } = span
+  const sinceMs = client.nowMs()
+  for (;;) {
+    stopIfAborted(signal)
+    const fetched = await client.fetch(topic, { topicId, partition, offset, maxBytes, maxWaitMs: WAIT_MS }, signal)
+    if (fetched.error === ERRORS.offsetOutOfRange) throw changedMeanwhile(topic, 'has lost records to its retention')
+    if (fetched.records.length > 0) return fetched
+    const mayHaveEnded = fetched.throttleMs === 0 && fetched.end >= to
+    if (mayHaveEnded && (await liesBehind(span, offset, client, signal))) return null
+    if (client.nowMs() - sinceMs >= STALLED_MS) throw stalled(topic, partition, offset)
+    await client.pause(Math.max(fetched.throttleMs, WAIT_MS), signal)
   }
 }
 

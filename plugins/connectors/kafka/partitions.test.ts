@@ -107,6 +107,16 @@ test('an answer without records is no end of a partition: what it may hide is ne
   assert.equal((await read(late, COLUMNS)).text, '"1"\n"2"\n"3"\n"4"\n')
 })
 
+test('columns are not found out from an answer that holds records back', async () => {
+  const records = batchAt(0, [{ value: '{"id":1}' }])
+  let held = 5
+  const fetch = () => {
+    held -= 1
+    return fetched(held > 0 ? NONE : records, { end: 1 })
+  }
+  assert.equal((await read({ end: 1, fetch }, { metadata: false })).text, '"1"\n')
+})
+
 test('a partition ends where the next batch of the log lies behind its end', async () => {
   const behind = batchAt(9, [{ value: '{"id":9}' }])
   const inside = batchAt(3, [{ value: '{"id":3}' }])
