@@ -86,7 +86,8 @@ export interface ReadRequest {
  * the table: rows of former reads that do not come again are gone.
  *
  * `repeats` with the schema says that nothing keeps a key from coming more than once, as where each file of a folder brings some
- * keys anew: of an incremental read the row with the greatest cursor counts then, whether it is the first read or not.
+ * keys anew: of an incremental read the row with the greatest cursor counts then, of several the last that comes, whether it is
+ * the first read or not.
  */
 export type ReadEvent =
   | {

@@ -25,9 +25,12 @@ export function unpackLz4(packed: Buffer, bytes: number): Buffer {
   return lz4Block(packed, bytes).whole()
 }
 
-/** A block of which nobody has said how long it is, but how long at most. */
+/** No byte of a block stands for more, and what it begins with for a few. */
+const LZ4_MOST = { timesLonger: 255, bytes: 64 }
+
+/** A block of which nobody has said how long it is, but how long at most: it takes no more memory than it could fill. */
 export function unpackLz4UpTo(packed: Buffer, maxBytes: number): Buffer {
-  return lz4Block(packed, maxBytes).written()
+  return lz4Block(packed, Math.min(maxBytes, LZ4_MOST.timesLonger * packed.length + LZ4_MOST.bytes)).written()
 }
 
 function lz4Block(packed: Buffer, maxBytes: number): Unpacked {

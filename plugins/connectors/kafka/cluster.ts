@@ -13,12 +13,15 @@ import {
 import { loggedIn, type Place, protectedLine } from './login.ts'
 import type { Cluster } from './settings.ts'
 import {
+  type Api,
+  EPOCH_ENDS,
   FETCH,
   type Fetched,
   type FetchQuestion,
   METADATA,
   type Metadata,
   OFFSETS,
+  type PartitionOffset,
   type TopicPlaces,
 } from './wire/answers.ts'
 import { BrokenAnswer } from './wire/bytes.ts'
@@ -45,6 +48,13 @@ export interface PartitionRange {
   readonly end: number
 }
 
+/** How far a partition was read, and in which epoch of its leader the last batch was written. */
+export interface ReadPlace {
+  readonly partition: number
+  readonly offset: number
+  readonly epoch: number
+}
+
 export class ClusterClient {
   readonly #cluster: Cluster
   readonly #host: ConnectorHost
@@ -56,6 +66,11 @@ export class ClusterClient {
   constructor(cluster: Cluster, host: ConnectorHost) {
     this.#cluster = cluster
     this.#host = host
+  }
+
+  /** By the host's clock. */
+  nowMs(): number {
+    return this.#host.clock.nowMs()
   }
 
   close(): void {
@@ -99,6 +114,17 @@ export class ClusterClient {
     }))
   }
 
+  /** Whether a log was cut off before one of these places, and has gone on by other records since. */
+  async isCut(topic: TopicPlaces, places: readonly ReadPlace[], signal: AbortSignal): Promise<boolean> {
+    const epochs = new Map(places.map(({ partition, epoch }) => [partition, epoch]))
+    const question = (partitions: readonly number[]) => ({
+      topic: topic.name,
+      partitions: partitions.map((partition) => ({ partition, epoch: epochs.get(partition) ?? 0 })),
+    })
+    const ends = await this.#ofEach(EPOCH_ENDS, topic, [...epochs.keys()], question, signal)
+    return places.some(({ partition, offset }) => (ends.get(partition) ?? offset) < offset)
+  }
+
   /** Finds the leader anew where it has moved. `error` of what comes is 0 or that of an offset out of range. */
   async fetch(topic: string, question: FetchQuestion, signal: AbortSignal): Promise<Fetched> {
     for (let left = TRIES; ; left -= 1) {
@@ -117,28 +143,36 @@ export class ClusterClient {
     }
   }
 
-  async #offsets(
+  #offsets(topic: TopicPlaces, which: 'first' | 'end', signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
+    const all = topic.partitions.map(({ partition }) => partition)
+    return this.#ofEach(OFFSETS, topic, all, (partitions) => ({ topic: topic.name, partitions, which }), signal)
+  }
+
+  /** What the leaders of partitions say of them. */
+  async #ofEach<Question>(
+    api: Api<Question, readonly PartitionOffset[]>,
     topic: TopicPlaces,
-    which: 'first' | 'end',
+    asked: readonly number[],
+    questionOf: (partitions: readonly number[]) => Question,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<number, number>> {
     const found = new Map<number, number>()
     for (let left = TRIES; ; left -= 1) {
-      const wanted = topic.partitions.filter(({ partition }) => !found.has(partition)).map(({ partition }) => partition)
+      const wanted = asked.filter((partition) => !found.has(partition))
       if (wanted.length === 0) return found
       let error = 0
       for (const [leader, partitions] of this.#byLeader(topic.name, wanted)) {
-        const question = { topic: topic.name, partitions, which }
-        const answers = await this.#tried(leader, (line) => line.ask(OFFSETS, question, signal), signal, left)
+        const question = questionOf(partitions)
+        const answers = await this.#tried(leader, (line) => line.ask(api, question, signal), signal, left)
         for (const answer of answers ?? []) {
           if (!partitions.includes(answer.partition)) continue
           if (answer.error === 0 && answer.offset >= 0) found.set(answer.partition, answer.offset)
           else error = answer.error
         }
       }
-      if (found.size === topic.partitions.length) return found
+      if (found.size === asked.length) return found
       const mayPass = error === 0 || MOVED.has(error) || error === ERRORS.unknownTopic
-      if (!mayPass || left === 0) throw kafkaFailure(new KafkaRefusal(error, OFFSETS.name), 'reading the topic', signal)
+      if (!mayPass || left === 0) throw kafkaFailure(new KafkaRefusal(error, api.name), 'reading the topic', signal)
       await this.#pause(signal)
       const { id } = await this.topic(topic.name, signal)
       if (id !== topic.id) throw changedMeanwhile(topic.name, 'was made anew')

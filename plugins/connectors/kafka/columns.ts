@@ -4,7 +4,7 @@ import { SeenJson } from '../files/infer.ts'
 import { isColumnName, MAX_COLUMNS } from '../files/table-settings.ts'
 import type { ClusterClient, PartitionRange } from './cluster.ts'
 import { tooMuch } from './failure.ts'
-import { committedOf } from './partition-records.ts'
+import { committedOf, fetchedFrom } from './partition-records.ts'
 import { KEY_COLUMN, METADATA_COLUMNS, type NamedType, type TopicTable } from './topic-settings.ts'
 import type { TopicPlaces } from './wire/answers.ts'
 import type { KafkaRecord } from './wire/records.ts'
@@ -21,12 +21,11 @@ export async function valueColumns(
   client: ClusterClient,
   signal: AbortSignal,
 ): Promise<readonly NamedType[]> {
-  const { columns, avro, mode, primaryKey } = table
-  if (columns !== null) return withKey(mode, primaryKey, columns)
+  const { columns, avro, mode } = table
+  if (columns !== null) return withKey(table, columns)
   if (avro !== null)
     return withKey(
-      mode,
-      primaryKey,
+      table,
       avro.fields.map(({ name, type }) => ({ name, type: type ?? 'string' })),
     )
   const seen = new Map<string, SeenJson>()
@@ -41,32 +40,33 @@ export async function valueColumns(
       'List under columns those that are to be read.',
     )
   return withKey(
-    mode,
-    primaryKey,
-    [...seen].map(([name, { type }]) => ({ name, type })),
+    table,
+    [...seen].map(([name, { type }]) => ({ name, type: keyAsText(table, name) ?? type })),
   )
 }
 
-/** Keys that nobody has described are texts. */
-function withKey(
-  mode: TopicTable['mode'],
-  primaryKey: readonly string[],
-  columns: readonly NamedType[],
-): readonly NamedType[] {
-  if (mode === 'append') return columns
-  const lacking = primaryKey.filter((name) => !columns.some((column) => column.name === name))
+/**
+ * Keys that nobody has described are texts, whatever a sample shows: rows are told apart by them, in reads that have seen
+ * different samples.
+ */
+function keyAsText({ primaryKey }: TopicTable, name: string): 'string' | null {
+  return primaryKey.includes(name) ? 'string' : null
+}
+
+function withKey(table: TopicTable, columns: readonly NamedType[]): readonly NamedType[] {
+  const known = new Set([...columns, ...ownColumns(table)].map(({ name }) => name))
+  const lacking = table.primaryKey.filter((name) => !known.has(name))
   return [...lacking.map((name) => ({ name, type: 'string' }) as const), ...columns]
 }
 
-export function allColumns(
-  { mode, metadata, primaryKey }: TopicTable,
-  values: readonly NamedType[],
-): readonly Column[] {
-  const own = metadata ? [...(mode === 'append' ? [KEY_COLUMN] : []), ...METADATA_COLUMNS] : []
-  return [...values.map(({ name, type }) => ({ name, type, nullable: true })), ...own].map((column) => ({
-    ...column,
-    nullable: column.nullable && !primaryKey.includes(column.name),
-  }))
+export function allColumns(table: TopicTable, values: readonly NamedType[]): readonly Column[] {
+  const all = [...values.map(({ name, type }) => ({ name, type, nullable: true })), ...ownColumns(table)]
+  return all.map((column) => ({ ...column, nullable: column.nullable && !table.primaryKey.includes(column.name) }))
+}
+
+/** Of where a record stood. */
+function ownColumns({ mode, metadata }: TopicTable): readonly Column[] {
+  return metadata ? [...(mode === 'append' ? [KEY_COLUMN] : []), ...METADATA_COLUMNS] : []
 }
 
 function look(bytes: Buffer | null, seen: Map<string, SeenJson>, taken: ReadonlySet<string>): void {
@@ -97,8 +97,9 @@ async function* sampled(
   for (const { partition, first, end } of filled) {
     const late = Math.max(first, end - SAMPLE_RECORDS)
     for (const offset of late > first ? [first, late] : [first]) {
-      const question = { topicId: topic.id, partition, offset, maxBytes: SAMPLE_BYTES, maxWaitMs: 0 }
-      const fetched = await client.fetch(topic.name, question, signal)
+      const span = { topic: topic.name, topicId: topic.id, partition, from: offset, to: end }
+      const fetched = await fetchedFrom(span, offset, SAMPLE_BYTES, client, signal)
+      if (fetched === null) continue
       let left = SAMPLE_RECORDS
       for (const { batch, marker, isAborted } of committedOf(fetched)) {
         if (marker !== null || isAborted) continue

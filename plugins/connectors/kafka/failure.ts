@@ -138,6 +138,15 @@ export function changedMeanwhile(name: string, how: string): SluiceError {
   })
 }
 
+export function stalled(name: string, partition: number, offset: number): SluiceError {
+  const where = `partition ${partition} of topic ${quotedTopic(name)}`
+  return new SluiceError('TRANSIENT', `${where} gives no records from offset ${offset} on, though it has some`, {
+    code: 'source_timeout',
+    remedy:
+      'Nothing was taken over: sync again. If it keeps happening, look into the logs of the brokers and into the quotas of the login.',
+  })
+}
+
 export function tooMuch(what: string, remedy: string): SluiceError {
   return new SluiceError('QUOTA', what, { code: 'source_too_large', remedy })
 }

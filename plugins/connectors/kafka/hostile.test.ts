@@ -1,94 +1,35 @@
 /** Brokers that mean ill: what they say ends the call in words, at once or by its deadline, and leads nowhere that is not allowed. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { afterEach, test } from 'node:test'
-import { type ConnectorHost, isSluiceError, SluiceError } from '@sluice/sdk'
+import { type ConnectorHost, isSluiceError } from '@sluice/sdk'
 import plugin from './index.ts'
+import {
+  type Answers,
+  broker,
+  closeBrokers,
+  fetched,
+  hostWith,
+  metadata,
+  offsets,
+  VERSIONS,
+} from './scripted-broker.fixture.ts'
 import { WireWriter } from './wire/bytes.ts'
 
-/** By the key of the request; null: it is left without an answer. */
-type Answers = (api: number, body: Buffer) => Buffer | null
-
-const VERSIONS = answered(
-  new WireWriter().int16(0).int32(3).int16(1).int16(4).int16(17).int16(2).int16(1).int16(9).int16(3).int16(0).int16(12),
-)
-
-function answered(body: WireWriter): Buffer {
-  return body.done()
-}
-
-/** One topic, one partition, led by a broker at that address. */
-function metadata(host: string, port: number, brokers = 1): Buffer {
-  const to = new WireWriter().noTags().int32(0)
-  to.uvarint(brokers + 1)
-  for (let id = 0; id < brokers; id += 1) to.int32(id).compactString(host).int32(port).uvarint(0).noTags()
-  to.compactString('cluster').int32(0)
-  to.uvarint(2).int16(0).compactString('orders').uuid('01'.repeat(16)).int8(0)
-  to.uvarint(2).int16(0).int32(0).int32(0).int32(0).uvarint(1).uvarint(1).uvarint(1).noTags()
-  return to.int32(0).noTags().noTags().done()
-}
-
-const open: { close(): void }[] = []
-afterEach(() => {
-  for (const one of open.splice(0)) one.close()
-})
-
-async function broker(answers: (port: number) => Answers, raw?: (line: Socket) => void): Promise<number> {
-  const server = createServer((line) => {
-    open.push({ close: () => line.destroy() })
-    line.on('error', () => undefined)
-    let bytes = Buffer.alloc(0)
-    line.on('data', (chunk) => {
-      bytes = Buffer.concat([bytes, chunk])
-      while (bytes.length >= 4 && bytes.length >= 4 + bytes.readInt32BE()) {
-        const message = bytes.subarray(4, 4 + bytes.readInt32BE())
-        bytes = bytes.subarray(4 + message.length)
-        if (raw !== undefined) return raw(line)
-        const answer = answers((server.address() as AddressInfo).port)(message.readInt16BE(), message)
-        if (answer !== null)
-          line.write(
-            new WireWriter()
-              .int32(answer.length + 4)
-              .raw(message.subarray(4, 8))
-              .raw(answer)
-              .done(),
-          )
-      }
-    })
-  })
-  open.push({ close: () => server.close() })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return (server.address() as AddressInfo).port
-}
+afterEach(closeBrokers)
 
 /** Time that a test moves, so that none waits for a deadline. */
 function hostOf(asked: string[]): { readonly host: ConnectorHost; passTime(): void } {
   const timers = new Set<() => void>()
-  const host = {
-    clock: {
-      nowMs: () => 0,
-      every: (_: number, run: () => void) => {
-        timers.add(run)
-        return () => void timers.delete(run)
-      },
-    },
-    logger: { debug() {}, info() {}, warn() {}, error() {} },
-    metrics: { count() {}, observe() {} },
-    randomBytes: (count: number) => new Uint8Array(count),
-    faultPoint: async () => undefined,
-    network: {
-      resolve: async (name: string, port: number) => {
-        asked.push(`${name}:${port}`)
-        if (name === '127.0.0.1') return { address: name, family: 4 as const }
-        throw new SluiceError('PERMISSION', 'not allowed', { code: 'address_refused', remedy: 'Ask.' })
-      },
-      allowsCleartextPassword: () => false,
+  const clock = {
+    nowMs: () => 0,
+    every: (_: number, run: () => void) => {
+      timers.add(run)
+      return () => void timers.delete(run)
     },
   }
   return {
-    host,
+    host: hostWith(clock, asked),
     passTime: () => {
       for (const run of [...timers]) run()
     },
@@ -170,35 +111,6 @@ test('counts that announce more than there is, and clusters without end, are ref
 })
 
 test('records that are none end the read in words', async () => {
-  const offsets = (end: number) =>
-    new WireWriter()
-      .noTags()
-      .int32(0)
-      .uvarint(2)
-      .compactString('orders')
-      .uvarint(2)
-      .int32(0)
-      .int16(0)
-      .int64(-1)
-      .int64(end)
-      .int32(0)
-      .noTags()
-      .noTags()
-      .noTags()
-      .done()
-  const fetched = (records: Buffer) => {
-    const to = new WireWriter().noTags().int32(0).int16(0).int32(0).uvarint(2).uuid('01'.repeat(16)).uvarint(2)
-    to.int32(0)
-      .int16(0)
-      .int64(9)
-      .int64(9)
-      .int64(0)
-      .uvarint(0)
-      .int32(-1)
-      .uvarint(records.length + 1)
-      .raw(records)
-    return to.noTags().noTags().noTags().done()
-  }
   for (const records of [
     Buffer.alloc(61),
     Buffer.from(`${'00'.repeat(8)}7fffffff${'00'.repeat(70)}`, 'hex'),

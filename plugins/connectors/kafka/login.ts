@@ -4,7 +4,7 @@ import { PasswordWithheld } from '../server/failure.ts'
 import { type Line, openTcp, secured } from '../server/line.ts'
 import { ERRORS, KafkaRefusal } from './failure.ts'
 import type { Cluster } from './settings.ts'
-import { AUTHENTICATE, FETCH, HANDSHAKE, METADATA, OFFSETS, VERSIONS } from './wire/answers.ts'
+import { AUTHENTICATE, EPOCH_ENDS, FETCH, HANDSHAKE, METADATA, OFFSETS, VERSIONS } from './wire/answers.ts'
 import { BrokenAnswer } from './wire/bytes.ts'
 import { BrokerLine } from './wire/line.ts'
 import { scram } from './wire/scram.ts'
@@ -76,7 +76,7 @@ export async function loggedIn(
 async function expectVersions(line: BrokerLine, signal: AbortSignal): Promise<void> {
   const { error, apis } = await line.ask(VERSIONS, null, signal)
   if (error !== 0) throw new KafkaRefusal(error, VERSIONS.name)
-  for (const { key, version, name } of [METADATA, OFFSETS, FETCH]) {
+  for (const { key, version, name } of [METADATA, OFFSETS, EPOCH_ENDS, FETCH]) {
     const [least, most] = apis.get(key) ?? [0, -1]
     if (version < least || version > most)
       throw new BrokenAnswer(`the broker has no version ${version} of ${name}, which Kafka has since 3.1`)

@@ -1,31 +1,32 @@
 /** Which record of each key is the newest, of all that a read goes through. */
-import { createHash } from 'node:crypto'
 import { tooMuch } from './failure.ts'
+import type { RowKey } from './row-key.ts'
 import type { KafkaRecord } from './wire/records.ts'
 
 /** Some 200 bytes each. */
 const MAX_KEYS = 1_000_000
-const PLAIN_BYTES = 32
 
 interface Standing {
   readonly partition: number
   readonly offset: number
-  readonly timestampMs: number
+  readonly timestampMs: bigint
   readonly isGone: boolean
 }
 
 export class Newest {
+  readonly #keyOf: RowKey
   readonly #maxKeys: number
   readonly #standings = new Map<string, Standing>()
 
-  constructor(maxKeys: number = MAX_KEYS) {
+  constructor(keyOf: RowKey, maxKeys: number = MAX_KEYS) {
+    this.#keyOf = keyOf
     this.#maxKeys = maxKeys
   }
 
   /** In one partition the later offset is the newer record; where a key lies in several, the later time is. */
   add({ key, offset, timestampMs, value }: KafkaRecord, partition: number): void {
     if (key === null) return
-    const id = idOf(key)
+    const id = this.#keyOf(key)
     const known = this.#standings.get(id)
     if (known !== undefined && known.partition !== partition) {
       const isOlder =
@@ -43,7 +44,7 @@ export class Newest {
   /** Records without a key are nobody's newest, and told as such. */
   isShown({ key, offset, value }: KafkaRecord, partition: number): boolean {
     if (key === null) return true
-    const known = this.#standings.get(idOf(key))
+    const known = this.#standings.get(this.#keyOf(key))
     return value !== null && known?.partition === partition && known.offset === offset
   }
 
@@ -53,10 +54,4 @@ export class Newest {
     for (const { isGone } of this.#standings.values()) if (!isGone) count += 1
     return count
   }
-}
-
-/** Long keys take the room of a sum. */
-function idOf(key: Buffer): string {
-  if (key.length <= PLAIN_BYTES) return `k${key.toString('latin1')}`
-  return `h${createHash('sha256').update(key).digest('base64')}`
 }

@@ -1,13 +1,23 @@
 /** Streams one topic: all that it holds, or what came since a state; up to where it ends when the read begins. */
 import { type Column, type ReadEvent, type ReadRequest, SluiceError } from '@sluice/sdk'
-import type { ClusterClient, PartitionRange } from './cluster.ts'
+import type { ClusterClient, PartitionRange, ReadPlace } from './cluster.ts'
 import { allColumns, valueColumns } from './columns.ts'
 import { changedMeanwhile, requestInvalid, stopIfAborted } from './failure.ts'
 import { Newest } from './newest.ts'
 import { recordsIn } from './partition-records.ts'
+import { rowKeys } from './row-key.ts'
 import { RowWriter } from './row-writer.ts'
 import type { KafkaSource } from './settings.ts'
-import { keptColumns, type Loss, type Progress, parseState, progressOf, stateOf } from './state.ts'
+import {
+  expectRoom,
+  keptColumns,
+  type Loss,
+  type Progress,
+  parseState,
+  progressOf,
+  readPlaces,
+  stateOf,
+} from './state.ts'
 import type { NamedType, TopicTable } from './topic-settings.ts'
 import type { TopicPlaces } from './wire/answers.ts'
 
@@ -23,6 +33,8 @@ interface Reading {
   readonly values: readonly NamedType[]
   readonly columns: readonly Column[]
   readonly primaryKey: readonly string[]
+  /** Of the batches that were read last; until then of those of the state. */
+  readonly epochs: Map<number, number>
 }
 
 export async function* readTopic(
@@ -38,7 +50,7 @@ export async function* readTopic(
       remedy: 'Use full or incremental.',
     })
   const reading = await begin(source, client, request)
-  const { table, columns, primaryKey, progress, topic, ranges, values } = reading
+  const { table, columns, primaryKey, progress, topic, ranges, values, epochs } = reading
   yield {
     ...{ kind: 'schema', schema: { columns, primaryKey } },
     ...(progress.whole === null ? {} : { whole: true }),
@@ -56,7 +68,7 @@ export async function* readTopic(
     } else yield event
     stopIfAborted(signal)
   }
-  const next = stateOf(table, topic.id, ranges, values)
+  const next = stateOf(table, topic.id, ranges, values, epochs)
   const isSame =
     state !== null && JSON.stringify(next) === JSON.stringify({ version: state.version, value: state.value })
   yield { kind: 'state', state: isSame ? state : next, rows: count }
@@ -70,11 +82,22 @@ async function begin(source: KafkaSource, client: ClusterClient, request: ReadRe
   const state = request.mode === 'incremental' ? parseState(request.state) : null
   const topic = await client.topic(request.table, signal)
   const ranges = await client.ranges(topic, signal)
-  const progress = progressOf(state, table, topic.id, ranges)
+  const isOfTopic = state !== null && state.topic === topic.id && state.next.length <= ranges.length
+  const places = isOfTopic ? readPlaces(state) : []
+  const progress = progressOf(state, table, topic.id, ranges, await client.isCut(topic, places, signal))
   const found = await valueColumns(table, topic, ranges, client, signal)
   const isFound = table.columns === null && table.avro === null
   const values = isFound && progress.whole === null ? keptColumns(state, found) : found
-  return { table, topic, ranges, progress, values, ...projection(table, values, request) }
+  expectRoom(table, topic.id, ranges, values)
+  const epochs = epochsBefore(progress, places)
+  return { table, topic, ranges, progress, values, epochs, ...projection(table, values, request) }
+}
+
+/** Of partitions that nothing is read of, what the state says stays true. */
+function epochsBefore({ spans }: Progress, places: readonly ReadPlace[]): Map<number, number> {
+  const isThere = ({ partition, offset }: ReadPlace) =>
+    spans.some((span) => span.partition === partition && span.from === offset && span.to === offset)
+  return new Map(places.filter(isThere).map(({ partition, epoch }) => [partition, epoch]))
 }
 
 function projection(table: TopicTable, values: readonly NamedType[], request: ReadRequest) {
@@ -102,8 +125,12 @@ function lossEvent({ name }: TopicTable, { partition, from, to }: Loss): ReadEve
   }
 }
 
-async function newestOf({ topic, progress }: Reading, client: ClusterClient, signal: AbortSignal): Promise<Newest> {
-  const newest = new Newest()
+async function newestOf(
+  { table, values, topic, progress }: Reading,
+  client: ClusterClient,
+  signal: AbortSignal,
+): Promise<Newest> {
+  const newest = new Newest(rowKeys(table, values))
   for (const { partition, from, to } of progress.spans) {
     const span = { topic: topic.name, topicId: topic.id, partition, from, to }
     for await (const records of recordsIn(span, client, signal))
@@ -117,7 +144,7 @@ type TopicEvent =
   | Extract<ReadEvent, { kind: 'reject' }>
 
 async function* rowsOf(
-  { table, topic, progress, values, columns }: Reading,
+  { table, topic, progress, values, columns, epochs }: Reading,
   newest: Newest | null,
   client: ClusterClient,
   request: ReadRequest,
@@ -135,7 +162,7 @@ async function* rowsOf(
   }
   for (const { partition, from, to } of progress.spans) {
     const span = { topic: topic.name, topicId: topic.id, partition, from, to }
-    for await (const records of recordsIn(span, client, signal)) {
+    for await (const records of recordsIn(span, client, signal, epochs)) {
       for (const record of records) {
         if (newest !== null && !newest.isShown(record, partition)) continue
         if (record.key !== null) seen += 1

@@ -4,12 +4,14 @@ import { test } from 'node:test'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { createRecordsBatch } from '@platformatic/kafka'
 import { isSluiceError } from '@sluice/sdk'
+import { unpackLz4UpTo } from '../files/unpack.ts'
 import { allColumns } from './columns.ts'
 import { Newest } from './newest.ts'
 import { committedOf } from './partition-records.ts'
+import { rowKeys } from './row-key.ts'
 import { RowWriter } from './row-writer.ts'
 import { parseSettings } from './settings.ts'
-import { keptColumns, parseState, progressOf, stateOf } from './state.ts'
+import { expectRoom, keptColumns, parseState, progressOf, readPlaces, stateOf } from './state.ts'
 import { parseTopic, type TopicSettings, type TopicTable } from './topic-settings.ts'
 import { BrokenAnswer } from './wire/bytes.ts'
 import { batchesOf, type KafkaRecord } from './wire/records.ts'
@@ -25,7 +27,7 @@ const IDS = [
 
 function record(value: string | Buffer | null, parts: Partial<KafkaRecord> = {}): KafkaRecord {
   const bytes = value === null ? null : Buffer.from(value)
-  return { offset: 17, timestampMs: 1_767_225_600_123, key: Buffer.from('k'), headers: [], ...parts, value: bytes }
+  return { offset: 17, timestampMs: 1_767_225_600_123n, key: Buffer.from('k'), headers: [], ...parts, value: bytes }
 }
 
 function written(table: TopicTable, one: KafkaRecord, marked?: readonly string[]) {
@@ -93,6 +95,9 @@ test('keys of upserts are texts or objects, and a row without one is told', () =
   // Poison does not hide the key from whoever compares keys.
   const keys = new RowWriter(byText, IDS, [{ name: 'id', type: 'long', nullable: false }], { primaryKey: ['id'] })
   assert.equal(keys.write(record('poison', { key: Buffer.from('7') }), 0).line, '"7"')
+  // A record without a key hides none from them, and one that cannot be read may.
+  assert.deepEqual(keys.write(record('{}', { key: null }), 0), { line: null, rejects: [] })
+  assert.equal(keys.write(record('{}', { key: Buffer.from('x') }), 0).rejects.length, 1)
 })
 
 test('Avro is read by its schema, with and without the number of it', () => {
@@ -183,6 +188,29 @@ test('a topic that is another one, or ends before what was read, is refused by a
     )
 })
 
+test('a log that was cut off and has gone on since is another one', () => {
+  const append = topicOf({ columns: IDS })
+  const upsert = topicOf({ mode: 'upsert', columns: IDS, primary_key: ['id'] })
+  const saved = (table: TopicTable) => parseState(stateOf(table, 'a', RANGES, [], new Map([[1, 4]])))
+  const state = saved(append)
+  assert.deepEqual(state && readPlaces(state), [{ partition: 1, offset: 9, epoch: 4 }])
+  assert.throws(
+    () => progressOf(state, append, 'a', RANGES, true),
+    (error) => isSluiceError(error, 'CONFIG') && error.code === 'source_topic_replaced',
+  )
+  assert.match(progressOf(saved(upsert), upsert, 'a', RANGES, true).whole ?? '', /election/)
+  assert.equal(progressOf(saved(upsert), upsert, 'a', RANGES, false).whole, null)
+})
+
+test('a state that would be too large is refused before anything is read', () => {
+  const many = Array.from({ length: 5000 }, (_, partition) => ({ partition, first: 0, end: 1_000_000_000 }))
+  assert.throws(
+    () => expectRoom(topicOf({}), 'a', many, []),
+    (error) => isSluiceError(error, 'QUOTA'),
+  )
+  expectRoom(topicOf({}), 'a', RANGES, [])
+})
+
 test('columns that were found out keep their types', () => {
   const table = topicOf({})
   const state = parseState(stateOf(table, 'a', RANGES, [{ name: 'id', type: 'long' }]))
@@ -197,18 +225,18 @@ test('columns that were found out keep their types', () => {
 })
 
 test('the newest record of a key counts, and none where it is a tombstone', () => {
-  const newest = new Newest(3)
-  const of = (key: string, offset: number, value: string | null, timestampMs = 0) =>
+  const newest = new Newest((key) => String(key), 3)
+  const of = (key: string, offset: number, value: string | null, timestampMs = 0n) =>
     record(value, { key: Buffer.from(key), offset, timestampMs })
   newest.add(of('a', 1, 'x'), 0)
   newest.add(of('a', 2, null), 0)
   newest.add(of('b', 3, 'x'), 0)
   newest.add(of('b', 4, 'y'), 0)
-  newest.add(of('b', 9, 'older elsewhere', -1), 1)
+  newest.add(of('b', 9, 'older elsewhere', -1n), 1)
   assert.equal(newest.isShown(of('a', 1, 'x'), 0), false)
   assert.equal(newest.isShown(of('a', 2, null), 0), false)
   assert.equal(newest.isShown(of('b', 4, 'y'), 0), true)
-  assert.equal(newest.isShown(of('b', 9, 'older elsewhere', -1), 1), false)
+  assert.equal(newest.isShown(of('b', 9, 'older elsewhere', -1n), 1), false)
   assert.equal(newest.rows, 1)
   newest.add(of('c', 5, 'x'), 0)
   assert.throws(
@@ -217,9 +245,47 @@ test('the newest record of a key counts, and none where it is a tombstone', () =
   )
 })
 
-function batch(values: readonly string[], options: Parameters<typeof createRecordsBatch>[1] = {}): Buffer {
+test('a key is the values that it holds, however it is written; one that holds none is told by its bytes', () => {
+  const idOf = (settings: TopicSettings, key: string) =>
+    rowKeys(topicOf({ mode: 'upsert', ...settings }), IDS)(Buffer.from(key))
+  const byJson = { key_format: 'json', primary_key: ['id'], columns: IDS } as const
+  assert.equal(idOf(byJson, '{"id":1}'), idOf(byJson, ' {"more":2, "id": 1}'))
+  assert.notEqual(idOf(byJson, '{"id":1}'), idOf(byJson, '{"id":2}'))
+  assert.notEqual(idOf(byJson, 'x'), idOf(byJson, 'y'), 'no JSON')
+  const byText = { primary_key: ['id'], columns: IDS } as const
+  assert.equal(idOf(byText, '07'), idOf(byText, '7'))
+  assert.notEqual(idOf(byText, 'x'), idOf(byText, 'y'), 'no numbers')
+  const long = 'x'.repeat(1000)
+  assert.notEqual(idOf({}, `${long}a`), idOf({}, `${long}b`))
+  const byTwo = { ...byJson, primary_key: ['id', 'city'] }
+  assert.notEqual(idOf(byTwo, '{"id":1,"city":"1"}'), idOf(byTwo, '{"id":11,"city":""}'))
+  const newest = new Newest(rowKeys(topicOf({ mode: 'upsert', ...byJson }), IDS))
+  newest.add(record('x', { key: Buffer.from('{"id":1}'), offset: 1 }), 0)
+  newest.add(record(null, { key: Buffer.from('{"id": 1}'), offset: 2 }), 0)
+  assert.equal(newest.rows, 0)
+})
+
+test('a time that is none costs its own record, and no other', () => {
+  const nanoseconds = 1_767_225_600_123_456_789n
+  const bytes = Buffer.concat([batch(['a'], {}, nanoseconds), batch(['b'])])
+  const records = [...batchesOf(bytes)].flatMap((one) => [...one.records()])
+  assert.deepEqual(
+    records.map(({ timestampMs }) => timestampMs),
+    [nanoseconds, 5n],
+  )
+  const table = topicOf({ columns: IDS })
+  const { line, rejects } = written(table, record('{"id":1}', { timestampMs: nanoseconds }))
+  assert.deepEqual([line, rejects[0]?.column], [null, '_timestamp'])
+  assert.notEqual(written(table, record('{"id":1}', { timestampMs: nanoseconds }), ['_timestamp']).line, null)
+})
+
+function batch(
+  values: readonly string[],
+  options: Parameters<typeof createRecordsBatch>[1] = {},
+  timestamp = 5n,
+): Buffer {
   return createRecordsBatch(
-    values.map((value) => ({ topic: 't', key: Buffer.from('k'), value: Buffer.from(value), timestamp: 5n })) as never,
+    values.map((value) => ({ topic: 't', key: Buffer.from('k'), value: Buffer.from(value), timestamp })) as never,
     options,
   ).buffer
 }
@@ -262,6 +328,18 @@ test('nothing is unpacked to more than a batch may have', () => {
   assert.throws(() => unpacked(7, zeros), BrokenAnswer)
 })
 
+test('packed blocks take no more memory than they fill, however many there are', () => {
+  const block = Buffer.from([0x10, 0x61])
+  const head = Buffer.from([0x04, 0x22, 0x4d, 0x18, 0x60, 0x70, 0])
+  const blocks = Array.from({ length: 300 }, () => Buffer.concat([Buffer.from([2, 0, 0, 0]), block]))
+  assert.ok(unpackLz4UpTo(block, 4 << 20).buffer.byteLength < 1000)
+  const before = process.memoryUsage().arrayBuffers
+  const all = unpacked(3, Buffer.concat([head, ...blocks, Buffer.alloc(4)]))
+  assert.equal(all.toString(), 'a'.repeat(300))
+  assert.ok(all.buffer.byteLength < 1000)
+  assert.ok(process.memoryUsage().arrayBuffers - before < 100 * 1024 ** 2)
+})
+
 test('records of transactions that were given up are left out', () => {
   const records = Buffer.concat([
     batch(['kept'], { producerId: 7n, transactionalId: 't' }),
@@ -273,6 +351,8 @@ test('records of transactions that were given up are left out', () => {
     [false, true],
   )
 })
+
+const avroOf = (name: string) => JSON.stringify({ type: 'record', name: 'r', fields: [{ name, type: 'long' }] })
 
 test('settings that cannot be right are refused', () => {
   const good = { brokers: ['a.example.com:9092'], topics: ['orders', 'crm.*'] }
@@ -301,6 +381,9 @@ test('settings that cannot be right are refused', () => {
     { tables: { orders: { format: 'avro', avro_schema: '"long"' } } },
     { tables: { orders: { mode: 'upsert', primary_key: ['a', 'b'] } } },
     { tables: { orders: { columns: [{ name: '_offset', type: 'long' }] } } },
+    { tables: { orders: { mode: 'upsert', primary_key: ['_partition'] } } },
+    { tables: { orders: { format: 'avro', avro_schema: avroOf('_offset') } } },
+    { tables: { orders: { format: 'avro', avro_schema: avroOf('id'), primary_key: ['other'] } } },
     { tables: { orders: { columns: [{ name: 'id', type: 'long' }], primary_key: ['other'] } } },
     { other: 1 },
   ]

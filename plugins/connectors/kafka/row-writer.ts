@@ -22,7 +22,7 @@ interface ReadColumn extends Column {
 
 const MAX_RAW_CHARACTERS = 2000
 /** The end of the year 9999. */
-const MOST_MS = 253_402_300_799_999
+const MOST_MS = 253_402_300_799_999n
 
 export class RowWriter {
   readonly #table: TopicTable
@@ -55,10 +55,11 @@ export class RowWriter {
   write(record: KafkaRecord, partition: number): WrittenRow {
     const { mode } = this.#table
     const raw = () => `${this.#table.name}/${partition}/${record.offset}: ${shown(record)}`
+    // Whoever asks for keys is told them, whatever the values are, and of no record that has none.
+    const isValueAsked = this.#columns.some(({ source }) => source === 'value')
+    if (mode === 'upsert' && record.key === null && !isValueAsked) return { line: null, rejects: [] }
     const key = mode === 'upsert' ? keyFields(record.key, this.#table) : NO_FIELDS
     if (key instanceof Unreadable) return refused({ reason: key.reason, column: null }, raw())
-    // Whoever asks for keys is told them, whatever the values are.
-    const isValueAsked = this.#columns.some(({ source }) => source === 'value')
     const value = record.value === null || !isValueAsked ? NO_FIELDS : valueFields(record.value, this.#table)
     const texts: (string | null)[] = []
     const faults: { readonly column: ReadColumn; readonly reason: string; readonly raw: string }[] = []
@@ -137,9 +138,9 @@ export class RowWriter {
 }
 
 /** Null where nobody has said it: a time of before Kafka had any is none. */
-function timestampText(ms: number): string | null {
-  if (ms < 0) return null
-  return ms > MOST_MS ? `instant ${ms}` : new Date(ms).toISOString()
+function timestampText(ms: bigint): string | null {
+  if (ms < 0n) return null
+  return ms > MOST_MS ? `instant ${ms}` : new Date(Number(ms)).toISOString()
 }
 
 function shown({ key, value }: KafkaRecord): string {

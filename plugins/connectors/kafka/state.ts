@@ -1,11 +1,16 @@
 /** How far each partition was read, and of which topic: committed with the rows by whoever reads. */
 import { createHash } from 'node:crypto'
 import { type ConnectorState, isLogicalType, SluiceError } from '@sluice/sdk'
-import type { PartitionRange } from './cluster.ts'
+import type { PartitionRange, ReadPlace } from './cluster.ts'
 import { tooMuch, topicReplaced } from './failure.ts'
 import type { NamedType, TopicTable } from './topic-settings.ts'
 
 const STATE_VERSION = 1
+/** Grows where an upsert is read otherwise under the same settings. */
+const SHAPE_VERSION = 2
+const NO_EPOCH = -1
+/** Larger than those of clusters that have lived long. */
+const LARGE_EPOCH = 99_999
 const MAX_STATE_BYTES = 60 * 1024
 
 interface StateValue {
@@ -16,6 +21,8 @@ interface StateValue {
   readonly shape: string
   /** Of each partition, by its number: the offset after the last record that was read. */
   readonly next: readonly number[]
+  /** Of each partition: in which epoch of its leader the batch right before that offset was written; -1: it is not known. */
+  readonly epochs: readonly number[]
   /** Where nobody has named them: what was found out, so that a later sample gives no column another type. */
   readonly columns?: readonly (readonly [string, string])[]
 }
@@ -43,7 +50,7 @@ export interface Progress {
 /** Throws CONFIG `source_state_unknown`. */
 export function parseState(state: ConnectorState | null): StateValue | null {
   if (state === null) return null
-  const { topic, mode, shape, next, columns } = state.value as Partial<StateValue>
+  const { topic, mode, shape, next, epochs = [], columns } = state.value as Partial<StateValue>
   const isOffset = (one: unknown): one is number => Number.isSafeInteger(one) && (one as number) >= 0
   const isKnown =
     state.version === STATE_VERSION &&
@@ -52,17 +59,27 @@ export function parseState(state: ConnectorState | null): StateValue | null {
     typeof shape === 'string' &&
     Array.isArray(next) &&
     next.every(isOffset) &&
+    Array.isArray(epochs) &&
+    epochs.every((one) => one === NO_EPOCH || isOffset(one)) &&
     (columns === undefined || (Array.isArray(columns) && columns.every(isNamedType)))
   if (!isKnown)
     throw new SluiceError('CONFIG', 'the saved position was not written by this version', {
       code: 'source_state_unknown',
       remedy: 'Read the table once in full.',
     })
-  return { topic, mode, shape, next, ...(columns === undefined ? {} : { columns }) }
+  return { topic, mode, shape, next, epochs, ...(columns === undefined ? {} : { columns }) }
 }
 
 function isNamedType(one: unknown): one is readonly [string, string] {
   return Array.isArray(one) && typeof one[0] === 'string' && typeof one[1] === 'string' && isLogicalType(one[1])
+}
+
+/** Where a log that was cut off and has gone on since is found out by. */
+export function readPlaces({ next, epochs }: StateValue): readonly ReadPlace[] {
+  return next.flatMap((offset, partition) => {
+    const epoch = epochs[partition] ?? NO_EPOCH
+    return epoch === NO_EPOCH ? [] : [{ partition, offset, epoch }]
+  })
 }
 
 /** Columns keep the types by which they were read; others come behind them. */
@@ -77,10 +94,11 @@ export function progressOf(
   table: TopicTable,
   topicId: string,
   ranges: readonly PartitionRange[],
+  isCut = false,
 ): Progress {
   const all = ranges.map(({ partition, first, end }) => ({ partition, from: first, to: end }))
   if (state === null) return { spans: all, lost: [], whole: null }
-  const replaced = replacement(state, topicId, ranges)
+  const replaced = replacement(state, topicId, ranges) ?? (isCut ? 'has lost to an election what was read of it' : null)
   if (table.mode === 'append') {
     if (replaced !== null) throw topicReplaced(table.name, replaced)
     if (state.mode !== 'append') return { spans: all, lost: [], whole: 'it was read by upsert' }
@@ -113,15 +131,28 @@ function fromState(state: StateValue, ranges: readonly PartitionRange[]): Progre
   return { spans, lost, whole: null }
 }
 
+/** Throws QUOTA where what is kept once a read has ended would be too large. */
+export function expectRoom(
+  table: TopicTable,
+  topicId: string,
+  ranges: readonly PartitionRange[],
+  values: readonly NamedType[],
+): void {
+  stateOf(table, topicId, ranges, values, new Map(ranges.map(({ partition }) => [partition, LARGE_EPOCH])))
+}
+
+/** @param epochs of partitions of which something was read */
 export function stateOf(
   table: TopicTable,
   topicId: string,
   ranges: readonly PartitionRange[],
   values: readonly NamedType[],
+  epochs: ReadonlyMap<number, number> = new Map(),
 ): ConnectorState {
   const isFound = table.columns === null && table.avro === null
   const value = {
     ...{ topic: topicId, mode: table.mode, shape: shapeOf(table), next: ranges.map(({ end }) => end) },
+    epochs: ranges.map(({ partition }) => epochs.get(partition) ?? NO_EPOCH),
     ...(isFound ? { columns: values.map(({ name, type }) => [name, type]) } : {}),
   }
   if (Buffer.byteLength(JSON.stringify(value)) > MAX_STATE_BYTES)
@@ -133,6 +164,15 @@ export function stateOf(
 }
 
 function shapeOf({ columns, primaryKey, format, keyFormat, avro, metadata }: TopicTable): string {
-  const about = [columns, primaryKey, format, keyFormat, avro?.text ?? null, avro?.schemaId ?? null, metadata]
+  const about = [
+    SHAPE_VERSION,
+    columns,
+    primaryKey,
+    format,
+    keyFormat,
+    avro?.text ?? null,
+    avro?.schemaId ?? null,
+    metadata,
+  ]
   return createHash('sha256').update(JSON.stringify(about)).digest('base64').slice(0, 16)
 }

@@ -166,13 +166,14 @@ export function parseTopic(name: string, value: unknown, defaults: Defaults): To
     throw wrong('a key that is a text is one column', 'Name one column in primary_key, or set key_format to json.')
   const taken = metadata ? OWN_NAMES : new Set<string>()
   const isOwn = (column: string) => taken.has(column) && !(shape.mode === 'upsert' && column === KEY_COLUMN.name)
-  if (shape.columns?.some((column) => isOwn(column.name)) === true)
+  const named = shape.columns ?? avro?.fields ?? null
+  const isOfRecord = shape.mode === 'upsert' && primaryKey.some(isOwn)
+  if (isOfRecord || named?.some((column) => isOwn(column.name)) === true)
     throw wrong(
       'a column has the name of one that says where a record stood',
       'Set metadata to false, or leave it out.',
     )
-  const isKnown = (column: string) =>
-    shape.columns === null || shape.columns.some((one) => one.name === column) || isOwn(column)
+  const isKnown = (column: string) => named === null || named.some((one) => one.name === column) || isOwn(column)
   if (shape.mode === 'append' && !primaryKey.every(isKnown))
     throw wrong('primary_key names a column that there is not', 'Name columns of the table.')
   return { ...shape, avro, primaryKey }

@@ -74,6 +74,11 @@ export interface Sweep {
   readonly unexplained: number
 }
 
+/** The keys that the source gives are no measure of what is gone from it: nothing was staged, and no row may go by them. */
+export class SweepHeld extends Error {
+  override readonly name = 'SweepHeld'
+}
+
 /** Of a raw table's snapshot: rows of the source that it lacks, or has in another state, for they could not be carried. */
 const ROWS_UNEXPLAINED = 'sluice.rows-unexplained'
 
@@ -95,6 +100,7 @@ export function takesIncrements(base: TableState | null, primaryKey: readonly st
   return required.length === primaryKey.length && primaryKey.every((name) => required.includes(name))
 }
 
+/** Throws `SweepHeld`: the same without `readKeys` is to be done then. */
 export async function loadTable(
   request: LoadRequest,
   deps: { readonly lake: Lake; readonly faultPoint: FaultPoint },
@@ -181,6 +187,11 @@ async function mergeRows(
   let keys: TableRead | null = null
   const present = async (): Promise<PresentKeys> => {
     keys = await (readKeys as () => Promise<TableRead>)()
+    const held = unlikeKeys(keys.schema, schema)
+    if (held !== null) {
+      await keys.abandon()
+      throw held
+    }
     const csvInput = { name: KEYS, columns: keys.schema.columns, source: keys.rows }
     const isThere = ({ columns }: TableSchema) => columns.some(({ name }) => name === request.cursorColumn)
     const version = isThere(keys.schema) && isThere(schema) ? request.cursorColumn : null
@@ -204,9 +215,27 @@ async function mergeRows(
   return { written, operation: 'overwrite', removed, removedFrom, sweep: keys && sweepOf(keys, found) }
 }
 
-/** Throws where the keys did not come to their end: what is missing of them is not gone. */
-function sweepOf(keys: TableRead, { gone, unexplained }: Pick<ChangedFiles, 'gone' | 'unexplained'>): Sweep {
-  const { rowCount, bytes } = keys.outcome()
+/** A source whose types are found out may give keys by another one than its rows: equal keys are not equal then. */
+export function unlikeKeys(keys: Pick<TableSchema, 'columns'>, { columns, primaryKey }: TableSchema): SweepHeld | null {
+  const typeIn = (of: readonly Column[], name: string) => of.find((column) => column.name === name)?.type
+  const other = primaryKey.find((name) => typeIn(keys.columns, name) !== typeIn(columns, name))
+  if (other === undefined) return null
+  return new SweepHeld(`the read of keys gave ${other} another type than the read of rows`)
+}
+
+/**
+ * Throws where the keys did not come to their end, and `SweepHeld` where one of them could not be told: what is missing of
+ * them is not gone.
+ */
+export function sweepOf(
+  keys: Pick<TableRead, 'outcome'>,
+  { gone, unexplained }: Pick<ChangedFiles, 'gone' | 'unexplained'>,
+): Sweep {
+  const { rowCount, bytes, rejected } = keys.outcome()
+  if (gone > 0 && rejected > 0)
+    throw new SweepHeld(
+      `${rejected} rows were rejected by the read of keys, and may be any of ${gone} that are missing`,
+    )
   return { removed: gone, keys: rowCount, bytes, unexplained }
 }
 
@@ -243,12 +272,32 @@ export function asRaw(primaryKey: readonly string[]): (column: Column) => Column
   return (column) => ({ ...column, nullable: !primaryKey.includes(column.name) })
 }
 
-/** A key that the source does not enforce may come more than once: the row with the newest cursor counts. */
-function newestByKey(request: LoadRequest, marks: boolean): string {
-  const key = request.primaryKey.map(quoteName).join(', ')
-  const order = request.cursorColumn ? ` ORDER BY ${quoteName(request.cursorColumn)} DESC NULLS LAST` : ''
-  const all = marks && !request.read.marks ? `*, NULL AS ${quoteName(MARKS.name)}` : '*'
-  return `SELECT ${all} FROM ${INCOMING} QUALIFY row_number() OVER (PARTITION BY ${key}${order}) = 1`
+/** No source has a column of that name. */
+const ARRIVAL = '_sluice_arrival'
+
+/**
+ * A key that the source does not enforce may come more than once: the row with the newest cursor counts, of a source that repeats
+ * keys the last that came of these.
+ */
+export function newestByKey(
+  {
+    primaryKey,
+    cursorColumn,
+    read,
+  }: Pick<LoadRequest, 'primaryKey' | 'cursorColumn'> & {
+    readonly read: Pick<TableRead, 'repeats' | 'marks'>
+  },
+  marks: boolean,
+): string {
+  const order = [
+    ...(cursorColumn ? [`${quoteName(cursorColumn)} DESC NULLS LAST`] : []),
+    ...(read.repeats ? [`${ARRIVAL} DESC`] : []),
+  ]
+  const all = read.repeats ? `* EXCLUDE (${ARRIVAL})` : '*'
+  const from = read.repeats ? `(SELECT *, row_number() OVER () AS ${ARRIVAL} FROM ${INCOMING})` : INCOMING
+  const columns = marks && !read.marks ? `${all}, NULL AS ${quoteName(MARKS.name)}` : all
+  const by = `PARTITION BY ${primaryKey.map(quoteName).join(', ')}${order.length > 0 ? ` ORDER BY ${order.join(', ')}` : ''}`
+  return `SELECT ${columns} FROM ${from} QUALIFY row_number() OVER (${by}) = 1`
 }
 
 export function checkSchemaChange(

@@ -50,6 +50,8 @@ interface Source {
   room: number
   /** Rows that cannot be carried, beside those. */
   rejects: number
+  /** Of a read of keys: rows that it cannot tell. */
+  keyRejects: number
   /** Columns that the product reads; null: all. */
   columns: readonly string[] | null
   /** The first row comes without its `v`, where that may be. */
@@ -76,6 +78,7 @@ async function follow() {
     endless: false,
     room: Number.MAX_SAFE_INTEGER,
     rejects: 0,
+    keyRejects: 0,
     columns: null,
     leavesOut: false,
     cursor: 'v',
@@ -119,6 +122,9 @@ async function follow() {
       }
       if (!isKeys)
         for (let left = source.rejects; left > 0; left -= 1) yield { kind: 'reject', reason: 'it is odd', column: 'v' }
+      if (isKeys)
+        for (let left = source.keyRejects; left > 0; left -= 1)
+          yield { kind: 'reject', reason: 'it is odd', column: 'id' }
       yield { kind: 'state', state: { version: 1, value: { read: states.length } }, rows: rows.length }
     },
     ack: async () => undefined,
@@ -451,6 +457,31 @@ test('rows that are gone stay where inputs.yaml says why, and where a version do
     assert.deepEqual([run.deletes, run.deletesReason, run.rowsRemoved], ['unseen', why, null])
     assert.ok(run.log.includes(`public.t: rows that are gone are not looked for: ${why}`))
   }
+})
+
+test('keys of which one could not be told take nothing away, and the run says so', async () => {
+  const table = await follow()
+  table.source.deletes = { deletes: 'key_sweep' }
+  table.source.rows = () => [
+    [1, 'a'],
+    [2, 'a'],
+  ]
+  await table.sync('incremental')
+  table.source.rows = changed([[3, 'b']], [[3, 'b']])
+  table.source.keyRejects = 1
+  const held = await table.sync('incremental')
+  assert.deepEqual(await table.content(), [
+    [1, 'a'],
+    [2, 'a'],
+    [3, 'b'],
+  ])
+  assert.ok(
+    held.log.some((line) => line.startsWith('public.t: no row was removed as gone: 1 rows were rejected')),
+    held.log.join('\n'),
+  )
+  table.source.keyRejects = 0
+  table.source.rows = changed([], [[3, 'b']])
+  assert.equal((await table.sync('incremental')).rowsRemoved, 2)
 })
 
 test('keys that do not come to their end take nothing away', async () => {

@@ -23,7 +23,7 @@ import { type RefusedRow, saveQuarantine } from '../registry/quarantine.ts'
 import { checkRun, type RunLease } from '../registry/run-claims.ts'
 import { appendRunLog, saveTableProgress, type TableProgress, tableProgress } from '../registry/run-progress.ts'
 import { ingestLog, type LogHooks } from './ingest-log.ts'
-import { type LoadedTable, loadTable, takesIncrements } from './load-table.ts'
+import { type LoadedTable, loadTable, SweepHeld, takesIncrements } from './load-table.ts'
 import { about, makeWave, type WaveDeps } from './make-wave.ts'
 import type { ProductOutcome } from './product-outcome.ts'
 import { ingestPushed } from './push/ingest-pushed.ts'
@@ -289,7 +289,7 @@ async function loadSource(
   const previousState = (known?.state ?? null) as ConnectorState | null
   const report = progressReporter(run, table, mode, deps)
   const readAt = moment?.at ?? (await databaseNow(deps.pool))
-  const loadFrom = async (state: ConnectorState | null): Promise<LoadedTable> => {
+  const loadFrom = async (state: ConnectorState | null, sweeps: boolean): Promise<LoadedTable> => {
     await report.now('running', 0, 0, 0)
     const { mode: how, primaryKey, cursorColumn } = mode
     const way = how === 'cdc' ? 'full' : how
@@ -299,7 +299,7 @@ async function loadSource(
     const read = await readTable(connector, request, report.soon)
     if (read.marks && !read.whole && state !== null && lacksMarkedRows(summary, marked)) {
       await read.abandon()
-      return loadFrom(null)
+      return loadFrom(null, sweeps)
     }
     return loadTable(
       {
@@ -311,7 +311,7 @@ async function loadSource(
         cursorColumn,
         previousState: state,
         onSchemaChange: mode.onSchemaChange,
-        readKeys: mode.deletes === 'key_sweep' ? () => readKeys(connector, table, mode, signal) : null,
+        readKeys: sweeps ? () => readKeys(connector, table, mode, signal) : null,
         runId: lease.runId,
         moment: moment?.name ?? null,
         readAt,
@@ -322,12 +322,22 @@ async function loadSource(
       deps,
     )
   }
-  let loaded = await loadFrom(previousState)
+  const load = async (state: ConnectorState | null): Promise<LoadedTable> => {
+    try {
+      return await loadFrom(state, mode.deletes === 'key_sweep')
+    } catch (error) {
+      if (!(error instanceof SweepHeld)) throw error
+      await log(run, deps, 'warn', `${table.name}: no row was removed as gone: ${error.message}`)
+      await report.settle()
+      return loadFrom(state, false)
+    }
+  }
+  let loaded = await load(previousState)
   if (!loaded.goesOn) {
     const text = 'rows of the source are not as they had been read, so that all are read again'
     await log(run, deps, 'warn', `${table.name}: ${text}`)
     await report.settle()
-    loaded = await loadFrom(null)
+    loaded = await load(null)
   }
   checkRejected(table.name, loaded.outcome, asked.limits)
   await report.settle()

@@ -101,7 +101,7 @@ export interface PartitionOffset {
 }
 
 const TIMESTAMPS = { first: -2, end: -1 } as const
-const READ_COMMITTED = 1
+const [READ_UNCOMMITTED, READ_COMMITTED] = [0, 1]
 
 export const OFFSETS: Api<OffsetsQuestion, readonly PartitionOffset[]> = {
   ...{ name: 'ListOffsets', key: 2, version: 7, isFlexible: true },
@@ -122,11 +122,49 @@ export const OFFSETS: Api<OffsetsQuestion, readonly PartitionOffset[]> = {
         from.compactString()
         const partitions = from.compactArray(() => {
           const [partition, error] = [from.int32(), from.int16()]
-          from.int64()
+          from.bigint64()
           const offset = from.int64()
           from.int32()
           from.tags()
           return { partition, error, offset }
+        })
+        from.tags()
+        return partitions
+      })
+      .flat()
+  },
+}
+
+export interface EpochEndsQuestion {
+  readonly topic: string
+  readonly partitions: readonly { readonly partition: number; readonly epoch: number }[]
+}
+
+/** Of epochs of leaders: the offset that the log goes on from by later ones; the end where there are none. */
+export const EPOCH_ENDS: Api<EpochEndsQuestion, readonly PartitionOffset[]> = {
+  ...{ name: 'OffsetForLeaderEpoch', key: 23, version: 4, isFlexible: true },
+  write: ({ topic, partitions }) => {
+    const to = new WireWriter().int32(-1)
+    to.compactArray([topic], (name) => {
+      to.compactString(name).compactArray(partitions, ({ partition, epoch }) =>
+        to.int32(partition).int32(-1).int32(epoch).noTags(),
+      )
+      to.noTags()
+    })
+    return to.noTags().done()
+  },
+  read: (from) => {
+    from.int32()
+    return from
+      .compactArray(() => {
+        from.compactString()
+        const partitions = from.compactArray(() => {
+          const [error, partition] = [from.int16(), from.int32()]
+          from.int32()
+          const offset = from.int64()
+          from.tags()
+          // Less than 0: a log that knows of no epochs, and so says nothing against any offset.
+          return { partition, error, offset: offset < 0 ? Number.MAX_SAFE_INTEGER : offset }
         })
         from.tags()
         return partitions
@@ -141,6 +179,8 @@ export interface FetchQuestion {
   readonly offset: number
   readonly maxBytes: number
   readonly maxWaitMs: number
+  /** Default `committed`: what stands before the first transaction that is open. */
+  readonly sees?: 'committed' | 'all'
 }
 
 export interface Fetched {
@@ -156,8 +196,9 @@ export interface Fetched {
 /** Of one partition, without a session: the broker keeps nothing of us. */
 export const FETCH: Api<FetchQuestion, Fetched | null> = {
   ...{ name: 'Fetch', key: 1, version: 13, isFlexible: true },
-  write: ({ topicId, partition, offset, maxBytes, maxWaitMs }) => {
-    const to = new WireWriter().int32(-1).int32(maxWaitMs).int32(1).int32(maxBytes).int8(READ_COMMITTED)
+  write: ({ topicId, partition, offset, maxBytes, maxWaitMs, sees = 'committed' }) => {
+    const isolation = sees === 'all' ? READ_UNCOMMITTED : READ_COMMITTED
+    const to = new WireWriter().int32(-1).int32(maxWaitMs).int32(1).int32(maxBytes).int8(isolation)
     to.int32(0).int32(-1)
     to.compactArray([topicId], (id) => {
       to.uuid(id).compactArray([partition], (one) =>

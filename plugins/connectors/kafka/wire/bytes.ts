@@ -44,10 +44,10 @@ export class WireReader {
     return this.take(4).readUInt32BE()
   }
 
-  /** Offsets and instants: beyond 2^53 there are none. */
+  /** Offsets and lengths of time: beyond 2^53 there are none. */
   int64(): number {
     const value = Number(this.bigint64())
-    if (!Number.isSafeInteger(value)) throw new BrokenAnswer('a number is larger than any offset or instant')
+    if (!Number.isSafeInteger(value)) throw new BrokenAnswer('a number is larger than any offset')
     return value
   }
 
@@ -75,19 +75,17 @@ export class WireReader {
     return value % 2 === 0 ? value / 2 : -(value + 1) / 2
   }
 
-  varlong(): number {
+  /** Of 64 bits. */
+  varlong(): bigint {
     let bits = 0n
     for (let count = 0; count < 10; count += 1) {
       const byte = this.bytes[this.at]
       if (byte === undefined) throw cutOff()
       this.at += 1
       bits |= BigInt(byte & 127) << BigInt(7 * count)
-      if (byte >= 128) continue
-      const value = Number(BigInt.asIntN(64, (bits >> 1n) ^ -(bits & 1n)))
-      if (Number.isSafeInteger(value)) return value
-      break
+      if (byte < 128) return BigInt.asIntN(64, (bits >> 1n) ^ -(bits & 1n))
     }
-    throw new BrokenAnswer('a number is larger than any offset or instant')
+    throw cutOff()
   }
 
   uuid(): string {

@@ -10,8 +10,8 @@ export interface RecordHeader {
 
 export interface KafkaRecord {
   readonly offset: number
-  /** Since 1970, as its producer or the broker says; less than 0: nobody has said. */
-  readonly timestampMs: number
+  /** Since 1970, as its producer or the broker says, which may be any number of 64 bits; less than 0: nobody has said. */
+  readonly timestampMs: bigint
   readonly key: Buffer | null
   /** Null: a tombstone. */
   readonly value: Buffer | null
@@ -21,6 +21,8 @@ export interface KafkaRecord {
 export interface RecordBatch {
   readonly firstOffset: number
   readonly lastOffset: number
+  /** Of the leader that took it: logs that differ have different ones. */
+  readonly leaderEpoch: number
   readonly producerId: bigint
   readonly isTransactional: boolean
   /** Of a control batch, which has no records of anybody; else null. */
@@ -49,15 +51,15 @@ export function* batchesOf(bytes: Buffer): Generator<RecordBatch> {
 }
 
 function batchOf(firstOffset: number, from: WireReader): RecordBatch {
-  from.int32()
+  const leaderEpoch = from.int32()
   if (from.int8() !== MAGIC) throw new BrokenAnswer('a batch of records is of a version before 0.11, which is not read')
   const sum = from.uint32()
   if (crc32c(from.bytes.subarray(from.at)) !== sum) throw new BrokenAnswer('a batch of records is damaged')
   const attributes = from.int16()
   const lastDelta = from.int32()
   if (lastDelta < 0) throw new BrokenAnswer('a batch of records ends before it begins')
-  const firstTimestamp = from.int64()
-  const maxTimestamp = from.int64()
+  const firstTimestamp = from.bigint64()
+  const maxTimestamp = from.bigint64()
   const producerId = from.bigint64()
   from.take(6)
   const count = from.int32()
@@ -72,6 +74,7 @@ function batchOf(firstOffset: number, from: WireReader): RecordBatch {
   return {
     firstOffset,
     lastOffset: firstOffset + lastDelta,
+    leaderEpoch,
     producerId,
     isTransactional: (attributes & TRANSACTIONAL) !== 0,
     marker: (attributes & CONTROL) === 0 ? null : markerOf(records()),
@@ -82,9 +85,9 @@ function batchOf(firstOffset: number, from: WireReader): RecordBatch {
 interface Base {
   readonly firstOffset: number
   readonly lastDelta: number
-  readonly firstTimestamp: number
+  readonly firstTimestamp: bigint
   /** Of all records, where the broker stamps them. */
-  readonly timestamp: number | null
+  readonly timestamp: bigint | null
 }
 
 function* recordsOf(body: Buffer, codec: number, count: number, base: Base): Generator<KafkaRecord> {
@@ -94,7 +97,7 @@ function* recordsOf(body: Buffer, codec: number, count: number, base: Base): Gen
   for (let at = 0; at < count; at += 1) {
     const from = new WireReader(all.take(all.varint()))
     from.int8()
-    const timestampMs = base.firstTimestamp + from.varlong()
+    const timestampMs = BigInt.asIntN(64, base.firstTimestamp + from.varlong())
     const delta = from.varint()
     if (delta <= former || delta > base.lastDelta) throw new BrokenAnswer('offsets of records do not grow')
     former = delta

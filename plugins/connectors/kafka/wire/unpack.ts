@@ -37,9 +37,9 @@ const SNAPPY_HEAD = Buffer.from('\x82SNAPPY\0', 'latin1')
 function framedSnappy(packed: Buffer): Buffer {
   if (!packed.subarray(0, SNAPPY_HEAD.length).equals(SNAPPY_HEAD)) return unpackSnappy(packed, MAX_BATCH_BYTES)
   const from = new ByteReader(packed, 16)
-  const all = new Pieces()
+  const all = new Joined()
   while (from.left > 0) all.add(unpackSnappy(from.take(from.take(4).readUInt32BE()), all.room))
-  return all.joined()
+  return all.done()
 }
 
 const LZ4_MAGIC = 0x184d2204
@@ -54,31 +54,38 @@ function framedLz4(packed: Buffer): Buffer {
   if ((flags & 0x20) === 0)
     throw new BrokenAnswer('a batch of records is packed by LZ4 with blocks that need each other, which is not read')
   from.take(((flags & 8) === 0 ? 0 : 8) + ((flags & 1) === 0 ? 0 : 4) + 1)
-  const all = new Pieces()
+  const all = new Joined()
   for (;;) {
     const length = from.take(4).readUInt32LE()
-    if (length === 0) return all.joined()
+    if (length === 0) return all.done()
     const block = from.take(length & 0x7fffffff)
     all.add(length >= 0x80000000 ? block : unpackLz4UpTo(block, Math.min(blockBytes, all.room)))
     if ((flags & 0x10) !== 0) from.take(4)
   }
 }
 
-class Pieces {
-  readonly #pieces: Buffer[] = []
-  #bytes = 0
+/** Pieces one behind the other, and nothing of each besides: there may be millions of them. */
+class Joined {
+  #bytes = Buffer.alloc(0)
+  #length = 0
 
   get room(): number {
-    return MAX_BATCH_BYTES - this.#bytes
+    return MAX_BATCH_BYTES - this.#length
   }
 
   add(piece: Buffer): void {
-    this.#bytes += piece.length
-    if (this.#bytes > MAX_BATCH_BYTES) throw new BrokenAnswer('a batch of records unpacks to more than it may')
-    this.#pieces.push(piece)
+    const length = this.#length + piece.length
+    if (length > MAX_BATCH_BYTES) throw new BrokenAnswer('a batch of records unpacks to more than it may')
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.min(MAX_BATCH_BYTES, Math.max(2 * this.#bytes.length, length)))
+      this.#bytes.copy(larger, 0, 0, this.#length)
+      this.#bytes = larger
+    }
+    piece.copy(this.#bytes, this.#length)
+    this.#length = length
   }
 
-  joined(): Buffer {
-    return Buffer.concat(this.#pieces)
+  done(): Buffer {
+    return this.#bytes.subarray(0, this.#length)
   }
 }
