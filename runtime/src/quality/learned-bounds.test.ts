@@ -74,7 +74,12 @@ describe('bounds of a count', () => {
         const random = randomOf(seed + 1)
         const noise = (value: number) => Math.round(value * (1 + 0.03 * (random() - 0.5)))
         const on = (day: number) => noise((day + first) % 7 < days ? low : high)
-        const { lower, upper } = levelBounds('row_count', Array.from({ length: epochs }, (_, day) => on(day)), 1, 'normal')
+        const { lower, upper } = levelBounds(
+          'row_count',
+          Array.from({ length: epochs }, (_, day) => on(day)),
+          1,
+          'normal',
+        )
         for (let day = epochs; day < epochs + 7; day += 1) {
           const value = on(day)
           assert.ok(value >= (lower as number) && value <= (upper as number), `${value}: ${lower} to ${upper}`)

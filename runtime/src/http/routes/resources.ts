@@ -262,7 +262,7 @@ const quality = {
       passed: Type.Boolean(),
       learning: Type.Boolean({
         description:
-          'It knows too few epochs to judge, or found nothing to measure: it has passed, and counts for no score.',
+          'It knows too few epochs to judge, or found nothing to measure as in epochs before: it has passed, and counts for no score.',
       }),
       violations: nullable(Type.Number()),
       total: nullable(Type.Number()),
@@ -271,9 +271,17 @@ const quality = {
           {
             metric: oneOf(METRICS),
             column: nullable(text()),
-            value: nullable(Type.Number({ description: 'Null: there was nothing to measure.' })),
-            lower: nullable(Type.Number({ description: 'It passes from here; null: any, or it is learning.' })),
-            upper: nullable(Type.Number({ description: 'It passes up to here; null: any, or it is learning.' })),
+            value: nullable(
+              Type.Number({
+                description: 'Null: there was nothing to measure; where each epoch had something, it has not passed.',
+              }),
+            ),
+            lower: nullable(
+              Type.Number({ description: 'It passes from here; null: any, or it is learning, or has no value.' }),
+            ),
+            upper: nullable(
+              Type.Number({ description: 'It passes up to here; null: any, or it is learning, or has no value.' }),
+            ),
             epochs: count('How many epochs it has learned from.'),
           },
           {
