@@ -1,7 +1,11 @@
 /** Checks that a product uses of another: what they look at, when they change, and who is told of them. */
 import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { type Client, type Json, manifests } from './client.ts'
+import { runSluice } from './sluice-command.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
 const HEAD = 'apiVersion: svc/v1\nkind: Quality\n'
@@ -143,13 +147,42 @@ describe('checks of another product', () => {
     const path = '/api/v1/products/guests/deploy'
     const planned = await developer.post(path, { version: '1.0.1', dry_run: true })
     assert.equal(planned.body.digest, before)
+    const { notes, shared_checks: shared } = planned.body.plan
+    assert.deepEqual(
+      notes.filter((note: string) => note.includes('crm.people')),
+      [
+        'crm.people is in service as 1.1.0 by now, which has others or none instead of the checks "ids_small": upload the manifests again to take what it has',
+      ],
+    )
+    const limits = ({ check, version, version_in_service: now, differs }: Json) => [
+      ...[check.name, check.range?.max, version, now, differs],
+    ]
+    assert.deepEqual(shared.map(limits), [
+      ['mails_written', undefined, '1.0.0', '1.1.0', false],
+      ['cities_known', undefined, '1.0.0', '1.1.0', false],
+      ['ids_small', 20, '1.0.0', '1.1.0', true],
+      ['of_source', undefined, '1.0.0', '1.1.0', false],
+      ['rows', undefined, '1.0.0', '1.1.0', false],
+    ])
+    assert.equal(shared[3].check.sql, 'SELECT id FROM source WHERE id < 0')
+    assert.ok(shared.every(({ product }: Json) => product === 'crm.people'))
+    const told = await developer.get('/api/v1/products/guests/manifests')
+    assert.deepEqual(told.body.shared_checks, shared, 'the manifests tell the same')
     const { status, body } = await developer.post(path, { version: '1.0.1', dry_run: false, digest: before })
     assert.equal(status, 201, JSON.stringify(body))
     await developer.untilEnded(body.run_id)
     assert.deepEqual((await results(developer))[2], ['ids_small', false, 1])
+    const ofVersion = await viewer.get('/api/v1/products/guests/manifests/1.0.1')
+    assert.deepEqual(ofVersion.body.shared_checks, shared)
     const after = await upload()
     assert.notEqual(after, before, 'the digest is of the checks as they run')
     assert.equal(await upload(), after)
+    const next = (await developer.post(path, { version: '1.0.2', dry_run: true })).body.plan
+    assert.deepEqual(limits(next.shared_checks[2]), ['ids_small', 50, '1.1.0', '1.1.0', false])
+    assert.deepEqual(
+      next.notes.filter((note: string) => note.includes('crm.people')),
+      ['the check "ids_small" by crm.people 1.1.0 is another one than the version in service has of it'],
+    )
     await deployVersion(developer, 'guests', '1.0.2', files)
     assert.deepEqual((await results(developer))[2], ['ids_small', true, 0])
     const back = await developer.post('/api/v1/products/guests/rollback', { version: '1.0.1' })
@@ -157,6 +190,60 @@ describe('checks of another product', () => {
     assert.equal((await developer.post('/api/v1/products/guests/resume')).status, 202)
     await syncNow(developer)
     assert.deepEqual((await results(developer))[2], ['ids_small', false, 1], 'a version that comes back has its own')
+  })
+
+  it('show as a change of a folder where they changed, in the order that they need, and as drift', async () => {
+    const [tenant] = world.tenants
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-shared-'))
+    const token = await world.deployment.token(['--tenant', tenant, '--group', 'svc-developers', '--user', 'dora'])
+    const put = async (name: string, files: Readonly<Record<string, string>>) => {
+      await mkdir(join(folder, 'all', name), { recursive: true })
+      for (const [part, text] of Object.entries(files)) await writeFile(join(folder, 'all', name, `${part}.yaml`), text)
+    }
+    const json = async (...words: string[]): Promise<readonly [number | null, Json]> => {
+      const { code, out, err } = await runSluice([...words, '--json'], {
+        url: world.deployment.url,
+        token,
+        cwd: folder,
+      })
+      assert.ok(out !== '', err)
+      return [code, JSON.parse(out)]
+    }
+    const actions = ({ products }: Json) =>
+      Object.fromEntries(products.map((one: Json) => [one.product, [one.action, one.waits_for.join()]]))
+    try {
+      await put('people', sharing(50))
+      await put('guests', using(USES))
+      await json('apply', 'all', '--yes')
+      const same = { 'crm.guests': ['unchanged', ''], 'crm.people': ['unchanged', ''] }
+      const [settled, unchanged] = await json('apply', 'all', '--check')
+      assert.deepEqual([settled, actions(unchanged)], [0, same])
+      await deployVersion(developer, 'people', '1.2.0', sharing(60))
+      const [drifted, { drifts }] = await json('drift', 'all')
+      assert.deepEqual(
+        [drifted, drifts.filter(({ product }: Json) => product === 'crm.guests').map(({ message }: Json) => message)],
+        [2, ['the check "ids_small" of crm.people is as of its upload; that product has another or none as 1.2.0']],
+      )
+      await put('people', sharing(60))
+      const [changing, change] = await json('apply', 'all', '--check')
+      assert.deepEqual([changing, actions(change)], [2, { ...same, 'crm.guests': ['change', ''] }])
+      assert.match(JSON.stringify(change), /ids_small.{2,4} by crm\.people 1\.2\.0 is another one/)
+      await put('people', sharing(70))
+      const [, both] = await json('apply', 'all', '--check')
+      const waits = { 'crm.people': ['change', ''], 'crm.guests': ['change', 'crm.people'] }
+      assert.deepEqual(actions(both), waits, 'what it uses is known when that is deployed')
+      const [applied, { result }] = await json('apply', 'all', '--yes')
+      assert.deepEqual(
+        [applied, result.deployed.map(({ product }: Json) => product)],
+        [0, ['crm.people', 'crm.guests']],
+      )
+      const { body } = await developer.get('/api/v1/products/guests/manifests')
+      assert.equal(body.shared_checks[2].check.range.max, 70)
+      const [done, again] = await json('apply', 'all', '--check')
+      assert.deepEqual([done, actions(again)], [0, same], 'once is enough')
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
   })
 
   it('are not those of another tenant', async () => {

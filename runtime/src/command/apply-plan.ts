@@ -4,6 +4,7 @@ import { type ChangeVerdict, nextVersion } from './next-version.ts'
 import type { DeployAnswer, PlanAnswer } from './product-commands.ts'
 import { pathOf, problemLine } from './product-files.ts'
 import { type FolderProduct, problemsOf } from './product-folders.ts'
+import { usedIn } from './product-order.ts'
 
 /** A product as the server lists it. */
 export interface ServerProduct {
@@ -106,8 +107,8 @@ export async function planProducts(
     for (const one of products.filter(({ names }) => names.includes(name))) {
       const server = onServer.get(one.name) ?? null
       if (server === null || !one.parsed.ok) continue
-      const standing = await standingOf(client, one, server)
-      if (!isDeployed(standing, one.parsed.manifests.digest)) found.push(one.name)
+      if (await isChanging(client, await standingOf(client, one, server), one.parsed.manifests.digest))
+        found.push(one.name)
     }
     return found
   }
@@ -121,9 +122,33 @@ export async function planProducts(
     const blocked = before.filter(({ action }) => action === 'refused').map((one) => one.product.name)
     if (absent.length > 0) planned.push(refused(product, server, absent.map(absentRefusal)))
     else if (blocked.length > 0) planned.push(refused(product, server, blocked.map(blockedRefusal)))
-    else planned.push(await planProduct(client, product, server, choices, { before, breaks: await changing(product) }))
+    else if (sharing(product, before).length > 0) {
+      const standing = await standingOf(client, product, server)
+      planned.push({ ...waiting(standing, sharing(product, before)), breaks: await changing(product) })
+    } else
+      planned.push(await planProduct(client, product, server, choices, { before, breaks: await changing(product) }))
   }
   return planned
+}
+
+/** Those whose checks it uses: what these are is known when they are deployed. */
+function sharing({ texts }: FolderProduct, before: readonly PlannedProduct[]): readonly PlannedProduct[] {
+  const used = usedIn(texts)
+  return before.filter(({ product }) => used.includes(product.name))
+}
+
+/** @param digest by this machine, which has no checks of other products: of what uses these the server is asked */
+async function isChanging(client: Client, standing: Standing, digest: string): Promise<boolean> {
+  const { product } = standing
+  if (usedIn(product.texts).length === 0) return !isDeployed(standing, digest)
+  const query = new URLSearchParams([['version', nextOf(standing, 'breaking')]])
+  try {
+    const answer = (await client.upload(`${pathOf(product.name)}/plan?${query}`, product.texts)) as DeployAnswer
+    return !isDeployed(standing, answer.digest)
+  } catch (error) {
+    if (!(error instanceof ServerRefused) || error.status === UNAUTHORIZED) throw error
+    return isOfNamed(error)
+  }
 }
 
 /** What a product stands among in its folder. */

@@ -123,6 +123,7 @@ function json({ planned, removed, beside }: FolderPlan, applied: Applied | null)
         waits_for: waitsFor,
         changes: plan?.changes ?? [],
         lowered_classes: plan?.lowered_classes ?? [],
+        shared_checks: plan?.shared_checks ?? [],
         warnings,
         refusals,
       }),

@@ -6,6 +6,7 @@ import { nameOf } from './apply-table.ts'
 import { type Client, ServerRefused } from './client.ts'
 import { manifestParser } from './lint.ts'
 import { type Difference, differences } from './manifest-difference.ts'
+import type { SharedCheckAnswer } from './product-commands.ts'
 import { pathOf } from './product-files.ts'
 import type { FolderProduct } from './product-folders.ts'
 
@@ -23,6 +24,7 @@ interface KeptManifests {
   readonly uploaded_by?: string
   readonly uploaded_at?: string
   readonly manifests: Readonly<Record<string, string>>
+  readonly shared_checks?: readonly SharedCheckAnswer[]
 }
 
 interface Detail {
@@ -76,6 +78,7 @@ async function driftsOfProduct(
   const deployed = (await client.request('GET', `${path}/manifests/${encodeURIComponent(version)}`)) as KeptManifests
   return [
     ...changesOf(product, deployed, parse),
+    ...sharedChangesOf(deployed),
     ...pausesOf(server),
     ...drafts,
     ...copiesOf(detail),
@@ -89,6 +92,20 @@ function changesOf({ texts, parsed }: FolderProduct, { manifests }: KeptManifest
   const meaning = (side: ParsedManifests) => (side.ok ? side.manifests : null)
   const found = differences({ texts, meaning: meaning(parsed) }, { texts: manifests, meaning: meaning(deployed) })
   return found.map((difference) => ({ kind: 'changed', message: 'the folder says something else', difference }))
+}
+
+/** Texts that are the same name checks that are not, where the product that has them was deployed since. */
+function sharedChangesOf({ shared_checks: shared = [] }: KeptManifests): readonly Found[] {
+  return shared.flatMap(({ product, version_in_service: version, differs, check }) => {
+    if (!differs) return []
+    const now = version === null ? 'no version in service' : `another or none as ${version}`
+    return [
+      {
+        kind: 'changed',
+        message: `the check "${check.name}" of ${product} is as of its upload; that product has ${now}`,
+      },
+    ]
+  })
 }
 
 function pausesOf({ paused }: ServerProduct): readonly Found[] {

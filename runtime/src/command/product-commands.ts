@@ -5,7 +5,7 @@ import { nextRun, type ScheduleStateAnswer } from './next-run.ts'
 import { namedProduct, type ProblemLine, problemLine, readManifests } from './product-files.ts'
 import { QUALITY_COMMAND } from './quality-command.ts'
 import { followRun, productLine, type RunAnswer } from './run-progress.ts'
-import { textTable } from './text-table.ts'
+import { plain, textTable } from './text-table.ts'
 
 interface ProductAnswer {
   readonly id: string
@@ -37,6 +37,17 @@ export interface PlanAnswer {
   readonly warnings: readonly ProblemLine[]
   readonly reads: readonly ReadLine[]
   readonly notes: readonly string[]
+  /** Absent: of a server that tells none. */
+  readonly shared_checks?: readonly SharedCheckAnswer[]
+}
+
+/** A check of another product, as it runs in this one. */
+export interface SharedCheckAnswer {
+  readonly product: string
+  readonly version: string | null
+  readonly version_in_service: string | null
+  readonly differs: boolean
+  readonly check: { readonly name: string }
 }
 
 interface ReadLine {
@@ -298,11 +309,17 @@ function shownPlan(plan: PlanAnswer): string {
     ...plan.lake.map((change) => `  lake: ${change}`),
     ...stores,
     ...plan.reads.flatMap(readLine),
+    ...(plan.shared_checks ?? []).map(sharedCheckLine),
     ...plan.notes.map((note) => `  note: ${note}`),
     ...(plan.lowered_classes.length > 0 ? [`  lowers the class of: ${plan.lowered_classes.join(', ')}`] : []),
     ...plan.problems.map(({ code, message }) => `  ${paint('would be refused', 'red')}: ${message} (${code})`),
     ...plan.warnings.map((warning) => `  ${paint('warning', 'yellow')}: ${problemLine(warning)}`),
   ].join('\n')
+}
+
+/** As it runs, in JSON, which is YAML as quality.yaml would have it. */
+function sharedCheckLine({ product, version, check }: SharedCheckAnswer): string {
+  return plain(`  check of ${[product, ...(version === null ? [] : [version])].join(' ')}: ${JSON.stringify(check)}`)
 }
 
 /** `read: orders: incremental, because …; rows that are gone by key_sweep`. Nothing of what no sync reads. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inOrder, namedIn } from './product-order.ts'
+import { inOrder, namedIn, usedIn } from './product-order.ts'
 
 const namesOf = (products: Readonly<Record<string, readonly string[]>>) =>
   inOrder(Object.entries(products).map(([name, names]) => ({ name, names }))).map(({ name }) => name)
@@ -24,6 +24,9 @@ test('manifests name products as inputs and in schedules; what cannot be read na
   const inputs = 'inputs:\n  - { name: a, product: crm.people }\n  - { name: b, connection: db, table: t }\n'
   const compute = 'trigger: schedule\nschedule: { after: [crm.people, crm.orders, 7] }\n'
   assert.deepEqual(namedIn({ inputs, compute }), ['crm.people', 'crm.orders'])
+  const quality = 'uses:\n  - { product: crm.rules, checks: [a] }\n  - { checks: [b] }\n  - crm.none\n'
+  assert.deepEqual(namedIn({ inputs, compute, quality }), ['crm.people', 'crm.orders', 'crm.rules'])
+  assert.deepEqual(usedIn({ quality }), ['crm.rules'])
   assert.deepEqual(namedIn({ inputs: 'inputs: [\n', compute: '- a\n' }), [])
   assert.deepEqual(namedIn({ inputs: 'inputs: { product: a.b }\n', compute: 'schedule: [after]\n' }), [])
 })

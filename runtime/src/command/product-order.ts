@@ -8,14 +8,24 @@ export interface Ordered {
   readonly names: readonly string[]
 }
 
-/** Products that manifests name: as inputs, and as those that a schedule waits for. Of what cannot be read, none. */
+/** Products that manifests name: as inputs, as those that a schedule waits for, and for their checks. Of what cannot be read, none. */
 export function namedIn(texts: Readonly<Record<string, string>>): readonly string[] {
   const inputs = listIn(fieldsOf('inputs', texts)['inputs']).map((input) => objectOf(input)['product'])
   const after = listIn(objectOf(fieldsOf('compute', texts)['schedule'])['after'])
-  return [...new Set([...inputs, ...after].filter((name) => typeof name === 'string'))]
+  return [...new Set([...inputs.filter(isText), ...after.filter(isText), ...usedIn(texts)])]
 }
 
-function fieldsOf(manifest: 'inputs' | 'compute', texts: Readonly<Record<string, string>>) {
+/** Products whose checks quality.yaml uses. */
+export function usedIn(texts: Readonly<Record<string, string>>): readonly string[] {
+  return listIn(fieldsOf('quality', texts)['uses']).flatMap((use) => {
+    const { product } = objectOf(use)
+    return isText(product) ? [product] : []
+  })
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+
+function fieldsOf(manifest: 'inputs' | 'compute' | 'quality', texts: Readonly<Record<string, string>>) {
   const reading = readYaml(manifest, Buffer.from(texts[manifest] ?? ''))
   return objectOf(reading.ok ? reading.file.value : null)
 }
@@ -52,6 +62,6 @@ function circular(circle: readonly Ordered[]): Error {
   const chain = [`${first} names ${others[0]}`, ...others.slice(1).map((name) => `which names ${name}`)]
   return Object.assign(new Error(`products name each other in a circle: ${chain.join(', ')}`), {
     remedy:
-      'Take one of these names out of inputs.yaml or of schedule.after in compute.yaml: none of them can come first.',
+      'Take one of these names out of inputs.yaml, of schedule.after in compute.yaml or of uses in quality.yaml: none of them can come first.',
   })
 }

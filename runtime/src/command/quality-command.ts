@@ -1,7 +1,7 @@
 /** `sluice quality`: what the checks of a product found, and how that went before. */
 import { UsageError } from './arguments.ts'
 import { type Command, type CommandCall, segment } from './command.ts'
-import { textTable } from './text-table.ts'
+import { plain, textTable } from './text-table.ts'
 
 /** Of a check, what its reader is shown. */
 export interface CheckAnswer {
@@ -69,7 +69,7 @@ export function qualityText(all: readonly QualityAnswer[]): string {
   if (newest === undefined) return 'The product has not been made yet.'
   const { state, version, committed_at: at, quality_score: score, quality } = newest
   const published = state === 'blocked' ? 'was not published' : 'was published'
-  const head = `Version ${version} ${published} at ${at}${score === null ? '' : `, with a score of ${score}`}.`
+  const head = `Version ${plain(version)} ${published} at ${at}${score === null ? '' : `, with a score of ${score}`}.`
   const checks = quality?.checks ?? []
   const shown =
     checks.length === 0
@@ -93,7 +93,8 @@ function learnedTable(checks: readonly CheckAnswer[]): readonly string[] {
   const lines = checks.flatMap(({ name, measured }) => {
     if (measured === null) return []
     const { metric, column, value, lower, upper, epochs } = measured
-    return [[name, column === null ? metric : `${metric} of ${column}`, value, lower, upper, epochs]]
+    const found = value ?? 'nothing to measure'
+    return [[name, column === null ? metric : `${metric} of ${column}`, found, lower, upper, epochs]]
   })
   const header = ['check', 'measures', 'value', 'from', 'to', 'learned from epochs']
   return lines.length === 0 ? [] : [`\n${textTable(header, lines)}`]
@@ -104,7 +105,7 @@ function violatingText({ name, violations, violating }: CheckAnswer): readonly s
   const header = violating.columns.map((column) => (violating.masked_columns.includes(column) ? `${column}*` : column))
   const count = violations === violating.rows.length ? '' : ` (${violating.rows.length} of ${violations})`
   const masked = violating.masked_columns.length > 0 ? '\n* masked for you' : ''
-  return [`\n${name}: rows that failed it${count}\n${textTable(header, violating.rows)}${masked}`]
+  return [`\n${plain(name)}: rows that failed it${count}\n${textTable(header, violating.rows)}${masked}`]
 }
 
 function trend(all: readonly QualityAnswer[]): string {

@@ -10,7 +10,8 @@ export function textTable(
   paint: (text: string, column: number) => string = (text) => text,
 ): string {
   const cells = rows.map((row) => row.map(shown))
-  const widths = header.map((name, index) =>
+  const names = header.map(plain)
+  const widths = names.map((name, index) =>
     Math.min(MAX_WIDTH, Math.max(name.length, ...cells.map((row) => (row[index] ?? '').length))),
   )
   const line = (row: readonly string[], painted: typeof paint) =>
@@ -22,7 +23,7 @@ export function textTable(
       })
       .join('  ')
       .trimEnd()
-  return [line(header, (text) => text), ...cells.map((row) => line(row, paint))].join('\n')
+  return [line(names, (text) => text), ...cells.map((row) => line(row, paint))].join('\n')
 }
 
 function shown(cell: Cell): string {

@@ -1,6 +1,6 @@
 import type { Capabilities, Column, ConfigProblem, HistoryMode, ServingPlugin, TableSchema } from '@sluice/sdk'
 import { PRODUCTS } from '../registry/product-sources.ts'
-import type { Check, Input, OutputColumn } from './manifest-set.ts'
+import type { Input, OutputColumn, SharedChecks } from './manifest-set.ts'
 import type { Schema } from './shape-check.ts'
 
 /** What manifests are held against, beside themselves. Plain data: validation does no I/O. */
@@ -26,7 +26,7 @@ export interface ManifestContext {
    * By product (`namespace.name`), the checks that others may use; null: it has no version in service. Without it, what quality.yaml
    * uses is not looked at, and is no check of the result.
    */
-  readonly sharedChecks?: ReadonlyMap<string, readonly Check[] | null>
+  readonly sharedChecks?: ReadonlyMap<string, SharedChecks | null>
 }
 
 /** What the dashboard server of this deployment can show. */

@@ -6,6 +6,12 @@ export function parseDuration(text: string): number | null {
   return match ? Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS] : null
 }
 
+/** Milliseconds as `parseDuration` reads them, of the largest unit that tells them. */
+export function durationText(ms: number): string {
+  const [unit, unitMs] = Object.entries(UNIT_MS).findLast(([, each]) => ms % each === 0) ?? ['s', 1000]
+  return `${ms / unitMs}${unit}`
+}
+
 const UNIT_BYTES = { MB: 1e6, GB: 1e9, MiB: 1 << 20, GiB: 1 << 30 } as const
 
 /** `512MB`, `2GiB` → bytes; null for anything else. */

@@ -182,6 +182,14 @@ export interface UsedChecks {
   /** `namespace.name` */
   readonly product: string
   readonly checks: readonly string[]
+  /** Of that product, whose checks they are: part of no digest, for another one may have the same. Absent: not looked up, or not kept. */
+  readonly version?: string
+}
+
+/** What a product has for others to use. */
+export interface SharedChecks {
+  readonly version?: string
+  readonly checks: readonly Check[]
 }
 
 /** How many rows of a table may be left out: reading fails when both are exceeded. */

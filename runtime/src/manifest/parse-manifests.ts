@@ -129,11 +129,17 @@ function draftAll(checked: (name: ManifestName) => CheckedFile | null, context: 
   return { manifests: { ...said, digest: digestOf(meaningOf(said)) }, findings, uses: said.quality.uses }
 }
 
-/** Without the defaults of choices that came later: manifests deployed before them say the same, by the same digest. */
+/**
+ * Without the defaults of choices that came later: manifests deployed before them say the same, by the same digest. Nor is it of
+ * the versions that checks of others were taken from: they are what they are.
+ */
 function meaningOf(said: Omit<ManifestSet, 'digest'>): unknown {
   const { keepMissing, ...output } = said.output
+  const { uses, ...quality } = said.quality
+  const used = uses === undefined ? {} : { uses: uses.map(({ product, checks }) => ({ product, checks })) }
   const inputs = said.inputs.map(({ deletes, ...input }) => (deletes === 'unseen' ? { ...input, deletes } : input))
-  return { ...said, inputs, output: keepMissing === true ? { ...output, keepMissing } : output }
+  const meant = { ...said, inputs, quality: { ...quality, ...used } }
+  return { ...meant, output: keepMissing === true ? { ...output, keepMissing } : output }
 }
 
 /** A problem, and the finding that it shows where it is one. */

@@ -14,16 +14,19 @@ const check = (name: string, rule: Rule): Check => ({
 const SHARED: NonNullable<ManifestContext['sharedChecks']> = new Map([
   [
     'crm.rules',
-    [
-      check('names', { kind: 'not_null', columns: ['full_name'] }),
-      check('cities', { kind: 'not_null', columns: ['city'] }),
-      check('target', { kind: 'references', columns: ['country'], input: 'lands', inputColumns: ['code'] }),
-      check('mean', {
-        ...{ kind: 'anomaly', metric: 'drift', column: 'last_order_at' },
-        ...{ sensitivity: 'low', minHistory: 3, window: 9, learnFrom: null },
-      } as Rule),
-      check('range', { kind: 'range', column: 'order_count', min: 'x', max: null, exclusive: false }),
-    ],
+    {
+      version: '1.2.0',
+      checks: [
+        check('names', { kind: 'not_null', columns: ['full_name'] }),
+        check('cities', { kind: 'not_null', columns: ['city'] }),
+        check('target', { kind: 'references', columns: ['country'], input: 'lands', inputColumns: ['code'] }),
+        check('mean', {
+          ...{ kind: 'anomaly', metric: 'drift', column: 'last_order_at' },
+          ...{ sensitivity: 'low', minHistory: 3, window: 9, learnFrom: null },
+        } as Rule),
+        check('range', { kind: 'range', column: 'order_count', min: 'x', max: null, exclusive: false }),
+      ],
+    },
   ],
   ['crm.draft', null],
 ])
@@ -43,13 +46,20 @@ describe('checks of other products', () => {
     const parsed = await parse('[{ product: crm.rules, checks: [names] }]', SHARED)
     assert.ok(parsed.ok, JSON.stringify(parsed.problems))
     const { quality, digest } = parsed.manifests
-    assert.deepEqual(quality.checks.at(-1), { ...SHARED.get('crm.rules')?.[0], from: 'crm.rules' })
-    assert.deepEqual(quality.uses, [{ product: 'crm.rules', checks: ['names'] }])
+    assert.deepEqual(quality.checks.at(-1), { ...SHARED.get('crm.rules')?.checks[0], from: 'crm.rules' })
+    assert.deepEqual(quality.uses, [{ product: 'crm.rules', checks: ['names'], version: '1.2.0' }])
     assert.equal(placeOfCheck(quality, quality.checks.length - 1), 'uses[0].checks[0]')
     assert.equal(placeOfCheck(quality, 0), 'checks[0]')
     const again = await parse('[{ product: crm.rules, checks: [names] }]', sharedIn(quality))
     assert.ok(again.ok && again.manifests.digest === digest, 'read again with what was kept')
-    const stricter = new Map([['crm.rules', [{ ...(SHARED.get('crm.rules')?.[0] as Check), weight: 3 }]]])
+    assert.deepEqual(again.manifests.quality, quality)
+    const own = SHARED.get('crm.rules')?.checks[0] as Check
+    for (const version of ['2.0.0', undefined]) {
+      const shared = new Map([['crm.rules', { checks: [own], ...(version === undefined ? {} : { version }) }]])
+      const same = await parse('[{ product: crm.rules, checks: [names] }]', shared)
+      assert.ok(same.ok && same.manifests.digest === digest, 'a version that has the same changes nothing')
+    }
+    const stricter = new Map([['crm.rules', { version: '1.2.0', checks: [{ ...own, weight: 3 }] }]])
     const other = await parse('[{ product: crm.rules, checks: [names] }]', stricter)
     assert.ok(other.ok && other.manifests.digest !== digest, 'the digest is of what runs')
   })

@@ -3,7 +3,7 @@ import type { CheckedFile } from './checked-file.ts'
 import type { ManifestContext } from './context.ts'
 import type { UseFields } from './files/quality.ts'
 import { MANIFEST_LIMITS } from './files/shape.ts'
-import type { Check, QualityManifest, Rule, UsedChecks } from './manifest-set.ts'
+import type { Check, QualityManifest, Rule, SharedChecks, UsedChecks } from './manifest-set.ts'
 import type { Finding, Path } from './problem.ts'
 
 interface Used {
@@ -28,7 +28,10 @@ export function usedChecks(
   misfits: (rule: Rule) => readonly Finding[],
 ): Used {
   const items = file.items<UseFields>('uses')
-  const uses = items.map(({ value }) => ({ product: value.product, checks: [...value.checks] }))
+  const uses = items.map(({ value: { product: of, checks: names } }) => {
+    const version = sharedChecks?.get(of)?.version
+    return { product: of, checks: [...names], ...(version === undefined ? {} : { version }) }
+  })
   const findings: Finding[] = []
   const checks: Check[] = []
   const say = (path: Path, message: string, more: Partial<Finding> = {}) =>
@@ -49,9 +52,9 @@ export function usedChecks(
       if (taken.has(name)) say(place, `the check "${name}" stands here twice`)
       taken.add(name)
       if (!shared) continue
-      const check = shared.find((one) => one.name === name)
+      const check = shared.checks.find((one) => one.name === name)
       if (check === undefined) {
-        const unknown = { name, among: shared.map((one) => one.name) }
+        const unknown = { name, among: shared.checks.map((one) => one.name) }
         say(place, `${value.product} has no check "${name}" in service`, { unknown })
         continue
       }
@@ -76,11 +79,11 @@ export function placeOfCheck({ checks, uses = [] }: QualityManifest, index: numb
 }
 
 /** The checks of other products that manifests were read with: with these they are read again as the same. */
-export function sharedIn({ checks, uses = [] }: QualityManifest): NonNullable<ManifestContext['sharedChecks']> {
+export function sharedIn({ checks, uses = [] }: QualityManifest): ReadonlyMap<string, SharedChecks> {
   return new Map(
-    uses.map(({ product }) => [
-      product,
-      checks.flatMap(({ from, ...check }) => (from === product ? [check as Check] : [])),
-    ]),
+    uses.map(({ product, version }) => {
+      const own = checks.flatMap(({ from, ...check }) => (from === product ? [check as Check] : []))
+      return [product, { checks: own, ...(version === undefined ? {} : { version }) }]
+    }),
   )
 }

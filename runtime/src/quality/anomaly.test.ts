@@ -16,6 +16,7 @@ function judged(
   values: readonly number[],
   rule: Partial<AnomalyRule> = {},
   more: Partial<Taught> = {},
+  measured: Partial<Measurement> = {},
 ) {
   const check = {
     ...({ name: 'c', description: '', severity: 'error', dimension: 'completeness', weight: 1 } as const),
@@ -27,6 +28,7 @@ function judged(
     value,
     rows: 1000,
     ...(rule.metric === 'drift' && value !== null ? { chance } : {}),
+    ...measured,
   }
   const taught = { epochs: values.length, values, profiles: [], ...more }
   return judgeAnomaly(check, { measurement, taught, basis: 'b' }, null)
@@ -50,9 +52,38 @@ describe('an anomaly check', () => {
     }
   })
 
-  it('has nothing to say of what could not be measured, and fails where it could not be run', () => {
-    const none = judged(null, [0.1, 0.1, 0.1], { metric: 'null_share', column: 'a' })
-    assert.deepEqual([none.learning, none.passed, none.measured?.value], [true, true, null])
+  it('fails where nothing is left to measure and every epoch that it knows had something', () => {
+    const share = { metric: 'null_share', column: 'a' } as const
+    const gone = { rows: 0 }
+    for (const [found, isLearning, why] of [
+      [judged(null, [0.1, 0.1, 0.1], share, {}, gone), false, 'rows were always there'],
+      [judged(null, [0.1, 0.1], share, {}, gone), true, 'it knows too few epochs'],
+      [judged(null, [0.1, 0.1, 0.1], share, { epochs: 4 }, gone), true, 'the table was empty before'],
+    ] as const) {
+      assert.deepEqual(
+        [found.learning === true, found.passed, found.measured?.value],
+        [isLearning, isLearning, null],
+        why,
+      )
+    }
+    const drift = { metric: 'drift', column: 'a' } as const
+    const some = { kind: 'numbers', edges: [], counts: [0, 9] } as const
+    const none = { kind: 'numbers', edges: [], counts: [0, 0] } as const
+    const now = { ...gone, profile: none }
+    for (const [profiles, epochs, isLearning] of [
+      [[some, some], 3, false],
+      [[some, some], 2, true],
+      [[some, none], 3, true],
+      [[], 3, true],
+    ] as const) {
+      const found = judged(null, [], drift, { epochs, profiles }, now)
+      assert.deepEqual([found.learning === true, found.passed], [isLearning, isLearning], JSON.stringify(profiles))
+    }
+    const incomparable = judged(null, [], drift, { epochs: 3, profiles: [some] }, { rows: 9, profile: some })
+    assert.equal(incomparable.learning, true, 'there are values, and nothing to compare them with')
+  })
+
+  it('fails where it could not be run', () => {
     const rule = { ...RULE, kind: 'anomaly' } as const
     const check = { name: 'c', description: '', severity: 'error', dimension: 'validity', weight: 1 } as const
     const failed = judgeAnomaly({ ...check, threshold: { rows: 0 }, onError: 'block', rule }, null, null)
@@ -88,16 +119,23 @@ it('the basis of what was learned is which rows there are, and nothing else', ()
     basisOf({
       inputs: [input],
       compute: { transform: null },
-      output: { columns: [column] },
+      output: { columns: [column], primaryKey: ['a'], writeMode: 'merge', keepMissing: false },
       ...change,
     } as unknown as ManifestSet)
-  assert.equal(of(), of({ output: { columns: [{ ...column, description: 'x', classification: 'pii.name' }] } }))
+  const output = { columns: [column], primaryKey: ['a'], writeMode: 'merge', keepMissing: false }
+  assert.equal(
+    of(),
+    of({ output: { ...output, columns: [{ ...column, description: 'x', classification: 'pii.name' }] } }),
+  )
   assert.equal(of(), of({ inputs: [{ ...input, mode: 'cdc' }], quality: { checks: [1] }, serving: {} }))
   const others = [
     of({ inputs: [{ ...input, where: 'a > 1' }] }),
     of({ inputs: [{ ...input, table: 'u' }] }),
     of({ compute: { transform: 'SELECT 1' } }),
-    of({ output: { columns: [{ ...column, type: 'integer' }] } }),
+    of({ output: { ...output, columns: [{ ...column, type: 'integer' }] } }),
+    of({ output: { ...output, writeMode: 'append' } }),
+    of({ output: { ...output, keepMissing: true } }),
+    of({ output: { ...output, primaryKey: ['a', 'b'] } }),
   ]
-  assert.equal(new Set([of(), ...others]).size, 5)
+  assert.equal(new Set([of(), ...others]).size, 8)
 })

@@ -1,5 +1,6 @@
 /** Whether what was measured lies within what the epochs before have taught. */
 import type { AnomalyRule, Check, Metric } from '../manifest/manifest-set.ts'
+import { bucketsOf, sum } from './distribution.ts'
 import { type Bounds, driftBounds, levelBounds } from './learned-bounds.ts'
 import type { Measurement, Taught } from './measures.ts'
 import type { CheckReading, CheckResult } from './verdict.ts'
@@ -8,7 +9,7 @@ import type { CheckReading, CheckResult } from './verdict.ts'
 export interface Measured extends Bounds {
   readonly metric: Metric
   readonly column: string | null
-  /** Null where there was nothing to measure. */
+  /** Null where there was nothing to measure: where every epoch that it knows had something, it has not passed. */
   readonly value: number | null
   /** How many epochs it has learned from. */
   readonly epochs: number
@@ -33,10 +34,11 @@ export function judgeAnomaly(
   if (observed === null) return { ...told, passed: false, violations: null, total: null }
   const { measurement, taught, basis } = observed
   const { value } = measurement
-  const known = taught.epochs >= rule.minHistory ? boundsOf(rule, measurement, taught) : null
-  const isLearning = value === null || known === null
-  const { lower, upper } = (isLearning ? null : known) ?? { lower: null, upper: null }
-  const passed = isLearning || (value >= (lower ?? value) && value <= (upper ?? value))
+  const isTaught = taught.epochs >= rule.minHistory
+  const known = isTaught && value !== null ? boundsOf(rule, measurement, taught) : null
+  const isLearning = known === null && !(isTaught && isGone(measurement, taught))
+  const { lower, upper } = known ?? { lower: null, upper: null }
+  const passed = isLearning || (value !== null && value >= (lower ?? value) && value <= (upper ?? value))
   const measured = { metric: rule.metric, column: rule.column, value, lower, upper, epochs: taught.epochs, basis }
   return {
     ...told,
@@ -46,6 +48,13 @@ export function judgeAnomaly(
     measured,
     ...(isLearning ? { learning: true } : {}),
   }
+}
+
+/** Whether there is nothing to measure where each epoch had something. */
+function isGone({ value, rows, profile }: Measurement, { epochs, values, profiles }: Taught): boolean {
+  if (value !== null || rows > 0) return false
+  if (profile === undefined) return values.length === epochs
+  return profiles.length > 0 && profiles.every((past) => sum(bucketsOf(past)) > 0)
 }
 
 /** Null where too few of the epochs had anything to measure. */

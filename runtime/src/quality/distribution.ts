@@ -1,11 +1,14 @@
 /** How the values of a column lie, and how far one such profile is from another. */
 
-/** Of numbers: how many lie in each bucket, a bucket ending with its edge; the last one has no end. */
+/**
+ * Of numbers: how many lie below the lowest edge, how many in each bucket that ends with an edge, and how many above all. What
+ * is below has a bucket of its own, because the lowest edge may be the lowest value: nothing was ever below it then.
+ */
 export interface NumberProfile {
   readonly kind: 'numbers'
   /** In rising order, each once. */
   readonly edges: readonly number[]
-  /** One more than edges. */
+  /** Two more than edges. */
   readonly counts: readonly number[]
 }
 

@@ -44,7 +44,7 @@ describe('bounds of a count', () => {
     )
     for (const few of [0, 1, 2, 5]) {
       const { lower, upper } = levelBounds('row_count', Array(7).fill(few), few, 'normal')
-      assert.ok((lower as number) <= Math.max(0, few - 1) && (upper as number) >= few + 1)
+      assert.ok((lower as number) <= few && (few < 2 || (lower as number) < few) && (upper as number) >= few + 1)
     }
   })
 
@@ -64,6 +64,66 @@ describe('bounds of a count', () => {
         },
       ),
     )
+  })
+
+  it('let every level of a week pass, and tell where there is less than on its least day', () => {
+    const level = fc.integer({ min: 100, max: 1_000_000 })
+    const week = fc.record({ high: level, low: level, days: fc.integer({ min: 1, max: 6 }), first: fc.nat(6) })
+    fc.assert(
+      fc.property(week, fc.integer({ min: 14, max: 60 }), fc.nat(), ({ high, low, days, first }, epochs, seed) => {
+        const random = randomOf(seed + 1)
+        const noise = (value: number) => Math.round(value * (1 + 0.03 * (random() - 0.5)))
+        const on = (day: number) => noise((day + first) % 7 < days ? low : high)
+        const { lower, upper } = levelBounds(
+          'row_count',
+          Array.from({ length: epochs }, (_, day) => on(day)),
+          1,
+          'normal',
+        )
+        for (let day = epochs; day < epochs + 7; day += 1) {
+          const value = on(day)
+          assert.ok(value >= (lower as number) && value <= (upper as number), `${value}: ${lower} to ${upper}`)
+        }
+        assert.ok((lower as number) >= 1)
+      }),
+    )
+    const weeks = Array.from({ length: 28 }, (_, day) => (day % 7 < 5 ? 1000 : 100))
+    assert.deepEqual(levelBounds('row_count', weeks, 1000, 'normal'), { lower: 80, upper: 1100 })
+    const growing = weeks.map((rows, day) => rows + 20 * day)
+    assert.deepEqual(levelBounds('row_count', growing, 1, 'normal'), { lower: 171, upper: 1672 })
+    const shares = weeks.map((rows) => rows / 2000)
+    assert.deepEqual(levelBounds('null_share', shares, 100_000, 'normal'), { lower: 0.04, upper: 0.51 })
+  })
+
+  it('never let an emptied table pass that was none before', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 10_000 }), { minLength: 2, maxLength: 30 }), (values) => {
+        assert.ok((levelBounds('row_count', values, 0, 'low').lower as number) >= 1)
+      }),
+    )
+    assert.equal(levelBounds('row_count', [1000, 1000, 1000, 1000, 2000, 2000, 2000], 0, 'normal').lower, 1)
+    assert.equal(levelBounds('row_count', [9, 0, 0, 9, 9, 9, 0, 0, 9, 9], 0, 'normal').lower, 0, 'it is empty at times')
+  })
+
+  it('let a product that grew or shrank stay as it is, or lose a part of it again', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 100, max: 1_000_000 }),
+        fc.integer({ min: -10_000, max: 10_000 }),
+        fc.integer({ min: 3, max: 60 }),
+        (newest, step, epochs) => {
+          const values = Array.from({ length: epochs }, (_, at) => newest - step * (epochs - 1 - at))
+          if (values.some((value) => value < 1)) return
+          const { lower, upper } = levelBounds('row_count', values, newest, 'high')
+          assert.ok((lower as number) <= newest && (upper as number) >= newest, `${newest}: ${lower} to ${upper}`)
+          const next = Math.max(newest + step, Math.ceil(newest / 2))
+          assert.ok((lower as number) <= next && (upper as number) >= next, `${next}: ${lower} to ${upper}`)
+          const reach = Math.max(newest, newest + step)
+          assert.ok((upper as number) <= reach + 0.5 * Math.max(reach / 10, 2 * Math.sqrt(reach)) + 1)
+        },
+      ),
+    )
+    assert.deepEqual(levelBounds('row_count', [3000, 2000, 1000], 0, 'normal'), { lower: 450, upper: 1100 })
   })
 
   it('are moved by no odd epoch, wherever it stands', () => {

@@ -1,7 +1,8 @@
 /**
  * Bounds that a measured value is expected within, learned from those of the last epochs. A robust line goes through them
  * (Theil 1950, Sen 1968: the median of all slopes), so that a product that grows is held against its growth and one odd epoch
- * moves nothing; how far the epochs lie from it (median absolute deviation) says how wide the bounds are.
+ * moves nothing; how far the epochs lie from it (median absolute deviation) says how wide the bounds are, but for levels that
+ * come back: of a minority such as weekends that deviation knows nothing.
  */
 import type { Metric, Sensitivity } from '../manifest/manifest-set.ts'
 
@@ -39,18 +40,36 @@ export function levelBounds(
   rows: number,
   sensitivity: Sensitivity,
 ): Bounds {
-  const { deviations, floor } = STRICTNESS[sensitivity]
-  const { expected, deviation } = nextOf(values)
+  const strictness = STRICTNESS[sensitivity]
+  const { floor } = strictness
   const isShare = metric === 'null_share'
   const most = isShare ? 1 : Number.MAX_SAFE_INTEGER
-  const center = Math.min(Math.max(expected, 0), most)
-  const least = floor * (isShare ? shareFloor(center, rows) : countFloor(center))
-  const width = Math.max(deviations * deviation, least)
+  // No count that was never nothing is expected to be nothing, whatever its line or its noise: a table that is emptied is told of.
+  const fewest = metric === 'row_count' && !values.includes(0) ? 1 : 0
+  const { now, next, deviation, residuals } = lineOf(values, isShare ? 0 : 0.5)
+  const within = (value: number) => Math.min(Math.max(value, 0), most)
+  const untold = (value: number) => (isShare ? shareFloor(value, rows) : countFloor(value))
+  const width = (end: number, by: Strictness) => Math.max(by.deviations * deviation, by.floor * untold(end))
+  // A trend may go on, and may end here.
+  const ends = [within(Math.min(now, next)), within(Math.max(now, next))] as const
+  // The same ones at every sensitivity, so that bounds are never the narrower the less is asked.
+  const beside = values.filter((value, at) => {
+    const residual = residuals[at] as number
+    return Math.abs(residual) > width(within(value - residual), STRICTNESS.normal)
+  })
+  const levels = beside.filter((value) => isRecurring(value, values, floor * untold(value)))
+  const lower = [ends[0] - width(ends[0], strictness), ...levels.map((level) => level - floor * untold(level))]
+  const upper = [ends[1] + width(ends[1], strictness), ...levels.map((level) => level + floor * untold(level))]
   const scale = isShare ? 1e6 : 1
   return {
-    lower: Math.max(0, Math.floor((center - width) * scale) / scale),
-    upper: Math.min(most, Math.ceil((center + width) * scale) / scale),
+    lower: Math.max(fewest, Math.floor(Math.min(...lower) * scale) / scale),
+    upper: Math.min(most, Math.ceil(Math.max(...upper) * scale) / scale),
   }
+}
+
+/** Whether it was there before or again, give or take what nobody is told of. */
+function isRecurring(value: number, values: readonly number[], untold: number): boolean {
+  return values.filter((other) => Math.abs(other - value) <= untold).length > 1
 }
 
 /** Of a tenth nobody is told, nor of what counts vary by of themselves (their square root). */
@@ -90,8 +109,19 @@ function chiSquareBound(freedom: number): number {
   return freedom * (1 - part + 3.719 * Math.sqrt(part)) ** 3
 }
 
-/** The value that the line expects next, and how far such a value lies from it by chance. */
-function nextOf(values: readonly number[]): { readonly expected: number; readonly deviation: number } {
+interface Line {
+  /** Its value at the newest epoch. */
+  readonly now: number
+  /** What it expects next. */
+  readonly next: number
+  /** How far such a value lies from it by chance. */
+  readonly deviation: number
+  /** How far each value lies above it. */
+  readonly residuals: readonly number[]
+}
+
+/** @param least what a falling line keeps at least from one epoch to the next, as a share: no count falls below nothing */
+function lineOf(values: readonly number[], least: number): Line {
   const n = values.length
   const slopes: number[] = []
   for (let right = 1; right < n; right += 1) {
@@ -101,10 +131,16 @@ function nextOf(values: readonly number[]): { readonly expected: number; readonl
   }
   const slope = slopes.length === 0 ? 0 : median(slopes)
   const base = median(values.map((value, at) => value - slope * at))
-  const residual = median(values.map((value, at) => Math.abs(value - slope * at - base)))
+  const residuals = values.map((value, at) => value - slope * at - base)
+  const residual = median(residuals.map(Math.abs))
   // As of least squares: what comes next is less sure than what was fitted, the less the fewer epochs there are.
   const ahead = n < 3 ? 2 : Math.sqrt((1 + 1 / n + (3 * (n + 1)) / (n * (n - 1))) * (n / (n - 2)))
-  return { expected: base + slope * n, deviation: NORMAL_DEVIATION * residual * ahead }
+  // No further than a step beyond what was there.
+  const [lowest, highest] = [Math.min(...values) - Math.abs(slope), Math.max(...values) + Math.abs(slope)]
+  const seen = (value: number) => Math.min(Math.max(value, lowest), highest)
+  const now = seen(base + slope * (n - 1))
+  const next = Math.max(seen(base + slope * n), Math.min(now, now * least))
+  return { now, next, deviation: NORMAL_DEVIATION * residual * ahead, residuals }
 }
 
 export function median(values: readonly number[]): number {

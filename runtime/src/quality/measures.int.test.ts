@@ -81,12 +81,13 @@ function index(expected: readonly number[], actual: readonly number[]): number {
   return total
 }
 
-/** Of numbers up to each edge in turn, and of the rest: one that is none lies beyond every edge. */
+/** Of numbers below the lowest edge, up to each in turn, and of the rest: one that is none lies beyond every edge. */
 function bucketed(all: readonly number[], edges: readonly number[]): readonly number[] {
-  const found: number[] = Array(edges.length + 1).fill(0)
+  const found: number[] = Array(edges.length + 2).fill(0)
   for (const one of all) {
     const at = Number.isNaN(one) ? -1 : edges.findIndex((edge) => one <= edge)
-    const bucket = at < 0 ? edges.length : at
+    const isBelow = edges[0] !== undefined && one < edges[0]
+    const bucket = isBelow ? 0 : at < 0 ? edges.length + 1 : at + 1
     found[bucket] = (found[bucket] as number) + 1
   }
   return found
@@ -161,12 +162,32 @@ describe('what anomaly checks measure', () => {
     assert.doesNotMatch(JSON.stringify(profile), /secret/)
   })
 
-  it('has ten buckets of many numbers, each of about a tenth', async () => {
+  it('tells of numbers below all that there were, and of those above', async () => {
+    const always = (score: number) => Array.from({ length: 200 }, (): Row => [null, score])
+    const { profile } = await measured(always(5), 'drift', 'score')
+    assert.deepEqual(profile, { kind: 'numbers', edges: [5], counts: [0, 200, 0] })
+    for (const [now, drifts] of [
+      [3, true],
+      [5, false],
+      [7, true],
+    ] as const) {
+      const { value } = await measured(always(now), 'drift', 'score', profile === undefined ? [] : [profile])
+      assert.equal((value as number) > 1, drifts, `${now}: ${value}`)
+    }
+  })
+
+  it('compares with no profile of other buckets', async () => {
+    const older = { kind: 'numbers', edges: [5], counts: [200, 0] } as const
+    assert.equal((await measured([[null, 3]], 'drift', 'score', [older])).value, null)
+  })
+
+  it('has buckets of many numbers, each of about a tenth', async () => {
     const many = Array.from({ length: 1000 }, (_, at): Row => [null, (at * 7919) % 1000])
     const { profile } = await measured(many, 'drift', 'score')
-    assert.ok(profile?.kind === 'numbers' && profile.counts.length === 10)
+    assert.ok(profile?.kind === 'numbers' && profile.counts.length === 11)
+    const [least = 0, lowest = 0, ...others] = profile.counts
     assert.ok(
-      profile.counts.every((count) => count > 60 && count < 140),
+      [least + lowest, ...others].every((count) => count > 60 && count < 140),
       JSON.stringify(profile.counts),
     )
     const shifted = await measured(

@@ -92,10 +92,11 @@ function nullShare(row: readonly unknown[] | undefined): Measurement {
 
 /** The edges of this epoch need not be exact, for what lies between them is counted: they are found without a sort. */
 function numberDrift(column: string, table: string, profiles: readonly Profile[]): Omit<MeasureStatement, 'check'> {
-  const known = profiles.filter((profile) => profile.kind === 'numbers')
+  const known = profiles.filter((profile) => profile.kind === 'numbers').filter(isWhole)
   const edges = [...new Set(known.flatMap((profile) => profile.edges))]
+  const lowest = [...new Set(known.flatMap((profile) => profile.edges.slice(0, 1)))]
   const own = QUANTILES.map((_, at) => `e[${at + 1}]`)
-  const counts = [...own, ...edges.map((edge) => `CAST('${edge}' AS DOUBLE)`)]
+  const literal = (edge: number) => `CAST('${edge}' AS DOUBLE)`
   const sql = `WITH quantiles AS MATERIALIZED (
       SELECT approx_quantile(CAST(${column} AS DOUBLE), [${QUANTILES.join(', ')}])
         FILTER (WHERE isfinite(CAST(${column} AS DOUBLE))) AS e FROM ${table}
@@ -103,25 +104,36 @@ function numberDrift(column: string, table: string, profiles: readonly Profile[]
     SELECT ${[
       'count(v)',
       ...own.map((edge) => `any_value(${edge})`),
-      ...counts.map((edge) => `count(*) FILTER (WHERE v <= ${edge})`),
+      ...[...own, ...edges.map(literal)].map((edge) => `count(*) FILTER (WHERE v <= ${edge})`),
+      ...[...own, ...lowest.map(literal)].map((edge) => `count(*) FILTER (WHERE v < ${edge})`),
     ].join(', ')}
     FROM (SELECT CAST(${column} AS DOUBLE) AS v FROM ${table}) AS own, quantiles`
   const read = ([row = []]: readonly (readonly unknown[])[]): Measurement => {
     const rows = whole(row[0])
-    const below = new Map<number, number>()
-    for (const [at, edge] of [...row.slice(1, 1 + own.length), ...edges].entries()) {
-      if (typeof edge === 'number' && Number.isFinite(edge)) below.set(edge, whole(row[1 + own.length + at]))
-    }
+    const found = row.slice(1, 1 + own.length)
+    const upTo = countsBy([...found, ...edges], row.slice(1 + own.length))
+    const below = countsBy([...found, ...lowest], row.slice(1 + 2 * own.length + edges.length))
     const over = (some: readonly number[]): readonly number[] => {
-      const upTo = [...some.map((edge) => below.get(edge) ?? 0), rows]
-      return upTo.map((count, at) => count - (upTo[at - 1] ?? 0))
+      const least = some.slice(0, 1).map((edge) => below.get(edge) ?? 0)
+      const ends = [least[0] ?? 0, ...some.map((edge) => upTo.get(edge) ?? 0), rows]
+      return ends.map((count, at) => count - (ends[at - 1] ?? 0))
     }
-    const found = row.slice(1, 1 + own.length).filter((edge) => typeof edge === 'number' && Number.isFinite(edge))
-    const sorted = [...new Set(found as number[])].toSorted((a, b) => a - b)
+    const sorted = [...upTo.keys()].filter((edge) => found.includes(edge)).toSorted((a, b) => a - b)
     const profile: NumberProfile = { kind: 'numbers', edges: sorted, counts: over(sorted) }
     return compared(rows, profile, known, (other) => over(other.edges))
   }
   return { sql, read }
+}
+
+/** One kept by an earlier release may lack the bucket below its edges: it is nothing to compare with. */
+const isWhole = ({ edges, counts }: NumberProfile): boolean => counts.length === edges.length + 2
+
+/** By edge, those that are finite. */
+function countsBy(edges: readonly unknown[], counts: readonly unknown[]): ReadonlyMap<number, number> {
+  const told = edges.map((edge, at) => [edge, counts[at]] as const)
+  return new Map(
+    told.flatMap(([edge, count]) => (typeof edge === 'number' && Number.isFinite(edge) ? [[edge, whole(count)]] : [])),
+  )
 }
 
 /** A category is known by a fingerprint: no value of the column stands in a statement, or leaves the engine. */

@@ -1,6 +1,6 @@
 /** Which epochs teach an anomaly check, and what. */
 import { createHash } from 'node:crypto'
-import type { AnomalyRule, Check, ManifestSet } from '../manifest/manifest-set.ts'
+import { type AnomalyRule, type Check, keepsMissing, type ManifestSet } from '../manifest/manifest-set.ts'
 import type { PastEpoch, PastMeasure } from '../registry/past-epochs.ts'
 import { MOST_PROFILES, type Taught } from './measures.ts'
 
@@ -19,7 +19,7 @@ export interface Lesson {
 }
 
 /**
- * What decides which rows there are and what they mean. A version that changes it begins to learn anew; one that changes
+ * What decides which rows there are and what they mean: how they are written, too, and what makes two of them one. A version that changes it begins to learn anew; one that changes
  * checks, stores or texts goes on.
  */
 export function basisOf({ inputs, compute, output }: Pick<ManifestSet, 'inputs' | 'compute' | 'output'>): string {
@@ -27,6 +27,9 @@ export function basisOf({ inputs, compute, output }: Pick<ManifestSet, 'inputs' 
     inputs.map(({ name, connection, table, columns, where }) => [name, connection, table, columns, where]),
     compute.transform,
     output.columns.map(({ name, type }) => [name, type]),
+    output.writeMode,
+    output.primaryKey,
+    keepsMissing(output),
   ])
   return createHash('sha256').update(told).digest('base64url').slice(0, 22)
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { MANIFEST_NAMES } from '../../manifest/problem.ts'
 import { type DeployAnswer, deployProduct, planManifests } from '../../operations/deploy/deploy.ts'
 import { ROLLBACK_HOLDS, type RollbackAnswer, rollBackProduct } from '../../operations/deploy/rollback.ts'
@@ -21,6 +22,7 @@ import {
   uploadManifests,
 } from '../../operations/products/products.ts'
 import { isReader, readableProduct, UNTOLD } from '../../operations/products/readable-product.ts'
+import { type SharedCheck, sharedChecksOf } from '../../operations/products/shared-checks.ts'
 import { visibleRows } from '../../operations/products/violating-rows.ts'
 import { shownQuality, sightOf } from '../../operations/products/visible-quality.ts'
 import { listDeployments } from '../../registry/deployments.ts'
@@ -271,12 +273,14 @@ function manifests(platform: Platform): readonly Route[] {
           requireMember(call.principal)
           const params = call.params as { readonly product_id: string; readonly version?: string }
           const product = await productOf(platform, call, productReference(call))
-          const body =
+          const kept =
             params.version === undefined
-              ? draftJson(await findDraft(platform.pool, product.id))
-              : versionJson(await findVersion(platform.pool, product.id, params.version))
-          if (body === null) throw notFound('manifests')
-          return { body }
+              ? await findDraft<ManifestSet>(platform.pool, product.id)
+              : await findVersion<ManifestSet>(platform.pool, product.id, params.version)
+          if (kept === null) throw notFound('manifests')
+          const shared = await sharedChecksOf(platform.pool, product.tenant, kept.normalised.quality)
+          const told = 'version' in kept ? versionJson(kept) : draftJson(kept)
+          return { body: { ...told, shared_checks: shared.map(sharedCheckJson) } }
         },
       }),
     ),
@@ -516,21 +520,24 @@ function manifestsReply({ manifests: { product, ...others }, warnings }: Accepte
   return { body: { manifests: { ...others, product: { ...named, namespace: domain } }, warnings } }
 }
 
-function draftJson(draft: Draft | null) {
-  if (draft === null) return null
+function draftJson(draft: Draft) {
   const { digest, uploadedBy, uploadedAt, manifests } = draft
   const uploaded = { uploaded_by: uploadedBy.subject, uploaded_at: uploadedAt.toISOString() }
   return { version: null, digest, ...uploaded, manifests }
 }
 
-function versionJson(kept: ProductVersion | null) {
-  if (kept === null) return null
+function versionJson(kept: ProductVersion) {
   const { version, digest, deployedBy, deployedAt, manifests } = kept
   return { version, digest, deployed_by: deployedBy.subject, deployed_at: deployedAt.toISOString(), manifests }
 }
 
+const sharedCheckJson = ({ versionInService, ...shared }: SharedCheck) => ({
+  ...shared,
+  version_in_service: versionInService,
+})
+
 function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnswer): Reply {
-  const { estimatedRows, loweredClasses, reaches, downstream, reads, ...same } = plan
+  const { estimatedRows, loweredClasses, reaches, downstream, sharedChecks, reads, ...same } = plan
   const told = {
     estimated_rows: estimatedRows,
     lowered_classes: loweredClasses,
@@ -545,6 +552,7 @@ function deployReply({ digest, storesHash, plan, deployment, runId }: DeployAnsw
       ...made,
       more_open: isMoreOpen,
     })),
+    shared_checks: sharedChecks.map(sharedCheckJson),
     reads: reads.map(readJson),
   }
   const shown = { ...same, ...told }

@@ -262,7 +262,7 @@ const quality = {
       passed: Type.Boolean(),
       learning: Type.Boolean({
         description:
-          'It knows too few epochs to judge, or found nothing to measure: it has passed, and counts for no score.',
+          'It knows too few epochs to judge, or found nothing to measure as in epochs before: it has passed, and counts for no score.',
       }),
       violations: nullable(Type.Number()),
       total: nullable(Type.Number()),
@@ -271,9 +271,17 @@ const quality = {
           {
             metric: oneOf(METRICS),
             column: nullable(text()),
-            value: nullable(Type.Number({ description: 'Null: there was nothing to measure.' })),
-            lower: nullable(Type.Number({ description: 'It passes from here; null: any, or it is learning.' })),
-            upper: nullable(Type.Number({ description: 'It passes up to here; null: any, or it is learning.' })),
+            value: nullable(
+              Type.Number({
+                description: 'Null: there was nothing to measure; where each epoch had something, it has not passed.',
+              }),
+            ),
+            lower: nullable(
+              Type.Number({ description: 'It passes from here; null: any, or it is learning, or has no value.' }),
+            ),
+            upper: nullable(
+              Type.Number({ description: 'It passes up to here; null: any, or it is learning, or has no value.' }),
+            ),
             epochs: count('How many epochs it has learned from.'),
           },
           {
@@ -473,6 +481,19 @@ export const ParsedManifests = Type.Object(
   { $id: 'ParsedManifests' },
 )
 
+const sharedChecks = Type.Array(
+  Type.Object({
+    product: text('Whose it is: namespace.name.'),
+    version: nullable(text('Of that product, from which it was taken at the upload; null: not kept then.')),
+    version_in_service: nullable(text('Of that product today; null: none.')),
+    differs: Type.Boolean({ description: 'Whether that one has another check of this name, or none.' }),
+    check: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'As quality.yaml would say it, with every default.',
+    }),
+  }),
+  { description: 'Checks of other products that it uses, as they run: what its own texts only name.' },
+)
+
 export const ManifestTexts = Type.Object(
   {
     version: nullable(text()),
@@ -482,6 +503,7 @@ export const ManifestTexts = Type.Object(
     deployed_by: Type.Optional(text('Of a version.')),
     deployed_at: Type.Optional(time()),
     manifests: Type.Record(Type.String(), Type.String()),
+    shared_checks: sharedChecks,
   },
   { $id: 'ManifestTexts' },
 )
@@ -555,6 +577,7 @@ const DeployPlan = Type.Object(
       { description: 'Products in service that are made of this one.' },
     ),
     warnings: Type.Array(Problem),
+    shared_checks: sharedChecks,
     reads: Type.Array(InputRead, { description: 'How each input is read from the next sync on.' }),
     notes: Type.Array(text(), { description: 'What happens beside the change itself.' }),
     problems: Type.Array(Type.Object({ code: text(), message: text(), remedy: nullable(text()) }), {

@@ -54,6 +54,7 @@ import {
   productOf,
   productToBe,
 } from '../products/products.ts'
+import { sharedCheckNotes, sharedChecksOf } from '../products/shared-checks.ts'
 import { type Readership, readershipWarnings, requireReadership, restsOn } from '../rights/grant-rights.ts'
 import { subjectOf } from '../rights/grant-subject.ts'
 import { castNotes, checkCasts } from './casts.ts'
@@ -350,6 +351,7 @@ export async function checkManifests(
   const lowered = checkClasses(call, product, lowering, owners)
   const readers = live === null ? firstReaders(platform, call, manifests) : []
   const readership = await requireReadership(platform, call, product, manifests, { readers, judged: known })
+  const shared = await sharedChecksOf(platform.pool, call.tenant, manifests.quality)
   const reach = await reachOf(platform, call, product, manifests, origins)
   const downstream = await downstreamOf(platform, product, { live, next: manifests }, (reader, table) =>
     canBeMade(platform, call, reader, table),
@@ -382,6 +384,7 @@ export async function checkManifests(
       downstream,
       estimatedRows: estimatedRows(manifests, sources.estimates),
       warnings: [...parsed.warnings, ...sources.warnings, ...excess, ...readershipWarnings(readership)],
+      sharedChecks: shared,
       reads,
       notes: [
         ...(product.paused === null ? [] : [`${pauseText(product.paused)}; a deployment resumes it`]),
@@ -390,6 +393,7 @@ export async function checkManifests(
         ...lacking.map(lackingNote),
         ...scheduleNotes(live, meant),
         ...checkNotes(platform, manifests, hidden, readings),
+        ...sharedCheckNotes(shared, live?.quality ?? null),
         ...reach.products.map(reachNote),
         ...downstreamNotes(downstream, manifests),
         ...momentNotes(meant, connections, (connection) => readsAtOneMoment(platform, connection)),

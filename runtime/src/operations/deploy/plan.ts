@@ -24,6 +24,7 @@ import { planVariants, servesVariant } from '../../materializer/variants.ts'
 import type { Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import type { InputRead } from '../products/input-reads.ts'
+import type { SharedCheck } from '../products/shared-checks.ts'
 import type { Reached } from './raised-classes.ts'
 import type { Downstream } from './upstreams.ts'
 
@@ -41,6 +42,8 @@ export interface DeployPlan {
   /** Products in service that are made of this one. */
   readonly downstream: readonly Downstream[]
   readonly warnings: readonly Problem[]
+  /** Checks of other products that it runs, in full. */
+  readonly sharedChecks: readonly SharedCheck[]
   /** How each input is read from the next sync on. */
   readonly reads: readonly InputRead[]
   /** What happens beside the change itself, in sentences. */

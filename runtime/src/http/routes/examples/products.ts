@@ -99,6 +99,7 @@ const plan = {
   lowered_classes: [],
   reaches: [],
   downstream: [],
+  shared_checks: [],
   reads: [{ ...read, read_at: null }],
 }
 
@@ -264,13 +265,27 @@ export const PRODUCT_EXAMPLES: OperationExamples = {
   getManifests: {
     params,
     answers: {
-      200: { version: null, digest: DIGEST, uploaded_by: 'dora', uploaded_at: at('08:11:00'), manifests: MANIFESTS },
+      200: {
+        version: null,
+        digest: DIGEST,
+        uploaded_by: 'dora',
+        uploaded_at: at('08:11:00'),
+        manifests: MANIFESTS,
+        shared_checks: [],
+      },
     },
   },
   getManifestsOfVersion: {
     params: { ...params, version: '1.0.0' },
     answers: {
-      200: { version: '1.0.0', digest: DIGEST, deployed_by: 'dora', deployed_at: at('08:12:00'), manifests: MANIFESTS },
+      200: {
+        version: '1.0.0',
+        digest: DIGEST,
+        deployed_by: 'dora',
+        deployed_at: at('08:12:00'),
+        manifests: MANIFESTS,
+        shared_checks: [],
+      },
     },
   },
   planProduct: {
