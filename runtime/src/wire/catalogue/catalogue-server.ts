@@ -107,7 +107,10 @@ export class CatalogueServer {
     const { server, password } = await unlessAborted(this.#server(), call.signal)
     this.#inUse.set(name, (this.#inUse.get(name) ?? 0) + 1)
     try {
-      await unlessAborted(this.#database(name, server, () => tablesSql(call.tenant, name, tables)), call.signal)
+      await unlessAborted(
+        this.#database(name, server, () => tablesSql(call.tenant, name, tables)),
+        call.signal,
+      )
       const { host, port } = server.address
       return await work({ socketPath: join(host, `.s.PGSQL.${port}`), database: name, user: READER, password })
     } finally {

@@ -73,8 +73,7 @@ describe('binary', () => {
 const NAMES = resultNames([])
 
 describe('values', () => {
-  const told = (type: string, text: string) =>
-    columnOf({ name: 'x', type }, NAMES).write(Buffer.from(text)).toString()
+  const told = (type: string, text: string) => columnOf({ name: 'x', type }, NAMES).write(Buffer.from(text)).toString()
 
   it('are written as PostgreSQL writes them', () => {
     assert.equal(told('boolean', 'true'), 't')
