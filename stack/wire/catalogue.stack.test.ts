@@ -76,7 +76,11 @@ describe('a statement about the catalogue', () => {
   })
 
   it('sees tables that a PostgreSQL cannot hold as they are, beside the others', async () => {
-    const columns = ['ctid', 'xmin', 'id', `${'x'.repeat(70)}a`, `${'x'.repeat(70)}b`].map((name, at) => ({ name, type: 'long' as const, fieldId: at + 1 }))
+    const columns = ['ctid', 'xmin', 'id', `${'x'.repeat(70)}a`, `${'x'.repeat(70)}b`].map((name, at) => ({
+      name,
+      type: 'long' as const,
+      fieldId: at + 1,
+    }))
     const names = [`${'t'.repeat(70)}a`, `${'t'.repeat(70)}b`, 'people']
     const tables = names.map((table) => ({ schema: 'crm', table, columns, masked: [`${'x'.repeat(70)}a`] }))
     const server = await startEmbeddedServer({ dataFolder: join(folder, 'plain'), durable: false })

@@ -43,10 +43,11 @@ function typeOf(type: LogicalType): string {
 }
 
 const TABLES_A_PART = 500
+const COLUMNS_A_PART = 20_000
 
 /**
- * In parts, each a transaction of its own. Names are listed for who may REFERENCE a table, which gives no row of it: a statement of rows that comes here by mistake is
- * refused, in place of being told that there are none.
+ * In parts, each a transaction of its own. Names are listed for who may REFERENCE a table, which gives no row of it: a
+ * statement of rows that comes here by mistake is refused, in place of being told that there are none.
  */
 export function tablesSql(tenant: string, database: string, tables: readonly Described[]): readonly string[] {
   const held = heldTables(tables)
@@ -63,10 +64,24 @@ export function tablesSql(tenant: string, database: string, tables: readonly Des
     ]),
     `alter database ${database} set search_path = ${path}`,
   ]
-  const parts: string[][] = [first]
-  for (let at = 0; at < held.length; at += TABLES_A_PART)
-    parts.push(held.slice(at, at + TABLES_A_PART).flatMap(tableSql))
-  return [...parts, last].map((statements) => statements.join(';\n'))
+  const parts = [first, ...inParts(held).map((some) => some.flatMap(tableSql)), last]
+  return parts.map((statements) => statements.join(';\n'))
+}
+
+/** Few enough for the memory of one process. */
+function inParts(tables: readonly Described[]): readonly (readonly Described[])[] {
+  const parts: Described[][] = []
+  let columns = 0
+  for (const table of tables) {
+    const part = parts.at(-1)
+    columns += table.columns.length
+    if (part !== undefined && part.length < TABLES_A_PART && columns <= COLUMNS_A_PART) part.push(table)
+    else {
+      parts.push([table])
+      columns = table.columns.length
+    }
+  }
+  return parts
 }
 
 function tableSql({ schema, table, columns, masked = [] }: Described): readonly string[] {
