@@ -204,6 +204,7 @@ function tooMany(): WireError {
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const abort = (): void => reject(signal.reason)
+  // Where nobody waits any more, its failure is told by whoever asks next.
   work.catch(() => undefined)
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort, { once: true })
