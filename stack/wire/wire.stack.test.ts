@@ -192,6 +192,8 @@ describe('rows', () => {
       'it\'s, "7"\n\\.',
     ])
     assert.equal(found.rows.length, 1)
+    // In the dialect of products, a relation or not.
+    assert.equal((await wire.query('SELECT 7/2 AS half, $1::bigint + 1 AS more', ['41'])).rows[0].half, 3.5)
     const parts = await wire.query({
       text: 'SELECT id FROM crm.people ORDER BY id',
       values: [],
@@ -289,6 +291,18 @@ describe('who may read', () => {
       types.rows.map(({ column_name, data_type }) => [column_name, data_type]),
       COLUMNS.map(([name, , type]) => [name, type.replace(/\(.*/, '')]),
     )
+  })
+
+  it('waits for his turn where many ask for the catalogue', async () => {
+    const many = await Promise.all(Array.from({ length: 8 }, () => wireAs(viewerToken)))
+    const seen = await Promise.all(
+      many.map((wire) => wire.query("SELECT relname FROM pg_class WHERE relname = 'people'")),
+    )
+    assert.deepEqual(
+      seen.map(({ rows }) => rows.length),
+      many.map(() => 1),
+    )
+    await Promise.all(many.map((wire) => wire.end()))
   })
 
   it('is never told of no rows where he asked for both at once', async () => {

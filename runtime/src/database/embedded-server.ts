@@ -3,7 +3,7 @@
  * behind by it.
  */
 
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { SluiceError } from '@sluice/sdk'
 import type { DatabaseAddress } from './address.ts'
@@ -40,6 +40,10 @@ export interface EmbeddedServerOptions {
   readonly durable?: boolean
   /** True: there is only the unix socket, and passwords go through it as they are. Default false. */
   readonly isSocketOnly?: boolean
+  /** True: nothing of an earlier run is wanted, whatever state it is in. Default false. */
+  readonly isFresh?: boolean
+  /** Address space that one of the server's processes may take, where the system keeps such a limit (Linux). Default: any. */
+  readonly processBytes?: number
   /** Ends the start, not the running server. */
   readonly signal?: AbortSignal
 }
@@ -96,6 +100,7 @@ export async function startEmbeddedServer(options: EmbeddedServerOptions): Promi
   try {
     const binaries = findBinaries(account)
     await endLeftover(home.cluster, options.signal)
+    if (options.isFresh === true) rmSync(home.cluster, { recursive: true, force: true })
     const { template, signal, durable = true, isSocketOnly = false } = options
     const password = await ensureCluster({ home, binaries, account, durable, isSocketOnly, template, signal })
     const running = await startOnFreePort(home, options, (args) =>
@@ -104,6 +109,7 @@ export async function startEmbeddedServer(options: EmbeddedServerOptions): Promi
         args,
         account,
         logFile: home.logFile,
+        processBytes: options.processBytes ?? null,
         keepsProcessAlive: options.keepsProcessAlive ?? true,
       }),
     )

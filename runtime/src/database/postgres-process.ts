@@ -16,6 +16,8 @@ import type { Account } from './postgres-account.ts'
  */
 const SUPERVISOR = `
 exec 3<&0 </dev/null
+[ "$1" = any ] || ulimit -v "$1" || exit 1
+shift
 "$@" 3<&- &
 server=$!
 stop() {
@@ -53,6 +55,8 @@ export interface ServerCommand {
   readonly args: readonly string[]
   readonly account: Account | null
   readonly logFile: string
+  /** Address space of one process; null: any. */
+  readonly processBytes: number | null
   /** False lets this process end while the server runs; the server then ends too. */
   readonly keepsProcessAlive: boolean
 }
@@ -61,7 +65,8 @@ const MAX_LOG_BYTES = 16 * 1024 * 1024
 
 export function startServer(command: ServerCommand): ServerProcess {
   const log = openLog(command.logFile)
-  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sluice-postgres', command.program, ...command.args], {
+  const limit = addressLimit(command.processBytes)
+  const child = spawn('/bin/sh', ['-c', SUPERVISOR, 'sluice-postgres', limit, command.program, ...command.args], {
     ...(command.account === null ? {} : { uid: command.account.uid, gid: command.account.gid }),
     cwd: '/',
     env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' },
@@ -78,6 +83,11 @@ export function startServer(command: ServerCommand): ServerProcess {
     child.stdin?.end()
   }
   return { supervisorPid: child.pid ?? 0, ended: exitOf(child), stop }
+}
+
+/** In KiB, as the shell has it. Only Linux keeps the limit: others refuse to set it. */
+function addressLimit(bytes: number | null): string {
+  return bytes === null || process.platform !== 'linux' ? 'any' : String(Math.floor(bytes / 1024))
 }
 
 function letProcessEnd(child: ChildProcess): void {

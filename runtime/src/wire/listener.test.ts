@@ -1,75 +1,13 @@
-/** Clients of every kind at the listener, with tokens that are texts: who is let in, for how long, and what nobody can do to others. */
+/** Clients of every kind at the listener, with tokens that are texts: who is let in, for how long, and what a session keeps. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import fc from 'fast-check'
-import pg from 'pg'
-import type { Principal } from '../flow.ts'
+import { createSecureContext } from 'node:tls'
+import type pg from 'pg'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
-import type { Platform } from '../operations/platform.ts'
-import { CatalogueServer } from './catalogue/catalogue-server.ts'
-import { type RunningWire, startWire, type WireOptions } from './listener.ts'
-
-const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
-const OFTEN = { ratePerS: 10_000, burst: 10_000 }
-const LASTING = Date.UTC(2100, 0)
-
-function person(tenant: string, tokenExpiresAtMs = LASTING): Principal {
-  return {
-    issuer: 'https://issuer.test',
-    subject: 'vera',
-    tenant,
-    groups: ['svc-viewers'],
-    isAdmin: false,
-    isDeveloper: false,
-    isViewer: true,
-    claimedClearance: null,
-    email: null,
-    tokenExpiresAtMs,
-    tokenIssuedAtMs: 0,
-  }
-}
-
-/** Tokens that are good, and whose. */
-const tokens = new Map<string, Principal>()
-
-const authoritiesOf = (): WireOptions['authorities'] => ({
-  authenticator: {
-    cached: () => null,
-    async verify(token) {
-      const principal = tokens.get(token)
-      if (principal === undefined) throw new Error('a secret reason')
-      return principal
-    },
-  },
-  standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
-  rateLimits: { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: OFTEN },
-  rateLimiter: new LocalRateLimiter(),
-  addresses: new LocalRateLimiter(),
-})
-
-async function open(change: Partial<WireOptions> = {}): Promise<RunningWire> {
-  return startWire({
-    host: '127.0.0.1',
-    port: 0,
-    tls: null,
-    maxConnections: 100,
-    maxConnectionsPerTenant: 3,
-    maxConnectionsPerAddress: null,
-    loginMs: 60_000,
-    idleMs: 120_000,
-    serverVersion: '18.0',
-    authorities: authoritiesOf(),
-    plans: {
-      platform: {} as Platform,
-      catalogue: new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, logger }),
-    },
-    logger,
-    count: { connected() {}, login() {}, statement() {} },
-    ...change,
-  })
-}
+import type { RunningWire } from './listener.ts'
+import { authoritiesOf, clientOf, OFTEN, openWire, person, tokens } from './wire.fixture.ts'
 
 let wire: RunningWire
 
@@ -77,15 +15,9 @@ before(async () => {
   tokens.set('good', person('acme'))
   tokens.set('others', person('other'))
   tokens.set('gone', person('gone'))
-  wire = await open()
+  wire = await openWire()
 })
 after(() => wire.stop(1_000))
-
-function clientOf(to: RunningWire, password: string, database = 'acme'): pg.Client {
-  const client = new pg.Client({ host: '127.0.0.1', port: to.port, user: 'vera', database, password })
-  client.on('error', () => undefined)
-  return client
-}
 
 async function loggedIn(to = wire): Promise<pg.Client> {
   const client = clientOf(to, 'good')
@@ -121,8 +53,39 @@ describe('who is let in', () => {
     await Promise.all([...clients, other].map((client) => client.end()))
   })
 
+  it('is let in under TLS as often as he likes, one after another', async () => {
+    // Without a certificate: both sides agree on that.
+    const anonymous = { ciphers: 'AECDH-AES128-SHA:@SECLEVEL=0', maxVersion: 'TLSv1.2' } as const
+    const few = await openWire({ tls: createSecureContext(anonymous), maxConnections: 10, maxConnectionsPerAddress: 2 })
+    try {
+      for (let times = 0; times < 12; times += 1) {
+        const client = clientOf(few, 'good', 'acme', { ...anonymous, rejectUnauthorized: false })
+        await client.connect()
+        assert.deepEqual(await shown(client), { server_encoding: 'UTF8' })
+        await client.end()
+      }
+    } finally {
+      await few.stop(1_000)
+    }
+  })
+
+  it('is who is known already, whoever fails beside him', async () => {
+    const seldom = { ratePerS: 0.001, burst: 1 }
+    const rateLimits = { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: seldom }
+    const { authenticator, ...rest } = authoritiesOf()
+    const cached = (token: string) => (token === 'good' ? person('acme') : null)
+    const wary = await openWire({ authorities: { ...rest, authenticator: { ...authenticator, cached }, rateLimits } })
+    try {
+      for (let times = 0; times < 3; times += 1) await assert.rejects(clientOf(wary, 'bad').connect())
+      await assert.rejects(clientOf(wary, 'others', 'other').connect(), { code: '28P01' })
+      await (await loggedIn(wary)).end()
+    } finally {
+      await wary.stop(1_000)
+    }
+  })
+
   it('ends who says nothing, before and after the login', async () => {
-    const impatient = await open({ loginMs: 300, idleMs: 300 })
+    const impatient = await openWire({ loginMs: 300, idleMs: 300 })
     try {
       const silent = connect({ host: '127.0.0.1', port: impatient.port })
       silent.on('error', () => undefined).resume()
@@ -139,7 +102,7 @@ describe('a session', () => {
     const seldom = { ratePerS: 0.001, burst: 2 }
     const rateLimiter = new LocalRateLimiter()
     const rateLimits = { tiers: { free: OFTEN, standard: seldom, enterprise: OFTEN }, address: OFTEN }
-    const limited = await open({ authorities: { ...authoritiesOf(), rateLimiter, rateLimits } })
+    const limited = await openWire({ authorities: { ...authoritiesOf(), rateLimiter, rateLimits } })
     try {
       const client = await loggedIn(limited)
       rateLimiter.take('acme', seldom)
@@ -207,89 +170,37 @@ describe('a session', () => {
     await client.end()
   })
 
+  it('keeps what is set for as long as it was set for', async () => {
+    const client = await loggedIn()
+    const value = async (name: string) => Object.values((await client.query(`SHOW ${name}`)).rows[0])[0]
+    await client.query("SET statement_timeout = 5000; SET application_name = 'a'")
+    await client.query("BEGIN; SET LOCAL statement_timeout = 7000; SET application_name = 'b'")
+    assert.deepEqual([await value('statement_timeout'), await value('application_name')], ['7000ms', 'b'])
+    await client.query('ROLLBACK')
+    assert.deepEqual([await value('statement_timeout'), await value('application_name')], ['5000ms', 'a'])
+    await client.query('RESET application_name')
+    assert.deepEqual([await value('statement_timeout'), await value('application_name')], ['5000ms', ''])
+    await client.query('SET statement_timeout TO DEFAULT')
+    assert.equal(await value('statement_timeout'), '0')
+    await client.end()
+  })
+
+  it('reads no more of a cursor once its token is revoked', async () => {
+    tokens.set('waning', person('acme'))
+    const client = clientOf(wire, 'waning')
+    await client.connect()
+    await client.query('BEGIN; DECLARE c CURSOR FOR SHOW server_version')
+    assert.equal((await client.query('FETCH 1 FROM c')).rows.length, 1)
+    tokens.delete('waning')
+    await assert.rejects(client.query('FETCH 1 FROM c'), { code: '28000' })
+  })
+
   it('is told by 57P01 where the server stops', async () => {
-    const stopping = await open()
+    const stopping = await openWire()
     const client = await loggedIn(stopping)
     const told = once(client, 'error')
     await stopping.stop(5_000)
     assert.equal(((await told)[0] as pg.DatabaseError).code, '57P01')
     await assert.rejects(loggedIn(stopping))
-  })
-})
-
-describe('what others send', () => {
-  const startup = (...settings: readonly string[]): Buffer => {
-    const body = Buffer.concat([
-      Buffer.from([0, 3, 0, 0]),
-      Buffer.from(settings.map((text) => `${text}\0`).join('')),
-      Buffer.from([0]),
-    ])
-    const length = Buffer.alloc(4)
-    length.writeInt32BE(body.length + 4)
-    return Buffer.concat([length, body])
-  }
-  const message = (type: string, body: Buffer, length = body.length + 4): Buffer => {
-    const head = Buffer.alloc(5)
-    head.write(type)
-    head.writeInt32BE(length, 1)
-    return Buffer.concat([head, body])
-  }
-
-  /** Sends the bytes, and waits until the server has closed. */
-  async function throwAt(bytes: Buffer): Promise<Buffer> {
-    const socket = connect({ host: '127.0.0.1', port: wire.port })
-    const heard: Buffer[] = []
-    socket.on('error', () => undefined).on('data', (chunk: Buffer) => heard.push(chunk))
-    socket.end(bytes)
-    await once(socket, 'close')
-    return Buffer.concat(heard)
-  }
-
-  it('neither ends nor stops a session beside it', async () => {
-    const beside = await loggedIn()
-    const login = Buffer.concat([startup('user', 'vera', 'database', 'acme'), message('p', Buffer.from('good\0'))])
-    const type = fc.constantFrom(...'QPBDEFCSHXpdfcZz')
-    const length = fc.oneof(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), fc.integer({ min: 0, max: 64 }))
-    const part = fc.tuple(type, fc.uint8Array({ maxLength: 64 }), fc.option(length, { nil: undefined }))
-    const hostile = fc.oneof(
-      fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
-      fc
-        .array(part, { maxLength: 5 })
-        .map((parts) =>
-          Buffer.concat([login, ...parts.map(([letter, bytes, told]) => message(letter, Buffer.from(bytes), told))]),
-        ),
-    )
-    await fc.assert(
-      fc.asyncProperty(hostile, async (bytes) => {
-        await throwAt(bytes)
-        assert.deepEqual(await shown(beside), { server_encoding: 'UTF8' })
-      }),
-      { numRuns: 150 },
-    )
-    await beside.end()
-  })
-
-  it('is refused where it is longer than it may be, before it is kept', async () => {
-    const start = Buffer.from([0x7f, 0xff, 0xff, 0xff, 0, 3, 0, 0])
-    assert.match((await throwAt(start)).toString('latin1'), /08P01/)
-    const login = startup('user', 'vera', 'database', 'acme')
-    const password = message('p', Buffer.alloc(0), 100_000)
-    assert.match((await throwAt(Buffer.concat([login, password]))).toString('latin1'), /08P01/)
-    const query = message('Q', Buffer.alloc(0), 2 ** 30)
-    const all = Buffer.concat([login, message('p', Buffer.from('good\0')), query])
-    assert.match((await throwAt(all)).toString('latin1'), /08P01/)
-  })
-
-  it('is answered N to TLS and GSSAPI where there is none, and nothing to cancels of nobody', async () => {
-    const request = (code: number): Buffer => {
-      const bytes = Buffer.alloc(8)
-      bytes.writeInt32BE(8)
-      bytes.writeInt32BE(code, 4)
-      return bytes
-    }
-    assert.equal((await throwAt(request(80_877_103))).toString('latin1')[0], 'N')
-    assert.equal((await throwAt(request(80_877_104))).toString('latin1')[0], 'N')
-    const cancel = Buffer.concat([Buffer.from([0, 0, 0, 16]), request(80_877_102).subarray(4), Buffer.alloc(8)])
-    assert.equal((await throwAt(cancel)).length, 0)
   })
 })

@@ -4,6 +4,7 @@
  * changes anything, is on no list.
  */
 import { notSupported } from '../protocol/wire-error.ts'
+import { type CatalogueNames, commandOf, isName, namesRelation } from '../sql/commands.ts'
 import type { Word } from '../sql/words.ts'
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/)
@@ -29,7 +30,7 @@ const FUNCTIONS: ReadonlySet<string> = new Set(
   dense_rank every exists extract first_value floor format format_type generate_series generate_subscripts greatest
   has_any_column_privilege has_column_privilege has_schema_privilege has_table_privilege initcap json_agg
   json_build_array json_build_object json_object_agg jsonb_agg jsonb_build_object lag last_value lead least left length
-  lower lpad ltrim max md5 min mod now nullif obj_description octet_length oidvectortypes pg_advisory_unlock_all
+  lower ltrim max md5 min mod now nullif obj_description octet_length oidvectortypes pg_advisory_unlock_all
   pg_backend_pid pg_char_to_encoding pg_collation_is_visible pg_conversion_is_visible pg_opfamily_is_visible
   pg_ts_config_is_visible pg_ts_dict_is_visible pg_client_encoding pg_column_is_updatable pg_encoding_to_char
   pg_function_is_visible pg_get_constraintdef pg_get_expr pg_get_function_arguments
@@ -40,7 +41,7 @@ const FUNCTIONS: ReadonlySet<string> = new Set(
   pg_relation_is_publishable pg_relation_is_updatable pg_statistics_obj_is_visible pg_table_is_visible
   pg_size_pretty pg_type_is_visible pg_typeof position quote_ident
   quote_literal rank regexp_match regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table replace
-  right round row_number row_to_json rpad rtrim shobj_description sign split_part starts_with string_agg
+  right round row_number row_to_json rtrim shobj_description sign split_part starts_with string_agg
   string_to_array strpos substr substring sum to_char to_json to_jsonb to_regclass to_regnamespace to_regproc to_regtype
   translate trim unnest upper version _pg_expandarray _pg_truetypid _pg_truetypmod _pg_char_max_length
   _pg_numeric_precision _pg_numeric_scale _pg_datetime_precision
@@ -58,7 +59,52 @@ const KEYWORDS: ReadonlySet<string> = new Set(
 /** What needs no parenthesis, and tells what nobody is told here, or writes. */
 const REFUSED: ReadonlySet<string> = new Set(words('current_catalog current_role into'))
 
-export const isCatalogueFunction = (name: string): boolean => FUNCTIONS.has(name) || KEYWORDS.has(name)
+/** Of these what products' dialect does not have, or tells otherwise, besides all that begin like these. */
+const OWN_FUNCTIONS: ReadonlySet<string> = new Set(
+  words(`col_description current_database current_schema current_schemas current_setting format_type obj_description
+    oidvectortypes quote_ident quote_literal shobj_description version`),
+)
+const OWN_PREFIX = /^(?:_?pg_|has_|to_reg)/
+
+export const CATALOGUE: CatalogueNames = {
+  isRelation: (name) => RELATIONS.has(name),
+  isFunction: (name) => FUNCTIONS.has(name) || KEYWORDS.has(name),
+  isOwnFunction: (name) => OWN_FUNCTIONS.has(name) || OWN_PREFIX.test(name),
+}
+
+/** What is answered the same whatever tables there are. */
+const INDEPENDENT: ReadonlySet<string> = new Set(
+  words(`coalesce concat current_database current_schema current_setting now pg_backend_pid pg_client_encoding
+    pg_is_in_recovery version`),
+)
+
+/** Whether the answer depends on the tables that the caller may read. */
+export function needsTables(statement: readonly Word[]): boolean {
+  if (namesRelation(statement, CATALOGUE)) return true
+  return statement.some(
+    ({ kind, value }, at) =>
+      (kind === 'name' || kind === 'quoted') &&
+      (value.startsWith('reg') || (statement[at + 1]?.text === '(' && !INDEPENDENT.has(value) && !KEYWORDS.has(value))),
+  )
+}
+
+/** Numbers of rows that are made of nothing. */
+const MOST_SERIES = 10_000
+const SERIES_MARKS: ReadonlySet<string> = new Set('( ) , . - + [ ] :'.split(' '))
+
+/** `generate_series(1, array_upper(…))`, and nothing that counts far. */
+function checkSeries(statement: readonly Word[], at: number): void {
+  let depth = 0
+  for (const { kind, text } of statement.slice(at + 1)) {
+    depth += text === '(' ? 1 : text === ')' ? -1 : 0
+    const isSmall =
+      kind === 'number'
+        ? /^[0-9]+$/.test(text) && Number(text) <= MOST_SERIES
+        : kind !== 'mark' || SERIES_MARKS.has(text)
+    if (!isSmall || kind === 'parameter' || kind === 'text') throw refused('generate_series() that counts far')
+    if (depth === 0) return
+  }
+}
 
 /** Throws 0A000 for what is on no list. */
 export function checkCatalogueWords(statement: readonly Word[]): void {
@@ -69,6 +115,7 @@ export function checkCatalogueWords(statement: readonly Word[]): void {
     if (value.startsWith('pg_') && !isKnown(value, isCalled) && !isNameOfResult(statement, at)) throw refused(value)
     if (word.kind === 'name' && REFUSED.has(value) && !isAlias(statement, at)) throw refused(value)
     if (isCalled && !isAllowedCall(statement, at)) throw refused(`${value}()`)
+    if (isCalled && value === 'generate_series') checkSeries(statement, at)
   }
 }
 
@@ -89,8 +136,30 @@ function isAllowedCall(statement: readonly Word[], at: number): boolean {
   const before = statement[at - 1]?.value
   // `WITH name (a, b) AS`, `AS name (a, b)`: columns, in place of arguments.
   if (before === 'with' || before === 'recursive' || before === 'as') return true
+  if (isNamed(statement, at)) return true
   if (kind === 'name' && KEYWORDS.has(value) && statement[at - 1]?.text !== '.') return true
   return FUNCTIONS.has(value)
+}
+
+/** `, name (a, b) AS (SELECT …` of a WITH, `pg_class name (a, b)`: its columns, too. */
+function isNamed(statement: readonly Word[], at: number): boolean {
+  const end = statement.findIndex(({ text }, own) => own > at && text === ')')
+  const areColumns = statement
+    .slice(at + 2, end)
+    .every((word, own) => (own % 2 === 0 ? isName(word) : word.text === ','))
+  if (end < 0 || !areColumns) return false
+  const before = statement[at - 1]
+  if (before !== undefined && isName(before)) return RELATIONS.has(before.value) && statement[at - 2]?.value !== 'as'
+  return (
+    before?.text === ',' && commandOf({ words: statement }) === 'with' && isQuery(statement.slice(end + 1, end + 5))
+  )
+}
+
+/** `AS [NOT] [MATERIALIZED] (SELECT`: what has columns and types in place of it is the call of a function. */
+function isQuery(following: readonly Word[]): boolean {
+  const [as, open, first] = following.filter(({ value }) => value !== 'not' && value !== 'materialized')
+  const isOpen = as?.kind === 'name' && as.value === 'as' && open?.text === '('
+  return isOpen && (first?.text === '(' || (first?.kind === 'name' && ['select', 'with'].includes(first.value)))
 }
 
 function refused(name: string) {

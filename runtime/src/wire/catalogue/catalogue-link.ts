@@ -12,6 +12,11 @@ export interface CatalogueAddress {
   readonly password: string
 }
 
+export interface CatalogueLink extends CatalogueAddress {
+  /** Keeps the place of the statement for as long as a process of the server is busy with it. */
+  hold(ended: Promise<void>): void
+}
+
 export interface CatalogueStatement {
   readonly sql: string
   readonly parameterOids: readonly number[]
@@ -28,12 +33,13 @@ export interface CatalogueAnswer {
   readonly rows: readonly Buffer[]
 }
 
-const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const STATEMENT_MS = 15_000
+/** For a process to end of which nobody wants anything: the server ends its statement before. */
+const LEAVING_MS = 2 * STATEMENT_MS
 
 export async function describeByCatalogue(
-  address: CatalogueAddress,
+  address: CatalogueLink,
   statement: CatalogueStatement,
   signal: AbortSignal,
 ): Promise<CatalogueDescription> {
@@ -42,7 +48,7 @@ export async function describeByCatalogue(
 }
 
 export async function askCatalogue(
-  address: CatalogueAddress,
+  address: CatalogueLink,
   statement: CatalogueStatement,
   bound: { readonly values: readonly ParameterValue[]; readonly formats: readonly Format[] },
   signal: AbortSignal,
@@ -66,41 +72,72 @@ interface Seen {
   error: WireError | null
 }
 
-async function exchange(address: CatalogueAddress, messages: readonly Buffer[], signal: AbortSignal): Promise<Seen> {
+async function exchange(address: CatalogueLink, messages: readonly Buffer[], signal: AbortSignal): Promise<Seen> {
   const late = AbortSignal.timeout(STATEMENT_MS)
   const until = AbortSignal.any([signal, late])
   const socket = connect({ path: address.socketPath })
-  const cut = (): void => void socket.destroy()
-  until.addEventListener('abort', cut, { once: true })
+  address.hold(closeOf(socket))
+  const { promise: cut, reject } = Promise.withResolvers<never>()
+  const abort = (): void => reject(until.reason)
+  until.addEventListener('abort', abort, { once: true })
   try {
     until.throwIfAborted()
-    const frames = framesOf(socket)
-    socket.write(startup(address))
-    await logIn(frames, socket, address)
-    socket.write(Buffer.concat(messages))
-    const seen = await answerIn(frames)
+    const answer = answered(socket, address, messages)
+    // Where it was cut off, nobody waits for it.
+    answer.catch(() => undefined)
+    const seen = await Promise.race([answer, cut])
     if (seen.error !== null) throw seen.error
     return seen
   } catch (error) {
     signal.throwIfAborted()
     if (late.aborted) throw new WireError('57014', 'a statement about the catalogue took too long')
-    throw error
+    throw error instanceof WireError ? (error.isFatal ? tooLarge() : error) : unavailable()
   } finally {
-    until.removeEventListener('abort', cut)
-    socket.destroy()
+    until.removeEventListener('abort', abort)
+    leave(socket)
   }
+}
+
+async function answered(socket: Socket, address: CatalogueAddress, messages: readonly Buffer[]): Promise<Seen> {
+  const frames = framesOf(socket)
+  socket.write(startup(address))
+  await logIn(frames, socket, address)
+  socket.write(Buffer.concat(messages))
+  return answerIn(frames)
+}
+
+/** Our end is closed, which ends what its process is at; that it has ended is told by its closing of the other end. */
+function leave(socket: Socket): void {
+  socket.removeAllListeners('readable')
+  socket.on('data', () => undefined)
+  socket.end()
+  const cut = setTimeout(() => socket.destroy(), LEAVING_MS).unref()
+  socket.once('close', () => clearTimeout(cut))
+}
+
+function closeOf(socket: Socket): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  socket.on('error', () => undefined)
+  socket.once('close', () => resolve())
+  return promise
 }
 
 type Answer = { readonly type: string; readonly body: Buffer }
 
 async function* framesOf(socket: Socket): AsyncGenerator<Answer> {
-  const frames = new Frames(() => MAX_MESSAGE_BYTES)
-  for await (const chunk of socket as AsyncIterable<Buffer>) {
+  const frames = new Frames(() => MAX_ANSWER_BYTES)
+  // It is left open by the reader: its end is the end of the process at the other side.
+  for await (const chunk of socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
     frames.push(chunk)
     for (let frame = frames.next(); frame !== null; frame = frames.next()) yield frame
   }
-  throw new WireError('58000', 'the catalogue cannot be asked just now', { hint: 'Try again.' })
+  throw unavailable()
 }
+
+const unavailable = (): WireError =>
+  new WireError('58000', 'the catalogue cannot be asked just now', { hint: 'Try again.' })
+
+const tooLarge = (): WireError => new WireError('54000', 'the answer about the catalogue is too large')
 
 async function logIn(frames: AsyncGenerator<Answer>, socket: Socket, { password }: CatalogueAddress): Promise<void> {
   for (;;) {
@@ -127,7 +164,7 @@ async function answerIn(frames: AsyncGenerator<Answer>): Promise<Seen> {
     if (type === 'T') seen.columns = columnsIn(body)
     if (type !== 'D') continue
     bytes += body.length
-    if (bytes > MAX_ANSWER_BYTES) throw new WireError('54000', 'the answer about the catalogue is too large')
+    if (bytes > MAX_ANSWER_BYTES) throw tooLarge()
     seen.rows.push(packet('D', body))
   }
 }
@@ -167,9 +204,8 @@ function errorIn(body: Buffer): WireError {
       'Ask for each by itself.',
     )
   }
-  if (/^(?:28|3D|53|57P|58|XX)/.test(state)) {
-    return new WireError('58000', 'the catalogue cannot be asked just now', { hint: 'Try again.' })
-  }
+  if (state === '53200') return new WireError(state, 'a statement about the catalogue takes more memory than it may')
+  if (/^(?:28|3D|53|57P|58|XX)/.test(state)) return unavailable()
   const hint = fields.get('H')
   return new WireError(state, said, hint === undefined ? {} : { hint })
 }

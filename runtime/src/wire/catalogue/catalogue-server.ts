@@ -10,10 +10,11 @@ import type { DatabaseAddress } from '../../database/address.ts'
 import { type EmbeddedServer, startEmbeddedServer } from '../../database/embedded-server.ts'
 import { closeOpenFunctions } from '../../database/open-functions.ts'
 import type { TenantCall } from '../../flow.ts'
+import { FairGate } from '../../http/fair-gate.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { describedTables } from '../../operations/queries/information-schema.ts'
 import { WireError } from '../protocol/wire-error.ts'
-import type { CatalogueAddress } from './catalogue-link.ts'
+import type { CatalogueAddress, CatalogueLink } from './catalogue-link.ts'
 import { catalogueName, READER, TEMPLATE_SQL, tablesSql } from './table-sql.ts'
 
 const SETTINGS = {
@@ -22,13 +23,18 @@ const SETTINGS = {
   work_mem: '4MB',
   temp_file_limit: '64MB',
   statement_timeout: '15s',
+  // A process ends its statement when nobody is there any more.
+  client_connection_check_interval: '500ms',
   autovacuum: 'off',
   max_worker_processes: '0',
   max_parallel_workers: '0',
 }
-/** At once; one connection each. */
-const MOST_AT_ONCE = 16
-const MOST_AT_ONCE_OF_TENANT = 4
+/** Of one process, of which its program and what all share are 115 MiB: a statement that takes more ends with an error. */
+const PROCESS_BYTES = 384 * 1024 * 1024
+/** At once; one connection each. The others wait, and tenants take turns. */
+const MOST_AT_ONCE = 8
+/** Until there is a place and a database. */
+const READY_MS = 120_000
 const MOST_TABLES = 20_000
 
 interface Begun {
@@ -43,6 +49,13 @@ export interface CatalogueOptions {
   readonly logger: Logger
 }
 
+/** What is asked. */
+export interface Asked {
+  readonly platform: Platform
+  /** False: its answer is the same whatever the caller may read. */
+  readonly needsTables: boolean
+}
+
 export class CatalogueServer {
   readonly #options: CatalogueOptions
   #begun: Promise<Begun> | null = null
@@ -50,39 +63,58 @@ export class CatalogueServer {
   /** By name, asked longest ago first. */
   readonly #databases = new Map<string, Promise<void>>()
   readonly #inUse = new Map<string, number>()
-  readonly #atOnce = new Map<string, number>()
+  readonly #places = new FairGate(MOST_AT_ONCE)
 
   constructor(options: CatalogueOptions) {
     this.#options = options
   }
 
-  /** Runs the work where the database has what the caller may read now. Throws 53300 where too many ask, 58000 where there is no server. */
-  async within<T>(platform: Platform, call: TenantCall, work: (address: CatalogueAddress) => Promise<T>): Promise<T> {
+  /**
+   * Runs the work where the database has what the caller may read now. Rejects with the signal's reason, with 53300 where it
+   * had to wait for too long, and with 58000 where there is no server.
+   */
+  async within<T>(asked: Asked, call: TenantCall, work: (link: CatalogueLink) => Promise<T>): Promise<T> {
     const { tenant } = call
-    const own = this.#atOnce.get(tenant) ?? 0
-    const all = [...this.#atOnce.values()].reduce((sum, count) => sum + count, 0)
-    if (own >= MOST_AT_ONCE_OF_TENANT || all >= MOST_AT_ONCE) {
-      throw new WireError('53300', 'too many ask for the catalogue at once', { hint: 'Try again.' })
-    }
-    this.#atOnce.set(tenant, own + 1)
+    const late = AbortSignal.timeout(READY_MS)
+    const signal = AbortSignal.any([call.signal, late])
+    const holds: Promise<void>[] = []
     try {
-      const tables = await describedTables(platform, call)
-      if (tables.length > MOST_TABLES) throw new WireError('54000', `there are more than ${MOST_TABLES} tables`)
-      const name = catalogueName(call.tenant, tables)
-      const { server, password } = await this.#server()
-      this.#inUse.set(name, (this.#inUse.get(name) ?? 0) + 1)
+      await this.#places.enter(tenant, 1, 1, () => signal)
+      const leave = () => this.#places.leave(tenant, 1)
       try {
-        await this.#database(name, server, tablesSql(call.tenant, name, tables))
-        call.signal.throwIfAborted()
-        const { host, port } = server.address
-        return await work({ socketPath: join(host, `.s.PGSQL.${port}`), database: name, user: READER, password })
+        return await this.#inDatabase(asked, { ...call, signal }, (address) => {
+          call.signal.throwIfAborted()
+          return work({ ...address, hold: (ended) => holds.push(ended) })
+        })
       } finally {
-        this.#leave(name)
+        void Promise.all(holds).then(leave)
       }
+    } catch (error) {
+      call.signal.throwIfAborted()
+      if (late.aborted && error === late.reason) throw tooMany()
+      throw error
+    }
+  }
+
+  async #inDatabase<T>(
+    { platform, needsTables }: Asked,
+    call: TenantCall,
+    work: (address: CatalogueAddress) => Promise<T>,
+  ): Promise<T> {
+    const tables = needsTables ? await describedTables(platform, call) : []
+    if (tables.length > MOST_TABLES) throw new WireError('54000', `there are more than ${MOST_TABLES} tables`)
+    const name = catalogueName(call.tenant, tables)
+    const { server, password } = await unlessAborted(this.#server(), call.signal)
+    this.#inUse.set(name, (this.#inUse.get(name) ?? 0) + 1)
+    try {
+      await unlessAborted(
+        this.#database(name, server, () => tablesSql(call.tenant, name, tables)),
+        call.signal,
+      )
+      const { host, port } = server.address
+      return await work({ socketPath: join(host, `.s.PGSQL.${port}`), database: name, user: READER, password })
     } finally {
-      const left = (this.#atOnce.get(tenant) ?? 1) - 1
-      if (left > 0) this.#atOnce.set(tenant, left)
-      else this.#atOnce.delete(tenant)
+      this.#leave(name)
     }
   }
 
@@ -120,6 +152,8 @@ export class CatalogueServer {
       settings: SETTINGS,
       durable: false,
       isSocketOnly: true,
+      isFresh: true,
+      processBytes: PROCESS_BYTES,
     })
     const password = randomBytes(24).toString('base64url')
     try {
@@ -135,10 +169,10 @@ export class CatalogueServer {
     return { server, password }
   }
 
-  async #database(name: string, server: EmbeddedServer, sql: string): Promise<void> {
+  async #database(name: string, server: EmbeddedServer, sql: () => readonly string[]): Promise<void> {
     const known = this.#databases.get(name)
     this.#databases.delete(name)
-    const made = known ?? make(server.address, name, sql)
+    const made = known ?? make(server.address, name, sql())
     this.#databases.set(name, made)
     try {
       await made
@@ -162,20 +196,34 @@ export class CatalogueServer {
   }
 }
 
+function tooMany(): WireError {
+  return new WireError('53300', 'too many ask for the catalogue at once', { hint: 'Try again.' })
+}
+
+/** What others wait for, too, goes on without the one who waits no more. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const abort = (): void => reject(signal.reason)
+  // Where nobody waits any more, its failure is told by whoever asks next.
+  work.catch(() => undefined)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
 function unavailable(): WireError {
   return new WireError('58000', 'the catalogue cannot be asked just now', {
     hint: 'Try again; rows of products are read as before.',
   })
 }
 
-/** What was left by a runtime that was killed goes, and what nobody shall see is taken away before there are copies. */
+/** What nobody shall see is taken away before there are copies. */
 async function prepare(address: DatabaseAddress, password: string): Promise<void> {
   await onDatabase(address, 'postgres', async (client) => {
-    const { rows } = await client.query<{ name: string }>(
-      "select datname as name from pg_database where datname ~ '^c_'",
-    )
-    for (const { name } of rows) await client.query(`drop database ${name} with (force)`)
-    await client.query(`drop role if exists ${READER}`)
     await client.query(`create role ${READER} login password ${pg.escapeLiteral(password)}`)
     await client.query(`alter role ${READER} set default_transaction_read_only = on`)
     await client.query('revoke connect, temporary on database postgres, template1 from public')
@@ -187,13 +235,14 @@ async function prepare(address: DatabaseAddress, password: string): Promise<void
   })
 }
 
-async function make(address: DatabaseAddress, name: string, sql: string): Promise<void> {
+async function make(address: DatabaseAddress, name: string, sql: readonly string[]): Promise<void> {
   await onDatabase(address, 'postgres', async (client) => {
     await client.query(`drop database if exists ${name} with (force)`)
     await client.query(`create database ${name} template template1`)
     await client.query(`revoke all on database ${name} from public`)
   })
-  await onDatabase(address, name, (client) => client.query(sql))
+  // One after another: a process keeps in memory, and locks until it commits, whatever tables it made.
+  for (const part of sql) await onDatabase(address, name, (client) => client.query(part))
   // Nobody comes in before everything is there.
   await onDatabase(address, 'postgres', (client) => client.query(`grant connect on database ${name} to ${READER}`))
 }

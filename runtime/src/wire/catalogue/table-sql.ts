@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { quoteName, quoteText } from '@sluice/engine'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
 import type { Described } from '../../operations/queries/information-schema.ts'
+import { heldTables } from './held-tables.ts'
 
 /** The one login of statements about the catalogue. */
 export const READER = 'reader'
@@ -41,23 +42,46 @@ function typeOf(type: LogicalType): string {
   return decimal === null ? (TYPES[type] ?? 'text') : `numeric(${decimal.precision}, ${decimal.scale})`
 }
 
+const TABLES_A_PART = 500
+const COLUMNS_A_PART = 20_000
+
 /**
- * Names are listed for who may REFERENCE a table, which gives no row of it: a statement of rows that comes here by mistake is
- * refused, in place of being told that there are none.
+ * In parts, each a transaction of its own. Names are listed for who may REFERENCE a table, which gives no row of it: a
+ * statement of rows that comes here by mistake is refused, in place of being told that there are none.
  */
-export function tablesSql(tenant: string, database: string, tables: readonly Described[]): string {
-  const schemas = [...new Set(tables.map(({ schema }) => schema))]
+export function tablesSql(tenant: string, database: string, tables: readonly Described[]): readonly string[] {
+  const held = heldTables(tables)
+  const schemas = [...new Set(held.map(({ schema }) => schema))]
   const path = ['public', ...schemas.filter((schema) => schema !== 'public')].map(quoteName).join(', ')
-  return [
+  const first = [
     `create or replace function pg_catalog.current_database() returns name language sql stable as ${quoteText(`select ${quoteText(tenant)}::pg_catalog.name`)}`,
     ...schemas.map((schema) => `create schema if not exists ${quoteName(schema)}`),
-    ...tables.flatMap(tableSql),
+  ]
+  const last = [
     ...schemas.flatMap((schema) => [
       `grant usage on schema ${quoteName(schema)} to ${READER}`,
       `grant references on all tables in schema ${quoteName(schema)} to ${READER}`,
     ]),
     `alter database ${database} set search_path = ${path}`,
-  ].join(';\n')
+  ]
+  const parts = [first, ...inParts(held).map((some) => some.flatMap(tableSql)), last]
+  return parts.map((statements) => statements.join(';\n'))
+}
+
+/** Few enough for the memory of one process. */
+function inParts(tables: readonly Described[]): readonly (readonly Described[])[] {
+  const parts: Described[][] = []
+  let columns = 0
+  for (const table of tables) {
+    const part = parts.at(-1)
+    columns += table.columns.length
+    if (part !== undefined && part.length < TABLES_A_PART && columns <= COLUMNS_A_PART) part.push(table)
+    else {
+      parts.push([table])
+      columns = table.columns.length
+    }
+  }
+  return parts
 }
 
 function tableSql({ schema, table, columns, masked = [] }: Described): readonly string[] {

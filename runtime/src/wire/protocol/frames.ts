@@ -10,6 +10,9 @@ export interface Frame {
 const LENGTH_BYTES = 4
 /** What the start holds: names and settings, and tokens only later. */
 const MAX_START_BYTES = 10_000
+/** Many small chunks take more room than their bytes: so many are joined, and the more the longer what they are joined to. */
+const MOST_CHUNKS = 256
+const BYTES_A_CHUNK = 128
 
 export class Frames {
   #chunks: Buffer[] = []
@@ -28,6 +31,13 @@ export class Frames {
   push(chunk: Buffer): void {
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
+    const first = this.#chunks[0]?.length ?? 0
+    if (this.#chunks.length > Math.max(MOST_CHUNKS, first / BYTES_A_CHUNK)) this.#chunks = [Buffer.concat(this.#chunks)]
+  }
+
+  /** Pieces that are kept. */
+  get chunks(): number {
+    return this.#chunks.length
   }
 
   /** Null until it is whole. Throws 08P01. */

@@ -52,10 +52,11 @@ export class Authority {
   static async of(authorities: Authorities, login: Login): Promise<Authority> {
     const { addresses, rateLimits } = authorities
     const network = networkOf(login.address)
-    // A flood of bad tokens is refused before their signatures are computed.
-    if (!addresses.hasToken(network, rateLimits.address)) throw authenticationFailed()
+    const known = authorities.authenticator.cached(login.token, login.connection)
+    // A flood of bad tokens is refused before their signatures are computed; who is known is not locked out by others.
+    if (known === null && !addresses.hasToken(network, rateLimits.address)) throw authenticationFailed()
     try {
-      const principal = await authorities.authenticator.verify(login.token)
+      const principal = known ?? (await authorities.authenticator.verify(login.token))
       if (!mayEnter(principal, login.database)) throw authenticationFailed()
       const { status } = await authorities.standingOf(login.database)
       if (status !== 'active') throw authenticationFailed()

@@ -4,8 +4,6 @@ import { type SecureContext, TLSSocket } from 'node:tls'
 import { type Frame, Frames } from '../protocol/frames.ts'
 import { protocolViolation, WireError } from '../protocol/wire-error.ts'
 
-/** Above it nothing is read before what is there has been worked on. */
-const MAX_BUFFERED_BYTES = 256 * 1024
 const FLUSH_BYTES = 64 * 1024
 
 export interface StreamLimits {
@@ -21,6 +19,8 @@ export class ClientStream {
   readonly #frames: Frames
   #isEnded = false
   #wake: (() => void) | null = null
+  /** Takes our own handlers off again, and no one else's: others count the connection by its end. */
+  #leave: () => void = () => undefined
   #out: Buffer[] = []
   #outBytes = 0
   /** Called once, when the client is gone. */
@@ -64,9 +64,8 @@ export class ClientStream {
   async startTls(context: SecureContext, withinMs: number): Promise<void> {
     if (this.#frames.bufferedBytes > 0) throw protocolViolation('something was sent before TLS was agreed on')
     const plain = this.#socket
-    plain.removeAllListeners('data')
-    plain.removeAllListeners('end')
-    plain.removeAllListeners('close')
+    this.#leave()
+    plain.on('error', () => plain.destroy())
     plain.pause()
     plain.write('S')
     const secure = new TLSSocket(plain, { isServer: true, secureContext: context, requestCert: false })
@@ -135,12 +134,13 @@ export class ClientStream {
   }
 
   #listen(socket: Socket): void {
-    socket.on('data', (chunk: Buffer) => {
+    const taken = (chunk: Buffer): void => {
       if (this.#isEnded) return
       this.#frames.push(chunk)
-      if (this.#frames.bufferedBytes > Math.max(MAX_BUFFERED_BYTES, this.#limits.maxMessageBytes())) socket.pause()
+      // Nothing more is read before what is there has been worked on.
+      if (this.#frames.bufferedBytes > this.#limits.maxMessageBytes()) socket.pause()
       this.#wake?.()
-    })
+    }
     const ended = (): void => {
       if (this.#socket !== socket) return
       const isFirst = !this.#isEnded
@@ -148,9 +148,9 @@ export class ClientStream {
       this.#wake?.()
       if (isFirst) this.onEnd()
     }
-    socket.on('end', ended)
-    socket.on('close', ended)
-    socket.on('error', () => socket.destroy())
+    const failed = (): void => void socket.destroy()
+    socket.on('data', taken).on('end', ended).on('close', ended).on('error', failed)
+    this.#leave = () => socket.off('data', taken).off('end', ended).off('close', ended).off('error', failed)
   }
 
   async #more(withinMs: number): Promise<void> {

@@ -26,18 +26,35 @@ export interface BoundPortal {
 
 const MOST_STATEMENTS = 1_000
 const MOST_PORTALS = 100
+/** Of a word, and of a value, beside its text. */
+export const WORD_BYTES = 200
 /** Of all statements and values that a session keeps. */
 const MOST_KEPT_BYTES = 8 * 1024 * 1024
 /** Each keeps an engine process, or rows. */
 const MOST_OPEN_PORTALS = 4
+/** Of rows that wait in memory for their reader. */
+const MOST_HELD_BYTES = 32 * 1024 * 1024
+const MAX_NAME_BYTES = 255
+
+interface Cursor {
+  readonly portal: Portal
+  readonly keptBytes: number
+}
+
+/** Throws 42622 for a name that is not kept. */
+export function checkName(name: string): void {
+  if (Buffer.byteLength(name) <= MAX_NAME_BYTES) return
+  throw new WireError('42622', `a name is longer than ${MAX_NAME_BYTES} bytes`)
+}
 
 export class Kept {
   readonly #statements = new Map<string, Prepared>()
   readonly #portals = new Map<string, BoundPortal>()
-  readonly #cursors = new Map<string, Portal>()
+  readonly #cursors = new Map<string, Cursor>()
 
   /** Throws 42P05 for a name that is taken; the one without a name gives way. */
   addStatement(name: string, prepared: Prepared): void {
+    checkName(name)
     if (name === '') this.#statements.delete(name)
     if (this.#statements.has(name)) throw new WireError('42P05', 'there is a prepared statement of that name')
     if (this.#statements.size >= MOST_STATEMENTS) throw tooMany('prepared statements')
@@ -64,6 +81,7 @@ export class Kept {
 
   /** Throws 42P03 for a name that is taken; the one without a name gives way. */
   addPortal(name: string, bound: BoundPortal): void {
+    checkName(name)
     if (name === '') this.closePortal(name)
     if (this.#portals.has(name)) throw new WireError('42P03', 'there is a portal of that name')
     if (this.#portals.size >= MOST_PORTALS) throw tooMany('portals')
@@ -95,11 +113,24 @@ export class Kept {
     throw new WireError('53400', 'too many portals are being read', { hint: 'Read some to their end, or close them.' })
   }
 
+  /** Throws 53400 where the rows that wait are too many with those of this one, which is closed. */
+  checkHeld(portal: Portal): void {
+    const all = [...this.#portals.values(), ...this.#cursors.values()].map((kept) => kept.portal)
+    const held = all.reduce((sum, one) => sum + (one?.heldBytes ?? 0), 0)
+    if (held <= MOST_HELD_BYTES) return
+    portal.close()
+    throw new WireError('53400', 'too many rows about the catalogue wait to be read', {
+      hint: 'Read other portals and cursors to their end, or close them.',
+    })
+  }
+
   /** Throws 42P03 for a name that is taken. */
-  addCursor(name: string, cursor: Portal): void {
+  addCursor(name: string, portal: Portal, keptBytes: number): void {
+    checkName(name)
     if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
     if (this.#cursors.size >= MOST_OPEN_PORTALS) throw tooMany('cursors')
-    this.#cursors.set(name, cursor)
+    this.#checkRoom(keptBytes)
+    this.#cursors.set(name, { portal, keptBytes })
   }
 
   isCursor(name: string): boolean {
@@ -110,21 +141,21 @@ export class Kept {
   cursor(name: string): Portal {
     const cursor = this.#cursors.get(name)
     if (cursor === undefined) throw new WireError('34000', 'there is no cursor of that name')
-    return cursor
+    return cursor.portal
   }
 
   /** Null: all. Throws 34000. */
   closeCursors(name: string | null): void {
     if (name !== null) this.cursor(name)
-    for (const [own, cursor] of this.#cursors) {
+    for (const [own, { portal }] of this.#cursors) {
       if (name !== null && own !== name) continue
-      cursor.close()
+      portal.close()
       this.#cursors.delete(own)
     }
   }
 
   #checkRoom(bytes: number): void {
-    const kept = [...this.#statements.values(), ...this.#portals.values()]
+    const kept = [...this.#statements.values(), ...this.#portals.values(), ...this.#cursors.values()]
     const sum = kept.reduce((all, { keptBytes }) => all + keptBytes, bytes)
     if (sum > MOST_KEPT_BYTES) throw tooMany('statements and values that are kept')
   }
@@ -134,3 +165,18 @@ const tooMany = (what: string): WireError =>
   new WireError('53400', `there are too many ${what}`, { hint: 'Close some.' })
 
 const noStatement = (): WireError => new WireError('26000', 'there is no prepared statement of that name')
+
+export const bytesOf = (values: Bound['values']): number =>
+  values.reduce((sum, { bytes }) => sum + WORD_BYTES + (bytes?.length ?? 0), 0)
+
+/** Values are parts of the message that they came with; kept as they are, they would keep all of it. */
+export function copied(values: Bound['values']): Bound['values'] {
+  const all = Buffer.allocUnsafeSlow(values.reduce((sum, { bytes }) => sum + (bytes?.length ?? 0), 0))
+  let at = 0
+  return values.map(({ format, bytes }) => {
+    if (bytes === null) return { format, bytes }
+    bytes.copy(all, at)
+    at += bytes.length
+    return { format, bytes: all.subarray(at - bytes.length, at) }
+  })
+}

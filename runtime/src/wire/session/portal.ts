@@ -9,10 +9,11 @@ export class Portal {
   readonly plan: RowPlan
   readonly #bound: Bound
   readonly #ended = new AbortController()
-  #opening: Promise<OpenRows> | null = null
+  #opening: Promise<readonly WireColumn[]> | null = null
   #rows: AsyncIterator<readonly Buffer[]> | null = null
   #left: readonly Buffer[] = []
   #isDone = false
+  #heldBytes = 0
   /** What the client was told of its statement; another answer would be read wrongly. */
   readonly #toldOids: readonly number[] | null
 
@@ -30,15 +31,25 @@ export class Portal {
     return this.#opening !== null && !this.#isDone
   }
 
-  /** Begins what gives the rows, where that has not been. `admit` lets a statement begin, with a signal of its own. */
-  async columns(admit: (signal: AbortSignal) => Promise<TenantCall>): Promise<readonly WireColumn[]> {
-    this.#opening ??= this.#open(admit)
-    return (await this.#opening).columns
+  /** Whether its rows were begun: what follows is admitted anew by whoever asks. */
+  get hasBegun(): boolean {
+    return this.#opening !== null
   }
 
-  async #open(admit: (signal: AbortSignal) => Promise<TenantCall>): Promise<OpenRows> {
+  /** Of rows that are here already, until the last is read. */
+  get heldBytes(): number {
+    return this.#isDone ? 0 : this.#heldBytes
+  }
+
+  /** Begins what gives the rows, where that has not been. `admit` lets a statement begin, with a signal of its own. */
+  columns(admit: (signal: AbortSignal) => Promise<TenantCall>): Promise<readonly WireColumn[]> {
+    this.#opening ??= this.#open(admit)
+    return this.#opening
+  }
+
+  async #open(admit: (signal: AbortSignal) => Promise<TenantCall>): Promise<readonly WireColumn[]> {
     const call = await admit(this.#ended.signal)
-    const open = await this.plan.open(call, this.#bound)
+    const open: OpenRows = await this.plan.open(call, this.#bound)
     const oids = open.columns.map(({ oid }) => oid)
     if (this.#toldOids !== null && oids.join() !== this.#toldOids.join()) {
       this.close()
@@ -47,7 +58,8 @@ export class Portal {
       })
     }
     this.#rows = open.rows[Symbol.asyncIterator]()
-    return open
+    this.#heldBytes = open.heldBytes
+    return open.columns
   }
 
   /** Messages of rows in parts, up to so many in all (0: every one). `isDone` tells whether there are more. */
@@ -73,6 +85,7 @@ export class Portal {
     const next = await this.#rows?.next()
     if (next === undefined || next.done === true) {
       this.#isDone = true
+      this.#rows = null
       return null
     }
     return next.value
@@ -87,5 +100,6 @@ export class Portal {
     this.#opening?.catch(() => undefined)
     // Where it waits for rows it is told by the signal.
     void this.#rows?.return?.()?.catch(() => undefined)
+    this.#rows = null
   }
 }

@@ -3,13 +3,14 @@ import { checkText } from '@sluice/engine'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../../operations/platform.ts'
 import { runQuery } from '../../operations/queries/query.ts'
-import { checkCatalogueWords, isCatalogueFunction } from '../catalogue/allowed-words.ts'
+import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
 import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
 import type { Format, ParameterValue } from '../protocol/client-messages.ts'
 import { dataRow, formatAt, type WireColumn } from '../protocol/server-messages.ts'
-import { doorOf } from '../sql/commands.ts'
-import { quotedNames, type Statement, textOf } from '../sql/words.ts'
+import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
+import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
+import { resultNames, type Statement, textOf } from '../sql/words.ts'
 import { binaryOf } from '../values/binary.ts'
 import { columnOf, type TypedColumn } from '../values/column-types.ts'
 import { type CsvRow, csvRows } from '../values/csv-rows.ts'
@@ -36,6 +37,8 @@ export interface OpenRows {
   readonly columns: readonly WireColumn[]
   /** Messages of rows. Read once. */
   readonly rows: AsyncIterable<readonly Buffer[]>
+  /** Of rows that are in memory before they are read. */
+  readonly heldBytes: number
 }
 
 export interface PlanParts {
@@ -44,7 +47,7 @@ export interface PlanParts {
 }
 
 export function rowPlan(parts: PlanParts, statement: Statement, declared: readonly number[]): RowPlan {
-  return doorOf(statement.words, isCatalogueFunction) === 'products'
+  return doorOf(statement.words, CATALOGUE) === 'products'
     ? productPlan(parts.platform, statement, declared)
     : cataloguePlan(parts, statement, declared)
 }
@@ -54,7 +57,7 @@ const selected = (rows: number): string => `SELECT ${rows}`
 function productPlan(platform: Platform, { sql, words }: Statement, declared: readonly number[]): RowPlan {
   // What is kept of a statement is small: its words are many times its text.
   const oids = parameterOids(words, declared)
-  const chosen = quotedNames(words)
+  const names = resultNames(words)
   const run = (call: TenantCall, values: readonly ParameterValue[], timeoutMs: number | undefined) => {
     if (values.length !== oids.length) throw new TypeError('parameters are checked where they are bound')
     const params = values.map((value, at) => valueOf(oids[at] ?? 0, value))
@@ -76,15 +79,15 @@ function productPlan(platform: Platform, { sql, words }: Statement, declared: re
       answer.run.finished.catch(() => undefined)
       own.abort()
       await drain(answer.run.output)
-      return { parameterOids: oids, columns: answer.columns.map((column) => columnOf(column, chosen)) }
+      return { parameterOids: oids, columns: answer.columns.map((column) => columnOf(column, names)) }
     },
     async open(call, { values, formats, timeoutMs }) {
       const answer = await run(call, values, timeoutMs)
       // Whoever reads the output is told there.
       answer.run.finished.catch(() => undefined)
-      const columns = answer.columns.map((column) => columnOf(column, chosen))
+      const columns = answer.columns.map((column) => columnOf(column, names))
       const binary = columns.map((_, at) => formatAt(formats, at) === 1)
-      return { columns, rows: messages(answer.run.output, columns, binary) }
+      return { columns, rows: messages(answer.run.output, columns, binary), heldBytes: 0 }
     },
   }
 }
@@ -127,20 +130,39 @@ function cataloguePlan(
   declared: readonly number[],
 ): RowPlan {
   checkText({ text: sql, leadBytes: 0 })
+  checkCommand(commandOf({ words }))
   checkCatalogueWords(words)
   // Its own words again: what was judged is what is run.
   const statement = { sql: textOf(words), parameterOids: declared }
+  const ask = { platform, needsTables: needsTables(words) }
   return {
     tag: selected,
-    describe: (call) =>
-      catalogue.within(platform, call, (address) => describeByCatalogue(address, statement, call.signal)),
+    describe: (call) => catalogue.within(ask, call, (link) => describeByCatalogue(link, statement, call.signal)),
     async open(call, bound) {
-      const { columns, rows } = await catalogue.within(platform, call, (address) =>
-        askCatalogue(address, statement, bound, call.signal),
+      const { timeoutMs } = bound
+      const signal = timeoutMs === undefined ? call.signal : AbortSignal.any([call.signal, timeoutSignal(timeoutMs)])
+      const { columns, rows } = await catalogue.within(ask, { ...call, signal }, (link) =>
+        askCatalogue(link, statement, bound, signal),
       )
-      return { columns, rows: inBatches(rows) }
+      return { columns, rows: inBatches(rows), heldBytes: rows.reduce((sum, { length }) => sum + length, 0) }
     },
   }
+}
+
+const READS: ReadonlySet<string> = new Set(['select', 'with', 'values', 'table', 'explain'])
+
+/** Whatever holds the statement: a cursor, a copy or nothing. */
+function checkCommand(command: string): void {
+  if (READS.has(command)) return
+  throw isWrite(command) ? readOnly(command.toUpperCase()) : notSupported('that is no statement that reads')
+}
+
+/** It is told as a time that has run out, not as a cancel. */
+function timeoutSignal(ms: number): AbortSignal {
+  const late = new AbortController()
+  const end = (): void => late.abort(new WireError('57014', 'the statement took longer than statement_timeout'))
+  setTimeout(end, ms).unref()
+  return late.signal
 }
 
 const BATCH = 200
@@ -155,6 +177,6 @@ export function shownPlan(name: string, value: () => string): RowPlan {
   return {
     tag: () => 'SHOW',
     describe: async () => ({ parameterOids: [], columns }),
-    open: async () => ({ columns, rows: inBatches([dataRow([Buffer.from(value())])]) }),
+    open: async () => ({ columns, rows: inBatches([dataRow([Buffer.from(value())])]), heldBytes: 0 }),
   }
 }

@@ -2,7 +2,7 @@
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
 import { commandOf, isName, isWrite } from '../sql/commands.ts'
 import type { Statement, Word } from '../sql/words.ts'
-import { type Settings, settingOf, transactionModes } from './settings.ts'
+import { type Scope, type Settings, scopeOf, settingOf, transactionModes } from './settings.ts'
 import type { Transaction } from './transaction.ts'
 
 /** What the commands work on. */
@@ -10,6 +10,7 @@ export interface SessionState {
   readonly transaction: Transaction
   readonly settings: Settings
   closeCursors(name: string | null): void
+  closePortals(): void
   forgetStatements(name: string | null): void
   report(name: string): void
 }
@@ -39,6 +40,7 @@ export function runCommand(state: SessionState, statement: Statement): string | 
           .filter((word) => word !== 'transaction' && word !== 'work'),
       )
       state.transaction.begin()
+      state.settings.begin()
       return command === 'begin' ? 'BEGIN' : 'START TRANSACTION'
     case 'savepoint':
       state.transaction.save(nameAt(words, 1))
@@ -47,10 +49,13 @@ export function runCommand(state: SessionState, statement: Statement): string | 
       state.transaction.release(nameAt(words, words.length - 1))
       return 'RELEASE'
     case 'set':
-      for (const { name, value } of settingOf(words)) setTo(state, name, value)
+      reporting(state, () => {
+        for (const { name, value } of settingOf(words)) setTo(state, name, value, scopeOf(words))
+      })
       return 'SET'
     case 'reset':
-      return reset(state, words)
+      reset(state, isAll(words[1]) ? null : nameAt(words, 1))
+      return 'RESET'
     case 'discard':
       return discard(state, words)
     case 'deallocate':
@@ -71,35 +76,40 @@ export function runCommand(state: SessionState, statement: Statement): string | 
 }
 
 /** These are for failed transactions, too. */
-function endOfTransaction(
-  { transaction, closeCursors }: SessionState,
-  command: string,
-  words: readonly Word[],
-): string | null {
-  if (command === 'commit' || command === 'end') {
-    closeCursors(null)
-    return transaction.end('COMMIT')
-  }
+function endOfTransaction(state: SessionState, command: string, words: readonly Word[]): string | null {
+  const { transaction } = state
+  if (command === 'commit' || command === 'end') return end(state, 'COMMIT')
   if (command !== 'rollback' && command !== 'abort') return null
   if (words.some(({ value }) => value === 'to')) {
     transaction.rollBackTo(nameAt(words, words.length - 1))
     return 'ROLLBACK'
   }
-  closeCursors(null)
-  return transaction.end('ROLLBACK')
+  return end(state, 'ROLLBACK')
 }
 
-function setTo({ settings, report }: SessionState, name: string, value: string | null): void {
-  if (value === null) settings.value(name)
-  const changed = value === null ? null : settings.set(name, value)
-  if (changed !== null) report(changed)
+/** What was begun in the transaction ends with it. */
+function end(state: SessionState, command: 'COMMIT' | 'ROLLBACK'): string {
+  state.closeCursors(null)
+  state.closePortals()
+  const tag = state.transaction.end(command)
+  reporting(state, () => state.settings.end(tag))
+  return tag
 }
 
-function reset({ settings, report }: SessionState, words: readonly Word[]): string {
-  if (!isAll(words[1])) settings.value(nameAt(words, 1))
-  settings.reset()
-  report('application_name')
-  return 'RESET'
+/** Clients are told of what they would otherwise know wrongly. */
+function reporting({ settings, report }: SessionState, change: () => void): void {
+  const before = settings.value('application_name')
+  change()
+  if (settings.value('application_name') !== before) report('application_name')
+}
+
+function setTo({ settings }: SessionState, name: string, value: string | null, scope: Scope): void {
+  if (value === null) settings.reset(name, scope)
+  else settings.set(name, value, scope)
+}
+
+function reset(state: SessionState, name: string | null): void {
+  reporting(state, () => state.settings.reset(name, 'session'))
 }
 
 function discard(state: SessionState, words: readonly Word[]): string {
@@ -111,7 +121,7 @@ function discard(state: SessionState, words: readonly Word[]): string {
   if (state.transaction.state !== 'I') throw new WireError('25001', 'DISCARD ALL is not for transactions')
   state.closeCursors(null)
   state.forgetStatements(null)
-  reset(state, words)
+  reset(state, null)
   return 'DISCARD ALL'
 }
 

@@ -4,13 +4,14 @@ import type { TenantCall } from '../../flow.ts'
 import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
 import * as say from '../protocol/server-messages.ts'
 import { notSupported, WireError } from '../protocol/wire-error.ts'
-import { commandOf, copyOf, cursorOf, fetchOf } from '../sql/commands.ts'
-import { type Statement, statementsOf, type Word } from '../sql/words.ts'
+import { commandOf, copyOf, cursorOf, fetchOf, isCommand, isOfTables, shownName } from '../sql/commands.ts'
+import { type Statement, statementsOf } from '../sql/words.ts'
+import { parameterOids } from '../values/parameters.ts'
 import type { Authority } from './authority.ts'
 import type { ClientStream } from './client-stream.ts'
 import { sendCopy } from './copy-out.ts'
 import { explained, isFault } from './explained.ts'
-import { Kept, type Prepared } from './kept.ts'
+import { bytesOf, copied, Kept, type Prepared, WORD_BYTES } from './kept.ts'
 import { Portal } from './portal.ts'
 import { type Bound, type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
@@ -26,8 +27,9 @@ export interface SessionParts extends PlanParts {
   onFault(error: unknown, requestId: string): void
 }
 
-/** Of a word, beside its text. */
-const WORD_BYTES = 200
+const NUMBER_BYTES = 8
+/** For the last word to a client, when its session is ended. */
+const ENDING_MS = 5_000
 /** Longer texts count as one more request: taking them apart takes time of all. */
 const LONG_CHARACTERS = 2_000
 /** After so many messages others have their turn. */
@@ -40,6 +42,10 @@ export class Session {
   readonly #state: SessionState
   #running = new AbortController()
   #ending: WireError | null = null
+  /** Whether a message is worked on: a cancel is of that, and of nothing that comes later. */
+  #isWorking = false
+  /** The portal whose rows were begun by a Describe just now, for the Execute that follows. */
+  #described: Portal | null = null
   #isSkipping = false
   #requestId = ''
 
@@ -49,6 +55,7 @@ export class Session {
       transaction: this.#transaction,
       settings: parts.settings,
       closeCursors: (name) => this.#kept.closeCursors(name),
+      closePortals: () => this.#kept.closePortals(),
       forgetStatements: (name) => this.#kept.forgetStatements(name),
       report: (name) => parts.stream.queue(say.parameterStatus(name, parts.settings.value(name))),
     }
@@ -57,7 +64,7 @@ export class Session {
 
   /** Ends the statement that runs, and nothing where none does. */
   cancel(): void {
-    this.#running.abort(new WireError('57014', 'the statement was cancelled by its client'))
+    if (this.#isWorking) this.#running.abort(new WireError('57014', 'the statement was cancelled by its client'))
   }
 
   /** Ends the session, with that as its last word. */
@@ -66,6 +73,8 @@ export class Session {
     this.#ending = why
     this.#running.abort(why)
     this.#parts.stream.interrupt()
+    // A client that takes nothing would keep the session for as long as an answer may wait.
+    setTimeout(() => this.#parts.stream.destroy(), ENDING_MS).unref()
   }
 
   /** Fulfilled when the session is over. */
@@ -91,21 +100,31 @@ export class Session {
   }
 
   async #take(message: ClientMessage): Promise<void> {
-    if (message.kind === 'query') return this.#query(message.sql)
     if (message.kind === 'sync') {
       this.#isSkipping = false
-      if (this.#transaction.state === 'I') this.#kept.closePortals()
-      return this.#ready()
+      return this.#settled()
     }
     if (message.kind === 'password') throw new WireError('08P01', 'a password was not asked for', { isFatal: true })
     // Until the next Sync, nothing that follows an error is done.
     if (this.#isSkipping) return
+    this.#begin()
     try {
-      await this.#extended(message)
+      if (message.kind === 'query') await this.#query(message.sql)
+      else await this.#extended(message)
     } catch (error) {
-      this.#isSkipping = true
+      this.#isSkipping = message.kind !== 'query'
       await this.#refuse(error)
+    } finally {
+      this.#isWorking = false
     }
+    if (message.kind === 'query') await this.#settled()
+  }
+
+  /** Portals do not outlive their transaction, be it one of a single message. */
+  #settled(): Promise<void> {
+    this.#described = null
+    if (this.#transaction.state === 'I') this.#kept.closePortals()
+    return this.#ready()
   }
 
   async #extended(message: ClientMessage): Promise<void> {
@@ -129,8 +148,9 @@ export class Session {
     }
   }
 
-  /** What a message may hold that begins with it. */
+  /** What ends one message ends no other. */
   #begin(): void {
+    this.#isWorking = true
     this.#running = new AbortController()
     this.#requestId = ''
     if (this.#ending !== null) this.#running.abort(this.#ending)
@@ -142,21 +162,25 @@ export class Session {
     return call
   }
 
+  /** Of what is kept. More of its rows are asked for as a statement is: by who may still, and as often as he may. */
+  async #columnsOf(portal: Portal): Promise<readonly say.WireColumn[]> {
+    this.#kept.checkOpen(portal)
+    if (portal.hasBegun && portal !== this.#described) await this.#admit(this.#running.signal)
+    this.#described = null
+    const columns = await portal.columns(this.#admit)
+    this.#kept.checkHeld(portal)
+    return columns
+  }
+
   async #query(sql: string): Promise<void> {
-    this.#begin()
-    try {
-      const statements = await this.#statementsIn(sql)
-      if (statements.length === 0) await this.#send(say.emptyQuery())
-      for (const statement of statements) {
-        const done = this.#runCommand(statement)
-        if (done !== null) await this.#send(say.commandComplete(done))
-        else await this.#runNow(statement)
-        this.#parts.onStatement('answered')
-      }
-    } catch (error) {
-      await this.#refuse(error)
+    const statements = await this.#statementsIn(sql)
+    if (statements.length === 0) await this.#send(say.emptyQuery())
+    for (const statement of statements) {
+      const done = this.#runCommand(statement)
+      if (done !== null) await this.#send(say.commandComplete(done))
+      else await this.#runNow(statement)
+      this.#parts.onStatement('answered')
     }
-    await this.#ready()
   }
 
   async #statementsIn(sql: string): Promise<readonly Statement[]> {
@@ -187,7 +211,7 @@ export class Session {
     const fetch = commandOf(statement) === 'fetch' ? fetchOf(statement) : null
     if (fetch !== null) {
       const cursor = this.#kept.cursor(fetch.name)
-      await this.#send(say.rowDescription(await cursor.columns(this.#admit), []))
+      await this.#send(say.rowDescription(await this.#columnsOf(cursor), []))
       const rows = fetch.isNothing ? 0 : await this.#rows(cursor, fetch.rows)
       return this.#send(say.commandComplete(`FETCH ${rows}`))
     }
@@ -238,7 +262,6 @@ export class Session {
   }
 
   async #parse(name: string, sql: string, declared: readonly number[]): Promise<void> {
-    this.#begin()
     const statements = await this.#statementsIn(sql)
     if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
     const [statement] = statements
@@ -246,7 +269,8 @@ export class Session {
     if (word === 'copy') throw notSupported('COPY is for the simple protocol', 'Send it as a simple query.')
     const plan = statement === undefined || isCommand(word) ? null : this.#planOf(statement, declared)
     const command = plan === null ? (statement ?? null) : null
-    const keptBytes = 2 * sql.length + WORD_BYTES * (command?.words.length ?? 0)
+    const told = NUMBER_BYTES * declared.length
+    const keptBytes = 2 * (name.length + sql.length) + WORD_BYTES * (command?.words.length ?? 0) + told
     const parameters = Math.max(0, declared.length, ...numbersIn(statement))
     this.#kept.addStatement(name, { command, parameters, declared, keptBytes, plan, oids: null })
   }
@@ -257,39 +281,43 @@ export class Session {
     if (parameters !== values.length) {
       throw new WireError('08P01', `the statement takes ${parameters} parameters, and got ${values.length}`)
     }
-    const keptBytes = values.reduce((sum, { bytes }) => sum + WORD_BYTES + (bytes?.length ?? 0), 0)
-    const bound = { values, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
+    const keptBytes = 2 * name.length + NUMBER_BYTES * resultFormats.length + bytesOf(values)
+    const own = copied(values)
+    const bound = { values: own, formats: resultFormats, timeoutMs: this.#parts.settings.timeoutMs }
     const portal = plan === null ? null : new Portal(plan, bound, oids)
-    this.#kept.addPortal(name, { prepared, portal, values, keptBytes })
+    this.#kept.addPortal(name, { prepared, portal, values: own, keptBytes })
   }
 
   async #describe(name: string): Promise<void> {
     const prepared = this.#kept.statement(name)
     if (prepared.plan === null) {
+      const { command, declared } = prepared
       const cursor = this.#fetched(prepared)
-      await this.#send(say.parameterDescription([]))
-      return this.#send(cursor === null ? say.noData() : say.rowDescription(await cursor.columns(this.#admit), []))
+      await this.#send(say.parameterDescription(parameterOids(command?.words ?? [], declared)))
+      return this.#send(cursor === null ? say.noData() : say.rowDescription(await this.#begun(cursor), []))
     }
     this.#transaction.check()
-    this.#begin()
-    const { parameterOids, columns } = await prepared.plan.describe(await this.#admit(this.#running.signal))
+    const { columns, ...told } = await prepared.plan.describe(await this.#admit(this.#running.signal))
     prepared.oids = columns.map(({ oid }) => oid)
-    await this.#send(say.parameterDescription(parameterOids))
+    await this.#send(say.parameterDescription(told.parameterOids))
     await this.#sendColumns(columns, [])
   }
 
   async #describePortal(name: string): Promise<void> {
     // A cursor that was declared is a portal of its name.
-    if (this.#kept.isCursor(name)) {
-      this.#begin()
-      return this.#sendColumns(await this.#kept.cursor(name).columns(this.#admit), [])
-    }
+    if (this.#kept.isCursor(name)) return this.#sendColumns(await this.#begun(this.#kept.cursor(name)), [])
     const { portal, prepared } = this.#kept.portal(name)
-    this.#begin()
     const read = portal ?? this.#fetched(prepared)
     if (read === null) return this.#send(say.noData())
-    this.#kept.checkOpen(read)
-    await this.#sendColumns(await read.columns(this.#admit), portal === null ? [] : portal.formats)
+    await this.#sendColumns(await this.#begun(read), portal === null ? [] : portal.formats)
+  }
+
+  /** Told of before its rows are read. */
+  async #begun(portal: Portal): Promise<readonly say.WireColumn[]> {
+    const hasBegun = portal.hasBegun
+    const columns = await this.#columnsOf(portal)
+    if (!hasBegun) this.#described = portal
+    return columns
   }
 
   #sendColumns(columns: readonly say.WireColumn[], formats: readonly Format[]): Promise<void> {
@@ -300,11 +328,9 @@ export class Session {
     const { portal, prepared, values } = this.#kept.portal(name)
     const { command, declared } = prepared
     if (portal === null && command === null) return this.#send(say.emptyQuery())
-    if (portal === null || !portal.isOpen) this.#begin()
     if (portal === null) return command === null ? undefined : this.#executeCommand(command, values, declared)
     this.#transaction.check()
-    this.#kept.checkOpen(portal)
-    await portal.columns(this.#admit)
+    await this.#columnsOf(portal)
     const rows = await this.#rows(portal, maxRows)
     this.#parts.onStatement('answered')
     await this.#send(
@@ -321,7 +347,7 @@ export class Session {
     this.#transaction.check()
     const { name, rows, isNothing } = fetchOf(statement)
     const cursor = this.#kept.cursor(name)
-    await cursor.columns(this.#admit)
+    await this.#columnsOf(cursor)
     await this.#send(say.commandComplete(`FETCH ${isNothing ? 0 : await this.#rows(cursor, rows)}`))
     this.#parts.onStatement('answered')
   }
@@ -330,7 +356,8 @@ export class Session {
     this.#transaction.requireOpen('DECLARE')
     const { name, query } = cursorOf(statement)
     const bound = { values, formats: [], timeoutMs: this.#parts.settings.timeoutMs }
-    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound))
+    const keptBytes = 2 * (name.length + query.sql.length) + bytesOf(values)
+    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound), keptBytes)
   }
 
   #fetched({ command }: Prepared): Portal | null {
@@ -367,31 +394,6 @@ export class Session {
 
 /** As long as other doors take it, before it is taken apart. */
 const MAX_SQL_CHARACTERS = 100_000
-
-const COMMANDS: ReadonlySet<string> = new Set(
-  `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
-  move declare fetch insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
-  refresh comment lock import security call do notify checkpoint reassign replace attach detach load install`.split(
-    /\s+/,
-  ),
-)
-
-const isCommand = (command: string): boolean => COMMANDS.has(command)
-
-/** Of products what SHOW TABLES, SHOW SCHEMAS and SHOW COLUMNS tell is told as to others. */
-const isOfTables = (words: readonly Word[]): boolean =>
-  ['tables', 'schemas', 'columns'].includes(words[1]?.value ?? '') || words[2]?.value === 'tables'
-
-/** `SHOW TRANSACTION ISOLATION LEVEL` is `transaction_isolation`, `SHOW TIME ZONE` is `timezone`. */
-function shownName(words: readonly Word[]): string {
-  const name = words
-    .slice(1)
-    .map(({ value }) => value)
-    .join(' ')
-  if (name.toLowerCase() === 'transaction isolation level') return 'transaction_isolation'
-  if (name.toLowerCase() === 'time zone') return 'TimeZone'
-  return name.replaceAll(' . ', '.')
-}
 
 const numbersIn = (statement: Statement | undefined): readonly number[] =>
   statement?.words.flatMap(({ kind, text }) => (kind === 'parameter' ? [Number(text.slice(1))] : [])) ?? []

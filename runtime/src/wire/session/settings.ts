@@ -55,29 +55,46 @@ const CASED: Readonly<Record<string, string>> = {
 }
 const MAX_NAME_CHARACTERS = 63
 
+/** What can be changed. */
+interface Changed {
+  readonly applicationName: string
+  /** 0: as the configuration says. */
+  readonly statementMs: number
+}
+
 export class Settings {
-  readonly #started: Readonly<Record<string, string>>
-  #applicationName: string
-  #statementMs = 0
+  readonly #known: Readonly<Record<string, string>>
+  readonly #started: Changed
+  /** Of the session, and as they were before its transaction: one that is rolled back has changed nothing. */
+  #session: Changed
+  #before: Changed | null = null
+  /** Until the transaction ends. */
+  #local: Partial<Changed> = {}
 
   constructor(version: string, user: string, applicationName: string) {
-    this.#started = { server_version: version, session_authorization: user, application_name: plain(applicationName) }
-    this.#applicationName = plain(applicationName)
+    this.#known = { ...SHOWN, server_version: version, session_authorization: user }
+    this.#started = { applicationName: plain(applicationName), statementMs: 0 }
+    this.#session = this.#started
   }
 
   /** Undefined: as the configuration says. */
   get timeoutMs(): number | undefined {
-    return this.#statementMs === 0 ? undefined : this.#statementMs
+    const { statementMs } = this.#now
+    return statementMs === 0 ? undefined : statementMs
+  }
+
+  get #now(): Changed {
+    return { ...this.#session, ...this.#local }
   }
 
   /** Throws 42704 for what is not told. */
   value(name: string): string {
     const key = name.toLowerCase()
+    const { applicationName, statementMs } = this.#now
     const known: Readonly<Record<string, string>> = {
-      ...SHOWN,
-      ...this.#started,
-      application_name: this.#applicationName,
-      statement_timeout: this.#statementMs === 0 ? '0' : `${this.#statementMs}ms`,
+      ...this.#known,
+      application_name: applicationName,
+      statement_timeout: statementMs === 0 ? '0' : `${statementMs}ms`,
     }
     const value = FIXED[key]?.[0] ?? (Object.hasOwn(known, key) ? known[key] : undefined)
     if (value === undefined)
@@ -85,33 +102,62 @@ export class Settings {
     return value
   }
 
-  /** The name that is to be reported anew, or null. Throws 0A000 for what would not be kept, 42704 for what is not known. */
-  set(name: string, value: string): string | null {
+  /** Throws 0A000 for what would not be kept. */
+  set(name: string, value: string, scope: Scope): void {
     const key = name.toLowerCase()
-    if (key === 'application_name') {
-      this.#applicationName = plain(value)
-      return 'application_name'
-    }
-    if (key === 'statement_timeout') {
-      this.#statementMs = durationMs(value)
-      return null
-    }
-    const fixed = Object.hasOwn(FIXED, key) ? FIXED[key] : undefined
-    if (fixed === undefined) {
-      throw notSupported(
-        `"${key.slice(0, MAX_NAME_CHARACTERS)}" cannot be set here`,
-        'SHOW tells the parameters that there are.',
-      )
-    }
-    if (fixed[1].test(value.trim())) return null
-    if (key.endsWith('read_only')) throw new WireError('25006', 'this server only reads')
-    throw notSupported(`${CASED[key] ?? key} is ${fixed[0]} here, and nothing else`)
+    if (key === 'application_name') this.#change({ applicationName: plain(value) }, scope)
+    else if (key === 'statement_timeout') this.#change({ statementMs: durationMs(value) }, scope)
+    else checkFixed(key, value)
   }
 
-  reset(): void {
-    this.#applicationName = this.#started['application_name'] ?? ''
-    this.#statementMs = 0
+  /** As it was at the start; null: all. Throws 42704 for what is not known. */
+  reset(name: string | null, scope: Scope): void {
+    const key = name?.toLowerCase()
+    const { applicationName, statementMs } = this.#started
+    if (key === undefined) this.#change(this.#started, scope)
+    else if (key === 'application_name') this.#change({ applicationName }, scope)
+    else if (key === 'statement_timeout') this.#change({ statementMs }, scope)
+    // Others are what they always were.
+    else this.value(key)
   }
+
+  begin(): void {
+    this.#before ??= this.#session
+  }
+
+  end(command: 'COMMIT' | 'ROLLBACK'): void {
+    if (command === 'ROLLBACK' && this.#before !== null) this.#session = this.#before
+    this.#before = null
+    this.#local = {}
+  }
+
+  #change(change: Partial<Changed>, scope: Scope): void {
+    if (scope === 'local') {
+      // Outside of a transaction it is over as soon as it is said.
+      if (this.#before !== null) this.#local = { ...this.#local, ...change }
+      return
+    }
+    this.#session = { ...this.#session, ...change }
+    const names = Object.keys(change)
+    this.#local = Object.fromEntries(Object.entries(this.#local).filter(([name]) => !names.includes(name)))
+  }
+}
+
+/** For the session, or until its transaction ends. */
+export type Scope = 'session' | 'local'
+
+/** What is always as it is may be set to that. */
+function checkFixed(key: string, value: string): void {
+  const fixed = Object.hasOwn(FIXED, key) ? FIXED[key] : undefined
+  if (fixed === undefined) {
+    throw notSupported(
+      `"${key.slice(0, MAX_NAME_CHARACTERS)}" cannot be set here`,
+      'SHOW tells the parameters that there are.',
+    )
+  }
+  if (fixed[1].test(value.trim())) return
+  if (key.endsWith('read_only')) throw new WireError('25006', 'this server only reads')
+  throw notSupported(`${CASED[key] ?? key} is ${fixed[0]} here, and nothing else`)
 }
 
 const plain = (name: string): string => name.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_NAME_CHARACTERS)
@@ -129,6 +175,9 @@ export interface Setting {
   readonly name: string
   readonly value: string
 }
+
+/** Of a SET. */
+export const scopeOf = (words: readonly Word[]): Scope => (words[1]?.value === 'local' ? 'local' : 'session')
 
 /** SET [SESSION | LOCAL] name {TO | =} value, SET TIME ZONE, SET NAMES, SET [SESSION CHARACTERISTICS AS] TRANSACTION …; null: DEFAULT. */
 export function settingOf(

@@ -1,6 +1,7 @@
 /** The state of a transaction, as clients are told it. Nothing is written, so that its end changes nothing either. */
 import type { TransactionState } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
+import { checkName } from './kept.ts'
 
 const MOST_SAVEPOINTS = 100
 
@@ -17,7 +18,7 @@ export class Transaction {
   }
 
   /** How the end is told: one that had failed is rolled back by COMMIT, too. */
-  end(command: 'COMMIT' | 'ROLLBACK'): string {
+  end(command: 'COMMIT' | 'ROLLBACK'): 'COMMIT' | 'ROLLBACK' {
     const tag = this.#state === 'E' ? 'ROLLBACK' : command
     this.#state = 'I'
     this.#savepoints = []
@@ -43,6 +44,7 @@ export class Transaction {
 
   save(name: string): void {
     this.requireOpen('SAVEPOINT')
+    checkName(name)
     if (this.#savepoints.length >= MOST_SAVEPOINTS) throw new WireError('54000', 'there are too many savepoints')
     this.#savepoints.push(name)
   }

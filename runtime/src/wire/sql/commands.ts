@@ -18,27 +18,65 @@ export function commandOf({ words }: Pick<Statement, 'words'>): string {
   return first?.kind === 'name' ? first.value : ''
 }
 
+/** What the catalogue's PostgreSQL has. */
+export interface CatalogueNames {
+  isRelation(name: string): boolean
+  /** Or a keyword that stands in front of a parenthesis. */
+  isFunction(name: string): boolean
+  /** What products' dialect does not have, or tells otherwise. */
+  isOwnFunction(name: string): boolean
+}
+
 /** Relations of the catalogue are named by their schema, or by a name that no product may have. */
-export function doorOf(words: readonly Word[], isKnownFunction: (name: string) => boolean): Door {
-  if (words.some((_, at) => namesCatalogue(words, at))) return 'catalogue'
+export function doorOf(words: readonly Word[], names: CatalogueNames): Door {
+  if (namesRelation(words, names)) return 'catalogue'
   const command = commandOf({ words })
   if (command !== 'select' && command !== 'values') return 'products'
   if (words.some(({ kind, value }) => kind === 'name' && value === 'from')) return 'products'
-  const isKnown = words.every(
-    (word, at) => word.kind !== 'name' || words[at + 1]?.text !== '(' || isKnownFunction(word.value),
-  )
-  return isKnown ? 'catalogue' : 'products'
+  const called = calledNames(words)
+  if (!called.every((name) => names.isFunction(name))) return 'products'
+  const isOwn = called.some((name) => names.isOwnFunction(name)) || words.some((_, at) => isOwnWord(words, at))
+  return isOwn || words.every((word, at) => isPlain(word, words[at - 1])) ? 'catalogue' : 'products'
+}
+
+/** Whether a relation of the catalogue is named. */
+export const namesRelation = (words: readonly Word[], names: CatalogueNames): boolean =>
+  words.some((_, at) => namesCatalogue(words, at, names))
+
+const calledNames = (words: readonly Word[]): readonly string[] =>
+  words.flatMap(({ kind, value }, at) => (kind === 'name' && words[at + 1]?.text === '(' ? [value] : []))
+
+const OWN_WORDS: ReadonlySet<string> = new Set('current_schema current_user session_user user'.split(' '))
+
+/** Of the session as PostgreSQL has it, or a cast to what names something of the catalogue: `::regclass`. */
+function isOwnWord(words: readonly Word[], at: number): boolean {
+  const { kind, value } = words[at] as Word
+  if (kind !== 'name') return false
+  const before = words[at - 1]
+  return value.startsWith('reg') ? before?.text === ':' || before?.value === 'as' : OWN_WORDS.has(value)
+}
+
+const PLAIN_WORDS: ReadonlySet<string> = new Set('select values as true false null'.split(' '))
+
+/** `SELECT 1`, with which a client asks whether anybody is there: both dialects tell the same, and one costs less. */
+function isPlain({ kind, text, value }: Word, before: Word | undefined): boolean {
+  if (kind === 'number') return /^[0-9]{1,9}$/.test(text)
+  if (kind === 'text') return text.startsWith("'")
+  if (kind === 'mark') return ['(', ')', ','].includes(text)
+  return kind !== 'parameter' && (PLAIN_WORDS.has(value) || before?.value === 'as')
 }
 
 const CATALOGUE_SCHEMAS: ReadonlySet<string> = new Set(['pg_catalog', 'information_schema'])
 
-function namesCatalogue(words: readonly Word[], at: number): boolean {
+function namesCatalogue(words: readonly Word[], at: number, { isRelation }: CatalogueNames): boolean {
   const word = words[at] as Word
   if (!isName(word)) return false
   if (CATALOGUE_SCHEMAS.has(word.value) && words[at + 1]?.text === '.') return true
   if (!word.value.startsWith('pg_') || words[at - 1]?.text === '.') return false
   const before = words[at - 1]?.value
-  return before === 'from' || before === 'join' || before === ',' || before === 'only' || before === '('
+  if (before === 'from' || before === 'join' || before === 'only') return true
+  // There stand columns, too, and products may have some that are called so.
+  return (before === ',' || before === '(') && isRelation(word.value)
 }
 
 export const isName = ({ kind }: Word): boolean => kind === 'name' || kind === 'quoted'
@@ -134,4 +172,30 @@ export function fetchOf({ words }: Statement): FetchCommand {
     rows: isAll ? 0 : isOne ? 1 : Number(count),
     isNothing: count !== undefined && Number(count) === 0,
   }
+}
+
+const COMMANDS: ReadonlySet<string> = new Set(
+  `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
+  move declare fetch insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
+  refresh comment lock import security call do notify checkpoint reassign replace attach detach load install`.split(
+    /\s+/,
+  ),
+)
+
+/** What gives no rows of its own. */
+export const isCommand = (command: string): boolean => COMMANDS.has(command)
+
+/** Of products what SHOW TABLES, SHOW SCHEMAS and SHOW COLUMNS tell is told as to others. */
+export const isOfTables = (words: readonly Word[]): boolean =>
+  ['tables', 'schemas', 'columns'].includes(words[1]?.value ?? '') || words[2]?.value === 'tables'
+
+/** `SHOW TRANSACTION ISOLATION LEVEL` is `transaction_isolation`, `SHOW TIME ZONE` is `timezone`. */
+export function shownName(words: readonly Word[]): string {
+  const name = words
+    .slice(1)
+    .map(({ value }) => value)
+    .join(' ')
+  if (name.toLowerCase() === 'transaction isolation level') return 'transaction_isolation'
+  if (name.toLowerCase() === 'time zone') return 'TimeZone'
+  return name.replaceAll(' . ', '.')
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { checkCatalogueWords, isCatalogueFunction } from '../catalogue/allowed-words.ts'
+import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
 import { copyOf, cursorOf, doorOf, fetchOf } from './commands.ts'
 import { statementsOf, textOf, wordsOf } from './words.ts'
 
@@ -46,7 +46,7 @@ describe('words', () => {
 })
 
 describe('where statements go', () => {
-  const door = (sql: string) => doorOf(one(sql).words, isCatalogueFunction)
+  const door = (sql: string) => doorOf(one(sql).words, CATALOGUE)
 
   it('to products, or to the catalogue', () => {
     assert.equal(door('SELECT * FROM crm.people'), 'products')
@@ -57,12 +57,45 @@ describe('where statements go', () => {
     assert.equal(door('SELECT * FROM crm.people, pg_catalog.pg_class'), 'catalogue')
     assert.equal(door("SELECT 'pg_catalog.pg_class' FROM crm.people"), 'products')
     assert.equal(door('WITH a AS (SELECT 1) SELECT * FROM information_schema.tables'), 'catalogue')
+    assert.equal(door('SELECT id, pg_rating, max(pg_rank) FROM crm.movies'), 'products')
+    assert.equal(door('SELECT 1 FROM crm.movies, pg_class'), 'catalogue')
+  })
+
+  it('without a relation to products, but where they ask for what a PostgreSQL alone tells', () => {
+    for (const sql of ['SELECT 7/2', 'SELECT upper($1)', "SELECT date '2024-01-01' + 1", 'SELECT 1.5'])
+      assert.equal(door(sql), 'products', sql)
+    for (const sql of [
+      "SELECT 1, 'a' AS b",
+      'VALUES (1)',
+      'SELECT current_schema()',
+      'SELECT current_schema',
+      'SELECT current_user',
+      "SELECT 'hstore'::regtype::oid",
+      "SELECT current_setting('server_version_num')::int / 10000",
+      'SELECT pg_catalog.version()',
+    ])
+      assert.equal(door(sql), 'catalogue', sql)
+  })
+
+  it('to a database without tables where none are asked for', () => {
+    for (const sql of ['SELECT 1', 'SELECT version(), current_schema()', 'SELECT pg_backend_pid()'])
+      assert.equal(needsTables(one(sql).words), false, sql)
+    for (const sql of [
+      'SELECT current_schemas(true)',
+      "SELECT 'crm.people'::regclass",
+      'SELECT has_table_privilege($1, $2)',
+      'SELECT * FROM pg_class',
+    ])
+      assert.equal(needsTables(one(sql).words), true, sql)
   })
 
   it('with words of the catalogue alone that tell of what the caller may see', () => {
     const allowed = [
       "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('r')",
       'SELECT pg_catalog.format_type(a.atttypid, a.atttypmod) FROM pg_attribute a',
+      'SELECT t.a FROM pg_class t(a, b), pg_catalog.pg_type u (c)',
+      'WITH a(x) AS (SELECT 1), b(y, z) AS MATERIALIZED (SELECT 2, 3) SELECT * FROM a, b',
+      'SELECT generate_series(1, pg_catalog.array_upper(indkey, 1)) FROM pg_index',
     ]
     for (const sql of allowed) checkCatalogueWords(one(sql).words)
     const refused = [
@@ -80,6 +113,13 @@ describe('where statements go', () => {
       'SELECT current_catalog',
       "SELECT dblink('x')",
       'SELECT pg_table_size(1)',
+      'SELECT * FROM pg_class, query_to_xml(relname) AS (a text)',
+      'WITH a AS (SELECT 1) SELECT * FROM pg_class, lo_get(oid) AS (a text, b int)',
+      'SELECT 1 FROM pg_class c lo_get(oid)',
+      "SELECT lpad('', 268000000, 'x')",
+      'SELECT array_agg(a) FROM generate_series(1, 100000000) a',
+      'SELECT generate_series(1, 9999 * 9999)',
+      'SELECT generate_series(1, $1)',
     ]
     for (const sql of refused) assert.throws(() => checkCatalogueWords(one(sql).words), { sqlState: '0A000' }, sql)
   })

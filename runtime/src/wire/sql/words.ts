@@ -130,7 +130,21 @@ export function textOf(words: readonly Word[]): string {
   return text
 }
 
-/** Names in quotes, each once. */
-export function quotedNames(words: readonly Word[]): ReadonlySet<string> {
-  return new Set(words.flatMap(({ kind, value }) => (kind === 'quoted' ? [value] : [])))
+/** What a statement says of the names of its columns. */
+export interface ResultNames {
+  /** In quotes. */
+  readonly chosen: ReadonlySet<string>
+  /** Of functions. */
+  readonly called: ReadonlySet<string>
+  /** Whether columns may come that it does not name: as `*`, with names that look like a function's call. */
+  readonly isOpen: boolean
+}
+
+export function resultNames(words: readonly Word[]): ResultNames {
+  const isCalled = (at: number): boolean => words[at]?.kind === 'name' && words[at + 1]?.text === '('
+  return {
+    chosen: new Set(words.flatMap(({ kind, value }) => (kind === 'quoted' ? [value] : []))),
+    called: new Set(words.flatMap(({ value }, at) => (isCalled(at) ? [value] : []))),
+    isOpen: words.some(({ text }) => text === '*') || !words.some(({ value }) => value === 'select'),
+  }
 }

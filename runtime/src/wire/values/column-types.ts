@@ -2,6 +2,7 @@
 import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
+import type { ResultNames } from '../sql/words.ts'
 
 export const OID = {
   bool: 16,
@@ -77,12 +78,11 @@ export interface TypedColumn extends WireColumn {
   write(cell: Buffer): Buffer
 }
 
-/** @param chosen names in quotes of the statement: those that it gave stay */
-export function columnOf({ name, type }: ResultColumn, chosen: ReadonlySet<string>): TypedColumn {
+export function columnOf({ name, type }: ResultColumn, names: ResultNames): TypedColumn {
   const decimal = parseDecimal(type)
   const oid = decimal === null ? (OIDS[type] ?? (NESTED.test(type) ? OID.json : OID.text)) : OID.numeric
   return {
-    name: nameOf(name, chosen),
+    name: nameOf(name, names),
     oid,
     size: SIZES[oid] ?? -1,
     modifier: decimal === null ? -1 : ((decimal.precision << 16) | decimal.scale) + 4,
@@ -90,12 +90,13 @@ export function columnOf({ name, type }: ResultColumn, chosen: ReadonlySet<strin
   }
 }
 
-/** The engine calls a column without a name by its whole expression, PostgreSQL by the function. */
-function nameOf(name: string, chosen: ReadonlySet<string>): string {
+/** The engine calls a column without a name by its whole expression, PostgreSQL by the function. What it is called by stays. */
+function nameOf(name: string, { chosen, called, isOpen }: ResultNames): string {
   if (chosen.has(name)) return name
-  const called = /^(?:"?[a-z_]+"?\.)*([a-z_][a-z0-9_]*)\(.*\)$/is.exec(name)?.[1]
-  if (called === undefined) return name
-  return called === 'count_star' ? 'count' : called.toLowerCase()
+  const call = /^(?:"?[a-z_]+"?\.)*([a-z_][a-z0-9_]*)\(.*\)$/is.exec(name)?.[1]
+  if (call === undefined) return name
+  const own = call === 'count_star' ? 'count' : call.toLowerCase()
+  return isOpen && !called.has(own) ? name : own
 }
 
 const written = (write: (text: string) => string) => (cell: Buffer) =>

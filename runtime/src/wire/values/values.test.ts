@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { quotedNames, wordsOf } from '../sql/words.ts'
+import { resultNames, wordsOf } from '../sql/words.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
 import { columnOf, OID } from './column-types.ts'
 import { csvRows } from './csv-rows.ts'
@@ -70,9 +70,10 @@ describe('binary', () => {
   })
 })
 
+const NAMES = resultNames([])
+
 describe('values', () => {
-  const told = (type: string, text: string) =>
-    columnOf({ name: 'x', type }, new Set()).write(Buffer.from(text)).toString()
+  const told = (type: string, text: string) => columnOf({ name: 'x', type }, NAMES).write(Buffer.from(text)).toString()
 
   it('are written as PostgreSQL writes them', () => {
     assert.equal(told('boolean', 'true'), 't')
@@ -87,19 +88,21 @@ describe('values', () => {
   })
 
   it('have the types that hold them', () => {
-    const of = (type: string) => columnOf({ name: 'x', type }, new Set()).oid
+    const of = (type: string) => columnOf({ name: 'x', type }, NAMES).oid
     assert.deepEqual(
       ['long', 'hugeint', 'decimal(38,9)', 'list<integer>', 'json', 'uuid'].map(of),
       [20, 1700, 1700, 114, 114, 2950],
     )
-    assert.equal(columnOf({ name: 'x', type: 'decimal(12,3)' }, new Set()).modifier, ((12 << 16) | 3) + 4)
+    assert.equal(columnOf({ name: 'x', type: 'decimal(12,3)' }, NAMES).modifier, ((12 << 16) | 3) + 4)
   })
 
   it('are called as PostgreSQL calls them, but where a name was chosen', () => {
-    const named = (name: string, sql: string) => columnOf({ name, type: 'long' }, quotedNames(wordsOf(sql))).name
+    const named = (name: string, sql: string) => columnOf({ name, type: 'long' }, resultNames(wordsOf(sql))).name
     assert.equal(named('count_star()', 'select count(*) from a.b'), 'count')
     assert.equal(named('sum(x)', 'select sum(x) from a.b'), 'sum')
     assert.equal(named('sum(x)', 'select x as "sum(x)" from a.b'), 'sum(x)')
+    assert.equal(named('price(eur)', 'select * from a.b'), 'price(eur)')
+    assert.equal(named('sum(x)', 'select *, sum(x) from a.b'), 'sum')
   })
 
   it('of parameters are read by their type, or refused', () => {

@@ -1,0 +1,79 @@
+/** The listener with tokens that are texts: whoever has one is let in, and there is no product and no catalogue behind it. */
+import pg from 'pg'
+import type { Principal } from '../flow.ts'
+import { LocalRateLimiter } from '../http/rate-limit.ts'
+import type { Platform } from '../operations/platform.ts'
+import { CatalogueServer } from './catalogue/catalogue-server.ts'
+import { type RunningWire, startWire, type WireOptions } from './listener.ts'
+
+export const logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => logger }
+export const OFTEN = { ratePerS: 10_000, burst: 10_000 }
+const LASTING = Date.UTC(2100, 0)
+
+export function person(tenant: string, tokenExpiresAtMs = LASTING): Principal {
+  return {
+    issuer: 'https://issuer.test',
+    subject: 'vera',
+    tenant,
+    groups: ['svc-viewers'],
+    isAdmin: false,
+    isDeveloper: false,
+    isViewer: true,
+    claimedClearance: null,
+    email: null,
+    tokenExpiresAtMs,
+    tokenIssuedAtMs: 0,
+  }
+}
+
+/** Tokens that are good, and whose. */
+export const tokens = new Map<string, Principal>()
+
+export const authoritiesOf = (): WireOptions['authorities'] => ({
+  authenticator: {
+    cached: () => null,
+    async verify(token) {
+      const principal = tokens.get(token)
+      if (principal === undefined) throw new Error('a secret reason')
+      return principal
+    },
+  },
+  standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
+  rateLimits: { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: OFTEN },
+  rateLimiter: new LocalRateLimiter(),
+  addresses: new LocalRateLimiter(),
+})
+
+export async function openWire(change: Partial<WireOptions> = {}): Promise<RunningWire> {
+  return startWire({
+    host: '127.0.0.1',
+    port: 0,
+    tls: null,
+    maxConnections: 100,
+    maxConnectionsPerTenant: 3,
+    maxConnectionsPerAddress: null,
+    loginMs: 60_000,
+    idleMs: 120_000,
+    serverVersion: '18.0',
+    authorities: authoritiesOf(),
+    plans: {
+      platform: {} as Platform,
+      catalogue: new CatalogueServer({ dataDirectory: '/nowhere', mostSets: 1, logger }),
+    },
+    logger,
+    count: { connected() {}, login() {}, statement() {} },
+    ...change,
+  })
+}
+
+export function clientOf(
+  to: RunningWire,
+  password: string,
+  database = 'acme',
+  ssl?: pg.ClientConfig['ssl'],
+): pg.Client {
+  const own = ssl === undefined ? {} : { ssl }
+  const client = new pg.Client({ host: '127.0.0.1', port: to.port, user: 'vera', database, password, ...own })
+  client.on('error', () => undefined)
+  return client
+}
