@@ -88,6 +88,8 @@ before(async () => {
   await run('openssl', [...fresh, '-subj', '/CN=localhost', '-keyout', key, '-out', cert])
   Object.assign(process.env, {
     SLUICE_WIRE__PORT: String(port),
+    // However slow the machine is: nothing here is to meet it.
+    SLUICE_LIMITS__QUERY_TIMEOUT_MS: '600000',
     SLUICE_WIRE__CERT_FILE: cert,
     SLUICE_WIRE__KEY_FILE: key,
   })
@@ -238,7 +240,7 @@ describe('rows', () => {
     const slow = await wireAs(viewerToken)
     const stream = (slow as unknown as { connection: { stream: { pause(): void; resume(): void } } }).connection.stream
     const asked = slow.query({
-      text: 'SELECT p.*, r.a FROM crm.people p, range(60) r(a)',
+      text: 'SELECT p.*, r.a FROM crm.people p, range(20) r(a)',
       rowMode: 'array',
       types: asText,
     })
@@ -248,7 +250,7 @@ describe('rows', () => {
       assert.equal((await beside.query('SELECT id FROM crm.people WHERE id = 1')).rows.length, 1)
     }
     stream.resume()
-    assert.equal((await asked).rows.length, (ROWS + 2) * 60)
+    assert.equal((await asked).rows.length, (ROWS + 2) * 20)
   })
 })
 
