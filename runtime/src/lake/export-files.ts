@@ -120,10 +120,10 @@ export class ExportFiles {
     return this.#deps.store.removeAll(attemptOf(file))
   }
 
-  /** Of those before it, which have died. Repeatable. */
-  async removeBefore(file: ExportFile): Promise<void> {
-    for (let attempt = Math.max(1, file.attempt - FORMER_ATTEMPTS); attempt < file.attempt; attempt += 1) {
-      await this.removeAttempt({ ...file, attempt })
+  /** Of that attempt and those before it, which have died. Repeatable. */
+  async removeUntil({ tenant, id, attempt: last }: ExportFile): Promise<void> {
+    for (let attempt = Math.max(1, last - FORMER_ATTEMPTS + 1); attempt <= last; attempt += 1) {
+      await this.removeAttempt({ tenant, id, attempt })
     }
   }
 

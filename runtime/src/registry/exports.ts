@@ -127,13 +127,20 @@ export function findExport(db: Queryable, id: string): Promise<Export | null> {
   return maybeOne<Export>(db, 'reading the export', `select ${COLUMNS} from exports where id = $1`, [id])
 }
 
+export interface BegunExport extends Export {
+  /** Which has begun last before it; 0: none. */
+  readonly formerAttempt: number
+}
+
 /** Null where there is nothing to be done any more. Former attempts may go on, and write nothing that counts. */
-export function beginAttempt(db: Queryable, id: string, attempt: number): Promise<Export | null> {
-  return maybeOne<Export>(
+export function beginAttempt(db: Queryable, id: string, attempt: number): Promise<BegunExport | null> {
+  return maybeOne<BegunExport>(
     db,
     'beginning an export',
     `update exports set state = 'running', attempt = $2, bytes = 0, parts = 0
-     where id = $1 and state in ('queued', 'running') and attempt < $2 and expires_at > clock_timestamp() returning ${COLUMNS}`,
+     from (select id as begun, attempt as former from exports where id = $1 for update) before
+     where id = begun and state in ('queued', 'running') and attempt < $2 and expires_at > clock_timestamp()
+     returning ${COLUMNS}, former as "formerAttempt"`,
     [id, attempt],
   )
 }

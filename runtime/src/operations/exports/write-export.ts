@@ -23,6 +23,7 @@ import { exportedTables } from './export-access.ts'
 
 const MOST_ATTEMPTS = 5
 const LOOK_MS = 3_000
+const SPENT_LOOK_MS = 15_000
 /** With fewer a query may wait for as long as an export is written. */
 const PROCESSES_FOR_LONG = 3
 const MEGABYTE = 1024 * 1024
@@ -30,11 +31,11 @@ const MEGABYTE = 1024 * 1024
 export async function writeExport(platform: Platform, job: Job, signal: AbortSignal): Promise<NextDue> {
   const { pool, exportFiles, logger } = platform
   const spent = spentOf(platform, job)
-  // Nothing was tried, so that it counts as no attempt.
-  if (spent !== null) return { from: 'end', ms: spent.retryAfterMs ?? LOOK_MS }
+  // Nothing was tried, so that it counts as no attempt. Looked at before its time, too: the tenant may get another tier.
+  if (spent !== null) return { from: 'end', ms: Math.min(spent.retryAfterMs ?? SPENT_LOOK_MS, SPENT_LOOK_MS) }
   const asked = await beginAttempt(pool, job.key, job.token)
   if (asked === null) return null
-  await exportFiles.removeBefore(asked)
+  await exportFiles.removeUntil({ ...asked, attempt: asked.formerAttempt })
   try {
     if (job.attempts >= MOST_ATTEMPTS) throw new Error(`${job.attempts} attempts have died`)
     await onAccountOf(asked.tenant, () => written(platform, asked, signal))
