@@ -207,6 +207,10 @@ describe('exports', () => {
 
   it('are their author’s alone: those of others are as absent ones', async () => {
     const found = await exported(masked, { sql: 'SELECT 1 AS one', format: 'csv' })
+    const listed = async (client: Client) =>
+      (await ok(client.get('/api/v1/exports'))).data.map(({ id, link }: Json) => [id, link])
+    assert.deepEqual(await listed(masked), [[found.id, null]])
+    for (const other of [cleared, owner, foreigner]) assert.deepEqual(await listed(other), [])
     const absent = `exp_${'0'.repeat(24)}`
     for (const other of [cleared, owner, foreigner]) {
       for (const method of ['GET', 'DELETE']) {

@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Principal } from '../flow.ts'
 import type { RecordedError } from './deployments.ts'
 import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export type ExportFormat = 'parquet' | 'csv' | 'ndjson'
@@ -125,6 +126,27 @@ export async function exportedBytes(db: Queryable, tenant: string): Promise<numb
 
 export function findExport(db: Queryable, id: string): Promise<Export | null> {
   return maybeOne<Export>(db, 'reading the export', `select ${COLUMNS} from exports where id = $1`, [id])
+}
+
+/** Those that one person has asked for and that are there, newest first. */
+export async function listExports(
+  db: Queryable,
+  tenant: string,
+  { issuer, subject }: Pick<Principal, 'issuer' | 'subject'>,
+  page: PageRequest,
+): Promise<Page<Export>> {
+  const parameters = pageParameters(page)
+  const rows = await many<Export>(
+    db,
+    'reading exports',
+    `select ${COLUMNS} from exports
+     where tenant = $4 and principal->>'issuer' = $5 and principal->>'subject' = $6
+       and state <> 'gone' and expires_at > clock_timestamp()
+       and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, tenant, issuer, subject],
+  )
+  return toPage(rows, parameters, ({ createdAt, id }) => ({ createdAt, id }))
 }
 
 export interface BegunExport extends Export {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import {
   openExport,
+  ownExports,
   removeExport,
   requestExport,
   type TellableExport,
@@ -8,12 +9,16 @@ import {
 } from '../../operations/exports/exports.ts'
 import type { Platform } from '../../operations/platform.ts'
 import type { Export, ExportFormat } from '../../registry/exports.ts'
+import type { PageRequest } from '../../registry/paging.ts'
+import type { Cursors } from '../cursor.ts'
 import { keptAnswer } from '../idempotency.ts'
 import { InFlight } from '../in-flight.ts'
 import { refuse } from '../problem.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
 import { CONTENT_TYPES } from './query.ts'
-import { ColumnNames, QueryRequest, Reference } from './shapes.ts'
+import { pageOf } from './resources.ts'
+import { ColumnNames, Page, QueryRequest, Reference } from './shapes.ts'
 
 const tags = ['Query']
 const Format = Type.Union((['parquet', 'csv', 'ndjson'] as const).map((name) => Type.Literal(name)))
@@ -92,7 +97,7 @@ class Downloads {
   }
 }
 
-export function exportRoutes(platform: Platform): readonly Route[] {
+export function exportRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
   const downloads = new Downloads()
   return [
     defineRoute({
@@ -125,6 +130,21 @@ export function exportRoutes(platform: Platform): readonly Route[] {
           headers: { Location: `/api/v1/exports/${found.id}` },
         }))
         return answer.reply(await requestExport(platform, call, call.body, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/exports',
+      name: 'listExports',
+      summary: 'The exports that you have asked for, newest first',
+      description: 'Without links: each is asked for by itself, when the right to its rows is looked at.',
+      tags,
+      auth: 'tenant',
+      query: Page,
+      responses: { 200: { description: 'A page of exports.', schema: pageOf(ExportState) } },
+      handler(call) {
+        const read = (page: PageRequest) => ownExports(platform, call, page)
+        return listReply(call, cursors, 'exports', read, (found) => exportJson({ found, link: null }))
       },
     }),
     defineRoute({

@@ -16,8 +16,10 @@ import {
   endExport,
   exportKindOf,
   findExport,
+  listExports,
 } from '../../registry/exports.ts'
 import { isId } from '../../registry/ids.ts'
+import type { Page, PageRequest } from '../../registry/paging.ts'
 import { audited, type Keep, type Platform } from '../platform.ts'
 import { NamedTables } from '../queries/named-tables.ts'
 import { shownTables } from '../queries/shown-tables.ts'
@@ -83,6 +85,11 @@ async function readable(platform: Platform, call: TenantCall, reference: string)
   })
   if (accessOrNull(found, call.principal, platform.rules) === null) throw none()
   return found
+}
+
+/** The caller's own, without links. */
+export function ownExports({ pool }: Platform, call: TenantCall, page: PageRequest): Promise<Page<Export>> {
+  return listExports(pool, call.tenant, call.principal, page)
 }
 
 export interface TellableExport {
