@@ -192,6 +192,26 @@ describe('reads that wait for an epoch', () => {
     assert.equal(read?.body.data[0].error.code, 'product_not_found')
   })
 
+  it('go on for the others where a product is removed meanwhile', async () => {
+    await make(owner, { name: 'leaving' })
+    await syncNow(owner)
+    await ok(readKeys(viewer, { items: [item('crm.leaving')] }))
+    const next = (await epochOf('things')) + 1
+    const items = [item('crm.things'), item('crm.leaving')]
+    const waiting = counted([
+      readKeys(viewer, { items, at_least_epoch: { 'crm.things': next, 'crm.leaving': 99 } }),
+      readKeys(viewer, { items, at_least_epoch: { 'crm.things': next } }),
+    ])
+    await mark(7)
+    const removed = await owner.send('/api/v1/products/crm.leaving', { method: 'DELETE' })
+    assert.ok(removed.status < 300, JSON.stringify(removed.body))
+    await syncNow(owner)
+    for (const { status, body } of await waiting.all()) {
+      assert.equal(status, 200, JSON.stringify(body))
+      assert.deepEqual([body.data[0].rows[0].mark, body.data[1].error.code], [7, 'product_not_found'])
+    }
+  })
+
   it('leave no wait behind when their client goes', async () => {
     const next = (await epochOf('things')) + 1
     for (let round = 0; round < 3; round += 1) {

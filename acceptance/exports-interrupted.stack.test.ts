@@ -41,6 +41,9 @@ async function ended(made: Json): Promise<Json> {
   return found
 }
 
+/** Of the first test. */
+let whole: Json = null
+
 const sql = `SELECT c.id * ${ROWS} + p.id AS no, p.city FROM crm.people p, crm.people c WHERE c.id <= ${COPIES} ORDER BY no`
 
 describe('exports that are interrupted', () => {
@@ -59,6 +62,7 @@ describe('exports that are interrupted', () => {
     const found = await ended(made)
     assert.equal(found.state, 'succeeded', JSON.stringify(found))
     assert.equal(found.rows, ROWS * COPIES)
+    whole = found
     const fresh = await told(made)
     const response = await nobody.begin(fresh.link.path, {}, AbortSignal.timeout(300_000))
     assert.equal(response.status, 200)
@@ -73,6 +77,32 @@ describe('exports that are interrupted', () => {
     assert.equal(bytes, found.bytes)
     assert.equal(lines, ROWS * COPIES + 1, 'a header, and each row once')
     assert.match(last.toString(), new RegExp(`\n${COPIES * ROWS + ROWS},"city ${ROWS}"\n$`))
+  })
+
+  it('are given to a few at once', async (t) => {
+    if (world.deployment.crash === null) return t.skip('the deployment was not started here')
+    const found = whole ?? (await ended(await ok(owner.post('/api/v1/exports', { sql, format: 'csv' }))))
+    const download = async () => {
+      const ended = new AbortController()
+      const response = await nobody.begin((await told(found)).link.path, {}, ended.signal)
+      return { response, end: () => ended.abort() }
+    }
+    // Nobody reads them, so that they do not end.
+    const held = [await download(), await download(), await download(), await download()]
+    assert.deepEqual(
+      held.map(({ response }) => response.status),
+      [200, 200, 200, 200],
+    )
+    const { response } = await download()
+    assert.equal(response.status, 429)
+    assert.ok(Number(response.headers.get('retry-after')) > 0)
+    assert.equal(((await response.json()) as Json).code, 'too_many_at_once')
+    for (const { end } of held) end()
+    await until('a place is free again', async () => {
+      const { response: next, end } = await download()
+      end()
+      return next.status === 200
+    })
   })
 
   it('have links that expire; who asks again gets another', async (t) => {

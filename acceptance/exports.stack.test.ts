@@ -39,6 +39,7 @@ async function made(name: string, classification = 'internal'): Promise<void> {
 before(async () => {
   // Of the runtime that is started here: a busy machine takes its time for large answers.
   process.env['SLUICE_LIMITS__QUERY_TIMEOUT_MS'] = '600000'
+  process.env['SLUICE_EXPORTS__MEGABYTES'] = '16'
   world = await openWorld()
   folder = await mkdtemp(join(tmpdir(), 'sluice-exports-'))
   const [own, other] = world.tenants
@@ -206,6 +207,10 @@ describe('exports', () => {
 
   it('are their author’s alone: those of others are as absent ones', async () => {
     const found = await exported(masked, { sql: 'SELECT 1 AS one', format: 'csv' })
+    const listed = async (client: Client) =>
+      (await ok(client.get('/api/v1/exports'))).data.map(({ id, link }: Json) => [id, link])
+    assert.deepEqual(await listed(masked), [[found.id, null]])
+    for (const other of [cleared, owner, foreigner]) assert.deepEqual(await listed(other), [])
     const absent = `exp_${'0'.repeat(24)}`
     for (const other of [cleared, owner, foreigner]) {
       for (const method of ['GET', 'DELETE']) {
@@ -306,11 +311,60 @@ describe('exports', () => {
     )
   })
 
-  it('are bounded in number', async () => {
+  it('fail at once where they are too large, as they would again', async () => {
+    const large = 'SELECT a.* FROM crm.people a, crm.people b WHERE b.id <= 40'
+    const failed = await ended(masked, await begin(masked, { sql: large, format: 'ndjson' }))
+    assert.deepEqual([failed.state, failed.error.code], ['failed', 'query_result_too_large'])
+  })
+
+  it('are made once for each Idempotency-Key', async () => {
+    const init = {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'one-export' },
+      body: JSON.stringify({ sql: 'SELECT 1 AS one', format: 'csv' }),
+    }
+    const answers = [await masked.send('/api/v1/exports', init), await masked.send('/api/v1/exports', init)]
+    begun.push([masked, answers[0]?.body.id])
+    assert.deepEqual(
+      answers.map(({ status, body }) => [status, body.id]),
+      [202, 202].map((status) => [status, answers[0]?.body.id]),
+    )
+    const other = await cleared.send('/api/v1/exports', init)
+    begun.push([cleared, other.body.id])
+    assert.notEqual(other.body.id, answers[0]?.body.id)
+  })
+
+  it('are on record as downloaded where they were, and not where only the head was asked for', async () => {
+    const found = await exported(masked, { sql: 'SELECT 1 AS one', format: 'csv' })
+    const downloads = async () =>
+      (await ok(owner.get('/api/v1/audit?limit=100'))).data.filter(
+        ({ action, object }: Json) => action === 'export.download' && object.id === found.id,
+      ).length
+    assert.equal((await nobody.send(found.link.path, { method: 'HEAD' })).status, 200)
+    assert.equal(await downloads(), 0)
+    await bytesOf(found)
+    assert.equal(await downloads(), 1)
+  })
+
+  it('are removed by administrators, too, in the tenant that they name', async () => {
+    const found = await exported(masked, { sql: 'SELECT 1 AS one', format: 'csv' })
+    const path = `/api/v1/exports/${found.id}`
+    const remove = (tenant: string) => world.admin.send(path, { method: 'DELETE', headers: { 'x-tenant-id': tenant } })
+    assert.equal((await remove(world.tenants[1])).status, 404)
+    assert.equal((await masked.get(path)).status, 200)
+    assert.equal((await remove(world.tenants[0])).status, 204)
+    assert.equal((await masked.get(path)).status, 404)
+  })
+
+  it('are bounded in number, and one person has half of them', async () => {
     const answers = []
     for (let at = 0; at < 12; at += 1) answers.push(await owner.post('/api/v1/exports', { sql: 'SELECT 1' }))
     const codes = answers.map(({ status, body }) => `${status} ${body.code ?? ''}`.trim())
-    assert.equal(codes.at(-1), '429 too_many_exports')
+    assert.deepEqual(
+      codes.map((code) => code === '429 too_many_exports'),
+      codes.map((_, at) => at >= 5),
+    )
+    await begin(masked, { sql: 'SELECT 1' })
     for (const { body } of answers) if (body.id) await owner.send(`/api/v1/exports/${body.id}`, { method: 'DELETE' })
   })
 })

@@ -440,7 +440,7 @@ const ELSEWHERE = [
     'getImpactOfSource',
   ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
-  ...['getDocs', 'getRoot', 'getManifestSchema', 'downloadExport'],
+  ...['getDocs', 'getRoot', 'getManifestSchema', 'downloadExport', 'listExports'],
 ]
 /** In the tests below that are about more than one product. */
 const TOGETHER = ['listProducts', 'listIngestion', 'followEvents', 'listAudit', 'listQuarantine', 'discoverConnection']

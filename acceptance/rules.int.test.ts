@@ -94,6 +94,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   /** As by queries: what a caller may not read is not there. */
   makeTrainingSet: [401, 404, 'heard', 'heard', 404, 'heard'],
   createExport: ANY_TOKEN,
+  /** One's own. */
+  listExports: ANY_TOKEN,
   /** Its author's alone. */
   getExport: [401, 404, 404, 404, 404, 404],
   deleteExport: [401, 404, 404, 404, 404, 404],

@@ -424,7 +424,12 @@ export const ConfigSchema = Type.Object(
     ),
     exports: Type.Object(
       {
-        keep_hours: Type.Integer({ default: 24, minimum: 1, maximum: 720, description: 'How long a file is kept.' }),
+        keep_hours: Type.Integer({
+          default: 24,
+          minimum: 1,
+          maximum: 720,
+          description: 'How long a file is kept once it is written.',
+        }),
         link_seconds: Type.Integer({
           default: 900,
           minimum: 1,
@@ -435,14 +440,20 @@ export const ConfigSchema = Type.Object(
           default: 10,
           minimum: 1,
           maximum: 1_000,
-          description: 'Of a tenant at once: those that wait, are written or are kept.',
+          description:
+            'Of a tenant at once: those that wait, are written or are kept. One person has half of them at most.',
         }),
-        megabytes: Type.Integer({ default: 16_384, minimum: 1, description: 'Of one file. One that is larger fails.' }),
+        megabytes: Type.Integer({
+          default: 16_384,
+          minimum: 1,
+          description: 'Of one file. One that is larger fails; so does one that the tenant has no room for.',
+        }),
         timeout_minutes: Type.Integer({
           default: 60,
           minimum: 1,
           maximum: 1_440,
-          description: 'For writing one file.',
+          description:
+            'For writing one file. With fewer than three engine processes also limits.transform_timeout_ms bounds it.',
         }),
       },
       closed,
@@ -508,7 +519,8 @@ export const ConfigSchema = Type.Object(
           default: 3,
           minimum: 1,
           maximum: 64,
-          description: 'Engine jobs at once; a tenant, or the runtime itself, has one less at most.',
+          description:
+            'Engine jobs at once; a tenant, or the runtime itself, has one less at most. Exports of all tenants have two less at most, four at most, and one at least.',
         }),
         query_cache_mb: Type.Integer({
           default: 64,

@@ -421,7 +421,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
     ...changeRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...trainingSetRoutes(platform),
-    ...exportRoutes(platform),
+    ...exportRoutes(platform, cursors),
     ...runRoutes(platform, cursors),
     ...pluginRoutes(() => pluginSummaries(platform)),
     ...manifestSchemaRoutes(servingTypesOf(platform.plugins.servingTypes().map(({ plugin }) => plugin))),

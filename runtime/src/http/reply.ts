@@ -207,18 +207,23 @@ async function pump(
 ): Promise<void> {
   const { signal } = exchange
   const writer = new CoalescingWriter(sink, exchange.isLive ? 0 : COALESCE_BYTES)
+  let isRead = beginning.isAll
   try {
     for (const chunk of beginning.chunks) await writer.write(chunk)
     while (!signal.aborted && !beginning.isAll) {
       if (!exchange.isLive) exchange.deadlineMs = performance.now() + exchange.timeoutMs
       const next = await chunks.next()
-      if (next.done) break
+      if (next.done) {
+        isRead = true
+        break
+      }
       if (!exchange.isLive) exchange.deadlineMs = performance.now() + WRITE_IDLE_MS
       await writer.write(next.value)
     }
     if (!signal.aborted) await writer.flush()
   } finally {
-    if (signal.aborted) await chunks.return?.()
+    // Also where it could not be written: whoever makes the chunks holds something for as long as they are wanted.
+    if (!isRead) await chunks.return?.()
   }
 }
 

@@ -14,6 +14,11 @@ import { bucketName } from './tenant-layout.ts'
 /** Of each part but the last. */
 export const PART_BYTES = 8 * 1024 * 1024
 
+/** What is given at once: a client has its time for each, and a slow one takes long for a part. */
+const SLICE_BYTES = 128 * 1024
+/** Between two questions whether the reading may go on, where a client takes longer for a part. */
+const ASK_MS = 2_000
+
 /** What is older than these goes with the export. */
 const FORMER_ATTEMPTS = 20
 
@@ -75,7 +80,7 @@ export class ExportFiles {
     return written
   }
 
-  /** @param mayGoOn asked before each part is given. What it throws ends the reading */
+  /** @param mayGoOn asked before each part, and every few seconds. What it throws ends the reading */
   async *read(
     file: ExportFile,
     { bytes, parts }: FileLength,
@@ -84,12 +89,20 @@ export class ExportFiles {
   ): AsyncGenerator<Uint8Array> {
     const key = await this.#key(file.tenant)
     let given = 0
-    for (let part = 0; part < parts; part += 1) {
+    let askedMs = 0
+    const ask = async (): Promise<void> => {
       await mayGoOn()
+      askedMs = performance.now()
+    }
+    for (let part = 0; part < parts; part += 1) {
+      await ask()
       const sealed = await this.#deps.store.get(pathOf(file, part), { signal })
       const plain = unseal(key, Buffer.from(sealed), placeOf(file, part))
       given += plain.length
-      yield plain
+      for (let at = 0; at < plain.length; at += SLICE_BYTES) {
+        if (performance.now() - askedMs > ASK_MS) await ask()
+        yield plain.subarray(at, at + SLICE_BYTES)
+      }
     }
     if (given === bytes) return
     throw new SluiceError('INTERNAL', `an export has ${given} bytes, and was written with ${bytes}`, {
@@ -107,10 +120,10 @@ export class ExportFiles {
     return this.#deps.store.removeAll(attemptOf(file))
   }
 
-  /** Of those before it, which have died. Repeatable. */
-  async removeBefore(file: ExportFile): Promise<void> {
-    for (let attempt = Math.max(1, file.attempt - FORMER_ATTEMPTS); attempt < file.attempt; attempt += 1) {
-      await this.removeAttempt({ ...file, attempt })
+  /** Of that attempt and those before it, which have died. Repeatable. */
+  async removeUntil({ tenant, id, attempt: last }: ExportFile): Promise<void> {
+    for (let attempt = Math.max(1, last - FORMER_ATTEMPTS + 1); attempt <= last; attempt += 1) {
+      await this.removeAttempt({ tenant, id, attempt })
     }
   }
 

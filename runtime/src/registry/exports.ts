@@ -3,6 +3,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { Principal } from '../flow.ts'
 import type { RecordedError } from './deployments.ts'
 import { newId } from './ids.ts'
+import { type Page, type PageRequest, pageParameters, toPage } from './paging.ts'
 import { change, json, many, maybeOne, one, type Queryable, type Transaction } from './sql.ts'
 
 export type ExportFormat = 'parquet' | 'csv' | 'ndjson'
@@ -63,62 +64,116 @@ export interface Export {
 const COLUMNS = `id, tenant, principal, request, state, attempt, rows, bytes, parts, columns, tables, error,
   created_at as "createdAt", finished_at as "finishedAt", expires_at as "expiresAt", expires_at <= clock_timestamp() as "isExpired"`
 
-/** Jobs of one lane are done one at a time by a runtime: a tenant's wait for each other, and seldom for another's. */
-export const EXPORT_LANES = 4
-export const exportJob = (lane: number): string => `export-${lane}`
+/** Kinds of jobs, the same for all runtimes: a tenant's exports are of one, and seldom of another tenant's. */
+export const EXPORT_KINDS = 4
+export const exportJob = (number: number): string => `export-${number}`
 
 /** Of the tenant's exports. */
-export function laneOf(tenant: string): number {
+export function exportKindOf(tenant: string): string {
   let sum = 0
-  for (const char of tenant) sum = (sum * 31 + (char.codePointAt(0) ?? 0)) % EXPORT_LANES
-  return sum
+  for (const char of tenant) sum = (sum * 31 + (char.codePointAt(0) ?? 0)) % EXPORT_KINDS
+  return exportJob(sum)
 }
 
-/** Throws QUOTA `too_many_exports`. */
+/** How long one may wait for its turn, attempts that failed included. What is written is kept for its time from then on. */
+const WAITING_DAYS = 7
+
+/** Throws QUOTA `too_many_exports`. One person has half of the tenant's at most. */
 export async function createExport(
   tx: Transaction,
   { tenant, principal, request }: Pick<Export, 'tenant' | 'principal' | 'request'>,
-  { most, keepHours }: { readonly most: number; readonly keepHours: number },
+  most: number,
 ): Promise<Export> {
-  await one(tx, 'locking the tenant', 'select slug from tenants where slug = $1 for update', [tenant])
-  const { count } = await one<{ readonly count: number }>(
+  await one(tx, 'locking the tenant', 'select slug from tenants where slug = $1 for no key update', [tenant])
+  const { count, own } = await one<{ readonly count: number; readonly own: number }>(
     tx,
     'counting exports',
-    `select count(*)::int as count from exports where tenant = $1 and state in ('queued', 'running', 'succeeded') and expires_at > clock_timestamp()`,
-    [tenant],
+    `select count(*)::int as count,
+       (count(*) filter (where principal->>'issuer' = $2 and principal->>'subject' = $3))::int as own
+     from exports where tenant = $1 and state in ('queued', 'running', 'succeeded') and expires_at > clock_timestamp()`,
+    [tenant, principal.issuer, principal.subject],
   )
-  if (count >= most) {
-    throw new SluiceError('QUOTA', `the tenant has ${count} exports, and may have ${most}`, {
-      code: 'too_many_exports',
-      remedy: 'Remove one (DELETE /api/v1/exports/{id}), or wait until one expires.',
-      retryAfterMs: 60_000,
-    })
-  }
+  const mostOwn = Math.ceil(most / 2)
+  if (own >= mostOwn) throw tooMany(`you have ${own} exports, and may have ${mostOwn}`)
+  if (count >= most) throw tooMany(`the tenant has ${count} exports, and may have ${most}`)
   return one<Export>(
     tx,
     'noting an export',
     `insert into exports (id, tenant, principal, request, state, expires_at)
-     values ($1, $2, $3, $4, 'queued', clock_timestamp() + make_interval(hours => $5)) returning ${COLUMNS}`,
-    [newId('exp'), tenant, json(principal), json(request), keepHours],
+     values ($1, $2, $3, $4, 'queued', clock_timestamp() + make_interval(days => $5)) returning ${COLUMNS}`,
+    [newId('exp'), tenant, json(principal), json(request), WAITING_DAYS],
   )
+}
+
+function tooMany(what: string): SluiceError {
+  return new SluiceError('QUOTA', what, {
+    code: 'too_many_exports',
+    remedy: 'Remove one (DELETE /api/v1/exports/{id}), or wait until one expires.',
+    retryAfterMs: 60_000,
+  })
+}
+
+/** Of files that lie there: those that are written now, are kept, or wait to be swept. */
+export async function exportedBytes(db: Queryable, tenant: string): Promise<number> {
+  const { bytes } = await one<{ readonly bytes: number }>(
+    db,
+    'counting bytes of exports',
+    'select coalesce(sum(bytes), 0)::bigint as bytes from exports where tenant = $1',
+    [tenant],
+  )
+  return bytes
 }
 
 export function findExport(db: Queryable, id: string): Promise<Export | null> {
   return maybeOne<Export>(db, 'reading the export', `select ${COLUMNS} from exports where id = $1`, [id])
 }
 
+/** Those that one person has asked for and that are there, newest first. */
+export async function listExports(
+  db: Queryable,
+  tenant: string,
+  { issuer, subject }: Pick<Principal, 'issuer' | 'subject'>,
+  page: PageRequest,
+): Promise<Page<Export>> {
+  const parameters = pageParameters(page)
+  const rows = await many<Export>(
+    db,
+    'reading exports',
+    `select ${COLUMNS} from exports
+     where tenant = $4 and principal->>'issuer' = $5 and principal->>'subject' = $6
+       and state <> 'gone' and expires_at > clock_timestamp()
+       and ($2::timestamptz is null or (created_at, id) < ($2, $3))
+     order by created_at desc, id desc limit $1`,
+    [...parameters, tenant, issuer, subject],
+  )
+  return toPage(rows, parameters, ({ createdAt, id }) => ({ createdAt, id }))
+}
+
+export interface BegunExport extends Export {
+  /** Which has begun last before it; 0: none. */
+  readonly formerAttempt: number
+}
+
 /** Null where there is nothing to be done any more. Former attempts may go on, and write nothing that counts. */
-export function beginAttempt(db: Queryable, id: string, attempt: number): Promise<Export | null> {
-  return maybeOne<Export>(
+export function beginAttempt(db: Queryable, id: string, attempt: number): Promise<BegunExport | null> {
+  return maybeOne<BegunExport>(
     db,
     'beginning an export',
     `update exports set state = 'running', attempt = $2, bytes = 0, parts = 0
-     where id = $1 and state in ('queued', 'running') and attempt < $2 and expires_at > clock_timestamp() returning ${COLUMNS}`,
+     from (select id as begun, attempt as former from exports where id = $1 for update) before
+     where id = begun and state in ('queued', 'running') and attempt < $2 and expires_at > clock_timestamp()
+     returning ${COLUMNS}, former as "formerAttempt"`,
     [id, attempt],
   )
 }
 
 const IN_HAND = `id = $1 and attempt = $2 and state = 'running'`
+
+/** Whether the attempt still has it in hand: it is not another's, not removed, and its time is not over. */
+export async function isInHand(db: Queryable, { id, attempt }: Export): Promise<boolean> {
+  const statement = `select id from exports where ${IN_HAND} and expires_at > clock_timestamp()`
+  return (await maybeOne(db, 'looking at an export', statement, [id, attempt])) !== null
+}
 
 /** False where it is another attempt's by now, or gone. */
 export async function noteWritten(
@@ -159,7 +214,7 @@ export async function failExport(db: Queryable, { id, attempt }: Export, error: 
     db,
     'ending an export',
     `update exports set state = 'failed', error = $3, finished_at = clock_timestamp(), bytes = 0, parts = 0,
-       expires_at = least(expires_at, clock_timestamp() + interval '1 hour') where ${IN_HAND}`,
+       expires_at = clock_timestamp() + interval '1 hour' where ${IN_HAND}`,
     [id, attempt, json(error)],
   )
 }
@@ -174,8 +229,15 @@ export interface SweptExport {
   readonly tenant: string
 }
 
-/** Marks those that have expired, and those of whose products one is gone; gives all whose files are to be removed. */
-export async function exportsToSweep(db: Queryable, most: number): Promise<readonly SweptExport[]> {
+/**
+ * Marks those that have expired, and those of whose products one is gone; gives all whose files are to be removed.
+ * @param except ids of those that could not be removed just now
+ */
+export async function exportsToSweep(
+  db: Queryable,
+  most: number,
+  except: readonly string[],
+): Promise<readonly SweptExport[]> {
   await change(
     db,
     'ending exports',
@@ -185,8 +247,8 @@ export async function exportsToSweep(db: Queryable, most: number): Promise<reado
   return many<SweptExport>(
     db,
     'reading exports',
-    `select id, tenant from exports where state = 'gone' order by expires_at limit $1`,
-    [most],
+    `select id, tenant from exports where state = 'gone' and id <> all($2::text[]) order by expires_at limit $1`,
+    [most, except],
   )
 }
 
@@ -201,6 +263,6 @@ export async function forgetExportJobs(db: Queryable): Promise<void> {
     'forgetting jobs',
     `delete from jobs j where j.kind = any($1) and j.lease_until is null
        and not exists (select from exports e where e.id = j.key and e.state in ('queued', 'running'))`,
-    [Array.from({ length: EXPORT_LANES }, (_, lane) => exportJob(lane))],
+    [Array.from({ length: EXPORT_KINDS }, (_, number) => exportJob(number))],
   )
 }

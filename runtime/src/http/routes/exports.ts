@@ -1,16 +1,24 @@
 import { Type } from 'typebox'
 import {
   openExport,
+  ownExports,
   removeExport,
   requestExport,
   type TellableExport,
   tellExport,
 } from '../../operations/exports/exports.ts'
 import type { Platform } from '../../operations/platform.ts'
-import type { ExportFormat } from '../../registry/exports.ts'
+import type { Export, ExportFormat } from '../../registry/exports.ts'
+import type { PageRequest } from '../../registry/paging.ts'
+import type { Cursors } from '../cursor.ts'
+import { keptAnswer } from '../idempotency.ts'
+import { InFlight } from '../in-flight.ts'
+import { refuse } from '../problem.ts'
 import { defineRoute, type Route } from '../route.ts'
+import { listReply } from './lists.ts'
 import { CONTENT_TYPES } from './query.ts'
-import { ColumnNames, QueryRequest, Reference } from './shapes.ts'
+import { pageOf } from './resources.ts'
+import { ColumnNames, Page, QueryRequest, Reference } from './shapes.ts'
 
 const tags = ['Query']
 const Format = Type.Union((['parquet', 'csv', 'ndjson'] as const).map((name) => Type.Literal(name)))
@@ -46,7 +54,10 @@ const ExportState = Type.Object(
     ]),
     created_at: Type.String({ format: 'date-time' }),
     finished_at: nullable(Type.String({ format: 'date-time' })),
-    expires_at: Type.String({ format: 'date-time', description: 'When the file is removed.' }),
+    expires_at: Type.String({
+      format: 'date-time',
+      description: 'When the file is removed; until it has ended, until when it may wait for its turn.',
+    }),
     link: Type.Union(
       [Type.Object({ path: Type.String(), expires_at: Type.String({ format: 'date-time' }) }), Type.Null()],
       {
@@ -60,7 +71,34 @@ const ExportState = Type.Object(
 
 const Params = Type.Object({ export_id: Type.String({ maxLength: 64 }) })
 
-export function exportRoutes(platform: Platform): readonly Route[] {
+/** In a runtime. No token comes with a link, so that the places of its tenant's requests do not bound them. */
+const DOWNLOADS_OF_EXPORT = 4
+const DOWNLOADS_OF_TENANT = 16
+
+class Downloads {
+  readonly #ofExports = new InFlight(DOWNLOADS_OF_EXPORT)
+  readonly #ofTenants = new InFlight(DOWNLOADS_OF_TENANT)
+
+  /** Has its places from the first chunk on, until it has ended. Throws `too_many_at_once`. */
+  async *held({ id, tenant }: Export, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    const leaves: (() => void)[] = []
+    const enter = (places: InFlight, key: string, of: string): void => {
+      if (!places.enter(key))
+        throw refuse('too_many_at_once', `too many downloads of this ${of} are under way`, { retryAfterMs: 10_000 })
+      leaves.push(() => places.leave(key))
+    }
+    try {
+      enter(this.#ofExports, id, 'export')
+      enter(this.#ofTenants, tenant, 'tenant')
+      yield* chunks
+    } finally {
+      for (const leave of leaves) leave()
+    }
+  }
+}
+
+export function exportRoutes(platform: Platform, cursors: Cursors): readonly Route[] {
+  const downloads = new Downloads()
   return [
     defineRoute({
       method: 'POST',
@@ -72,6 +110,9 @@ export function exportRoutes(platform: Platform): readonly Route[] {
       tags,
       auth: 'tenant',
       body: ExportRequest,
+      idempotent: true,
+      // The answer says nothing of rows; what he may read is asked when they are written, and again when they are given.
+      authorize: () => {},
       responses: { 202: { description: 'The export, queued.', schema: ExportState } },
       errors: [
         'product_not_found',
@@ -80,14 +121,30 @@ export function exportRoutes(platform: Platform): readonly Route[] {
         'sql_too_long',
         'export_unsupported',
         'too_many_exports',
+        'tier_limit_exceeded',
       ],
       async handler(call) {
-        const found = await requestExport(platform, call, call.body)
-        return {
+        const answer = keptAnswer(call, (found: Export) => ({
           status: 202,
           body: exportJson({ found, link: null }),
           headers: { Location: `/api/v1/exports/${found.id}` },
-        }
+        }))
+        return answer.reply(await requestExport(platform, call, call.body, answer.keep))
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/api/v1/exports',
+      name: 'listExports',
+      summary: 'The exports that you have asked for, newest first',
+      description: 'Without links: each is asked for by itself, when the right to its rows is looked at.',
+      tags,
+      auth: 'tenant',
+      query: Page,
+      responses: { 200: { description: 'A page of exports.', schema: pageOf(ExportState) } },
+      handler(call) {
+        const read = (page: PageRequest) => ownExports(platform, call, page)
+        return listReply(call, cursors, 'exports', read, (found) => exportJson({ found, link: null }))
       },
     }),
     defineRoute({
@@ -109,6 +166,7 @@ export function exportRoutes(platform: Platform): readonly Route[] {
       path: '/api/v1/exports/{export_id}',
       name: 'deleteExport',
       summary: 'Remove an export and its file',
+      description: 'One’s own; administrators remove those of others, too.',
       tags,
       auth: 'tenant',
       params: Params,
@@ -124,7 +182,7 @@ export function exportRoutes(platform: Platform): readonly Route[] {
       path: '/api/v1/exports/{export_id}/file',
       name: 'downloadExport',
       summary: 'The file of an export, for whoever has its link',
-      description: 'The rights of whoever asked for the export are looked at before it is given, and while it is.',
+      description: `The rights of whoever asked for the export are looked at before it is given, and while it is. Of one export ${DOWNLOADS_OF_EXPORT} downloads may be under way at once, of one tenant ${DOWNLOADS_OF_TENANT}; each ends an hour after its link at the latest.`,
       tags,
       auth: 'none',
       params: Params,
@@ -145,7 +203,7 @@ export function exportRoutes(platform: Platform): readonly Route[] {
           },
         },
       },
-      errors: ['export_not_found', 'export_gone', 'export_not_permitted'],
+      errors: ['export_not_found', 'export_gone', 'export_not_permitted', 'too_many_at_once'],
       async handler(call) {
         const { expires: expiresAtMs, signature } = call.query
         const { export_id: id } = call.params
@@ -153,7 +211,10 @@ export function exportRoutes(platform: Platform): readonly Route[] {
         const { format } = found.request
         return {
           headers: { 'Content-Disposition': `attachment; filename="${id}.${format}"` },
-          stream: () => ({ contentType: CONTENT_TYPES[format satisfies ExportFormat], chunks: chunks(call.signal) }),
+          stream: () => ({
+            contentType: CONTENT_TYPES[format satisfies ExportFormat],
+            chunks: downloads.held(found, chunks(call.signal)),
+          }),
         }
       },
     }),

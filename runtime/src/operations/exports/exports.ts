@@ -14,16 +14,18 @@ import {
   type ExportPrincipal,
   type ExportRequest,
   endExport,
-  exportJob,
+  exportKindOf,
   findExport,
-  laneOf,
+  listExports,
 } from '../../registry/exports.ts'
 import { isId } from '../../registry/ids.ts'
-import { audited, type Platform } from '../platform.ts'
+import type { Page, PageRequest } from '../../registry/paging.ts'
+import { audited, type Keep, type Platform } from '../platform.ts'
 import { NamedTables } from '../queries/named-tables.ts'
 import { shownTables } from '../queries/shown-tables.ts'
 import { findReadable } from '../reads/read-keys.ts'
 import { accessOrNull, NO_PRODUCT } from '../served/served-product.ts'
+import { checkStorage } from '../tenants/tenants.ts'
 import { requireExportable, unsupported } from './export-access.ts'
 import { type ExportLink, isSigned, signLink } from './export-link.ts'
 
@@ -36,19 +38,26 @@ export interface AskedExport {
   readonly params?: ExportRequest['params']
 }
 
-/** Throws INVALID_DATA `product_not_found`, `invalid_value`, `sql_too_long`, QUOTA `too_many_exports`. */
-export async function requestExport(platform: Platform, call: TenantCall, asked: AskedExport): Promise<Export> {
+/** Throws INVALID_DATA `product_not_found`, `invalid_value`, `sql_too_long`, QUOTA `too_many_exports`, `tier_limit_exceeded`. */
+export async function requestExport(
+  platform: Platform,
+  call: TenantCall,
+  asked: AskedExport,
+  keep: Keep<Export>,
+): Promise<Export> {
   const { pool, config } = platform
   const { format = 'parquet', params } = asked
   const sql = await statementOf(platform, call, asked)
   const request: ExportRequest = { sql, format, ...(params === undefined ? {} : { params }) }
   const { key: _none, ...principal } = call.principal
+  // Also asked before it is written, where it decides; who has no room is told at once.
+  await checkStorage(platform, call.tenant)
   return inTransaction(pool, async (tx) => {
-    const limits = { most: config.exports.most, keepHours: config.exports.keep_hours }
-    const made = await createExport(tx, { tenant: call.tenant, principal, request }, limits)
-    await askForJobs(tx, [{ kind: exportJob(laneOf(call.tenant)), key: made.id, tenant: call.tenant }])
+    const made = await createExport(tx, { tenant: call.tenant, principal, request }, config.exports.most)
+    await askForJobs(tx, [{ kind: exportKindOf(call.tenant), key: made.id, tenant: call.tenant }])
     await ringForJobs(tx)
     await audited(tx, call, call.tenant, 'export.create', { type: 'export', id: made.id }, { format })
+    await keep(tx, made)
     return made
   })
 }
@@ -76,6 +85,11 @@ async function readable(platform: Platform, call: TenantCall, reference: string)
   })
   if (accessOrNull(found, call.principal, platform.rules) === null) throw none()
   return found
+}
+
+/** The caller's own, without links. */
+export function ownExports({ pool }: Platform, call: TenantCall, page: PageRequest): Promise<Page<Export>> {
+  return listExports(pool, call.tenant, call.principal, page)
 }
 
 export interface TellableExport {
@@ -108,8 +122,12 @@ function refusedOrThrow(error: unknown): false {
 
 export interface OpenedExport {
   readonly found: Export
+  /** The download begins, and is on record, when the first is asked for. */
   chunks(signal: AbortSignal): AsyncIterable<Uint8Array>
 }
+
+/** A download that its link has begun goes on for so long after the link's end. */
+const DOWNLOAD_LEFT_MS = 3_600_000
 
 /**
  * The file, for whoever has the link. Throws INVALID_DATA `export_not_found`, `export_gone`, PERMISSION `export_not_permitted`, and so
@@ -127,27 +145,38 @@ export async function openExport(
   const nowMs = (await databaseNow(pool)).getTime()
   if (found.state !== 'succeeded' || found.isExpired || link.expiresAtMs <= nowMs) throw gone()
   await requireExportable(platform, found)
-  await appendAudit(pool, {
-    tenant: found.tenant,
-    actor: { issuer: found.principal.issuer, subject: found.principal.subject },
-    action: 'export.download',
-    objectType: 'export',
-    objectId: id,
-    outcome: 'allowed',
-    requestId,
-    details: {},
-  })
+  const endsAtMs = performance.now() + link.expiresAtMs - nowMs + DOWNLOAD_LEFT_MS
   const mayGoOn = async () => {
+    if (performance.now() > endsAtMs) throw gone()
     const now = await findExport(pool, id)
     if (now === null || now.state !== 'succeeded' || now.isExpired) throw gone()
     await requireExportable(platform, now)
   }
-  return { found, chunks: (signal) => exportFiles.read(found, found, mayGoOn, signal) }
+  return {
+    found,
+    async *chunks(signal) {
+      await appendAudit(pool, {
+        tenant: found.tenant,
+        actor: { issuer: found.principal.issuer, subject: found.principal.subject },
+        action: 'export.download',
+        objectType: 'export',
+        objectId: id,
+        outcome: 'allowed',
+        requestId,
+        details: {},
+      })
+      yield* exportFiles.read(found, found, mayGoOn, signal)
+    },
+  }
 }
 
-/** Nobody is given anything of it from then on. What is left of its files is swept. */
+/**
+ * Nobody is given anything of it from then on. What is left of its files is swept. Administrators remove anybody's, so that what
+ * one person has left takes no room from the others.
+ */
 export async function removeExport(platform: Platform, call: TenantCall, id: string): Promise<void> {
-  const found = await ownExport(platform, call, id)
+  const found = await presentExport(platform, call, id)
+  if (found === null || !(call.principal.isAdmin || isActor(call.principal, found.principal))) throw notFound()
   await inTransaction(platform.pool, async (tx) => {
     await endExport(tx, found.id)
     await audited(tx, call, call.tenant, 'export.delete', { type: 'export', id: found.id })
@@ -155,11 +184,15 @@ export async function removeExport(platform: Platform, call: TenantCall, id: str
   await platform.exportFiles.remove(found)
 }
 
-async function ownExport({ pool }: Platform, call: TenantCall, id: string): Promise<Export> {
-  const found = isId(id, 'exp') ? await findExport(pool, id) : null
-  const isOwn = found !== null && found.tenant === call.tenant && isActor(call.principal, found.principal)
-  if (!isOwn || found.state === 'gone' || found.isExpired) throw notFound()
+async function ownExport(platform: Platform, call: TenantCall, id: string): Promise<Export> {
+  const found = await presentExport(platform, call, id)
+  if (found === null || !isActor(call.principal, found.principal)) throw notFound()
   return found
+}
+
+async function presentExport({ pool }: Platform, call: TenantCall, id: string): Promise<Export | null> {
+  const found = isId(id, 'exp') ? await findExport(pool, id) : null
+  return found?.tenant !== call.tenant || found.state === 'gone' || found.isExpired ? null : found
 }
 
 function notFound(): SluiceError {

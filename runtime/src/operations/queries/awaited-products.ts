@@ -64,6 +64,7 @@ export class AwaitedProducts {
       (this.#request.consistent !== true || this.#agree(products))
     const outcome = await this.#platform.served.watches.until({
       tenant: this.#call.tenant,
+      reader: this.#call.principal,
       productIds: readable.map(({ id }) => id),
       isThere: (products) => isMet([...products.values()]),
       atMostMs: this.#endsAtMs - performance.now(),

@@ -39,8 +39,8 @@ export async function awaitReads(call: TenantCall, { reads, ...asked }: Awaiting
     return !asked.isConsistent || restOnTheSame(made) !== null
   }
   const productIds = [...new Set(readable.map(({ id }) => id))]
-  const { tenant, signal } = call
-  const outcome = await deps.watches.until({ tenant, productIds, isThere, atMostMs: asked.atMostMs, signal })
+  const { tenant, principal: reader, signal } = call
+  const outcome = await deps.watches.until({ tenant, reader, productIds, isThere, atMostMs: asked.atMostMs, signal })
   return outcome !== 'at once'
 }
 

@@ -3,8 +3,9 @@
  * that something has changed, and by the clock, in case a word was lost or a copy comes, of which nobody tells.
  */
 import { isSluiceError, SluiceError } from '@sluice/sdk'
+import type { Principal } from '../../flow.ts'
 import type { Bell } from '../../jobs/bell.ts'
-import type { ServedProduct } from './served-product.ts'
+import { NO_PRODUCT, type ServedProduct } from './served-product.ts'
 
 export interface WatchedProducts {
   find(tenant: string, id: string): Promise<ServedProduct>
@@ -14,14 +15,18 @@ export interface WatchedProducts {
 
 /** Of a tenant in this runtime: fewer than the requests that it may have under way. */
 export const MOST_WAITING = 50
+/** Of these of one subject, so that nobody takes all the places of the others. */
+export const MOST_WAITING_OF_ONE = MOST_WAITING / 2
 const LOOK_MS = 2_000
 /** While stores are given what the lake has. */
 const COPIES_LOOK_MS = 250
 
 export interface Awaited {
   readonly tenant: string
+  /** Who waits. */
+  readonly reader: Pick<Principal, 'issuer' | 'subject'>
   readonly productIds: readonly string[]
-  /** Of all of them, as they are now. What it throws ends the wait. */
+  /** Of all of them, as they are now; those that are gone are left out. What it throws ends the wait. */
   isThere(products: ReadonlyMap<string, ServedProduct>): boolean
   readonly atMostMs: number
   readonly signal: AbortSignal
@@ -35,7 +40,7 @@ export class ProductWatches {
   readonly #products: WatchedProducts
   /** By product id. */
   readonly #watches = new Map<string, Watch>()
-  /** By tenant. */
+  /** By tenant, and by tenant and subject. */
   readonly #waiting = new Map<string, number>()
 
   constructor(products: WatchedProducts) {
@@ -47,19 +52,20 @@ export class ProductWatches {
     return this.#watches.size
   }
 
-  /**
-   * Whether it was there, and when. Throws the signal's reason, QUOTA `too_many_waiting`, and what finding a product throws
-   * that is gone by now.
-   */
-  async until({ tenant, productIds, isThere, atMostMs, signal }: Awaited): Promise<Outcome> {
+  /** Whether it was there, and when. Throws the signal's reason, and QUOTA `too_many_waiting`. */
+  async until({ tenant, reader, productIds, isThere, atMostMs, signal }: Awaited): Promise<Outcome> {
     signal.throwIfAborted()
     const found = new Map<string, ServedProduct>()
-    const judge = () => found.size === productIds.length && isThere(found)
-    for (const id of productIds) found.set(id, await this.#products.find(tenant, id))
+    const gone = new Set<string>()
+    const judge = () => found.size + gone.size === productIds.length && isThere(found)
+    for (const id of productIds) {
+      const product = await this.#products.find(tenant, id).catch(goneOrThrow)
+      if (product instanceof Error) gone.add(id)
+      else found.set(id, product)
+    }
     if (judge()) return 'at once'
     if (atMostMs <= 0) return 'too late'
-    this.#enter(tenant)
-    const leaves: (() => void)[] = [() => this.#leave(tenant)]
+    const leaves: (() => void)[] = [this.#enter(tenant, reader)]
     try {
       return await new Promise<Outcome>((resolve, reject) => {
         const timer = setTimeout(() => resolve('too late'), atMostMs)
@@ -71,9 +77,16 @@ export class ProductWatches {
         )
         for (const id of productIds) {
           const told: Told = (product) => {
-            if (product instanceof Error) return reject(product)
-            found.set(id, product)
             try {
+              // What is gone is nobody's to wait for: the others are, and who reads it is told of it then.
+              if (product instanceof Error) {
+                goneOrThrow(product)
+                found.delete(id)
+                gone.add(id)
+              } else {
+                gone.delete(id)
+                found.set(id, product)
+              }
               if (judge()) resolve('in time')
             } catch (error) {
               reject(error)
@@ -100,23 +113,38 @@ export class ProductWatches {
     return watch.enter(told, () => this.#watches.delete(id))
   }
 
-  #enter(tenant: string): void {
-    const waiting = this.#waiting.get(tenant) ?? 0
-    if (waiting >= MOST_WAITING) {
-      throw new SluiceError('QUOTA', `${waiting} reads of this tenant wait for an epoch already`, {
+  /** Gives what leaves. */
+  #enter(tenant: string, { issuer, subject }: Awaited['reader']): () => void {
+    const places = [
+      { key: JSON.stringify([tenant]), most: MOST_WAITING, whose: 'of this tenant' },
+      { key: JSON.stringify([tenant, issuer, subject]), most: MOST_WAITING_OF_ONE, whose: 'of yours' },
+    ]
+    for (const { key, most, whose } of places) {
+      const waiting = this.#waiting.get(key) ?? 0
+      if (waiting < most) continue
+      throw new SluiceError('QUOTA', `${waiting} reads ${whose} wait for an epoch already`, {
         code: 'too_many_waiting',
         remedy: 'Ask again when others have been answered, or without "at_least_epoch" and "consistent".',
         retryAfterMs: 1_000,
       })
     }
-    this.#waiting.set(tenant, waiting + 1)
+    for (const { key } of places) this.#waiting.set(key, (this.#waiting.get(key) ?? 0) + 1)
+    return () => {
+      for (const { key } of places) this.#leave(key)
+    }
   }
 
-  #leave(tenant: string): void {
-    const waiting = (this.#waiting.get(tenant) ?? 1) - 1
-    if (waiting === 0) this.#waiting.delete(tenant)
-    else this.#waiting.set(tenant, waiting)
+  #leave(key: string): void {
+    const waiting = (this.#waiting.get(key) ?? 1) - 1
+    if (waiting === 0) this.#waiting.delete(key)
+    else this.#waiting.set(key, waiting)
   }
+}
+
+/** What finding a product throws that is not there. */
+function goneOrThrow(error: unknown): SluiceError {
+  if (isSluiceError(error) && error.code === NO_PRODUCT.code) return error
+  throw error
 }
 
 /** Of one product, for as long as somebody waits. */

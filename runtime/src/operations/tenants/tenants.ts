@@ -12,6 +12,7 @@ import { dropTenantCopies, requireReachable } from '../../materializer/store-cop
 import { faultOf } from '../../plugins/store-probes.ts'
 import { rotateSecretKey } from '../../registry/connection-secrets.ts'
 import { endpointsLeaving } from '../../registry/endpoint-states.ts'
+import { exportedBytes } from '../../registry/exports.ts'
 import type { Page, PageRequest } from '../../registry/paging.ts'
 import { deployedProducts } from '../../registry/products.ts'
 import {
@@ -248,7 +249,7 @@ export async function tenantPage(platform: Platform, request: PageRequest): Prom
 
 async function withUsage(platform: Platform, tenant: Tenant): Promise<TenantDetail> {
   const { slug } = tenant
-  const storageBytes = tenant.status === 'active' ? await lakeBytes(platform.pool, slug) : 0
+  const storageBytes = tenant.status === 'active' ? await storedBytes(platform, slug) : 0
   return { tenant, usage: { ...(await tenantUsage(platform.pool, slug)), storageBytes } }
 }
 
@@ -310,24 +311,29 @@ export async function removeTenant(
 }
 
 /**
- * What the tenant may still store. Throws QUOTA where its lake is full, and so does who writes more than that: the run
+ * What the tenant may still store. Throws QUOTA `tier_limit_exceeded` where that is nothing, and so does who writes more than that: the run
  * fails, and nothing that is there is lost.
  */
 export async function checkStorage(platform: Platform, slug: string): Promise<StorageRoom> {
   const tenant = await findTenant(platform.pool, slug)
   if (!tenant) throw notFound('tenant')
   const limit = TIER_LIMITS[tenant.tier].storageBytes
-  const used = await lakeBytes(platform.pool, slug)
+  const used = await storedBytes(platform, slug)
   const exceeded = () => storageExceeded(tenant.tier, limit)
   if (used >= limit) throw exceeded()
   return { bytes: limit - used, exceeded }
+}
+
+/** Of its lake, and of its exports. */
+async function storedBytes({ pool }: Platform, slug: string): Promise<number> {
+  return (await lakeBytes(pool, slug)) + (await exportedBytes(pool, slug))
 }
 
 /** How much is in use is for who may read it all. */
 function storageExceeded(tier: Tier, limit: number): SluiceError {
   return new SluiceError('QUOTA', `the tier "${tier}" allows ${limit} bytes of storage, and that is not enough`, {
     code: 'tier_limit_exceeded',
-    remedy: 'Remove products or snapshots, or ask an administrator for a higher tier.',
+    remedy: 'Remove products, snapshots or exports, or ask an administrator for a higher tier.',
     details: { limit },
   })
 }

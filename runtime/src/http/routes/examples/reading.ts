@@ -197,6 +197,7 @@ export const READING_EXAMPLES: OperationExamples = {
     body: { product: PRODUCT, columns: ['id', 'email'], format: 'parquet' },
     answers: { 202: { ...queuedExport, finished_at: null, link: null } },
   },
+  listExports: { answers: { 200: page({ ...exported, link: null }) } },
   getExport: { params: { export_id: exported.id }, answers: { 200: exported } },
   deleteExport: { params: { export_id: exported.id } },
   downloadExport: {
