@@ -64,8 +64,13 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'long',
     servers: ['postgres'],
-    tests: ['engine/src/{engine,kept-child}.int.test.ts', 'runtime/src/materializer/{changed-rows,merge}.int.test.ts'],
-    expectedSeconds: 110,
+    tests: [
+      'engine/src/{engine,kept-child}.int.test.ts',
+      'iceberg/src/merge.int.test.ts',
+      'runtime/src/ingestion/run-ingestion.int.test.ts',
+      'runtime/src/materializer/{changed-rows,merge}.int.test.ts',
+    ],
+    expectedSeconds: 150,
     isAlwaysRun: true,
   },
   {
