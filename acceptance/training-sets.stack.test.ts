@@ -95,6 +95,8 @@ async function turn(): Promise<void> {
 }
 
 before(async () => {
+  // However slow the machine is.
+  process.env['SLUICE_LIMITS__QUERY_TIMEOUT_MS'] = '600000'
   world = await openWorld()
   const [own, other] = world.tenants
   await world.source.query(`

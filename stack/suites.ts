@@ -173,7 +173,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|generated-clients|lineage|non-interference|preview|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -184,6 +184,14 @@ export const SUITES: readonly Suite[] = [
     servers: ['runtime'],
     tests: ['acceptance/!(*.stack).test.ts'],
     expectedSeconds: 90,
+    isAlwaysRun: true,
+  },
+  // Runtimes with limits of their own.
+  {
+    name: 'acceptance-limits',
+    servers: [],
+    tests: ['acceptance/{exports,exports-interrupted,training-sets}.stack.test.ts'],
+    expectedSeconds: 250,
     isAlwaysRun: true,
   },
   // How products are written, planned, applied as a folder, made of each other, and explained.
@@ -200,7 +208,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance-rights',
     servers: ['runtime'],
     tests: [
-      'acceptance/{generated-clients,non-interference,preview,raised-classes,readers,rights,schemathesis,training-sets}.stack.test.ts',
+      'acceptance/{generated-clients,non-interference,preview,raised-classes,readers,rights,schemathesis}.stack.test.ts',
     ],
     programs: ['python3'],
     expectedSeconds: 620,

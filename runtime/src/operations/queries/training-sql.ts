@@ -81,7 +81,10 @@ function valuesOf({ name, time, keys, maxAgeMs, columns, order }: FeatureRelatio
   const asked = keys.map(({ label }) => `k${label}`)
   const isAsked = ['t', ...asked].map((column) => `${column} IS NOT NULL`)
   // DuckDB's as-of join finds rows for a label without a time, where there are more than a few labels.
-  const labels = `SELECT n, t, ${[...new Set(asked)].join(', ')} FROM ${LABELS} WHERE ${isAsked.join(' AND ')}`
+  // It also compares each label with each row where it believes that there are fewer than 64 labels, and of files of a table
+  // it believes that of any number: one row of a range, of which it knows as little, makes them many.
+  const many = 'range(10000) AS r(one)'
+  const labels = `SELECT n, t, ${[...new Set(asked)].join(', ')} FROM ${LABELS}, ${many} WHERE r.one = 0 AND ${isAsked.join(' AND ')}`
   const times = `SELECT l.n AS n, f.t AS t, ${found.join(', ')}
     FROM (${labels}) AS l
     ASOF JOIN (SELECT ${instant(time)} AS t, ${own.join(', ')} FROM ${table} AS p WHERE ${isThere.join(' AND ')}) AS f
