@@ -186,7 +186,7 @@ test('a table that is asked for is read whole while others go on by the log', { 
   assert.deepEqual(await rowsRead(), [0, 1])
   await source.sql("UPDATE b SET body = 'whole' WHERE id = 2")
   await askFor('public.b')
-  const writing = write(6)
+  const writing = source.sql("UPDATE b SET body = 'meanwhile' WHERE id = 3; DELETE FROM b WHERE id = 4")
   await sync()
   await writing
   assert.ok(((await rowsRead())[1] as number) >= 490, 'the whole table')

@@ -105,6 +105,13 @@ export class SourceCluster {
       permissionType: AclPermissionTypes.ALLOW,
     }))
     await this.admin.createAcls({ creations })
+    const { operation: _, ...filter } = creations[0] as (typeof creations)[number]
+    for (let waitedMs = 0; waitedMs < KNOWN_MS; waitedMs += 50) {
+      const known = await this.admin.describeAcls({ filter: { ...filter, operation: AclOperations.ANY } })
+      if (known.flatMap(({ acls }) => acls).length === creations.length) return
+      await sleep(50)
+    }
+    throw new Error(`the brokers do not know who may read ${topic}`)
   }
 
   async drop(topic: string): Promise<void> {
