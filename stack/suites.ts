@@ -178,10 +178,10 @@ export const SUITES: readonly Suite[] = [
     expectedSeconds: 900,
     isAlwaysRun: true,
   },
-  // Each door with each caller: a runtime that nobody else asks, since addresses have a rate, too.
+  // Each door with each caller: runtimes of their own, since addresses have a rate, too.
   {
     name: 'acceptance-doors',
-    servers: ['runtime'],
+    servers: [],
     tests: ['acceptance/!(*.stack).test.ts'],
     expectedSeconds: 90,
     isAlwaysRun: true,

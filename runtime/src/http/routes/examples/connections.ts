@@ -137,6 +137,7 @@ export const CONNECTION_EXAMPLES: OperationExamples = {
     answers: { 202: { table: 'public.hooks', rows: 1, sequence: 8, durability: 'stored' } },
   },
   syncConnection: { params, answers: { 202: queued('ingestion') } },
+  withdrawBackfill: { params },
   backfillConnection: { params, body: { tables: ['public.people'] }, answers: { 202: queued('ingestion') } },
   listQuarantine: {
     params,
