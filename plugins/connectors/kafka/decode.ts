@@ -4,6 +4,7 @@ import { type Column, type JsonCell, jsonCells, jsonCellText, parseJsonAsWritten
 import { newRoom } from '../files/avro/schema.ts'
 import { ByteReader } from '../files/byte-reader.ts'
 import { BrokenFile, MAX_RECORD_BYTES } from '../files/records.ts'
+import { Misfit } from '../files/written-row.ts'
 import type { AvroFormat, TopicTable } from './topic-settings.ts'
 import type { KafkaRecord } from './wire/records.ts'
 
@@ -12,14 +13,6 @@ export class Unreadable {
   readonly reason: string
   constructor(reason: string) {
     this.reason = reason
-  }
-}
-
-/** A document where a column holds none. */
-export class Misfit {
-  readonly text: string
-  constructor(text: string) {
-    this.text = text
   }
 }
 

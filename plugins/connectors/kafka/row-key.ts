@@ -1,7 +1,8 @@
 /** What tells the rows of an upsert apart: the values of its key, however a producer has written them. */
 import { createHash } from 'node:crypto'
 import { type ValueReader, valueReader } from '@sluice/sdk'
-import { keyFields, Misfit, Unreadable } from './decode.ts'
+import { Misfit } from '../files/written-row.ts'
+import { keyFields, Unreadable } from './decode.ts'
 import type { NamedType, TopicTable } from './topic-settings.ts'
 
 const PLAIN_CHARACTERS = 32

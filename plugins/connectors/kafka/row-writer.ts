@@ -1,26 +1,24 @@
 /** Makes rows of the shared CSV out of records, or says why one cannot be carried, and where it stands. */
 import { isUtf8 } from 'node:buffer'
-import { type Column, type ReadEvent, type ReadRequest, type ValueReader, valueReader } from '@sluice/sdk'
-import { type Fields, headersText, keyFields, Misfit, NO_FIELDS, Unreadable, valueFields } from './decode.ts'
+import { type Column, type ReadRequest, valueReader } from '@sluice/sdk'
+import {
+  Misfit,
+  RowTextWriter,
+  refused,
+  UNSEEN_FIELD,
+  type WritableColumn,
+  type WrittenRow,
+} from '../files/written-row.ts'
+import { type Fields, headersText, keyFields, NO_FIELDS, Unreadable, valueFields } from './decode.ts'
 import type { NamedType, TopicTable } from './topic-settings.ts'
 import type { KafkaRecord } from './wire/records.ts'
 
-type Reject = Extract<ReadEvent, { kind: 'reject' }>
-
-export interface WrittenRow {
-  /** Null: it cannot be carried. */
-  readonly line: string | null
-  readonly rejects: readonly Reject[]
-}
-
-interface ReadColumn extends Column {
-  readonly reader: ValueReader
-  /** A value of it that cannot be carried does not cost the row. */
-  readonly isForgiven: boolean
+interface ReadColumn extends WritableColumn {
   readonly source: 'key' | 'value' | 'record'
 }
 
-const MAX_RAW_CHARACTERS = 2000
+/** Of a record that is shown: more than a refused row shows of it. */
+const MOST_SHOWN_BYTES = 8000
 /** The end of the year 9999. */
 const MOST_MS = 253_402_300_799_999n
 
@@ -28,8 +26,7 @@ export class RowWriter {
   readonly #table: TopicTable
   readonly #columns: readonly ReadColumn[]
   readonly #known: ReadonlySet<string>
-  readonly #key: readonly string[]
-  readonly #marks: boolean
+  readonly #texts: RowTextWriter<ReadColumn>
 
   /** `values`: all columns that records may hold. */
   constructor(
@@ -41,8 +38,6 @@ export class RowWriter {
     const forgiven = new Set([...(request.optional ?? []), ...(request.marked ?? [])])
     this.#table = table
     this.#known = new Set(values.map(({ name }) => name))
-    this.#key = request.primaryKey.length > 0 ? request.primaryKey : table.primaryKey
-    this.#marks = request.marked !== undefined
     const isOfKey = (name: string) => table.mode === 'upsert' && table.primaryKey.includes(name)
     this.#columns = columns.map((column) => ({
       ...column,
@@ -50,6 +45,8 @@ export class RowWriter {
       isForgiven: column.nullable && forgiven.has(column.name),
       source: isOfKey(column.name) ? 'key' : this.#known.has(column.name) ? 'value' : 'record',
     }))
+    const key = request.primaryKey.length > 0 ? request.primaryKey : table.primaryKey
+    this.#texts = new RowTextWriter(this.#columns, key, request.marked !== undefined)
   }
 
   write(record: KafkaRecord, partition: number): WrittenRow {
@@ -61,46 +58,14 @@ export class RowWriter {
     const key = mode === 'upsert' ? keyFields(record.key, this.#table) : NO_FIELDS
     if (key instanceof Unreadable) return refused({ reason: key.reason, column: null }, raw())
     const value = record.value === null || !isValueAsked ? NO_FIELDS : valueFields(record.value, this.#table)
-    const texts: (string | null)[] = []
-    const faults: { readonly column: ReadColumn; readonly reason: string; readonly raw: string }[] = []
-    for (const column of this.#columns) {
-      if (column.source === 'value' && value instanceof Unreadable) {
-        texts.push(null)
-        continue
-      }
-      const found = this.#found(column, {
-        key,
-        value: value instanceof Unreadable ? NO_FIELDS : value,
-        record,
-        partition,
-      })
-      const text = found === null || found instanceof Misfit ? null : column.reader(found)
-      texts.push(text)
-      if (found !== null && text === null)
-        faults.push({ column, reason: `it is no ${column.type}`, raw: found instanceof Misfit ? found.text : found })
-      else if (text === null && !column.nullable) faults.push({ column, reason: 'it is missing', raw: '' })
-    }
-    const row = this.#keyOf(texts)
-    if (value instanceof Unreadable) return refused({ reason: value.reason, column: null }, raw(), row)
+    const from = { key, value: value instanceof Unreadable ? NO_FIELDS : value, record, partition }
+    const row = this.#texts.read((column) =>
+      column.source === 'value' && value instanceof Unreadable ? undefined : this.#found(column, from),
+    )
+    if (value instanceof Unreadable) return refused({ reason: value.reason, column: null }, raw(), row.key)
     if (this.#table.columns === null && isValueAsked)
-      for (const name of value.names)
-        if (!this.#known.has(name))
-          return refused(
-            { reason: 'it has a field that the table does not: list its columns under columns', column: null },
-            raw(),
-            row,
-          )
-    const costly = faults.find(({ column }) => !column.isForgiven)
-    if (costly !== undefined) return refused({ reason: costly.reason, column: costly.column.name }, raw(), row)
-    const line = texts.map(quoted).join(',')
-    const marks = faults.length === 0 ? null : JSON.stringify(faults.map(({ column }) => column.name))
-    return {
-      line: this.#marks ? `${line},${quoted(marks)}` : line,
-      rejects: faults.map(({ column, reason, raw: text }) => ({
-        ...{ kind: 'reject', reason, column: column.name, raw: cut(text), carried: true },
-        ...(row === undefined ? {} : { key: row }),
-      })),
-    }
+      for (const name of value.names) if (!this.#known.has(name)) return refused(UNSEEN_FIELD, raw(), row.key)
+    return this.#texts.write(row, raw)
   }
 
   #found(
@@ -124,17 +89,6 @@ export class RowWriter {
         return isUtf8(record.key) ? record.key.toString('utf8') : new Misfit(`\\x${record.key.toString('hex')}`)
     }
   }
-
-  /** Absent where a part of it is not known. */
-  #keyOf(texts: readonly (string | null)[]): Readonly<Record<string, string>> | undefined {
-    const parts: [string, string][] = []
-    for (const name of this.#key) {
-      const text = texts[this.#columns.findIndex((column) => column.name === name)] ?? null
-      if (text === null) return undefined
-      parts.push([name, text])
-    }
-    return parts.length === 0 ? undefined : Object.fromEntries(parts)
-  }
 }
 
 /** Null where nobody has said it: a time of before Kafka had any is none. */
@@ -149,21 +103,6 @@ function shown({ key, value }: KafkaRecord): string {
 }
 
 function textOf(bytes: Buffer): string {
-  const part = bytes.subarray(0, 4 * MAX_RAW_CHARACTERS)
+  const part = bytes.subarray(0, MOST_SHOWN_BYTES)
   return isUtf8(bytes) ? part.toString('utf8') : part.toString('latin1')
-}
-
-function refused(
-  fault: { readonly reason: string; readonly column: string | null },
-  raw: string,
-  key?: Readonly<Record<string, string>>,
-): WrittenRow {
-  return { line: null, rejects: [{ kind: 'reject', ...fault, raw: cut(raw), ...(key === undefined ? {} : { key }) }] }
-}
-
-const cut = (text: string) => text.slice(0, MAX_RAW_CHARACTERS).toWellFormed()
-
-function quoted(text: string | null): string {
-  if (text === null) return ''
-  return text.includes('"') ? `"${text.replaceAll('"', '""')}"` : `"${text}"`
 }

@@ -33,9 +33,7 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
     async run(call) {
       const client = await call.client()
       const name = segment(call, 0, 'CONNECTION')
-      const queued = (await client.request('POST', `/api/v1/connections/${name}/sync`)) as RunAnswer
-      if (call.args.flags['no-wait']) return call.args.flags['json'] ? queued : `The run ${queued.id} is queued.`
-      return shownRun(call, await followRun(client, queued.id, await expectedRows(call, name)))
+      return queuedRun(call, name, await client.request('POST', `/api/v1/connections/${name}/sync`))
     },
   },
   backfill: {
@@ -52,9 +50,7 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
       }
       const tables = call.words.slice(1)
       const body = tables.length === 0 ? {} : { tables }
-      const queued = (await client.request('POST', `/api/v1/connections/${name}/backfill`, body)) as RunAnswer
-      if (call.args.flags['no-wait']) return call.args.flags['json'] ? queued : `The run ${queued.id} is queued.`
-      return shownRun(call, await followRun(client, queued.id, await expectedRows(call, name)))
+      return queuedRun(call, name, await client.request('POST', `/api/v1/connections/${name}/backfill`, body))
     },
   },
   logs: {
@@ -75,6 +71,14 @@ export const RUN_COMMANDS: Readonly<Record<string, Command>> = {
       return [head, tablesOf(run), ...lines, ...error, ...checkLines(run)].filter((part) => part !== '').join('\n')
     },
   },
+}
+
+/** What is shown of a run of the connection that was just queued: at its end, unless nobody waits. */
+async function queuedRun(call: CommandCall, connection: string, answer: unknown): Promise<unknown> {
+  const queued = answer as RunAnswer
+  if (call.args.flags['no-wait']) return call.args.flags['json'] ? queued : `The run ${queued.id} is queued.`
+  const expected = await expectedRows(call, connection)
+  return shownRun(call, await followRun(await call.client(), queued.id, expected))
 }
 
 async function asked(call: CommandCall, what: 'cancel' | 'retry'): Promise<unknown> {

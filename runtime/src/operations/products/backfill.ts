@@ -3,16 +3,13 @@ import { SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import type { TenantCall } from '../../flow.ts'
 import { PUSH_TYPE } from '../../ingestion/push/settings.ts'
-import { tablesOf } from '../../ingestion/source-tables.ts'
 import { actorOf } from '../../registry/actor.ts'
 import { askBackfill, withdrawBackfills } from '../../registry/backfills.ts'
 import type { Connection } from '../../registry/connections.ts'
 import { enqueueRun, queuedRunOf, type Run } from '../../registry/runs.ts'
 import { connectionOf } from '../connections/connections.ts'
 import { audited, type Keep, type Platform, requireDeveloper } from '../platform.ts'
-import { rawReader } from '../rights/raw-rights.ts'
-import { readersOf } from './input-reads.ts'
-import { isReader } from './readable-product.ts'
+import { ingestedTables } from './ingested-tables.ts'
 
 /**
  * Queues a run that reads those tables whole, null: all that deployed products read; other tables go on as ever. What is
@@ -56,20 +53,6 @@ export async function withdrawBackfill(platform: Platform, call: TenantCall, ref
     await withdrawBackfills(tx, connection.id)
     await audited(tx, call, call.tenant, 'connection.backfill.withdraw', { type: 'connection', id: connection.id })
   })
-}
-
-/** Those that a run reads, and of them those that the caller may know of: by the table, or by a product of it. */
-async function ingestedTables(platform: Platform, call: TenantCall, connection: Connection) {
-  const mayRead = rawReader(platform, call.principal, call.tenant)
-  const [all, known] = [new Set<string>(), new Set<string>()]
-  for (const { product, manifests } of await readersOf(platform.pool, connection)) {
-    const isKnown = await isReader(platform, call, product)
-    for (const { name } of tablesOf(manifests.inputs.filter((input) => input.connection === connection.name))) {
-      all.add(name)
-      if (isKnown || (await mayRead(connection.id, name))) known.add(name)
-    }
-  }
-  return { all, known }
 }
 
 function nothingToRead({ name }: Connection): SluiceError {

@@ -1,6 +1,5 @@
 /** How far the raw tables of a connection are behind their source. */
 import type { TenantCall } from '../../flow.ts'
-import { qualified } from '../../manifest/context.ts'
 import { backfillsOf } from '../../registry/backfills.ts'
 import { type Capture, capture } from '../../registry/captures.ts'
 import { databaseNow } from '../../registry/clock.ts'
@@ -9,9 +8,7 @@ import { type TableReads, tableReads } from '../../registry/run-progress.ts'
 import { type Scheduled, scheduledOf } from '../../registry/schedules.ts'
 import { connectionOf } from '../connections/connections.ts'
 import { type Platform, requireMember } from '../platform.ts'
-import { rawReader } from '../rights/raw-rights.ts'
-import { readersOf } from './input-reads.ts'
-import { isReader } from './readable-product.ts'
+import { ingestedTables } from './ingested-tables.ts'
 
 export interface Lag {
   readonly connection: Connection
@@ -31,18 +28,10 @@ export async function lagOf(platform: Platform, call: TenantCall, reference: str
   requireMember(call.principal)
   const { pool } = platform
   const connection = await connectionOf(platform, call.tenant, reference)
-  const mayRead = rawReader(platform, call.principal, call.tenant)
-  const told = new Set<string>()
-  for (const { product, manifests } of await readersOf(pool, connection)) {
-    const own = manifests.inputs.filter((input) => input.connection === connection.name)
-    const isTold = await isReader(platform, call, product)
-    for (const name of own.map(({ table }) => qualified(table))) {
-      if (isTold || (await mayRead(connection.id, name))) told.add(name)
-    }
-  }
+  const { known } = await ingestedTables(platform, call, connection)
   const scheduled = (await scheduledOf(pool, 'connection', [connection.id])).get(connection.id) as Scheduled
   const asked = new Map((await backfillsOf(pool, connection.id)).map((one) => [one.tableName, one.askedAt]))
-  const reads = await tableReads(pool, connection, [...told].toSorted())
+  const reads = await tableReads(pool, connection, [...known].toSorted())
   const tables = reads.map((table) => ({ ...table, backfillAskedAt: asked.get(table.name) ?? null }))
   return { connection, scheduled, now: await databaseNow(pool), tables, capture: await capture(pool, connection.id) }
 }
