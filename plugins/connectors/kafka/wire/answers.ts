@@ -105,34 +105,18 @@ const [READ_UNCOMMITTED, READ_COMMITTED] = [0, 1]
 
 export const OFFSETS: Api<OffsetsQuestion, readonly PartitionOffset[]> = {
   ...{ name: 'ListOffsets', key: 2, version: 7, isFlexible: true },
-  write: ({ topic, partitions, which }) => {
-    const to = new WireWriter().int32(-1).int8(READ_COMMITTED)
-    to.compactArray([topic], (name) => {
-      to.compactString(name).compactArray(partitions, (partition) =>
-        to.int32(partition).int32(-1).int64(TIMESTAMPS[which]).noTags(),
-      )
-      to.noTags()
-    })
-    return to.noTags().done()
-  },
-  read: (from) => {
-    from.int32()
-    return from
-      .compactArray(() => {
-        from.compactString()
-        const partitions = from.compactArray(() => {
-          const [partition, error] = [from.int32(), from.int16()]
-          from.bigint64()
-          const offset = from.int64()
-          from.int32()
-          from.tags()
-          return { partition, error, offset }
-        })
-        from.tags()
-        return partitions
-      })
-      .flat()
-  },
+  write: ({ topic, partitions, which }) =>
+    ofTopic(new WireWriter().int32(-1).int8(READ_COMMITTED), topic, partitions, (to, partition) =>
+      to.int32(partition).int32(-1).int64(TIMESTAMPS[which]),
+    ),
+  read: (from) =>
+    partitionsIn(from, () => {
+      const [partition, error] = [from.int32(), from.int16()]
+      from.bigint64()
+      const offset = from.int64()
+      from.int32()
+      return { partition, error, offset }
+    }),
 }
 
 export interface EpochEndsQuestion {
@@ -143,34 +127,49 @@ export interface EpochEndsQuestion {
 /** Of epochs of leaders: the offset that the log goes on from by later ones; the end where there are none. */
 export const EPOCH_ENDS: Api<EpochEndsQuestion, readonly PartitionOffset[]> = {
   ...{ name: 'OffsetForLeaderEpoch', key: 23, version: 4, isFlexible: true },
-  write: ({ topic, partitions }) => {
-    const to = new WireWriter().int32(-1)
-    to.compactArray([topic], (name) => {
-      to.compactString(name).compactArray(partitions, ({ partition, epoch }) =>
-        to.int32(partition).int32(-1).int32(epoch).noTags(),
-      )
-      to.noTags()
-    })
-    return to.noTags().done()
-  },
-  read: (from) => {
-    from.int32()
-    return from
-      .compactArray(() => {
-        from.compactString()
-        const partitions = from.compactArray(() => {
-          const [error, partition] = [from.int16(), from.int32()]
-          from.int32()
-          const offset = from.int64()
-          from.tags()
-          // Less than 0: a log that knows of no epochs, and so says nothing against any offset.
-          return { partition, error, offset: offset < 0 ? Number.MAX_SAFE_INTEGER : offset }
-        })
+  write: ({ topic, partitions }) =>
+    ofTopic(new WireWriter().int32(-1), topic, partitions, (to, { partition, epoch }) =>
+      to.int32(partition).int32(-1).int32(epoch),
+    ),
+  read: (from) =>
+    partitionsIn(from, () => {
+      const [error, partition] = [from.int16(), from.int32()]
+      from.int32()
+      const offset = from.int64()
+      // Less than 0: a log that knows of no epochs, and so says nothing against any offset.
+      return { partition, error, offset: offset < 0 ? Number.MAX_SAFE_INTEGER : offset }
+    }),
+}
+
+/** A question about partitions of one topic, to its end; `write` leaves out the tags. */
+function ofTopic<P>(
+  to: WireWriter,
+  topic: string,
+  partitions: readonly P[],
+  write: (to: WireWriter, partition: P) => WireWriter,
+): Buffer {
+  to.compactArray([topic], (name) => {
+    to.compactString(name).compactArray(partitions, (partition) => write(to, partition).noTags())
+    to.noTags()
+  })
+  return to.noTags().done()
+}
+
+/** Its answer. */
+function partitionsIn<P>(from: WireReader, read: () => P): readonly P[] {
+  from.int32()
+  return from
+    .compactArray(() => {
+      from.compactString()
+      const partitions = from.compactArray(() => {
+        const partition = read()
         from.tags()
-        return partitions
+        return partition
       })
-      .flat()
-  },
+      from.tags()
+      return partitions
+    })
+    .flat()
 }
 
 export interface FetchQuestion {
