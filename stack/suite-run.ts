@@ -84,7 +84,9 @@ async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: stri
   if (files.length === 0) throw new Error(`suite ${suite.name}: no test file matches ${suite.tests.join(', ')}`)
   const limits = ['--test-concurrency=1', `--test-timeout=${TEST_TIMEOUT_MS}`]
   const failuresFile = join(folder, 'failures')
-  const reporters = ['spec', 'stdout', join(import.meta.dirname, 'failures.ts'), failuresFile].map(
+  const costsFile = join(folder, 'costs')
+  const own = (name: string) => join(import.meta.dirname, name)
+  const reporters = ['spec', 'stdout', own('failures.ts'), failuresFile, own('costs.ts'), costsFile].map(
     (value, index) => `--test-reporter${index % 2 === 0 ? '' : '-destination'}=${value}`,
   )
   const outputFile = join(folder, 'output')
@@ -102,8 +104,9 @@ async function runTests(suite: Suite, addresses: NodeJS.ProcessEnv, folder: stri
   testing.delete(child)
   await printed.close()
   const told = await readFile(failuresFile, 'utf8').catch(() => '')
+  const costs = await readFile(costsFile, 'utf8').catch(() => '')
   return {
     failures: code === 0 ? '' : told || `the tests ended with ${String(code ?? 'a signal')}`,
-    output: await readFile(outputFile, 'utf8'),
+    output: `${await readFile(outputFile, 'utf8')}${costs}`,
   }
 }
