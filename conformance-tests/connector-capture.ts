@@ -1,4 +1,5 @@
 /** A capture of some tables of a source, followed as the runtime follows it. */
+
 import { randomBytes } from 'node:crypto'
 import {
   type ChangePosition,
@@ -7,6 +8,7 @@ import {
   isSluiceError,
   type PreparedChanges,
 } from '@sluice/sdk'
+import { callDeadline } from './call-deadline.ts'
 import { ChangeMirror, streamOf } from './change-mirror.ts'
 import { type GivenChanges, gatherChanges } from './change-reading.ts'
 import { CheckFailure, expect } from './check.ts'
@@ -61,7 +63,7 @@ export class Capture {
   }
 
   get signal(): AbortSignal {
-    return AbortSignal.timeout(60_000)
+    return callDeadline()
   }
 
   get streams() {

@@ -1,5 +1,7 @@
 /** What a check of connectors works with: a source, tables of its own, connectors that it closes again. */
+
 import type { Connector, ConnectorPlugin, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
+import { callDeadline } from './call-deadline.ts'
 import { CheckFailure, type Level } from './check.ts'
 import { describeDifference, differenceOf } from './compare.ts'
 import type { SourceFixture, SourceTable } from './connector-fixture.ts'
@@ -85,7 +87,7 @@ export class ConnectorContext {
       primaryKey: table.primaryKey,
       cursorColumn: table.cursorColumn ?? null,
       state: null,
-      signal: AbortSignal.timeout(60_000),
+      signal: callDeadline(),
       ...parts,
     }
   }

@@ -1,4 +1,5 @@
 /** A dataset of a check: what the store was told, beside what it should hold now. */
+
 import type {
   ChangeSet,
   Commit,
@@ -10,6 +11,7 @@ import type {
   ServingStore,
   Target,
 } from '@sluice/sdk'
+import { callDeadline } from './call-deadline.ts'
 import { changeSetOf } from './change-set.ts'
 import { CheckFailure } from './check.ts'
 import { describeDifference, differenceOf, indexOf, keyText } from './compare.ts'
@@ -88,7 +90,7 @@ export class Dataset {
       previousEpoch: wish.mode === 'full' ? null : this.epoch,
       fence: this.fence,
       committedAt: this.#parts.clock.nowText(),
-      signal: AbortSignal.timeout(60_000),
+      signal: callDeadline(),
       ...wish.commit,
     }
     return { changes: changeSetOf({ mode: wish.mode, schema, upserts: wish.upserts, deletes, lake }), commit, content }

@@ -1,4 +1,5 @@
 /** Reading a store to the end of an answer, and seeing the whole of a dataset by whatever way the store offers. */
+
 import {
   type Capabilities,
   isJsonBatch,
@@ -15,12 +16,10 @@ import {
   type Target,
   type Value,
 } from '@sluice/sdk'
+import { CALL_TIMEOUT_MS, callDeadline } from './call-deadline.ts'
 import { CheckFailure } from './check.ts'
 import { indexOf, keyText } from './compare.ts'
 import { expectWholeBatch } from './whole-batch.ts'
-
-/** Real milliseconds; a store that hangs fails its check instead of the whole run. */
-const READ_TIMEOUT_MS = 20_000
 
 /** More batches or pages than any check's data can make. */
 const MAX_BATCHES = 10_000
@@ -44,8 +43,8 @@ export function planOf(schema: TableSchema, operation: ReadOperation, parts: Par
     orderBy: [],
     limit: 100,
     policy: openPolicy(schema),
-    timeoutMs: READ_TIMEOUT_MS,
-    signal: AbortSignal.timeout(READ_TIMEOUT_MS),
+    timeoutMs: CALL_TIMEOUT_MS,
+    signal: callDeadline(),
     encoding: 'columns',
     ...(operation === 'range' ? { range: { from: null, to: null } } : {}),
     ...parts,

@@ -1,4 +1,5 @@
 /** The lines of the capability table, each with what using it looks like. */
+
 import {
   type Capabilities,
   type FilterOperator,
@@ -6,6 +7,7 @@ import {
   isSluiceError,
   type ReadOperation,
 } from '@sluice/sdk'
+import { CALL_TIMEOUT_MS, callDeadline } from './call-deadline.ts'
 import { expect } from './check.ts'
 import type { CheckContext } from './context.ts'
 import type { Dataset } from './dataset.ts'
@@ -96,13 +98,13 @@ export function hook(name: OptionalHook): Requirement {
     use: async (context, dataset) => {
       const { store } = context
       const { target } = dataset
-      const signal = AbortSignal.timeout(20_000)
+      const signal = callDeadline()
       if (store[name] === undefined) throw new MissingHook()
       if (name === 'recover') return store.recover?.(target)
       if (name === 'validate') return store.validate?.(target, null)
       if (name === 'activate') return store.activate?.(target, dataset.epoch)
       if (name === 'digest') return store.digest?.(target, signal)
-      const limits = { maxRows: 10, timeoutMs: 20_000, memoryBytes: 1 << 28 }
+      const limits = { maxRows: 10, timeoutMs: CALL_TIMEOUT_MS, memoryBytes: 1 << 28 }
       return store.query?.(target.scope, { sql: 'SELECT 1', parameters: [], tables: [], limits, signal })
     },
   }

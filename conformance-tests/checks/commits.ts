@@ -1,5 +1,7 @@
 /** The moment of a commit: what is there after it, whoever interrupts it, and whoever comes second. */
+
 import { type AppliedEpoch, isSluiceError, type Receipt, type Row, type ServingStore } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, vacuous } from '../check.ts'
 import { describeDifference, differenceOf } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
@@ -164,7 +166,7 @@ async function expectAborted(context: CheckContext, mode: 'full' | 'delta', poin
     why: 'a write is visible wholly or not at all',
     remedy: 'Roll back what was staged.',
   }))
-  await dataset.apply({ ...write, commit: { ...write.commit, signal: AbortSignal.timeout(60_000) } })
+  await dataset.apply({ ...write, commit: { ...write.commit, signal: callDeadline() } })
   await dataset.expectRows(`aborted at fault point ${point} (${mode}), the same write reaches its end`)
 }
 

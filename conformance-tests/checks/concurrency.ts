@@ -1,5 +1,7 @@
 /** What others see while a write runs, and what is left where it is ended. */
+
 import { isSluiceError, type Row } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import { describeDifference, differenceOf } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
@@ -182,7 +184,7 @@ export const concurrencyChecks: readonly Check[] = [
         )
       }
       await dataset.expectRows('a write that was ended leaves nothing')
-      const again = { ...write, commit: { ...write.commit, signal: AbortSignal.timeout(60_000) } }
+      const again = { ...write, commit: { ...write.commit, signal: callDeadline() } }
       await dataset.apply(again)
       await dataset.expectRows('and can be done again')
     },

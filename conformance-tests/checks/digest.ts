@@ -1,5 +1,7 @@
 /** Digests, and serving a kept epoch again. */
+
 import type { Digest, Row } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
@@ -108,7 +110,7 @@ export const digestChecks: readonly Check[] = [
 const HOUR_MS = 3_600_000
 
 async function digestOf({ store }: CheckContext, dataset: Dataset): Promise<Digest> {
-  const digest = await store.digest?.(dataset.target, AbortSignal.timeout(20_000))
+  const digest = await store.digest?.(dataset.target, callDeadline())
   if (digest && /^[0-9a-f]{64}$/.test(digest.sha256)) return digest
   throw new CheckFailure(wrongDigest('the digest is no SHA-256 in hexadecimal'))
 }

@@ -1,5 +1,7 @@
 /** Rows of another tenant do not exist, whoever asks and however. */
+
 import { isSluiceError, type TableSchema, type TenantScope } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal, type Level } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import { FORCED_POLICY } from '../context.ts'
@@ -39,7 +41,7 @@ export const isolationChecks: readonly Check[] = [
     level: 'core',
     async run(context) {
       const mine = await filled(context, 'a', 1)
-      const digest = await context.store.digest?.(mine.target, AbortSignal.timeout(20_000))
+      const digest = await context.store.digest?.(mine.target, callDeadline())
       const theirs = await filled(context, 'b', 5)
       const candidates = [...mine.candidates, ...theirs.candidates]
       for (const dataset of [mine, theirs]) {
@@ -50,7 +52,7 @@ export const isolationChecks: readonly Check[] = [
       }
       await theirs.full([])
       await mine.expectRows('what another tenant removes is its own')
-      const after = await context.store.digest?.(mine.target, AbortSignal.timeout(20_000))
+      const after = await context.store.digest?.(mine.target, callDeadline())
       expect(digest?.sha256 === after?.sha256, () => ({
         what: 'a digest changed when another tenant wrote',
         where: 'store.digest',

@@ -1,5 +1,7 @@
 /** Keys that are near each other, rows without a key, orders with ties, readers side by side, and tokens beyond a double. */
+
 import type { ReadPolicy, Row, RowPredicate, TableSchema, Value } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../check.ts'
 import { cellsText, describeDifference, differenceOf, keyText } from '../compare.ts'
 import type { CheckContext } from '../context.ts'
@@ -330,7 +332,7 @@ async function digestOf(context: CheckContext, schema: TableSchema, rows: readon
   const dataset = await context.dataset(schema)
   const commit = { committedAt: '2026-03-01T00:00:30.000000Z' }
   await dataset.apply(await dataset.prepare({ mode: 'full', upserts: rows, commit }))
-  return (await context.store.digest?.(dataset.target, AbortSignal.timeout(20_000)))?.sha256 ?? ''
+  return (await context.store.digest?.(dataset.target, callDeadline()))?.sha256 ?? ''
 }
 
 function expectOther(one: string, other: string, between: string): void {

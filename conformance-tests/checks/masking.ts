@@ -1,5 +1,7 @@
 /** A masked value is masked on every path. A store knows of masks only that a variant has its own rows. */
+
 import { isSluiceError, type ReadPolicy, type Row } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import type { Dataset } from '../dataset.ts'
@@ -171,7 +173,7 @@ async function everything(context: CheckContext, masked: Dataset): Promise<strin
     if (capabilities.jsonBatches) parts.push(await answerOf(store, masked.target, { ...plan, encoding: 'json' }))
     parts.push(await answerOf(store, masked.target, { ...plan, limit: 0 }).catch(errorParts))
   }
-  if (capabilities.digest) parts.push(await store.digest?.(masked.target, AbortSignal.timeout(20_000)))
+  if (capabilities.digest) parts.push(await store.digest?.(masked.target, callDeadline()))
   if (capabilities.recover) parts.push((await store.recover?.(masked.target))?.epoch)
   return JSON.stringify(parts, bigintText)
 }

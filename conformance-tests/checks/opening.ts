@@ -1,7 +1,9 @@
 /** Opening a store that cannot be opened, and what it says of its state. */
+
 import { createHook } from 'node:async_hooks'
 import { writeFile } from 'node:fs/promises'
 import { isSluiceError } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect } from '../check.ts'
 import type { CheckContext } from '../context.ts'
 import { brokenSettings, problemsOf } from '../json-schema.ts'
@@ -88,14 +90,14 @@ export const openingChecks: readonly Check[] = [
     level: 'core',
     async run(context) {
       await context.filled(4)
-      const good = await context.store.probe(AbortSignal.timeout(20_000))
+      const good = await context.store.probe(callDeadline())
       const isTold = good.checks.length > 0 && good.checks.every(({ name, message }) => name !== '' && message !== '')
       expect(good.ok && isTold && good.checks.every(({ ok }) => ok), () =>
         wrongProbe('a store that is in order is not ok, or says nothing'),
       )
       if (!('bypassing' in context.fixture)) return
       const outcome = await context.openAnother({ settings: context.fixture.bypassing }).then(
-        ({ store }) => store.probe(AbortSignal.timeout(20_000)),
+        ({ store }) => store.probe(callDeadline()),
         (error: unknown) => (isSluiceError(error) ? null : Promise.reject(error)),
       )
       expect(outcome === null || (!outcome.ok && outcome.checks.some(({ ok }) => !ok)), () =>
@@ -132,7 +134,7 @@ async function expectWorkingOrRefused(context: CheckContext): Promise<void> {
   const file = context.scratch('no-folder')
   await writeFile(file, '')
   const outcome = await context.openAnother({ stateDirectory: `${file}/below` }).then(
-    ({ store }) => store.probe(AbortSignal.timeout(20_000)),
+    ({ store }) => store.probe(callDeadline()),
     (error: unknown) => error,
   )
   if (isSluiceError(outcome)) {

@@ -1,5 +1,7 @@
 /** Sources that change while they are read, refuse, or are left. */
+
 import { isSluiceError } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { expect } from '../check.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
 import { gather } from '../connector-reading.ts'
@@ -244,7 +246,7 @@ async function expectTurnedAway(
     expected: 'a SluiceError of kind TRANSIENT or QUOTA',
     came: outcomeText(outcome),
   }))
-  const report = await connector.check(AbortSignal.timeout(60_000))
+  const report = await connector.check(callDeadline())
   const last = report.steps.at(-1)
   expect(!report.ok && last?.ok === false && (last.remedy ?? '') !== '', () => ({
     ...turnedAway,

@@ -1,5 +1,7 @@
 /** What a source offers, and what its tables are. */
+
 import { type DiscoveredTable, isSluiceError, type LogicalType, typeName } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { expect, expectRefusal } from '../check.ts'
 import { cellsText, indexOf, sameValue } from '../compare.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
@@ -140,7 +142,7 @@ export const discoveryChecks: readonly ConnectorCheck[] = [
           where: 'connector.discover',
           why: 'it would skip tables',
         },
-        () => connector.discover({ after: '\0nonsense', limit: 5 }, AbortSignal.timeout(30_000)),
+        () => connector.discover({ after: '\0nonsense', limit: 5 }, callDeadline()),
       )
       expectRows(
         table,
@@ -165,7 +167,7 @@ async function discovered(context: ConnectorContext, limit: number): Promise<rea
   let after: string | null = null
   for (let pages = 0; pages < 1000; pages += 1) {
     const page: { readonly tables: readonly DiscoveredTable[]; readonly next: string | null } =
-      await connector.discover({ after, limit }, AbortSignal.timeout(30_000))
+      await connector.discover({ after, limit }, callDeadline())
     expect(page.tables.length <= limit, () => wrongList(`a page of ${limit} has ${page.tables.length}`, []))
     tables.push(...page.tables)
     after = page.next

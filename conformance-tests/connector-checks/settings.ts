@@ -1,5 +1,7 @@
 /** Settings, `check`, and what must never be told. */
+
 import { CHECK_STEPS, isSluiceError } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { expect } from '../check.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
 import type { CheckStepName } from '../connector-fixture.ts'
@@ -60,7 +62,7 @@ export const settingsChecks: readonly ConnectorCheck[] = [
     async run(context) {
       const { table, rows } = await context.filled()
       const { connector, host } = await context.open()
-      const report = await connector.check(AbortSignal.timeout(30_000))
+      const report = await connector.check(callDeadline())
       const names = report.steps.map(({ name }) => name)
       const { steps } = context.fixture
       const wanted = steps ?? CHECK_STEPS.filter((name) => names.includes(name))
@@ -92,7 +94,7 @@ export const settingsChecks: readonly ConnectorCheck[] = [
       }))
       for (const [step, settings] of entries) {
         const { connector } = await context.open(settings)
-        const report = await connector.check(AbortSignal.timeout(60_000))
+        const report = await connector.check(callDeadline())
         const last = report.steps.at(-1)
         const before = report.steps.slice(0, -1)
         const order = CHECK_STEPS.indexOf(step as (typeof CHECK_STEPS)[number])
@@ -119,8 +121,8 @@ export const settingsChecks: readonly ConnectorCheck[] = [
       const { table, rows } = await context.filled()
       const { connector } = await context.open()
       const before = await context.fixture.digest()
-      await connector.check(AbortSignal.timeout(30_000))
-      await connector.discover({ after: null, limit: 10 }, AbortSignal.timeout(30_000))
+      await connector.check(callDeadline())
+      await connector.discover({ after: null, limit: 10 }, callDeadline())
       const { rows: given, state } = await context.read(connector, table)
       await connector.ack({ schema: context.fixture.schema, table: table.name }, state)
       const after = await context.fixture.digest()
@@ -148,8 +150,8 @@ export const settingsChecks: readonly ConnectorCheck[] = [
       }
       for (const settings of [fixture.settings, ...Object.values(fixture.broken)]) {
         const { connector } = await context.open(settings)
-        await tell(() => connector.check(AbortSignal.timeout(60_000)))
-        await tell(() => connector.discover({ after: null, limit: 3 }, AbortSignal.timeout(30_000)))
+        await tell(() => connector.check(callDeadline()))
+        await tell(() => connector.discover({ after: null, limit: 3 }, callDeadline()))
         await tell(() => context.read(connector, { ...table, name: 'no_such_table' }))
         for (const mode of plugin.capabilities.modes.filter((one) => one !== 'cdc'))
           await tell(async () => (await context.read(connector, table, { mode })).states)

@@ -1,5 +1,7 @@
 /** What a source may hold that its author did not think of, and what it does while it is read. */
+
 import { type DiscoverPage, isSluiceError, type LogicalType, type Row } from '@sluice/sdk'
+import { callDeadline } from '../call-deadline.ts'
 import { expect, type FailureParts } from '../check.ts'
 import { indexOf } from '../compare.ts'
 import { type ConnectorContext, expectRows } from '../connector-context.ts'
@@ -200,7 +202,7 @@ async function expectDiscoveredKey(context: ConnectorContext, table: SourceTable
   const { connector } = await context.open()
   let after: string | null = null
   do {
-    const page: DiscoverPage = await connector.discover({ after, limit: 100 }, AbortSignal.timeout(30_000))
+    const page: DiscoverPage = await connector.discover({ after, limit: 100 }, callDeadline())
     for (const found of page.tables.filter(({ name }) => name === table.name)) {
       const isKept = found.primaryKey.length === 0 || found.primaryKey.join() === table.primaryKey.join()
       expect(isKept && !table.primaryKey.includes(found.suggestedCursor ?? ''), () => ({

@@ -8,7 +8,7 @@ import { redisCommand, redisVersion, startRedisLike } from './redis.ts'
 
 const SLOTS = 16_384
 const MASTERS = 3
-const READY_MS = 30_000
+const READY_MS = 120_000
 
 export const redisCluster: ServerKind = {
   name: 'a Redis cluster',

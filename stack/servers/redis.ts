@@ -9,7 +9,7 @@ import { machineVersion } from '../machine-version.ts'
 import { startNative } from '../native-process.ts'
 import type { ServerKind, StackServer } from '../server.ts'
 
-const READY_MS = 20_000
+const READY_MS = 120_000
 const PASSWORD = 'for-tests-alone'
 
 export const redis: ServerKind = {

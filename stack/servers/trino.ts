@@ -1,6 +1,7 @@
 /** Trino, from Maven's tarball: the plugins that the tests use, small in memory, with dynamic catalogs. */
 import { glob, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { TrinoClient } from '../../plugins/analytics/trino/client.ts'
 import { freePort } from '../../runtime/src/database/free-port.ts'
 import { installed, runTool } from '../cache.ts'
 import { javaCommand, javaVersion } from '../java.ts'
@@ -126,6 +127,8 @@ export const trino: ServerKind = {
   async start(folder) {
     await mkdir(folder, { recursive: true })
     const running = await startTrino({ folder, port: await freePort() })
+    // The first statement loads what all others use, for half a minute on a busy machine: longer than a store waits for it.
+    await new TrinoClient({ url: running.url, catalog: {} }).rows({ sql: 'SELECT 1', maxRows: 1, timeoutMs: READY_MS })
     return { env: { SLUICE_TEST_TRINO_URL: running.url }, stop: () => running.stop() }
   },
 }

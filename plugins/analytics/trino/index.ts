@@ -7,7 +7,8 @@ import { TrinoClient } from './client.ts'
 import { settingsSchema, type TrinoSettings } from './settings.ts'
 import { openStore } from './store.ts'
 
-const OPEN_MS = 30_000
+/** A server that has just started compiles its first statement for as long as a busy machine takes. */
+const OPEN_MS = 60_000
 
 export default defineServingPlugin<TrinoSettings, Record<string, never>>({
   type: 'analytics',
