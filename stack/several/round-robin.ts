@@ -11,6 +11,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http'
+import { pipeline } from 'node:stream'
 
 const REST_MS = 1_000
 /** Longer than any client pauses: none meets a connection that is being closed. */
@@ -73,8 +74,8 @@ export class RoundRobin {
       }
       this.answered.set(name, (this.answered.get(name) ?? 0) + 1)
       outgoing.writeHead(answer.statusCode ?? 502, answer.rawHeaders)
-      answer.pipe(outgoing)
-      outgoing.once('close', () => answer.destroy())
+      // An answer that breaks off does so for the client, too, and one that nobody wants any more is not fetched.
+      pipeline(answer, outgoing, () => undefined)
       return
     }
     const problem = { status: 502, code: 'bad_gateway', detail: told.join(', ') }
