@@ -34,7 +34,7 @@ interface FolderPlan {
 export async function apply(call: CommandCall, asking: Asking = askingAt()): Promise<unknown> {
   const { flags } = call.args
   const choices = choicesOf(call)
-  const products = inOrder(await readProducts(word(call, 0, 'FOLDER'), call.config))
+  const products = inOrder(await readProducts(word(call, 0, 'FOLDER'), await call.config()))
   const strange = [...choices.breaking, ...choices.lower].find((name) => !products.some((one) => isOf(one.name, name)))
   if (strange !== undefined) throw new UsageError(`the folder has no product of "${strange}"`)
   const client = await call.client()

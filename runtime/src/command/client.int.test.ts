@@ -25,7 +25,7 @@ afterEach(() => {
 })
 
 const open = (flags: Readonly<Record<string, string>> = {}): Promise<Client> =>
-  openClient({ words: [], flags }, { data_dir: folder, secrets_dir: folder })
+  openClient({ words: [], flags }, async () => ({ data_dir: folder, secrets_dir: folder }))
 
 async function answering(status: number, type: string, text: string): Promise<string> {
   const server = createServer((_, reply) => reply.writeHead(status, { 'content-type': type }).end(text))

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { issueToken } from '../auth/embedded-issuer.ts'
+import type { TokenSubject } from '../auth/embedded-issuer.ts'
 import type { Config } from '../config.ts'
 import type { Arguments } from './arguments.ts'
 import { checkedAddress, otherServer, ServerAway, tokenVariable, unreachable, variable } from './server-address.ts'
@@ -28,7 +28,8 @@ const TOO_MANY = 429
 const LONGEST_WAIT_S = 10
 const MOST_WAITS = 10
 
-type Folders = Pick<Config, 'data_dir' | 'secrets_dir'>
+/** Asked where the caller does not say the server, or has no token. */
+type Folders = () => Promise<Pick<Config, 'data_dir' | 'secrets_dir'>>
 
 /** As whom commands act, where no token says it. */
 export const DEFAULT_USER = 'operator'
@@ -42,8 +43,8 @@ export const ADDRESS_FILE = 'runtime.json'
  */
 export async function openClient(args: Arguments, folders: Folders): Promise<Client> {
   const named = namedAddress(args)
-  const url = named ?? (await runningAddress(folders.data_dir))
-  const token = tokenVariable() ?? (await ownToken(args, folders.secrets_dir, named))
+  const url = named ?? (await runningAddress((await folders()).data_dir))
+  const token = tokenVariable() ?? (await ownToken(args, folders, named))
   const tenant = isAdminOf(args) ? { 'x-tenant-id': args.flags['tenant'] as string } : {}
   const send = async (method: string, path: string, init: RequestInit): Promise<Response> => {
     const headers = { ...init.headers, ...tenant, authorization: `Bearer ${token}` }
@@ -63,7 +64,7 @@ export async function openClient(args: Arguments, folders: Folders): Promise<Cli
     request,
     list: async (path) => {
       const items = await allPages(request, path)
-      if (items.length === 0) await checkTenant(args, folders.secrets_dir, url)
+      if (items.length === 0) await checkTenant(args, folders, url)
       return items
     },
     find: (path) =>
@@ -160,10 +161,10 @@ async function valueOf(url: string, response: Response): Promise<unknown> {
 }
 
 /** Who makes his own tokens may misspell the tenant: a token of one that is not there is shown nothing, and told nothing. */
-async function checkTenant(args: Arguments, secretsFolder: string, url: string): Promise<void> {
+async function checkTenant(args: Arguments, folders: Folders, url: string): Promise<void> {
   const { tenant } = args.flags
   if (tenant === undefined || tokenVariable() !== undefined) return
-  const token = await issueToken(secretsFolder, { role: 'admin' }, { ttlS: 60 })
+  const token = await tokenFor({ role: 'admin' }, folders, 60)
   const headers = { authorization: `Bearer ${token}` }
   const { status } = await fetchFrom(url, `/api/v1/tenants/${encodeURIComponent(tenant)}`, { headers })
   if (status !== NOT_FOUND) return
@@ -197,17 +198,22 @@ async function runningAddress(dataDirectory: string): Promise<string> {
   }
 }
 
-async function ownToken(args: Arguments, secretsFolder: string, named: string | undefined): Promise<string> {
+async function ownToken(args: Arguments, folders: Folders, named: string | undefined): Promise<string> {
   const tenant = args.flags['tenant']
   const subject = tenant
     ? { tenant, groups: [args.flags['group'] ?? 'svc-developers'], user: args.flags['user'] ?? DEFAULT_USER }
     : ({ role: 'admin' } as const)
-  return issueToken(secretsFolder, subject, { ttlS: 900 }).catch((error: unknown) => {
+  return tokenFor(subject, folders, 900).catch((error: unknown) => {
     if (named === undefined || (error as { readonly code?: string }).code !== 'issuer_keys_missing') throw error
     throw Object.assign(new Error(`there is no token for ${named}`, { cause: error }), {
       remedy: 'Set SLUICE_TOKEN to one, or name the data folder of that server with --data-dir.',
     })
   })
+}
+
+async function tokenFor(subject: TokenSubject, folders: Folders, ttlS: number): Promise<string> {
+  const { issueToken } = await import('../auth/embedded-issuer.ts')
+  return issueToken((await folders()).secrets_dir, subject, { ttlS })
 }
 
 /** Where a flag helps that the server does not know of. */

@@ -1,5 +1,5 @@
 /** What a command is: its words, its flags and what it does. The help is made from it. */
-import { type Config, type ConfigSources, loadConfig } from '../config.ts'
+import type { Config, ConfigSources } from '../config.ts'
 import { nearest } from '../parsing/suggestion.ts'
 import { type Arguments, SWITCHES, UsageError } from './arguments.ts'
 import { type Client, openClient } from './client.ts'
@@ -8,8 +8,8 @@ export interface CommandCall {
   readonly args: Arguments
   /** Words behind the command's own. */
   readonly words: readonly string[]
-  /** Throws CONFIG `invalid_config` where it is not valid. */
-  readonly config: Config
+  /** Read when it is first asked for. Throws CONFIG `invalid_config` where it is not valid. */
+  config(): Promise<Config>
   readonly sources: ConfigSources
   /** Connected to a running server when it is first asked for. */
   client(): Promise<Client>
@@ -57,20 +57,24 @@ export const REMOTE_FLAGS = {
   json: 'the server’s answer as JSON',
 } as const
 
-/** The configuration is read when it is first asked for. */
+/**
+ * What a command does not need is not loaded: the schema of the configuration takes longer than most commands do, and
+ * one that is told the server and the token does without it.
+ */
 export function callOf(args: Arguments, words: readonly string[], sources: ConfigSources): CommandCall {
-  let config: Config | null = null
+  let read: Promise<Config> | null = null
   let client: Promise<Client> | null = null
+  const config = () => {
+    read ??= import('../config.ts').then(({ loadConfig }) => loadConfig(sources))
+    return read
+  }
   return {
     args,
     words,
     sources,
-    get config() {
-      config ??= loadConfig(sources)
-      return config
-    },
-    async client() {
-      client ??= openClient(args, this.config)
+    config,
+    client() {
+      client ??= openClient(args, config)
       return client
     },
   }

@@ -23,7 +23,8 @@ export async function dev(call: CommandCall): Promise<Ending> {
   const choices = choicesOf(call)
   const planned: Planned = new Map()
   // Anew for each round: a server that was started again may be at another address, and tokens end.
-  const look = () => roundOf(root, call.config, () => openClient(call.args, call.config), choices, planned)
+  const look = async () =>
+    roundOf(root, await call.config(), () => openClient(call.args, call.config), choices, planned)
   if (call.args.flags['once']) return onceOf(call, withProducts(await look()))
   for (let state = await stateOf(root), isFirst = true; ; isFirst = false) {
     await tellRound(call, look, isFirst)

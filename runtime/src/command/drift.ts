@@ -9,8 +9,9 @@ const DRIFTED = 2
 const MOST_SHOWN = 80
 
 export async function drift(call: CommandCall): Promise<Ending> {
-  const products = await readProducts(word(call, 0, 'FOLDER'), call.config)
-  const found = await driftsOf(await call.client(), products, call.config)
+  const config = await call.config()
+  const products = await readProducts(word(call, 0, 'FOLDER'), config)
+  const found = await driftsOf(await call.client(), products, config)
   const code = found.length === 0 ? 0 : DRIFTED
   if (call.args.flags['json']) return new Ending(code, { drifted: found.length > 0, drifts: found.map(json) }, null)
   const all = products.length === 1 ? 'the product' : `all ${products.length} products`

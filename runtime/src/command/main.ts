@@ -53,8 +53,8 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
       host: 'default 127.0.0.1',
       'allow-unproved': 'for development: use plugins that no certificate proves',
     },
-    run: async ({ config }) => {
-      const { runServer } = await import('../main.ts')
+    run: async (call) => {
+      const [config, { runServer }] = await Promise.all([call.config(), import('../main.ts')])
       await runServer(config).catch((error: unknown) => {
         throw refusedIn(config.data_dir, error)
       })

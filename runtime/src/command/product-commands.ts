@@ -107,7 +107,7 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     summary: 'check the six manifests without a server',
     run: async (call) => {
       const { lintFolder } = await import('./lint.ts')
-      const { ok, lines } = await lintFolder(word(call, 0, 'FOLDER'), call.config)
+      const { ok, lines } = await lintFolder(word(call, 0, 'FOLDER'), await call.config())
       if (!ok) throw new Error(`the manifests have problems\n${lines.join('\n')}`)
       return [...lines, 'The manifests are valid.'].join('\n')
     },

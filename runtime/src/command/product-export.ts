@@ -35,7 +35,7 @@ interface Exported {
 
 async function ofFolder(call: CommandCall, folder: string): Promise<Exported> {
   const texts = await readManifests(folder)
-  const parsed = (await manifestParser(call.config))(texts)
+  const parsed = (await manifestParser(await call.config()))(texts)
   if (!parsed.ok) throw new Error(['the manifests have problems', ...parsed.problems.map(problemLine)].join('\n'))
   return { texts, facts: { version: call.args.flags['version'] ?? '1.0.0', isInService: false, url: null } }
 }

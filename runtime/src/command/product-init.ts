@@ -75,7 +75,7 @@ async function initFromContract(
   })
   const folderNamespace = namesOfFolder(folder).namespace
   const choices = { object, namespace, folderNamespace, guess: call.args.flags['no-guess'] === undefined }
-  const { draft, lost } = draftOfContract(text, choices, await manifestParser(call.config))
+  const { draft, lost } = draftOfContract(text, choices, await manifestParser(await call.config()))
   await writeManifests(folder, filesOf(draft, null))
   for (const one of lost) console.error(`not said by the manifests: ${plain(one)}`)
   if (call.args.flags['json']) return { ...facts(folder, draft, []), lost }

@@ -58,7 +58,7 @@ describe('tokens of commands', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     try {
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-      const client = await openClient({ words: [], flags: { url, tenant: 'acme' } }, config)
+      const client = await openClient({ words: [], flags: { url, tenant: 'acme' } }, async () => config)
       await client.request('GET', '/')
       assert.equal(decodeJwt(sent.slice('Bearer '.length))['tenant_id'], 'acme')
     } finally {

@@ -1,5 +1,4 @@
-import { issueToken, MAX_TOKEN_TTL_S, type TokenSubject } from '../auth/embedded-issuer.ts'
-import { rotateKeys } from '../auth/key-file.ts'
+import type { TokenSubject } from '../auth/embedded-issuer.ts'
 import type { Level } from '../flow.ts'
 import { type Arguments, required, UsageError } from './arguments.ts'
 import type { Command } from './command.ts'
@@ -19,12 +18,14 @@ export const TOKEN_COMMANDS: Readonly<Record<string, Command>> = {
       email: 'an address in the token',
       ttl: 'how long it is good: 15m, 1h, 12h; default: auth.token_ttl_s, one hour where that is not set',
     },
-    async run({ args, config }) {
+    async run({ args, config: read }) {
+      const config = await read()
       if (config.auth.issuers.length > 0) {
         throw new UsageError(
           `tokens come from ${config.auth.issuers.map(({ issuer }) => issuer).join(', ')}: log in there, and set SLUICE_TOKEN`,
         )
       }
+      const { issueToken } = await import('../auth/embedded-issuer.ts')
       return issueToken(config.secrets_dir, tokenSubject(args), { ttlS: ttlSeconds(args) ?? config.auth.token_ttl_s })
     },
   },
@@ -32,7 +33,12 @@ export const TOKEN_COMMANDS: Readonly<Record<string, Command>> = {
     usage: 'token rotate-keys',
     summary: 'a new signing key of the embedded issuer; tokens signed before stay good until they end',
     async run({ config }) {
-      return `Tokens are signed with the key ${await rotateKeys(config.secrets_dir, MAX_TOKEN_TTL_S)} from now on.`
+      const [{ MAX_TOKEN_TTL_S }, { rotateKeys }] = await Promise.all([
+        import('../auth/embedded-issuer.ts'),
+        import('../auth/key-file.ts'),
+      ])
+      const { secrets_dir: folder } = await config()
+      return `Tokens are signed with the key ${await rotateKeys(folder, MAX_TOKEN_TTL_S)} from now on.`
     },
   },
 }

@@ -29,8 +29,9 @@ export async function importDbt(call: CommandCall): Promise<Ending> {
   const tables = new Set(listed(call.args, 'tables'))
   const unknown = [...tables].find((name) => !models.some((model) => model.name === name))
   if (unknown !== undefined) throw new UsageError(`--tables: the project has no model "${unknown}"`)
-  const parse = await manifestParser(call.config)
-  const choices = { connection, namespace, tables, sensitive: call.config.masking.sensitive }
+  const config = await call.config()
+  const parse = await manifestParser(config)
+  const choices = { connection, namespace, tables, sensitive: config.masking.sensitive }
   const outcome = await withJudge((judge) => carryProject(project, choices, judge, parse))
   if (outcome.carried.length > 0) await writeProducts(folder, outcome.carried)
   return ending(call, folder, project, outcome)
