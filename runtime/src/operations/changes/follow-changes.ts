@@ -186,7 +186,15 @@ class Follower {
     const newest = await this.#newest()
     const now = newest === null ? null : await this.#viewIfMasked(newest)
     // What is being masked anew shows nothing until it is.
-    if (now === null) return null
+    if (newest === null || now === null) return null
+    const next = await this.#from(place, now)
+    if (next === null || 'step' in next) return next
+    // Where policy has changed amid this look he would be begun anew by what held before, and again by what holds.
+    return (await this.#viewIfMasked(newest))?.shape === now.shape ? next : this.#next(place)
+  }
+
+  /** @param now what he is shown of the newest epoch */
+  async #from(place: ChangePlace, now: View): Promise<Next> {
     const reset = (reason: 'changed' | 'expired') => ({ reset: reason, shape: now.shape })
     if (place.shape !== now.shape) return reset('changed')
     const before = place.epoch === null ? null : await this.#viewAt(place.epoch)
