@@ -297,7 +297,7 @@ describe('no input makes a server error', () => {
       })
       return [developer, sent, PER_OPERATION] as const
     })
-    assert.equal(cases.length, 5)
+    assert.equal(cases.length, 6)
     const method = fc.oneof(fc.constantFrom('initialize', 'tools/call', 'tools/list', 'ping'), text)
     const other = fc.record({ jsonrpc: fc.constantFrom('2.0', '1.0'), id: fc.json(), method, params: fc.object() }).map(
       (one): Sent => ({

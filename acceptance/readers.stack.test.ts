@@ -234,9 +234,16 @@ function lentRows(reader: Reader, level: Level): Sees {
   return level === 'restricted' || own === 'nothing' ? 'nothing' : 'masked'
 }
 
+const toolCalled = (product: string) => (form: (product: string) => Json) => ({
+  name: 'make_training_set',
+  arguments: form(product),
+})
+
 async function byAgent(reader: Reader, level: Level): Promise<Heard> {
   const sent = headersOf(reader, { 'content-type': 'application/json' })
-  const call = { name: 'sample_rows', arguments: { product: `crm.${productOf(level)}` } }
+  const product = `crm.${productOf(level)}`
+  const forms = [{ name: 'sample_rows', arguments: { product } }, ...TRAINING_SETS.map(toolCalled(product))]
+  const call = forms[(NAMES.indexOf(reader) + at(level)) % forms.length]
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call })
   return as(reader).text('/mcp', { method: 'POST', headers: sent, body })
 }

@@ -233,6 +233,7 @@ function toolOf(random: Random, columns: Columns): Pick<Operation, 'headers' | '
     ['sample_rows', { product, ...random.pick([{}, wanted]) }],
     ['query', { sql: sqlOf(random, columns) }],
     ['query', { sql: sqlOf(random, columns) }],
+    ['make_training_set', trainingOf(random, columns).body],
     ['explain_failure', random.pick([{}, { product }])],
     ['nothing', {}],
   ])

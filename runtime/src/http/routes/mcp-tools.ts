@@ -5,13 +5,18 @@ import type { AgentFindings, AgentTool } from '../../operations/agents/agent-cal
 import { MAX_ROWS, MAX_SAMPLE, queryForAgent, STATEMENT_MS, sampleRows } from '../../operations/agents/ask-rows.ts'
 import { explainFailure } from '../../operations/agents/explain-failure.ts'
 import { describeProduct, searchProducts } from '../../operations/agents/find-products.ts'
+import { trainingSetForAgent } from '../../operations/agents/training-rows.ts'
 import type { Platform } from '../../operations/platform.ts'
+import { MAX_FEATURES } from '../../operations/queries/training-set.ts'
 import { bodyReader } from '../input.ts'
+import { TrainingSetOfAgent } from './mcp-training-set.ts'
 
 export interface McpTool {
   readonly name: string
   readonly description: string
   readonly inputSchema: TObject
+  /** How many requests of the rate limit it takes; of arguments that nobody has checked yet. */
+  requests(given: unknown): number
   /** Throws `validation_failed`. */
   asked(platform: Platform, given: unknown): AgentTool
 }
@@ -77,6 +82,14 @@ export const MCP_TOOLS: readonly McpTool[] = [
     work: queryForAgent,
   }),
   tool({
+    name: 'make_training_set',
+    description: `To each label the newest row of each feature's product no later than the label's time; first ${MAX_ROWS} rows.`,
+    input: TrainingSetOfAgent,
+    most: { rows: MAX_ROWS, engineMs: STATEMENT_MS },
+    requests: featuresIn,
+    work: trainingSetForAgent,
+  }),
+  tool({
     name: 'explain_failure',
     description: 'Why a product or run failed last, and what to do. For developers.',
     input: Type.Object(
@@ -94,12 +107,19 @@ export const MCP_TOOLS: readonly McpTool[] = [
   }),
 ]
 
+/** As REST counts them. More are refused. */
+function featuresIn(given: unknown): number {
+  const { features } = (given ?? {}) as { readonly features?: unknown }
+  return Array.isArray(features) ? Math.min(features.length, MAX_FEATURES) : 1
+}
+
 function tool<Input extends TObject>({
   name,
   description,
   input,
   most,
   isForDevelopers = false,
+  requests = () => 1,
   work,
 }: {
   readonly name: string
@@ -107,6 +127,7 @@ function tool<Input extends TObject>({
   readonly input: Input
   readonly most: AgentTool['most']
   readonly isForDevelopers?: boolean
+  readonly requests?: McpTool['requests']
   work(platform: Platform, call: TenantCall, asked: Static<Input>): Promise<AgentFindings>
 }): McpTool {
   const reader = bodyReader(input)
@@ -114,6 +135,7 @@ function tool<Input extends TObject>({
     name,
     description,
     inputSchema: input,
+    requests,
     asked(platform, given) {
       const asked = reader.read(given) as Static<Input>
       return { name, most, isForDevelopers, work: (call) => work(platform, call, asked) }

@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import { isSluiceError } from '@sluice/sdk'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { Config } from '../../config.ts'
 import type { TenantCall } from '../../flow.ts'
 import { answerAgent } from '../../operations/agents/agent-call.ts'
@@ -64,6 +64,7 @@ export function mcpRoutes(platform: Platform, door: McpDoor): readonly Route[] {
     isRead: true,
     timeoutMs: TIMEOUT_MS,
     body: Message,
+    tokens: requestsOf,
     challenge: `resource_metadata="${door.url}${METADATA_PATH}${MCP_PATH}"`,
     admits: (headers) => checkHeaders(headers, origins),
     responses: { 200: { description: 'The answer.', schema: Type.Unknown() } },
@@ -142,6 +143,13 @@ function answerTo(asked: Asked, platform: Platform, call: TenantCall, door: McpD
     default:
       return errorOf(id, METHOD_NOT_FOUND, 'there is no such method here')
   }
+}
+
+/** What a tool takes of the rate limit is what its operation takes by REST. */
+function requestsOf({ method, params = {} }: Static<typeof Message>): number {
+  const { name, arguments: given } = params as Readonly<Record<string, unknown>>
+  const tool = method === 'tools/call' ? MCP_TOOLS.find((known) => known.name === name) : undefined
+  return tool?.requests(given) ?? 1
 }
 
 async function callTool({ id, params }: Asked, platform: Platform, call: TenantCall): Promise<Reply> {

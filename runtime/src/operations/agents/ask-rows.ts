@@ -4,7 +4,7 @@ import { SluiceError } from '@sluice/sdk'
 import type { TenantCall } from '../../flow.ts'
 import type { Platform } from '../platform.ts'
 import type { QueryRequest } from '../queries/asked-query.ts'
-import { runQuery } from '../queries/query.ts'
+import { type QueryAnswer, runQuery } from '../queries/query.ts'
 import type { AgentFindings } from './agent-call.ts'
 import { BoundedAnswer } from './bounded-answer.ts'
 import { productForAgent } from './find-products.ts'
@@ -52,6 +52,14 @@ async function rowsOfStatement(
     limit,
     timeoutMs: STATEMENT_MS,
   })
+  return boundedRows(given, (shown, isWhole) => nextStep(shown, limit, isWhole))
+}
+
+/** The first rows of an answer as JSON, with the epochs that they are of. */
+export async function boundedRows(
+  given: QueryAnswer,
+  next: (shown: number, isWhole: boolean) => string,
+): Promise<AgentFindings> {
   const { rows, isCut } = await firstRows(given.run)
   const answer = new BoundedAnswer()
   const epochs = Object.fromEntries(Object.entries(given.made).map(([name, { epoch }]) => [name, epoch]))
@@ -63,7 +71,7 @@ async function rowsOfStatement(
   answer.add('row_count', shown)
   answer.add('truncated', !isWhole)
   const products = Object.keys(given.made)
-  return { answer: answer.finish(nextStep(shown, limit, isWhole)), rows: shown, products }
+  return { answer: answer.finish(next(shown, isWhole)), rows: shown, products }
 }
 
 function nextStep(shown: number, limit: number, isWhole: boolean): string {
@@ -75,7 +83,7 @@ function nextStep(shown: number, limit: number, isWhole: boolean): string {
 }
 
 /** Keys of applications are for what they were made for. */
-function requireQueries({ principal: { key } }: TenantCall): void {
+export function requireQueries({ principal: { key } }: TenantCall): void {
   if (key === undefined || key.operations.includes('query')) return
   throw new SluiceError('PERMISSION', 'the application key was not made for the operation query', {
     code: 'key_not_allowed',

@@ -170,10 +170,10 @@ function statementLimits({ config: { limits } }: Platform, timeoutMs: number | u
   }
 }
 
-/** Of an answer that would be wrong without some of its rows, as JSON too. */
-export function wholeLimits(platform: Platform, { timeoutMs, format }: QueryRequest): EngineLimits {
+/** Of an answer that would be wrong without some of its rows, as JSON too, unless its first are asked for. */
+export function wholeLimits(platform: Platform, { timeoutMs, format, limit }: QueryRequest): EngineLimits {
   const { query_rows, export_rows } = platform.config.limits
-  const most = exportLimits(format === 'json' ? query_rows : export_rows, undefined)
+  const most = exportLimits(format === 'json' ? query_rows : export_rows, limit)
   return { ...statementLimits(platform, timeoutMs), ...most }
 }
 

@@ -47,6 +47,8 @@ export interface AskedTrainingSet {
   readonly features: readonly AskedFeature[]
   readonly known_by?: string
   readonly timeout_ms?: number
+  /** The first rows alone; the answer says where there are more. Default: whole, or refused. */
+  readonly limit?: number
   readonly format: QueryFormat
 }
 
@@ -66,6 +68,7 @@ export async function runTrainingSet(
     sql: trainingSql(plan),
     format: asked.format,
     ...(asked.timeout_ms === undefined ? {} : { timeoutMs: asked.timeout_ms }),
+    ...(asked.limit === undefined ? {} : { limit: asked.limit }),
   }
   const visible = [...new Set(relations.all.map(({ table }) => table))]
   const limits = wholeLimits(platform, request)
