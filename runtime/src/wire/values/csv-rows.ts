@@ -1,9 +1,13 @@
 /** Rows of the engine's CSV as messages to clients: null where a field is empty and without quotes, as the engine writes null. */
 import type { RowBatch } from '../protocol/row-batch.ts'
 import { WireError } from '../protocol/wire-error.ts'
+import { Growing } from './growing.ts'
 import { RowEncoder, type SentColumn } from './row-encoder.ts'
 
 const NEWLINE = 0x0a
+
+/** As pipes give them, and what was left of the one before. */
+const CHUNK_BYTES = 128 * 1024
 
 /** More than any client takes as one row. */
 const MAX_ROW_BYTES = 64 * 1024 * 1024
@@ -17,31 +21,29 @@ export async function* rowsOfCsv(
   columns: readonly SentColumn[],
 ): AsyncGenerator<RowBatch> {
   const encoder = new RowEncoder(columns)
-  let pending: Uint8Array[] = []
+  // Written over for each chunk: pieces that are thrown away cost more than the copy.
+  const csv = new Growing(CHUNK_BYTES)
   let bytes = 0
   let enough = 0
   for await (const chunk of chunks) {
-    pending.push(chunk)
+    csv.makeRoom(bytes, chunk.length)
+    csv.bytes.set(chunk, bytes)
     bytes += chunk.length
     if (bytes < enough) continue
-    const all = joined(pending, bytes)
-    const { batch, end } = encoder.encode(all)
-    const rest = all.subarray(end)
-    if (rest.length > MAX_ROW_BYTES) throw new WireError('54000', `a row is longer than ${MAX_ROW_BYTES} bytes`)
-    pending = rest.length === 0 ? [] : [rest]
-    bytes = rest.length
-    enough = 2 * rest.length
+    const { batch, end } = encoder.encode(csv.bytes.subarray(0, bytes))
+    csv.bytes.copyWithin(0, end, bytes)
+    bytes -= end
+    if (bytes > MAX_ROW_BYTES) throw new WireError('54000', `a row is longer than ${MAX_ROW_BYTES} bytes`)
+    enough = 2 * bytes
     if (batch.rows > 0) yield batch
   }
   if (bytes === 0) return
-  const all = joined(pending, bytes)
-  const { batch, end } = encoder.encode(all.at(-1) === NEWLINE ? all : Buffer.concat([all, Buffer.from('\n')]))
-  if (end < all.length) throw new WireError('XX000', 'the rows end within one')
+  if (csv.bytes[bytes - 1] !== NEWLINE) {
+    csv.makeRoom(bytes, 1)
+    csv.bytes[bytes] = NEWLINE
+    bytes += 1
+  }
+  const { batch, end } = encoder.encode(csv.bytes.subarray(0, bytes))
+  if (end < bytes) throw new WireError('XX000', 'the rows end within one')
   if (batch.rows > 0) yield batch
-}
-
-function joined(pieces: readonly Uint8Array[], bytes: number): Buffer {
-  const [first] = pieces
-  if (pieces.length > 1 || first === undefined) return Buffer.concat(pieces, bytes)
-  return Buffer.from(first.buffer, first.byteOffset, first.length)
 }
