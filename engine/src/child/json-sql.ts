@@ -23,7 +23,7 @@ const MAX_LISTS = 10
 export function jsonOf(type: DuckDBType, sql: string, flavour: JsonFlavour, depth = 0): string {
   if (depth > MAX_LISTS) throw tooNested()
   if (type.typeId === DuckDBTypeId.VARCHAR && type.alias === 'JSON') return jsonText(sql, flavour)
-  return scalar(type, sql) ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
+  return scalar(type, sql, quoted) ?? nested(type, sql, flavour, depth) ?? text(`(${sql})::VARCHAR`)
 }
 
 function tooNested(): SluiceError {
@@ -38,7 +38,11 @@ export function jsonOrNull(type: DuckDBType, sql: string, flavour: JsonFlavour, 
   return `coalesce(${jsonOf(type, sql, flavour, depth)}, 'null')`
 }
 
-function scalar(type: DuckDBType, sql: string): string | null {
+/** How the text of a value stands in its line, where JSON has no literal for it. */
+type Marked = (sql: string) => string
+
+/** @param told the expression of a text → of the same in quotes, or as it is */
+function scalar(type: DuckDBType, sql: string, told: Marked): string | null {
   switch (type.typeId) {
     case DuckDBTypeId.BOOLEAN:
     case DuckDBTypeId.TINYINT:
@@ -52,22 +56,24 @@ function scalar(type: DuckDBType, sql: string): string | null {
     case DuckDBTypeId.UBIGINT:
     case DuckDBTypeId.HUGEINT:
     case DuckDBTypeId.UHUGEINT:
-      return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${quoted(sql)} END`
+      // Without quotes all are told alike.
+      if (told === asItIs) return `(${sql})::VARCHAR`
+      return `CASE WHEN (${sql}) BETWEEN -${MAX_SAFE} AND ${MAX_SAFE} THEN (${sql})::VARCHAR ELSE ${told(sql)} END`
     case DuckDBTypeId.FLOAT:
     case DuckDBTypeId.DOUBLE:
-      return `CASE WHEN isfinite(${sql}) THEN ${type.typeId === DuckDBTypeId.FLOAT ? floatText(sql) : doubleText(sql)} WHEN isnan(${sql}) THEN '"NaN"'
-        WHEN (${sql}) > 0 THEN '"Infinity"' WHEN (${sql}) < 0 THEN '"-Infinity"' END`
+      return `CASE WHEN isfinite(${sql}) THEN ${type.typeId === DuckDBTypeId.FLOAT ? floatText(sql) : doubleText(sql)} WHEN isnan(${sql}) THEN ${told("'NaN'")}
+        WHEN (${sql}) > 0 THEN ${told("'Infinity'")} WHEN (${sql}) < 0 THEN ${told("'-Infinity'")} END`
     case DuckDBTypeId.DECIMAL:
-      return quoted(decimalText(type as DuckDBDecimalType, sql))
+      return told(decimalText(type as DuckDBDecimalType, sql))
     case DuckDBTypeId.UUID:
     case DuckDBTypeId.BIT:
     case DuckDBTypeId.BIGNUM:
     case DuckDBTypeId.INTERVAL:
-      return quoted(sql)
+      return told(sql)
     case DuckDBTypeId.BLOB:
-      return quoted(`to_base64(${sql})`)
+      return told(`to_base64(${sql})`)
     default:
-      return time(type, sql)
+      return time(type, sql, told)
   }
 }
 
@@ -120,26 +126,26 @@ function decimalText(type: DuckDBDecimalType, sql: string): string {
 }
 
 const MAX_SAFE = Number.MAX_SAFE_INTEGER
-function time(type: DuckDBType, sql: string): string | null {
+function time(type: DuckDBType, sql: string, told: Marked): string | null {
   switch (type.typeId) {
     case DuckDBTypeId.DATE:
-      return quoted(inEra(sql, "DATE '0001-01-01'", `(${sql})::VARCHAR`, '-%m-%d'))
+      return told(inEra(sql, "DATE '0001-01-01'", `(${sql})::VARCHAR`, '-%m-%d'))
     case DuckDBTypeId.TIMESTAMP:
     case DuckDBTypeId.TIMESTAMP_S:
     case DuckDBTypeId.TIMESTAMP_MS:
-      return quoted(timestamp(`(${sql})::TIMESTAMP`))
+      return told(timestamp(`(${sql})::TIMESTAMP`))
     case DuckDBTypeId.TIMESTAMP_NS:
-      return quoted(nanoseconds(sql))
+      return told(nanoseconds(sql))
     case DuckDBTypeId.TIMESTAMP_TZ: {
       const utc = timestamp(`timezone('UTC', ${sql})`)
-      return quoted(`${utc} || CASE WHEN isfinite(${sql}) THEN 'Z' ELSE '' END`)
+      return told(`${utc} || CASE WHEN isfinite(${sql}) THEN 'Z' ELSE '' END`)
     }
     case DuckDBTypeId.TIME:
     case DuckDBTypeId.TIME_NS:
-      return quoted(clock(`(${sql})::VARCHAR`))
+      return told(clock(`(${sql})::VARCHAR`))
     case DuckDBTypeId.TIME_TZ: {
       const text = `(${sql})::VARCHAR`
-      return quoted(`${clock(`regexp_extract(${text}, '^[0-9:.]+')`)} || regexp_extract(${text}, '[+-].*$')`)
+      return told(`${clock(`regexp_extract(${text}, '^[0-9:.]+')`)} || regexp_extract(${text}, '[+-].*$')`)
     }
     default:
       return null
@@ -243,12 +249,15 @@ function quoted(sql: string): string {
   return `'"' || (${sql}) || '"'`
 }
 
+function asItIs(sql: string): string {
+  return `(${sql})::VARCHAR`
+}
+
 /** A CSV field's text: the JSON form without its quotes, nested values as JSON. */
 export function csvCell(type: DuckDBType, sql: string): string {
   if (isText(type)) return `(${sql})::VARCHAR`
   if (NESTED.has(type.typeId)) return jsonOf(type, sql, 'json')
-  const json = scalar(type, sql)
-  return json === null ? `(${sql})::VARCHAR` : `trim(${json}, '"')`
+  return scalar(type, sql, asItIs) ?? asItIs(sql)
 }
 
 /** True where a field is quoted even if it need not be, so that the empty text is not taken for null. */

@@ -102,7 +102,8 @@ export class ClientStream {
   /** Fulfilled when the client has taken nearly all. Rejects where it is gone, or takes nothing for too long. */
   async flush(): Promise<void> {
     if (this.#outBytes === 0) return
-    const bytes = Buffer.concat(this.#out)
+    const [first] = this.#out
+    const bytes = first !== undefined && this.#out.length === 1 ? first : Buffer.concat(this.#out)
     this.#out = []
     this.#outBytes = 0
     if (this.#isEnded || !this.#socket.writable) throw gone()

@@ -8,7 +8,7 @@ const admit = async (): Promise<TenantCall> => ({}) as TenantCall
 
 async function opened(heldBytes: number): Promise<Portal> {
   const rows = async function* () {
-    yield [Buffer.alloc(1)]
+    yield { bytes: Buffer.alloc(1), rows: 1 }
   }
   const plan = {
     tag: () => '',

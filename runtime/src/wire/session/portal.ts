@@ -1,6 +1,7 @@
 /** A statement with its parameters, on the way to its end: its rows are read in parts, as its reader wants them. */
 import type { TenantCall } from '../../flow.ts'
 import type { Format } from '../protocol/client-messages.ts'
+import { cutBatch, type RowBatch } from '../protocol/row-batch.ts'
 import type { WireColumn } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { Bound, OpenRows, RowPlan } from './row-plans.ts'
@@ -10,8 +11,8 @@ export class Portal {
   readonly #bound: Bound
   readonly #ended = new AbortController()
   #opening: Promise<readonly WireColumn[]> | null = null
-  #rows: AsyncIterator<readonly Buffer[]> | null = null
-  #left: readonly Buffer[] = []
+  #rows: AsyncIterator<RowBatch> | null = null
+  #left: RowBatch | null = null
   #isDone = false
   #heldBytes = 0
   /** What the client was told of its statement; another answer would be read wrongly. */
@@ -63,13 +64,13 @@ export class Portal {
   }
 
   /** Messages of rows in parts, up to so many in all (0: every one). `isDone` tells whether there are more. */
-  async *read(maxRows: number): AsyncGenerator<readonly Buffer[]> {
+  async *read(maxRows: number): AsyncGenerator<RowBatch> {
     for (let given = 0; maxRows === 0 || given < maxRows; ) {
       const some = await this.#some()
       if (some === null) return
-      const taken = maxRows === 0 ? some : some.slice(0, maxRows - given)
-      this.#left = some.slice(taken.length)
-      given += taken.length
+      const [taken, left] = cutBatch(some, maxRows === 0 ? some.rows : maxRows - given)
+      this.#left = left.rows === 0 ? null : left
+      given += taken.rows
       yield taken
     }
   }
@@ -79,8 +80,8 @@ export class Portal {
     return this.#isDone
   }
 
-  async #some(): Promise<readonly Buffer[] | null> {
-    if (this.#left.length > 0) return this.#left
+  async #some(): Promise<RowBatch | null> {
+    if (this.#left !== null) return this.#left
     if (this.#isDone) return null
     const next = await this.#rows?.next()
     if (next === undefined || next.done === true) {
@@ -94,7 +95,7 @@ export class Portal {
   /** Ends its engine's work. May be repeated. */
   close(): void {
     this.#isDone = true
-    this.#left = []
+    this.#left = null
     this.#ended.abort(new WireError('57014', 'the statement was ended'))
     // Whoever waits for it is told; who closes wants no more of it.
     this.#opening?.catch(() => undefined)

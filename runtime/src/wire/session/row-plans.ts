@@ -7,13 +7,13 @@ import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowe
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
 import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
 import type { Format, ParameterValue } from '../protocol/client-messages.ts'
+import { batchOf, type RowBatch } from '../protocol/row-batch.ts'
 import { dataRow, formatAt, type WireColumn } from '../protocol/server-messages.ts'
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
 import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
 import { resultNames, type Statement, textOf } from '../sql/words.ts'
-import { binaryOf } from '../values/binary.ts'
-import { columnOf, type TypedColumn } from '../values/column-types.ts'
-import { type CsvRow, csvRows } from '../values/csv-rows.ts'
+import { columnOf } from '../values/column-types.ts'
+import { rowsOfCsv } from '../values/csv-rows.ts'
 import { parameterOids, valueOf } from '../values/parameters.ts'
 
 export interface RowPlan {
@@ -35,8 +35,8 @@ export interface Bound {
 
 export interface OpenRows {
   readonly columns: readonly WireColumn[]
-  /** Messages of rows. Read once. */
-  readonly rows: AsyncIterable<readonly Buffer[]>
+  /** Read once. */
+  readonly rows: AsyncIterable<RowBatch>
   /** Of rows that are in memory before they are read. */
   readonly heldBytes: number
 }
@@ -86,8 +86,8 @@ function productPlan(platform: Platform, { sql, words }: Statement, declared: re
       // Whoever reads the output is told there.
       answer.run.finished.catch(() => undefined)
       const columns = answer.columns.map((column) => columnOf(column, names))
-      const binary = columns.map((_, at) => formatAt(formats, at) === 1)
-      return { columns, rows: messages(answer.run.output, columns, binary), heldBytes: 0 }
+      const sent = columns.map((column, at) => ({ column, isBinary: formatAt(formats, at) === 1 }))
+      return { columns, rows: rowsOfCsv(answer.run.output, sent), heldBytes: 0 }
     },
   }
 }
@@ -98,30 +98,6 @@ async function drain(output: AsyncIterable<Uint8Array>): Promise<void> {
   } catch {
     // It was ended by us.
   }
-}
-
-/** The first record is the header, which the columns are told by. */
-async function* messages(
-  output: AsyncIterable<Uint8Array>,
-  columns: readonly TypedColumn[],
-  binary: readonly boolean[],
-): AsyncGenerator<readonly Buffer[]> {
-  let isHeaderRead = false
-  for await (const rows of csvRows(output)) {
-    const own = isHeaderRead ? rows : rows.slice(1)
-    isHeaderRead = true
-    if (own.length > 0) yield own.map((row) => rowMessage(row, columns, binary))
-  }
-}
-
-function rowMessage(row: CsvRow, columns: readonly TypedColumn[], binary: readonly boolean[]): Buffer {
-  const cells = columns.map(({ oid, write }, at) => {
-    const cell = row[at] ?? null
-    if (cell === null) return null
-    const text = write(cell)
-    return binary[at] === true ? binaryOf(oid, text) : text
-  })
-  return dataRow(cells)
 }
 
 function cataloguePlan(
@@ -167,8 +143,8 @@ function timeoutSignal(ms: number): AbortSignal {
 
 const BATCH = 200
 
-async function* inBatches(rows: readonly Buffer[]): AsyncGenerator<readonly Buffer[]> {
-  for (let at = 0; at < rows.length; at += BATCH) yield rows.slice(at, at + BATCH)
+async function* inBatches(rows: readonly Buffer[]): AsyncGenerator<RowBatch> {
+  for (let at = 0; at < rows.length; at += BATCH) yield batchOf(rows.slice(at, at + BATCH))
 }
 
 /** One row of a text, as SHOW gives it. */

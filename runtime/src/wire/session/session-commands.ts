@@ -43,10 +43,10 @@ export function runCommand(state: SessionState, statement: Statement): string | 
       state.settings.begin()
       return command === 'begin' ? 'BEGIN' : 'START TRANSACTION'
     case 'savepoint':
-      state.transaction.save(nameAt(words, 1))
+      state.settings.save(state.transaction.save(nameAt(words, 1)))
       return 'SAVEPOINT'
     case 'release':
-      state.transaction.release(nameAt(words, words.length - 1))
+      state.settings.release(state.transaction.release(nameAt(words, words.length - 1)))
       return 'RELEASE'
     case 'set':
       reporting(state, () => {
@@ -81,7 +81,8 @@ function endOfTransaction(state: SessionState, command: string, words: readonly 
   if (command === 'commit' || command === 'end') return end(state, 'COMMIT')
   if (command !== 'rollback' && command !== 'abort') return null
   if (words.some(({ value }) => value === 'to')) {
-    transaction.rollBackTo(nameAt(words, words.length - 1))
+    const place = transaction.rollBackTo(nameAt(words, words.length - 1))
+    reporting(state, () => state.settings.rollBackTo(place))
     return 'ROLLBACK'
   }
   return end(state, 'ROLLBACK')

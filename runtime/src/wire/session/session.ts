@@ -240,11 +240,8 @@ export class Session {
     try {
       for await (const some of portal.read(maxRows)) {
         signal.throwIfAborted()
-        rows += some.length
-        for (const row of some) {
-          const full = this.#parts.stream.write(row)
-          if (full !== undefined) await full
-        }
+        rows += some.rows
+        await this.#send(some.bytes)
       }
     } finally {
       signal.removeEventListener('abort', close)

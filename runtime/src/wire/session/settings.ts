@@ -65,11 +65,11 @@ interface Changed {
 export class Settings {
   readonly #known: Readonly<Record<string, string>>
   readonly #started: Changed
-  /** Of the session, and as they were before its transaction: one that is rolled back has changed nothing. */
   #session: Changed
-  #before: Changed | null = null
   /** Until the transaction ends. */
   #local: Partial<Changed> = {}
+  /** As they were before the transaction, and at each of its savepoints: what is rolled back has changed nothing. */
+  #kept: { readonly session: Changed; readonly local: Partial<Changed> }[] = []
 
   constructor(version: string, user: string, applicationName: string) {
     this.#known = { ...SHOWN, server_version: version, session_authorization: user }
@@ -94,7 +94,7 @@ export class Settings {
     const known: Readonly<Record<string, string>> = {
       ...this.#known,
       application_name: applicationName,
-      statement_timeout: statementMs === 0 ? '0' : `${statementMs}ms`,
+      statement_timeout: durationText(statementMs),
     }
     const value = FIXED[key]?.[0] ?? (Object.hasOwn(known, key) ? known[key] : undefined)
     if (value === undefined)
@@ -122,19 +122,43 @@ export class Settings {
   }
 
   begin(): void {
-    this.#before ??= this.#session
+    if (this.#kept.length === 0) this.#keep()
   }
 
   end(command: 'COMMIT' | 'ROLLBACK'): void {
-    if (command === 'ROLLBACK' && this.#before !== null) this.#session = this.#before
-    this.#before = null
+    const [before] = this.#kept
+    if (command === 'ROLLBACK' && before !== undefined) this.#session = before.session
+    this.#kept = []
     this.#local = {}
+  }
+
+  /** @param place of the savepoint in its transaction, from 0 */
+  save(place: number): void {
+    this.release(place)
+    this.#keep()
+  }
+
+  /** What was set since belongs to what is around the savepoint. */
+  release(place: number): void {
+    this.#kept.length = 1 + place
+  }
+
+  rollBackTo(place: number): void {
+    this.#kept.length = 1 + place + 1
+    const kept = this.#kept.at(-1)
+    if (kept === undefined) return
+    this.#session = kept.session
+    this.#local = kept.local
+  }
+
+  #keep(): void {
+    this.#kept.push({ session: this.#session, local: this.#local })
   }
 
   #change(change: Partial<Changed>, scope: Scope): void {
     if (scope === 'local') {
       // Outside of a transaction it is over as soon as it is said.
-      if (this.#before !== null) this.#local = { ...this.#local, ...change }
+      if (this.#kept.length > 0) this.#local = { ...this.#local, ...change }
       return
     }
     this.#session = { ...this.#session, ...change }
@@ -162,10 +186,18 @@ function checkFixed(key: string, value: string): void {
 
 const plain = (name: string): string => name.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_NAME_CHARACTERS)
 
-const UNITS: Readonly<Record<string, number>> = { '': 1, ms: 1, s: 1_000, min: 60_000, h: 3_600_000 }
+/** From the longest on. */
+const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, min: 60_000, s: 1_000, ms: 1 }
+
+/** In the longest unit that it is a whole number of. */
+function durationText(ms: number): string {
+  if (ms === 0) return '0'
+  const [unit, length] = Object.entries(UNITS).find(([, length]) => ms % length === 0) ?? ['ms', 1]
+  return `${ms / length}${unit}`
+}
 
 function durationMs(value: string): number {
-  const [, digits, unit = ''] = /^([0-9]{1,9})\s*(ms|s|min|h)?$/.exec(value.trim()) ?? []
+  const [, digits, unit = 'ms'] = /^([0-9]{1,9})\s*(ms|s|min|h|d)?$/.exec(value.trim()) ?? []
   const ms = Number(digits) * (UNITS[unit] ?? 1)
   if (digits === undefined || ms > 2 ** 31 - 1) throw new WireError('22023', 'statement_timeout takes milliseconds')
   return ms

@@ -1,4 +1,4 @@
-/** The state of a transaction, as clients are told it. Nothing is written, so that its end changes nothing either. */
+/** The state of a transaction, as clients are told it. Nothing is written: its end changes settings alone. */
 import type { TransactionState } from '../protocol/server-messages.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import { checkName } from './kept.ts'
@@ -42,20 +42,27 @@ export class Transaction {
     if (this.#state === 'I') throw new WireError('25P01', `${command} is for transactions: send BEGIN first`)
   }
 
-  save(name: string): void {
+  /** Returns its place among the savepoints, from 0. */
+  save(name: string): number {
     this.requireOpen('SAVEPOINT')
     checkName(name)
     if (this.#savepoints.length >= MOST_SAVEPOINTS) throw new WireError('54000', 'there are too many savepoints')
-    this.#savepoints.push(name)
+    return this.#savepoints.push(name) - 1
   }
 
-  release(name: string): void {
-    this.#savepoints.length = this.#place(name)
+  /** Returns the place that it had. */
+  release(name: string): number {
+    const place = this.#place(name)
+    this.#savepoints.length = place
+    return place
   }
 
-  rollBackTo(name: string): void {
-    this.#savepoints.length = this.#place(name) + 1
+  /** Returns its place. */
+  rollBackTo(name: string): number {
+    const place = this.#place(name)
+    this.#savepoints.length = place + 1
     this.#state = 'T'
+    return place
   }
 
   #place(name: string): number {

@@ -76,6 +76,8 @@ const NESTED = /^(?:list|struct|map|union)</
 export interface TypedColumn extends WireColumn {
   /** The engine's text of a value, as PostgreSQL writes it. */
   write(cell: Buffer): Buffer
+  /** Whether both write all values alike. */
+  readonly isAsIs: boolean
 }
 
 export function columnOf({ name, type }: ResultColumn, names: ResultNames): TypedColumn {
@@ -87,6 +89,7 @@ export function columnOf({ name, type }: ResultColumn, names: ResultNames): Type
     size: SIZES[oid] ?? -1,
     modifier: decimal === null ? -1 : ((decimal.precision << 16) | decimal.scale) + 4,
     write: WRITERS[oid] ?? ((cell) => cell),
+    isAsIs: WRITERS[oid] === undefined,
   }
 }
 

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { cutBatch } from '../protocol/row-batch.ts'
+import { cellsOf } from '../protocol/server-messages.ts'
 import { resultNames, wordsOf } from '../sql/words.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
 import { columnOf, OID } from './column-types.ts'
-import { csvRows } from './csv-rows.ts'
+import { rowsOfCsv } from './csv-rows.ts'
 import { parameterOids, valueOf } from './parameters.ts'
 
 async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
@@ -15,6 +17,30 @@ async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerato
   }
 }
 
+const NAMES = resultNames([])
+const textOf = (cell: Buffer | null): string | null => cell?.toString() ?? null
+
+/** Read in parts of so many rows. */
+async function cellsOfCsv(csv: Buffer, pieces: readonly number[], types: readonly string[], part: number) {
+  const columns = types.map((type) => ({ column: columnOf({ name: 'x', type }, NAMES), isBinary: false }))
+  const read: (string | null)[][] = []
+  for await (const batch of rowsOfCsv(inPieces(csv, pieces), columns)) {
+    for (let left = batch; left.rows > 0; ) {
+      const [taken, rest] = cutBatch(left, part)
+      assert.equal(taken.rows, Math.min(part, left.rows))
+      for (let all = taken; all.rows > 0; ) {
+        const [row, others] = cutBatch(all, 1)
+        read.push(cellsOf(row.bytes).map(textOf))
+        all = others
+      }
+      left = rest
+    }
+  }
+  return read
+}
+
+const quoted = (cell: string | null): string => (cell === null ? '' : `"${cell.replaceAll('"', '""')}"`)
+
 describe('rows of CSV', () => {
   const cell = fc.option(fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', '\r', 'é', '\\', ' ') }), { nil: null })
   const table = fc
@@ -22,18 +48,64 @@ describe('rows of CSV', () => {
     .chain((width) => fc.array(fc.array(cell, { minLength: width, maxLength: width }), { minLength: 1 }))
   const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 4 })
 
-  it('come back as they were, however they are cut into pieces', async () => {
+  it('come back as they were, however they are cut into pieces and parts', async () => {
     await fc.assert(
-      fc.asyncProperty(table, sizes, async (rows, pieces) => {
-        const text = rows
-          .map((row) => `${row.map((one) => (one === null ? '' : `"${one.replaceAll('"', '""')}"`)).join(',')}\n`)
-          .join('')
-        const read = (await Array.fromAsync(csvRows(inPieces(Buffer.from(text), pieces)))).flat()
-        assert.deepEqual(
-          read.map((row) => row.map((one) => one?.toString() ?? null)),
-          rows,
-        )
+      fc.asyncProperty(table, sizes, fc.integer({ min: 1, max: 5 }), async (rows, pieces, part) => {
+        const types = (rows[0] ?? []).map(() => 'string')
+        const lines = [types.map(() => 'a "name",\r\n'), ...rows].map((row) => `${row.map(quoted).join(',')}\n`)
+        assert.deepEqual(await cellsOfCsv(Buffer.from(lines.join('')), pieces, types, part), rows)
       }),
+    )
+  })
+
+  it('without an end are an error, and without one row are none', async () => {
+    await assert.rejects(cellsOfCsv(Buffer.from('"x"\n"a'), [3], ['string'], 1), { sqlState: 'XX000' })
+    for (const none of ['', '"x"\n', '"x"'])
+      assert.deepEqual(await cellsOfCsv(Buffer.from(none), [2], ['string'], 1), [])
+  })
+
+  const digits = (count: number) => fc.stringMatching(new RegExp(`^[0-9]{${count}}$`))
+  const day = fc.tuple(fc.constantFrom('2024', '0001', '0000', '-000043', '99999', ''), digits(2), digits(2))
+  const date = fc.oneof(
+    day.map(([year, month, of]) => `${year}-${month}-${of}`),
+    fc.constantFrom('infinity', '-infinity'),
+  )
+  const fraction = fc.constantFrom('', '.000000', '.500000', '.123456', '.000001', '.100', '.123456789', '.000000000')
+  const time = fc.tuple(digits(2), digits(2), digits(2), fraction).map((all) => `${all.slice(0, 3).join(':')}${all[3]}`)
+  const moment = fc.oneof(
+    fc.tuple(date, time).map((all) => all.join('T')),
+    date,
+  )
+  const valuesOf: Readonly<Record<string, fc.Arbitrary<string>>> = {
+    boolean: fc.constantFrom('true', 'false'),
+    date,
+    time,
+    timestamp: moment,
+    timestamptz: fc.tuple(moment, fc.constantFrom('Z', '')).map((all) => all.join('')),
+    binary: fc.base64String(),
+    json: fc.json(),
+    interval: fc.constantFrom('1 month', '2 months 00:00:01'),
+    'decimal(9,2)': fc.constantFrom('1.50', '-0.10'),
+  }
+
+  it('hold values as their columns write them, the usual ones and the others', async () => {
+    const types = Object.keys(valuesOf)
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(...Object.values(valuesOf)), { minLength: 1 }),
+        sizes,
+        async (rows, pieces) => {
+          const csv = [types, ...rows].map((row) => `${row.map(quoted).join(',')}\n`).join('')
+          const expected = rows.map((row) =>
+            row.map((cell, at) =>
+              columnOf({ name: 'x', type: types[at] ?? '' }, NAMES)
+                .write(Buffer.from(cell))
+                .toString(),
+            ),
+          )
+          assert.deepEqual(await cellsOfCsv(Buffer.from(csv), pieces, types, 3), expected)
+        },
+      ),
     )
   })
 })
@@ -69,8 +141,6 @@ describe('binary', () => {
     )
   })
 })
-
-const NAMES = resultNames([])
 
 describe('values', () => {
   const told = (type: string, text: string) => columnOf({ name: 'x', type }, NAMES).write(Buffer.from(text)).toString()

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import fc from 'fast-check'
+import { batchOf } from '../protocol/row-batch.ts'
+import { dataRow } from '../protocol/server-messages.ts'
+import { CSV, copyLines, TEXT } from './copy-out.ts'
+
+const ESCAPES = new Map(
+  Object.entries({ '\\': '\\\\', '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\v': '\\v' }),
+)
+
+const inText = (cell: string | null): string =>
+  cell === null ? '\\N' : [...cell].map((sign) => ESCAPES.get(sign) ?? sign).join('')
+
+function inCsv(cell: string | null): string {
+  if (cell === null) return ''
+  return cell === '' || cell === '\\.' || /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell
+}
+
+it('rows are copied out as lines, one a message, whatever they hold', () => {
+  const sign = fc.constantFrom(...ESCAPES.keys(), '"', ',', '.', 'a', 'é', '😀', '\0')
+  const cell = fc.option(fc.string({ unit: sign, maxLength: 300 }), { nil: null })
+  fc.assert(
+    fc.property(fc.array(fc.array(cell, { maxLength: 4 })), (rows) => {
+      const batch = batchOf(rows.map((row) => dataRow(row.map((one) => (one === null ? null : Buffer.from(one))))))
+      for (const [form, told, separator] of [
+        [TEXT, inText, '\t'],
+        [CSV, inCsv, ','],
+      ] as const) {
+        const lines = copyLines(batch, form)
+        const read: string[] = []
+        for (let at = 0; at < lines.length; at += 1 + lines.readInt32BE(at + 1)) {
+          assert.equal(String.fromCharCode(lines[at] as number), 'd')
+          read.push(lines.toString('utf8', at + 5, at + 1 + lines.readInt32BE(at + 1)))
+        }
+        assert.deepEqual(
+          read,
+          rows.map((row) => `${row.map(told).join(separator)}\n`),
+        )
+      }
+    }),
+  )
+})
