@@ -41,7 +41,8 @@ export class RoundRobin {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as { port: number }
     const front = new RoundRobin(server, `http://127.0.0.1:${port}`)
-    server.on('request', (incoming, outgoing) => void front.#forward(incoming, outgoing))
+    // Whoever asked may be gone at any moment: that ends his answer, and nobody else's.
+    server.on('request', (incoming, outgoing) => front.#forward(incoming, outgoing).catch(() => outgoing.destroy()))
     return front
   }
 
@@ -73,6 +74,10 @@ export class RoundRobin {
         continue
       }
       this.answered.set(name, (this.answered.get(name) ?? 0) + 1)
+      if (outgoing.destroyed) {
+        answer.destroy()
+        return
+      }
       outgoing.writeHead(answer.statusCode ?? 502, answer.rawHeaders)
       // An answer that breaks off does so for the client, too, and one that nobody wants any more is not fetched.
       pipeline(answer, outgoing, () => undefined)
