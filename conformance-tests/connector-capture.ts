@@ -1,5 +1,4 @@
 /** A capture of some tables of a source, followed as the runtime follows it. */
-
 import { randomBytes } from 'node:crypto'
 import {
   type ChangePosition,

@@ -1,5 +1,4 @@
 /** What a check of connectors works with: a source, tables of its own, connectors that it closes again. */
-
 import type { Connector, ConnectorPlugin, ConnectorState, ReadEvent, ReadRequest, Row } from '@sluice/sdk'
 import { callDeadline } from './call-deadline.ts'
 import { CheckFailure, type Level } from './check.ts'

@@ -1,5 +1,4 @@
 /** A dataset of a check: what the store was told, beside what it should hold now. */
-
 import type {
   ChangeSet,
   Commit,

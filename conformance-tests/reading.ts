@@ -1,5 +1,4 @@
 /** Reading a store to the end of an answer, and seeing the whole of a dataset by whatever way the store offers. */
-
 import {
   type Capabilities,
   isJsonBatch,

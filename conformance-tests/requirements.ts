@@ -1,5 +1,4 @@
 /** The lines of the capability table, each with what using it looks like. */
-
 import {
   type Capabilities,
   type FilterOperator,

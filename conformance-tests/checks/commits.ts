@@ -1,5 +1,4 @@
 /** The moment of a commit: what is there after it, whoever interrupts it, and whoever comes second. */
-
 import { type AppliedEpoch, isSluiceError, type Receipt, type Row, type ServingStore } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, vacuous } from '../check.ts'

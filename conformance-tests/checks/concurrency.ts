@@ -1,5 +1,4 @@
 /** What others see while a write runs, and what is left where it is ended. */
-
 import { isSluiceError, type Row } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'

@@ -1,5 +1,4 @@
 /** Digests, and serving a kept epoch again. */
-
 import type { Digest, Row } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'

@@ -1,5 +1,4 @@
 /** Rows of another tenant do not exist, whoever asks and however. */
-
 import { isSluiceError, type TableSchema, type TenantScope } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal, type Level } from '../check.ts'

@@ -1,5 +1,4 @@
 /** Keys that are near each other, rows without a key, orders with ties, readers side by side, and tokens beyond a double. */
-
 import type { ReadPolicy, Row, RowPredicate, TableSchema, Value } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal, vacuous } from '../check.ts'

@@ -1,5 +1,4 @@
 /** A masked value is masked on every path. A store knows of masks only that a variant has its own rows. */
-
 import { isSluiceError, type ReadPolicy, type Row } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { type Check, CheckFailure, expect, expectRefusal } from '../check.ts'

@@ -1,5 +1,4 @@
 /** Opening a store that cannot be opened, and what it says of its state. */
-
 import { createHook } from 'node:async_hooks'
 import { writeFile } from 'node:fs/promises'
 import { isSluiceError } from '@sluice/sdk'

@@ -1,5 +1,4 @@
 /** Sources that change while they are read, refuse, or are left. */
-
 import { isSluiceError } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { expect } from '../check.ts'

@@ -1,5 +1,4 @@
 /** What a source offers, and what its tables are. */
-
 import { type DiscoveredTable, isSluiceError, type LogicalType, typeName } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { expect, expectRefusal } from '../check.ts'

@@ -1,5 +1,4 @@
 /** Settings, `check`, and what must never be told. */
-
 import { CHECK_STEPS, isSluiceError } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { expect } from '../check.ts'

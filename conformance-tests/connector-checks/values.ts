@@ -1,5 +1,4 @@
 /** What a source may hold that its author did not think of, and what it does while it is read. */
-
 import { type DiscoverPage, isSluiceError, type LogicalType, type Row } from '@sluice/sdk'
 import { callDeadline } from '../call-deadline.ts'
 import { expect, type FailureParts } from '../check.ts'
