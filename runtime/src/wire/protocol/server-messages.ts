@@ -51,7 +51,6 @@ export const portalSuspended = (): Buffer => message('s')
 export const emptyQuery = (): Buffer => message('I')
 export const commandComplete = (tag: string): Buffer => message('C', text(tag))
 export const copyDone = (): Buffer => message('c')
-export const copyData = (bytes: Buffer): Buffer => message('d', bytes)
 
 export function copyOut(columns: number): Buffer {
   return message('H', Buffer.from([0]), int16(columns), ...Array.from({ length: columns }, () => int16(0)))
@@ -106,19 +105,6 @@ export function dataRow(cells: readonly (Buffer | null)[]): Buffer {
     at += 4 + cell.length
   }
   return bytes
-}
-
-/** The cells of a row that `dataRow`, or a PostgreSQL, has written. */
-export function cellsOf(row: Buffer): readonly (Buffer | null)[] {
-  const cells: (Buffer | null)[] = []
-  let at = 7
-  for (let left = row.readUInt16BE(5); left > 0; left -= 1) {
-    const length = row.readInt32BE(at)
-    at += 4
-    cells.push(length < 0 ? null : row.subarray(at, at + length))
-    if (length > 0) at += length
-  }
-  return cells
 }
 
 export function errorResponse({ sqlState, message: what, hint, code, isFatal }: WireError): Buffer {

@@ -2,12 +2,24 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { cutBatch } from '../protocol/row-batch.ts'
-import { cellsOf } from '../protocol/server-messages.ts'
 import { resultNames, wordsOf } from '../sql/words.ts'
 import { binaryOf, clockText, dateText, momentText, numericText } from './binary.ts'
 import { columnOf, OID } from './column-types.ts'
 import { rowsOfCsv } from './csv-rows.ts'
 import { parameterOids, valueOf } from './parameters.ts'
+
+/** The cells of a message of a row. */
+function cellsOf(row: Buffer): readonly (Buffer | null)[] {
+  const cells: (Buffer | null)[] = []
+  let at = 7
+  for (let left = row.readUInt16BE(5); left > 0; left -= 1) {
+    const length = row.readInt32BE(at)
+    at += 4
+    cells.push(length < 0 ? null : row.subarray(at, at + length))
+    if (length > 0) at += length
+  }
+  return cells
+}
 
 async function* inPieces(bytes: Buffer, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
