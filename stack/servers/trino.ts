@@ -128,7 +128,13 @@ export const trino: ServerKind = {
     await mkdir(folder, { recursive: true })
     const running = await startTrino({ folder, port: await freePort() })
     // The first statement loads what all others use, for half a minute on a busy machine: longer than a store waits for it.
-    await new TrinoClient({ url: running.url, catalog: {} }).rows({ sql: 'SELECT 1', maxRows: 1, timeoutMs: READY_MS })
+    const client = new TrinoClient({ url: running.url, catalog: {} })
+    try {
+      await client.rows({ sql: 'SELECT 1', maxRows: 1, timeoutMs: READY_MS })
+    } catch (error) {
+      await running.stop()
+      throw error
+    }
     return { env: { SLUICE_TEST_TRINO_URL: running.url }, stop: () => running.stop() }
   },
 }
