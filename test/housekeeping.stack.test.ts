@@ -218,4 +218,38 @@ describe('upkeep by the clock', () => {
       former.map(({ status, body }) => [status, body.code, body.rows]),
     )
   })
+
+  it('does not wait for what a run had staged when it was cancelled', async () => {
+    const product = { name: 'pair', namespace: 'crm', archetype: 'source_aligned', description: '' }
+    await ok(developer.post('/api/v1/products', product))
+    const texts = files()
+    const paired = '  - { name: source, connection: db, table: public.log, mode: full }\n'
+    const uploaded = await developer.upload('/api/v1/products/pair/manifests', {
+      ...texts,
+      product: texts.product.replace('name: log', 'name: pair'),
+      inputs: `${texts.inputs}${paired.replace('source', 'other').replace('public.log', 'public.other')}`,
+      compute: `${texts.compute}transform: |\n  SELECT id, city FROM source JOIN other USING (id)\n`,
+    })
+    assert.equal(uploaded.status, 200, JSON.stringify(uploaded.body))
+    await source.query('CREATE TABLE other AS SELECT id FROM log; ALTER TABLE other ADD PRIMARY KEY (id)')
+    await ok(developer.post('/api/v1/products/pair/deploy', { version: '1.0.0', dry_run: false }))
+    const { id } = await ok(developer.post('/api/v1/connections/db/sync'))
+    assert.equal((await developer.untilEnded(id)).state, 'succeeded')
+    await source.query('BEGIN; LOCK TABLE other')
+    const { id: stuck } = await ok(developer.post('/api/v1/connections/db/sync'))
+    await until('reading of the table that is locked', async () => {
+      const { tables } = await ok(developer.get(`/api/v1/ingestion/${stuck}`))
+      return tables.some((table: Json) => table.name === 'public.other' && table.state === 'running')
+    })
+    const leases = () =>
+      withDatabase(data, 'sluice_registry', async (client) => {
+        const { rows } = await client.query('SELECT table_name FROM lake_writes ORDER BY table_name')
+        return rows.map(({ table_name }) => table_name)
+      })
+    assert.ok((await leases()).includes('log'), 'the table before it is staged, and keeps upkeep away')
+    await ok(developer.post(`/api/v1/ingestion/${stuck}/cancel`))
+    assert.equal((await developer.untilEnded(stuck)).state, 'cancelled')
+    await source.query('ROLLBACK')
+    await until('end of the leases', async () => (await leases()).length === 0)
+  })
 })

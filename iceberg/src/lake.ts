@@ -18,6 +18,7 @@ import { inSnapshot, lakeDamage, type TableFiles } from './table-files.ts'
 import { checkPart, describeTable, type TableRef } from './table-ref.ts'
 import { type SnapshotChoice, type SnapshotId, TableReader, type TableState } from './table-state.ts'
 import { type JobRunner, type WriteJob, type WriteRun, type WriteTarget, type WrittenData, writeData } from './write.ts'
+import { HeldLeases, type WriteLeases } from './write-leases.ts'
 
 export interface SnapshotInfo {
   readonly snapshotId: SnapshotId
@@ -55,16 +56,40 @@ export interface LakeOptions {
 /** All tables of a catalog, in an object store. */
 export class Lake {
   readonly #options: LakeOptions
-  readonly #reader: TableReader
-  readonly #manifests = new Manifests()
-  readonly #owners: LakeOwners
+  #reader: TableReader
+  #manifests = new Manifests()
+  #owners: LakeOwners
   readonly #now: () => number
+  /** Of the piece of work that this one is for; null where it is for all. */
+  #held: HeldLeases | null = null
 
   constructor(options: LakeOptions) {
     this.#options = options
     this.#reader = new TableReader(options.store, options.catalog)
     this.#owners = new LakeOwners(options.store, options.catalog)
     this.#now = options.clock ?? Date.now
+  }
+
+  /**
+   * Does a piece of work with a lake of its own over the same tables. When it ends, well or not, so do the leases of what it
+   * wrote and did not publish: no commit will name these files, and cleaning and compaction need not wait until the leases
+   * are over. What it stages has to be published within it.
+   */
+  async writing<Result>(work: (lake: Lake) => Promise<Result>): Promise<Result> {
+    const held = new HeldLeases(this.#leases)
+    const lake = new Lake(this.#options)
+    lake.#held = held
+    lake.#reader = this.#reader
+    lake.#manifests = this.#manifests
+    lake.#owners = this.#owners
+    try {
+      const result = await work(lake)
+      await held.end('succeeded')
+      return result
+    } catch (error) {
+      await held.end('failed')
+      throw error
+    }
   }
 
   /** The same lake, as a process sees it that has read nothing yet. */
@@ -148,7 +173,8 @@ export class Lake {
    */
   async write(job: WriteJob, targets: readonly WriteTarget[], signal: AbortSignal): Promise<WriteRun> {
     for (const warehouse of new Set(targets.map(({ ref }) => ref.warehouse))) await this.requireOwn(warehouse)
-    return writeData(this.#options, job, targets, signal)
+    const { store, catalog, engine } = this.#options
+    return writeData({ store, layout: catalog.layout, leases: this.#leases, engine }, job, targets, signal)
   }
 
   /**
@@ -207,8 +233,9 @@ export class Lake {
    * Makes staged commits visible. Where the catalog is a transaction of the caller's, all of them with its COMMIT or none;
    * else one after the other. Repeatable. Throws CONFLICT `lake_commit_conflict`.
    */
-  publish(catalog: Catalog, staged: readonly StagedCommit[]): Promise<void> {
-    return publishAll(catalog, this.#reader, staged)
+  async publish(catalog: Catalog, staged: readonly StagedCommit[]): Promise<void> {
+    await publishAll(catalog, this.#reader, staged)
+    for (const { writeId } of staged) if (writeId !== null) this.#held?.notePublished(writeId)
   }
 
   /** Stages tags: name → snapshot, or null to remove it. A tagged snapshot does not expire. */
@@ -250,7 +277,7 @@ export class Lake {
    * lease ends, or a commit with that `writeId` is published. Repeatable.
    */
   leaseWrite(ref: TableRef, writeId: string, leaseMs: number): Promise<void> {
-    return this.#options.catalog.leaseWrite(ref, writeId, leaseMs)
+    return this.#leases.leaseWrite(ref, writeId, leaseMs)
   }
 
   /** Makes the warehouse's bucket. Idempotent. Throws CONFLICT `lake_foreign` where one is there that has files of others. */
@@ -369,6 +396,10 @@ export class Lake {
       lost.set(`${namespace}/${table}`, { warehouse, namespace, table })
     }
     return [...lost.values()]
+  }
+
+  get #leases(): WriteLeases {
+    return this.#held ?? this.#options.catalog
   }
 
   #context(files: TableFiles, signal?: AbortSignal) {

@@ -71,6 +71,29 @@ test('a table with an open write is left alone, and whoever loses the race is to
   await commitStep(lake, ref, append(5))
   await assert.rejects(publish(lake, staged), { code: 'lake_commit_conflict' })
   assert.equal((await readScan(lake, await lake.lake.scan(ref))).length, 5)
+  // The loser has not said that it is done: its files may be published yet.
+  assert.equal(await compact(ref), null)
+})
+
+test('what a piece of work wrote and did not publish keeps nobody away once it is over', async () => {
+  const ref = newRef()
+  for (let id = 1; id <= 3; id += 1) await commitStep(lake, ref, append(id))
+  const race = lake.lake.writing(async (own) => {
+    const staged = await own.stageCompaction(ref, { minFiles: 3, limits: LIMITS }, signal())
+    assert.ok(staged)
+    assert.equal(await compact(ref), null, 'another one waits while it lasts')
+    await commitStep(lake, ref, append(4))
+    await own.publish(lake.catalog, [staged])
+  })
+  await assert.rejects(race, { code: 'lake_commit_conflict' })
+  const left = await lake.lake.writing((own) =>
+    own.stageCompaction(ref, { minFiles: 3, limits: LIMITS }, signal()).then((staged) => staged !== null),
+  )
+  assert.ok(left, 'work that ends well may have left something, too')
+  const staged = await compact(ref)
+  assert.ok(staged)
+  await publish(lake, staged)
+  assert.equal((await readScan(lake, await lake.lake.scan(ref))).length, 4)
 })
 
 test('checking names what is broken, and only that table', async () => {

@@ -98,20 +98,24 @@ export class Table {
    * @param key default: the table's primary key
    */
   async merge(select: string, key?: readonly string[], reading: Reading = {}): Promise<SnapshotId> {
-    const base = await this.#state()
-    const schema = toTableSchema(base.schema)
-    const scan = await this.#deps.lake.scan(base)
-    const job = { ...reading, limits: this.#deps.limits }
-    const request = { base, scan, schema, rows: 'keep', key: key ?? schema.primaryKey, job, changed: select } as const
-    return this.#exchange(base, await this.#deps.lake.merge(request, this.#signal()))
+    return this.#deps.lake.writing(async (lake) => {
+      const base = await this.#state()
+      const schema = toTableSchema(base.schema)
+      const scan = await lake.scan(base)
+      const job = { ...reading, limits: this.#deps.limits }
+      const request = { base, scan, schema, rows: 'keep', key: key ?? schema.primaryKey, job, changed: select } as const
+      return this.#exchange(lake, base, await lake.merge(request, this.#signal()))
+    })
   }
 
   /** Rows for which the SQL expression is true go. Null where there was none. */
   async deleteWhere(where: string): Promise<SnapshotId | null> {
-    const base = await this.#state()
-    const request = { base, scan: await this.#deps.lake.scan(base), where, job: { limits: this.#deps.limits } }
-    const changed = await this.#deps.lake.deleteWhere(request, this.#signal())
-    return changed === null ? null : this.#exchange(base, changed)
+    return this.#deps.lake.writing(async (lake) => {
+      const base = await this.#state()
+      const request = { base, scan: await lake.scan(base), where, job: { limits: this.#deps.limits } }
+      const changed = await lake.deleteWhere(request, this.#signal())
+      return changed === null ? null : this.#exchange(lake, base, changed)
+    })
   }
 
   /**
@@ -146,35 +150,37 @@ export class Table {
     return (await this.#deps.lake.load(this.ref))?.location ?? null
   }
 
-  async #write(
+  #write(
     operation: 'append' | 'replace',
     select: string,
     given: TableSchema | undefined,
     reading: Reading,
   ): Promise<SnapshotId> {
-    const { lake, limits } = this.#deps
-    await lake.provision(this.ref.warehouse)
-    const base = await lake.load(this.ref)
-    const schema = given ?? (base === null ? null : toTableSchema(base.schema))
-    if (schema === null) throw noTable(this.ref)
-    const rows = operation === 'append' ? 'keep' : 'rewrite'
-    const target = { ref: this.ref, base, select, schema, rows } as const
-    const { written } = await lake.write({ ...reading, limits }, [target], this.#signal())
-    const [data] = written
-    if (data === undefined) throw new Error('nothing was written')
-    const { plan, files, writeId } = data
-    return this.#publish({ base, plan, operation, files, writeId, summary: {} })
+    return this.#deps.lake.writing(async (lake) => {
+      await lake.provision(this.ref.warehouse)
+      const base = await lake.load(this.ref)
+      const schema = given ?? (base === null ? null : toTableSchema(base.schema))
+      if (schema === null) throw noTable(this.ref)
+      const rows = operation === 'append' ? 'keep' : 'rewrite'
+      const target = { ref: this.ref, base, select, schema, rows } as const
+      const job = { ...reading, limits: this.#deps.limits }
+      const [data] = (await lake.write(job, [target], this.#signal())).written
+      if (data === undefined) throw new Error('nothing was written')
+      const { plan, files, writeId } = data
+      return this.#publish(lake, { base, plan, operation, files, writeId, summary: {} })
+    })
   }
 
-  #exchange(base: TableState, { written, removed, removedFrom }: ChangedFiles): Promise<SnapshotId> {
+  #exchange(lake: Lake, base: TableState, changed: ChangedFiles): Promise<SnapshotId> {
+    const { written, removed, removedFrom } = changed
     const { plan, files, writeId } = written
-    return this.#publish({ base, plan, operation: 'overwrite', files, removed, removedFrom, writeId, summary: {} })
+    const request = { base, plan, operation: 'overwrite', files, removed, removedFrom, writeId, summary: {} } as const
+    return this.#publish(lake, request)
   }
 
-  async #publish(request: Parameters<Lake['stage']>[1]): Promise<SnapshotId> {
-    const { lake, catalog } = this.#deps
+  async #publish(lake: Lake, request: Parameters<Lake['stage']>[1]): Promise<SnapshotId> {
     const staged = await lake.stage(this.ref, request)
-    await lake.publish(catalog, [staged])
+    await lake.publish(this.#deps.catalog, [staged])
     if (staged.snapshotId === null) throw new Error('a write made no snapshot')
     return staged.snapshotId
   }

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { basename } from 'node:path'
 import type { EngineJob, EngineRun, StepResult } from '@sluice/engine'
 import type { TableSchema } from '@sluice/sdk'
-import type { Catalog } from './catalog.ts'
 import type { TablePlan } from './commit.ts'
 import {
   type DataRequest,
@@ -21,8 +20,9 @@ import { planSortOrder } from './format/sort-order.ts'
 import { fromIceberg } from './format/table-schema.ts'
 import type { ObjectStore } from './store/object-store.ts'
 import { TableFiles } from './table-files.ts'
-import { type TableRef, tablePath } from './table-ref.ts'
+import { type Layout, type TableRef, tablePath } from './table-ref.ts'
 import { chooseSnapshot, type SnapshotId, type TableState } from './table-state.ts'
+import type { WriteLeases } from './write-leases.ts'
 
 /** Whatever runs engine jobs. */
 export interface JobRunner {
@@ -119,7 +119,8 @@ export function planRestore(
 
 interface Context {
   readonly store: ObjectStore
-  readonly catalog: Catalog
+  readonly layout: Layout
+  readonly leases: WriteLeases
   readonly engine: JobRunner
 }
 
@@ -133,7 +134,7 @@ export async function writeData(
   const plans = targets.map(planTable)
   const leases = targets.map(() => randomUUID())
   for (const [at, target] of targets.entries()) {
-    await context.catalog.leaseWrite(target.ref, leases[at] as string, job.limits.timeoutMs + LEASE_AFTER_JOB_MS)
+    await context.leases.leaseWrite(target.ref, leases[at] as string, job.limits.timeoutMs + LEASE_AFTER_JOB_MS)
   }
   const workspace = await context.store.workspace()
   try {
@@ -157,7 +158,7 @@ export async function writeData(
   } catch (error) {
     // What was adopted already has no lease any more and goes with the next cleaning.
     for (const [at, { ref }] of targets.entries()) {
-      await context.catalog.endWrite(ref, leases[at] as string).catch(() => undefined)
+      await context.leases.endWrite(ref, leases[at] as string).catch(() => undefined)
     }
     throw error
   } finally {
@@ -208,8 +209,8 @@ async function split(
   return [...files.filter((file) => !large.includes(file)), ...parts]
 }
 
-function filesOf({ store, catalog }: Pick<Context, 'store' | 'catalog'>, ref: TableRef): TableFiles {
-  return new TableFiles(store, ref, tablePath(catalog.layout, ref))
+function filesOf({ store, layout }: Pick<Context, 'store' | 'layout'>, ref: TableRef): TableFiles {
+  return new TableFiles(store, ref, tablePath(layout, ref))
 }
 
 async function adoptFiles(files: TableFiles, written: readonly WrittenFile[]): Promise<readonly DataFile[]> {

@@ -47,14 +47,16 @@ export function createWorker(
   const platform = container.resolve(TOKENS.platform)
   const deps = container.resolve(TOKENS.materialize)
   const { config, pool, logger } = platform
-  const ingestion = ingestionDeps(platform, deps)
   return new Worker({
     pool,
     logger,
     slots: config.limits.workers,
     leaseMs: config.limits.lease_ms,
     execute: (claimed, signal, place) =>
-      onAccountOf(claimed.run.tenant, () => execute(claimed, signal, place, platform, ingestion, deps)),
+      onAccountOf(claimed.run.tenant, () =>
+        // What an attempt has not published, nobody publishes any more: another one writes anew.
+        deps.lake.writing((lake) => execute(claimed, signal, place, platform, { ...deps, lake })),
+      ),
     onFinished(claimed, outcome) {
       onEnded(claimed.run.kind, outcome.state)
       return announce(platform, claimed, outcome)
@@ -67,9 +69,9 @@ async function execute(
   signal: AbortSignal,
   { toTransforms }: RunPlace,
   platform: Platform,
-  ingestion: IngestionDeps,
   deps: MaterializeDeps,
 ): Promise<Readonly<Record<string, unknown>>> {
+  const ingestion = ingestionDeps(platform, deps)
   if (run.kind === 'ingestion') {
     const connection = await findConnection(platform.pool, run.tenant, run.connectionId as string)
     return connection ? runIngestion({ connection, lease, signal, toTransforms }, ingestion) : {}
@@ -114,11 +116,11 @@ async function execute(
 }
 
 function ingestionDeps(platform: Platform, deps: MaterializeDeps): IngestionDeps {
-  const { pool, masters, lake, logger } = platform
+  const { pool, masters, logger } = platform
   return {
     pool,
     masters,
-    lake,
+    lake: deps.lake,
     logger,
     faultPoint: deps.faultPoint,
     limits: deps.limits,

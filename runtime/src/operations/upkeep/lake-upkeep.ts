@@ -1,7 +1,7 @@
 /** Upkeep of a tenant's lake: small files into fewer, old snapshots out, orphans away, and a look at every file. */
 
 import type { EngineLimits } from '@sluice/engine'
-import type { SnapshotInfo, StagedCommit, TableRef } from '@sluice/iceberg'
+import type { Lake, SnapshotInfo, StagedCommit, TableRef } from '@sluice/iceberg'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { inTransaction } from '../../database/pools.ts'
 import { registryCatalog } from '../../lake/registry-catalog.ts'
@@ -107,12 +107,14 @@ const TASKS: Readonly<
 
 async function compact(platform: Platform, request: UpkeepRequest, ref: TableRef, signal: AbortSignal) {
   if (ref.namespace === SANDBOX) return null
-  return whereFree(platform, ref, async (product) => {
-    const staged = await platform.lake.stageCompaction(ref, { limits: request.limits }, signal)
-    if (staged === null) return null
-    await publish(platform, staged, product)
-    return { compacted: true, snapshot_id: staged.snapshotId, rows: staged.addedRows }
-  })
+  return whereFree(platform, ref, (product) =>
+    platform.lake.writing(async (lake) => {
+      const staged = await lake.stageCompaction(ref, { limits: request.limits }, signal)
+      if (staged === null) return null
+      await publish(platform, lake, staged, product)
+      return { compacted: true, snapshot_id: staged.snapshotId, rows: staged.addedRows }
+    }),
+  )
 }
 
 /** Tables of the sandbox keep the history that their writers give them, and the files that these wrote. */
@@ -123,7 +125,7 @@ async function expire(platform: Platform, _: UpkeepRequest, ref: TableRef, signa
     if (state === null || (await platform.lake.hasOpenWrites(ref))) return null
     const ids = await expirableOf(platform, product, ref, platform.lake.snapshots(state), state.snapshotId)
     if (ids.length === 0) return null
-    await publish(platform, await platform.lake.stageExpiry(state, ids), product)
+    await publish(platform, platform.lake, await platform.lake.stageExpiry(state, ids), product)
     return { expired_snapshots: ids.length, kept_snapshots: state.metadata.snapshots.length - ids.length }
   })
 }
@@ -169,9 +171,9 @@ async function check(platform: Platform, _: UpkeepRequest, ref: TableRef, signal
   return problems.length === 0 ? null : { problems }
 }
 
-async function publish(platform: Platform, staged: StagedCommit, product: Product | null): Promise<void> {
-  await inTransaction(platform.pool, (tx) => platform.lake.publish(registryCatalog(tx), [staged]))
-  if (product !== null) await noteMove(product, staged, platform.lake)
+async function publish(platform: Platform, lake: Lake, staged: StagedCommit, product: Product | null): Promise<void> {
+  await inTransaction(platform.pool, (tx) => lake.publish(registryCatalog(tx), [staged]))
+  if (product !== null) await noteMove(product, staged, lake)
 }
 
 /**
