@@ -346,6 +346,33 @@ describe('exports', () => {
     assert.equal(await downloads(), 1)
   })
 
+  it('come in parts, as readers of parquet ask for them, each judged and on record', async () => {
+    const found = await exported(masked, { product: 'crm.people' })
+    const whole = await bytesOf(found)
+    const part = async (range: string) => {
+      const response = await nobody.begin(found.link.path, { range }, AbortSignal.timeout(300_000))
+      return { response, bytes: Buffer.from(await response.arrayBuffer()) }
+    }
+    const footer = await part('bytes=-8')
+    assert.equal(footer.response.status, 206)
+    assert.equal(
+      footer.response.headers.get('content-range'),
+      `bytes ${found.bytes - 8}-${found.bytes - 1}/${found.bytes}`,
+    )
+    assert.deepEqual([footer.bytes.subarray(4).toString(), whole.subarray(-8)], ['PAR1', footer.bytes])
+    const pieces: Buffer[] = []
+    for (let from = 0; from < found.bytes; from += 100_000)
+      pieces.push((await part(`bytes=${from}-${from + 99_999}`)).bytes)
+    assert.ok(Buffer.concat(pieces).equals(whole))
+    assert.deepEqual((await part(`bytes=${found.bytes}-`)).response.status, 416)
+    const { data } = await ok(owner.get('/api/v1/audit?limit=200'))
+    const seen = data.filter(({ action, object }: Json) => action === 'export.download' && object.id === found.id)
+    assert.ok(
+      seen.some(({ details }: Json) => details.from_byte === found.bytes - 8),
+      JSON.stringify(seen[0]),
+    )
+  })
+
   it('are removed by administrators, too, in the tenant that they name', async () => {
     const found = await exported(masked, { sql: 'SELECT 1 AS one', format: 'csv' })
     const path = `/api/v1/exports/${found.id}`

@@ -80,6 +80,11 @@ export const ERROR_CODES = {
     title: 'Unsupported media type',
     remedy: 'Send the media type that the reference names, without a Content-Encoding.',
   },
+  range_not_satisfiable: {
+    status: 416,
+    title: 'No such part',
+    remedy: 'Ask for bytes before the end, which Content-Range tells.',
+  },
   headers_too_large: { status: 431, title: 'Headers too large', remedy: 'Send fewer or shorter headers.' },
   input_too_costly: { status: 422, title: 'Too costly to read', remedy: 'Send less at once.' },
   too_many_at_once: { status: 429, title: 'Too many requests at once', remedy: 'Wait for earlier requests to end.' },

@@ -19,7 +19,9 @@ const REQUEST_HEADERS = [
   'Content-Type',
   'Idempotency-Key',
   'If-None-Match',
+  'If-Range',
   'Last-Event-ID',
+  'Range',
   'X-Request-Id',
   'X-Tenant-Id',
   'traceparent',
@@ -27,7 +29,9 @@ const REQUEST_HEADERS = [
 ]
 /** Those of an answer that pages cannot read without. */
 const ANSWER_HEADERS = [
+  'Accept-Ranges',
   'Columns-Without-Values',
+  'Content-Range',
   'ETag',
   'Idempotency-Replayed',
   'Location',

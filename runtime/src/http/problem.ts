@@ -132,6 +132,7 @@ function extensions(error: SluiceError): Record<string, unknown> {
 
 function headersOf(error: SluiceError, status: number, context: ProblemContext): Record<string, string> {
   const headers: Record<string, string> = {}
+  if (status === 416) headers['Content-Range'] = `bytes */${error.details?.['bytes']}`
   if (status === 401) headers['WWW-Authenticate'] = challengeOf(error, context)
   const retryAfterMs = error.retryAfterMs ?? (status === 503 ? 1_000 : undefined)
   if (retryAfterMs !== undefined) headers['Retry-After'] = String(Math.max(1, Math.ceil(retryAfterMs / 1000)))

@@ -1,11 +1,12 @@
 /** Writes answers. Heads are written in one go, as one flat list, which is what Node sends fastest. */
 import type { Writable } from 'node:stream'
 import { hasBody, isAwaitingContinue } from './body.ts'
+import { rangeOf } from './byte-range.ts'
 import { compressed, endOf, gzipInto, isCompressible, LEAST_BYTES } from './compression.ts'
 import { matchedEtag } from './etag.ts'
 import type { Exchange } from './exchange.ts'
 import type { Problem } from './problem.ts'
-import type { Reply, ReplyStream } from './route.ts'
+import type { Reply, ReplyFile, ReplyStream } from './route.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
@@ -24,6 +25,7 @@ export function sendReply(exchange: Exchange, reply: Reply): Promise<void> | voi
   const known = etag !== undefined && isRead ? matchedEtag(exchange.request.headers['if-none-match'], etag) : null
   if (known !== null) return sendWhole(exchange, 304, headOf(exchange, reply, null, { etag: known }), '')
   if ('stream' in reply) return sendStream(exchange, reply, reply.stream)
+  if ('file' in reply) return sendFile(exchange, reply, reply.file)
   if ('empty' in reply) return sendWhole(exchange, reply.status ?? 204, headOf(exchange, reply, null), '')
   if ('bytes' in reply) return sendBody(exchange, reply, reply.contentType, reply.bytes)
   const body = 'json' in reply ? reply.json : JSON.stringify(reply.body)
@@ -145,7 +147,23 @@ function sendAndLinger(exchange: Exchange, status: number, head: string[], body:
   request.on('data', count).once('end', finish).once('close', finish).resume()
 }
 
-async function sendStream(exchange: Exchange, reply: Reply, source: ReplyStream | (() => ReplyStream)): Promise<void> {
+/** As its bytes are, also for who likes gzip: a part is one of these bytes, and their number is told before they come. */
+function sendFile(exchange: Exchange, reply: Reply & { readonly etag: string }, file: ReplyFile): Promise<void> {
+  const { request } = exchange
+  const range = request.method === 'HEAD' ? null : rangeOf(request.headers, reply.etag, file.bytes)
+  const length = range === null ? file.bytes : range.to - range.from + 1
+  const part = range === null ? {} : { 'Content-Range': `bytes ${range.from}-${range.to}/${file.bytes}` }
+  const headers = { ...reply.headers, 'Accept-Ranges': 'bytes', 'Content-Length': String(length), ...part }
+  const head = { ...reply, status: range === null ? 200 : 206, headers }
+  return sendStream(exchange, head, { contentType: file.contentType, chunks: file.chunks(range) }, { asItIs: true })
+}
+
+async function sendStream(
+  exchange: Exchange,
+  reply: Reply,
+  source: ReplyStream | (() => ReplyStream),
+  { asItIs = false }: { readonly asItIs?: boolean } = {},
+): Promise<void> {
   const { request, response } = exchange
   const isHead = request.method === 'HEAD'
   const stream = typeof source === 'function' ? source() : source
@@ -156,7 +174,7 @@ async function sendStream(exchange: Exchange, reply: Reply, source: ReplyStream 
   exchange.isLive = stream.live === true
   exchange.deadlineMs = exchange.isLive ? liveUntilMs(exchange) : performance.now() + WRITE_IDLE_MS
   const bytes = beginning.isAll ? lengthOf(beginning.chunks) : Number.POSITIVE_INFINITY
-  const isCompressed = stream.live !== true && isToBeCompressed(exchange, stream.contentType, bytes)
+  const isCompressed = !asItIs && stream.live !== true && isToBeCompressed(exchange, stream.contentType, bytes)
   response.writeHead(reply.status ?? 200, headOf(exchange, reply, stream.contentType, { isCompressed }))
   if (stream.live) response.flushHeaders()
   const encoder = isCompressed && !isHead ? gzipInto(response) : null

@@ -5,6 +5,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Static, TObject, TSchema } from 'typebox'
 import type { AuthenticatedCall, Call, KeyOperation, TenantCall } from '../flow.ts'
+import type { ByteRange } from './byte-range.ts'
 import type { KnownCode } from './codes.ts'
 import type { OperationExample } from './example.ts'
 
@@ -34,6 +35,13 @@ export interface ReplyStream {
   readonly live?: boolean
 }
 
+/** A file, whole or the part of it that the client asks for. Its etag, which the reply has to have, is of the same bytes for ever. */
+export interface ReplyFile {
+  readonly contentType: string
+  readonly bytes: number
+  chunks(range: ByteRange | null): AsyncIterable<Uint8Array>
+}
+
 interface ReplyHead {
   /** Default 200, or 204 without content. */
   readonly status?: number
@@ -43,7 +51,7 @@ interface ReplyHead {
 }
 
 /**
- * What a handler answers: a value, JSON text made elsewhere, bytes of another type, a stream, or nothing. A body given
+ * What a handler answers: a value, JSON text made elsewhere, bytes of another type, a stream, a file, or nothing. A body given
  * as a function is called only where it is sent: not for 304 and HEAD of streams.
  */
 export type Reply = ReplyHead &
@@ -52,6 +60,7 @@ export type Reply = ReplyHead &
     | { readonly json: string | Uint8Array }
     | { readonly bytes: string | Uint8Array; readonly contentType: string }
     | { readonly stream: ReplyStream | (() => ReplyStream) }
+    | { readonly file: ReplyFile; readonly etag: string }
     | { readonly empty: true }
   )
 

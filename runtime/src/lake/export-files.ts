@@ -80,34 +80,37 @@ export class ExportFiles {
     return written
   }
 
-  /** @param mayGoOn asked before each part, and every few seconds. What it throws ends the reading */
+  /**
+   * @param mayGoOn asked before each part, and every few seconds. What it throws ends the reading
+   * @param range bytes, the last one included; default: all of them
+   */
   async *read(
     file: ExportFile,
     { bytes, parts }: FileLength,
     mayGoOn: () => Promise<void>,
     signal: AbortSignal,
+    { from, to }: { readonly from: number; readonly to: number } = { from: 0, to: bytes - 1 },
   ): AsyncGenerator<Uint8Array> {
     const key = await this.#key(file.tenant)
-    let given = 0
     let askedMs = 0
     const ask = async (): Promise<void> => {
       await mayGoOn()
       askedMs = performance.now()
     }
-    for (let part = 0; part < parts; part += 1) {
+    if (parts !== Math.ceil(bytes / PART_BYTES)) throw otherLength(`${parts} parts`, `${bytes} bytes`)
+    for (let start = from - (from % PART_BYTES); start <= to; start += PART_BYTES) {
       await ask()
+      const part = start / PART_BYTES
       const sealed = await this.#deps.store.get(pathOf(file, part), { signal })
       const plain = unseal(key, Buffer.from(sealed), placeOf(file, part))
-      given += plain.length
-      for (let at = 0; at < plain.length; at += SLICE_BYTES) {
+      const length = Math.min(PART_BYTES, bytes - start)
+      if (plain.length !== length) throw otherLength(`${plain.length} bytes in part ${part}`, `${length}`)
+      const end = Math.min(length, to + 1 - start)
+      for (let at = Math.max(0, from - start); at < end; at += SLICE_BYTES) {
         if (performance.now() - askedMs > ASK_MS) await ask()
-        yield plain.subarray(at, at + SLICE_BYTES)
+        yield plain.subarray(at, Math.min(end, at + SLICE_BYTES))
       }
     }
-    if (given === bytes) return
-    throw new SluiceError('INTERNAL', `an export has ${given} bytes, and was written with ${bytes}`, {
-      code: 'internal_error',
-    })
   }
 
   /** All attempts. Repeatable. */
@@ -130,6 +133,12 @@ export class ExportFiles {
   #key(tenant: string): Promise<Buffer> {
     return rowsKey(this.#deps.pool, this.#deps.masters, tenant)
   }
+}
+
+function otherLength(has: string, written: string): SluiceError {
+  return new SluiceError('INTERNAL', `an export has ${has}, and was written with ${written}`, {
+    code: 'internal_error',
+  })
 }
 
 const folderOf = (tenant: string, id: string): string => `${bucketName(tenant)}/exports/${id}`

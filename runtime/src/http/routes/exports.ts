@@ -196,25 +196,39 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
       responses: {
         200: {
           description: 'The file, whole or cut off visibly, in the type that the export was asked for.',
+          headers: { 'Accept-Ranges': '`bytes`.', ETag: 'Of this file; another export has another.' },
           also: {
             'application/vnd.apache.parquet': 'Where the export is parquet.',
             'text/csv': 'Where it is CSV: with a header.',
             'application/x-ndjson': 'Where it is NDJSON: an object a line.',
           },
         },
+        206: {
+          description: 'The part that Range asks for.',
+          headers: { 'Content-Range': 'Which part of how many bytes.' },
+        },
       },
-      errors: ['export_not_found', 'export_gone', 'export_not_permitted', 'too_many_at_once'],
+      errors: ['export_not_found', 'export_gone', 'export_not_permitted', 'too_many_at_once', 'range_not_satisfiable'],
+      requestHeaders: {
+        Range: 'One part of the file, as `bytes=0-1023`. It is answered with 206.',
+        'If-Range': 'The ETag of the file that the part is to be of. Where it is another, the whole file comes.',
+      },
       async handler(call) {
         const { expires: expiresAtMs, signature } = call.query
         const { export_id: id } = call.params
         const { found, chunks } = await openExport(platform, id, { expiresAtMs, signature }, call.requestId)
         const { format } = found.request
         return {
-          headers: { 'Content-Disposition': `attachment; filename="${id}.${format}"` },
-          stream: () => ({
+          headers: {
+            'Content-Disposition': `attachment; filename="${id}.${format}"`,
+            'Cache-Control': 'private, no-store',
+          },
+          etag: `${id}-${found.attempt}`,
+          file: {
             contentType: CONTENT_TYPES[format satisfies ExportFormat],
-            chunks: downloads.held(found, chunks(call.signal)),
-          }),
+            bytes: found.bytes,
+            chunks: (range) => downloads.held(found, chunks(call.signal, range)),
+          },
         }
       },
     }),

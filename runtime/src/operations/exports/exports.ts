@@ -120,10 +120,16 @@ function refusedOrThrow(error: unknown): false {
   throw error
 }
 
+/** Bytes of a file, both ends included. */
+interface Span {
+  readonly from: number
+  readonly to: number
+}
+
 export interface OpenedExport {
   readonly found: Export
   /** The download begins, and is on record, when the first is asked for. */
-  chunks(signal: AbortSignal): AsyncIterable<Uint8Array>
+  chunks(signal: AbortSignal, range: Span | null): AsyncIterable<Uint8Array>
 }
 
 /** A download that its link has begun goes on for so long after the link's end. */
@@ -154,7 +160,7 @@ export async function openExport(
   }
   return {
     found,
-    async *chunks(signal) {
+    async *chunks(signal, range) {
       await appendAudit(pool, {
         tenant: found.tenant,
         actor: { issuer: found.principal.issuer, subject: found.principal.subject },
@@ -163,9 +169,9 @@ export async function openExport(
         objectId: id,
         outcome: 'allowed',
         requestId,
-        details: {},
+        details: range === null ? {} : { from_byte: range.from, to_byte: range.to },
       })
-      yield* exportFiles.read(found, found, mayGoOn, signal)
+      yield* exportFiles.read(found, found, mayGoOn, signal, range ?? undefined)
     },
   }
 }

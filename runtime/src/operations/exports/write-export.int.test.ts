@@ -229,6 +229,31 @@ describe('writing exports', () => {
     assert.ok((await contentOf(found)).equals(long))
   })
 
+  it('gives the part of a file that is asked for, over the ends of the pieces that it is kept in', async () => {
+    const long = Buffer.alloc(2 * PART_BYTES + 1_000)
+    for (let at = 0; at < long.length; at += 4) long.writeUInt32LE(at, at)
+    answer = async () => only(long)
+    const made = await asked()
+    await writeExport(platform, jobOf(made, 1), signal)
+    const found = await told(made)
+    const partOf = async (from: number, to: number) => {
+      const chunks = platform.exportFiles.read(found, found, async () => {}, signal, { from, to })
+      return Buffer.concat(await Array.fromAsync(chunks))
+    }
+    const last = long.length - 1
+    const spans = [
+      [0, 0],
+      [PART_BYTES - 1, PART_BYTES],
+      [PART_BYTES, PART_BYTES],
+      [1, 2 * PART_BYTES],
+      [2 * PART_BYTES - 1, last],
+      [last, last],
+    ] as const
+    for (const [from, to] of spans) {
+      assert.ok((await partOf(from, to)).equals(long.subarray(from, to + 1)), `${from}-${to}`)
+    }
+  })
+
   it('ends when it is removed while it is written', async () => {
     const made = await asked()
     let ended: AbortSignal | null = null
