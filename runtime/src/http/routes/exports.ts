@@ -69,6 +69,12 @@ const ExportState = Type.Object(
   { $id: 'Export' },
 )
 
+const FILE_TYPES = {
+  'application/vnd.apache.parquet': 'Where the export is parquet.',
+  'text/csv': 'Where it is CSV: with a header.',
+  'application/x-ndjson': 'Where it is NDJSON: an object a line.',
+}
+
 const Params = Type.Object({ export_id: Type.String({ maxLength: 64 }) })
 
 /** In a runtime. No token comes with a link, so that the places of its tenant's requests do not bound them. */
@@ -197,14 +203,11 @@ export function exportRoutes(platform: Platform, cursors: Cursors): readonly Rou
         200: {
           description: 'The file, whole or cut off visibly, in the type that the export was asked for.',
           headers: { 'Accept-Ranges': '`bytes`.', ETag: 'Of this file; another export has another.' },
-          also: {
-            'application/vnd.apache.parquet': 'Where the export is parquet.',
-            'text/csv': 'Where it is CSV: with a header.',
-            'application/x-ndjson': 'Where it is NDJSON: an object a line.',
-          },
+          also: FILE_TYPES,
         },
         206: {
           description: 'The part that Range asks for.',
+          also: FILE_TYPES,
           headers: { 'Content-Range': 'Which part of how many bytes.' },
         },
       },
