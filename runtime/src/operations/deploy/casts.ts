@@ -2,7 +2,7 @@
 
 import { castLoss } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
-import type { Checked } from './deploy.ts'
+import type { Checked } from './check-version.ts'
 
 interface LossyCast {
   readonly column: string

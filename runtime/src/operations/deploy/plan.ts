@@ -21,6 +21,7 @@ import { rowsLeaving } from '../../materializer/rows-leaving.ts'
 import { isSchemaConflict } from '../../materializer/store-sync.ts'
 import { targetFor } from '../../materializer/targets.ts'
 import { planVariants, servesVariant } from '../../materializer/variants.ts'
+import type { Deployment } from '../../registry/deployments.ts'
 import type { Product } from '../../registry/products.ts'
 import type { Platform } from '../platform.ts'
 import type { InputRead } from '../products/input-reads.ts'
@@ -50,6 +51,17 @@ export interface DeployPlan {
   readonly notes: readonly string[]
   /** What would refuse the deployment itself; a dry run tells it, with the rest of the plan. */
   readonly problems: readonly DeployProblem[]
+}
+
+export interface DeployAnswer {
+  readonly dryRun: boolean
+  /** Of the manifests that the plan is of: a deployment that names it deploys these, or nothing. */
+  readonly digest: string
+  /** Of what the stores would do: a deployment that names it has them do this, or is refused. */
+  readonly storesHash: string
+  readonly plan: DeployPlan
+  readonly deployment: Deployment | null
+  readonly runId: string | null
 }
 
 /** What a store would do for one variant. */

@@ -1,0 +1,136 @@
+/** Puts a checked version in service: the version, its rights, classes and schedule, in one transaction. */
+import { wishDashboards } from '../../dashboards/states.ts'
+import { inTransaction } from '../../database/pools.ts'
+import { appendEvent } from '../../events/outbox.ts'
+import type { TenantCall } from '../../flow.ts'
+import { keepSchedule } from '../../jobs/set-schedule.ts'
+import { isSubject } from '../../policy/classification.ts'
+import { type Actor, actorOf } from '../../registry/actor.ts'
+import { createDeployment, finishDeployment, supersedeDeployments } from '../../registry/deployments.ts'
+import { raiseFence } from '../../registry/fences.ts'
+import { keepFormerBasis, lockGrants } from '../../registry/grant-bases.ts'
+import { type GrantSubject, grantAddedTo, grantProduct } from '../../registry/grants.ts'
+import { setObjective } from '../../registry/product-freshness.ts'
+import { type Product, setPause, updateProduct } from '../../registry/products.ts'
+import { settleRaisedColumns } from '../../registry/raised-classes.ts'
+import { endKeptClasses, keepLostClasses, saveRawClasses } from '../../registry/raw-classes.ts'
+import { enqueueRun, queuedRunOf } from '../../registry/runs.ts'
+import type { Transaction } from '../../registry/sql.ts'
+import { JUDGED_BY_INFLUENCE, saveVersion } from '../../registry/versions.ts'
+import { audited, type Keep, type Platform } from '../platform.ts'
+import { inputsAreInLake } from '../products/products.ts'
+import { type Readership, restsOn } from '../rights/grant-rights.ts'
+import type { Checked } from './check-version.ts'
+import { classesOf, copiedBy } from './column-classes.ts'
+import { type DeployAnswer, storesHash } from './plan.ts'
+import { wantedSchedule } from './product-schedule.ts'
+import { keepReach, lockClasses, requireSameClasses } from './raised-classes.ts'
+import { areMade, keptUpstreams, requireNoCycle } from './upstreams.ts'
+
+/** Raising the fence ends runs of the former version: they may not commit any more. */
+export async function commitDeployment(
+  platform: Platform,
+  call: TenantCall,
+  checked: Checked,
+  digest: string,
+  keep: Keep<DeployAnswer>,
+): Promise<DeployAnswer> {
+  const { product, manifests } = checked
+  const { version } = checked.plan
+  const ready =
+    (await inputsAreInLake(platform, call.tenant, manifests)) && (await areMade(platform.pool, checked.upstreams))
+  return inTransaction(platform.pool, async (tx) => {
+    const actor = actorOf(call.principal)
+    await lockClasses(tx, call.tenant)
+    await requireSameClasses(tx, platform, call.tenant, manifests, checked.judged.hidden)
+    await requireNoCycle(tx, product, manifests)
+    const fence = await raiseFence(tx, product.id)
+    await supersedeDeployments(tx, product.id)
+    await saveVersion(tx, {
+      judgedBy: JUDGED_BY_INFLUENCE,
+      origins: checked.judged.strict,
+      upstreams: keptUpstreams(call, manifests, checked.upstreams),
+      judgedColumns: checked.judged.inputs,
+      productId: product.id,
+      version,
+      manifests: checked.texts,
+      normalised: manifests,
+      digest: manifests.digest,
+      deployedBy: actor,
+    })
+    const begun = await createDeployment(tx, {
+      tenant: call.tenant,
+      productId: product.id,
+      kind: 'deploy',
+      version,
+      digest: manifests.digest,
+      fence: fence.token,
+      plan: checked.plan,
+      createdBy: actor,
+    })
+    await updateProduct(tx, call.tenant, product.id, {
+      status: 'deployed',
+      currentVersion: version,
+      classification: manifests.product.classification,
+      archetype: manifests.product.archetype,
+      description: manifests.product.description,
+    })
+    await setPause(tx, product.id, null)
+    const target = { id: product.id, tenant: call.tenant, of: 'product' } as const
+    await keepSchedule(tx, target, wantedSchedule(call, manifests, checked.followed))
+    await setObjective(tx, target, manifests.product.slo.freshnessMs)
+    if (checked.readers.length > 0) await lockGrants(tx, call.tenant)
+    for (const reader of checked.readers) await grantReading(tx, call, product, reader, checked.readership)
+    await wishDashboards(tx, product.id, { anew: true })
+    const classes = classesOf(manifests, checked.origins)
+    const keepFormer = checked.origins?.some(({ guessed }) => guessed) ?? true
+    if (!keepFormer && !call.principal.isAdmin) await keepLostClasses(tx, product, classes, actor)
+    await saveRawClasses(tx, product, classes, { keepFormer })
+    await endKeptClasses(tx, call.tenant, copiedBy(checked.judged.strict, checked.lowered))
+    await settleRaisedColumns(tx, product.id, manifests.digest, checked.lowered)
+    await keepReach(tx, call, product, checked.reach)
+    const details = {
+      version,
+      ...(checked.lowered.length > 0 ? { lowered_classes: checked.lowered } : {}),
+      ...(checked.reach.products.length > 0
+        ? { reaches: checked.reach.products.map(({ productId }) => productId) }
+        : {}),
+    }
+    await audited(tx, call, call.tenant, 'product.deploy', { type: 'product', id: product.id }, details)
+    await appendEvent(tx, {
+      tenant: call.tenant,
+      kind: 'deployment',
+      name: 'succeeded',
+      subject: product.id,
+      traceparent: call.traceparent,
+      data: { version, product: product.name, namespace: product.domain },
+    })
+    const deployment = (await finishDeployment(tx, begun.id, 'succeeded')) ?? begun
+    const waits = !ready || (await queuedRunOf(tx, { productId: product.id })) !== null
+    const runId = waits ? null : await queueFirstRun(tx, product, actor)
+    const hashes = { digest, storesHash: storesHash(checked.plan.stores) }
+    const answer = { dryRun: false, ...hashes, plan: checked.plan, deployment, runId }
+    await keep(tx, answer)
+    return answer
+  })
+}
+
+async function queueFirstRun(tx: Transaction, product: Product, createdBy: Actor): Promise<string> {
+  const work = { tenant: product.tenant, kind: 'materialization', productId: product.id } as const
+  return (await enqueueRun(tx, { ...work, trigger: 'deploy', createdBy })).id
+}
+
+async function grantReading(
+  tx: Transaction,
+  call: TenantCall,
+  product: Product,
+  reader: GrantSubject,
+  { needs }: Readership,
+): Promise<void> {
+  const grantedBy = actorOf(call.principal)
+  const given = { ...reader, tenant: call.tenant, productId: product.id, may: 'read', classes: [], grantedBy } as const
+  await keepFormerBasis(tx, await grantAddedTo(tx, given))
+  const isOwn = reader.subjectType === 'user' && isSubject(call.principal, reader)
+  const basis = { classes: [], grantable: [], grantedBy, needs: isOwn ? needs.own : needs.others }
+  await restsOn(tx, await grantProduct(tx, given), basis)
+}
