@@ -16,10 +16,11 @@ import { columnMasked } from '../reads/read-request.ts'
 import { accessOrNull, NO_PRODUCT, notMaterialized, type ServedProduct } from '../served/served-product.ts'
 import type { QueryFormat, QueryRequest, Visible } from './asked-query.ts'
 import { NamedTables } from './named-tables.ts'
-import { answerOver, type Named, type QueryAnswer, visibleTables, wholeLimits } from './query.ts'
+import { answerOver, type QueryAnswer, wholeLimits } from './query.ts'
 import { type LabelKey, type LabelRow, labelColumns, labelTable } from './training-labels.ts'
 import { invalidSet } from './training-refusals.ts'
 import { type FeatureRelation, type LabelRelation, type TrainingPlan, trainingSql } from './training-sql.ts'
+import { type Named, visibleTables } from './visible-tables.ts'
 
 /** A column of the product, several, or each with the column of the labels that it has to equal. */
 export type AskedFeatureKey = string | readonly string[] | Readonly<Record<string, string>>
