@@ -280,11 +280,11 @@ describe('who may read', () => {
     )
     assert.doesNotMatch(JSON.stringify(everything.rows), /people|crm|vault/)
     assert.equal((await stranger.query('SELECT current_database()')).rows[0].current_database, other)
-    for (const sql of [
-      'SELECT datname FROM pg_database',
-      'SELECT * FROM pg_stat_activity',
-      "SELECT pg_read_file('/etc/passwd')",
-    ])
+    const databases = await stranger.query(
+      'SELECT d.datname FROM pg_catalog.pg_database d, pg_database WHERE d.oid = pg_database.oid',
+    )
+    assert.deepEqual(databases.rows, [{ datname: other }])
+    for (const sql of ['SELECT * FROM pg_stat_activity', "SELECT pg_read_file('/etc/passwd')"])
       assert.notEqual(await codeOf(stranger.query(sql)), 'done', sql)
     const types = await wire.query(
       "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'people' ORDER BY ordinal_position",
@@ -342,6 +342,7 @@ describe('psql', { skip: hasPsql ? false : 'there is no psql on this machine' },
   it('lists and describes what there is', async () => {
     assert.match((await psql(viewerToken, '-c', '\\dt')).stdout, /crm\s+\| people\s+\| table/)
     assert.match((await psql(viewerToken, '-c', '\\dn')).stdout, /crm/)
+    assert.match((await psql(viewerToken, '-Atc', '\\l')).stdout, new RegExp(`^${tenant}\\|[^\\n]*\\n$`))
     const { stdout, stderr } = await psql(viewerToken, '-c', '\\d+ crm.people')
     assert.match(stdout, /email\s+\| text.*masked for you/, stderr)
     assert.match(stdout, /amount\s+\| numeric\(12,3\)/)

@@ -6,6 +6,7 @@ import { runQuery } from '../../operations/queries/query.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
 import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
+import { ownText } from '../catalogue/own-views.ts'
 import type { Format, ParameterValue } from '../protocol/client-messages.ts'
 import { batchOf, type RowBatch } from '../protocol/row-batch.ts'
 import { dataRow, formatAt, type WireColumn } from '../protocol/server-messages.ts'
@@ -108,8 +109,8 @@ function cataloguePlan(
   checkText({ text: sql, leadBytes: 0 })
   checkCommand(commandOf({ words }))
   checkCatalogueWords(words)
-  // Its own words again: what was judged is what is run.
-  const statement = { sql: textOf(words), parameterOids: declared }
+  // Its own words again: what was judged is what is run, but for views in place of what tells more.
+  const statement = { sql: textOf(words, ownText(words)), parameterOids: declared }
   const ask = { platform, needsTables: needsTables(words) }
   return {
     tag: selected,

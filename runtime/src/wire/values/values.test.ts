@@ -154,6 +154,42 @@ describe('binary', () => {
   })
 })
 
+describe('binary of the rarer types', () => {
+  const binary = (oid: number, text: string) => binaryOf(oid, Buffer.from(text)).toString('hex')
+
+  // As a PostgreSQL 18 sends them.
+  it('is that of a PostgreSQL', () => {
+    assert.equal(binary(OID.interval, '1 year -2 days +03:04:05.5'), '00000002925cf460fffffffe0000000c')
+    assert.equal(binary(OID.interval, '-1 mons +3 days -00:00:01'), 'fffffffffff0bdc000000003ffffffff')
+    assert.equal(binary(OID.interval, '00:00:00'), '00000000000000000000000000000000')
+    assert.equal(binary(OID.timetz, '12:00:00.5+05:30'), '0000000a0ef35120ffffb2a8')
+    assert.equal(binary(OID.timetz, '12:00:00-05:30:15'), '0000000a0eebb00000004d67')
+    assert.equal(binary(OID.varbit, '1011000111'), '0000000ab1c0')
+    assert.equal(binary(OID.varbit, ''), '00000000')
+    assert.equal(binary(OID.date, '5874897-12-31'), '7fda970c')
+    assert.equal(binary(OID.date, '0001-12-31 BC'), 'fff4dbf8')
+    assert.equal(binary(OID.date, '-infinity'), '80000000')
+    assert.equal(binary(OID.timestamptz, 'infinity'), '7fffffffffffffff')
+  })
+
+  it('is refused of values that have none', () => {
+    const bad: readonly (readonly [number, string])[] = [
+      [OID.interval, '1 fortnight'],
+      [OID.interval, ''],
+      [OID.time, '12:00:00.123456789'],
+      [OID.timestamp, '2024-01-01 00:00:00.123456789'],
+      [OID.timestamp, '290309-12-22 00:00:00 BC'],
+      [OID.date, '5877642-06-25 BC'],
+      [OID.date, 'yesterday'],
+      [OID.timetz, '12:00:00'],
+    ]
+    for (const [oid, text] of bad) assert.throws(() => binaryOf(oid, Buffer.from(text)), { sqlState: '22008' }, text)
+    for (const text of ['1e5', 'x', '9'.repeat(140_000)])
+      assert.throws(() => binaryOf(OID.numeric, Buffer.from(text)), { sqlState: '22003' }, text.slice(0, 9))
+    assert.throws(() => binaryOf(600, Buffer.from('(1,2)')), { sqlState: '0A000' })
+  })
+})
+
 describe('values', () => {
   const told = (type: string, text: string) => columnOf({ name: 'x', type }, NAMES).write(Buffer.from(text)).toString()
 
@@ -167,6 +203,11 @@ describe('values', () => {
     assert.equal(told('timestamp', '0000-12-31T00:00:00.000000'), '0001-12-31 00:00:00 BC')
     assert.equal(told('time', '10:20:00.000000'), '10:20:00')
     assert.equal(told('interval', '1 year 2 months 00:00:01'), '1 year 2 mons 00:00:01')
+    assert.equal(told('interval', '-1 month 1 day'), '-1 mons +1 day')
+    assert.equal(told('interval', '-1 days 01:00:00'), '-1 days +01:00:00')
+    assert.equal(told('interval', '-13 months'), '-1 years -1 mons')
+    assert.equal(told('interval', '3 days -00:00:00.5'), '3 days -00:00:00.5')
+    assert.equal(told('interval', '1000000:00:00'), '1000000:00:00')
   })
 
   it('have the types that hold them', () => {
