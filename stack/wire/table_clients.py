@@ -139,7 +139,7 @@ def by_pandas(uri):
 
 def by_pandas_in_parts(uri):
     with engine(uri).connect().execution_options(stream_results=True) as connection:
-        return [framed(part) for part in pandas.read_sql(ALL, connection, chunksize=700)]
+        return [framed(part) for sql in (ALL, sqlalchemy.text(ALL)) for part in pandas.read_sql(sql, connection, chunksize=700)]
 
 
 def table_by_pandas(uri):

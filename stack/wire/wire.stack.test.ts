@@ -214,7 +214,11 @@ describe('rows', () => {
       fetched.map(({ id }) => id),
       [-1, 0, 1],
     )
+    const seen = 'SELECT name, statement, creation_time IS NULL AS other FROM pg_catalog.pg_cursors'
+    const declared = 'DECLARE c CURSOR FOR SELECT id FROM crm.people ORDER BY id'
+    assert.deepEqual((await wire.query(seen)).rows, [{ name: 'c', statement: declared, other: false }])
     await wire.query('COMMIT')
+    assert.deepEqual((await wire.query({ text: seen, name: 'seen' })).rows, [])
     assert.equal(await codeOf(wire.query('FETCH 1 FROM c')), '34000')
   })
 

@@ -8,9 +8,9 @@ import type { Statement } from '../sql/words.ts'
 import { Growing, putBytes, putInt32 } from '../values/growing.ts'
 import type { ClientStream } from './client-stream.ts'
 import { Portal } from './portal.ts'
-import { type PlanParts, rowPlan } from './row-plans.ts'
+import { rowPlan, type SessionPlanParts } from './row-plans.ts'
 
-export interface CopyParts extends PlanParts {
+export interface CopyParts extends SessionPlanParts {
   readonly stream: ClientStream
   readonly settings: { readonly timeoutMs: number | undefined }
 }

@@ -14,7 +14,7 @@ import { runCopy } from './copy-out.ts'
 import { explained, isFault } from './explained.ts'
 import { bytesOf, copied, Kept, type Prepared, WORD_BYTES } from './kept.ts'
 import { Portal } from './portal.ts'
-import { type Bound, type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
+import { type Bound, type PlanParts, type RowPlan, rowPlan, type SessionPlanParts, shownPlan } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
 import type { Settings } from './settings.ts'
 import { Transaction } from './transaction.ts'
@@ -37,7 +37,7 @@ const LONG_CHARACTERS = 2_000
 const TURN_MESSAGES = 64
 
 export class Session {
-  readonly #parts: SessionParts
+  readonly #parts: SessionParts & SessionPlanParts
   readonly #transaction = new Transaction()
   readonly #kept = new Kept()
   readonly #state: SessionState
@@ -51,7 +51,7 @@ export class Session {
   #requestId = ''
 
   constructor(parts: SessionParts) {
-    this.#parts = parts
+    this.#parts = { ...parts, cursors: () => this.#kept.cursors() }
     this.#state = {
       transaction: this.#transaction,
       settings: parts.settings,
@@ -351,8 +351,8 @@ export class Session {
     this.#transaction.requireOpen('DECLARE')
     const { name, query } = cursorOf(statement)
     const bound = { values, formats: [], timeoutMs: this.#parts.settings.timeoutMs }
-    const keptBytes = 2 * (name.length + query.sql.length) + bytesOf(values)
-    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound), keptBytes)
+    const keptBytes = 2 * (name.length + query.sql.length + statement.sql.length) + bytesOf(values)
+    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound), statement.sql, keptBytes)
   }
 
   #fetched({ command }: Prepared): Portal | null {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
-import { ownText } from '../catalogue/own-views.ts'
+import { type OpenCursor, ownText } from '../catalogue/own-views.ts'
 import { cursorOf, doorOf, fetchOf } from './commands.ts'
 import { copyOf } from './copy.ts'
 import { statementsOf, textOf, wordsOf } from './words.ts'
@@ -92,7 +92,7 @@ describe('where statements go', () => {
   })
 
   it('to views, where a relation tells of others', () => {
-    const given = (sql: string) => textOf(one(sql).words, ownText(one(sql).words))
+    const given = (sql: string, cursors: readonly OpenCursor[] = []) => ownText(one(sql).words)(cursors)
     const view = 'information_schema.pg_database'
     assert.equal(
       given('SELECT d.datname, pg_database.oid::text FROM pg_catalog.pg_database d, pg_database WHERE 1<=2'),
@@ -101,6 +101,18 @@ describe('where statements go', () => {
     assert.equal(given('SELECT 1 FROM "pg_database"'), 'SELECT 1 FROM information_schema."pg_database"')
     const own = "SELECT 'pg_database', a.pg_database AS pg_database FROM b.pg_database"
     assert.equal(given(own), own)
+    const createdAt = new Date(0)
+    const told = given("SELECT 1 FROM pg_catalog.pg_cursors WHERE name = 'x'", [
+      { name: "a'b", statement: "DECLARE '", createdAt },
+    ])
+    assert.match(
+      told,
+      /^with pg_cursors\(name, [^)]*\) as \(values \('a''b', 'DECLARE ''', [^)]*\)\) SELECT 1 FROM pg_cursors WHERE/,
+    )
+    assert.match(
+      given('WITH a AS (SELECT 1) TABLE pg_cursors'),
+      /^WITH pg_cursors[^]* where false\), a AS \(SELECT 1\) TABLE/,
+    )
   })
 
   it('with words of the catalogue alone that tell of what the caller may see', () => {
