@@ -204,7 +204,10 @@ describe('rows in binary', { skip: hasPsql ? false : 'there is no psql on this m
       "'290309-12-22 (BC) 00:00:00'::timestamp",
       "repeat('9', 140000)::bignum",
     ]) {
-      const { stdout, stderr } = await psql(clara, `COPY (SELECT ${value} FROM crm.people WHERE id = 1) TO STDOUT BINARY`)
+      const { stdout, stderr } = await psql(
+        clara,
+        `COPY (SELECT ${value} FROM crm.people WHERE id = 1) TO STDOUT BINARY`,
+      )
       assert.match(stderr, /ERROR/)
       assert.ok(!stdout.subarray(-2).equals(END))
     }
