@@ -202,7 +202,6 @@ describe('rows in binary', { skip: hasPsql ? false : 'there is no psql on this m
       "'2024-01-01 00:00:00.123456789'::timestamp_ns",
       "'5877642-06-25 (BC)'::date",
       "'290309-12-22 (BC) 00:00:00'::timestamp",
-      "repeat('9', 140000)::bignum",
     ]) {
       const { stdout, stderr } = await psql(
         clara,
