@@ -1,6 +1,6 @@
 /**
  * Measures what rows cost a client of PostgreSQL here, against the PostgreSQL that they came from:
- * `node bench/wire.ts --rows 1000000 --rounds 3`. The same psql reads the same columns from both, by SELECT and by COPY; processor
+ * `node bench/wire.ts --rows 1000000 --rounds 3`. The same psql reads the same columns from both, by SELECT and by COPY in text and in binary; processor
  * time is that of all processes of the runtime and of the whole server. Then a slow reader takes more rows (`--slow-rows`),
  * and what the runtime's own process has more of memory meanwhile is told.
  */
@@ -23,7 +23,9 @@ interface Login {
   readonly table: string
 }
 
-type Spent = Readonly<Record<'select' | 'copy', number>>
+const WAYS = ['select', 'copy', 'binary'] as const
+
+type Spent = Readonly<Record<(typeof WAYS)[number], number>>
 
 const port = await freePort()
 process.env['SLUICE_WIRE__PORT'] = String(port)
@@ -40,7 +42,7 @@ try {
   for (const login of both) await spentBy(login)
   const spent: (readonly [Spent, Spent])[] = []
   for (let round = 0; round < rounds; round += 1) spent.push([await spentBy(both[0]), await spentBy(both[1])])
-  for (const way of ['select', 'copy'] as const) {
+  for (const way of WAYS) {
     const ratios = spent.map(([own, other]) => own[way] / other[way]).sort((left, right) => left - right)
     const each = spent.map(([own, other]) => `${own[way].toFixed(2)}/${other[way].toFixed(2)}`).join(' ')
     console.log(`${way}: × ${(ratios[rounds >> 1] ?? 0).toFixed(2)} of PostgreSQL's processor time (${each} s)`)
@@ -69,7 +71,8 @@ async function spentBy(login: Login): Promise<Spent> {
     await new Promise((resolve) => setTimeout(resolve, SETTLE_MS))
     return (await treeS(login)) - before
   }
-  return { select: await timed(select), copy: await timed(`COPY (${select}) TO STDOUT`) }
+  const copy = `COPY (${select}) TO STDOUT`
+  return { select: await timed(select), copy: await timed(copy), binary: await timed(`${copy} (FORMAT binary)`) }
 }
 
 function treeS({ pid }: Login): Promise<number> {

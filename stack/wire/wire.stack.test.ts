@@ -214,7 +214,11 @@ describe('rows', () => {
       fetched.map(({ id }) => id),
       [-1, 0, 1],
     )
+    const seen = 'SELECT name, statement, creation_time IS NULL AS other FROM pg_catalog.pg_cursors'
+    const declared = 'DECLARE c CURSOR FOR SELECT id FROM crm.people ORDER BY id'
+    assert.deepEqual((await wire.query(seen)).rows, [{ name: 'c', statement: declared, other: false }])
     await wire.query('COMMIT')
+    assert.deepEqual((await wire.query({ text: seen, name: 'seen' })).rows, [])
     assert.equal(await codeOf(wire.query('FETCH 1 FROM c')), '34000')
   })
 
@@ -280,11 +284,11 @@ describe('who may read', () => {
     )
     assert.doesNotMatch(JSON.stringify(everything.rows), /people|crm|vault/)
     assert.equal((await stranger.query('SELECT current_database()')).rows[0].current_database, other)
-    for (const sql of [
-      'SELECT datname FROM pg_database',
-      'SELECT * FROM pg_stat_activity',
-      "SELECT pg_read_file('/etc/passwd')",
-    ])
+    const databases = await stranger.query(
+      'SELECT d.datname FROM pg_catalog.pg_database d, pg_database WHERE d.oid = pg_database.oid',
+    )
+    assert.deepEqual(databases.rows, [{ datname: other }])
+    for (const sql of ['SELECT * FROM pg_stat_activity', "SELECT pg_read_file('/etc/passwd')"])
       assert.notEqual(await codeOf(stranger.query(sql)), 'done', sql)
     const types = await wire.query(
       "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'people' ORDER BY ordinal_position",

@@ -11,11 +11,11 @@ const words = (text: string): readonly string[] => text.trim().split(/\s+/)
 
 const RELATIONS: ReadonlySet<string> = new Set(
   words(`pg_aggregate pg_am pg_amop pg_amproc pg_attrdef pg_attribute pg_cast pg_class pg_collation pg_constraint
-    pg_conversion pg_depend pg_description pg_enum pg_event_trigger pg_extension pg_foreign_data_wrapper
+    pg_conversion pg_cursors pg_database pg_depend pg_description pg_enum pg_event_trigger pg_extension pg_foreign_data_wrapper
     pg_foreign_server pg_foreign_table pg_index pg_indexes pg_inherits pg_init_privs pg_language pg_matviews
     pg_namespace pg_opclass pg_operator pg_opfamily pg_partitioned_table pg_policy pg_proc pg_publication
     pg_publication_namespace pg_publication_rel pg_publication_tables pg_range pg_rewrite pg_roles pg_rules pg_seclabel
-    pg_sequence pg_sequences pg_statistic_ext pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
+    pg_sequence pg_sequences pg_statistic_ext pg_stats pg_tables pg_tablespace pg_timezone_abbrevs pg_timezone_names pg_transform pg_trigger
     pg_ts_config pg_ts_dict pg_ts_parser pg_ts_template pg_type pg_views`),
 )
 

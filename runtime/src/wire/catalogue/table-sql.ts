@@ -4,6 +4,7 @@ import { quoteName, quoteText } from '@sluice/engine'
 import { type LogicalType, parseDecimal } from '@sluice/sdk'
 import type { Described } from '../../operations/queries/information-schema.ts'
 import { heldTables } from './held-tables.ts'
+import { OWN_VIEWS_SQL } from './own-views.ts'
 
 /** The one login of statements about the catalogue. */
 export const READER = 'reader'
@@ -103,7 +104,7 @@ do $$ declare hidden text; begin
   for hidden in select oid::regclass::text from pg_class
     where relnamespace = 'pg_catalog'::regnamespace and relkind in ('r', 'v')
       and (relisshared or relname ~ '^pg_(stat|statio|user|group|shadow|settings|locks|cursors|prepared|file|hba|ident|config|backend|shmem|aios|wait|replication|dsm|available)')
-      and relname not in ('pg_statistic_ext', 'pg_tablespace')
+      and relname not in ('pg_statistic_ext', 'pg_stats', 'pg_tablespace')
   loop execute format('revoke all on %s from public', hidden); end loop;
 end $$;
 do $$ declare settings text := format('select case lower($1) when %L then %L when %L then %L end',
@@ -112,4 +113,5 @@ begin
   execute format('create or replace function pg_catalog.current_setting(text) returns text language sql stable strict as %L', settings);
   execute format('create or replace function pg_catalog.current_setting(text, boolean) returns text language sql stable strict as %L', settings);
 end $$;
-revoke create on schema public from public`
+revoke create on schema public from public;
+${OWN_VIEWS_SQL}`

@@ -50,10 +50,12 @@ export const noData = (): Buffer => message('n')
 export const portalSuspended = (): Buffer => message('s')
 export const emptyQuery = (): Buffer => message('I')
 export const commandComplete = (tag: string): Buffer => message('C', text(tag))
+export const copyData = (bytes: Buffer): Buffer => message('d', bytes)
 export const copyDone = (): Buffer => message('c')
 
-export function copyOut(columns: number): Buffer {
-  return message('H', Buffer.from([0]), int16(columns), ...Array.from({ length: columns }, () => int16(0)))
+/** The format of all, and of each. */
+export function copyOut(columns: number, format: Format): Buffer {
+  return message('H', Buffer.from([format]), int16(columns), ...Array.from({ length: columns }, () => int16(format)))
 }
 
 /** What a client is told that asks for a newer minor version than there is here. */

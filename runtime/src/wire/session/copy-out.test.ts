@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import fc from 'fast-check'
 import { batchOf } from '../protocol/row-batch.ts'
 import { dataRow } from '../protocol/server-messages.ts'
-import { CSV, copyLines, TEXT } from './copy-out.ts'
+import { CSV, copyLines, copyTuples, TEXT } from './copy-out.ts'
 
 const ESCAPES = new Map(
   Object.entries({ '\\': '\\\\', '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\v': '\\v' }),
@@ -38,6 +38,24 @@ it('rows are copied out as lines, one a message, whatever they hold', () => {
           rows.map((row) => `${row.map(told).join(separator)}\n`),
         )
       }
+    }),
+  )
+})
+
+it('rows in binary are the rows as they are, in messages of a copy', () => {
+  const cell = fc.option(fc.uint8Array({ maxLength: 300 }), { nil: null })
+  fc.assert(
+    fc.property(fc.array(fc.array(cell, { maxLength: 4 })), (rows) => {
+      const messages = rows.map((row) => dataRow(row.map((one) => (one === null ? null : Buffer.from(one)))))
+      const tuples = copyTuples(batchOf(messages))
+      let at = 0
+      for (const message of messages) {
+        const tuple = tuples.subarray(at, at + message.length)
+        assert.equal(String.fromCharCode(tuple[0] as number), 'd')
+        assert.ok(tuple.subarray(1).equals(message.subarray(1)))
+        at += message.length
+      }
+      assert.equal(at, tuples.length)
     }),
   )
 })

@@ -1,30 +1,65 @@
-/** COPY … TO STDOUT: rows as lines, one a message. */
+/** COPY … TO STDOUT: rows as lines or as they are in binary, one a message. */
 import type { TenantCall } from '../../flow.ts'
+import type { Format } from '../protocol/client-messages.ts'
 import { endOfRow, type RowBatch } from '../protocol/row-batch.ts'
-import { commandComplete, copyDone, copyOut, dataRow } from '../protocol/server-messages.ts'
-import type { CopyOut } from '../sql/commands.ts'
+import { commandComplete, copyData, copyDone, copyOut, dataRow } from '../protocol/server-messages.ts'
+import { type CopyFormat, copyOf } from '../sql/copy.ts'
+import type { Statement } from '../sql/words.ts'
 import { Growing, putBytes, putInt32 } from '../values/growing.ts'
 import type { ClientStream } from './client-stream.ts'
-import type { Portal } from './portal.ts'
+import { Portal } from './portal.ts'
+import { rowPlan, type SessionPlanParts } from './row-plans.ts'
 
-export async function sendCopy(
+export interface CopyParts extends SessionPlanParts {
+  readonly stream: ClientStream
+  readonly settings: { readonly timeoutMs: number | undefined }
+}
+
+/** How rows are sent, and what goes before the first and behind the last of them. */
+interface Layout {
+  readonly format: Format
+  readonly head: Buffer
+  readonly tail: Buffer
+  messages(batch: RowBatch): Buffer
+}
+
+/** Runs it, and tells its end. Nothing of it is kept. */
+export async function runCopy(
+  parts: CopyParts,
+  statement: Statement,
+  admit: (signal: AbortSignal) => Promise<TenantCall>,
+): Promise<void> {
+  const { query, format, hasHeader } = copyOf(statement)
+  const layout = LAYOUTS[format]
+  const bound = { values: [], formats: [layout.format], timeoutMs: parts.settings.timeoutMs }
+  const portal = new Portal(rowPlan(parts, query, []), bound)
+  try {
+    await sendCopy(parts.stream, portal, layout, hasHeader, admit)
+  } finally {
+    portal.close()
+  }
+}
+
+async function sendCopy(
   stream: ClientStream,
   portal: Portal,
-  { format, hasHeader }: CopyOut,
+  { format, head, tail, messages }: Layout,
+  hasHeader: boolean,
   admit: (signal: AbortSignal) => Promise<TenantCall>,
 ): Promise<void> {
   const columns = await portal.columns(admit)
-  const form = format === 'csv' ? CSV : TEXT
-  await stream.write(copyOut(columns.length))
+  await stream.write(copyOut(columns.length, format))
   if (hasHeader) {
     const names = dataRow(columns.map(({ name }) => Buffer.from(name)))
-    await stream.write(copyLines({ bytes: names, rows: 1 }, form))
+    await stream.write(messages({ bytes: names, rows: 1 }))
   }
   let rows = 0
   for await (const some of portal.read(0)) {
+    const bytes = messages(some)
+    await stream.write(rows === 0 ? withHead(head, bytes) : bytes)
     rows += some.rows
-    await stream.write(copyLines(some, form))
   }
+  if (tail.length > 0) await stream.write(copyData(rows === 0 ? Buffer.concat([head, tail]) : tail))
   await stream.write(copyDone())
   await stream.write(commandComplete(`COPY ${rows}`))
 }
@@ -39,6 +74,27 @@ interface Form {
 const [COPY_DATA, NEWLINE, BACKSLASH, QUOTE] = [0x64, 0x0a, 0x5c, 0x22]
 const HEAD_BYTES = 5
 const ROW_HEAD_BYTES = 7
+
+/**
+ * In binary each row is a count and cells with their lengths, as in a message of a row: only what the message is called differs.
+ * The batch is written over.
+ */
+export function copyTuples({ bytes, rows }: RowBatch): Buffer {
+  for (let count = 0, row = 0; count < rows; count += 1) {
+    const end = endOfRow(bytes, row)
+    bytes[row] = COPY_DATA
+    row = end
+  }
+  return bytes
+}
+
+/** The first message has both, as PostgreSQL sends it and clients rely on. */
+function withHead(head: Buffer, messages: Buffer): Buffer {
+  if (head.length === 0) return messages
+  const all = Buffer.concat([messages.subarray(0, HEAD_BYTES), head, messages.subarray(HEAD_BYTES)])
+  putInt32(all, 1, messages.readInt32BE(1) + head.length)
+  return all
+}
 
 /** Each row as a message of a line. */
 export function copyLines({ bytes, rows }: RowBatch, form: Form): Buffer {
@@ -120,4 +176,19 @@ function isPlain(from: Buffer, start: number, end: number): boolean {
   if (end - start === 2 && from[start] === BACKSLASH && from[start + 1] === 0x2e) return false
   for (let byte = start; byte < end; byte += 1) if (QUOTED[from[byte] as number] === 1) return false
   return true
+}
+
+const NOTHING = Buffer.alloc(0)
+
+const LAYOUTS: Readonly<Record<CopyFormat, Layout>> = {
+  text: { format: 0, head: NOTHING, tail: NOTHING, messages: (batch) => copyLines(batch, TEXT) },
+  csv: { format: 0, head: NOTHING, tail: NOTHING, messages: (batch) => copyLines(batch, CSV) },
+  binary: {
+    format: 1,
+    // No flags, and no bytes of an extension.
+    head: Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1'),
+    // In place of a count of cells.
+    tail: Buffer.from([0xff, 0xff]),
+    messages: copyTuples,
+  },
 }

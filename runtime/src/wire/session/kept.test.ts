@@ -33,7 +33,7 @@ describe('what a session keeps', () => {
     const [one, other] = [await opened(20 * 2 ** 20), await opened(20 * 2 ** 20)]
     kept.addPortal('a', boundOf(one))
     kept.checkHeld(one)
-    kept.addCursor('b', other, 0)
+    kept.addCursor('b', other, '', 0)
     assert.throws(() => kept.checkHeld(other), { sqlState: '53400' })
     assert.equal(other.isOpen, false)
     for await (const _ of one.read(0));
@@ -45,7 +45,7 @@ describe('what a session keeps', () => {
 
   it('is counted, whatever it is', async () => {
     const kept = new Kept()
-    kept.addCursor('a', await opened(0), 5 * 2 ** 20)
+    kept.addCursor('a', await opened(0), '', 5 * 2 ** 20)
     assert.throws(() => kept.addPortal('b', boundOf({} as Portal, 4 * 2 ** 20)), { sqlState: '53400' })
     kept.closeCursors(null)
     kept.addPortal('b', boundOf({ close() {} } as Portal, 4 * 2 ** 20))

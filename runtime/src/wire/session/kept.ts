@@ -1,4 +1,5 @@
 /** What a session keeps between messages: statements, portals and cursors, each by its name, and all within bounds. */
+import type { OpenCursor } from '../catalogue/own-views.ts'
 import { WireError } from '../protocol/wire-error.ts'
 import type { Statement } from '../sql/words.ts'
 import type { Portal } from './portal.ts'
@@ -38,6 +39,7 @@ const MAX_NAME_BYTES = 255
 
 interface Cursor {
   readonly portal: Portal
+  readonly told: OpenCursor
   readonly keptBytes: number
 }
 
@@ -125,12 +127,16 @@ export class Kept {
   }
 
   /** Throws 42P03 for a name that is taken. */
-  addCursor(name: string, portal: Portal, keptBytes: number): void {
+  addCursor(name: string, portal: Portal, statement: string, keptBytes: number): void {
     checkName(name)
     if (this.#cursors.has(name)) throw new WireError('42P03', 'there is a cursor of that name')
     if (this.#cursors.size >= MOST_OPEN_PORTALS) throw tooMany('cursors')
     this.#checkRoom(keptBytes)
-    this.#cursors.set(name, { portal, keptBytes })
+    this.#cursors.set(name, { portal, told: { name, statement, createdAt: new Date() }, keptBytes })
+  }
+
+  cursors(): readonly OpenCursor[] {
+    return [...this.#cursors.values()].map(({ told }) => told)
   }
 
   isCursor(name: string): boolean {

@@ -6,12 +6,13 @@ import { runQuery } from '../../operations/queries/query.ts'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
 import { askCatalogue, describeByCatalogue } from '../catalogue/catalogue-link.ts'
 import type { CatalogueServer } from '../catalogue/catalogue-server.ts'
+import { type OpenCursor, ownText } from '../catalogue/own-views.ts'
 import type { Format, ParameterValue } from '../protocol/client-messages.ts'
 import { batchOf, type RowBatch } from '../protocol/row-batch.ts'
 import { dataRow, formatAt, type WireColumn } from '../protocol/server-messages.ts'
 import { notSupported, readOnly, WireError } from '../protocol/wire-error.ts'
 import { commandOf, doorOf, isWrite } from '../sql/commands.ts'
-import { resultNames, type Statement, textOf } from '../sql/words.ts'
+import { resultNames, type Statement } from '../sql/words.ts'
 import { columnOf } from '../values/column-types.ts'
 import { rowsOfCsv } from '../values/csv-rows.ts'
 import { parameterOids, valueOf } from '../values/parameters.ts'
@@ -46,7 +47,11 @@ export interface PlanParts {
   readonly catalogue: CatalogueServer
 }
 
-export function rowPlan(parts: PlanParts, statement: Statement, declared: readonly number[]): RowPlan {
+export interface SessionPlanParts extends PlanParts {
+  cursors(): readonly OpenCursor[]
+}
+
+export function rowPlan(parts: SessionPlanParts, statement: Statement, declared: readonly number[]): RowPlan {
   return doorOf(statement.words, CATALOGUE) === 'products'
     ? productPlan(parts.platform, statement, declared)
     : cataloguePlan(parts, statement, declared)
@@ -101,24 +106,25 @@ async function drain(output: AsyncIterable<Uint8Array>): Promise<void> {
 }
 
 function cataloguePlan(
-  { platform, catalogue }: PlanParts,
+  { platform, catalogue, cursors }: SessionPlanParts,
   { sql, words }: Statement,
   declared: readonly number[],
 ): RowPlan {
   checkText({ text: sql, leadBytes: 0 })
   checkCommand(commandOf({ words }))
   checkCatalogueWords(words)
-  // Its own words again: what was judged is what is run.
-  const statement = { sql: textOf(words), parameterOids: declared }
+  // Its own words again: what was judged is what is run, but for views in place of what tells more.
+  const text = ownText(words)
+  const statement = () => ({ sql: text(cursors()), parameterOids: declared })
   const ask = { platform, needsTables: needsTables(words) }
   return {
     tag: selected,
-    describe: (call) => catalogue.within(ask, call, (link) => describeByCatalogue(link, statement, call.signal)),
+    describe: (call) => catalogue.within(ask, call, (link) => describeByCatalogue(link, statement(), call.signal)),
     async open(call, bound) {
       const { timeoutMs } = bound
       const signal = timeoutMs === undefined ? call.signal : AbortSignal.any([call.signal, timeoutSignal(timeoutMs)])
       const { columns, rows } = await catalogue.within(ask, { ...call, signal }, (link) =>
-        askCatalogue(link, statement, bound, signal),
+        askCatalogue(link, statement(), bound, signal),
       )
       return { columns, rows: inBatches(rows), heldBytes: rows.reduce((sum, { length }) => sum + length, 0) }
     },

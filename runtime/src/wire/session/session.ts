@@ -3,17 +3,18 @@ import { setImmediate } from 'node:timers/promises'
 import type { TenantCall } from '../../flow.ts'
 import { type BindMessage, type ClientMessage, type Format, parseMessage } from '../protocol/client-messages.ts'
 import * as say from '../protocol/server-messages.ts'
-import { notSupported, WireError } from '../protocol/wire-error.ts'
-import { commandOf, copyOf, cursorOf, fetchOf, isCommand, isOfTables, shownName } from '../sql/commands.ts'
+import { WireError } from '../protocol/wire-error.ts'
+import { commandOf, cursorOf, fetchOf, isCommand, isOfTables, shownName } from '../sql/commands.ts'
+import { copyOf } from '../sql/copy.ts'
 import { type Statement, statementsOf } from '../sql/words.ts'
 import { parameterOids } from '../values/parameters.ts'
 import type { Authority } from './authority.ts'
 import type { ClientStream } from './client-stream.ts'
-import { sendCopy } from './copy-out.ts'
+import { runCopy } from './copy-out.ts'
 import { explained, isFault } from './explained.ts'
 import { bytesOf, copied, Kept, type Prepared, WORD_BYTES } from './kept.ts'
 import { Portal } from './portal.ts'
-import { type Bound, type PlanParts, type RowPlan, rowPlan, shownPlan } from './row-plans.ts'
+import { type Bound, type PlanParts, type RowPlan, rowPlan, type SessionPlanParts, shownPlan } from './row-plans.ts'
 import { runCommand, type SessionState } from './session-commands.ts'
 import type { Settings } from './settings.ts'
 import { Transaction } from './transaction.ts'
@@ -36,7 +37,7 @@ const LONG_CHARACTERS = 2_000
 const TURN_MESSAGES = 64
 
 export class Session {
-  readonly #parts: SessionParts
+  readonly #parts: SessionParts & SessionPlanParts
   readonly #transaction = new Transaction()
   readonly #kept = new Kept()
   readonly #state: SessionState
@@ -50,7 +51,7 @@ export class Session {
   #requestId = ''
 
   constructor(parts: SessionParts) {
-    this.#parts = parts
+    this.#parts = { ...parts, cursors: () => this.#kept.cursors() }
     this.#state = {
       transaction: this.#transaction,
       settings: parts.settings,
@@ -202,12 +203,7 @@ export class Session {
 
   /** A statement of a simple query: its rows, all of them, as text. */
   async #runNow(statement: Statement): Promise<void> {
-    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
-    if (commandOf(statement) === 'copy') {
-      const copy = copyOf(statement)
-      const portal = new Portal(rowPlan(this.#parts, copy.query, []), bound)
-      return this.#closing(portal, () => sendCopy(this.#parts.stream, portal, copy, this.#admit))
-    }
+    if (commandOf(statement) === 'copy') return runCopy(this.#parts, statement, this.#admit)
     const fetch = commandOf(statement) === 'fetch' ? fetchOf(statement) : null
     if (fetch !== null) {
       const cursor = this.#kept.cursor(fetch.name)
@@ -215,17 +211,12 @@ export class Session {
       const rows = fetch.isNothing ? 0 : await this.#rows(cursor, fetch.rows)
       return this.#send(say.commandComplete(`FETCH ${rows}`))
     }
+    const bound = { values: [], formats: [], timeoutMs: this.#parts.settings.timeoutMs }
     const portal = new Portal(this.#planOf(statement, []), bound)
-    await this.#closing(portal, async () => {
+    try {
       await this.#send(say.rowDescription(await portal.columns(this.#admit), []))
       const rows = await this.#rows(portal, 0)
       await this.#send(say.commandComplete(portal.plan.tag(rows)))
-    })
-  }
-
-  async #closing(portal: Portal, work: () => Promise<void>): Promise<void> {
-    try {
-      await work()
     } finally {
       portal.close()
     }
@@ -263,7 +254,8 @@ export class Session {
     if (statements.length > 1) throw new WireError('42601', 'a prepared statement holds one statement')
     const [statement] = statements
     const word = statement === undefined ? '' : commandOf(statement)
-    if (word === 'copy') throw notSupported('COPY is for the simple protocol', 'Send it as a simple query.')
+    // Refused where it is prepared, and taken apart again where it is run.
+    if (statement !== undefined && word === 'copy') copyOf(statement)
     const plan = statement === undefined || isCommand(word) ? null : this.#planOf(statement, declared)
     const command = plan === null ? (statement ?? null) : null
     const told = NUMBER_BYTES * declared.length
@@ -336,8 +328,14 @@ export class Session {
   }
 
   async #executeCommand(statement: Statement, values: Bound['values'], declared: readonly number[]): Promise<void> {
-    if (commandOf(statement) !== 'fetch') {
-      const done = this.#runCommand(statement, values, declared) ?? commandOf(statement).toUpperCase()
+    const command = commandOf(statement)
+    if (command === 'copy') {
+      this.#transaction.check()
+      await runCopy(this.#parts, statement, this.#admit)
+      return this.#parts.onStatement('answered')
+    }
+    if (command !== 'fetch') {
+      const done = this.#runCommand(statement, values, declared) ?? command.toUpperCase()
       await this.#send(say.commandComplete(done))
       return this.#parts.onStatement('answered')
     }
@@ -353,8 +351,8 @@ export class Session {
     this.#transaction.requireOpen('DECLARE')
     const { name, query } = cursorOf(statement)
     const bound = { values, formats: [], timeoutMs: this.#parts.settings.timeoutMs }
-    const keptBytes = 2 * (name.length + query.sql.length) + bytesOf(values)
-    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound), keptBytes)
+    const keptBytes = 2 * (name.length + query.sql.length + statement.sql.length) + bytesOf(values)
+    this.#kept.addCursor(name, new Portal(this.#planOf(query, declared), bound), statement.sql, keptBytes)
   }
 
   #fetched({ command }: Prepared): Portal | null {

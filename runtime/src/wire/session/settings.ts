@@ -72,7 +72,8 @@ export class Settings {
   #kept: { readonly session: Changed; readonly local: Partial<Changed> }[] = []
 
   constructor(version: string, user: string, applicationName: string) {
-    this.#known = { ...SHOWN, server_version: version, session_authorization: user }
+    const known = { server_version: version, server_version_num: numberOf(version), session_authorization: user }
+    this.#known = { ...SHOWN, ...known }
     this.#started = { applicationName: plain(applicationName), statementMs: 0 }
     this.#session = this.#started
   }
@@ -182,6 +183,12 @@ function checkFixed(key: string, value: string): void {
   if (fixed[1].test(value.trim())) return
   if (key.endsWith('read_only')) throw new WireError('25006', 'this server only reads')
   throw notSupported(`${CASED[key] ?? key} is ${fixed[0]} here, and nothing else`)
+}
+
+/** `18.4` is 180004. */
+function numberOf(version: string): string {
+  const [, major = '', minor = ''] = /^([0-9]+)[.]([0-9]+)/.exec(version) ?? []
+  return String(Number(major) * 10_000 + Number(minor))
 }
 
 const plain = (name: string): string => name.replace(/[^\x20-\x7e]/g, '?').slice(0, MAX_NAME_CHARACTERS)

@@ -81,57 +81,6 @@ function namesCatalogue(words: readonly Word[], at: number, { isRelation }: Cata
 
 export const isName = ({ kind }: Word): boolean => kind === 'name' || kind === 'quoted'
 
-export interface CopyOut {
-  readonly query: Statement
-  readonly format: 'text' | 'csv'
-  readonly hasHeader: boolean
-}
-
-/** COPY (SELECT …) TO STDOUT. Throws 0A000 for any other. */
-export function copyOf({ sql, words }: Statement): CopyOut {
-  const open = words[1]
-  let depth = 0
-  const close = words.findIndex(({ text }, at) => {
-    if (at === 0) return false
-    depth += text === '(' ? 1 : text === ')' ? -1 : 0
-    return depth === 0
-  })
-  const [to, out] = words.slice(close + 1, close + 3).map(({ value }) => value)
-  const end = words[close]
-  if (open?.text !== '(' || end === undefined || close < 2 || to !== 'to' || out !== 'stdout') {
-    throw notSupported(
-      'only COPY (SELECT …) TO STDOUT is taken',
-      'Give the table as COPY (SELECT * FROM namespace.product).',
-    )
-  }
-  const inner = {
-    sql: sql.slice(open.at - (words[0]?.at ?? 0) + 1, end.at - (words[0]?.at ?? 0)).trim(),
-    words: words.slice(2, close),
-  }
-  return { query: inner, ...copyOptions(words.slice(close + 3)) }
-}
-
-function copyOptions(words: readonly Word[]): Pick<CopyOut, 'format' | 'hasHeader'> {
-  const told = words
-    .filter(({ text }) => !['(', ')', ','].includes(text))
-    .map(({ value }) => value.replaceAll("'", '').toLowerCase())
-  let format: CopyOut['format'] = 'text'
-  let hasHeader = false
-  for (let at = told[0] === 'with' ? 1 : 0; at < told.length; at += 1) {
-    const option = told[at]
-    if (option === 'format' && (told[at + 1] === 'csv' || told[at + 1] === 'text')) {
-      format = told[at + 1] as CopyOut['format']
-      at += 1
-    } else if (option === 'csv') format = 'csv'
-    else if (option === 'header') {
-      const value = told[at + 1]
-      hasHeader = value === undefined || !['false', 'off', '0'].includes(value)
-      if (value !== undefined && ['true', 'false', 'on', 'off', '1', '0'].includes(value)) at += 1
-    } else throw notSupported('of COPY only FORMAT text or csv, and HEADER, are taken')
-  }
-  return { format, hasHeader }
-}
-
 export interface CursorDeclaration {
   readonly name: string
   readonly query: Statement
@@ -176,7 +125,7 @@ export function fetchOf({ words }: Statement): FetchCommand {
 
 const COMMANDS: ReadonlySet<string> = new Set(
   `begin start commit end rollback abort savepoint release set reset discard deallocate close unlisten listen prepare execute
-  move declare fetch insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
+  move declare fetch copy insert update delete merge create alter drop truncate grant revoke vacuum analyze reindex cluster
   refresh comment lock import security call do notify checkpoint reassign replace attach detach load install`.split(
     /\s+/,
   ),

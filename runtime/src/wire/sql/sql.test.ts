@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { CATALOGUE, checkCatalogueWords, needsTables } from '../catalogue/allowed-words.ts'
-import { copyOf, cursorOf, doorOf, fetchOf } from './commands.ts'
+import { type OpenCursor, ownText } from '../catalogue/own-views.ts'
+import { cursorOf, doorOf, fetchOf } from './commands.ts'
+import { copyOf } from './copy.ts'
 import { statementsOf, textOf, wordsOf } from './words.ts'
 
 const one = (sql: string) => {
@@ -89,6 +91,30 @@ describe('where statements go', () => {
       assert.equal(needsTables(one(sql).words), true, sql)
   })
 
+  it('to views, where a relation tells of others', () => {
+    const given = (sql: string, cursors: readonly OpenCursor[] = []) => ownText(one(sql).words)(cursors)
+    const view = 'information_schema.pg_database'
+    assert.equal(
+      given('SELECT d.datname, pg_database.oid::text FROM pg_catalog.pg_database d, pg_database WHERE 1<=2'),
+      `SELECT d.datname, ${view}.oid::text FROM ${view} d, ${view} WHERE 1<=2`,
+    )
+    assert.equal(given('SELECT 1 FROM "pg_database"'), 'SELECT 1 FROM information_schema."pg_database"')
+    const own = "SELECT 'pg_database', a.pg_database AS pg_database FROM b.pg_database"
+    assert.equal(given(own), own)
+    const createdAt = new Date(0)
+    const told = given("SELECT 1 FROM pg_catalog.pg_cursors WHERE name = 'x'", [
+      { name: "a'b", statement: "DECLARE '", createdAt },
+    ])
+    assert.match(
+      told,
+      /^with pg_cursors\(name, [^)]*\) as \(values \('a''b', 'DECLARE ''', [^)]*\)\) SELECT 1 FROM pg_cursors WHERE/,
+    )
+    assert.match(
+      given('WITH a AS (SELECT 1) TABLE pg_cursors'),
+      /^WITH pg_cursors[^]* where false\), a AS \(SELECT 1\) TABLE/,
+    )
+  })
+
   it('with words of the catalogue alone that tell of what the caller may see', () => {
     const allowed = [
       "SELECT c.relname FROM pg_catalog.pg_class c WHERE c.relkind IN ('r')",
@@ -99,7 +125,6 @@ describe('where statements go', () => {
     ]
     for (const sql of allowed) checkCatalogueWords(one(sql).words)
     const refused = [
-      'SELECT * FROM pg_database',
       'SELECT * FROM pg_stat_activity',
       'SELECT * FROM "pg_shadow"',
       'SELECT pg_read_file($1)',
@@ -126,15 +151,47 @@ describe('where statements go', () => {
 })
 
 describe('commands', () => {
-  it('copy out a statement, and nothing else', () => {
-    const copy = copyOf(one("COPY (SELECT (1), ')' FROM a.b) TO STDOUT WITH (FORMAT csv, HEADER true)"))
-    assert.deepEqual([copy.query.sql, copy.format, copy.hasHeader], ["SELECT (1), ')' FROM a.b", 'csv', true])
+  it('copy out a statement or a table, and nothing else', () => {
+    const copied = (sql: string) => {
+      const { query, format, hasHeader } = copyOf(one(sql))
+      assert.equal(textOf(query.words), query.sql)
+      return [query.sql, format, hasHeader]
+    }
+    const query = "SELECT (1), ')' FROM a.b"
+    for (const [options, format, hasHeader] of [
+      ['', 'text', false],
+      ['WITH (FORMAT csv, HEADER true)', 'csv', true],
+      ['CSV HEADER', 'csv', true],
+      ["(FORMAT 'binary')", 'binary', false],
+      ['WITH (FORMAT BINARY, HEADER off)', 'binary', false],
+      ['WITH BINARY', 'binary', false],
+      ['BINARY', 'binary', false],
+    ] as const)
+      assert.deepEqual(copied(`COPY (${query}) TO STDOUT ${options}`), [query, format, hasHeader])
+    assert.deepEqual(copied('COPY a."B" TO STDOUT'), ['SELECT * FROM a . "B"', 'text', false])
+    assert.deepEqual(copied('COPY a.b (x, "Y") TO STDOUT WITH BINARY'), ['SELECT x , "Y" FROM a . b', 'binary', false])
+    assert.deepEqual(copied('COPY BINARY a TO STDOUT'), ['SELECT * FROM a', 'binary', false])
+    assert.deepEqual(copied('COPY binary TO STDOUT'), ['SELECT * FROM binary', 'text', false])
+    assert.deepEqual(copied('COPY binary (x) TO STDOUT'), ['SELECT x FROM binary', 'text', false])
     for (const sql of [
-      'COPY a.b TO STDOUT',
       "COPY (SELECT 1) TO '/tmp/x'",
-      'COPY (SELECT 1) TO STDOUT (FORMAT binary)',
+      "COPY a.b TO PROGRAM 'x'",
+      'COPY a.b',
+      'COPY () TO STDOUT',
+      'COPY (SELECT 1) (SELECT 2) TO STDOUT',
+      'COPY (SELECT 1) x TO STDOUT',
+      'COPY a b TO STDOUT',
+      'COPY a.b (x, y TO STDOUT',
+      'COPY a.b () TO STDOUT',
+      'COPY a.b (x) WHERE x = 1 TO STDOUT',
+      "COPY a.b TO STDOUT (FORMAT csv, DELIMITER ';')",
+      'COPY (SELECT 1) TO STDOUT (FORMAT parquet)',
+      'COPY (SELECT 1) TO STDOUT (FORMAT binary, HEADER)',
     ])
       assert.throws(() => copyOf(one(sql)), { sqlState: '0A000' }, sql)
+    assert.throws(() => copyOf(one('COPY (SELECT $1) TO STDOUT')), { sqlState: '42P02' })
+    for (const sql of ['COPY a.b FROM STDIN', 'COPY a.b (x) FROM STDIN BINARY'])
+      assert.throws(() => copyOf(one(sql)), { sqlState: '25006' }, sql)
   })
 
   it('declare cursors and fetch forward', () => {

@@ -119,12 +119,12 @@ export function statementsOf(sql: string): readonly Statement[] {
   return statements
 }
 
-/** The words again: what touched touches, and elsewhere stands one blank. */
-export function textOf(words: readonly Word[]): string {
+/** The words again, each as `written` gives it: what touched touches, and elsewhere stands one blank. */
+export function textOf(words: readonly Word[], written = ({ text }: Word, _at: number): string => text): string {
   let text = ''
   let end = -1
-  for (const word of words) {
-    text += (end === -1 || end === word.at ? '' : ' ') + word.text
+  for (const [at, word] of words.entries()) {
+    text += (end === -1 || end === word.at ? '' : ' ') + written(word, at)
     end = word.at + word.text.length
   }
   return text

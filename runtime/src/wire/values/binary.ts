@@ -1,6 +1,7 @@
 /** Values in the binary format of PostgreSQL, from its text format and back. */
 import { notSupported, WireError } from '../protocol/wire-error.ts'
 import { OID } from './column-types.ts'
+import { intervalOf } from './intervals.ts'
 
 const EPOCH_DAYS = 10_957
 const DAY_MS = 86_400_000
@@ -8,10 +9,10 @@ const DAY_MICROS = 86_400_000_000n
 
 type Encode = (text: string) => Buffer
 
-/** PostgreSQL's text of a value → its binary. Throws 0A000 for a type or a value that has none here. */
+/** PostgreSQL's text of a value → its binary. Throws 0A000 for a type, and 22003 or 22008 for a value, that has none. */
 export function binaryOf(oid: number, text: Buffer): Buffer {
   const encode = ENCODERS[oid]
-  if (encode !== undefined) return encode(text.toString('utf8'))
+  if (encode !== undefined) return encode(text.toString('latin1'))
   if (AS_TEXT.has(oid)) return text
   throw notSupported(`values of the type ${oid} are not given as binary`, 'Ask for text.')
 }
@@ -37,17 +38,34 @@ const ENCODERS: Readonly<Record<number, Encode>> = {
   [OID.timestamp]: (text) => filled(8, (to) => to.writeBigInt64BE(momentOf(text))),
   [OID.timestamptz]: (text) => filled(8, (to) => to.writeBigInt64BE(momentOf(text.replace(/\+00(?= BC|$)/, '')))),
   [OID.time]: (text) => filled(8, (to) => to.writeBigInt64BE(clockOf(text))),
+  [OID.timetz]: zonedClockOf,
+  [OID.interval]: intervalBinary,
+  [OID.varbit]: bitsOf,
   [OID.numeric]: numericOf,
 }
+
+const [MOST_DAYS, MOST_MICROS] = [2 ** 31 - 1, 2n ** 63n - 1n]
+/** After as many years the calendar repeats itself. */
+const [CYCLE_YEARS, CYCLE_DAYS] = [400, 146_097]
+const YEAR_IN_CYCLE = 2_000
 
 function dateOf(text: string): number {
   if (text === 'infinity') return 0x7fffffff
   if (text === '-infinity') return -0x80000000
-  const [, year = '', month = '', day = '', era] = /^([0-9]+)-([0-9]{2})-([0-9]{2})( BC)?$/.exec(text) ?? []
-  const at = new Date(0)
-  at.setUTCFullYear(era === undefined ? Number(year) : 1 - Number(year), Number(month) - 1, Number(day))
-  if (year === '' || Number.isNaN(at.getTime())) throw outOfRange()
-  return Math.round(at.getTime() / DAY_MS) - EPOCH_DAYS
+  const days = daysOf(text)
+  // The ends of the range are the infinities.
+  if (days >= MOST_DAYS || days <= -MOST_DAYS - 1) throw outOfRange()
+  return days
+}
+
+/** Since 2000. Years may be more than those of a Date. */
+function daysOf(text: string): number {
+  const [, digits = '', month = '', day = '', era] = /^([0-9]+)-([0-9]{2})-([0-9]{2})( BC)?$/.exec(text) ?? []
+  if (digits === '') throw outOfRange()
+  const year = era === undefined ? Number(digits) : 1 - Number(digits)
+  const cycles = Math.floor((year - YEAR_IN_CYCLE) / CYCLE_YEARS)
+  const within = Date.UTC(year - cycles * CYCLE_YEARS, Number(month) - 1, Number(day)) / DAY_MS
+  return within + cycles * CYCLE_DAYS - EPOCH_DAYS
 }
 
 function clockOf(text: string): bigint {
@@ -62,21 +80,67 @@ function momentOf(text: string): bigint {
   if (text === 'infinity') return 0x7fffffffffffffffn
   if (text === '-infinity') return -0x8000000000000000n
   const [, day = '', clock = '', era = ''] = /^(\S+) (\S+?)( BC)?$/.exec(text) ?? []
-  return BigInt(dateOf(day + era)) * DAY_MICROS + clockOf(clock)
+  const micros = BigInt(daysOf(day + era)) * DAY_MICROS + clockOf(clock)
+  if (micros >= MOST_MICROS || micros <= -MOST_MICROS - 1n) throw outOfRange()
+  return micros
 }
 
+/** `12:00:00.5-05:30`; in binary the zone is seconds to the west. */
+function zonedClockOf(text: string): Buffer {
+  const [, clock = '', sign, hours = '', minutes = '0', seconds = '0'] =
+    /^([0-9:.]+)([+-])([0-9]{2})(?::([0-9]{2}))?(?::([0-9]{2}))?$/.exec(text) ?? []
+  const zoneS = (Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)
+  return filled(12, (to) => {
+    to.writeBigInt64BE(clockOf(clock))
+    to.writeInt32BE(sign === '-' ? zoneS : -zoneS, 8)
+  })
+}
+
+function intervalBinary(text: string): Buffer {
+  const interval = intervalOf(text)
+  if (interval === null) throw outOfRange()
+  const { months, days, micros } = interval
+  return filled(16, (to) => {
+    to.writeBigInt64BE(micros)
+    to.writeInt32BE(days, 8)
+    to.writeInt32BE(months, 12)
+  })
+}
+
+const BYTE_BITS = 8
+
+/** The number of bits, and bytes of them, the first bit in the highest place. */
+function bitsOf(text: string): Buffer {
+  return filled(4 + Math.ceil(text.length / BYTE_BITS), (to) => {
+    to.writeInt32BE(text.length)
+    for (let at = 0; at < text.length; at += 1) {
+      if (text[at] !== '1') continue
+      const byte = 4 + (at >> 3)
+      to[byte] = (to[byte] as number) | (0x80 >> (at & 7))
+    }
+  })
+}
+
+/** PostgreSQL's times end at microseconds and at a year; of the engine's some do not. */
 function outOfRange(): WireError {
-  return new WireError('22008', 'a value has no binary form', { hint: 'Ask for text.' })
+  return new WireError('22008', 'a time is finer or farther off than binary values tell', {
+    hint: 'Cast it: to timestamp, time or text.',
+  })
 }
 
 const POSITIVE = 0x0000
 const NEGATIVE = 0x4000
 const NOT_A_NUMBER = 0xc000
+/** Of the first of the groups. */
+const MOST_WEIGHT = 0x7fff
 
 /** Groups of four digits, with the weight of the first. */
 function numericOf(text: string): Buffer {
   if (text === 'NaN') return header(0, 0, NOT_A_NUMBER, 0, [])
-  const [, sign = '', whole = '', fraction = ''] = /^(-?)([0-9]*)(?:\.([0-9]*))?$/.exec(text) ?? []
+  const [, sign, whole = '', fraction = ''] = /^(-?)([0-9]*)(?:\.([0-9]*))?$/.exec(text) ?? []
+  if (sign === undefined || whole.length > 4 * MOST_WEIGHT) {
+    throw new WireError('22003', 'a number has no binary form', { hint: 'Cast it to text.' })
+  }
   const left = whole.padStart(Math.ceil(whole.length / 4) * 4, '0')
   const right = fraction.padEnd(Math.ceil(fraction.length / 4) * 4, '0')
   const groups = (left + right).match(/.{4}/g)?.map(Number) ?? []

@@ -3,6 +3,7 @@ import type { ResultColumn } from '@sluice/engine'
 import { parseDecimal } from '@sluice/sdk'
 import type { WireColumn } from '../protocol/server-messages.ts'
 import type { ResultNames } from '../sql/words.ts'
+import { intervalOf, intervalText } from './intervals.ts'
 
 export const OID = {
   bool: 16,
@@ -120,7 +121,10 @@ const WRITERS: Readonly<Record<number, (cell: Buffer) => Buffer>> = {
     const told = moment(utc)
     return told.endsWith(' BC') ? `${told.slice(0, -3)}+00 BC` : `${told}+00`
   }),
-  [OID.interval]: written((text) => text.replace(/month/g, 'mon')),
+  [OID.interval]: written((text) => {
+    const interval = intervalOf(text)
+    return interval === null ? text : intervalText(interval)
+  }),
 }
 
 function withoutZeros(text: string): string {

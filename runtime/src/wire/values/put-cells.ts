@@ -16,15 +16,15 @@ export const PUTS: Readonly<Record<number, PutCell>> = {
 
 const [ZERO, NINE] = [0x30, 0x39]
 const [SPACE, DASH, COLON, POINT, PLUS, LETTER_T, LETTER_Z] = [0x20, 0x2d, 0x3a, 0x2e, 0x2b, 0x54, 0x5a]
-const DATE_BYTES = 'YYYY-MM-DD'.length
-const CLOCK_BYTES = 'hh:mm:ss.ffffff'.length
+export const DATE_BYTES = 'YYYY-MM-DD'.length
+export const CLOCK_BYTES = 'hh:mm:ss.ffffff'.length
 const SECONDS_BYTES = 'hh:mm:ss'.length
 const MOMENT_BYTES = DATE_BYTES + 1 + CLOCK_BYTES
 
 const isDigit = (byte: number | undefined): boolean => byte !== undefined && byte >= ZERO && byte <= NINE
 
 /** A year of four digits from 1 on. */
-function isDate(from: Buffer, start: number, end: number): boolean {
+export function isDate(from: Buffer, start: number, end: number): boolean {
   if (end - start < DATE_BYTES || from[start + 4] !== DASH || from[start + 7] !== DASH) return false
   if (!isDigit(from[start]) || !isDigit(from[start + 1]) || !isDigit(from[start + 2]) || !isDigit(from[start + 3])) {
     return false
@@ -38,7 +38,7 @@ function isClock(from: Buffer, start: number, end: number): boolean {
   return end - start === CLOCK_BYTES && from[start + 2] === COLON && from[start + SECONDS_BYTES] === POINT
 }
 
-function isMoment(from: Buffer, start: number, end: number): boolean {
+export function isMoment(from: Buffer, start: number, end: number): boolean {
   const clock = start + DATE_BYTES + 1
   return from[clock - 1] === LETTER_T && isDate(from, start, end) && isClock(from, clock, end)
 }

@@ -6,6 +6,7 @@ import type { RowBatch } from '../protocol/row-batch.ts'
 import { binaryOf } from './binary.ts'
 import type { TypedColumn } from './column-types.ts'
 import { Growing, putBytes, putInt32 } from './growing.ts'
+import { BINARY_PUTS } from './put-binary.ts'
 import { PUTS, type PutCell } from './put-cells.ts'
 
 export interface SentColumn {
@@ -22,7 +23,7 @@ const CELL_BYTES = 64
 
 export class RowEncoder {
   readonly #columns: readonly SentColumn[]
-  /** Null: by the column's own `write`. */
+  /** Null: by the column's own `write`, and `binaryOf`. */
   readonly #puts: readonly (PutCell | null)[]
   #out = new Growing(0)
   /** Up to where the piece is written. */
@@ -36,7 +37,7 @@ export class RowEncoder {
   constructor(columns: readonly SentColumn[]) {
     this.#columns = columns
     this.#puts = columns.map(({ column, isBinary }) => {
-      if (isBinary) return null
+      if (isBinary) return BINARY_PUTS[column.oid] ?? null
       return PUTS[column.oid] ?? (column.isAsIs ? putBytes : null)
     })
   }

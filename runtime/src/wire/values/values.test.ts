@@ -34,15 +34,26 @@ const textOf = (cell: Buffer | null): string | null => cell?.toString() ?? null
 
 /** Read in parts of so many rows. */
 async function cellsOfCsv(csv: Buffer, pieces: readonly number[], types: readonly string[], part: number) {
-  const columns = types.map((type) => ({ column: columnOf({ name: 'x', type }, NAMES), isBinary: false }))
-  const read: (string | null)[][] = []
+  const cells = await bytesOfCsv(csv, pieces, types, part, false)
+  return cells.map((row) => row.map(textOf))
+}
+
+async function bytesOfCsv(
+  csv: Buffer,
+  pieces: readonly number[],
+  types: readonly string[],
+  part: number,
+  isBinary: boolean,
+) {
+  const columns = types.map((type) => ({ column: columnOf({ name: 'x', type }, NAMES), isBinary }))
+  const read: (Buffer | null)[][] = []
   for await (const batch of rowsOfCsv(inPieces(csv, pieces), columns)) {
     for (let left = batch; left.rows > 0; ) {
       const [taken, rest] = cutBatch(left, part)
       assert.equal(taken.rows, Math.min(part, left.rows))
       for (let all = taken; all.rows > 0; ) {
         const [row, others] = cutBatch(all, 1)
-        read.push(cellsOf(row.bytes).map(textOf))
+        read.push([...cellsOf(row.bytes)])
         all = others
       }
       left = rest
@@ -122,6 +133,88 @@ describe('rows of CSV', () => {
   })
 })
 
+describe('rows in binary', () => {
+  const pad = (value: number, digits: number) => String(value).padStart(digits, '0')
+  const day = fc
+    .date({ min: new Date('-050000-01-01T00:00:00Z'), max: new Date('+050000-12-31T00:00:00Z'), noInvalidDate: true })
+    .map((at) =>
+      at
+        .toISOString()
+        .slice(0, -14)
+        .replace(/^[+]0*/, ''),
+    )
+  const number = (max: number, digits: number) => fc.integer({ min: 0, max }).map((value) => pad(value, digits))
+  const clock = fc
+    .tuple(number(23, 2), number(59, 2), number(59, 2), number(999_999, 6))
+    .map(([hours, minutes, seconds, micros]) => `${hours}:${minutes}:${seconds}.${micros}`)
+  const usualDay = fc.tuple(number(9_998, 4), number(11, 2), number(27, 2)).map(([year, month, of]) => {
+    return `${pad(Number(year) + 1, 4)}-${pad(Number(month) + 1, 2)}-${pad(Number(of) + 1, 2)}`
+  })
+  const date = fc.oneof(
+    day,
+    usualDay,
+    fc.constantFrom('2000-02-29', '1900-02-28', '0001-01-01', '9999-12-31', 'infinity', '-infinity'),
+  )
+  const finite = date.filter((text) => !text.endsWith('infinity'))
+  const moment = fc.oneof(
+    fc.tuple(finite, clock).map((all) => all.join('T')),
+    fc.constantFrom(
+      'infinity',
+      '1999-12-31T23:59:59.999999',
+      '2000-01-01T00:00:00.000000',
+      '0001-01-01T00:00:00.000000',
+    ),
+  )
+  const long = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
+  const decimal = fc
+    .tuple(fc.constantFrom('', '-'), fc.bigInt({ min: 0n, max: 10n ** 38n - 1n }), fc.integer({ min: 0, max: 38 }))
+    .map(([sign, value, scale]) => {
+      const digits = value.toString().padStart(scale + 1, '0')
+      const told = scale === 0 ? digits : `${digits.slice(0, -scale)}.${digits.slice(-scale)}`
+      return `${value === 0n ? '' : sign}${told}`
+    })
+  const valuesOf: Readonly<Record<string, fc.Arbitrary<string>>> = {
+    string: fc.string({ unit: 'grapheme' }),
+    json: fc.json(),
+    boolean: fc.constantFrom('true', 'false'),
+    integer: fc.integer().map(String),
+    long: fc.oneof(long, fc.maxSafeInteger()).map(String),
+    float: fc.float({ noNaN: true }).map(String),
+    double: fc.double().map(String),
+    'decimal(38,9)': fc.oneof(decimal, fc.constantFrom('0', '0.000', '-10000.0001', '0.00001', '100000000')),
+    hugeint: long.map((value) => String(value * 10n ** 19n)),
+    binary: fc.base64String(),
+    uuid: fc.uuid(),
+    date,
+    time: clock,
+    timestamp: moment,
+    timestamptz: moment.map((text) => (text === 'infinity' ? text : `${text}Z`)),
+    interval: fc.constantFrom('1 month', '-1 day 00:00:01'),
+  }
+
+  it('hold what their columns write, in binary, the usual values and the others', async () => {
+    const types = Object.keys(valuesOf)
+    const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 4 })
+    const rows = fc.array(fc.tuple(...Object.values(valuesOf).map((value) => fc.option(value))), { minLength: 1 })
+    await fc.assert(
+      fc.asyncProperty(rows, sizes, async (told, pieces) => {
+        const csv = [types, ...told].map((row) => `${row.map(quoted).join(',')}\n`).join('')
+        const expected = told.map((row) =>
+          row.map((cell, at) => {
+            const { oid, write } = columnOf({ name: 'x', type: types[at] ?? '' }, NAMES)
+            return cell === null ? null : binaryOf(oid, write(Buffer.from(cell))).toString('hex')
+          }),
+        )
+        const cells = await bytesOfCsv(Buffer.from(csv), pieces, types, 3, true)
+        assert.deepEqual(
+          cells.map((row) => row.map((cell) => cell?.toString('hex') ?? null)),
+          expected,
+        )
+      }),
+    )
+  })
+})
+
 describe('binary', () => {
   const digits = (most: number) =>
     fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: most }).map((all) => all.join(''))
@@ -154,6 +247,42 @@ describe('binary', () => {
   })
 })
 
+describe('binary of the rarer types', () => {
+  const binary = (oid: number, text: string) => binaryOf(oid, Buffer.from(text)).toString('hex')
+
+  // As a PostgreSQL 18 sends them.
+  it('is that of a PostgreSQL', () => {
+    assert.equal(binary(OID.interval, '1 year -2 days +03:04:05.5'), '00000002925cf460fffffffe0000000c')
+    assert.equal(binary(OID.interval, '-1 mons +3 days -00:00:01'), 'fffffffffff0bdc000000003ffffffff')
+    assert.equal(binary(OID.interval, '00:00:00'), '00000000000000000000000000000000')
+    assert.equal(binary(OID.timetz, '12:00:00.5+05:30'), '0000000a0ef35120ffffb2a8')
+    assert.equal(binary(OID.timetz, '12:00:00-05:30:15'), '0000000a0eebb00000004d67')
+    assert.equal(binary(OID.varbit, '1011000111'), '0000000ab1c0')
+    assert.equal(binary(OID.varbit, ''), '00000000')
+    assert.equal(binary(OID.date, '5874897-12-31'), '7fda970c')
+    assert.equal(binary(OID.date, '0001-12-31 BC'), 'fff4dbf8')
+    assert.equal(binary(OID.date, '-infinity'), '80000000')
+    assert.equal(binary(OID.timestamptz, 'infinity'), '7fffffffffffffff')
+  })
+
+  it('is refused of values that have none', () => {
+    const bad: readonly (readonly [number, string])[] = [
+      [OID.interval, '1 fortnight'],
+      [OID.interval, ''],
+      [OID.time, '12:00:00.123456789'],
+      [OID.timestamp, '2024-01-01 00:00:00.123456789'],
+      [OID.timestamp, '290309-12-22 00:00:00 BC'],
+      [OID.date, '5877642-06-25 BC'],
+      [OID.date, 'yesterday'],
+      [OID.timetz, '12:00:00'],
+    ]
+    for (const [oid, text] of bad) assert.throws(() => binaryOf(oid, Buffer.from(text)), { sqlState: '22008' }, text)
+    for (const text of ['1e5', 'x', '9'.repeat(140_000)])
+      assert.throws(() => binaryOf(OID.numeric, Buffer.from(text)), { sqlState: '22003' }, text.slice(0, 9))
+    assert.throws(() => binaryOf(600, Buffer.from('(1,2)')), { sqlState: '0A000' })
+  })
+})
+
 describe('values', () => {
   const told = (type: string, text: string) => columnOf({ name: 'x', type }, NAMES).write(Buffer.from(text)).toString()
 
@@ -167,6 +296,11 @@ describe('values', () => {
     assert.equal(told('timestamp', '0000-12-31T00:00:00.000000'), '0001-12-31 00:00:00 BC')
     assert.equal(told('time', '10:20:00.000000'), '10:20:00')
     assert.equal(told('interval', '1 year 2 months 00:00:01'), '1 year 2 mons 00:00:01')
+    assert.equal(told('interval', '-1 month 1 day'), '-1 mons +1 day')
+    assert.equal(told('interval', '-1 days 01:00:00'), '-1 days +01:00:00')
+    assert.equal(told('interval', '-13 months'), '-1 years -1 mons')
+    assert.equal(told('interval', '3 days -00:00:00.5'), '3 days -00:00:00.5')
+    assert.equal(told('interval', '1000000:00:00'), '1000000:00:00')
   })
 
   it('have the types that hold them', () => {
