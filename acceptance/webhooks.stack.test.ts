@@ -10,6 +10,10 @@ const HOOKS = '/api/v1/products/people/webhooks'
 /** In every hidden value, and nowhere else. */
 const HIDDEN = 'hidden-part'
 const ROWS = 800
+const ALL_CLASSIFIED = `  - { name: id, type: integer, role: identity, nullable: false }
+  - { name: email, type: string, classification: pii.identifier }
+  - { name: city, type: string, classification: pii.name }
+`
 
 let world: World
 let tenant: string
@@ -214,7 +218,7 @@ describe('a receiver', () => {
     assert.equal(to.deliveries.at(-1)?.body.type, 'sluice.webhook.test')
     to.mood = () => refusing(418)
     const refused = await ok(owner.post(`${HOOKS}/${made.id}/test`))
-    assert.deepEqual(refused, { ok: false, status: 418, error_code: 'webhook_refused' })
+    assert.deepEqual(refused, { ok: false, status: 418, error_code: 'receiver_refused' })
     to.mood = () => TAKEN
     assert.equal((await ok(owner.post(`${HOOKS}/${made.id}/pause`))).state, 'paused')
     const again = await owner.post(`${HOOKS}/${made.id}/pause`)
@@ -241,7 +245,7 @@ describe('a receiver', () => {
     await until('it has failed', async () => (await hook(made)).state === 'failed')
     const count = to.ofRows.length
     const { reason, status, epoch: reached, sequence } = await hook(made)
-    assert.deepEqual([reason, status], ['webhook_refused', 503])
+    assert.deepEqual([reason, status], ['receiver_refused', 503])
     assert.ok(reached < epoch)
     const { data } = await ok(owner.get(`${HOOKS}/${made.id}/dead-letters`))
     assert.equal(data.length, 1)
@@ -322,9 +326,7 @@ describe('policy', () => {
     const made = await hooked(to)
     await reaches(to, made, await newestEpoch())
     assert.match(to.state, /city|later|dead/)
-    const columns =
-      '  - { name: id, type: integer, role: identity, nullable: false }\n  - { name: email, type: string, classification: pii.identifier }\n  - { name: city, type: string, classification: pii.name }\n'
-    await deployVersion(owner, 'people', '1.1.0', manifests('public.hook_people', { columns }))
+    await deployVersion(owner, 'people', '1.1.0', manifests('public.hook_people', { columns: ALL_CLASSIFIED }))
     const epoch = await newestEpoch()
     await until(
       () => `it begins anew: ${to}`,
@@ -356,7 +358,7 @@ describe('policy', () => {
     const own = await ok(keyMaker.post('/api/v1/application-keys', { name: 'mara' }))
     const to = await receiver()
     const made = await hooked(to, { application_key: own.id }, keyMaker)
-    const files = manifests('public.hook_people')
+    const files = manifests('public.hook_people', { columns: ALL_CLASSIFIED })
     const product = `${files.product}classification: confidential\n`
     await deployVersion(owner, 'people', '1.2.0', { ...files, product })
     await reaches(to, made, await newestEpoch())
@@ -368,7 +370,7 @@ describe('policy', () => {
     await until('it has ended', async () => (await hook(made)).state === 'ended')
     assert.equal((await hook(made)).reason, 'product_forbidden')
     assert.equal(to.deliveries.length, count)
-    await drop(made)
+    await ok(keyMaker.send(`${HOOKS}/${made.id}`, { method: 'DELETE' }))
   })
 })
 
@@ -381,7 +383,7 @@ describe('a webhook', () => {
     const wanted = { name: 'x', url: 'http://127.0.0.1:1/', application_key: mine.id }
     const product = { name: 'open', namespace: 'crm', archetype: 'source_aligned', description: '' }
     await ok(owner.post('/api/v1/products', product))
-    const files = manifests('public.hook_people')
+    const files = manifests('public.hook_people', { columns: ALL_CLASSIFIED })
     const named = files.product.replace('name: people', 'name: open')
     await deployVersion(owner, 'open', '1.0.0', { ...files, product: named })
     await syncNow(owner)

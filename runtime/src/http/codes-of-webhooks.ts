@@ -28,12 +28,12 @@ export const WEBHOOK_CODES = {
     remedy: 'Resume one that is paused; deliver again with one that has failed; make another where it has ended.',
   },
   // In the state of a webhook, and its dead letters
-  webhook_refused: {
+  receiver_refused: {
     status: 503,
     title: 'Receiver refuses',
     remedy: 'Look at who listens there, then deliver again.',
   },
-  webhook_unreachable: {
+  receiver_unreachable: {
     status: 503,
     title: 'Receiver does not answer',
     remedy: 'Look at who listens there, then deliver again.',

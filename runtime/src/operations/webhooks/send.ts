@@ -30,13 +30,13 @@ export async function sendSigned(
     const isTaken = status >= 200 && status <= 299
     return {
       status,
-      errorCode: isTaken ? null : 'webhook_refused',
+      errorCode: isTaken ? null : 'receiver_refused',
       retryAfterMs: isTaken ? null : retryAfterMs(retryAfter, Date.now()),
     }
   } catch (error) {
     signal.throwIfAborted()
     // What Node says of a connection may have an address in it.
-    const errorCode = isSluiceError(error) ? error.code : 'webhook_unreachable'
+    const errorCode = isSluiceError(error) ? error.code : 'receiver_unreachable'
     return { status: null, errorCode, retryAfterMs: null }
   }
 }

@@ -33,7 +33,7 @@ export const WEBHOOK_EXAMPLES: OperationExamples = {
   deleteWebhook: { params },
   pauseWebhook: { params, answers: { 200: { ...delivered, state: 'paused' } } },
   resumeWebhook: { params, answers: { 200: delivered } },
-  redeliverWebhook: { params, answers: { 200: { ...delivered, status: 503, error_code: 'webhook_refused' } } },
+  redeliverWebhook: { params, answers: { 200: { ...delivered, status: 503, error_code: 'receiver_refused' } } },
   testWebhook: { params, answers: { 200: { ok: true, status: 204, error_code: null } } },
   listDeadLetters: {
     params,
@@ -46,7 +46,7 @@ export const WEBHOOK_EXAMPLES: OperationExamples = {
         epoch: 15,
         attempts: 30,
         status: 503,
-        error_code: 'webhook_refused',
+        error_code: 'receiver_refused',
         failing_since: at('10:20:00'),
         created_at: at('20:41:00'),
         redelivered_at: null,
