@@ -257,7 +257,10 @@ describe('a receiver', () => {
     assert.equal(new Set(tries.map(({ headers }) => headers['webhook-id'])).size, 1, 'each try has the same id')
     assert.equal(new Set(tries.map(({ text }) => text)).size, 1, 'and the same body')
     await until('the incident is told', () => ear.deliveries.length === 1)
-    assert.deepEqual([ear.deliveries[0]?.body.type, ear.deliveries[0]?.body.cause], ['sluice.incident.opened', 'webhook_failed'])
+    assert.deepEqual(
+      [ear.deliveries[0]?.body.type, ear.deliveries[0]?.body.cause],
+      ['sluice.incident.opened', 'webhook_failed'],
+    )
     // What comes meanwhile waits behind it, and a run that succeeds closes nothing.
     const later = await changed(`UPDATE hook_people SET city = 'later' WHERE id = 7`)
     assert.equal(to.ofRows.length, count)
@@ -411,7 +414,10 @@ describe('a webhook', () => {
     const { body: list } = await owner.get(path)
     answers.push(JSON.stringify(list), JSON.stringify((await other.get(`${path}/${made[0].id}`)).body))
     assert.equal(list.data.length, 10)
-    assert.ok(!answers.some((text) => text.includes('whsec_') || text.includes('127.0.0.1:1')), 'neither key nor address')
+    assert.ok(
+      !answers.some((text) => text.includes('whsec_') || text.includes('127.0.0.1:1')),
+      'neither key nor address',
+    )
     const notMine = await owner.send(`${path}/${made[0].id}`, { method: 'DELETE' })
     assert.deepEqual([notMine.status, notMine.body.code], [403, 'webhook_owner_required'])
     assert.equal((await owner.get(`${HOOKS}/${made[0].id}`)).status, 404, 'it is of another product')
@@ -419,4 +425,3 @@ describe('a webhook', () => {
     for (const { id } of made) await ok(other.send(`${path}/${id}`, { method: 'DELETE' }))
   })
 })
-

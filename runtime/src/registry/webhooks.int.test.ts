@@ -11,8 +11,22 @@ import { rotateSecretKey } from './connection-secrets.ts'
 import { openMasterKeyFile } from './master-keys.ts'
 import { createTenantKeys } from './tenant-keys.ts'
 import { ANN, startTestRegistry } from './testing.ts'
-import { addDeadLetter, beginDelivery, listDeadLetters, noteAcknowledged, noteFailedTry, stopWebhook } from './webhook-deliveries.ts'
-import { createWebhook, findWebhook, readWebhookSecret, setWebhookState, WEBHOOKS_JOB, type Webhook } from './webhooks.ts'
+import {
+  addDeadLetter,
+  beginDelivery,
+  listDeadLetters,
+  noteAcknowledged,
+  noteFailedTry,
+  stopWebhook,
+} from './webhook-deliveries.ts'
+import {
+  createWebhook,
+  findWebhook,
+  readWebhookSecret,
+  setWebhookState,
+  WEBHOOKS_JOB,
+  type Webhook,
+} from './webhooks.ts'
 
 const registry = await startTestRegistry()
 const { pool } = registry
@@ -96,6 +110,9 @@ it('is one of ten of a product at most, and is sealed anew with the tenant’s k
   const { id } = made[0] as Webhook
   await inTransaction(pool, (tx) => rotateSecretKey(tx, masters, tenant))
   assert.deepEqual(await readWebhookSecret(pool, masters, id), SECRET)
-  const { rows } = await pool.query('select count(distinct key_version) as versions, min(key_version) as oldest from webhooks where tenant = $1', [tenant])
+  const { rows } = await pool.query(
+    'select count(distinct key_version) as versions, min(key_version) as oldest from webhooks where tenant = $1',
+    [tenant],
+  )
   assert.ok(Number(rows[0].oldest) > 1, JSON.stringify(rows))
 })

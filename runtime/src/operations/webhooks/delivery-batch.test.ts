@@ -28,7 +28,14 @@ it('has some rows of one epoch, in order, and ends with it', async () => {
   const batch = (await nextBatch(rows(4), webhook, FEW)) as DeliveryBatch
   const { events, ...head } = parsed(batch)
   const product = { id: 'prd_1', name: 'crm.people' }
-  assert.deepEqual(head, { type: 'sluice.product.changes', webhook: 'whk_1', product, sequence: 7, epoch: 5, from_epoch: 4 })
+  assert.deepEqual(head, {
+    type: 'sluice.product.changes',
+    webhook: 'whk_1',
+    product,
+    sequence: 7,
+    epoch: 5,
+    from_epoch: 4,
+  })
   assert.deepEqual(
     events.map(({ event, data }: { event: string; data: unknown }) => [event, data]),
     [
