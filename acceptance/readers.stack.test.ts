@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { until } from '../test/until.ts'
 import { Client, type Json, manifests, ok } from './client.ts'
+import { Receiver } from './webhook-receiver.ts'
 import { deployVersion, loginOf, openWorld, syncNow, type World } from './world.ts'
 
 const LEVELS = ['public', 'internal', 'confidential', 'restricted'] as const
@@ -75,6 +76,9 @@ interface Heard {
 }
 
 const clients = new Map<Reader, Client>()
+/** Who has made the keys; and the ids of keys, those that developers make for webhooks of theirs, too. */
+let maker: Client
+const keyIds = new Map<Reader, string>()
 let world: World
 let headers: Record<string, string>
 const snapshots = new Map<Level, string>()
@@ -169,14 +173,15 @@ async function deploy(level: Level): Promise<void> {
 }
 
 async function makeKeys(): Promise<void> {
-  const maker = await world.as(world.tenants[0], 'svc-developers', 'maker')
+  maker = await world.as(world.tenants[0], 'svc-developers', 'maker')
   const wanted = {
     keyOfOne: { products: [productOf('internal')] },
     keyOfAny: {},
     keyOfAll: { products: LEVELS.map(productOf), unmask: ['pii.identifier'] },
   }
   for (const [reader, scope] of Object.entries(wanted)) {
-    const { token } = await ok(maker.post('/api/v1/application-keys', { name: reader, ...scope }))
+    const { id, token } = await ok(maker.post('/api/v1/application-keys', { name: reader, ...scope }))
+    keyIds.set(reader as Reader, id)
     clients.set(reader as Reader, new Client(world.deployment.url, token))
   }
 }
@@ -312,6 +317,32 @@ async function exported(reader: Reader, level: Level): Promise<Heard> {
   return heard
 }
 
+/** In whose name a webhook delivers: keys have one that their maker has made, developers by a key of their own. */
+async function delivered(reader: Reader, level: Level): Promise<Heard> {
+  const path = `/api/v1/products/${productOf(level)}/webhooks`
+  const by = KEYS.includes(reader) ? maker : as(reader)
+  const sent = (by === as(reader) && headersOf(reader)) || {}
+  if (DEVELOPERS.includes(reader) && !keyIds.has(reader)) {
+    const { status, body } = await by.post('/api/v1/application-keys', { name: 'hooks' }, sent)
+    if (status === 201) keyIds.set(reader, body.id)
+  }
+  const to = new Receiver()
+  await to.listen()
+  to.signingKey = `whsec_${Buffer.from('the same for all of these tests.').toString('base64')}`
+  try {
+    const application_key = keyIds.get(reader) ?? 'key_none'
+    const wanted = { name: reader, url: to.url, application_key, from: 'start', secret: to.signingKey }
+    const { status, body } = await by.post(path, wanted, sent)
+    if (status !== 201) return { status, text: JSON.stringify(body) }
+    await until('all rows are delivered', () => to.epochs.length > 0)
+    await by.send(`${path}/${body.id}`, { method: 'DELETE', headers: sent })
+    assert.deepEqual(to.faults, [])
+    return { status: 200, text: to.deliveries.map(({ text }) => text).join('\n') }
+  } finally {
+    await to.close()
+  }
+}
+
 /** Doors that show rows. */
 const ROWS: Readonly<Record<string, Door>> = {
   lookup: onPage('readLookup', (product) => `${product}/latest?filter=id:1`, 'read.lookup'),
@@ -360,6 +391,14 @@ const ROWS: Readonly<Record<string, Door>> = {
     action: 'read.changes',
     open: followed,
     expected: rowsOf,
+  },
+  webhooks: {
+    operation: 'createWebhook',
+    action: 'read.changes',
+    open: delivered,
+    // Administrators have no keys.
+    expected: (reader, level) =>
+      KEYS.includes(reader) || (DEVELOPERS.includes(reader) && reader !== 'admin') ? rowsOf(reader, level) : 'nothing',
   },
   catalog: {
     operation: 'icebergTable',
@@ -448,6 +487,8 @@ const ELSEWHERE = [
   ],
   ...['listPlugins', 'getOpenIdConfiguration', 'getJwks', 'getHealth', 'getReadiness', 'getMetrics', 'getOpenApi'],
   ...['getDocs', 'getRoot', 'getManifestSchema', 'downloadExport', 'listExports'],
+  // Of deliveries, and of no row.
+  ...['listWebhooks', 'getWebhook', 'listDeadLetters'],
 ]
 /** In the tests below that are about more than one product. */
 const TOGETHER = ['listProducts', 'listIngestion', 'followEvents', 'listAudit', 'listQuarantine', 'discoverConnection']

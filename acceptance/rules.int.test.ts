@@ -88,6 +88,15 @@ const RULES: Readonly<Record<string, Rule>> = {
   readTimeseries: READER,
   readRealtime: READER,
   followChanges: READER,
+  createWebhook: DEVELOPER,
+  listWebhooks: DEVELOPER,
+  getWebhook: DEVELOPER,
+  deleteWebhook: DEVELOPER,
+  pauseWebhook: DEVELOPER,
+  resumeWebhook: DEVELOPER,
+  redeliverWebhook: DEVELOPER,
+  testWebhook: DEVELOPER,
+  listDeadLetters: DEVELOPER,
   /** What a caller may not read is told by each item, as if it were not there. */
   readKeys: ANY_TOKEN,
   query: ANY_TOKEN,
@@ -262,6 +271,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   query: { sql: 'DROP TABLE x' },
   makeTrainingSet: { labels: [{ id: 1 }], features: [{ product: 'crm.people', key: 'id', time_column: 'city' }] },
   createExport: {},
+  createWebhook: { name: 'none', url: 'none', application_key: 'none' },
   keepUpLake: { table: 'no.such_table' },
 }
 

@@ -25,6 +25,8 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'operations/queries/held-rights.ts': 'statements end with their token',
   'operations/served/freshness.ts': 'an age that a person is shown, never below nothing',
   'operations/tenants/application-keys.ts': 'a key ends at a time of day',
+  'operations/webhooks/send.ts':
+    'signatures are of a time of day, and a receiver may name one to be asked again at, within a day',
   'plugins/host.ts': 'what the contract gives to plugins',
   'plugins/proof-rules.ts': 'a certificate is of a day',
   'wire/listener.ts': 'a session ends with its token',

@@ -458,6 +458,43 @@ export const ConfigSchema = Type.Object(
       },
       closed,
     ),
+    webhooks: Type.Object(
+      {
+        batch_rows: Type.Integer({
+          default: 1_000,
+          minimum: 1,
+          maximum: 100_000,
+          description: 'Changed rows of one delivery to a webhook.',
+        }),
+        batch_kilobytes: Type.Integer({
+          default: 512,
+          minimum: 1,
+          maximum: 16_384,
+          description: 'Of one delivery. A webhook whose product has a row that is larger stops there.',
+        }),
+        timeout_ms: Type.Integer({
+          default: 10_000,
+          minimum: 100,
+          maximum: 30_000,
+          description: 'For a receiver to answer in whole.',
+        }),
+        retry_ms: Type.Integer({
+          default: 5_000,
+          minimum: 10,
+          maximum: 3_600_000,
+          description:
+            'How long a delivery waits after it failed; twice as long after each further time, up to an hour.',
+        }),
+        attempts: Type.Integer({
+          default: 30,
+          minimum: 1,
+          maximum: 1_000,
+          description:
+            'After so many, or a day, a delivery is a dead letter, and its webhook waits to be told to go on.',
+        }),
+      },
+      closed,
+    ),
     wire: Type.Object(
       {
         port: Type.Optional(

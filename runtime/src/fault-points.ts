@@ -52,6 +52,9 @@ export const ROLLBACK_FAULT_POINTS = ['rollback.before-commit', 'rollback.after-
 /** Of the process that sends changed rows to the event bus. */
 export const CHANGE_FAULT_POINTS = ['changes.before-send', 'changes.after-send'] as const
 
+/** Of deliveries to webhooks of a product's changes. */
+export const WEBHOOK_FAULT_POINTS = ['webhooks.begun', 'webhooks.answered', 'webhooks.acknowledged'] as const
+
 /** Fault points outside of runs: at the edge, for requests with an Idempotency-Key. */
 export const REQUEST_FAULT_POINTS = ['http.before-effect', 'http.before-answer'] as const
 

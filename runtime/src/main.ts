@@ -72,6 +72,7 @@ import { runRoutes } from './http/routes/runs.ts'
 import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
 import { trainingSetRoutes } from './http/routes/training-sets.ts'
+import { webhookRoutes } from './http/routes/webhooks.ts'
 import { checkAddress, startServer } from './http/server.ts'
 import { SharedRateLimiter } from './http/shared-rate-limit.ts'
 import { endJobLeases } from './jobs/claims.ts'
@@ -97,6 +98,7 @@ import type { Platform } from './operations/platform.ts'
 import { wantedDashboards } from './operations/products/dashboards.ts'
 import { loadedTypes, tellNotices } from './operations/products/product-notices.ts'
 import { undoAbandoned } from './operations/tenants/tenants.ts'
+import { webhookJobs } from './operations/webhooks/deliver.ts'
 import { readinessOf } from './plugins/store-probes.ts'
 import { identityOf } from './policy/identity.ts'
 import { pushWatch } from './push-watch.ts'
@@ -211,6 +213,7 @@ export async function startRuntime(
     const keeper = await dashboardKeeper(assembled, issuers)
     const lineage = await openLineage(platform, ownVersion(), openLineageMetrics(assembled.metrics, platform.pool))
     const exporting = exportJobs(platform)
+    const webhooks = webhookJobs(platform, assembled.container.resolve(TOKENS.faultPoint))
     const kinds = [
       ...upkeep.kinds,
       retries.kind,
@@ -220,6 +223,7 @@ export async function startRuntime(
       ...(keeper === null ? [] : [keeper.kind]),
       ...(lineage === null ? [] : [lineage.kind]),
       ...exporting.kinds,
+      webhooks.kind,
     ]
     captureMetrics(assembled.metrics, platform.pool)
     pushMetrics(assembled.metrics, platform.pool)
@@ -235,6 +239,7 @@ export async function startRuntime(
         ...(keeper === null ? [] : [keeper.source]),
         ...(lineage === null ? [] : [lineage.source]),
         exporting.source,
+        webhooks.source,
       ],
       onEnded: jobMetrics(assembled.metrics, platform.pool, kinds),
     })
@@ -419,6 +424,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
     ...lineageRoutes(platform),
     ...readRoutes(platform, reads),
     ...changeRoutes(platform, cursors),
+    ...webhookRoutes(platform, cursors),
     ...queryRoutes(platform),
     ...trainingSetRoutes(platform),
     ...exportRoutes(platform, cursors),

@@ -4,20 +4,16 @@
  * See docs/decisions/0078-application-keys.md.
  */
 import { timingSafeEqual } from 'node:crypto'
-import type { Level, Principal } from '../flow.ts'
-import { stricter } from '../policy/classification.ts'
+import type { Principal } from '../flow.ts'
+import { principalOfKey } from '../policy/key-principal.ts'
 import { type PresentedKey, presentedKey, recordUse, refreshMaker } from '../registry/application-keys.ts'
 import { isKeyToken, readKeyToken } from '../registry/key-tokens.ts'
 import { refreshSetter } from '../registry/schedules.ts'
 import type { Queryable } from '../registry/sql.ts'
-import { DEVELOPERS, VIEWERS } from './claims.ts'
 import { tokenRefused } from './errors.ts'
 
 /** Of keys that do not exist: comparing takes the same for them. */
 const NO_HASH = Buffer.alloc(32)
-
-/** The issuer of principals that are keys; their subject is the key's id. No token can name it: it is no address. */
-export const KEY_ISSUER = 'urn:sluice:application-key'
 
 /** Where keys are kept. */
 export interface KeyStore {
@@ -74,34 +70,5 @@ export class KeyAuthenticator {
     if (key.expiresAt.getTime() <= this.#nowMs()) throw tokenRefused('token_expired', 'the application key has expired')
     if (key.isUseDue) await this.#keys.recordUse(key.id)
     return principalOfKey(key)
-  }
-}
-
-/** A token that asked for less than its bearer has makes keys that have no more, whatever its maker shows later. */
-function narrower(left: Level | null, right: Level | null): Level | null {
-  if (left === null || right === null) return left ?? right
-  return stricter(left, right) === left ? right : left
-}
-
-/** It is a member where its maker is one, and never a developer. */
-function principalOfKey(key: PresentedKey): Principal {
-  return {
-    issuer: KEY_ISSUER,
-    subject: key.id,
-    tenant: key.tenant,
-    groups: key.makerGroups,
-    isAdmin: false,
-    isDeveloper: false,
-    isViewer: key.makerGroups.includes(DEVELOPERS) || key.makerGroups.includes(VIEWERS),
-    claimedClearance: narrower(key.makerClearance, key.clearance),
-    email: null,
-    tokenExpiresAtMs: key.expiresAt.getTime(),
-    tokenIssuedAtMs: key.createdAt.getTime(),
-    key: {
-      maker: key.createdBy,
-      products: key.products === null ? null : new Set(key.products),
-      operations: key.operations,
-      unmask: new Set(key.unmask),
-    },
   }
 }

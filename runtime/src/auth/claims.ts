@@ -1,13 +1,9 @@
 import type { JWTPayload } from 'jose'
 import type { Level, Principal } from '../flow.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
-import { identityOf } from '../policy/identity.ts'
+import { DEVELOPERS, identityOf, VIEWERS } from '../policy/identity.ts'
 import { tokenRefused } from './errors.ts'
 import type { TrustedIssuer } from './issuers.ts'
-
-/** Group names that carry rights in a tenant. */
-export const DEVELOPERS = 'svc-developers'
-export const VIEWERS = 'svc-viewers'
 
 const ADMIN_ROLE = 'admin'
 const LEVELS: readonly string[] = CLASSIFICATIONS

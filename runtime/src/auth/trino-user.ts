@@ -6,8 +6,8 @@
 import { SluiceError } from '@sluice/sdk'
 import type { Level, Principal } from '../flow.ts'
 import { CLASSIFICATIONS } from '../policy/classification.ts'
-import { identityOf } from '../policy/identity.ts'
-import { DEVELOPERS, TENANT_ID, VIEWERS } from './claims.ts'
+import { DEVELOPERS, identityOf, VIEWERS } from '../policy/identity.ts'
+import { TENANT_ID } from './claims.ts'
 import type { TrustedIssuer } from './issuers.ts'
 
 /** For `http-server.authentication.jwt.principal-field`. */

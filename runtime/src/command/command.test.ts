@@ -82,6 +82,14 @@ it('knows of each command how many words it takes, by its usage', () => {
   assert.deepEqual(several, [
     ['dbt import', 2],
     ['grant remove', 2],
+    ['webhook create', 2],
+    ['webhook show', 2],
+    ['webhook pause', 2],
+    ['webhook resume', 2],
+    ['webhook redeliver', 2],
+    ['webhook test', 2],
+    ['webhook dead-letters', 2],
+    ['webhook delete', 2],
     ['backfill', Number.POSITIVE_INFINITY],
     ['client generate', Number.POSITIVE_INFINITY],
     ['lake', 2],
@@ -149,6 +157,7 @@ it('says with --json what the server answered, whatever the command', async () =
       confirm: 'x',
       tier: 'free',
       to: 'x',
+      key: 'x',
       ...(name.endsWith('rollback') ? { version: '1' } : {}),
     }
     const asked = { lake: ['check'], impact: ['x.y'] }[name]

@@ -38,6 +38,7 @@ import { TENANT_COMMANDS } from './tenant-commands.ts'
 import { plainLines } from './text-table.ts'
 import { TOKEN_COMMANDS } from './token-command.ts'
 import { TRAINING_SET_COMMANDS } from './training-set-command.ts'
+import { WEBHOOK_COMMANDS } from './webhook-commands.ts'
 
 /** Flags of the configuration; those with a dot (`--auth.audience`) are so everywhere. */
 const CONFIG_FLAGS = ['data-dir', 'port', 'host', 'config', 'allow-unproved']
@@ -71,6 +72,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...GRANT_COMMANDS,
   ...APPLICATION_KEY_COMMANDS,
   ...NOTIFICATION_COMMANDS,
+  ...WEBHOOK_COMMANDS,
   ...RUN_COMMANDS,
   ...QUERY_COMMANDS,
   ...TRAINING_SET_COMMANDS,

@@ -2,12 +2,18 @@
  * Delivers notifications: each target is a job, which tells what waits for it in its order. What cannot be delivered is
  * tried ever more seldom, for a day. See docs/decisions/0127-notifications.md.
  */
-import { createHmac } from 'node:crypto'
 import { isSluiceError, type NetworkPolicy } from '@sluice/sdk'
 import type pg from 'pg'
 import type { NextDue } from '../jobs/claims.ts'
 import type { JobKind } from '../jobs/worker.ts'
-import { NOTIFICATIONS_JOB, type Notification, nextNotification, noteDone, STALE } from '../registry/incidents.ts'
+import {
+  NOTIFICATIONS_JOB,
+  type Notification,
+  nextNotification,
+  noteDone,
+  STALE,
+  WEBHOOK_FAILED,
+} from '../registry/incidents.ts'
 import type { MasterKeys } from '../registry/master-keys.ts'
 import {
   findTarget,
@@ -17,6 +23,7 @@ import {
   type TargetSecret,
 } from '../registry/notification-targets.ts'
 import { type Post, postJson } from './post-json.ts'
+import { signatureHeaders } from './webhook-signature.ts'
 
 const BACK_OFF = { firstMs: 10_000, lastMs: 3_600_000 } as const
 /** Of one target; then others have their turn. */
@@ -65,7 +72,6 @@ export async function deliver(
   return { from: 'end', ms: 0 }
 }
 
-/** Signed as Standard Webhooks are: what is signed is the id, the second and the body. */
 export function postOf(
   { kind }: Pick<NotificationTarget, 'kind'>,
   { url, signingKey }: TargetSecret,
@@ -75,9 +81,7 @@ export function postOf(
   if (kind === 'slack') return { url, body: JSON.stringify({ text: textOf(notification) }), headers: {} }
   const body = JSON.stringify(messageOf(notification))
   const id = `${notification.incidentId}.${notification.what}`
-  const mac = createHmac('sha256', Buffer.from((signingKey ?? '').replace(/^whsec_/, ''), 'base64'))
-  const signature = `v1,${mac.update(`${id}.${atS}.${body}`).digest('base64')}`
-  return { url, body, headers: { 'webhook-id': id, 'webhook-timestamp': String(atS), 'webhook-signature': signature } }
+  return { url, body, headers: signatureHeaders({ id, atS, body }, signingKey ?? '') }
 }
 
 function messageOf(notification: Notification) {
@@ -105,6 +109,11 @@ function textOf({ what, tenant, kind, subjectName, cause, times, openedAt }: Not
     return what === 'opened'
       ? `${of} has rows that are older than its slo.freshness.`
       : `${of} is as fresh again as its slo.freshness wants, after a miss since ${since}.`
+  }
+  if (cause === WEBHOOK_FAILED) {
+    return what === 'opened'
+      ? `${of} has a webhook whose receiver does not take its changes: they wait to be delivered again.`
+      : `${of} has no webhook any more whose changes wait to be delivered again, since ${since}.`
   }
   if (what === 'opened') return `${of} fails: ${cause}.`
   return `${of} does not fail any more: ${cause}, since ${since}, ${times} ${times === 1 ? 'time' : 'times'}.`

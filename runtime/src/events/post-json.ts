@@ -14,6 +14,12 @@ export interface Post {
   readonly headers: Readonly<Record<string, string>>
 }
 
+export interface Answer {
+  readonly status: number
+  /** Of the header Retry-After, as it came. */
+  readonly retryAfter: string | null
+}
+
 interface Place {
   readonly url: URL
   readonly host: string
@@ -42,7 +48,7 @@ function refused(message: string, remedy: string): SluiceError {
 
 /** Redirects are answers like others that are no success. Throws TRANSIENT `notification_refused` or `notification_failed`. */
 export async function postJson(post: Post, network: NetworkPolicy, signal: AbortSignal): Promise<void> {
-  const status = await answerTo(post, network, signal).catch((cause: unknown) => {
+  const { status } = await answerTo(post, network, signal).catch((cause: unknown) => {
     if (isSluiceError(cause) || signal.aborted) throw cause
     throw failed('notification_failed', 'the target of notifications does not answer', cause)
   })
@@ -51,17 +57,18 @@ export async function postJson(post: Post, network: NetworkPolicy, signal: Abort
 }
 
 /**
- * The status of the answer, whatever it is. Throws as `placeOf`, with the signal's reason, and what Node says where no whole
- * answer came in five seconds.
+ * The answer's status, whatever it is, and when to come again. Throws as `placeOf`, with the signal's reason, and what Node says
+ * where no whole answer came in time: by default five seconds.
  */
 export async function answerTo(
   { url, body, headers }: Post,
   network: NetworkPolicy,
   signal: AbortSignal,
-): Promise<number> {
+  timeoutMs: number = TIMEOUT_MS,
+): Promise<Answer> {
   const place = await placeOf(url, network, signal)
-  const inTime = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)])
-  return statusOf(place, body, headers, inTime).catch((cause: unknown) => {
+  const inTime = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+  return answerFrom(place, body, headers, inTime).catch((cause: unknown) => {
     signal.throwIfAborted()
     throw cause
   })
@@ -75,12 +82,12 @@ function failed(code: string, message: string, cause?: unknown): SluiceError {
   })
 }
 
-function statusOf(
+function answerFrom(
   { url, host, port, address }: Place,
   body: string,
   headers: Readonly<Record<string, string>>,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<Answer> {
   const isTls = url.protocol === 'https:'
   const name = isTls && isIP(host) === 0 ? { servername: host } : {}
   return new Promise((resolve, reject) => {
@@ -106,7 +113,9 @@ function statusOf(
         bytes += chunk.length
         if (bytes > MAX_ANSWER_BYTES) asked.destroy(new Error('the answer is too long'))
       })
-      response.on('end', () => resolve(response.statusCode ?? 0))
+      response.on('end', () => {
+        resolve({ status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] ?? null })
+      })
       response.on('error', reject)
     })
     asked.end(body)

@@ -10,6 +10,7 @@ import { LOG_CODES } from './codes-of-logs.ts'
 import { PLATFORM_CODES } from './codes-of-platform.ts'
 import { PUSH_CODES } from './codes-of-push.ts'
 import { STORE_CODES } from './codes-of-stores.ts'
+import { WEBHOOK_CODES } from './codes-of-webhooks.ts'
 
 export interface ErrorCode {
   readonly status: number
@@ -482,6 +483,7 @@ export const ERROR_CODES = {
   ...LOG_CODES,
   ...PUSH_CODES,
   ...EXPORT_CODES,
+  ...WEBHOOK_CODES,
   ...STORE_CODES,
 } as const satisfies Readonly<Record<string, ErrorCode>> & Readonly<Record<AuthCode, ErrorCode>>
 

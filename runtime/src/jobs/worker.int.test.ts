@@ -169,6 +169,28 @@ describe('a job', () => {
 })
 
 describe('a runtime', () => {
+  it('does as many of a lane at once as it has places, and no more', async () => {
+    const begun: string[] = []
+    const gates = Array.from({ length: 5 }, () => gate())
+    const work = async (job: Job) => {
+      begun.push(job.key)
+      await gates[Number(job.key)]?.opened
+      return null
+    }
+    for (let key = 0; key < 5; key += 1) await due('many', `${key}`)
+    start([kind('many', work, { places: 3 })])
+    await until('three have begun', () => begun.length === 3)
+    await due('other')
+    let isDone = false
+    start([kind('other', async () => (isDone = true) && null)])
+    await until('another worker has gone its round', () => isDone)
+    assert.equal(begun.length, 3)
+    gates[Number(begun[1])]?.open()
+    await until('a free place is taken', () => begun.length === 4)
+    for (const { open } of gates) open()
+    await until('all have begun', () => new Set(begun).size === 5)
+  })
+
   it('does what is due, of a lane one at a time, and a long one keeps no other lane waiting', async () => {
     const { opened, open } = gate()
     const done: string[] = []

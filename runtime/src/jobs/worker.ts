@@ -27,8 +27,10 @@ import {
 /** What is done with jobs of one kind. */
 export interface JobKind {
   readonly kind: string
-  /** Kinds of one lane are done one at a time in a runtime. Default: a lane of its own. */
+  /** Kinds of one lane share its places in a runtime. Default: a lane of its own. */
   readonly lane?: string
+  /** How many jobs of its lane a runtime does at once, of all its kinds. Default 1. */
+  readonly places?: number
   /**
    * The one job that is this runtime's, where each does its own; it goes when the runtime stops. Default: whichever is due.
    * Kinds of one lane have the same.
@@ -75,8 +77,8 @@ class Stopping extends Error {}
 export class JobWorker {
   readonly #options: JobWorkerOptions
   readonly #kinds: ReadonlyMap<string, JobKind>
-  readonly #lanes: ReadonlyMap<string, Lane>
-  readonly #busy = new Map<string, Promise<void>>()
+  readonly #lanes: ReadonlyMap<string, Lane & { readonly places: number }>
+  readonly #busy = new Map<string, Set<Promise<void>>>()
   readonly #enlistedMs = new Map<JobSource, number>()
   readonly #bell = new Bell()
   readonly #stop = new AbortController()
@@ -110,7 +112,7 @@ export class JobWorker {
   async stop(): Promise<void> {
     this.#stop.abort(new Stopping('the runtime stops'))
     await this.#loop
-    await Promise.all(this.#busy.values())
+    await Promise.all([...this.#busy.values()].flatMap((jobs) => [...jobs]))
     await this.#listener?.close()
     for (const { kind, key } of this.#kinds.values()) {
       // What a runtime that died has left is removed by the others.
@@ -130,7 +132,9 @@ export class JobWorker {
   async #begun(signal: AbortSignal): Promise<number> {
     try {
       await this.#enlist(signal)
-      const lanes = [...this.#lanes].filter(([name]) => !this.#busy.has(name)).map(([, lane]) => lane)
+      const lanes = [...this.#lanes]
+        .filter(([name, { places }]) => (this.#busy.get(name)?.size ?? 0) < places)
+        .map(([, { kinds, key }]) => ({ kinds, ...(key === undefined ? {} : { key }) }))
       if (lanes.length === 0) return 0
       const jobs = await claimJobs(this.#options.pool, lanes, this.#leaseMs())
       for (const job of jobs) this.#begin(job)
@@ -167,11 +171,12 @@ export class JobWorker {
   #begin(job: Job): void {
     const kind = this.#kinds.get(job.kind) as JobKind
     const lane = laneOf(kind)
+    const busy = this.#busy.get(lane) ?? new Set()
     const done = this.#do(kind, job).finally(() => {
-      this.#busy.delete(lane)
+      busy.delete(done)
       this.#bell.ring()
     })
-    this.#busy.set(lane, done)
+    this.#busy.set(lane, busy.add(done))
   }
 
   async #do(kind: JobKind, job: Job): Promise<void> {
@@ -233,12 +238,12 @@ export class JobWorker {
 
 const laneOf = ({ kind, lane }: JobKind): string => lane ?? kind
 
-function lanesOf(kinds: readonly JobKind[]): ReadonlyMap<string, Lane> {
-  const lanes = new Map<string, Lane>()
+function lanesOf(kinds: readonly JobKind[]): ReadonlyMap<string, Lane & { readonly places: number }> {
+  const lanes = new Map<string, Lane & { readonly places: number }>()
   for (const kind of kinds) {
-    const others = lanes.get(laneOf(kind))?.kinds ?? []
+    const { kinds: others, places } = lanes.get(laneOf(kind)) ?? { kinds: [], places: 1 }
     const key = kind.key === undefined ? {} : { key: kind.key }
-    lanes.set(laneOf(kind), { kinds: [...others, kind.kind], ...key })
+    lanes.set(laneOf(kind), { kinds: [...others, kind.kind], places: Math.max(places, kind.places ?? 1), ...key })
   }
   return lanes
 }

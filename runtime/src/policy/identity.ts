@@ -1,5 +1,9 @@
 /** Who is who: identity is issuer and subject together, and a subject alone names nobody. */
 
+/** Group names that carry rights in a tenant. */
+export const DEVELOPERS = 'svc-developers'
+export const VIEWERS = 'svc-viewers'
+
 /** An issuer as far as it names people. */
 export interface NamingIssuer {
   /** Compared with `iss` as it stands, no slash added or taken away. */

@@ -4,6 +4,7 @@ import { resealTargets } from './notification-targets.ts'
 import { seal, unseal } from './sealing.ts'
 import { change, many, type Queryable, type Transaction } from './sql.ts'
 import { addSecretKey, currentTenantKey, dropSecretKeysBefore, type TenantKey, tenantKey } from './tenant-keys.ts'
+import { resealWebhooks } from './webhooks.ts'
 
 export type Secrets = Readonly<Record<string, string>>
 
@@ -58,7 +59,7 @@ export async function readSecrets(
  */
 export async function rotateSecretKey(tx: Transaction, masters: MasterKeys, tenant: string): Promise<number> {
   // Writers change this table before they read their key, so none seals with the old one from here on.
-  const lock = 'lock table connection_secrets, notification_targets in share row exclusive mode'
+  const lock = 'lock table connection_secrets, notification_targets, webhooks in share row exclusive mode'
   await change(tx, 'locking the secrets', lock)
   const next = await addSecretKey(tx, masters, tenant)
   const rows = await many<SecretRow>(
@@ -72,8 +73,9 @@ export async function rotateSecretKey(tx: Transaction, masters: MasterKeys, tena
     await writeSecret(tx, { tenant, id: row.connectionId }, row.field, text, next)
   }
   const targets = await resealTargets(tx, masters, tenant, next)
+  const webhooks = await resealWebhooks(tx, masters, tenant, next)
   await dropSecretKeysBefore(tx, tenant, next.version)
-  return rows.length + targets
+  return rows.length + targets + webhooks
 }
 
 async function writeSecret(

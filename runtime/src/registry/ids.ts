@@ -16,6 +16,8 @@ export type IdPrefix =
   | 'ntf'
   | 'inc'
   | 'exp'
+  | 'whk'
+  | 'ltr'
 
 /** Opaque, unguessable, unique: 96 random bits. */
 export function newId(prefix: IdPrefix): string {

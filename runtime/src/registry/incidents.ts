@@ -11,6 +11,12 @@ export type IncidentSubject = { readonly connectionId: string } | { readonly pro
 /** Of rows that are older than `slo.freshness`; other causes are codes of errors. */
 export const STALE = 'freshness_missed'
 
+/** Of a webhook of a product's changes whose receiver did not take a delivery for as long as it is tried. */
+export const WEBHOOK_FAILED = 'webhook_failed'
+
+/** Causes that a run which succeeds says nothing of. */
+export const NOT_OF_RUNS: readonly string[] = [STALE, WEBHOOK_FAILED]
+
 /** The kind of the jobs that deliver notifications, each under the id of its target. */
 export const NOTIFICATIONS_JOB = 'notifications'
 
@@ -45,20 +51,20 @@ export async function openIncident(
   return row?.isNew === true
 }
 
-/** Of all causes, or of that one, or of all but that one. Returns how many. */
+/** Of all causes, or of that one, or of all but those. Returns how many. */
 export async function closeIncidents(
   tx: Transaction,
   subject: IncidentSubject,
-  { only, except }: { readonly only?: string; readonly except?: string } = {},
+  { only, except }: { readonly only?: string; readonly except?: readonly string[] } = {},
 ): Promise<number> {
   const closed = await many<{ readonly id: string }>(
     tx,
     'closing incidents',
     `update incidents set closed_at = clock_timestamp()
      where coalesce(connection_id, product_id) = $1 and closed_at is null
-       and ($2::text is null or cause = $2) and ($3::text is null or cause <> $3)
+       and ($2::text is null or cause = $2) and cause <> all($3::text[])
      returning id`,
-    [idOf(subject), only ?? null, except ?? null],
+    [idOf(subject), only ?? null, except ?? []],
   )
   for (const { id } of closed) {
     const told = `select target_id, incident_id, 'closed' from notifications where incident_id = $1 and what = 'opened'`

@@ -10,6 +10,7 @@ import { PRODUCT_EXAMPLES } from './examples/products.ts'
 import { READING_EXAMPLES } from './examples/reading.ts'
 import { RUN_EXAMPLES } from './examples/runs.ts'
 import { TENANT_EXAMPLES } from './examples/tenants.ts'
+import { WEBHOOK_EXAMPLES } from './examples/webhooks.ts'
 
 export const EXAMPLES: OperationExamples = {
   ...TENANT_EXAMPLES,
@@ -19,4 +20,5 @@ export const EXAMPLES: OperationExamples = {
   ...READING_EXAMPLES,
   ...RUN_EXAMPLES,
   ...PLATFORM_EXAMPLES,
+  ...WEBHOOK_EXAMPLES,
 }

@@ -59,9 +59,17 @@ export async function followChanges(
   productId: string,
   from: FollowFrom,
 ): Promise<AsyncGenerator<FollowedChange>> {
-  const follower = new Follower(platform, call, await platform.served.find(call.tenant, productId))
+  const follower = await followerOf(platform, call, productId)
   return follower.events(await follower.begin(from))
 }
+
+/** Throws where there is no such product. */
+export async function followerOf(platform: Platform, call: FollowerCall, productId: string): Promise<Follower> {
+  return new Follower(platform, call, await platform.served.find(call.tenant, productId))
+}
+
+/** Who follows, and until when. */
+type FollowerCall = Pick<TenantCall, 'tenant' | 'principal' | 'requestId' | 'signal'>
 
 /** Only what comes, or everything that is there and what comes, or what follows on a place. */
 export type FollowFrom = 'now' | 'start' | ChangePlace
@@ -100,17 +108,18 @@ interface Followed {
   readonly name: string
 }
 
-class Follower {
+export class Follower {
   readonly #platform: Platform
-  readonly #call: TenantCall
+  readonly #call: FollowerCall
   readonly #product: Followed
 
-  constructor(platform: Platform, call: TenantCall, product: Followed) {
+  constructor(platform: Platform, call: FollowerCall, product: Followed) {
     this.#platform = platform
     this.#call = call
     this.#product = product
   }
 
+  /** Where he begins. Throws as `followChanges`. */
   async begin(from: FollowFrom): Promise<ChangePlace> {
     const newest = await this.#newest()
     // One that has no row yet is judged by those who may read it all the same.
@@ -138,7 +147,7 @@ class Follower {
         bell.clear()
         let waitMs = LOOK_MS
         try {
-          for await (const event of isTold ? this.#news(place, signal) : this.#whereHeIs(place)) {
+          for await (const event of isTold ? this.news(place, signal) : this.#whereHeIs(place)) {
             place = event.place
             waitMs = 0
             yield event
@@ -169,13 +178,20 @@ class Follower {
     if (place.epoch !== null) yield await this.#epochEvent(place, place.epoch)
   }
 
-  /** What follows on that place; nothing: there is nothing yet. */
-  async *#news(place: ChangePlace, signal: AbortSignal): AsyncGenerator<FollowedChange> {
+  /** What follows on that place, up to the end of an epoch; nothing: there is nothing yet. */
+  async *news(place: ChangePlace, signal: AbortSignal): AsyncGenerator<FollowedChange> {
     const next = await this.#next(place)
     if (next === null) return
     if ('step' in next) return yield* this.#stepEvents(next.step, signal)
     const anew = { shape: next.shape, epoch: null, target: null, offset: 0 }
     yield { kind: 'reset', json: JSON.stringify({ reason: next.reset }), place: anew }
+  }
+
+  /** Whether that place of his is of what he is shown now. Throws where he may not read the product any more. */
+  async shows({ shape, epoch, target }: ChangePlace): Promise<boolean> {
+    const last = target ?? epoch
+    const view = last === null ? null : await this.#viewAt(last)
+    return view?.shape === shape
   }
 
   async #newest(): Promise<View['epoch'] | null> {
@@ -310,7 +326,7 @@ const GONE: readonly string[] = ['snapshot_not_found', 'snapshot_expired']
 const doneWith = ({ shape, epoch }: View): ChangePlace => ({ shape, epoch: epoch.epoch, target: null, offset: 0 })
 
 /** What another look may find gone: a database or an engine that is away, CPU time that is used up. Null: it stays. */
-function asPassing(error: unknown): SluiceError | null {
+export function asPassing(error: unknown): SluiceError | null {
   const known = toDatabaseError(error, 'changes were followed')
   return known.kind === 'TRANSIENT' || PASSING.includes(known.code) ? known : null
 }

@@ -1,6 +1,6 @@
 /** What the end of a run is for incidents: of the connection that it read, and of each product that it made. */
 import type { ProductOutcome } from '../../ingestion/product-outcome.ts'
-import { closeIncidents, openIncident, STALE } from '../../registry/incidents.ts'
+import { closeIncidents, NOT_OF_RUNS, openIncident } from '../../registry/incidents.ts'
 import type { RunOutcome } from '../../registry/run-claims.ts'
 import { findRun, type Run } from '../../registry/runs.ts'
 import type { Transaction } from '../../registry/sql.ts'
@@ -20,7 +20,7 @@ export async function noteIncidents(
     failure !== null && products.some(({ reason }) => reason !== null && failure.message.includes(reason.message))
   const subject = connectionId === null ? { productId: productId as string } : { connectionId }
   if (failure === null || (isOfProduct && connectionId !== null)) {
-    await closeIncidents(tx, subject, { except: STALE })
+    await closeIncidents(tx, subject, { except: NOT_OF_RUNS })
   } else if (!isOfProduct) {
     await openIncident(tx, tenant, subject, { cause: failure.code, runId: id })
   }
@@ -30,5 +30,5 @@ async function noteProduct(tx: Transaction, tenant: string, runId: string, outco
   const subject = { productId: outcome.id }
   if (outcome.state === 'failed' && outcome.reason !== null) {
     await openIncident(tx, tenant, subject, { cause: outcome.reason.code, runId })
-  } else if (outcome.state === 'succeeded') await closeIncidents(tx, subject, { except: STALE })
+  } else if (outcome.state === 'succeeded') await closeIncidents(tx, subject, { except: NOT_OF_RUNS })
 }

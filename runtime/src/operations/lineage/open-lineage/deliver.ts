@@ -127,7 +127,7 @@ async function tell(deps: DeliverDeps, waiting: WaitingRun, signal: AbortSignal)
   const naming = await namingFor(deps, waiting.tenant, told.manifests?.inputs.map(({ connection }) => connection) ?? [])
   const body = JSON.stringify(runEvent(told, naming, release))
   const headers = settings.api_key === undefined ? {} : { authorization: `Bearer ${settings.api_key}` }
-  const status = await answerTo({ url: settings.url, body, headers }, network, signal).catch((cause: unknown) => {
+  const { status } = await answerTo({ url: settings.url, body, headers }, network, signal).catch((cause: unknown) => {
     if (signal.aborted || isSluiceError(cause)) throw cause
     throw failed('openlineage_unreachable', 'the OpenLineage endpoint does not answer', cause)
   })
