@@ -64,6 +64,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   createProduct: OWN_CHANGE,
   listProducts: OWN_LIST,
   getProduct: MEMBER,
+  getProductOpenApi: READER,
   getLineage: MEMBER,
   getImpact: MEMBER,
   getImpactOfSource: MEMBER,
@@ -124,6 +125,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 const FOR_KEYS = [
   'listProducts',
   'getProduct',
+  'getProductOpenApi',
   'getLineage',
   'readLookup',
   'readTimeseries',
