@@ -173,7 +173,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|product-openapi|products-of-products|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|training-sets).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -190,9 +190,17 @@ export const SUITES: readonly Suite[] = [
   {
     name: 'acceptance-limits',
     servers: [],
-    tests: ['acceptance/{exports,exports-interrupted,product-openapi,training-sets}.stack.test.ts'],
-    programs: ['python3'],
-    expectedSeconds: 370,
+    tests: ['acceptance/{exports,exports-interrupted,training-sets}.stack.test.ts'],
+    expectedSeconds: 250,
+    isAlwaysRun: true,
+  },
+  // What programs of others are given: the document of a product, and the library for Python, each with a runtime of its own.
+  {
+    name: 'clients',
+    servers: [],
+    tests: ['acceptance/{product-openapi,python-client}.stack.test.ts'],
+    programs: ['python3', 'openssl'],
+    expectedSeconds: 330,
     isAlwaysRun: true,
   },
   // How products are written, planned, applied as a folder, made of each other, and explained.

@@ -3,7 +3,7 @@ import { isSluiceError, type KeyTemplate, parseKeyTemplate, SluiceError } from '
 import type { TenantCall } from '../../flow.ts'
 import type { ManifestSet } from '../../manifest/manifest-set.ts'
 import { findVersion } from '../../registry/versions.ts'
-import { type Platform, requireMember } from '../platform.ts'
+import type { Platform } from '../platform.ts'
 import { accessTo, type ReadAccess, type ServedProduct, servedTarget } from '../served/served-product.ts'
 import { type DescribedProduct, describe } from './product-schema.ts'
 import { productOf } from './products.ts'
@@ -21,11 +21,10 @@ export interface ReadableWays {
 }
 
 /**
- * By the version in service, whether its rows are there yet or not. Throws as the reads of the product do: `product_not_found`,
+ * By the version in service, whether its rows are there yet or not. For whoever may read them: a public product has readers without a group, too. Throws as the reads of the product do: `product_not_found`,
  * PERMISSION `product_forbidden`; and CONFLICT `not_deployed`.
  */
 export async function readableWays(platform: Platform, call: TenantCall, reference: string): Promise<ReadableWays> {
-  requireMember(call.principal)
   const product = await productOf(platform, call, reference)
   const served = await platform.served.find(call.tenant, product.id)
   const access = accessTo(served, call.principal, platform.rules, (variant) => served.variants.has(variant))
