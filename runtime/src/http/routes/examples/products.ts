@@ -240,7 +240,7 @@ const parsed = {
   ],
 }
 
-/** Its beginning. */
+/** Without what is in its parts. */
 const document = {
   openapi: '3.1.0',
   info: {
@@ -252,6 +252,7 @@ const document = {
   tags: [{ name: 'Serving' }, { name: 'Query' }],
   paths: {},
   components: { schemas: {}, securitySchemes: {} },
+  'x-error-codes': {},
 }
 
 export const PRODUCT_EXAMPLES: OperationExamples = {
