@@ -519,7 +519,7 @@ describe('a product', () => {
     const operations = Object.values(paths as Record<string, Record<string, Json>>).flatMap(Object.entries)
     const reading = operations.filter(([method]) => method === 'get').map(([, { operationId }]) => operationId)
     const doors = Object.values({ ...ROWS, ...CHECKED }).map(({ operation }) => operation)
-    const known = [...doors, 'listSnapshots', ...Object.keys(NAMED), ...TOGETHER, ...ELSEWHERE]
+    const known = [...doors, 'listSnapshots', 'getProductOpenApi', ...Object.keys(NAMED), ...TOGETHER, ...ELSEWHERE]
     assert.deepEqual(
       reading.filter((name) => !known.includes(name)),
       [],
@@ -550,6 +550,15 @@ describe('a product', () => {
       if (expected !== 404) return null
       const nowhere = await get(reader, `/api/v1/products/none/${page}`)
       return withoutRequest(nowhere.text) === withoutRequest(heard.text) ? null : `is told from none: ${told(heard)}`
+    })
+    assert.deepEqual(wrong, [])
+  })
+
+  it('says what can be done with it to those who may read its rows', async () => {
+    const wrong = await unexpected(async (reader, level) => {
+      const heard = await get(reader, `/api/v1/products/${ids.get(level)}/openapi.json`)
+      const expected = rowsOf(reader, level) === 'nothing' ? refusalOf(reader, level) : 200
+      return heard.status === expected && seenIn(heard) === 'nothing' ? null : `${told(heard)}, not ${expected}`
     })
     assert.deepEqual(wrong, [])
   })

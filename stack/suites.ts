@@ -173,7 +173,7 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance',
     servers: ['runtime'],
     tests: [
-      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|products-of-products|raised-classes|readers|rights|schemathesis|training-sets|webhooks).stack.test.ts',
+      'acceptance/!(apply-command|command|dbt-import|dev-command|exports|exports-interrupted|generated-clients|lineage|non-interference|preview|product-init|product-openapi|products-of-products|python-client|raised-classes|readers|rights|schemathesis|training-sets|webhooks).stack.test.ts',
     ],
     expectedSeconds: 900,
     isAlwaysRun: true,
@@ -191,6 +191,15 @@ export const SUITES: readonly Suite[] = [
     name: 'acceptance-limits',
     servers: [],
     tests: ['acceptance/{exports,exports-interrupted,training-sets,webhooks}.stack.test.ts'],
+    expectedSeconds: 330,
+    isAlwaysRun: true,
+  },
+  // What programs of others are given: the document of a product, and the library for Python, each with a runtime of its own.
+  {
+    name: 'clients',
+    servers: [],
+    tests: ['acceptance/{product-openapi,python-client}.stack.test.ts'],
+    programs: ['python3', 'openssl'],
     expectedSeconds: 330,
     isAlwaysRun: true,
   },

@@ -63,6 +63,7 @@ import { notificationRoutes } from './http/routes/notifications.ts'
 import { oidcRoutes } from './http/routes/oidc.ts'
 import { pluginRoutes } from './http/routes/plugins.ts'
 import { previewRoutes } from './http/routes/preview.ts'
+import { productDocumentRoutes } from './http/routes/product-document.ts'
 import { productRoutes } from './http/routes/products.ts'
 import { pushRoutes } from './http/routes/push.ts'
 import { queryRoutes } from './http/routes/query.ts'
@@ -438,7 +439,8 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
     ...(embedded ? oidcRoutes(embedded) : []),
     ...probeRoutes(readiness, metrics),
   ]
-  const api = [...own, ...declaredOperationRoutes(platform, reads, own)]
+  const operations = [...own, ...declaredOperationRoutes(platform, reads, own)]
+  const api = [...operations, ...productDocumentRoutes(platform, operations, url)]
   const info = { title: 'Sluice', version: '1', url, description: 'Data products over REST.' }
   return createHttpApp({
     ...admission,

@@ -102,6 +102,13 @@ export const PRODUCT_COMMANDS: Readonly<Record<string, Command>> = {
     remote: true,
     run: async (call) => (await import('./product-export.ts')).exportCommand(call),
   },
+  'product openapi': {
+    usage: 'product openapi PRODUCT [--out FILE]',
+    summary: 'what you can do with a product, as an OpenAPI 3.1 document, of what you are shown',
+    flags: { out: 'the file to write; default standard output' },
+    remote: true,
+    run: async (call) => (await import('./product-openapi.ts')).openApiCommand(call),
+  },
   'product lint': {
     usage: 'product lint FOLDER',
     summary: 'check the six manifests without a server',

@@ -213,9 +213,14 @@ export class Guard {
 }
 
 /** A key is good for nothing but what it was made for. */
-function refuseOtherUse({ operations }: KeyScope, { forKeys }: Route): void {
+export function isForKey({ operations }: KeyScope, { forKeys }: Pick<Route, 'forKeys'>): boolean {
+  return forKeys === 'any' || (forKeys !== undefined && operations.includes(forKeys))
+}
+
+function refuseOtherUse(key: KeyScope, route: Route): void {
+  if (isForKey(key, route)) return
+  const { forKeys } = route
   if (forKeys === undefined) throw refuse('key_not_allowed', 'this operation is not for application keys')
-  if (forKeys === 'any' || operations.includes(forKeys)) return
   throw refuse('key_not_allowed', `the application key was not made for the operation ${forKeys}`)
 }
 

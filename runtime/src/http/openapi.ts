@@ -235,7 +235,8 @@ function responsesOf(route: Route, example: OperationExample, schemas: Record<st
   return responses
 }
 
-function codesOf(route: Route): readonly KnownCode[] {
+/** All that the operation may answer, those of every route too. */
+export function codesOf(route: Route): readonly KnownCode[] {
   const codes = new Set<KnownCode>(route.errors)
   if (route.query !== undefined || route.body !== undefined || route.params !== undefined)
     codes.add('validation_failed')
@@ -284,7 +285,7 @@ function problemResponse(description: string): Json {
 }
 
 /** Schemas with an `$id` are written once, under components, and referred to. */
-function hoist(schema: TSchema, schemas: Record<string, Json>): unknown {
+export function hoist(schema: TSchema, schemas: Record<string, Json>): unknown {
   return hoistNode(JSON.parse(JSON.stringify(schema)), schemas)
 }
 

@@ -1,13 +1,27 @@
 import assert from 'node:assert/strict'
 import { describe as group, it } from 'node:test'
 import fc from 'fast-check'
+import {
+  type DescribedProduct,
+  describe,
+  digestOf,
+  type ProductAnswer,
+  schemaLine,
+} from '../../operations/products/product-schema.ts'
+import {
+  column,
+  hostileProduct,
+  hostileProducts,
+  hostileText,
+  key,
+  product,
+  TYPES,
+} from '../../operations/products/products.fixture.ts'
+import { readingsOf } from '../../operations/products/readings.ts'
 import { differencesOf } from './differences.ts'
 import { headText, readHead } from './file-head.ts'
 import { commentText, pythonText, scriptText, TypeNames } from './names.ts'
-import { type DescribedProduct, describe, digestOf, type ProductAnswer, schemaLine } from './product-schema.ts'
-import { column, hostileProduct, hostileProducts, hostileText, key, product, TYPES } from './products.fixture.ts'
 import { pythonClient } from './python-client.ts'
-import { readingsOf } from './readings.ts'
 import { scriptClient } from './script-client.ts'
 
 const MASKS = ['hash', 'redact', 'partial', 'null'] as const

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe as group, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { describe, fullName } from './product-schema.ts'
-import { column, hostileProducts, key, product, TYPES } from './products.fixture.ts'
+import { describe, fullName } from '../../operations/products/product-schema.ts'
+import { column, hostileProducts, key, product, TYPES } from '../../operations/products/products.fixture.ts'
+import { readingsOf } from '../../operations/products/readings.ts'
 import { pythonClient } from './python-client.ts'
-import { readingsOf } from './readings.ts'
 import { scriptClient } from './script-client.ts'
 
 const ROOT = join(import.meta.dirname, '../../../..')

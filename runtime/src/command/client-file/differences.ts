@@ -1,5 +1,5 @@
 /** What has become of the products that a file was made by. */
-import { fullName, type ProductSchema, type SchemaColumn } from './product-schema.ts'
+import { fullName, type ProductSchema, type SchemaColumn } from '../../operations/products/product-schema.ts'
 
 export interface Difference {
   readonly product: string

@@ -1,5 +1,5 @@
 /** The first lines of a generated file: of which language it is, and the schemas that it was made by. */
-import { digestOf, inOrder, type ProductSchema, schemaLine } from './product-schema.ts'
+import { digestOf, inOrder, type ProductSchema, schemaLine } from '../../operations/products/product-schema.ts'
 
 export const LANGUAGES = ['ts', 'python'] as const
 export type Language = (typeof LANGUAGES)[number]

@@ -1,6 +1,14 @@
 /** `sluice client generate`: asks what the caller is shown of products, and writes a client of that, or checks one. */
 import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
+import {
+  type DescribedProduct,
+  describe,
+  digestOf,
+  fullName,
+  type ProductAnswer,
+  type ProductSchema,
+} from '../../operations/products/product-schema.ts'
 import { UsageError } from '../arguments.ts'
 import type { Client } from '../client.ts'
 import { type CommandCall, Ending } from '../command.ts'
@@ -10,14 +18,6 @@ import { refuseUnwritable, save } from '../saved-answer.ts'
 import { plain } from '../text-table.ts'
 import { type Difference, differencesOf } from './differences.ts'
 import { type FileHead, LANGUAGES, type Language, readHead } from './file-head.ts'
-import {
-  type DescribedProduct,
-  describe,
-  digestOf,
-  fullName,
-  type ProductAnswer,
-  type ProductSchema,
-} from './product-schema.ts'
 import { pythonClient } from './python-client.ts'
 import { scriptClient } from './script-client.ts'
 

@@ -1,5 +1,6 @@
 /** Names and texts of strangers, as they may stand in a file of code. */
 import { createHash } from 'node:crypto'
+import { plainWords } from '../../operations/products/product-words.ts'
 
 /** Names that types of the file have. Each is given once. */
 export class TypeNames {
@@ -57,15 +58,5 @@ export function pythonText(text: string): string {
 
 const unit = (sign: string): string => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`
 
-const LONGEST_COMMENT = 400
-/** Of words for people, which are compared with nothing. */
-const UNSEEN_IN_WORDS = /[^ -~\p{L}\p{M}\p{N}\p{P}\p{S}]/gu
-
 /** One line that ends no comment. Behind words of ours: what a tool looks for at the start of a comment is not there. */
-export function commentText(text: string): string {
-  const line = text.replace(/\s+/g, ' ').trim()
-  const cut = line.length > LONGEST_COMMENT ? `${line.slice(0, LONGEST_COMMENT)}…` : line
-  return cut
-    .replace(/\*\//g, '* /')
-    .replace(UNSEEN_IN_WORDS, (sign) => `\\u{${(sign.codePointAt(0) as number).toString(16)}}`)
-}
+export const commentText = (text: string): string => plainWords(text).replace(/\*\//g, '* /')

@@ -1,10 +1,16 @@
 /** The client as a file of TypeScript. */
 import { type LogicalType, typeName } from '@sluice/sdk'
-import { columnWords, productWords } from './column-words.ts'
+import {
+  type DescribedProduct,
+  describedInOrder,
+  digestOf,
+  fullName,
+  type ProductWords,
+} from '../../operations/products/product-schema.ts'
+import { columnWords, productWords } from '../../operations/products/product-words.ts'
+import { type Readings, readingsOf, type ShownColumn } from '../../operations/products/readings.ts'
 import { headText } from './file-head.ts'
 import { commentText, scriptText, TypeNames } from './names.ts'
-import { type DescribedProduct, describedInOrder, digestOf, fullName, type ProductWords } from './product-schema.ts'
-import { type Readings, readingsOf, type ShownColumn } from './readings.ts'
 import { scriptTemplate } from './template.ts'
 
 /** How answers tell values, by logical type; what is not known here may be anything. */

@@ -22,6 +22,7 @@ import { noticesOf } from './product-notices.ts'
 import { productSchedule } from './product-schedules.ts'
 import { connectionsOf, productOf } from './products.ts'
 import { isReader } from './readable-product.ts'
+import { shownColumns } from './shown-columns.ts'
 import { visibleRows } from './violating-rows.ts'
 import { shownQuality, sightOf } from './visible-quality.ts'
 
@@ -58,7 +59,6 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
   const unseen = live === null ? new Set<string>() : await outOfScope(platform, call, live.normalised)
   const served = live === null ? null : await platform.served.find(call.tenant, product.id)
   const access = served === null ? null : accessOrNull(served, call.principal, platform.rules)
-  const masks = new Map(access?.masks.map(({ column, strategy }) => [column, strategy]))
   return {
     product,
     readable: access !== null,
@@ -66,17 +66,7 @@ export async function productDetail(platform: Platform, call: TenantCall, refere
     owner,
     tags,
     versions,
-    schema: (live?.normalised.output.columns ?? []).map(
-      ({ name, type, role, classification, nullable, description }) => ({
-        name,
-        type,
-        role,
-        classification,
-        nullable,
-        description,
-        mask: masks.get(name) ?? null,
-      }),
-    ),
+    schema: live === null ? [] : shownColumns(live.normalised, access),
     endpoints: (live?.normalised.serving.endpoints ?? []).map((endpoint) =>
       endpointOf(endpoint, states, { newest: newest?.epoch ?? null, version: product.currentVersion, isTold, isClear }),
     ),

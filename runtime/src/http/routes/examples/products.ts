@@ -240,6 +240,21 @@ const parsed = {
   ],
 }
 
+/** Without what is in its parts. */
+const document = {
+  openapi: '3.1.0',
+  info: {
+    title: PRODUCT,
+    version: '1.0.0',
+    description: 'The product crm.customers, version 1.0.0 when this was written.',
+  },
+  servers: [{ url: 'https://sluice.example.com' }],
+  tags: [{ name: 'Serving' }, { name: 'Query' }],
+  paths: {},
+  components: { schemas: {}, securitySchemes: {} },
+  'x-error-codes': {},
+}
+
 export const PRODUCT_EXAMPLES: OperationExamples = {
   createProduct: {
     body: {
@@ -255,6 +270,7 @@ export const PRODUCT_EXAMPLES: OperationExamples = {
     answers: { 200: page({ ...product, ...schedule, notices: [] }) },
   },
   getProduct: { params, answers: { 200: detail } },
+  getProductOpenApi: { params, answers: { 200: document } },
   updateProduct: {
     params,
     body: { description: 'Everybody who ever bought something' },

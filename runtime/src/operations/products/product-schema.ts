@@ -1,13 +1,26 @@
-/** What a generated client knows of a product: its columns as the caller sees them, and what it can be read by. */
+/**
+ * What a reader is told of a product, by generated clients and by its OpenAPI document: its columns as the caller sees them,
+ * and what it can be read by.
+ */
 import { createHash } from 'node:crypto'
 import { parseKeyTemplate } from '@sluice/sdk'
-import type { ServedColumn, ServedProduct } from '../copied-product.ts'
 
 /** As `GET /api/v1/products/{id}` shows it to the caller. Servers of former releases say neither `readable` nor masks. */
-export interface ProductAnswer extends Pick<ServedProduct, 'name' | 'namespace' | 'current_version'> {
+export interface ProductAnswer {
+  readonly name: string
+  readonly namespace: string
+  readonly current_version: string | null
   readonly description: string
   readonly readable?: boolean
-  readonly schema: readonly (ServedColumn & { readonly mask?: string | null })[]
+  readonly schema: readonly {
+    readonly name: string
+    readonly type: string
+    readonly role: string | null
+    readonly classification: string
+    readonly nullable: boolean
+    readonly description?: string | null
+    readonly mask?: string | null
+  }[]
   readonly endpoints: readonly { readonly type: string; readonly config: Readonly<Record<string, unknown>> }[]
 }
 

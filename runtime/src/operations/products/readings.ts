@@ -1,4 +1,4 @@
-/** What each way to read a product gives and takes, whatever language the client is written in. */
+/** What each way to read a product gives and takes, whatever tells it: a client in some language, or a document. */
 import type { ProductSchema, SchemaColumn } from './product-schema.ts'
 
 export interface ShownColumn {

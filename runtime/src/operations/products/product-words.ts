@@ -1,4 +1,4 @@
-/** What comments of a generated file say of columns and products. */
+/** What comments of generated clients, and OpenAPI documents, say of columns and products. */
 import type { DescribedProduct, ProductWords } from './product-schema.ts'
 import type { Readings, ShownColumn } from './readings.ts'
 
@@ -27,4 +27,15 @@ export function productWords({ schema, words }: DescribedProduct, { omitted, clo
     ...(omitted.length === 0 ? [] : [`Columns that you are not shown: ${omitted.join(', ')}.`]),
     ...closed.map((one) => `Not for you: ${one}.`),
   ]
+}
+
+const LONGEST = 400
+/** Of words for people, which are compared with nothing: signs that could turn a line's direction, or not be seen at all. */
+const UNSEEN = /[^ -~\p{L}\p{M}\p{N}\p{P}\p{S}]/gu
+
+/** One line of signs that are seen as what they are. */
+export function plainWords(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  const cut = line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line
+  return cut.replace(UNSEEN, (sign) => `\\u{${(sign.codePointAt(0) as number).toString(16)}}`)
 }
