@@ -1,7 +1,9 @@
 /** The listener for clients of PostgreSQL, as it is configured, and the PostgreSQL that has the catalogue for it. */
+import { hash, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { type Logger, SluiceError } from '@sluice/sdk'
+import { PasswordAuthenticator, passwordStoreIn } from '../auth/service-passwords.ts'
 import type { Config } from '../config.ts'
 import { findBinaries } from '../database/postgres-binaries.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
@@ -9,11 +11,12 @@ import type { Platform } from '../operations/platform.ts'
 import { CatalogueServer } from '../wire/catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireCounts } from '../wire/listener.ts'
 import type { Authorities } from '../wire/session/authority.ts'
+import { cursorKey } from './storage.ts'
 
 export interface WireDoor {
   readonly config: Config
   readonly platform: Platform
-  readonly authorities: Omit<Authorities, 'addresses'>
+  readonly authorities: Omit<Authorities, 'addresses' | 'passwords'>
   readonly logger: Logger
   readonly count: WireCounts
 }
@@ -30,17 +33,20 @@ export async function openWire({
   if (wire.port === undefined) return null
   const tls = await tlsOf(wire)
   const catalogue = new CatalogueServer({ dataDirectory: config.data_dir, mostSets: wire.catalogues, logger })
+  // Runtimes of one registry have this key in common, as cursors have to be good at all of them.
+  const passwords = new PasswordAuthenticator(passwordStoreIn(platform.pool), await cursorKey(config.secrets_dir))
   const running = await startWire({
     host: wire.host,
     port: wire.port,
-    tls,
+    tls: tls?.context ?? null,
+    tlsEndPoint: tls?.endPoint ?? null,
     maxConnections: wire.connections,
     maxConnectionsPerTenant: wire.connections_per_tenant,
     maxConnectionsPerAddress: limits.connections_per_address,
     loginMs: wire.login_ms,
     idleMs: wire.idle_ms,
     serverVersion: catalogueVersion(),
-    authorities: { ...authorities, addresses: new LocalRateLimiter() },
+    authorities: { ...authorities, passwords, addresses: new LocalRateLimiter() },
     plans: { platform, catalogue },
     logger,
     count,
@@ -66,7 +72,12 @@ function catalogueVersion(): string {
   return /^[0-9]+\.[0-9]+/.exec(findBinaries(null).version)?.[0] ?? '18.0'
 }
 
-async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<SecureContext | null> {
+interface Tls {
+  readonly context: SecureContext
+  readonly endPoint: Buffer | null
+}
+
+async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<Tls | null> {
   if (certFile === undefined && keyFile === undefined) {
     if (isLoopback(host)) return null
     throw invalid(
@@ -77,7 +88,7 @@ async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['w
   try {
     if (certFile === undefined || keyFile === undefined) throw new Error('one of the two is missing')
     const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
-    return createSecureContext({ cert, key, minVersion: 'TLSv1.2' })
+    return { context: createSecureContext({ cert, key, minVersion: 'TLSv1.2' }), endPoint: tlsEndPoint(cert) }
   } catch (cause) {
     throw invalid(
       'it has no certificate and key',
@@ -85,6 +96,31 @@ async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['w
       cause,
     )
   }
+}
+
+/** Of signatures by these (RFC 3279, RFC 4055, RFC 5758) a certificate's hash; of MD5 and SHA-1 it is SHA-256. */
+const END_POINT_HASHES: Readonly<Record<string, string>> = {
+  '1.2.840.113549.1.1.4': 'sha256',
+  '1.2.840.113549.1.1.5': 'sha256',
+  '1.2.840.113549.1.1.11': 'sha256',
+  '1.2.840.113549.1.1.12': 'sha384',
+  '1.2.840.113549.1.1.13': 'sha512',
+  '1.2.840.113549.1.1.14': 'sha224',
+  '1.2.840.10045.4.1': 'sha256',
+  '1.2.840.10045.4.3.1': 'sha224',
+  '1.2.840.10045.4.3.2': 'sha256',
+  '1.2.840.10045.4.3.3': 'sha384',
+  '1.2.840.10045.4.3.4': 'sha512',
+}
+
+/**
+ * `tls-server-end-point` of RFC 5929, of the first certificate of a PEM text. Null where its signature is not of one hash
+ * that clients agree on (Ed25519, RSASSA-PSS): then nothing is bound to it.
+ */
+export function tlsEndPoint(certificate: string): Buffer | null {
+  const { raw, signatureAlgorithmOid } = new X509Certificate(certificate)
+  const algorithm = END_POINT_HASHES[signatureAlgorithmOid ?? '']
+  return algorithm === undefined ? null : hash(algorithm, raw, 'buffer')
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')

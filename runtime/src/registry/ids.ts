@@ -16,6 +16,7 @@ export type IdPrefix =
   | 'ntf'
   | 'inc'
   | 'exp'
+  | 'svp'
 
 /** Opaque, unguessable, unique: 96 random bits. */
 export function newId(prefix: IdPrefix): string {

@@ -1,4 +1,5 @@
 /** The listener with tokens that are texts: whoever has one is let in, and there is no product and no catalogue behind it. */
+import assert from 'node:assert/strict'
 import pg from 'pg'
 import type { Principal } from '../flow.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
@@ -38,6 +39,11 @@ export const authoritiesOf = (): WireOptions['authorities'] => ({
       return principal
     },
   },
+  passwords: {
+    verifierOf: async () => assert.fail('there are no service passwords here'),
+    principalOf: async () => assert.fail('there are no service passwords here'),
+    good: async () => new Set(),
+  },
   standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
   rateLimits: { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: OFTEN },
   rateLimiter: new LocalRateLimiter(),
@@ -49,6 +55,7 @@ export async function openWire(change: Partial<WireOptions> = {}): Promise<Runni
     host: '127.0.0.1',
     port: 0,
     tls: null,
+    tlsEndPoint: null,
     maxConnections: 100,
     maxConnectionsPerTenant: 3,
     maxConnectionsPerAddress: null,

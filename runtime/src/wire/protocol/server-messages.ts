@@ -39,6 +39,8 @@ function int32(value: number): Buffer {
 const text = (value: string): Buffer => Buffer.from(`${value.replaceAll('\0', '')}\0`)
 
 export const authenticationCleartext = (): Buffer => message('R', int32(3))
+export const authenticationSaslContinue = (challenge: string): Buffer => message('R', int32(11), Buffer.from(challenge))
+export const authenticationSaslFinal = (answer: string): Buffer => message('R', int32(12), Buffer.from(answer))
 export const authenticationOk = (): Buffer => message('R', int32(0))
 export const parameterStatus = (name: string, value: string): Buffer => message('S', text(name), text(value))
 export const backendKey = (processId: number, secret: Buffer): Buffer => message('K', int32(processId), secret)
@@ -51,6 +53,11 @@ export const portalSuspended = (): Buffer => message('s')
 export const emptyQuery = (): Buffer => message('I')
 export const commandComplete = (tag: string): Buffer => message('C', text(tag))
 export const copyDone = (): Buffer => message('c')
+
+/** Mechanisms in the order of our liking. */
+export function authenticationSasl(mechanisms: readonly string[]): Buffer {
+  return message('R', int32(10), ...mechanisms.map(text), Buffer.from([0]))
+}
 
 export function copyOut(columns: number): Buffer {
   return message('H', Buffer.from([0]), int16(columns), ...Array.from({ length: columns }, () => int16(0)))
