@@ -1,9 +1,9 @@
 /** The listener for clients of PostgreSQL, as it is configured, and the PostgreSQL that has the catalogue for it. */
-import { hash, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { type Logger, SluiceError } from '@sluice/sdk'
 import { PasswordAuthenticator, passwordStoreIn } from '../auth/service-passwords.ts'
+import { tlsEndPoint } from '../auth/tls-end-point.ts'
 import type { Config } from '../config.ts'
 import { findBinaries } from '../database/postgres-binaries.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
@@ -96,31 +96,6 @@ async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['w
       cause,
     )
   }
-}
-
-/** Of signatures by these (RFC 3279, RFC 4055, RFC 5758) a certificate's hash; of MD5 and SHA-1 it is SHA-256. */
-const END_POINT_HASHES: Readonly<Record<string, string>> = {
-  '1.2.840.113549.1.1.4': 'sha256',
-  '1.2.840.113549.1.1.5': 'sha256',
-  '1.2.840.113549.1.1.11': 'sha256',
-  '1.2.840.113549.1.1.12': 'sha384',
-  '1.2.840.113549.1.1.13': 'sha512',
-  '1.2.840.113549.1.1.14': 'sha224',
-  '1.2.840.10045.4.1': 'sha256',
-  '1.2.840.10045.4.3.1': 'sha224',
-  '1.2.840.10045.4.3.2': 'sha256',
-  '1.2.840.10045.4.3.3': 'sha384',
-  '1.2.840.10045.4.3.4': 'sha512',
-}
-
-/**
- * `tls-server-end-point` of RFC 5929, of the first certificate of a PEM text. Null where its signature is not of one hash
- * that clients agree on (Ed25519, RSASSA-PSS): then nothing is bound to it.
- */
-export function tlsEndPoint(certificate: string): Buffer | null {
-  const { raw, signatureAlgorithmOid } = new X509Certificate(certificate)
-  const algorithm = END_POINT_HASHES[signatureAlgorithmOid ?? '']
-  return algorithm === undefined ? null : hash(algorithm, raw, 'buffer')
 }
 
 const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || host.startsWith('127.')
