@@ -442,6 +442,7 @@ const ELSEWHERE = [
     'getConnectionLag',
     'listConnections',
     'listApplicationKeys',
+    'listServicePasswords',
     'listRawGrants',
     'listNotificationTargets',
     'getImpactOfSource',
