@@ -150,6 +150,7 @@ it('says with --json what the server answered, whatever the command', async () =
       tier: 'free',
       to: 'x',
       ...(name.endsWith('rollback') ? { version: '1' } : {}),
+      ...(name === 'service-password create' ? { team: 'x' } : {}),
     }
     const asked = { lake: ['check'], impact: ['x.y'] }[name]
     const words = asked ?? ['x', 'y'].slice(0, wordsOf(one.usage, name))
