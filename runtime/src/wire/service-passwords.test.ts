@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { after, before, describe, it } from 'node:test'
 import type pg from 'pg'
 import { withLimits } from '../../../test/until.ts'
@@ -60,8 +61,8 @@ class Stranger {
   readonly #frames = new Frames(() => 2 ** 20)
   #isClosed = false
 
-  constructor(to: RunningWire) {
-    this.#socket = connect({ host: '127.0.0.1', port: to.port })
+  constructor(to: RunningWire, host = '127.0.0.1') {
+    this.#socket = connect({ host, port: to.port })
     this.#socket.on('error', () => undefined)
     this.#socket.on('data', (chunk: Buffer) => this.#frames.push(chunk))
     this.#socket.on('close', () => {
@@ -172,6 +173,25 @@ describe('who has a service password', () => {
       const nonce = /r=([^,]+)/.exec((await stranger.next())?.body.toString() ?? '')?.[1]
       stranger.say(`c=biws,r=${nonce},p=${Buffer.alloc(32).toString('base64')}`)
       assert.deepEqual(await stranger.error(), ['28P01', 'authentication failed'])
+    }
+  })
+
+  const own = Object.values(networkInterfaces())
+    .flat()
+    .find((one) => one?.family === 'IPv4' && !one.internal)?.address
+
+  it('is asked for no proof without TLS, but on the machine itself', {
+    skip: own === undefined && 'this machine has no other address',
+  }, async () => {
+    const open = await openWire({ host: '0.0.0.0' })
+    try {
+      const stranger = new Stranger(open, own).start(USER)
+      const only = await stranger.next()
+      assert.deepEqual([only?.type, /\0C(\w{5})\0/.exec(only?.body.toString() ?? '')?.[1]], ['E', '28000'])
+      stranger.close()
+      await (await loggedIn(USER, password, open)).end()
+    } finally {
+      await open.stop(1_000)
     }
   })
 
