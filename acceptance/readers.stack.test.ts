@@ -481,6 +481,7 @@ const ELSEWHERE = [
     'getConnectionLag',
     'listConnections',
     'listApplicationKeys',
+    'listServicePasswords',
     'listRawGrants',
     'listNotificationTargets',
     'getImpactOfSource',

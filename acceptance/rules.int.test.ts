@@ -55,6 +55,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   listApplicationKeys: OWN_CHANGE,
   deleteApplicationKey: DEVELOPER,
   deleteApplicationKeysOf: OWN_CHANGE,
+  /** By administrators, in a tenant. */
+  createServicePassword: [401, 403, 403, 403, 403, 'heard'],
+  listServicePasswords: OWN_CHANGE,
+  deleteServicePassword: DEVELOPER,
   createNotificationTarget: OWN_CHANGE,
   listNotificationTargets: OWN_CHANGE,
   deleteNotificationTarget: DEVELOPER,
@@ -218,6 +222,7 @@ function addressOf({ path }: Operation): string {
     run_id: run.id,
     grant_id: 'grt_none',
     key_id: 'key_none',
+    password_id: 'svp_none',
     version: '1.0.0',
     task: 'check',
   }
@@ -261,6 +266,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   createConnection: { name: '!', connector_type: 'none', config_encrypted: '{}' },
   updateConnection: { config_encrypted: '!' },
   createApplicationKey: { name: 'none', products: ['none'] },
+  createServicePassword: { name: 'none', group: 'none' },
   createNotificationTarget: { kind: 'webhook', name: 'none', url: 'none' },
   createRawGrant: { subject: {} },
   createProduct: { name: 'pg_x', namespace: 'pg_x', archetype: 'aggregate' },

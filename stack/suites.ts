@@ -132,7 +132,7 @@ export const SUITES: readonly Suite[] = [
     servers: ['postgresql-clients'],
     tests: ['stack/wire/*.stack.test.ts'],
     programs: ['psql', 'openssl'],
-    expectedSeconds: 180,
+    expectedSeconds: 300,
   },
   // Events of OpenLineage, as its own classes read them; a runtime that is killed, and an endpoint that is away.
   {

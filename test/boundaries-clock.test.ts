@@ -11,6 +11,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'auth/embedded-issuer.ts': 'tokens begin and end at a time of day; its pause ends when the clock goes back',
   'auth/key-file.ts': 'a retired key is published until a time of day',
   'auth/remote-keys.ts': 'begins anew when the clock goes back',
+  'auth/service-passwords.ts': 'a service password ends at a time of day',
   'auth/verifier.ts': 'tokens end at a time of day; what was verified is not believed when the clock goes back',
   'assembly/materialization.ts': 'the clock that checks are told',
   'container.ts': 'the clock of the sandbox: commits in the lake never go back',
@@ -25,6 +26,7 @@ const TIME_OF_DAY: Readonly<Record<string, string>> = {
   'operations/queries/held-rights.ts': 'statements end with their token',
   'operations/served/freshness.ts': 'an age that a person is shown, never below nothing',
   'operations/tenants/application-keys.ts': 'a key ends at a time of day',
+  'operations/tenants/service-passwords.ts': 'a service password ends at a time of day',
   'operations/webhooks/send.ts':
     'signatures are of a time of day, and a receiver may name one to be asked again at, within a day',
   'plugins/host.ts': 'what the contract gives to plugins',

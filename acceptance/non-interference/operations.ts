@@ -44,6 +44,7 @@ export const PLACES: readonly string[] = [
     'audit',
     'plugins',
     'application-keys',
+    'service-passwords',
   ].map((what) => `/api/v1/${what}`),
   ...['/metrics', '/readyz'],
   ...['people', 'derived'].map((name) => `/api/v1/products/crm.${name}/lineage?direction=both`),

@@ -70,6 +70,7 @@ import { queryRoutes } from './http/routes/query.ts'
 import { rawGrantRoutes } from './http/routes/raw-grants.ts'
 import { readDeps, readRoutes } from './http/routes/reads.ts'
 import { runRoutes } from './http/routes/runs.ts'
+import { servicePasswordRoutes } from './http/routes/service-passwords.ts'
 import { documentRoutes, probeRoutes } from './http/routes/system.ts'
 import { tenantRoutes } from './http/routes/tenants.ts'
 import { trainingSetRoutes } from './http/routes/training-sets.ts'
@@ -419,6 +420,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
     ...pushRoutes(platform, container.resolve(TOKENS.threads)),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),
+    ...servicePasswordRoutes(platform, cursors),
     ...notificationRoutes(platform, cursors),
     ...productRoutes(platform, cursors),
     ...previewRoutes(platform),

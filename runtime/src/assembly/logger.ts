@@ -6,11 +6,12 @@ import { LogOutput, standardError } from './log-output.ts'
 /** Keys whose values never reach the log, wherever they stand. */
 const REDACTED = ['password', 'token', 'secret', 'authorization', 'config_encrypted', 'sql']
 
-const APPLICATION_KEY = /slk_[0-9a-f]{24}_[0-9a-f]+/g
+const SECRET = /(slk_[0-9a-f]{24}_|slp_)[0-9a-f]+/g
 
-/** A line as it may be written: keys of applications can be told in any text, and are hidden in it. */
+/** A line as it may be written: keys of applications and service passwords can be told in any text, and are hidden in it. */
 export function hideKeys(line: string): string {
-  return line.includes('slk_') ? line.replaceAll(APPLICATION_KEY, 'slk_********') : line
+  if (!line.includes('slk_') && !line.includes('slp_')) return line
+  return line.replaceAll(SECRET, (_, head: string) => `${head.slice(0, 4)}********`)
 }
 
 export interface RuntimeLogger extends Logger {

@@ -2,6 +2,8 @@
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import { type Logger, SluiceError } from '@sluice/sdk'
+import { PasswordAuthenticator, passwordStoreIn } from '../auth/service-passwords.ts'
+import { tlsEndPoint } from '../auth/tls-end-point.ts'
 import type { Config } from '../config.ts'
 import { findBinaries } from '../database/postgres-binaries.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
@@ -9,11 +11,12 @@ import type { Platform } from '../operations/platform.ts'
 import { CatalogueServer } from '../wire/catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireCounts } from '../wire/listener.ts'
 import type { Authorities } from '../wire/session/authority.ts'
+import { cursorKey } from './storage.ts'
 
 export interface WireDoor {
   readonly config: Config
   readonly platform: Platform
-  readonly authorities: Omit<Authorities, 'addresses'>
+  readonly authorities: Omit<Authorities, 'addresses' | 'passwords'>
   readonly logger: Logger
   readonly count: WireCounts
 }
@@ -30,17 +33,20 @@ export async function openWire({
   if (wire.port === undefined) return null
   const tls = await tlsOf(wire)
   const catalogue = new CatalogueServer({ dataDirectory: config.data_dir, mostSets: wire.catalogues, logger })
+  // Runtimes of one registry have this key in common, as cursors have to be good at all of them.
+  const passwords = new PasswordAuthenticator(passwordStoreIn(platform.pool), await cursorKey(config.secrets_dir))
   const running = await startWire({
     host: wire.host,
     port: wire.port,
-    tls,
+    tls: tls?.context ?? null,
+    tlsEndPoint: tls?.endPoint ?? null,
     maxConnections: wire.connections,
     maxConnectionsPerTenant: wire.connections_per_tenant,
     maxConnectionsPerAddress: limits.connections_per_address,
     loginMs: wire.login_ms,
     idleMs: wire.idle_ms,
     serverVersion: catalogueVersion(),
-    authorities: { ...authorities, addresses: new LocalRateLimiter() },
+    authorities: { ...authorities, passwords, addresses: new LocalRateLimiter() },
     plans: { platform, catalogue },
     logger,
     count,
@@ -66,7 +72,12 @@ function catalogueVersion(): string {
   return /^[0-9]+\.[0-9]+/.exec(findBinaries(null).version)?.[0] ?? '18.0'
 }
 
-async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<SecureContext | null> {
+interface Tls {
+  readonly context: SecureContext
+  readonly endPoint: Buffer | null
+}
+
+async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['wire']): Promise<Tls | null> {
   if (certFile === undefined && keyFile === undefined) {
     if (isLoopback(host)) return null
     throw invalid(
@@ -77,7 +88,7 @@ async function tlsOf({ host, cert_file: certFile, key_file: keyFile }: Config['w
   try {
     if (certFile === undefined || keyFile === undefined) throw new Error('one of the two is missing')
     const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
-    return createSecureContext({ cert, key, minVersion: 'TLSv1.2' })
+    return { context: createSecureContext({ cert, key, minVersion: 'TLSv1.2' }), endPoint: tlsEndPoint(cert) }
   } catch (cause) {
     throw invalid(
       'it has no certificate and key',

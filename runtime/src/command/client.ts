@@ -39,13 +39,13 @@ export const ADDRESS_FILE = 'runtime.json'
 
 /**
  * `--url` or SLUICE_URL names the server, else the data folder's running one; SLUICE_TOKEN is sent, else one is made
- * with the keys of `secrets_dir`, for `--tenant` (as a developer) or as administrator.
+ * with the keys of `secrets_dir`, for `--tenant` (as a developer) or as administrator, who names the tenant where `as` says so.
  */
-export async function openClient(args: Arguments, folders: Folders): Promise<Client> {
+export async function openClient(args: Arguments, folders: Folders, as?: 'admin'): Promise<Client> {
   const named = namedAddress(args)
   const url = named ?? (await runningAddress((await folders()).data_dir))
-  const token = tokenVariable() ?? (await ownToken(args, folders, named))
-  const tenant = isAdminOf(args) ? { 'x-tenant-id': args.flags['tenant'] as string } : {}
+  const token = tokenVariable() ?? (await ownToken(args, folders, named, as))
+  const tenant = isAdminOf(args, as) ? { 'x-tenant-id': args.flags['tenant'] as string } : {}
   const send = async (method: string, path: string, init: RequestInit): Promise<Response> => {
     const headers = { ...init.headers, ...tenant, authorization: `Bearer ${token}` }
     for (let attempt = 1; ; attempt += 1) {
@@ -109,9 +109,10 @@ function waitOf(response: Response, text: string): number | null {
 }
 
 /** An own token of SLUICE_TOKEN may be an administrator's, who names the tenant; others may name only their own. */
-function isAdminOf(args: Arguments): boolean {
+function isAdminOf(args: Arguments, as?: 'admin'): boolean {
   const token = tokenVariable()
-  if (token === undefined || args.flags['tenant'] === undefined) return false
+  if (args.flags['tenant'] === undefined) return false
+  if (token === undefined) return as === 'admin'
   const claims = claimsOf(token)
   return claims !== null && claims.tenant_id === undefined
 }
@@ -198,8 +199,8 @@ async function runningAddress(dataDirectory: string): Promise<string> {
   }
 }
 
-async function ownToken(args: Arguments, folders: Folders, named: string | undefined): Promise<string> {
-  const tenant = args.flags['tenant']
+async function ownToken(args: Arguments, folders: Folders, named: string | undefined, as?: 'admin'): Promise<string> {
+  const tenant = as === 'admin' ? undefined : args.flags['tenant']
   const subject = tenant
     ? { tenant, groups: [args.flags['group'] ?? 'svc-developers'], user: args.flags['user'] ?? DEFAULT_USER }
     : ({ role: 'admin' } as const)

@@ -11,8 +11,8 @@ export interface CommandCall {
   /** Read when it is first asked for. Throws CONFIG `invalid_config` where it is not valid. */
   config(): Promise<Config>
   readonly sources: ConfigSources
-  /** Connected to a running server when it is first asked for. */
-  client(): Promise<Client>
+  /** Connected to a running server when it is first asked for; as an administrator where no token says as whom. */
+  client(as?: 'admin'): Promise<Client>
 }
 
 export interface Command {
@@ -73,8 +73,8 @@ export function callOf(args: Arguments, words: readonly string[], sources: Confi
     words,
     sources,
     config,
-    client() {
-      client ??= openClient(args, config)
+    client(as) {
+      client ??= openClient(args, config, as)
       return client
     },
   }

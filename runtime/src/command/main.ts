@@ -34,6 +34,7 @@ import { PRODUCT_COMMANDS } from './product-commands.ts'
 import { QUERY_COMMANDS } from './query-command.ts'
 import { ownVersion } from './release.ts'
 import { RUN_COMMANDS } from './run-commands.ts'
+import { SERVICE_PASSWORD_COMMANDS } from './service-password-commands.ts'
 import { TENANT_COMMANDS } from './tenant-commands.ts'
 import { plainLines } from './text-table.ts'
 import { TOKEN_COMMANDS } from './token-command.ts'
@@ -71,6 +72,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   ...DBT_COMMANDS,
   ...GRANT_COMMANDS,
   ...APPLICATION_KEY_COMMANDS,
+  ...SERVICE_PASSWORD_COMMANDS,
   ...NOTIFICATION_COMMANDS,
   ...WEBHOOK_COMMANDS,
   ...RUN_COMMANDS,

@@ -184,6 +184,11 @@ export const ERROR_CODES = {
     title: 'No such application key',
     remedy: 'Check the id; it may be revoked.',
   },
+  service_password_not_found: {
+    status: 404,
+    title: 'No such service password',
+    remedy: 'Check the id; it may be deleted.',
+  },
   notification_target_not_found: {
     status: 404,
     title: 'No such target of notifications',
@@ -232,6 +237,11 @@ export const ERROR_CODES = {
     title: 'Too many application keys',
     remedy: 'Revoke keys that are no longer used.',
   },
+  too_many_service_passwords: {
+    status: 409,
+    title: 'Too many service passwords',
+    remedy: 'Delete service passwords that are no longer used.',
+  },
   tier_limit_exceeded: {
     status: 409,
     title: 'Tier limit reached',
@@ -247,6 +257,11 @@ export const ERROR_CODES = {
     status: 403,
     title: 'Made by members only',
     remedy: 'Let a member of svc-developers of the tenant make the key.',
+  },
+  clearance_too_wide: {
+    status: 403,
+    title: 'Clearance wider than your own',
+    remedy: 'Ask for no more than your token claims.',
   },
   key_not_allowed: {
     status: 403,

@@ -17,6 +17,12 @@ export interface NamingIssuer {
   readonly tenants: 'all' | ReadonlySet<string>
 }
 
+/**
+ * The issuer of principals that are service passwords; their subject is the password's id. No token can name it, for it is no
+ * address, and no grant can: what they read is their group's.
+ */
+export const PASSWORD_ISSUER = 'urn:sluice:service-password'
+
 /** The issuer of a principal's: what grants of people are bound to. */
 export function identityOf({ identity, issuer }: NamingIssuer): string {
   return identity ?? issuer

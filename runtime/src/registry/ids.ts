@@ -18,6 +18,7 @@ export type IdPrefix =
   | 'exp'
   | 'whk'
   | 'ltr'
+  | 'svp'
 
 /** Opaque, unguessable, unique: 96 random bits. */
 export function newId(prefix: IdPrefix): string {

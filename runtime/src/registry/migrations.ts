@@ -42,6 +42,7 @@ import { openLineageRuns } from './migrations/079-openlineage-runs.ts'
 import { pastEpochsTables } from './migrations/081-past-epochs.ts'
 import { exportsTable } from './migrations/083-exports.ts'
 import { backfills } from './migrations/084-backfills.ts'
+import { servicePasswordsTable } from './migrations/085-service-passwords.ts'
 import { webhooks } from './migrations/087-webhooks.ts'
 
 /**
@@ -94,6 +95,7 @@ export const registryMigrations: MigrationList = {
     backfills,
     pastEpochsTables,
     exportsTable,
+    servicePasswordsTable,
     webhooks,
   ],
 }

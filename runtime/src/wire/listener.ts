@@ -1,5 +1,5 @@
 /**
- * The listener for clients of PostgreSQL. Whoever connects is a stranger until a token was verified: he has little time, few
+ * The listener for clients of PostgreSQL. Whoever connects is a stranger until a token or password was verified: he has little time, few
  * bytes and few places, and learns nothing but that he was not let in.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
@@ -7,11 +7,13 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import type { SecureContext } from 'node:tls'
 import type { Logger } from '@sluice/sdk'
 import { Doors, markKnown } from '../http/doors.ts'
-import { parseMessage, parseStart, type StartMessage } from './protocol/client-messages.ts'
+import { parseStart, type StartMessage } from './protocol/client-messages.ts'
 import * as say from './protocol/server-messages.ts'
 import { WireError } from './protocol/wire-error.ts'
-import { type Authorities, Authority, authenticationFailed, tokenEnded } from './session/authority.ts'
+import { type Authorities, type Authority, authenticationFailed, tokenEnded } from './session/authority.ts'
 import { ClientStream } from './session/client-stream.ts'
+import { isSilence, logIn } from './session/login.ts'
+import { PasswordWatch } from './session/password-watch.ts'
 import type { PlanParts } from './session/row-plans.ts'
 import { Session } from './session/session.ts'
 import { REPORTED, Settings } from './session/settings.ts'
@@ -22,6 +24,8 @@ export interface WireOptions {
   readonly port: number
   /** Null: only clients of this machine are let in. */
   readonly tls: SecureContext | null
+  /** Hash of its certificate, which logins by service passwords can be bound to (`tls-server-end-point`); null: they cannot. */
+  readonly tlsEndPoint: Buffer | null
   readonly maxConnections: number
   readonly maxConnectionsPerTenant: number
   /** Null: no limit of its own. */
@@ -85,11 +89,14 @@ class Wire {
   readonly #sockets = new Set<Socket>()
   readonly #living = new Map<number, Living>()
   readonly #byTenant = new Map<string, number>()
+  readonly #passwords: PasswordWatch
   #nextId = 1
   #isStopping = false
 
   constructor(options: WireOptions) {
     this.#options = options
+    const { passwords } = options.authorities
+    this.#passwords = new PasswordWatch((users) => passwords.good(users))
   }
 
   async meet(socket: Socket): Promise<void> {
@@ -129,26 +136,18 @@ class Wire {
     }
     const unknown = [...start.settings.keys()].filter((name) => name.startsWith('_pq_.'))
     if (start.minor > 0 || unknown.length > 0) stream.queue(say.negotiateProtocol(unknown))
-    stream.queue(say.authenticationCleartext())
-    await stream.flush()
-    const frame = await stream.next('message', leftMs())
-    if (frame === null) return null
-    const answer = frame.type === 'p' ? parseMessage(frame) : null
-    if (answer?.kind !== 'password') throw authenticationFailed()
     const user = start.settings.get('user') ?? ''
-    const login = {
-      token: answer.password,
-      database: start.settings.get('database') ?? user,
-      address: stream.remoteAddress,
-      connection: socket,
-    }
-    const authority = await withinTime(Authority.of(this.#options.authorities, login), leftMs()).catch(
+    const { authorities, tlsEndPoint, count } = this.#options
+    const endPoint = stream.isSecure ? tlsEndPoint : null
+    const parts = { authorities, stream, endPoint, connection: socket, leftMs }
+    const authority = await logIn(parts, { user, database: start.settings.get('database') ?? user }).catch(
       (error: unknown) => {
-        this.#options.count.login('refused')
+        if (!isSilence(error)) count.login('refused')
         throw error
       },
     )
-    this.#options.count.login('let_in')
+    if (authority === null) return null
+    count.login('let_in')
     return { authority, user, applicationName: start.settings.get('application_name') ?? '' }
   }
 
@@ -202,14 +201,16 @@ class Wire {
     const secret = randomBytes(SECRET_BYTES)
     this.#living.set(id, { session, secret })
     this.#byTenant.set(tenant, others + 1)
-    const ends = endWithToken(session, authority.tokenExpiresAtMs)
+    const ends = [endWithToken(session, authority.expiresAtMs)]
+    const { passwordUser } = authority
+    if (passwordUser !== null) ends.push(this.#passwords.hold(passwordUser, () => session.end(tokenEnded())))
     try {
       stream.queue(say.authenticationOk())
       for (const name of REPORTED) stream.queue(say.parameterStatus(name, settings.value(name)))
       stream.queue(say.backendKey(id, secret))
       await session.run()
     } finally {
-      ends()
+      for (const end of ends) end()
       this.#living.delete(id)
       const left = (this.#byTenant.get(tenant) ?? 1) - 1
       if (left > 0) this.#byTenant.set(tenant, left)
@@ -261,18 +262,6 @@ function endWithToken(session: Session, atMs: number): () => void {
   }
   wait()
   return () => clearTimeout(timer)
-}
-
-async function withinTime<T>(work: Promise<T>, ms: number): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(authenticationFailed()), ms)
-  // Too late, its failure is nobody's: the client was told.
-  work.catch(() => undefined)
-  try {
-    return await Promise.race([work, promise])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 const isLoopback = (address: string): boolean => address === '::1' || /^(?:::ffff:)?127\./.test(address)

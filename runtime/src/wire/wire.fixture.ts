@@ -1,8 +1,11 @@
 /** The listener with tokens that are texts: whoever has one is let in, and there is no product and no catalogue behind it. */
 import pg from 'pg'
+import { PasswordAuthenticator } from '../auth/service-passwords.ts'
 import type { Principal } from '../flow.ts'
 import { LocalRateLimiter } from '../http/rate-limit.ts'
 import type { Platform } from '../operations/platform.ts'
+import { newPassword, verifierOf } from '../registry/scram-verifiers.ts'
+import type { PresentedPassword } from '../registry/service-passwords.ts'
 import { CatalogueServer } from './catalogue/catalogue-server.ts'
 import { type RunningWire, startWire, type WireOptions } from './listener.ts'
 
@@ -29,6 +32,36 @@ export function person(tenant: string, tokenExpiresAtMs = LASTING): Principal {
 /** Tokens that are good, and whose. */
 export const tokens = new Map<string, Principal>()
 
+/** Service passwords that are there, by their users. */
+export const servicePasswords = new Map<string, PresentedPassword>()
+
+const SECRET = Buffer.alloc(32, 1)
+
+const passwordStore = {
+  find: async (user: string) => servicePasswords.get(user) ?? null,
+  good: async (users: readonly string[]) => new Set(users.filter((user) => servicePasswords.has(user))),
+  async recordUse() {},
+}
+
+/** Makes one, and returns the password itself. */
+export async function makePassword(id: string, tenant: string, expiresAt: Date | null = null): Promise<string> {
+  const password = newPassword()
+  servicePasswords.set(id, {
+    id,
+    tenant,
+    name: 'dashboards',
+    group: 'sales',
+    clearance: null,
+    createdBy: { issuer: 'https://issuer.test', subject: 'root' },
+    createdAt: new Date(0),
+    expiresAt,
+    lastUsedAt: null,
+    isUseDue: true,
+    verifier: await verifierOf(password),
+  })
+  return password
+}
+
 export const authoritiesOf = (): WireOptions['authorities'] => ({
   authenticator: {
     cached: () => null,
@@ -38,6 +71,7 @@ export const authoritiesOf = (): WireOptions['authorities'] => ({
       return principal
     },
   },
+  passwords: new PasswordAuthenticator(passwordStore, SECRET),
   standingOf: (tenant) => ({ tier: 'standard', status: tenant === 'gone' ? 'inactive' : 'active' }),
   rateLimits: { tiers: { free: OFTEN, standard: OFTEN, enterprise: OFTEN }, address: OFTEN },
   rateLimiter: new LocalRateLimiter(),
@@ -49,6 +83,7 @@ export async function openWire(change: Partial<WireOptions> = {}): Promise<Runni
     host: '127.0.0.1',
     port: 0,
     tls: null,
+    tlsEndPoint: null,
     maxConnections: 100,
     maxConnectionsPerTenant: 3,
     maxConnectionsPerAddress: null,
@@ -71,9 +106,10 @@ export function clientOf(
   password: string,
   database = 'acme',
   ssl?: pg.ClientConfig['ssl'],
+  user = 'vera',
 ): pg.Client {
   const own = ssl === undefined ? {} : { ssl }
-  const client = new pg.Client({ host: '127.0.0.1', port: to.port, user: 'vera', database, password, ...own })
+  const client = new pg.Client({ host: '127.0.0.1', port: to.port, user, database, password, ...own })
   client.on('error', () => undefined)
   return client
 }

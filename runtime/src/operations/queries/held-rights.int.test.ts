@@ -8,9 +8,13 @@ import { createEngine, type Engine } from '@sluice/engine'
 import { SluiceError } from '@sluice/sdk'
 import { until } from '../../../../test/until.ts'
 import { DistributedCompute } from '../../compute/distributed.ts'
+import { inTransaction } from '../../database/pools.ts'
 import type { Principal, TenantCall } from '../../flow.ts'
+import { PASSWORD_ISSUER } from '../../policy/identity.ts'
 import { createApplicationKey, refreshMaker } from '../../registry/application-keys.ts'
 import { newId } from '../../registry/ids.ts'
+import { verifierOf } from '../../registry/scram-verifiers.ts'
+import { createServicePassword, removeServicePassword } from '../../registry/service-passwords.ts'
 import { setTenantStatus } from '../../registry/tenants.ts'
 import { startTestRegistry } from '../../registry/testing.ts'
 import type { Platform } from '../platform.ts'
@@ -114,6 +118,16 @@ describe('a statement that goes on', () => {
       ends(await readUntilEnded(other, () => refreshMaker(pool, { ...maker, ...less })), /key/)
       await refreshMaker(pool, maker)
     }
+  })
+
+  it('ends with its service password', async () => {
+    const id = newId('svp')
+    const verifier = await verifierOf('any')
+    const wanted = { id, tenant, name: 'dashboards', group: MEMBER, clearance: null, expiresAt: null, createdBy: maker }
+    await inTransaction(pool, (tx) => createServicePassword(tx, { ...wanted, verifier }))
+    const principal = { ...maker, issuer: PASSWORD_ISSUER, subject: id }
+    const removed = () => inTransaction(pool, (tx) => removeServicePassword(tx, tenant, id))
+    ends(await readUntilEnded(principal, removed), /service password/)
   })
 
   it('goes on while nobody can judge, and is judged as soon as somebody can', async () => {

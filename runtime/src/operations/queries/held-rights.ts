@@ -5,7 +5,9 @@
 import type { EngineRun } from '@sluice/engine'
 import { isSluiceError, SluiceError } from '@sluice/sdk'
 import { isApplicationKey, stricter } from '../../policy/classification.ts'
+import { PASSWORD_ISSUER } from '../../policy/identity.ts'
 import { presentedKey } from '../../registry/application-keys.ts'
+import { goodPasswords } from '../../registry/service-passwords.ts'
 import { findTenant } from '../../registry/tenants.ts'
 import type { Platform } from '../platform.ts'
 import type { StatementCall, Visible } from './asked-query.ts'
@@ -116,6 +118,12 @@ async function reasonToEnd(
   if ((await findTenant(pool, tenant))?.status !== 'active') return 'its tenant is not active'
   if (isApplicationKey(principal) && !(await isKeyGood(pool, principal))) {
     return 'the key that it began with is good no more'
+  }
+  if (
+    principal.issuer === PASSWORD_ISSUER &&
+    !(await goodPasswords(pool, [principal.subject])).has(principal.subject)
+  ) {
+    return 'the service password that it began with is good no more'
   }
   for (const { name, isStillReadable } of tables) {
     if (!(await isStillReadable())) return `${name} may not be read by its author any more`

@@ -64,6 +64,35 @@ export function parseMessage({ type, body }: Frame): ClientMessage {
   return message
 }
 
+/** What a client that was asked for a proof sends first, with the mechanism that it has chosen. */
+export interface SaslStart {
+  readonly mechanism: string
+  readonly text: string
+}
+
+/** As long as PostgreSQL itself takes them. */
+const MAX_SASL_BYTES = 1024
+
+export function parseSaslStart(frame: Frame): SaslStart {
+  const reader = saslReader(frame)
+  const mechanism = reader.text()
+  const length = reader.int32()
+  if (length < 0) throw protocolViolation('a SASL exchange begins with a message of the client')
+  const text = reader.utf8(length)
+  reader.end()
+  return { mechanism, text }
+}
+
+export function parseSaslAnswer(frame: Frame): string {
+  return saslReader(frame).utf8(frame.body.length)
+}
+
+function saslReader({ type, body }: Frame): BodyReader {
+  if (type !== 'p') throw protocolViolation('a SASL message was expected')
+  if (body.length > MAX_SASL_BYTES) throw protocolViolation(`a SASL message is longer than ${MAX_SASL_BYTES} bytes`)
+  return new BodyReader(body)
+}
+
 function messageOf(type: string, reader: BodyReader): ClientMessage {
   switch (type) {
     case 'Q':
@@ -121,7 +150,7 @@ function whatOf(letter: number): 'statement' | 'portal' {
   throw protocolViolation('a message is about neither a statement nor a portal')
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true })
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** Reads forward; what is missing or left over is no message. */
 class BodyReader {
@@ -158,8 +187,13 @@ class BodyReader {
   text(): string {
     const end = this.#body.indexOf(0, this.#at)
     if (end < 0) throw protocolViolation('a text of a message has no end')
-    const bytes = this.bytes(end - this.#at)
+    const text = this.utf8(end - this.#at)
     this.#at += 1
+    return text
+  }
+
+  utf8(length: number): string {
+    const bytes = this.bytes(length)
     try {
       return utf8.decode(bytes)
     } catch {

@@ -39,6 +39,8 @@ function int32(value: number): Buffer {
 const text = (value: string): Buffer => Buffer.from(`${value.replaceAll('\0', '')}\0`)
 
 export const authenticationCleartext = (): Buffer => message('R', int32(3))
+export const authenticationSaslContinue = (challenge: string): Buffer => message('R', int32(11), Buffer.from(challenge))
+export const authenticationSaslFinal = (answer: string): Buffer => message('R', int32(12), Buffer.from(answer))
 export const authenticationOk = (): Buffer => message('R', int32(0))
 export const parameterStatus = (name: string, value: string): Buffer => message('S', text(name), text(value))
 export const backendKey = (processId: number, secret: Buffer): Buffer => message('K', int32(processId), secret)
@@ -52,6 +54,11 @@ export const emptyQuery = (): Buffer => message('I')
 export const commandComplete = (tag: string): Buffer => message('C', text(tag))
 export const copyData = (bytes: Buffer): Buffer => message('d', bytes)
 export const copyDone = (): Buffer => message('c')
+
+/** Mechanisms in the order of our liking. */
+export function authenticationSasl(mechanisms: readonly string[]): Buffer {
+  return message('R', int32(10), ...mechanisms.map(text), Buffer.from([0]))
+}
 
 /** The format of all, and of each. */
 export function copyOut(columns: number, format: Format): Buffer {

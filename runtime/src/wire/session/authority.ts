@@ -1,8 +1,10 @@
 /**
- * On whose behalf a session asks. The token is held, and verified for every statement as it is for every request: a key that
- * was revoked, a tenant that is no more and a token that has ended are noticed then, whatever the session began with.
+ * On whose behalf a session asks. What it was let in by is held, and verified for every statement as it is for every request:
+ * a key or password that was revoked, a tenant that is no more and a token that has ended are noticed then, whatever the
+ * session began with.
  */
 import { randomUUID } from 'node:crypto'
+import type { PasswordAuthenticator } from '../../auth/service-passwords.ts'
 import type { Principal, TenantCall } from '../../flow.ts'
 import { networkOf } from '../../http/address.ts'
 import { type Authenticator, limitKeyOf, type RateLimits, type Standing } from '../../http/guard.ts'
@@ -11,6 +13,7 @@ import { WireError } from '../protocol/wire-error.ts'
 
 export interface Authorities {
   readonly authenticator: Authenticator
+  readonly passwords: Pick<PasswordAuthenticator, 'verifierOf' | 'principalOf' | 'good'>
   standingOf(tenant: string): Standing | Promise<Standing>
   readonly rateLimits: RateLimits
   /** Of tenants: the one that requests take from, too. */
@@ -19,59 +22,117 @@ export interface Authorities {
   readonly addresses: LocalRateLimiter
 }
 
-export interface Login {
-  readonly token: string
+interface Login {
   readonly database: string
   readonly address: string
+}
+
+export interface TokenLogin extends Login {
+  readonly token: string
   /** The same for the whole session. */
   readonly connection: object
+}
+
+export interface PasswordLogin extends Login {
+  readonly user: string
+}
+
+/** What a session was let in by. */
+interface Credential {
+  /** Whose it is, where that is known without asking. */
+  cached(): Principal | null
+  /** Rejects where it is good no more. */
+  verify(): Promise<Principal>
 }
 
 /** All that anybody is told who is not let in. */
 export function authenticationFailed(): WireError {
   return new WireError('28P01', 'authentication failed', {
     isFatal: true,
-    hint: 'The password is an access token or an application key for queries; the database is the tenant of it.',
+    hint: 'The password is an access token or an application key for queries, or that of a service password with its id as the user; the database is the tenant of it.',
   })
+}
+
+/** Logins that fail take of the bucket of their network. */
+export class FailedLogins {
+  readonly #authorities: Authorities
+  readonly #network: string
+
+  constructor(authorities: Authorities, address: string) {
+    this.#authorities = authorities
+    this.#network = networkOf(address)
+  }
+
+  /** Throws 28P01 to a network of which too many have failed. */
+  refuseMany(): void {
+    const { addresses, rateLimits } = this.#authorities
+    if (!addresses.hasToken(this.#network, rateLimits.address)) throw authenticationFailed()
+  }
+
+  count(): void {
+    const { addresses, rateLimits } = this.#authorities
+    addresses.take(this.#network, rateLimits.address)
+  }
 }
 
 export class Authority {
   readonly #authorities: Authorities
-  readonly #login: Login
+  readonly #credential: Credential
   readonly tenant: string
-  readonly tokenExpiresAtMs: number
+  /** Null: it was let in by a token. */
+  readonly passwordUser: string | null
+  readonly expiresAtMs: number
 
-  private constructor(authorities: Authorities, login: Login, { tokenExpiresAtMs }: Principal) {
+  private constructor(authorities: Authorities, credential: Credential, tenant: string, begun: Begun) {
     this.#authorities = authorities
-    this.#login = login
-    this.tenant = login.database
-    this.tokenExpiresAtMs = tokenExpiresAtMs
+    this.#credential = credential
+    this.tenant = tenant
+    this.passwordUser = begun.passwordUser
+    this.expiresAtMs = begun.expiresAtMs
   }
 
   /** Throws 28P01, and nothing else that says more. */
-  static async of(authorities: Authorities, login: Login): Promise<Authority> {
-    const { addresses, rateLimits } = authorities
-    const network = networkOf(login.address)
-    const known = authorities.authenticator.cached(login.token, login.connection)
+  static ofToken(authorities: Authorities, { token, connection, ...login }: TokenLogin): Promise<Authority> {
+    const { authenticator } = authorities
+    const credential = {
+      cached: () => authenticator.cached(token, connection),
+      verify: () => authenticator.verify(token),
+    }
+    return Authority.#of(authorities, credential, login, null)
+  }
+
+  /** For who has proved the password. Throws 28P01, and nothing else that says more. */
+  static ofPassword(authorities: Authorities, { user, ...login }: PasswordLogin): Promise<Authority> {
+    const credential = { cached: () => null, verify: () => authorities.passwords.principalOf(user) }
+    return Authority.#of(authorities, credential, login, user)
+  }
+
+  static async #of(
+    authorities: Authorities,
+    credential: Credential,
+    { database, address }: Login,
+    passwordUser: string | null,
+  ): Promise<Authority> {
+    const failed = new FailedLogins(authorities, address)
+    const known = credential.cached()
     // A flood of bad tokens is refused before their signatures are computed; who is known is not locked out by others.
-    if (known === null && !addresses.hasToken(network, rateLimits.address)) throw authenticationFailed()
+    if (known === null) failed.refuseMany()
     try {
-      const principal = known ?? (await authorities.authenticator.verify(login.token))
-      if (!mayEnter(principal, login.database)) throw authenticationFailed()
-      const { status } = await authorities.standingOf(login.database)
+      const principal = known ?? (await credential.verify())
+      if (!mayEnter(principal, database)) throw authenticationFailed()
+      const { status } = await authorities.standingOf(database)
       if (status !== 'active') throw authenticationFailed()
-      return new Authority(authorities, login, principal)
+      return new Authority(authorities, credential, database, { passwordUser, expiresAtMs: principal.tokenExpiresAtMs })
     } catch {
-      addresses.take(network, rateLimits.address)
+      failed.count()
       throw authenticationFailed()
     }
   }
 
-  /** For one statement. Throws 28000 where the token is good no more, which ends the session, and 53400 for too many. */
+  /** For one statement. Throws 28000 where it is good no more, which ends the session, and 53400 for too many. */
   async call(signal: AbortSignal): Promise<TenantCall> {
-    const { authenticator, rateLimits, rateLimiter } = this.#authorities
-    const { token, connection } = this.#login
-    const principal = authenticator.cached(token, connection) ?? (await this.#verified())
+    const { rateLimits, rateLimiter } = this.#authorities
+    const principal = this.#credential.cached() ?? (await this.#verified())
     if (principal.tokenExpiresAtMs <= Date.now()) throw tokenEnded()
     if (!mayEnter(principal, this.tenant)) throw tokenEnded()
     const { status, tier } = await this.#authorities.standingOf(this.tenant)
@@ -88,15 +149,20 @@ export class Authority {
 
   async #verified(): Promise<Principal> {
     try {
-      return await this.#authorities.authenticator.verify(this.#login.token)
+      return await this.#credential.verify()
     } catch {
       throw tokenEnded()
     }
   }
 }
 
+interface Begun {
+  readonly passwordUser: string | null
+  readonly expiresAtMs: number
+}
+
 export function tokenEnded(): WireError {
-  return new WireError('28000', 'the token or key of this session is good no more', {
+  return new WireError('28000', 'the token, key or service password of this session is good no more', {
     isFatal: true,
     code: 'token_expired',
     hint: 'Connect again with a valid one.',

@@ -30,6 +30,17 @@ const key = {
   last_used_at: null,
 }
 
+const servicePassword = {
+  id: 'svp_0f3c2a9d5b7e41c68a2d9e10',
+  name: 'sales dashboards',
+  group: 'sales',
+  clearance: null,
+  created_by: 'root',
+  created_at: at('09:50:00'),
+  expires_at: null,
+  last_used_at: null,
+}
+
 const exported = {
   id: 'exp_5c1d0f6a2b7e48d9a3c6f012',
   state: 'succeeded',
@@ -214,5 +225,14 @@ export const READING_EXAMPLES: OperationExamples = {
   },
   listApplicationKeys: { query: { limit: 100 }, answers: { 200: page({ ...key, last_used_at: at('11:02:00') }) } },
   deleteApplicationKey: { params: { key_id: key.id } },
+  createServicePassword: {
+    body: { name: 'sales dashboards', group: 'sales' },
+    answers: { 201: { ...servicePassword, password: 'slp_<secret>' } },
+  },
+  listServicePasswords: {
+    query: { limit: 100 },
+    answers: { 200: page({ ...servicePassword, last_used_at: at('11:02:00') }) },
+  },
+  deleteServicePassword: { params: { password_id: servicePassword.id } },
   deleteApplicationKeysOf: { query: { created_by: 'leo' }, answers: { 200: { revoked: [key.id] } } },
 }
