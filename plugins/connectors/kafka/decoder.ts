@@ -61,7 +61,7 @@ export function decoderOf(
 }
 
 const FRAME_BYTES = 5
-const MAX_SCHEMAS = 256
+const MAX_SCHEMAS = 64
 const MAX_CHARACTERS = 8 * 1024 * 1024
 /** Of one whose writer nobody knows it takes that many. */
 const UNKNOWN_CHARACTERS = 256
