@@ -18,7 +18,8 @@ const schemaRegistry: ServerKind = {
   prepare: program,
   version: () => javaVersion(MIN_JAVA),
   async start(folder) {
-    const [java, app, port] = await Promise.all([javaCommand(MIN_JAVA), program(), freePort()])
+    const [java, app] = await Promise.all([javaCommand(MIN_JAVA), program()])
+    const [port, managed] = [await freePort(), await freePort()]
     await mkdir(folder, { recursive: true })
     const url = `http://127.0.0.1:${port}/apis/ccompat/v7`
     const running = await startNative({
@@ -26,6 +27,8 @@ const schemaRegistry: ServerKind = {
       command: java,
       args: [
         ...['-Xmx256m', '-Dquarkus.http.host=127.0.0.1', `-Dquarkus.http.port=${port}`],
+        // What it tells of itself listens apart, at one port for all of them.
+        ...['-Dquarkus.management.host=127.0.0.1', `-Dquarkus.management.port=${managed}`],
         ...['-jar', join(app, 'quarkus-run.jar')],
       ],
       logFile: join(folder, 'schema-registry.log'),
