@@ -80,6 +80,16 @@ test('only the registry’s own word for it says that there is no schema: whatev
   }
 })
 
+test('a redirect leads nowhere', async () => {
+  const asked: string[] = []
+  const registry = await registryOf((path, answer) => {
+    asked.push(path)
+    answer.writeHead(307, { location: '/elsewhere' }).end(JSON.stringify(schemaOf(READER)))
+  })
+  await assert.rejects(registry.byId(1, SIGNAL), /sends readers to another address/)
+  assert.deepEqual(asked, ['/schemas/ids/1'])
+})
+
 test('an address is asked for at the host’s policy, and a login does not travel in clear', async () => {
   const place = parseRegistry({ registry_url: 'http://169.254.169.254' } as Parameters<typeof parseRegistry>[0])
   assert.ok(place)
