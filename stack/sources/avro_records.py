@@ -1,7 +1,4 @@
 """Random schemas of Avro, other versions of them, and records: what fastavro writes, and what it reads of it by the other version."""
-import base64
-import datetime
-import decimal
 import io
 import json
 import random
