@@ -4,6 +4,7 @@ import type { ServerKind } from './server.ts'
 export type ServerName =
   | 'cassandra'
   | 'dashboards'
+  | 'fastavro'
   | 'governed-trino'
   | 'iceberg-readers'
   | 'kafka'
@@ -17,6 +18,7 @@ export type ServerName =
   | 'redis-cluster'
   | 'runtime'
   | 'runtimes'
+  | 'schema-registry'
   | 'timescaledb'
   | 'trino'
   | 'valkey'
@@ -254,12 +256,16 @@ export const SUITES: readonly Suite[] = [
     tests: ['runtime/src/events/*.stack.test.ts', 'stack/changes/*.stack.test.ts'],
     expectedSeconds: 250,
   },
-  // The connector for Kafka on a server, and products over topics while readers and the runtime are killed.
+  // The connector for Kafka on a server, products over topics while readers and the runtime are killed, and values of Avro by a registry.
   {
     name: 'kafka-source',
-    servers: ['kafka'],
-    tests: ['plugins/connectors/kafka/*.stack.test.ts', 'stack/sources/kafka.stack.test.ts'],
-    expectedSeconds: 150,
+    servers: ['kafka', 'schema-registry', 'fastavro'],
+    tests: [
+      'plugins/connectors/kafka/*.stack.test.ts',
+      'stack/sources/kafka.stack.test.ts',
+      'stack/sources/avro-*.stack.test.ts',
+    ],
+    expectedSeconds: 180,
   },
   { name: 'identity', servers: ['keycloak'], tests: ['stack/identity/*.stack.test.ts'], expectedSeconds: 60 },
   // The store's own tests on the oldest server that is supported; what every store promises on the one that is deployed,

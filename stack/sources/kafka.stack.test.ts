@@ -139,6 +139,48 @@ it('topics are checked and listed', async () => {
     assert.ok(found.includes(`"name":"${name}"`), found)
 })
 
+it('records of several schemas of a registry are rows, and one whose schema the registry does not have is told', async () => {
+  const registry = process.env['SLUICE_TEST_SCHEMA_REGISTRY_URL']
+  assert.ok(registry, 'SLUICE_TEST_SCHEMA_REGISTRY_URL names the registry; npm run test:stack starts one')
+  const register = async (fields: readonly Json[]) => {
+    const schema = JSON.stringify({ type: 'record', name: 'Registered', fields })
+    const headers = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ schema, schemaType: 'AVRO' })
+    const answer = await fetch(`${registry}/subjects/registered-value/versions`, { method: 'POST', headers, body })
+    return Number(((await answer.json()) as Json).id)
+  }
+  // An id of one byte, and a city of three letters.
+  const value = (schema: number, id: number, ...rest: number[]) => {
+    const bytes = Buffer.from([0, 0, 0, 0, 0, id * 2, 6, 0x52, 0x6f, 0x6d, ...rest])
+    bytes.writeUInt32BE(schema, 1)
+    return { value: bytes }
+  }
+  const fields = [
+    { name: 'id', type: 'int' },
+    { name: 'city', type: 'string' },
+  ]
+  await cluster.create('registered')
+  const first = await register(fields)
+  await cluster.send('registered', [value(first, 1)])
+  const settings = {
+    ...{ ...cluster.settings, topics: ['registered'], format: 'avro', registry_url: registry },
+    tables: { registered: { primary_key: ['id'] } },
+  }
+  const connection = { name: 'registered', connector_type: 'kafka', config_encrypted: JSON.stringify(settings) }
+  await ok(developer.post('/api/v1/connections', connection))
+  await deploy('registered', APPENDED)
+  await sync('registered')
+  const second = await register([...fields, { name: 'rank', type: ['null', 'int'], default: null }])
+  await cluster.send('registered', [value(second, 2, 2, 10), value(first, 3), value(77_777, 4)])
+  const run = await sync('registered')
+  assert.equal(run.tables[0].rows_rejected, 1, JSON.stringify(run))
+  assert.deepEqual(await query('SELECT id, city FROM crm.registered ORDER BY id'), [
+    ['1', 'Rom'],
+    ['2', 'Rom'],
+    ['3', 'Rom'],
+  ])
+})
+
 it('no record is lost and none is doubled, though readers and the runtime are killed while a producer writes', async () => {
   await deploy('orders', APPENDED)
   let sent = 0

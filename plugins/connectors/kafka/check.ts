@@ -4,9 +4,11 @@ import { CheckSteps, tlsMessage, Wanting } from '../server/check-steps.ts'
 import type { Line } from '../server/line.ts'
 import { openTcp } from '../server/line.ts'
 import type { ClusterClient } from './cluster.ts'
+import { readersOf } from './decoder.ts'
 import { listedTopics } from './discover.ts'
 import { kafkaFailure, quotedTopic } from './failure.ts'
 import { type Address, loggedIn, type Place, protectedLine } from './login.ts'
+import type { Registry } from './registry/schemas.ts'
 import type { KafkaSource } from './settings.ts'
 
 const STEP_MS = 15_000
@@ -15,12 +17,13 @@ const MAX_CHECKED = 20
 export async function checked(
   source: KafkaSource,
   client: ClusterClient,
+  registry: Registry | null,
   host: ConnectorHost,
   signal: AbortSignal,
 ): Promise<CheckReport> {
   const startedMs = host.clock.nowMs()
   const steps = new CheckSteps(host.clock, signal, STEP_MS, (error, name) => kafkaFailure(error, `the step ${name}`))
-  await all(source, client, host, steps, signal)
+  await all(source, client, registry, host, steps, signal)
   const { done } = steps
   return { ok: done.every(({ ok }) => ok), steps: done, latencyMs: Math.max(0, host.clock.nowMs() - startedMs) }
 }
@@ -28,6 +31,7 @@ export async function checked(
 async function all(
   source: KafkaSource,
   client: ClusterClient,
+  registry: Registry | null,
   host: ConnectorHost,
   steps: CheckSteps,
   signal: AbortSignal,
@@ -65,7 +69,7 @@ async function all(
   }
   await steps.step(
     'privileges',
-    (hurry) => readable(source, client, AbortSignal.any([hurry, signal])),
+    (hurry) => readable(source, client, registry, AbortSignal.any([hurry, signal])),
     (count) => `${count} topics can be read`,
   )
 }
@@ -86,7 +90,12 @@ async function firstOf<T, Found>(items: readonly T[], look: (item: T) => Promise
   throw failure
 }
 
-async function readable(source: KafkaSource, client: ClusterClient, signal: AbortSignal): Promise<number> {
+async function readable(
+  source: KafkaSource,
+  client: ClusterClient,
+  registry: Registry | null,
+  signal: AbortSignal,
+): Promise<number> {
   const names = await listedTopics(source, client, signal)
   if (names.length === 0)
     throw new Wanting(
@@ -94,6 +103,8 @@ async function readable(source: KafkaSource, client: ClusterClient, signal: Abor
       'Name topics that there are, and give the login READ and DESCRIBE on them.',
     )
   for (const name of names.slice(0, MAX_CHECKED)) {
+    const table = source.tableOf(name)
+    if (table !== null) await readersOf(table, registry, signal)
     const topic = await client.topic(name, signal)
     for (const { partition, first, end } of (await client.ranges(topic, signal))
       .filter((range) => range.first < range.end)

@@ -5,10 +5,12 @@ import { ClusterClient } from './cluster.ts'
 import { listed } from './discover.ts'
 import { aborted, kafkaFailure } from './failure.ts'
 import { readTopic } from './read.ts'
+import { Registry } from './registry/schemas.ts'
 import type { KafkaSource } from './settings.ts'
 
 export function createConnector(source: KafkaSource, host: ConnectorHost): Connector {
   const closed = new AbortController()
+  const registry = source.registry === null ? null : new Registry(source.registry, host)
   const withClient = async <T>(
     caller: AbortSignal,
     call: (client: ClusterClient, signal: AbortSignal) => Promise<T>,
@@ -24,14 +26,14 @@ export function createConnector(source: KafkaSource, host: ConnectorHost): Conne
     }
   }
   return {
-    check: (caller) => withClient(caller, (client, signal) => checked(source, client, host, signal)),
+    check: (caller) => withClient(caller, (client, signal) => checked(source, client, registry, host, signal)),
     discover: (page, caller) =>
-      withClient(caller, (client, signal) => listed(source, client, page, host.logger, signal)),
+      withClient(caller, (client, signal) => listed(source, client, registry, page, host.logger, signal)),
     read: async function* (request) {
       const client = new ClusterClient(source.cluster, host)
       const signal = AbortSignal.any([request.signal, closed.signal])
       try {
-        yield* readTopic(source, client, { ...request, signal })
+        yield* readTopic(source, client, registry, { ...request, signal })
       } catch (error) {
         throw signal.aborted ? aborted(signal.reason) : kafkaFailure(error, 'reading the topic')
       } finally {

@@ -1,7 +1,7 @@
 /** What a record holds, as texts by column; or why it holds none. */
 import { isUtf8 } from 'node:buffer'
 import { type Column, type JsonCell, jsonCells, jsonCellText, parseJsonAsWritten } from '@sluice/sdk'
-import { newRoom } from '../files/avro/schema.ts'
+import { newRoom } from '../files/avro/values.ts'
 import { ByteReader } from '../files/byte-reader.ts'
 import { BrokenFile, MAX_RECORD_BYTES } from '../files/records.ts'
 import { Misfit } from '../files/written-row.ts'

@@ -2,8 +2,10 @@
 import { type DiscoveredTable, type DiscoverPage, isSluiceError, type Logger } from '@sluice/sdk'
 import type { ClusterClient } from './cluster.ts'
 import { allColumns, valueColumns } from './columns.ts'
+import { readersOf } from './decoder.ts'
 import { requestInvalid, stopIfAborted, tooMuch } from './failure.ts'
 import { SCHEMA } from './read.ts'
+import type { Registry } from './registry/schemas.ts'
 import type { KafkaSource } from './settings.ts'
 import type { TopicTable } from './topic-settings.ts'
 
@@ -28,6 +30,7 @@ export async function listedTopics(
 export async function listed(
   source: KafkaSource,
   client: ClusterClient,
+  registry: Registry | null,
   { after, limit }: { readonly after: string | null; readonly limit: number },
   logger: Logger,
   signal: AbortSignal,
@@ -42,7 +45,7 @@ export async function listed(
   const tables: DiscoveredTable[] = []
   for (const name of page) {
     stopIfAborted(signal)
-    const table = await described(source, client, name, logger, signal)
+    const table = await described(source, client, registry, name, logger, signal)
     if (table !== null) tables.push(table)
   }
   return { tables, next: names.length > page.length ? AFTER + page.at(-1) : null }
@@ -58,6 +61,7 @@ function cursorOf({ mode, metadata, primaryKey }: TopicTable): string | null {
 async function described(
   source: KafkaSource,
   client: ClusterClient,
+  registry: Registry | null,
   name: string,
   logger: Logger,
   signal: AbortSignal,
@@ -76,7 +80,7 @@ async function described(
   try {
     const topic = await client.topic(name, signal)
     const ranges = await client.ranges(topic, signal)
-    const values = await valueColumns(table, topic, ranges, client, signal)
+    const values = await valueColumns(table, topic, ranges, client, signal, await readersOf(table, registry, signal))
     return {
       ...about,
       estimatedRows: ranges.reduce((sum, { first, end }) => sum + (end - first), 0),

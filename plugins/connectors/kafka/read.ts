@@ -2,14 +2,17 @@
 import { type Column, type ReadEvent, type ReadRequest, SluiceError } from '@sluice/sdk'
 import type { ClusterClient, PartitionRange, ReadPlace } from './cluster.ts'
 import { allColumns, valueColumns } from './columns.ts'
+import { type Decoder, decoderOf, readersOf } from './decoder.ts'
 import { changedMeanwhile, requestInvalid, stopIfAborted } from './failure.ts'
 import { Newest } from './newest.ts'
 import { recordsIn } from './partition-records.ts'
+import type { Registry } from './registry/schemas.ts'
 import { rowKeys } from './row-key.ts'
 import { RowWriter } from './row-writer.ts'
 import type { KafkaSource } from './settings.ts'
 import {
   expectRoom,
+  isFoundOut,
   keptColumns,
   type Loss,
   type Progress,
@@ -27,6 +30,7 @@ const CHUNK_CHARACTERS = 256 * 1024
 
 interface Reading {
   readonly table: TopicTable
+  readonly decoder: Decoder
   readonly topic: TopicPlaces
   readonly ranges: readonly PartitionRange[]
   readonly progress: Progress
@@ -40,6 +44,7 @@ interface Reading {
 export async function* readTopic(
   source: KafkaSource,
   client: ClusterClient,
+  registry: Registry | null,
   request: ReadRequest,
 ): AsyncGenerator<ReadEvent> {
   const { mode, signal, state } = request
@@ -49,7 +54,7 @@ export async function* readTopic(
       code: 'unsupported',
       remedy: 'Use full or incremental.',
     })
-  const reading = await begin(source, client, request)
+  const reading = await begin(source, client, registry, request)
   const { table, columns, primaryKey, progress, topic, ranges, values, epochs } = reading
   yield {
     ...{ kind: 'schema', schema: { columns, primaryKey } },
@@ -74,7 +79,12 @@ export async function* readTopic(
   yield { kind: 'state', state: isSame ? state : next, rows: count }
 }
 
-async function begin(source: KafkaSource, client: ClusterClient, request: ReadRequest): Promise<Reading> {
+async function begin(
+  source: KafkaSource,
+  client: ClusterClient,
+  registry: Registry | null,
+  request: ReadRequest,
+): Promise<Reading> {
   const { signal } = request
   if (request.schema !== SCHEMA) throw requestInvalid('there is no such schema')
   const table = source.tableOf(request.table)
@@ -85,12 +95,14 @@ async function begin(source: KafkaSource, client: ClusterClient, request: ReadRe
   const isOfTopic = state !== null && state.topic === topic.id && state.next.length <= ranges.length
   const places = isOfTopic ? readPlaces(state) : []
   const progress = progressOf(state, table, topic.id, ranges, await client.isCut(topic, places, signal))
-  const found = await valueColumns(table, topic, ranges, client, signal)
-  const isFound = table.columns === null && table.avro === null
-  const values = isFound && progress.whole === null ? keptColumns(state, found) : found
+  // Behind the ends: what records are written by was registered before them.
+  const readers = await readersOf(table, registry, signal)
+  const found = await valueColumns(table, topic, ranges, client, signal, readers)
+  const values = isFoundOut(table) && progress.whole === null ? keptColumns(state, found) : found
   expectRoom(table, topic.id, ranges, values)
   const epochs = epochsBefore(progress, places)
-  return { table, topic, ranges, progress, values, epochs, ...projection(table, values, request) }
+  const decoder = decoderOf(table, registry, readers, signal)
+  return { table, decoder, topic, ranges, progress, values, epochs, ...projection(table, values, request) }
 }
 
 /** Of partitions that nothing is read of, what the state says stays true. */
@@ -126,15 +138,19 @@ function lossEvent({ name }: TopicTable, { partition, from, to }: Loss): ReadEve
 }
 
 async function newestOf(
-  { table, values, topic, progress }: Reading,
+  { table, decoder, values, topic, progress }: Reading,
   client: ClusterClient,
   signal: AbortSignal,
 ): Promise<Newest> {
-  const newest = new Newest(rowKeys(table, values))
+  const newest = new Newest(rowKeys(table, values, decoder))
   for (const { partition, from, to } of progress.spans) {
     const span = { topic: topic.name, topicId: topic.id, partition, from, to }
     for await (const records of recordsIn(span, client, signal))
-      for (const record of records) newest.add(record, partition)
+      for (const record of records) {
+        const coming = decoder.prepare(record, 'key')
+        if (coming !== null) await coming
+        newest.add(record, partition)
+      }
   }
   return newest
 }
@@ -144,13 +160,13 @@ type TopicEvent =
   | Extract<ReadEvent, { kind: 'reject' }>
 
 async function* rowsOf(
-  { table, topic, progress, values, columns, epochs }: Reading,
+  { table, decoder, topic, progress, values, columns, epochs }: Reading,
   newest: Newest | null,
   client: ClusterClient,
   request: ReadRequest,
 ): AsyncGenerator<TopicEvent> {
   const { signal } = request
-  const writer = new RowWriter(table, values, columns, request)
+  const writer = new RowWriter(table, values, columns, request, decoder)
   let lines: string[] = []
   let characters = 0
   let seen = 0
@@ -164,6 +180,8 @@ async function* rowsOf(
     const span = { topic: topic.name, topicId: topic.id, partition, from, to }
     for await (const records of recordsIn(span, client, signal, epochs)) {
       for (const record of records) {
+        const coming = decoder.prepare(record, 'all')
+        if (coming !== null) await coming
         if (newest !== null && !newest.isShown(record, partition)) continue
         if (record.key !== null) seen += 1
         const { line, rejects } = writer.write(record, partition)

@@ -17,7 +17,7 @@ import { BrokenAnswer } from './wire/bytes.ts'
 import { batchesOf, type KafkaRecord } from './wire/records.ts'
 import { MAX_BATCH_BYTES, unpacked } from './wire/unpack.ts'
 
-const DEFAULTS = { format: 'json', mode: 'append', keyFormat: 'text' } as const
+const DEFAULTS = { format: 'json', mode: 'append', keyFormat: 'text', hasRegistry: false } as const
 const topicOf = (settings: TopicSettings): TopicTable => parseTopic('orders', settings, DEFAULTS)
 const IDS = [
   { name: 'id', type: 'long' },

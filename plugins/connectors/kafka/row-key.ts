@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import { type ValueReader, valueReader } from '@sluice/sdk'
 import { Misfit } from '../files/written-row.ts'
-import { keyFields, Unreadable } from './decode.ts'
+import { Unreadable } from './decode.ts'
+import { type Decoder, plainDecoder } from './decoder.ts'
 import type { NamedType, TopicTable } from './topic-settings.ts'
 
 const PLAIN_CHARACTERS = 32
@@ -11,13 +12,17 @@ const PLAIN_CHARACTERS = 32
 export type RowKey = (key: Buffer) => string
 
 /** @param values all columns that records may hold */
-export function rowKeys(table: TopicTable, values: readonly NamedType[]): RowKey {
+export function rowKeys(
+  table: TopicTable,
+  values: readonly NamedType[],
+  decoder: Decoder = plainDecoder(table),
+): RowKey {
   const columns = table.primaryKey.map((name) => {
     const type = values.find((column) => column.name === name)?.type ?? 'string'
     return { name, type, reader: valueReader(type) }
   })
   return (key) => {
-    const texts = textsOf(key, table, columns)
+    const texts = textsOf(key, decoder, columns)
     return texts === null ? short('b', key.toString('latin1')) : short('t', texts)
   }
 }
@@ -25,10 +30,10 @@ export function rowKeys(table: TopicTable, values: readonly NamedType[]): RowKey
 /** Null where a part of it cannot be read. */
 function textsOf(
   key: Buffer,
-  table: TopicTable,
+  decoder: Decoder,
   columns: readonly (NamedType & { readonly reader: ValueReader })[],
 ): string | null {
-  const fields = keyFields(key, table)
+  const fields = decoder.key(key)
   if (fields instanceof Unreadable) return null
   const texts: string[] = []
   for (const column of columns) {

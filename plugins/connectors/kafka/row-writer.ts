@@ -9,7 +9,8 @@ import {
   type WritableColumn,
   type WrittenRow,
 } from '../files/written-row.ts'
-import { type Fields, headersText, keyFields, NO_FIELDS, Unreadable, valueFields } from './decode.ts'
+import { type Fields, headersText, NO_FIELDS, Unreadable } from './decode.ts'
+import { type Decoder, plainDecoder } from './decoder.ts'
 import type { NamedType, TopicTable } from './topic-settings.ts'
 import type { KafkaRecord } from './wire/records.ts'
 
@@ -24,6 +25,7 @@ const MOST_MS = 253_402_300_799_999n
 
 export class RowWriter {
   readonly #table: TopicTable
+  readonly #decoder: Decoder
   readonly #columns: readonly ReadColumn[]
   readonly #known: ReadonlySet<string>
   readonly #texts: RowTextWriter<ReadColumn>
@@ -34,9 +36,11 @@ export class RowWriter {
     values: readonly NamedType[],
     columns: readonly Column[],
     request: Pick<ReadRequest, 'optional' | 'marked' | 'primaryKey'>,
+    decoder: Decoder = plainDecoder(table),
   ) {
     const forgiven = new Set([...(request.optional ?? []), ...(request.marked ?? [])])
     this.#table = table
+    this.#decoder = decoder
     this.#known = new Set(values.map(({ name }) => name))
     const isOfKey = (name: string) => table.mode === 'upsert' && table.primaryKey.includes(name)
     this.#columns = columns.map((column) => ({
@@ -55,9 +59,9 @@ export class RowWriter {
     // Whoever asks for keys is told them, whatever the values are, and of no record that has none.
     const isValueAsked = this.#columns.some(({ source }) => source === 'value')
     if (mode === 'upsert' && record.key === null && !isValueAsked) return { line: null, rejects: [] }
-    const key = mode === 'upsert' ? keyFields(record.key, this.#table) : NO_FIELDS
+    const key = mode === 'upsert' ? this.#decoder.key(record.key) : NO_FIELDS
     if (key instanceof Unreadable) return refused({ reason: key.reason, column: null }, raw())
-    const value = record.value === null || !isValueAsked ? NO_FIELDS : valueFields(record.value, this.#table)
+    const value = record.value === null || !isValueAsked ? NO_FIELDS : this.#decoder.value(record.value)
     const from = { key, value: value instanceof Unreadable ? NO_FIELDS : value, record, partition }
     const row = this.#texts.read((column) =>
       column.source === 'value' && value instanceof Unreadable ? undefined : this.#found(column, from),
@@ -86,8 +90,14 @@ export class RowWriter {
         return headersText(record)
       default:
         if (record.key === null) return null
-        return isUtf8(record.key) ? record.key.toString('utf8') : new Misfit(`\\x${record.key.toString('hex')}`)
+        return this.#keyText(record.key)
     }
+  }
+
+  #keyText(key: Buffer): string | Misfit | null {
+    const text = this.#decoder.keyText(key)
+    if (text !== undefined && !(text instanceof Unreadable)) return text
+    return text === undefined && isUtf8(key) ? key.toString('utf8') : new Misfit(`\\x${key.toString('hex')}`)
   }
 }
 

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import type { JsonSchema } from '@sluice/sdk'
 import { asObject, expectNoOthers, invalid } from '../files/settings.ts'
+import { parseRegistry, type RegistryPlace, type RegistrySettings, registrySchema } from './registry/settings.ts'
 import { TopicPattern } from './topic-pattern.ts'
 import {
   type Defaults,
@@ -17,7 +18,7 @@ import {
 export const MECHANISMS = ['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512'] as const
 type Mechanism = (typeof MECHANISMS)[number]
 
-export interface KafkaSettings {
+export interface KafkaSettings extends RegistrySettings {
   readonly brokers: readonly string[]
   readonly user?: string
   readonly password?: string
@@ -42,6 +43,8 @@ export interface Cluster {
 
 export interface KafkaSource {
   readonly cluster: Cluster
+  /** Null: there is none. */
+  readonly registry: RegistryPlace | null
   /** Null: no table is made of that topic. */
   tableOf(topic: string): TopicTable | null
   /** Of topics that are named and not by a pattern; null where there are patterns, so that all have to be listed. */
@@ -82,6 +85,7 @@ export const settingsSchema: JsonSchema = {
       maxLength: 65536,
       description: 'PEM text of the authority that signed the certificates of the brokers; absent: the public ones.',
     },
+    ...registrySchema,
     topics: {
       type: 'array',
       items: { type: 'string', minLength: 1, maxLength: 249 },
@@ -104,7 +108,7 @@ export const settingsSchema: JsonSchema = {
       description:
         'append: each record is a row. upsert: the newest record of a key is the row, one without a value deletes it.',
     },
-    key_format: { type: 'string', enum: KEY_FORMATS, default: 'text', description: 'upsert: how keys are written.' },
+    key_format: { type: 'string', enum: KEY_FORMATS, default: 'text', description: 'How keys are written.' },
     tables: {
       type: 'object',
       description: 'What is said of single topics, by their names.',
@@ -130,7 +134,8 @@ const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+-----END CERTIFICATE-----/
 export function parseSettings(settings: unknown): KafkaSource {
   const { brokers, topics, tables = {}, ...rest } = asObject(settings, 'the settings')
   const { user, password, mechanism = 'SCRAM-SHA-512', tls = true, ca, ...more } = rest
-  const { format = 'json', mode = 'append', key_format = 'text', ...others } = more
+  const { registry_url, registry_user, registry_password, registry_token, registry_ca, ...other } = more
+  const { format = 'json', mode = 'append', key_format = 'text', ...others } = other
   expectNoOthers(others, 'the settings')
   const chosen = <T extends string>(value: unknown, among: readonly T[], name: string): T => {
     const found = among.find((one) => one === value)
@@ -142,7 +147,9 @@ export function parseSettings(settings: unknown): KafkaSource {
     throw invalid('ca is no certificate', 'Write its PEM text.')
   if (user === undefined && password !== undefined)
     throw invalid('there is a password and no user', 'Name the user, or leave out both.')
+  const registry = parseRegistry({ registry_url, registry_user, registry_password, registry_token, registry_ca })
   const defaults: Defaults = {
+    hasRegistry: registry !== null,
     format: chosen(format, FORMATS, 'format'),
     mode: chosen(mode, MODES, 'mode'),
     keyFormat: chosen(key_format, KEY_FORMATS, 'key_format'),
@@ -166,6 +173,7 @@ export function parseSettings(settings: unknown): KafkaSource {
       ca: ca ?? null,
       login: user === undefined ? null : loginOf(user, password, chosen(mechanism, MECHANISMS, 'mechanism')),
     },
+    registry,
     named: patterns.every(({ isPlain }) => isPlain) ? patterns.map(({ text }) => text) : null,
     tableOf: (topic) => {
       if (!patterns.some((pattern) => pattern.takes(topic))) return null

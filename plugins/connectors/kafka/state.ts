@@ -82,6 +82,11 @@ export function readPlaces({ next, epochs }: StateValue): readonly ReadPlace[] {
   })
 }
 
+/** Whether records have to show which columns there are. */
+export function isFoundOut({ columns, avro, subjects }: TopicTable): boolean {
+  return columns === null && avro === null && subjects.value === null
+}
+
 /** Columns keep the types by which they were read; others come behind them. */
 export function keptColumns(state: StateValue | null, found: readonly NamedType[]): readonly NamedType[] {
   const kept = (state?.columns ?? []).map(([name, type]) => ({ name, type }) as NamedType)
@@ -149,7 +154,7 @@ export function stateOf(
   values: readonly NamedType[],
   epochs: ReadonlyMap<number, number> = new Map(),
 ): ConnectorState {
-  const isFound = table.columns === null && table.avro === null
+  const isFound = isFoundOut(table)
   const value = {
     ...{ topic: topicId, mode: table.mode, shape: shapeOf(table), next: ranges.map(({ end }) => end) },
     epochs: ranges.map(({ partition }) => epochs.get(partition) ?? NO_EPOCH),
@@ -163,7 +168,7 @@ export function stateOf(
   return { version: STATE_VERSION, value }
 }
 
-function shapeOf({ columns, primaryKey, format, keyFormat, avro, metadata }: TopicTable): string {
+function shapeOf({ columns, primaryKey, format, keyFormat, avro, subjects, metadata }: TopicTable): string {
   const about = [
     SHAPE_VERSION,
     columns,
@@ -173,6 +178,7 @@ function shapeOf({ columns, primaryKey, format, keyFormat, avro, metadata }: Top
     avro?.text ?? null,
     avro?.schemaId ?? null,
     metadata,
+    ...(subjects.value === null && subjects.key === null ? [] : [subjects.value, subjects.key]),
   ]
   return createHash('sha256').update(JSON.stringify(about)).digest('base64').slice(0, 16)
 }

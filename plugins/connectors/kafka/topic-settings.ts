@@ -1,12 +1,12 @@
 /** One topic as a table: how its records are written, and what tells its rows apart. */
 import { isLogicalType, type JsonSchema, type LogicalType } from '@sluice/sdk'
-import { type AvroField, fieldsOf } from '../files/avro/schema.ts'
+import { type AvroField, fieldsOf } from '../files/avro/values.ts'
 import { asObject, expectNoOthers, invalid } from '../files/settings.ts'
 import { isColumnName } from '../files/table-settings.ts'
 
 export const FORMATS = ['json', 'avro'] as const
 export const MODES = ['append', 'upsert'] as const
-export const KEY_FORMATS = ['text', 'json'] as const
+export const KEY_FORMATS = ['text', 'json', 'avro'] as const
 const FRAMINGS = ['none', 'confluent'] as const
 
 export interface NamedType {
@@ -25,12 +25,22 @@ export interface TopicSettings {
   readonly avro_schema?: string
   readonly framing?: (typeof FRAMINGS)[number]
   readonly schema_id?: number
+  readonly subject?: string
+  readonly key_subject?: string
 }
 
 export interface Defaults {
   readonly format: (typeof FORMATS)[number]
   readonly mode: (typeof MODES)[number]
   readonly keyFormat: (typeof KEY_FORMATS)[number]
+  /** Whether there is one that says schemas. */
+  readonly hasRegistry: boolean
+}
+
+/** Whose latest schemas say what there is; null: that part is not read by a registry. */
+export interface Subjects {
+  readonly value: string | null
+  readonly key: string | null
 }
 
 export interface AvroFormat {
@@ -40,10 +50,11 @@ export interface AvroFormat {
   readonly text: string
 }
 
-export interface TopicTable extends Defaults {
+export interface TopicTable extends Omit<Defaults, 'hasRegistry'> {
   readonly name: string
-  /** Null where values are JSON. */
+  /** Null where values are JSON, or of schemas that a registry has. */
   readonly avro: AvroFormat | null
+  readonly subjects: Subjects
   /** Null: found out from some records. */
   readonly columns: readonly NamedType[] | null
   readonly primaryKey: readonly string[]
@@ -75,7 +86,8 @@ export const topicSchema: JsonSchema = {
     key_format: {
       type: 'string',
       enum: KEY_FORMATS,
-      description: 'upsert: text is the value of the one key column, json an object with a field for each.',
+      description:
+        'text: the key is the value of the one key column; json: an object with a field for each; avro: by its schema in the registry.',
     },
     primary_key: {
       type: 'array',
@@ -111,7 +123,7 @@ export const topicSchema: JsonSchema = {
       type: 'string',
       minLength: 2,
       maxLength: 262144,
-      description: 'avro: the schema that values are written by, a record.',
+      description: 'avro: the schema that values are written by, a record. Absent: those of the registry.',
     },
     framing: {
       type: 'string',
@@ -124,6 +136,18 @@ export const topicSchema: JsonSchema = {
       minimum: 0,
       maximum: 2147483647,
       description: 'avro with framing confluent: the number of avro_schema. Values of another are rejected.',
+    },
+    subject: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 512,
+      description: 'Of the registry: whose latest schema says the columns; by default the topic with -value behind it.',
+    },
+    key_subject: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 512,
+      description: 'Of the registry: that of keys; by default the topic with -key behind it.',
     },
   },
 }
@@ -141,7 +165,17 @@ export function parseTopic(name: string, value: unknown, defaults: Defaults): To
     key_format = defaults.keyFormat,
     ...rest
   } = asObject(value, where)
-  const { primary_key, columns, metadata = true, avro_schema, framing = 'none', schema_id, ...others } = rest
+  const {
+    primary_key,
+    columns,
+    metadata = true,
+    avro_schema,
+    framing,
+    schema_id,
+    subject,
+    key_subject,
+    ...others
+  } = rest
   expectNoOthers(others, where)
   const chosen = <T extends string>(given: unknown, among: readonly T[], what: string): T => {
     const found = among.find((one) => one === given)
@@ -156,10 +190,17 @@ export function parseTopic(name: string, value: unknown, defaults: Defaults): To
     keyFormat: chosen(key_format, KEY_FORMATS, 'its key_format'),
     columns: columns === undefined ? null : columnsOf(columns, wrong),
   }
-  const avro = avroOf(
-    { format: shape.format, avro_schema, framing: chosen(framing, FRAMINGS, 'its framing'), schema_id },
-    wrong,
-  )
+  const isOfRegistry = shape.format === 'avro' && avro_schema === undefined && defaults.hasRegistry
+  const framed = chosen(framing ?? (isOfRegistry ? 'confluent' : 'none'), FRAMINGS, 'its framing')
+  if (isOfRegistry && (framed !== 'confluent' || schema_id !== undefined))
+    throw wrong('values of a registry say the number of their schema', 'Leave out framing and schema_id.')
+  const avro = isOfRegistry ? null : avroOf({ format: shape.format, avro_schema, framing: framed, schema_id }, wrong)
+  if (shape.keyFormat === 'avro' && !defaults.hasRegistry)
+    throw wrong('keys of Avro are read by a registry, and there is none', 'Name it in registry_url.')
+  const subjects: Subjects = {
+    value: subjectOf(subject, isOfRegistry, `${name}-value`, wrong),
+    key: subjectOf(key_subject, shape.keyFormat === 'avro', `${name}-key`, wrong),
+  }
   const usual = shape.mode === 'upsert' ? [KEY_COLUMN.name] : metadata ? ['_partition', '_offset'] : []
   const primaryKey: readonly string[] = primary_key ?? usual
   if (shape.mode === 'upsert' && shape.keyFormat === 'text' && primaryKey.length !== 1)
@@ -176,7 +217,14 @@ export function parseTopic(name: string, value: unknown, defaults: Defaults): To
   const isKnown = (column: string) => named === null || named.some((one) => one.name === column) || isOwn(column)
   if (shape.mode === 'append' && !primaryKey.every(isKnown))
     throw wrong('primary_key names a column that there is not', 'Name columns of the table.')
-  return { ...shape, avro, primaryKey }
+  return { ...shape, avro, subjects, primaryKey }
+}
+
+function subjectOf(given: unknown, isRead: boolean, usual: string, wrong: Wrong): string | null {
+  if (given === undefined) return isRead ? usual : null
+  if (!isRead) throw wrong('a subject is of what a registry has', 'Set registry_url, and the format avro.')
+  if (isText(given) && given !== '' && given.isWellFormed() && !/^\.\.?$/.test(given)) return given
+  throw wrong('a subject has no name that there can be', 'Write it as the registry has it.')
 }
 
 type Wrong = (what: string, remedy: string) => ReturnType<typeof invalid>
@@ -194,7 +242,8 @@ function avroOf(
     if (avro_schema === undefined && schema_id === undefined && framing === 'none') return null
     throw wrong('avro_schema, framing and schema_id are of the format avro', 'Set format to avro, or leave them out.')
   }
-  if (!isText(avro_schema)) throw wrong('there is no avro_schema', 'Write the schema of the values, as JSON.')
+  if (!isText(avro_schema))
+    throw wrong('there is no avro_schema', 'Write the schema of the values, as JSON; or name a registry.')
   const isNumber = typeof schema_id === 'number' && Number.isInteger(schema_id) && schema_id >= 0 && schema_id < 2 ** 31
   if ((framing === 'confluent') !== (schema_id !== undefined) || (schema_id !== undefined && !isNumber))
     throw wrong(

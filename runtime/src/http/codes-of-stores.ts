@@ -178,6 +178,11 @@ export const STORE_CODES = {
     remedy: 'Update the connector, or read the table once in full.',
   },
   source_table_empty: { status: 422, title: 'Table without columns', remedy: 'Read a table that has columns.' },
+  source_schema_missing: {
+    status: 422,
+    title: 'Schema missing in the registry',
+    remedy: 'Name the subject of the topic in the connection, or register a schema of Avro that is a record.',
+  },
   source_table_missing: {
     status: 422,
     title: 'Table missing at the source',

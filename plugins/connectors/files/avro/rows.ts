@@ -6,7 +6,7 @@ import { ByteReader, cutOff, WRITE_ANEW } from '../byte-reader.ts'
 import { BrokenFile } from '../records.ts'
 import { RowTexts, type TypedCells, type TypedHeader } from '../typed-rows.ts'
 import { unpackSnappy } from '../unpack.ts'
-import { type AvroField, eachItem, fieldsOf, newRoom } from './schema.ts'
+import { type AvroField, eachItem, fieldsOf, newRoom } from './values.ts'
 
 const MAGIC = Buffer.from('Obj\x01', 'latin1')
 const SYNC_BYTES = 16
