@@ -51,6 +51,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   receiveWebhook: SIGNED,
   getConnectionLag: MEMBER,
   listQuarantine: MEMBER,
+  replayQuarantine: DEVELOPER,
+  discardQuarantine: DEVELOPER,
   createApplicationKey: [401, 403, 403, 'heard', 'heard', 403],
   listApplicationKeys: OWN_CHANGE,
   deleteApplicationKey: DEVELOPER,

@@ -65,6 +65,7 @@ import { pluginRoutes } from './http/routes/plugins.ts'
 import { previewRoutes } from './http/routes/preview.ts'
 import { productRoutes } from './http/routes/products.ts'
 import { pushRoutes } from './http/routes/push.ts'
+import { quarantineRoutes } from './http/routes/quarantine.ts'
 import { queryRoutes } from './http/routes/query.ts'
 import { rawGrantRoutes } from './http/routes/raw-grants.ts'
 import { readDeps, readRoutes } from './http/routes/reads.ts'
@@ -410,6 +411,7 @@ async function createApp({ readiness, admission, ...parts }: AppParts): Promise<
   const own: readonly Route[] = [
     ...tenantRoutes(platform, cursors),
     ...connectionRoutes(platform, cursors),
+    ...quarantineRoutes(platform, cursors),
     ...pushRoutes(platform, container.resolve(TOKENS.threads)),
     ...rawGrantRoutes(platform, cursors),
     ...applicationKeyRoutes(platform, cursors),

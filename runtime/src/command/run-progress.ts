@@ -33,6 +33,8 @@ export interface StoreOfRun {
 export interface RunAnswer {
   readonly id: string
   readonly state: 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled'
+  /** It tries rows of a quarantine again. */
+  readonly replay?: boolean
   readonly tables: readonly TableOfRun[]
   readonly products: readonly ProductOfRun[]
   /** The product that is being made. */

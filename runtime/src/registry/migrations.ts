@@ -42,6 +42,7 @@ import { openLineageRuns } from './migrations/079-openlineage-runs.ts'
 import { pastEpochsTables } from './migrations/081-past-epochs.ts'
 import { exportsTable } from './migrations/083-exports.ts'
 import { backfills } from './migrations/084-backfills.ts'
+import { quarantineReplay } from './migrations/086-quarantine-replay.ts'
 
 /**
  * The registry's tables. A released migration is never changed: a change is a new one at the end. It only adds (tables,
@@ -93,5 +94,6 @@ export const registryMigrations: MigrationList = {
     backfills,
     pastEpochsTables,
     exportsTable,
+    quarantineReplay,
   ],
 }
